@@ -39,6 +39,51 @@ pub fn markdown() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rows::SCHEMA;
+
+    /// What the Python package knows of the tables: names, types in SQL, and what rows are sorted by.
+    fn json() -> String {
+        let tables: Vec<String> = TABLES
+            .iter()
+            .map(|table| {
+                let columns: Vec<String> = table
+                    .columns
+                    .iter()
+                    .map(|column| {
+                        let kind = match column.kind {
+                            Kind::Int | Kind::Key => "BIGINT",
+                            Kind::Time => "TIMESTAMP",
+                            Kind::Text => "VARCHAR",
+                            Kind::Bool => "BOOLEAN",
+                        };
+                        format!("      \"{}\": \"{kind}\"", column.name)
+                    })
+                    .collect();
+                let sorted_by = table.sorted_by.join("\", \"");
+                format!(
+                    "    \"{}\": {{\"sorted_by\": [\"{sorted_by}\"], \"columns\": {{\n{}\n    }}}}",
+                    table.name,
+                    columns.join(",\n")
+                )
+            })
+            .collect();
+        let tables = tables.join(",\n");
+        format!("{{\n  \"schema\": {SCHEMA},\n  \"tables\": {{\n{tables}\n  }}\n}}\n")
+    }
+
+    /// `GPUMEM_WRITE=1 cargo test -p gpumem-dataset` writes them.
+    #[test]
+    fn the_python_package_has_these_tables() {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../python/gpumem/_fleet/tables.json"
+        );
+        if std::env::var_os("GPUMEM_WRITE").is_some() {
+            std::fs::write(path, json()).expect("written");
+        }
+        let found = std::fs::read_to_string(path).expect("tables.json");
+        assert_eq!(found, json(), "GPUMEM_WRITE=1 cargo test -p gpumem-dataset");
+    }
 
     const BEGIN: &str = "<!-- tables -->\n";
     const END: &str = "<!-- end of tables -->";

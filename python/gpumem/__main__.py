@@ -19,6 +19,8 @@ Usage: gpumem COMMAND …
                             whether a program fits a GPU that you do not have (gpumem plan --help)
   card list | show CARD | measure
                             what is known of cards, and how to measure one (gpumem card --help)
+  fleet query NAME DATASET | sql "select …" DATASET | ingest …
+                            many jobs' captures: a dataset, and questions to it (gpumem fleet --help)
   kernel [--user | --prefix PATH | --sys-prefix] [--name NAME]
                             adds a Jupyter kernel that is recorded, so that %%gpumem works in it
   library                   prints the path of libgpumem.so: LD_PRELOAD=$(gpumem library) python train.py
@@ -51,6 +53,10 @@ def main(words: Optional[List[str]] = None) -> int:
             from ._cards import command as card
 
             return card.main(rest)
+        if command == "fleet":
+            from ._fleet import command as fleet
+
+            return fleet.main(rest)
         if command in ("hints", "oom"):
             from ._whatif import advice
 

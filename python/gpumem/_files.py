@@ -121,7 +121,7 @@ def preloadable(path: Path) -> str:
         return str(path)
     link = links_for(path) / path.name
     if _special(str(link)):
-        raise Missing(f"LD_PRELOAD cannot name {path}, nor a link in {_cache()}: both have a space, colon or `$`")
+        raise Missing(f"LD_PRELOAD cannot name {path}, nor a link in {cache()}: both have a space, colon or `$`")
     try:
         link.parent.mkdir(parents=True, exist_ok=True)
         if not link.is_symlink() or os.readlink(link) != str(path):
@@ -135,10 +135,11 @@ def preloadable(path: Path) -> str:
 
 def links_for(path: Path) -> Path:
     """A folder in the user's cache for links to this file, or to what is in this folder."""
-    return _cache() / "gpumem" / "preload" / hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+    return cache() / "gpumem" / "preload" / hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
 
 
-def _cache() -> Path:
+def cache() -> Path:
+    """The user's folder for what can be made again."""
     return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
 
 

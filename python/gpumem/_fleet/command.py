@@ -1,0 +1,140 @@
+"""`gpumem fleet`: the command line."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import datetime
+import io
+import json
+import os
+import textwrap
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence
+
+from .. import _files, _launcher
+from .._report import say, show
+from . import files, queries
+from .engine import Answer, Engine, Refused
+from .headlines import shown
+from .text import table
+
+WRONG, NO_RESULT = 2, 1
+
+_USAGE = """\
+Usage: gpumem fleet COMMAND …
+
+  query NAME DATASET        answers one of the questions that people ask (query --list)
+  sql "select …" DATASET    answers another one: its tables are views (docs/dataset.md)
+  spark-job                 prints the path of a program for spark-submit that ingests captures
+  ingest, stage, commit, fetch, prune
+                            make and keep a dataset: gpumem-analyze fleet --help
+
+DATASET is a folder, or s3://, gs:// or az://, of which what is asked for is kept
+in the cache.
+"""
+
+
+def _parser(command: str) -> argparse.ArgumentParser:
+    about = "Answers a question over a dataset of captures." if command == "query" else "Runs SQL over a dataset of captures."
+    parser = argparse.ArgumentParser(prog=f"gpumem fleet {command}", description=about, allow_abbrev=False)
+    if command == "query":
+        parser.add_argument("--list", action="store_true", help="which questions there are")
+        parser.add_argument("question", metavar="NAME", nargs="?", help="the question's name")
+        parser.add_argument("--top", metavar="N", type=_positive, default=20, help="how many rows; of outliers, how many of them (20)")
+        parser.add_argument("--label", metavar="KEY", default="team", help="the label that largest-holders goes by (team)")
+    else:
+        parser.add_argument("question", metavar="SQL", help="the text; tables: " + ", ".join(queries.TABLES))
+    parser.add_argument("dataset", metavar="DATASET", nargs="?" if command == "query" else None, help="where the dataset is")
+    parser.add_argument("--run", metavar="RUN", action="append", default=[], help="only this run; may be given several times")
+    parser.add_argument("--format", choices=("text", "json", "csv"), default="text", help="text, JSON with integers, or CSV")
+    return parser
+
+
+def _positive(word: str) -> int:
+    number = int(word)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be 1 or more")
+    return number
+
+
+def main(words: Sequence[str]) -> int:
+    """Does what the words after `gpumem fleet` say; the status to end with."""
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_USAGE, end="")
+        return 0 if words else WRONG
+    command, rest = words[0], list(words[1:])
+    if command == "spark-job":
+        print(Path(__file__).resolve().with_name("spark_job.py"))
+        return 0
+    if command not in ("query", "sql"):
+        _launcher.become([str(_files.analyzer()), "fleet", command, *rest], os.environ)
+    parser = _parser(command)
+    # A question may stand before its options and the dataset after them.
+    options = parser.parse_intermixed_args(rest)
+    if command == "query" and options.list:
+        show("\n".join(_listed()))
+        return 0
+    if options.question is None or options.dataset is None:
+        parser.error("the following arguments are required: NAME, DATASET")
+    try:
+        show(_query(options) if command == "query" else _sql(options))
+        return 0
+    except LookupError as error:
+        say(f"fleet query: {error.args[0]}")
+        return WRONG
+    except (files.NoDataset, Refused) as error:
+        say(f"fleet {command}: {error}")
+        return NO_RESULT
+
+
+def _listed() -> List[str]:
+    """Each question and what it answers."""
+    all_of_them = queries.known()
+    width = max(len(query.name) for query in all_of_them)
+    lines: List[str] = []
+    for query in all_of_them:
+        about = textwrap.wrap(query.about, 79 - width - 2)
+        lines += [f"{query.name if not place else '':{width}}  {line}" for place, line in enumerate(about)]
+    return lines
+
+
+def _query(options: argparse.Namespace) -> str:
+    query = queries.find(options.question)
+    engine = _engine(options, sorted({"ranks", *queries.tables_in(query.sql)}))
+    parameters = queries.defaults(query, {"top": options.top, "label": options.label})
+    answer = engine.ask(query.for_duckdb(), parameters)
+    if options.format == "text":
+        [compared] = engine.ask("select count(*), count(distinct run) from ranks").rows
+        return shown(query.name, answer, (compared[0], compared[1]))
+    return _formatted(answer, options.format, query.name)
+
+
+def _sql(options: argparse.Namespace) -> str:
+    answer = _engine(options, queries.tables_in(options.question)).ask(options.question)
+    return table(answer) if options.format == "text" else _formatted(answer, options.format, None)
+
+
+def _engine(options: argparse.Namespace, tables: Sequence[str]) -> Engine:
+    # Without DuckDB nothing is fetched.
+    engine = Engine()
+    folder = files.located(options.dataset, options.run, tables)
+    engine.view(files.of_tables(folder, options.run, tables))
+    return engine
+
+
+def _formatted(answer: Answer, form: str, name: Optional[str]) -> str:
+    rows = [[_plain(value) for value in row] for row in answer.rows]
+    if form == "json":
+        said: Dict[str, Any] = {"schema": 1, **({"query": name} if name else {})}
+        return json.dumps({**said, "rows": [dict(zip(answer.columns, row)) for row in rows]}, indent=2, ensure_ascii=False, default=str)
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([answer.columns, *rows])
+    return text.getvalue().rstrip("\n")
+
+
+def _plain(value: Any) -> Any:
+    """Times and days as ISO 8601 in UTC."""
+    if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+        return value.isoformat()
+    return value.isoformat() + "Z" if isinstance(value, datetime.datetime) and value.tzinfo is None else value

@@ -1,0 +1,161 @@
+"""What each question's answer comes to, and how it is shown."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Sequence, Tuple
+
+from .. import _sizes
+from .engine import Answer
+from .text import headed, table
+
+__all__ = ["shown"]
+
+Row = Dict[str, Any]
+
+_METRICS = {"tensors": "tensors", "cache": "PyTorch's cache", "outside": "outside PyTorch", "unexplained": "unexplained"}
+
+
+def shown(name: str, answer: Answer, compared: Tuple[int, int]) -> str:
+    """The answer to the question of this name as text; `compared` is how many captures of how many runs were looked at."""
+    rows = [dict(zip(answer.columns, row)) for row in answer.rows]
+    if name == "outliers":
+        return _outliers(rows, compared)
+    if not rows:
+        return headed(f"{_NOTHING[name]} ({_of(compared)}).", "")
+    head, heads = _HEADS[name]
+    return headed(head(rows), table(answer, heads))
+
+
+def _of(compared: Tuple[int, int]) -> str:
+    captures, runs = compared
+    return f"{_counted(captures, 'capture')} of {_counted(runs, 'run')}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _outliers(rows: Sequence[Row], compared: Tuple[int, int]) -> str:
+    if not rows:
+        return headed(f"No rank differs from its peers ({_of(compared)}).", "")
+    first, blocks = rows[0], []
+    by_figure: Dict[Tuple[str, int, str], List[Row]] = {}
+    for row in rows:
+        by_figure.setdefault((row["run"], row["rank"], row["metric"]), []).append(row)
+    for of in by_figure.values():
+        blocks.append(_outlier(of))
+    ranks = len({(row["run"], row["rank"]) for row in rows})
+    more = "more" if first["off_bytes"] > 0 else "less"
+    # How much of it a line makes is said below; here, which.
+    line = f", most of it by {first['line']}" if first["line"] else ""
+    others = f" So does {_counted(ranks - 1, 'other rank')}." if ranks == 2 else f" So do {ranks - 1:,} other ranks." if ranks > 2 else ""
+    head = (
+        f"Rank {first['rank']} of {first['run']} has {_sizes.text(abs(first['off_bytes']))} {more} than its peers "
+        f"({_METRICS[first['metric']]}){_since(first)}{line}.{others}"
+    )
+    return headed(head, "\n\n".join(blocks))
+
+
+def _outlier(of: Sequence[Row]) -> str:
+    first = of[0]
+    peers = f" with {first['peers']}" if first["peers"] else ""
+    lines = [f"Rank {first['rank']} of {first['run']}{_since(first)}; {first['peer_count']:,} peers{peers}"]
+    figures = [("", _METRICS[first["metric"]], first["off_bytes"], first["bytes"], first["median_bytes"])]
+    figures += [("  ", row["line"], row["line_off_bytes"], row["line_bytes"], row["line_median_bytes"]) for row in of if row["place"]]
+    cells = [
+        [("+" if off > 0 else "") + _sizes.text(off), _sizes.text(own), _sizes.text(median), indent + (name or "(a line without a name)")]
+        for indent, name, off, own, median in figures
+    ]
+    answer = Answer(["more", "it has", "peers have", " "], cells)
+    widths = [max(len(row[place]) for row in [answer.columns, *cells]) for place in range(3)]
+    for row in [answer.columns, *cells]:
+        lines.append("  ".join(cell.rjust(width) for cell, width in zip(row, widths)) + ("  " + _cut(row[3], 80 - sum(widths) - 6)).rstrip())
+    return "\n".join(lines)
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else "…" + text[len(text) - width + 1 :]
+
+
+def _since(row: Row) -> str:
+    if row["since_step"] is None:
+        return ""
+    first, last = row["since_step"], row["until_step"]
+    return f", since step {first}" if first == last else f", since steps {first} to {last}"
+
+
+def _lines(rows: Sequence[Row]) -> str:
+    first = rows[0]
+    return (
+        f"{first['line']} holds {_sizes.text(first['most_bytes'])} in rank {first['rank']} of {first['run']}, more than any other "
+        f"line; {_sizes.text(first['median_bytes'])} in the median of {_counted(first['captures'], 'capture')}."
+    )
+
+
+def _growth(rows: Sequence[Row]) -> str:
+    first = rows[0]
+    verb = "grew" if first["grown_bytes"] > 0 else "shrank"
+    return (
+        f"{first['line']} {verb} by {_sizes.text(abs(first['grown_bytes']))} from version {first['previous_version']} to "
+        f"{first['version']}, to {_sizes.text(first['bytes'])}."
+    )
+
+
+def _waste(rows: Sequence[Row]) -> str:
+    first = rows[0]
+    return (
+        f"{first['run']} had {first['wasted_gib_hours']:,.2f} GiB-hours of PyTorch's cache that no tensor used on {first['day']} from "
+        f"{first['hour']}:00 UTC to {first['hour'] + 1}:00, {_sizes.text(first['most_bytes'])} at most in one of {_counted(first['ranks'], 'process')[:-1]}"
+        f"{'es' if first['ranks'] != 1 else 's'}."
+    )
+
+
+def _failures(rows: Sequence[Row]) -> str:
+    first, failed = rows[0], sum(row["raised"] for row in rows)
+    return (
+        f"{_counted(failed, 'failure')} for want of memory; most by {first['cause']}: {first['raised']:,} in "
+        f"{_counted(first['runs'], 'run')}, last in rank {first['last_rank']} of {first['last_run']}."
+    )
+
+
+def _holders(rows: Sequence[Row]) -> str:
+    first = rows[0]
+    owner = first["owner"] or "captures without the label"
+    return (
+        f"{owner} holds most: {_sizes.text(first['reserved_bytes'])} in the peaks of {_counted(first['captures'], 'capture')}, "
+        f"{_sizes.text(first['most_bytes'])} at most in one."
+    )
+
+
+_NOTHING = {
+    "lines-over-runs": "No line holds memory of tensors",
+    "growth-by-version": "No line holds more or less in one version of the code than in the one before it",
+    "waste": "No course of memory is known",
+    "failures-by-cause": "No allocation failed",
+    "largest-holders": "There are no captures",
+}
+# What is said first, and the columns with their heads.
+_HEADS: Dict[str, Tuple[Callable[[Sequence[Row]], str], Dict[str, str]]] = {
+    "lines-over-runs": (
+        _lines,
+        {"most_bytes": "most", "median_bytes": "median", "runs": "runs", "captures": "captures", "run": "run", "rank": "rank", "line": "line"},
+    ),
+    "growth-by-version": (
+        _growth,
+        {"grown_bytes": "more", "bytes": "holds", "previous_version": "from", "version": "to", "runs": "runs", "line": "line"},
+    ),
+    "waste": (
+        _waste,
+        {"wasted_gib_hours": "GiB-hours", "mean_bytes": "mean", "most_bytes": "most", "ranks": "ranks", "day": "day", "hour": "hour (UTC)", "run": "run"},
+    ),
+    "failures-by-cause": (
+        _failures,
+        {"raised": "failed", "retried": "retried", "runs": "runs", "most_wanted_bytes": "most wanted", "last_time": "last (UTC)",
+         "cause": "cause", "line": "line"},
+    ),
+    "largest-holders": (
+        _holders,
+        {"reserved_bytes": "reserved", "tensor_bytes": "tensors", "most_bytes": "one at most", "runs": "runs", "captures": "captures",
+         "owner": "owner", "line": "largest line"},
+    ),
+}  # fmt: skip

@@ -1,0 +1,88 @@
+"""The questions that people ask: SQL that DuckDB and Spark run unchanged."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, Dict, List
+
+__all__ = ["OF_PATH", "Query", "SCHEMA", "TABLES", "defaults", "find", "known", "tables_in", "view"]
+
+_HERE = Path(__file__).resolve().parent
+_KNOWN = json.loads((_HERE / "tables.json").read_text(encoding="utf-8"))
+
+SCHEMA: int = _KNOWN["schema"]
+# Table: column: type in SQL. Written by the tests of the crate that defines them.
+TABLES: Dict[str, Dict[str, str]] = {name: table["columns"] for name, table in _KNOWN["tables"].items()}
+# What the path of a file says, and no file does.
+OF_PATH = {"run": "VARCHAR", "node": "VARCHAR"}
+# Rows that several parts have, or several runs.
+_SHARED = {
+    "lines": "select {columns} from (select *, row_number() over (partition by line_key order by line desc nulls last, label, "
+    "file nulls last, function nulls last, text nulls last) as newest from {rows}) where newest = 1",
+    "frames": "select distinct {columns} from {rows}",
+}
+
+
+def view(table: str, rows: str) -> str:
+    """What is shown of the rows of a table's files. A line and a stack are the same in all runs."""
+    columns = list(TABLES[table]) if table in _SHARED else [*TABLES[table], *OF_PATH]
+    return _SHARED.get(table, "select {columns} from {rows}").format(columns=", ".join(columns), rows=rows)
+
+
+class Query:
+    """One of the .sql files."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = path.stem
+        self.sql = path.read_text(encoding="utf-8")
+
+    @property
+    def about(self) -> str:
+        """The first sentence of its comment."""
+        lines = [line[2:].strip() for line in self._comment()]
+        return " ".join(lines[: lines.index("") if "" in lines else None]).partition(". ")[0].rstrip(".") + "."
+
+    @property
+    def parameters(self) -> List[str]:
+        """Names of what it is asked with, as in `:top`."""
+        return sorted(set(_PARAMETER.findall(self._code())))
+
+    def for_duckdb(self) -> str:
+        """The text with parameters as DuckDB has them. Spark takes `:top` as it is."""
+        return _PARAMETER.sub(r"$\1", self._code())
+
+    def _comment(self) -> List[str]:
+        lines = self.sql.splitlines()
+        return lines[: next(place for place, line in enumerate(lines) if not line.startswith("--"))]
+
+    def _code(self) -> str:
+        return re.sub(r"--[^\n]*", "", self.sql)
+
+
+_PARAMETER = re.compile(r":([a-z]+)")
+
+
+def known() -> List[Query]:
+    """All, by name."""
+    return [Query(path) for path in sorted((_HERE / "queries").glob("*.sql"))]
+
+
+def find(name: str) -> Query:
+    """The query of that name. LookupError says which there are."""
+    for query in known():
+        if query.name == name:
+            return query
+    raise LookupError(f"no such query: {name} (there are {', '.join(query.name for query in known())})")
+
+
+def tables_in(sql: str) -> List[str]:
+    """The tables that a text of SQL may read: those whose names are in it."""
+    words = set(re.findall(r"\w+", sql.lower()))
+    return [table for table in TABLES if table in words]
+
+
+def defaults(query: Query, given: Dict[str, Any]) -> Dict[str, Any]:
+    """Of what is given that which the query is asked with."""
+    return {name: given[name] for name in query.parameters}

@@ -1,0 +1,53 @@
+"""The dataset of many captures on Apache Spark (docs/fleet.md).
+
+    from gpumem import fleet
+
+    fleet.views(spark, "s3a://bucket/gpumem")
+    spark.sql(fleet.sql("outliers"), args={"top": 20}).show()
+"""
+
+from __future__ import annotations
+
+from typing import Any, List, Sequence
+
+from ._fleet import queries
+
+__all__ = ["names", "sql", "views"]
+
+_TYPES = {"VARCHAR": "STRING"}
+
+
+def names() -> List[str]:
+    """The questions that `gpumem fleet query` answers."""
+    return [query.name for query in queries.known()]
+
+
+def sql(name: str) -> str:
+    """The text of one of them. Its parameters, as `:top`, are those of `spark.sql(…, args={…})`."""
+    return queries.find(name).sql
+
+
+def views(spark: Any, dataset: str, runs: Sequence[str] = ()) -> None:
+    """Makes a temporary view of each table of a dataset, of these runs or of all. Times are of the type TIMESTAMP_NTZ, in UTC."""
+    for table, columns in queries.TABLES.items():
+        kinds = {**columns, "run": "VARCHAR", "node": "VARCHAR"}
+        schema = ", ".join(f"{name} {_TYPES.get(kind, kind)}" for name, kind in kinds.items())
+        frame = _read(spark, dataset, table, runs, schema)
+        cells = [
+            f"timestampadd(MICROSECOND, unix_micros({name}), timestamp_ntz'1970-01-01') as {name}" if kind == "TIMESTAMP" else name
+            for name, kind in kinds.items()
+        ]
+        rows = f"_rows_of_{table}"
+        frame.selectExpr(*cells).createOrReplaceTempView(rows)
+        spark.sql(queries.view(table, rows)).createOrReplaceTempView(table)
+
+
+def _read(spark: Any, dataset: str, table: str, runs: Sequence[str], schema: str) -> Any:
+    """The table's files. The schema says that `run=4711` is a text, and has columns that older files lack."""
+    base = dataset.rstrip("/")
+    folder = f"{base}/{{run={',run='.join(runs)}}}" if runs else f"{base}/run=*"
+    path = spark._jvm.org.apache.hadoop.fs.Path(f"{folder}/table={table}")
+    there = path.getFileSystem(spark._jsc.hadoopConfiguration()).globStatus(path)
+    if not there:
+        return spark.createDataFrame([], schema)
+    return spark.read.schema(schema).option("basePath", base).parquet(*[found.getPath().toString() for found in there])

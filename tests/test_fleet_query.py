@@ -1,0 +1,285 @@
+"""`gpumem fleet query` and `sql`: questions to a dataset, answered by DuckDB.
+
+What breaks these tests: a rank that is compared with other stages of a pipeline, a median in which peers without a line do not
+count, rows of a capture that is no part of the dataset yet, a run whose name is taken for a number, a time in this machine's zone."""
+
+import csv
+import io
+import json
+import shutil
+import sys
+import time
+
+import fleet_data
+import harness
+import pytest
+from fleet_data import MIB, Job, Plant
+
+sys.path.insert(0, str(harness.ROOT / "python"))
+
+from gpumem._fleet import files, queries  # noqa: E402
+from gpumem._fleet.engine import Engine  # noqa: E402
+
+PYTHON_PATH = {"PYTHONPATH": str(harness.ROOT / "python")}
+# Patterns, quotes and what looks like a partition are parts of a path like any other.
+FOLDER = "fleet [a]* of 'x=1"
+
+
+def gpumem(*arguments, status=0, env=None, cwd=None):
+    done = harness.run([sys.executable, "-m", "gpumem", "fleet", *arguments], env={**PYTHON_PATH, **(env or {})}, check=False, cwd=cwd)
+    assert done.returncode == status, harness.described(done)
+    return done
+
+
+def rows(*arguments, **options):
+    return json.loads(gpumem(*arguments, "--format", "json", **options).stdout)["rows"]
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory):
+    """Three runs, one of which has a name that is a number, and files of a capture that is no part of the dataset yet."""
+    folder = tmp_path_factory.mktemp("fleet") / FOLDER
+    fleet_data.write(
+        folder,
+        Job("slurm-1", 16, plants={3: Plant("tensors", 64 * MIB, 5, 7), 11: Plant("outside", 96 * MIB)}, labels=(("team", "vision"),),
+            failures=((2, "fragmentation"), (5, "fragmentation"), (6, "too_large")), noise=0),
+        Job("slurm-2", 8, lines=22, version="b2", started="2026-11-24 09:00:00", labels=(("team", "speech"), ("queue", "a")), noise=0),
+        Job("4711", 9, stages=3, version="b2", started="2026-11-24 12:00:00", noise=0, plants={4: Plant("tensors", 32 * MIB, 2)}),
+        Job("cut-off", 4, noise=0, plants={1: Plant("tensors", 512 * MIB, 3)}, labels=(("team", "vision"),), failures=((1, "leak"),)),
+    )  # fmt: skip
+    shutil.rmtree(folder / "run=cut-off" / "table=ranks")
+    return folder
+
+
+def test_ranks_that_differ_are_named_with_line_and_step(fleet):
+    found = rows("query", "outliers", fleet)
+    named = [(row["run"], row["rank"], row["peers"], row["metric"], row["since_step"], row["line"], row["line_off_bytes"]) for row in found]
+    assert named == [
+        ("slurm-1", 11, "", "outside", None, "libcublas.so.13", 96 * MIB),
+        ("slurm-1", 3, "", "tensors", 7, fleet_data.label_of(5), 64 * MIB),
+        ("4711", 4, "pp=1", "tensors", 1, fleet_data.label_of(2), 32 * MIB),
+    ]
+    assert [row["off_bytes"] for row in found] == [96 * MIB, 64 * MIB, 32 * MIB]
+    assert [row["peer_count"] for row in found] == [16, 16, 3]
+    assert rows("query", "outliers", "--top", "1", fleet) == found[:1]
+    assert rows("query", "outliers", "--run", "4711", fleet) == found[2:]
+
+
+def rewritten(fleet, folder, table, select):
+    """A copy of slurm-1 whose table has other rows: `select` names the file {file} and the ranks {ranks}."""
+    shutil.copytree(fleet / "run=slurm-1", folder / "run=slurm-1")
+    [file], [ranks] = ([*folder.glob(f"run=*/table={name}/*/*.parquet")] for name in (table, "ranks"))
+    engine = fleet_data.duckdb.connect()
+    engine.execute(f"create table other as {select.format(file=file, ranks=ranks)}")
+    engine.execute(f"copy other to '{file}' (format parquet)")
+    [found] = [row for row in rows("query", "outliers", folder) if row["rank"] == 3]
+    return found
+
+
+@pytest.mark.parametrize("last, median", [(5, 0), (12, 5 * MIB + 5 * 512)])
+def test_peers_without_a_line_hold_none_of_it(fleet, tmp_path, last, median):
+    """The line that makes rank 3 differ is now held by ranks 1 to 5, or 1 to 12, of 16, by the more the higher the rank. Its median is
+    that of 16 figures: the fourth of twelve, if four are 0."""
+    [line] = rows("sql", f"select line_key from lines where label = '{fleet_data.label_of(5)}'", fleet)
+    own = f"line_key = {line['line_key']} and moment = 'peak'"
+    found = rewritten(
+        fleet, tmp_path, "held", "select h.* replace (case when " + own + " then bytes + rank * 512 else bytes end as bytes) "
+        "from '{file}' h join '{ranks}' r using (capture) where not (" + own + f") or rank between 1 and {last}",
+    )  # fmt: skip
+    assert (found["line_bytes"], found["line_median_bytes"]) == (69 * MIB + 3 * 512, median)
+
+
+def test_a_difference_that_went_away_began_nothing(fleet, tmp_path):
+    """Rank 3 has 1 MiB more in step 2, which is too little to be named, and nothing more in steps 3 to 6."""
+    more = "case when rank = 3 and first_step = 2 then bytes + 1048576 else bytes end as bytes"
+    found = rewritten(fleet, tmp_path, "steps", f"select s.* replace ({more}) from '{{file}}' s join '{{ranks}}' r using (capture)")
+    assert found["since_step"] == 7
+
+
+def test_the_median_of_a_version_counts_captures_without_the_line():
+    engine = Engine()
+    engine.view({"lines": []})
+    engine.ask("create table ranks as select i as capture, case when i < 5 then 'b' else 'a' end as version, 'r' as run, "
+               "timestamp '2026-11-23' - to_days(i::int) as started from range(6) t(i)")  # fmt: skip
+    engine.ask("create table held as select i as capture, 'r' as run, 'peak' as moment, 'tensor' as level, 1 as line_key, 10 * (i + 1) as bytes "
+               "from range(3) t(i)")  # fmt: skip
+    answer = engine.ask(queries.find("growth-by-version").for_duckdb(), {"top": 9})
+    [row] = [dict(zip(answer.columns, row)) for row in answer.rows]
+    assert (row["version"], row["previous_version"], row["bytes"], row["grown_bytes"]) == ("b", "a", 10, 10)
+
+
+def test_text_begins_with_the_answer_and_is_80_columns_wide(fleet):
+    said = gpumem("query", "outliers", fleet).stdout
+    assert said.startswith("Rank 11 of slurm-1 has 96.0 MiB more than its peers (outside PyTorch), most of\n  it by libcublas.so.13. So do 2 other ranks.\n\n")
+    assert "+64.0 MiB  69.0 MiB    5.00 MiB    mod_5.py:105" in said
+    for query in queries.known():
+        said = gpumem("query", query.name, fleet).stdout
+        assert max(map(len, said.splitlines())) <= 80 and "\033" not in said, said
+    assert gpumem("query", "outliers", "--run", "slurm-2", fleet).stdout == "No rank differs from its peers (8 captures of 1 run).\n"
+
+
+def test_lines_over_runs(fleet):
+    found = rows("query", "lines-over-runs", "--top", "3", fleet)
+    assert found[0] == {
+        "line": "mod_5.py:105", "file": "mod_5.py", "text": "x = step_5(x)", "runs": 3, "captures": 33, "most_bytes": 69 * MIB,
+        "run": "slurm-1", "rank": 3, "median_bytes": 5 * MIB,
+    }  # fmt: skip
+    assert [row["most_bytes"] for row in found] == sorted((row["most_bytes"] for row in found), reverse=True)
+
+
+def test_growth_by_version(fleet):
+    """Lines 20 and 21 are those of run slurm-2 alone, so half of the version's captures or more have none of them; with --run they
+    are new."""
+    grown = rows("query", "growth-by-version", "--run", "slurm-1", "--run", "slurm-2", fleet)
+    assert {row["line"] for row in grown} == {fleet_data.label_of(20), fleet_data.label_of(21)}
+    for row in grown:
+        assert (row["version"], row["previous_version"]) == ("b2", "a1") and row["grown_bytes"] == row["bytes"] > 0
+        assert row["first_started"] == "2026-11-24T09:00:00Z"
+    assert fleet_data.label_of(20) not in {row["line"] for row in rows("query", "growth-by-version", fleet)}
+
+
+def test_waste_is_reserved_less_allocated_by_hour(fleet):
+    """Figures of the generator: 32 stretches of 1,024 s, whose height goes round in quarters."""
+    [held] = rows("sql", "select max(reserved_peak_bytes - tensor_peak_bytes) as most from ranks where run = '4711'", fleet)
+    found = rows("query", "waste", "--run", "4711", fleet)
+    assert max(row["most_bytes"] for row in found) == held["most"]
+    assert {row["day"] for row in found} == {"2026-11-24"} and sorted(row["hour"] for row in found) == list(range(12, 21))
+    [summed] = rows(
+        "sql", "select sum(case level when 'reserved' then bytes when 'tensor' then -bytes else 0 end * width_us) / 3.6e9 / 1073741824 "
+        "as hours from series where run = '4711'", fleet,
+    )  # fmt: skip
+    assert sum(row["wasted_gib_hours"] for row in found) == pytest.approx(summed["hours"], rel=0.01)
+
+
+def test_failures_by_cause(fleet):
+    found = rows("query", "failures-by-cause", fleet)
+    assert [(row["cause"], row["raised"], row["captures"], row["last_rank"]) for row in found] == [("fragmentation", 2, 2, 5), ("too_large", 1, 1, 6)]
+    assert found[0]["last_time"] == "2026-11-23T19:30:00.000005Z" and found[0]["line"] == fleet_data.label_of(0)
+
+
+def test_largest_holders_by_label(fleet):
+    found = rows("query", "largest-holders", fleet)
+    assert [(row["owner"], row["captures"]) for row in found] == [("vision", 16), (None, 9), ("speech", 8)]
+    [whole] = rows("sql", "select sum(reserved_peak_bytes) as bytes from ranks where run = 'slurm-1'", fleet)
+    assert found[0]["reserved_bytes"] == whole["bytes"]
+    assert {row["owner"] for row in rows("query", "largest-holders", "--label", "queue", fleet)} == {"a", None}
+
+
+def test_the_views_have_all_columns_in_any_zone(fleet):
+    """Also of tables without files, and of files that an older version wrote."""
+    engine = Engine()
+    engine.view(files.of_tables(fleet, [], list(queries.TABLES)))
+    for table, columns in queries.TABLES.items():
+        shared = table in ("lines", "frames")
+        answer = engine.ask(f"select * from {table} limit 1")
+        assert answer.columns == [*columns, *([] if shared else ["run", "node"])] and len(answer.rows) == (table != "events")
+    said = gpumem("sql", "select capture, seq from events", "--format", "csv", fleet).stdout
+    assert list(csv.reader(io.StringIO(said))) == [["capture", "seq"]]
+    asked = ("sql", "select min(started) as began, count(distinct run) as runs, min(run) as run from ranks", fleet)
+    for zone in ("UTC", "Asia/Tokyo"):
+        assert rows(*asked, env={"TZ": zone}) == [{"began": "2026-11-23T10:30:00Z", "runs": 3, "run": "4711"}]
+    [lines] = rows("sql", "select count(*) as rows, count(distinct line_key) as keys from lines", fleet)
+    assert lines["rows"] == lines["keys"] == 25
+
+
+def test_files_of_an_older_version_lack_columns(fleet, tmp_path):
+    shutil.copytree(fleet / "run=slurm-1", tmp_path / "run=slurm-1")
+    engine = fleet_data.duckdb.connect()
+    for file in tmp_path.glob("run=*/table=ranks/*/*.parquet"):
+        engine.execute("create or replace table older as select * exclude (allocator, steps) from read_parquet(?)", [str(file)])
+        engine.execute(f"copy older to '{file}' (format parquet)")
+    assert rows("sql", "select distinct allocator, steps, pytorch from ranks", tmp_path) == [
+        {"allocator": None, "steps": None, "pytorch": "2.15.0"}
+    ]
+
+
+def test_what_cannot_be_answered_is_one_line(fleet, tmp_path):
+    assert gpumem("query", "nothing", fleet, status=2).stderr == (
+        "gpumem: fleet query: no such query: nothing (there are failures-by-cause, growth-by-version, largest-holders, "
+        "lines-over-runs, outliers, waste)\n"
+    )
+    assert "no dataset: it has no folders run=" in gpumem("query", "waste", tmp_path, status=1).stderr
+    assert "has no run slurm-9; it has 4711, cut-off, slurm-1, slurm-2" in gpumem("query", "waste", "--run", "slurm-9", fleet, status=1).stderr
+    assert 'syntax error at or near "selec"' in gpumem("sql", "selec", fleet, status=1).stderr
+    (tmp_path / "duckdb.py").write_text("raise ImportError")
+    without = {"PYTHONPATH": f"{tmp_path}:{harness.ROOT / 'python'}"}
+    assert gpumem("query", "waste", fleet, status=1, env=without).stderr == (
+        "gpumem: fleet query: needs DuckDB: pip install 'libgpumem[fleet]'\n"
+    )
+    # It would be fetched.
+    assert "spatial" in gpumem("sql", "load spatial", fleet, status=1).stderr
+
+
+def test_each_query_says_what_it_answers_and_its_columns(fleet):
+    listed = gpumem("query", "--list").stdout
+    for query in queries.known():
+        assert query.name in listed and query.about
+        [answer] = [Engine()]
+        answer.view({table: [] for table in queries.tables_in(query.sql)})
+        columns = answer.ask(query.for_duckdb(), queries.defaults(query, {"top": 1, "label": "team"})).columns
+        comment = query.sql[: query.sql.index("\nwith\n")]
+        assert comment.startswith("-- ") and [name for name in columns if name not in comment.replace(",", " ").split()] == []
+
+
+def test_an_object_store_is_copied_first_and_other_commands_are_the_analyzers(fleet, tmp_path):
+    """The analyzer is one that notes its words, and copies what the address stands for."""
+    stub = tmp_path / "analyzer"
+    stub.write_text(f'#!/bin/sh\necho "$@" >>"{tmp_path}/words"\n[ "$2" != fetch ] || cp -r "$FLEET"/. "$4"\n')
+    stub.chmod(0o755)
+    env = {"GPUMEM_ANALYZE": str(stub), "XDG_CACHE_HOME": str(tmp_path / "cache"), "FLEET": str(fleet)}
+    found = rows("query", "outliers", "--run", "4711", "s3://bucket/gpumem", env=env)
+    assert [row["rank"] for row in found] == [4]
+    gpumem("ingest", "captures", "s3://bucket/gpumem", env=env)
+    [copy] = (tmp_path / "cache" / "gpumem" / "fleet").iterdir()
+    tables = " ".join(f"--table {table}" for table in ("held", "lines", "ranks", "steps"))
+    assert (tmp_path / "words").read_text().splitlines() == [
+        f"fleet fetch s3://bucket/gpumem {copy} --run 4711 {tables}",
+        "fleet ingest captures s3://bucket/gpumem",
+    ]
+
+
+DRAW = """create table ranks as
+with drawn as (
+  select run, rank, [hash(run, rank, n, $seed) % 1000003 / 1000003.0 for n in range(1, 13)] as u
+  from range(200) r(run) cross join range(64) p(rank)
+),
+-- The sum of twelve is nearly normal: its deviation is 1.
+noise as (select run, rank, list_sum(u) - 6 as a, u[1] - 0.5 as b, u[2] as c from drawn)
+select rank, run::varchar as run, 'several' as node, (hash(run, rank) // 2)::bigint as capture, '' as peers, 0 as device,
+  timestamp '2026-11-23' as started, timestamp '2026-11-24' as ended,
+  (40000000000 + a * run * 2000000 + case when run = $plant and rank = 17 then 5000000000 else 0 end)::bigint as tensor_peak_bytes,
+  tensor_peak_bytes + (3000000000 + b * 400000000)::bigint as reserved_peak_bytes,
+  reserved_peak_bytes + (500000000 + c * 1000000)::bigint as process_peak_bytes, 0 as unexplained_bytes
+from noise"""
+
+
+@pytest.mark.parametrize("plant, found", [(-1, []), (150, [("150", 17, "tensors")])])
+def test_200_jobs_without_a_plant_have_no_outlier(plant, found):
+    """64 ranks each, whose peaks scatter the more the later the job, and whose cache scatters evenly."""
+    engine = Engine()
+    engine.view({table: [] for table in ("held", "lines", "steps")})
+    engine.ask(DRAW, {"seed": 7, "plant": plant})
+    assert engine.ask("select count(*), count(distinct run) from ranks").rows == [(12800, 200)]
+    assert [row[:2] + (row[3],) for row in engine.ask(queries.find("outliers").for_duckdb(), {"top": 20}).rows] == found
+
+
+def test_10000_ranks(tmp_path):
+    """The outliers within 2 s, of a dataset of at most 50 MB, and none but the planted ones."""
+    planted = {
+        4711: Plant("tensors", 700 * MIB, 17, 40), 9001: Plant("tensors", 2048 * MIB, 230), 33: Plant("cache", 300 * MIB),
+        1234: Plant("outside", 512 * MIB), 7777: Plant("unexplained", 900 * MIB), 5: Plant("tensors", -16 * MIB, 39),
+    }  # fmt: skip
+    fleet_data.write(tmp_path, Job("big", 10_000, lines=400, stages=4, plants=planted, noise=65536))
+    size = sum(file.stat().st_size for file in tmp_path.rglob("*.parquet"))
+    assert size <= 50_000_000
+    seconds = []
+    for _ in range(3):
+        begun = time.monotonic()
+        found = rows("query", "outliers", tmp_path)
+        seconds.append(time.monotonic() - begun)
+    assert {(row["rank"], row["metric"]) for row in found} == {(rank, plant.metric) for rank, plant in planted.items() if rank != 5}
+    assert min(seconds) <= 2, seconds
+    print(f"{size:,} bytes; {', '.join(f'{second:.2f}' for second in seconds)} s", file=sys.stderr)
+    by_rank = {row["rank"]: row for row in found}
+    assert (by_rank[4711]["line"], by_rank[4711]["since_step"]) == (fleet_data.label_of(17), 40)
+    assert (by_rank[9001]["line"], by_rank[9001]["since_step"]) == (fleet_data.label_of(230), 1)

@@ -1,0 +1,149 @@
+"""Apache Spark over the dataset: the same answers as DuckDB's, and ingest as a job of which a worker is killed.
+
+What breaks these tests: SQL that only one engine takes or that each rounds in its own way, a file that one of them reads otherwise, a
+task that leaves half of its work behind, or does it twice."""
+
+import datetime
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import fleet_data
+import harness
+import pytest
+from fleet_data import MIB, Job, Plant
+
+sys.path.insert(0, str(harness.ROOT / "python"))
+
+from gpumem._fleet import files, queries  # noqa: E402
+from gpumem._fleet.engine import Engine  # noqa: E402
+
+CAPTURES = harness.ROOT / "tests" / "fixtures" / "captures" / "v1"
+SMALL = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# What of files the two engines could read otherwise.
+FACTS = {
+    "keys": "select min(capture), max(capture), min(line_key), max(line_key), count(distinct line_key), sum(bytes % 1000003) from held",
+    "times": "select min(time), max(time), count(distinct time) from series",
+    "texts": "select label, file, line, function, text from lines order by line_key",
+    "frames": "select stack_key, depth, function, file, line, library from frames order by stack_key, depth",
+    "runs": "select run, node, count(*), min(started), max(ended), min(exact), max(missing) from ranks group by run, node order by run",
+    "nulls": "select count(category), count(module), count(stack_key), count(*) from held",
+    "nothing": "select count(*), max(time) from events",
+}
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory):
+    """Files that gpumem-analyze wrote, with bloom filters, beside files of DuckDB's; one run has a number for its name."""
+    folder = tmp_path_factory.mktemp("fleet")
+    fleet_data.write(
+        folder,
+        Job("slurm-1", 16, plants={3: Plant("tensors", 64 * MIB, 5, 7), 11: Plant("outside", 96 * MIB), 5: Plant("cache", -100 * MIB)},
+            labels=(("team", "vision"),), failures=((2, "fragmentation"), (6, "too_large"))),
+        Job("slurm-2", 9, lines=22, version="b2", started="2026-11-24 09:00:00", labels=(("team", "speech"),)),
+        Job("0047", 12, stages=3, version="c3", started="2026-11-24 23:30:00", plants={4: Plant("tensors", 32 * MIB, 2)}),
+    )  # fmt: skip
+    done = harness.analyze("fleet", "ingest", CAPTURES, folder, "--run", "real", "--label", "team=vision", check=False)
+    assert done.returncode == 3 and "19 captures of 1 run taken in, 1 unreadable" in done.stdout, harness.described(done)
+    return folder
+
+
+def plain(value):
+    """As spark_answers.py has it."""
+    if isinstance(value, datetime.datetime):
+        return round((value - datetime.datetime(1970, 1, 1)).total_seconds() * 1_000_000)
+    return value.isoformat() if isinstance(value, datetime.date) else value
+
+
+@pytest.mark.slow
+def test_both_engines_give_the_same_answers(fleet, python_env):
+    start = python_env("spark")
+    engine = Engine()
+    engine.view(files.of_tables(fleet, [], list(queries.TABLES)))
+    [held] = fleet.glob("run=real/table=held/*/*.parquet")
+    known = engine.ask(f"select line_key from '{held}' limit 1").rows[0][0]
+    asked = {query.name: (query.sql, queries.defaults(query, {"top": 20, "label": "team"})) for query in queries.known()}
+    asked.update({name: (text, {}) for name, text in FACTS.items()})
+    asked.update({f"key {key}": (f"select count(*), sum(bytes) from held where line_key = {key}", {}) for key in (known, 1)})
+    done = subprocess.run(
+        [start / "python", harness.ROOT / "tests" / "lib" / "spark_answers.py", fleet], input=json.dumps(asked), text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=harness.clean_environment(), timeout=280,
+    )  # fmt: skip
+    assert done.returncode == 0, harness.described(done)
+    answers = json.loads(done.stdout)
+    for name, (text, parameters) in asked.items():
+        found = engine.ask(queries.find(name).for_duckdb() if name in {query.name for query in queries.known()} else text, parameters)
+        if name not in FACTS and not name.startswith("key"):
+            assert answers[name]["columns"] == found.columns
+        assert answers[name]["rows"] == [[plain(value) for value in row] for row in found.rows], name
+        assert answers[name]["rows"], f"{name} compares nothing"
+    # Signed keys and times keep their types, and what has a bloom filter is found by it.
+    assert answers["keys"]["types"][:4] == ["bigint"] * 4 and answers["keys"]["rows"][0][0] < 0
+    assert answers["times"]["types"][:2] == ["timestamp_ntz"] * 2
+    assert answers[f"key {known}"]["rows"][0][0] > 0 and answers["key 1"]["rows"] == [[0, None]]
+    of_file = f"select compression, bloom_filter_offset is not null from parquet_metadata('{held}') where path_in_schema = 'line_key'"
+    assert set(engine.ask(of_file).rows) == {("ZSTD", True)}
+    outliers = [row[:2] for row in answers["outliers"]["rows"]]
+    assert outliers == [["slurm-1", 5], ["slurm-1", 11], ["slurm-1", 3], ["0047", 4]]
+
+
+def executor_above(process):
+    """The process number of Spark's executor that started another one, at some remove."""
+    while process > 1:
+        if b"CoarseGrainedExecutorBackend" in Path(f"/proc/{process}/cmdline").read_bytes():
+            return process
+        process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+    raise AssertionError("no executor is above it")
+
+
+def tree(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file() and "_parts" not in path.parts}
+
+
+@pytest.mark.slow
+def test_a_job_of_which_a_worker_is_killed_leaves_the_same_dataset(fleet, python_env, tmp_path):
+    """The executor is killed while its task waits. Spark runs that task again; the first one, which nobody ends, goes on as well."""
+    start = python_env("spark")
+    analyzer, waits, goes_on = tmp_path / "analyzer", tmp_path / "waits", tmp_path / "goes-on"
+    os.mkfifo(waits)
+    os.mkfifo(goes_on)
+    # The first task on killed.bin says who it is, and waits.
+    analyzer.write_text(
+        f"""#!/bin/sh
+echo "$*" >>"{tmp_path}/words"
+case "$*" in *killed.bin*)
+  if mkdir "{tmp_path}/once" 2>/dev/null; then echo $$ >"{waits}"; read -r line <"{goes_on}"; fi ;;
+esac
+exec "{harness.ANALYZER}" "$@"
+"""
+    )
+    analyzer.chmod(0o755)
+    settings = {
+        "spark.ui.enabled": "false", "spark.executor.memory": "512m", "spark.driver.extraJavaOptions": SMALL,
+        "spark.executor.extraJavaOptions": SMALL, "spark.log.level": "ERROR",
+    }  # fmt: skip
+    job = harness.run([sys.executable, "-m", "gpumem", "fleet", "spark-job"], env={"PYTHONPATH": str(harness.ROOT / "python")}).stdout.strip()
+    command = [start / "spark-submit", "--master", "local-cluster[2,1,512]", "--driver-memory", "512m"]
+    command += [word for setting in settings.items() for word in ("--conf", "=".join(setting))]
+    command += [job, CAPTURES, tmp_path / "spark", "--analyzer", analyzer, "--run", "real", "--label", "team=vision"]
+    with open(tmp_path / "said", "w") as said:
+        running = subprocess.Popen(list(map(str, command)), stdout=said, stderr=said, cwd=tmp_path, env=harness.clean_environment())
+    try:
+        # Opening waits for the other end.
+        task = int(waits.read_text())
+        os.kill(executor_above(task), signal.SIGKILL)
+        goes_on.write_text("on\n")
+        status = running.wait(timeout=240)
+    finally:
+        running.kill()
+        running.wait()
+    told = (tmp_path / "said").read_text()
+    assert status == 3 and "both-headers.bin" in told and "19 captures of 1 run taken in" in told, told
+    words = (tmp_path / "words").read_text()
+    assert words.count(f"{CAPTURES}/killed.bin") == 2 and words.count("fleet commit") == 1, words
+    written = tree(tmp_path / "spark")
+    assert written == {path: data for path, data in tree(fleet).items() if path.parts[0] == "run=real"}
+    assert len([path for path in written if "table=ranks" in path.parts]) == 1
