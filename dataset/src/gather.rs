@@ -15,12 +15,29 @@ const CAPTURES: usize = 1024;
 const ROWS: u64 = 1_000_000;
 
 /// Parts that are not full yet.
-#[derive(Default)]
 pub struct Gatherer {
     runs: BTreeMap<String, Gathered>,
+    captures: usize,
+    rows: u64,
+}
+
+impl Default for Gatherer {
+    fn default() -> Self {
+        Self::bounded(CAPTURES, ROWS)
+    }
 }
 
 impl Gatherer {
+    /// With other bounds: captures of a part; rows of a part, and of all that are gathered at once.
+    pub fn bounded(captures: usize, rows: u64) -> Self {
+        let runs = BTreeMap::new();
+        Self {
+            runs,
+            captures,
+            rows,
+        }
+    }
+
     /// Takes in a capture. Returns the parts that are full now.
     ///
     /// # Errors
@@ -32,12 +49,12 @@ impl Gatherer {
             .entry(run.clone())
             .or_insert_with(|| Gathered::new(&run));
         gathered.add(capture)?;
-        let is_full = gathered.captures() >= CAPTURES;
+        let is_full = gathered.captures() >= self.captures;
         let mut full = Vec::new();
         if is_full {
             full.extend(self.runs.remove(&run));
         }
-        while self.runs.values().map(Gathered::rows).sum::<u64>() > ROWS {
+        while self.runs.values().map(Gathered::rows).sum::<u64>() > self.rows {
             let largest = self.runs.iter().max_by_key(|(_, gathered)| gathered.rows());
             let Some(name) = largest.map(|(name, _)| name.clone()) else {
                 break;

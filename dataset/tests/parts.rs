@@ -193,9 +193,8 @@ fn files_are_sorted_with_statistics_and_small_bloom_filters() {
 }
 
 #[test]
-fn a_part_is_full_at_1024_captures_or_a_million_rows() {
-    let cut = |captures: &mut dyn Iterator<Item = Capture>| -> Vec<usize> {
-        let mut gatherer = Gatherer::default();
+fn a_part_is_full_at_so_many_captures_or_rows() {
+    let cut = |mut gatherer: Gatherer, captures: &mut dyn Iterator<Item = Capture>| -> Vec<usize> {
         let mut parts = Vec::new();
         for capture in captures {
             parts.extend(gatherer.add(capture).expect("added"));
@@ -204,28 +203,21 @@ fn a_part_is_full_at_1024_captures_or_a_million_rows() {
         parts.iter().map(Gathered::captures).collect()
     };
     let small = &mut (0..2050).map(|number| capture("r", number, 1));
-    assert_eq!(cut(small), [1024, 1024, 2]);
-    let large = &mut (0..13).map(|number| capture("r", number, 100_000));
-    // 10 captures have a million rows in held, a hundred thousand lines and 10 of ranks.
-    assert_eq!(cut(large), [9, 4]);
-    let many_runs =
-        &mut (0..30).map(|number| capture(&format!("run{}", number % 3), number, 50_000));
-    let parts = cut(many_runs);
+    assert_eq!(cut(Gatherer::default(), small), [1024, 1024, 2]);
+    let large = &mut (0..13).map(|number| capture("r", number, 100));
+    // 9 captures have 900 rows in held, 100 in lines and 9 in ranks.
+    assert_eq!(cut(Gatherer::bounded(1024, 1000), large), [9, 4]);
+    let many_runs = &mut (0..30).map(|number| capture(&format!("run{}", number % 3), number, 50));
+    let parts = cut(Gatherer::bounded(1024, 1000), many_runs);
     assert_eq!(parts.iter().sum::<usize>(), 30);
     assert!(parts.len() > 3 && parts.len() < 10, "{parts:?}");
 }
 
 #[test]
 fn what_is_left_after_some_parts_falls_into_the_same_parts() {
-    let captures = |number: i64| {
-        capture(
-            &format!("run{}", number % 3),
-            number,
-            40_000 + 1000 * (number % 7),
-        )
-    };
+    let captures = |number: i64| capture(&format!("run{}", number % 3), number, 40 + number % 7);
     let cut = |numbers: &[i64]| -> Vec<Vec<Key>> {
-        let mut gatherer = Gatherer::default();
+        let mut gatherer = Gatherer::bounded(1024, 1000);
         let mut parts = Vec::new();
         for number in numbers {
             parts.extend(gatherer.add(captures(*number)).expect("added"));
@@ -262,7 +254,7 @@ fn events_stand_by_capture_and_in_their_order() {
     let with_events = |number: i64| {
         let mut capture = capture("r", number, 1);
         let mut spool = SpoolWriter::new().expect("a spool");
-        for seq in 0..70_000 {
+        for seq in 0..31_000 {
             spool
                 .push(&event(capture.rows.rank.capture, seq))
                 .expect("written");
@@ -288,7 +280,7 @@ fn events_stand_by_capture_and_in_their_order() {
         .expect("the same name, so the same bytes");
     let bytes = bytes::Bytes::from(dataset.store().get(&found.path).expect("read"));
     let reader = SerializedFileReader::new(bytes).expect("Parquet");
-    assert_eq!(reader.metadata().num_row_groups(), 3);
+    assert_eq!(reader.metadata().num_row_groups(), 2);
     let rows = reader.get_row_iter(None).expect("rows").map(|row| {
         use parquet::record::RowAccessor as _;
         let row = row.expect("a row");
@@ -298,7 +290,7 @@ fn events_stand_by_capture_and_in_their_order() {
         )
     });
     let rows: Vec<_> = rows.collect();
-    assert_eq!(rows.len(), 280_000);
+    assert_eq!(rows.len(), 124_000);
     assert!(rows.is_sorted());
 }
 
