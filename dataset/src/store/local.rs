@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use super::{Created, Found, StoreError};
+use super::error::StoreError;
+use super::found::{Created, Found};
 use crate::layout::name_of;
 
 /// After this time a writer on another machine is taken for dead.

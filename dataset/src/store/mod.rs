@@ -1,6 +1,7 @@
 //! Where files lie: a folder, or a bucket of an object store. A file appears whole or not at all.
 
 mod error;
+mod found;
 mod local;
 mod remote;
 #[cfg(test)]
@@ -8,32 +9,13 @@ mod tests;
 
 use std::ops::Range;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 pub use error::StoreError;
+pub use found::{Created, Found};
 use local::Local;
 pub use local::{host, is_alive};
 use remote::Remote;
-
-/// A file of a store.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Found {
-    /// Its path below the store's place, with `/` between names.
-    pub path: String,
-    /// Its bytes.
-    pub bytes: u64,
-    /// When it was last written.
-    pub modified: SystemTime,
-}
-
-/// What became of a file that must not be there before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Created {
-    /// It was made.
-    New,
-    /// There is one already.
-    Exists,
-}
 
 /// A folder, or a prefix of a bucket.
 pub struct Store {

@@ -18,7 +18,8 @@ use object_store::{
 };
 use tokio::runtime::{Builder, Runtime};
 
-use super::{Created, Found, StoreError};
+use super::error::StoreError;
+use super::found::{Created, Found};
 
 /// Larger files are uploaded in pieces of this size, and downloaded so.
 const PIECE: u64 = 8 << 20;

@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 use gpumem_dataset::{Capture, Found, Store, name_of, parse_staged};
 
-use super::StoreArgs;
 use super::ingest::{Summary, finish};
 use super::part::{Begun, Intake, complete_begun};
+use super::places::StoreArgs;
 use super::pool::in_order;
 use crate::args::Format;
 use crate::commands::exit::Exit;

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use gpumem_dataset::{DataFile, Found, RANKS, Store, name_of};
 use serde::Serialize;
 
+use super::places::{StoreArgs, many};
 use super::pool::in_order;
-use super::{StoreArgs, many};
 use crate::args::Format;
 use crate::commands::exit::Exit;
 use crate::commands::output::Output;

@@ -8,10 +8,10 @@ use gpumem_dataset::Key;
 use serde::Serialize;
 
 use super::part::{Begun, Intake, complete_begun};
+use super::places::{StoreArgs, many};
 use super::pool::in_order;
 use super::sources::{Candidate, Is, Sources};
 use super::taking::{Asked, AskedArgs, Took, take};
-use super::{StoreArgs, many};
 use crate::args::Format;
 use crate::commands::exit::Exit;
 use crate::commands::output::Output;

@@ -4,6 +4,7 @@ mod commit;
 mod fetch;
 mod ingest;
 mod part;
+mod places;
 mod pool;
 mod prune;
 mod rows;
@@ -12,10 +13,7 @@ mod stage;
 mod take;
 mod taking;
 
-use std::time::Duration;
-
 use clap::Subcommand;
-use gpumem_dataset::{Dataset, Store};
 
 use super::exit::Exit;
 use super::output::Output;
@@ -67,24 +65,6 @@ pub enum Command {
     Rows(rows::Args),
 }
 
-/// What all of them take.
-#[derive(clap::Args, Debug, Clone, Copy)]
-pub struct StoreArgs {
-    /// How long what an object store refuses is tried again, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
-    pub retry_for: u64,
-}
-
-impl StoreArgs {
-    fn store(self, place: &str) -> anyhow::Result<Store> {
-        Ok(Store::at(place, Duration::from_secs(self.retry_for))?)
-    }
-
-    fn dataset(self, place: &str) -> anyhow::Result<Dataset> {
-        Ok(Dataset::open(self.store(place)?)?)
-    }
-}
-
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     match &args.command {
@@ -95,10 +75,4 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         Command::Prune(args) => prune::run(args, output),
         Command::Rows(args) => rows::run(args, output),
     }
-}
-
-/// `3 captures`, `1 capture`.
-fn many(count: usize, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {what}{plural}")
 }

@@ -7,8 +7,8 @@ use gpumem_dataset::{
     Capture, Dataset, Entry, Gathered, Gatherer, Key, SCHEMA, Source, staged_path,
 };
 
-use super::StoreArgs;
-use super::many;
+use super::places::StoreArgs;
+use super::places::many;
 use super::sources::{Candidate, Is, Sources};
 use super::taking::{Asked, Took, take};
 

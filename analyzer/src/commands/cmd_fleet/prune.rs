@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use gpumem_dataset::{Part, RANKS, TABLES, name_of};
 use serde::Serialize;
 
-use super::{StoreArgs, many};
+use super::places::{StoreArgs, many};
 use crate::args::Format;
 use crate::commands::exit::Exit;
 use crate::commands::output::Output;

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use gpumem_capture::{Identity, OpenError, Reader};
 use gpumem_dataset::{Found, Key, Store};
 
-use super::StoreArgs;
+use super::places::StoreArgs;
 
 /// A file that may be a capture.
 #[derive(Clone)]

@@ -3,7 +3,7 @@
 use gpumem_dataset::staged_path;
 use serde::Serialize;
 
-use super::StoreArgs;
+use super::places::StoreArgs;
 use super::sources::{Is, Sources};
 use super::taking::{AskedArgs, Took, take};
 use crate::args::Format;

@@ -1,0 +1,23 @@
+//! What a store says of its files.
+
+use std::time::SystemTime;
+
+/// A file of a store.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Found {
+    /// Its path below the store's place, with `/` between names.
+    pub path: String,
+    /// Its bytes.
+    pub bytes: u64,
+    /// When it was last written.
+    pub modified: SystemTime,
+}
+
+/// What became of a file that must not be there before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Created {
+    /// It was made.
+    New,
+    /// There is one already.
+    Exists,
+}
