@@ -214,9 +214,9 @@ def test_each_query_says_what_it_answers_and_its_columns(fleet):
     listed = gpumem("query", "--list").stdout
     for query in queries.known():
         assert query.name in listed and query.about
-        [answer] = [Engine()]
-        answer.view({table: [] for table in queries.tables_in(query.sql)})
-        columns = answer.ask(query.for_duckdb(), queries.defaults(query, {"top": 1, "label": "team"})).columns
+        engine = Engine()
+        engine.view({table: [] for table in queries.tables_in(query.sql)})
+        columns = engine.ask(query.for_duckdb(), queries.defaults(query, {"top": 1, "label": "team"})).columns
         comment = query.sql[: query.sql.index("\nwith\n")]
         assert comment.startswith("-- ") and [name for name in columns if name not in comment.replace(",", " ").split()] == []
 
