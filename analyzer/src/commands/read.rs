@@ -139,16 +139,21 @@ pub fn cause_of(
 /// Looks names up for a capture that was read as `session`, where the user, the environment and the
 /// capture's own folder say. The bar shows long searches until it is dropped.
 pub fn symbols(path: &Path, session: &Session, asked: &SymbolArgs) -> (Symbols, Option<Bar>) {
+    let symbols = Symbols::new(places(asked), PerfMap::of(path, &session.header));
+    let work = symbols.work();
+    let bar = Bar::counting("naming", move || (work.done(), work.total()));
+    (symbols, Some(bar))
+}
+
+/// Where names are looked for: where the user and the environment say.
+pub fn places(asked: &SymbolArgs) -> Places {
     let mut places = Places::of_environment(|name| std::env::var_os(name));
     places.sysroot.clone_from(&asked.sysroot);
     places
         .debug_dirs
         .splice(..0, asked.debug_dir.iter().cloned());
     places.copied.clone_from(&asked.symbols);
-    let symbols = Symbols::new(places, PerfMap::of(path, &session.header));
-    let work = symbols.work();
-    let bar = Bar::counting("naming", move || (work.done(), work.total()));
-    (symbols, Some(bar))
+    places
 }
 
 /// The process that was recorded.

@@ -3,6 +3,7 @@
 use super::endings::{End, Ended};
 use super::figures::{Figures, RankRow};
 use super::steps::Steps;
+use super::watch::Drawn;
 
 /// A rank of a job of ten that held so much at most, with these steps.
 pub fn figures(rank: u64, tensors: u64, steps: Steps) -> Figures {
@@ -41,5 +42,6 @@ pub fn figures(rank: u64, tensors: u64, steps: Steps) -> Figures {
         steps,
         facts: Vec::new(),
         held: Vec::new(),
+        drawn: Drawn::default(),
     }
 }

@@ -2,23 +2,22 @@
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::bail;
 use gpumem_analyzer::ranks::{Job, RankRow};
 use gpumem_analyzer::render::{bytes, flamegraph_of};
 use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::session;
-use gpumem_analyzer::symbols::{PerfMap, Places, Symbols};
+use gpumem_analyzer::symbols::{PerfMap, Symbols};
 use gpumem_analyzer::views::{ByStack, Differential, Folded, Select};
 use gpumem_capture::{DeviceOrdinal, Level};
 
 use crate::args::SymbolArgs;
+use crate::commands::each::each_with;
 use crate::commands::exit::explained;
 use crate::commands::output::Output;
-use crate::commands::progress::Bar;
+use crate::commands::read::places;
 
 /// What a flamegraph is of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,38 +122,22 @@ fn beside(job: &Job, rank: u64) -> anyhow::Result<(&RankRow, Vec<&RankRow>)> {
 fn stacks_of(ranks: &[&RankRow], asked: &SymbolArgs) -> anyhow::Result<Folded> {
     let files: Vec<(&PathBuf, Option<u8>)> =
         ranks.iter().map(|row| (&row.file, row.device)).collect();
-    let (next, done) = (AtomicUsize::new(0), Arc::new(AtomicU64::new(0)));
-    let (so_far, total) = (Arc::clone(&done), files.len() as u64);
-    let _bar = Bar::counting("reading stacks", move || {
-        (so_far.load(Ordering::Relaxed), total)
-    });
     let sum = Mutex::new(Ok(Folded::default()));
-    let work = || {
-        let mut places = Places::of_environment(|name| std::env::var_os(name));
-        places.sysroot.clone_from(&asked.sysroot);
-        places
-            .debug_dirs
-            .splice(..0, asked.debug_dir.iter().cloned());
-        places.copied.clone_from(&asked.symbols);
-        let mut symbols = Symbols::new(places, PerfMap::default());
-        while let Some((path, device)) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let folded = stacks(path, *device, &mut symbols);
+    let symbols = || Symbols::new(places(asked), PerfMap::default());
+    each_with(
+        &files,
+        "reading stacks",
+        symbols,
+        |symbols, (path, device)| {
+            let folded = stacks(path, *device, symbols);
             let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
             match (&mut *sum, folded) {
                 (Ok(sum), Ok(folded)) => sum.add(folded),
                 (Ok(_), Err(error)) => *sum = Err(error),
-                (Err(_), _) => return,
+                (Err(_), _) => {}
             }
-            done.fetch_add(1, Ordering::Relaxed);
-        }
-    };
-    let workers = thread::available_parallelism().map_or(1, usize::from);
-    thread::scope(|scope| {
-        for _ in 1..workers.min(files.len()) {
-            scope.spawn(work);
-        }
-        work();
-    });
+        },
+    );
     sum.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 

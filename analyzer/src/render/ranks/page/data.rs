@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::super::answer::first_answer;
 use super::super::caveats::caveats;
 use crate::ranks::{Clock, Ended, Endings, Heatmap, Job, Outlier, Part};
-use crate::render::Terminal;
+use crate::render::{Source, Terminal};
 
 /// Ranks that differ whose lines are in the page.
 const TOLD: usize = 64;
@@ -49,6 +49,8 @@ struct Columns<'a> {
     tensors: Vec<u64>,
     reserved: Vec<u64>,
     process: Vec<u64>,
+    nccl: Vec<u64>,
+    symmetric: Vec<u64>,
     unexplained: Vec<Option<i64>>,
     steps: Vec<u64>,
     ended: Vec<Ended>,
@@ -69,6 +71,8 @@ struct Group {
 #[derive(Serialize)]
 struct Told<'a> {
     word: &'static str,
+    /// The source text of each difference's line.
+    texts: Vec<String>,
     #[serde(flatten)]
     of: &'a Outlier,
 }
@@ -78,6 +82,7 @@ impl<'a> Data<'a> {
     pub fn of(job: &'a Job, map: &Heatmap, units: [u64; 3], named: &'a str) -> Self {
         let by_rank: Vec<&[Outlier]> = job.outliers.chunk_by(|a, b| a.rank == b.rank).collect();
         let told = by_rank.iter().take(TOLD).copied().flatten();
+        let mut source = Source::since(job.started_unix_ns);
         let answer = first_answer(job, &by_rank, Terminal::PLAIN);
         let lines = |text: &str| {
             text.lines()
@@ -112,6 +117,14 @@ impl<'a> Data<'a> {
             outliers: told
                 .map(|of| Told {
                     word: of.metric.word(),
+                    texts: of
+                        .differences
+                        .iter()
+                        .map(|row| row.place.as_ref())
+                        .map(|place| {
+                            place.map_or_else(String::new, |at| source.line(&at.file, at.line))
+                        })
+                        .collect(),
                     of,
                 })
                 .collect(),
@@ -147,6 +160,8 @@ impl<'a> Columns<'a> {
             for part in Part::ALL {
                 columns.peaks(part).push(row.peak(part));
             }
+            columns.nccl.push(row.nccl_bytes);
+            columns.symmetric.push(row.symmetric_bytes);
             columns.unexplained.push(row.unexplained_bytes);
             columns.steps.push(row.steps);
             columns.ended.push(row.end.ended);

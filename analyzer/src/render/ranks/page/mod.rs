@@ -64,6 +64,22 @@ pub fn ranks_page(job: &Job, named: &str) -> std::io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ranks::Metric;
+
+    #[test]
+    fn the_program_knows_the_parts_of_each_metric() {
+        let (_, after) = include_str!("pinned.js")
+            .split_once("const EXPLAIN = {")
+            .unwrap();
+        let (known, _) = after.split_once('}').unwrap();
+        for metric in Metric::ALL {
+            let name = serde_json::to_string(&metric).unwrap();
+            assert!(
+                known.contains(&format!(" {}: [", name.trim_matches('"'))),
+                "{name}"
+            );
+        }
+    }
 
     #[test]
     fn every_place_is_filled_and_nothing_is_fetched() {

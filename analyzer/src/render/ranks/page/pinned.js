@@ -15,6 +15,9 @@ function drawPinned() {
     const median = middle(peers.map((of) => peaks(part)[of]));
     return fact(`most of ${name}`, bytes(ranks[key][index]), peers.length > 1 ? `peers' median ${bytes(median)}` : "");
   });
+  for (const [key, name] of [["nccl", "NCCL"], ["symmetric", "symmetric memory"]]) {
+    if (ranks[key].some((of) => of > 0)) facts.push(fact(name, bytes(ranks[key][index])));
+  }
   if (ranks.unexplained[index] !== null) facts.push(fact("unexplained by NVML's last reading", bytes(ranks.unexplained[index])));
   facts.push(fact("ended", ENDED[ranks.ended[index]] || "in an orderly way", `${timeFrom(ranks.ended_ns[index])}, ${clock(ranks.ended_ns[index])}`));
   if (ranks.wanted[index] !== undefined) facts.push(fact("could not be allocated", bytes(ranks.wanted[index])));
@@ -78,7 +81,7 @@ function courseChart(index, peerCount) {
   ]);
 }
 
-const EXPLAIN = { tensors: ["line", "category", "module"], cache: ["pool"], outside: ["outside"], unexplained: [] };
+const EXPLAIN = { tensors: ["line", "category", "module"], cache: ["pool"], nccl: ["nccl", "symmetric"], outside: ["outside"], unexplained: [] };
 
 // By what ranks differ, each figure with its parts.
 function differences(told) {
@@ -86,17 +89,23 @@ function differences(told) {
     make("tr", {}, [signed(of.off_bytes), bytes(of.bytes), bytes(of.peers.median)]
       .map((text) => make("td", { class: "number strong", text }))
       .concat(make("td", { class: "strong what", text: `${of.word}, of ${many(of.peer_count, "peer", "peers")}${since(of.since)}` }))),
-    ...of.differences.filter((row) => EXPLAIN[of.metric].includes(row.of)).map((row) =>
+    ...of.differences.map((row, at) => [row, of.texts[at]]).filter(([row]) => EXPLAIN[of.metric].includes(row.of)).map(([row, text]) =>
       make("tr", {}, [signed(row.bytes - row.median_bytes), bytes(row.bytes), bytes(row.median_bytes)]
-        .map((text) => make("td", { class: "number", text }))
-        .concat(make("td", { class: "under", text: (["category", "module"].includes(row.of) ? row.of + ": " : "") + row.name })))),
+        .map((of) => make("td", { class: "number", text: of }))
+        .concat(make("td", { class: "under" }, [nameOf(row), text && make("code", { text })])))),
   ]);
   const heads = ["more", "it has", "peers have", ""].map((text, at) => make("th", { scope: "col", class: at < 3 ? "number" : undefined, text }));
   return make("table", { class: "differences" }, [make("thead", {}, [make("tr", {}, heads)]), make("tbody", {}, rows)]);
 }
 
+function nameOf(row) {
+  if (["category", "module"].includes(row.of)) return `${row.of}: ${row.name}`;
+  return row.of === "symmetric" ? row.name + " (symmetric memory)" : row.name;
+}
+
 function since(of) {
   if (!of) return "";
   if (of.last_step === 1) return ", from the first step";
+  if (of.first_step === 1) return `, since step ${count(of.last_step)} or before`;
   return `, since step ${count(of.first_step)}` + (of.first_step === of.last_step ? "" : ` to ${count(of.last_step)}`);
 }

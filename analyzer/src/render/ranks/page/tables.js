@@ -8,7 +8,7 @@ function drawOutliers() {
   for (const of of data.outliers) byRank.set(of.rank, [...(byRank.get(of.rank) || []), of]);
   const parts = [...byRank].map(([rank, told], at) => {
     const [main] = told;
-    const place = EXPLAIN[main.metric].length && main.differences.find((row) => ["line", "pool", "outside"].includes(row.of) &&
+    const place = EXPLAIN[main.metric].length && main.differences.find((row) => !["category", "module"].includes(row.of) &&
       EXPLAIN[main.metric].includes(row.of) && Math.sign(row.bytes - row.median_bytes) === Math.sign(main.off_bytes));
     const summary = `Rank ${rank}: ` + told.map((of) => `${signed(of.off_bytes)} ${of.word}${since(of.since)}`).join("; ") +
       (place ? `; ${place.name}` : "");
