@@ -10,37 +10,12 @@ use gpumem_capture::DeviceOrdinal;
 
 use super::figures::RankRow;
 use super::job::Job;
+use super::open::Open;
 use super::outliers::Outlier;
 use super::steps::{Steps, Window, since};
 
 /// Ranks that are asked about: those with the largest differences.
 const RANKS: usize = 32;
-/// Peers that a rank is compared with, those nearest to their median.
-const PEERS: usize = 8;
-/// Steps that are kept of a capture for one rank: what is told of longer runs is a range.
-const STEPS: u64 = 1 << 14;
-
-/// What is to be known of a rank whose step is not exact.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Open {
-    window: Window,
-    peers: Vec<u64>,
-    least: u64,
-}
-
-impl Open {
-    /// `until`: the last step that must be seen. `peers` may be any number, nearest to their median first.
-    pub(super) fn new(until: u64, peers: impl Iterator<Item = u64>, least: u64) -> Self {
-        Self {
-            window: Window {
-                from: until.saturating_sub(STEPS),
-                until,
-            },
-            peers: peers.take(PEERS).collect(),
-            least,
-        }
-    }
-}
 
 /// Steps that are to be read of a rank's capture: see [`super::StepWatch::keeping`].
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,6 +17,7 @@ mod heatmap;
 mod holders;
 mod job;
 mod nccl;
+mod open;
 mod outliers;
 mod peers;
 mod robust;

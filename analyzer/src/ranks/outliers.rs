@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::differences::{Difference, Medians};
-use super::exact::Open;
 use super::figures::Figures;
 use super::holders::Keys;
+use super::open::Open;
 use super::robust::{Spread, least, middle};
 use super::steps::{Since, since};
 
