@@ -35,6 +35,15 @@ def s3(python_env):
 
 
 @pytest.fixture(scope="module")
+def long_capture(tmp_path_factory):
+    """One of so many events that their table has more than a piece."""
+    place = tmp_path_factory.mktemp("long") / "long.bin"
+    example = ["-p", "gpumem-replay", "--example", "long_run"]
+    fleet.harness.run(["cargo", "run", "--release", "--quiet", *example, "record", place, "1000000"], cwd=fleet.harness.ROOT, timeout=300)
+    return place
+
+
+@pytest.fixture(scope="module")
 def in_s3(s3, tmp_path_factory):
     """Two captures in S3, and the dataset that an ingest makes of them there."""
     captures = s3.place(fleet.captures(tmp_path_factory.mktemp("few"), 2))
@@ -172,6 +181,45 @@ def test_what_passes_is_tried_again(s3, in_s3, tmp_path, fault):
     assert max(seen.values()) > 1
 
 
+def test_a_slow_store_is_waited_for(s3, in_s3, tmp_path):
+    captures, wanted = in_s3
+    place = s3.place()
+    s3.proxy.fault = lambda method, path: Fault(delay=0.1)
+    begun = time.monotonic()
+    fleet.fleet("ingest", captures, place, env=s3.environment())
+    assert time.monotonic() - begun > 0.1 * len(s3.proxy.requests) / 2
+    assert contents(s3.copy(place, tmp_path / "d")) == wanted
+
+
+@pytest.mark.parametrize("method, of", [("GET", "report"), ("PUT", "table=held"), ("PUT", "_parts/")])
+def test_a_request_without_an_answer_is_made_again(s3, in_s3, tmp_path, method, of):
+    """The store has each request, and answers the first one never."""
+    captures, wanted = in_s3
+    place = s3.place()
+    fault = Fault(hold=True)
+    s3.proxy.fault = nth(method, 1, fault, of=of)
+    fleet.fleet("ingest", "--request-timeout", "1", captures, place, env=s3.environment())
+    assert fault.reached.is_set()
+    fault.held.set()
+    assert contents(s3.copy(place, tmp_path / "d")) == wanted
+
+
+def test_a_large_file_is_uploaded_in_pieces(s3, long_capture, tmp_path):
+    """Also where a piece is refused at first; and one that is refused to the end leaves nothing, and is made again."""
+    fleet.fleet("ingest", "--run", "long", "--events", long_capture, tmp_path / "folder")
+    [large] = [path for path in (tmp_path / "folder").rglob("*.parquet") if path.parent.parent.name == "table=events"]
+    assert large.stat().st_size > 8 << 20
+    place = s3.place()
+    s3.proxy.fault = lambda method, path: Fault(status=503) if "table=events" in path and method == "PUT" else None
+    done = fleet.fleet("ingest", "--run", "long", "--events", "--retry-for", "1", long_capture, place, env=s3.environment(), check=False)
+    assert done.returncode == 1 and "the store did not answer in time" in done.stderr
+    assert b"<Upload>" not in s3.ask("GET", f"/{fleet.BUCKET}?uploads")
+    s3.proxy.fault = nth("PUT", 2, Fault(status=503), of="table=events")
+    said = fleet_json("ingest", "--run", "long", "--events", long_capture, place, env=s3.environment())
+    assert said["taken"] == 1
+    assert contents(s3.copy(place, tmp_path / "copy")) == contents(tmp_path / "folder")
+
+
 @pytest.mark.parametrize("what", ["503", "credentials", "bucket", "permission"])
 def test_a_refusal_is_one_line(s3, in_s3, what):
     captures, place, key = in_s3[0], s3.place(), fleet.KEY
@@ -247,6 +295,30 @@ def test_a_part_is_completed_with_the_options_that_it_was_begun_with(s3, undistu
     assert (said["taken"], said["runs"], said["begun"]) == (7, ["one", "two"], [])
     copy = s3.copy(place, tmp_path / "copy")
     assert sorted(rows(copy, "labels", "run, value, count(*) over (partition by run)")) == [("one", "vision", 6)] * 6 + [("two", "text", 1)]
+
+
+def test_a_part_with_a_secret_is_completed_with_that_secret_only(s3, undisturbed, tmp_path):
+    """By another one its captures are taken in anew, and nothing of it stays."""
+    for name in ("right", "wrong"):
+        (tmp_path / name).write_text(f"the {name} secret")
+        options = ["ingest", "--run", "one", "--hash-paths", "--secret", tmp_path / name]
+        fleet.fleet(*options, undisturbed[0], tmp_path / f"{name}.whole")
+    for name, told in (("right", []), ("wrong", ["needs the --secret that it was begun with"])):
+        place = s3.place()
+        fault = Fault(hold=True)
+        s3.proxy.fault = nth("PUT", 1, fault, of="table=ranks")
+        options[-1] = tmp_path / "right"
+        process = fleet.started(*options, undisturbed[0], place, env=s3.environment())
+        assert fault.reached.wait(30)
+        fleet.killed(process)
+        s3.proxy.fault = lambda method, path: None
+        options[-1] = tmp_path / name
+        said = fleet_json(*options, undisturbed[0], place, env=s3.environment())
+        assert said["taken"] == 6
+        assert len(said["begun"]) == len(told) and all(why in line for why, line in zip(told, said["begun"]))
+        found = contents(s3.copy(place, tmp_path / f"{name}.copy"))
+        tables = {path: digest for path, digest in found.items() if path.endswith(".parquet")}
+        assert tables == {path: digest for path, digest in contents(tmp_path / f"{name}.whole").items() if path.endswith(".parquet")}
 
 
 def test_staged_captures_make_the_same_parts(undisturbed, tmp_path):

@@ -31,6 +31,6 @@ pub use rows::{
     Step, TABLES,
 };
 pub use staged::{Capture, Spool, SpoolWriter};
-pub use store::{Created, Found, Store, StoreError};
+pub use store::{Created, Found, Patience, Store, StoreError};
 pub use store::{host, is_alive};
 pub use table::{Cell, Column, Kind, Table, TableInfo};

@@ -1,11 +1,10 @@
 //! Captures into parts, and the parts' files as another reader of Parquet sees them.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use gpumem_dataset::{
-    Capture, CaptureRows, Dataset, Event, Gathered, Gatherer, Held, Key, Line, Rank, SpoolWriter,
-    Store,
+    Capture, CaptureRows, Dataset, Event, Gathered, Gatherer, Held, Key, Line, Patience, Rank,
+    SpoolWriter, Store,
 };
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::file::serialized_reader::ReadOptionsBuilder;
@@ -124,7 +123,7 @@ fn part(captures: impl Iterator<Item = Capture>) -> gpumem_dataset::Made {
 
 fn store(folder: &tempfile::TempDir) -> Store {
     let place = folder.path().to_str().expect("UTF-8");
-    Store::at(place, Duration::ZERO).expect("a store")
+    Store::at(place, Patience::default()).expect("a store")
 }
 
 #[test]

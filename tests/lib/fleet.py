@@ -11,6 +11,7 @@ import signal
 import struct
 import subprocess
 import threading
+import time
 import urllib.parse
 import zlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -113,6 +114,8 @@ class Proxy:
         if fault and fault.held:
             fault.reached.set()
             fault.held.wait()
+        if fault and fault.delay:
+            time.sleep(fault.delay)
         if f"Credential={KEY}/" not in request.headers.get("authorization", ""):
             fault = Fault(status=403, code="InvalidAccessKeyId")
         if fault and fault.status:
@@ -155,9 +158,10 @@ class Proxy:
 class Fault:
     """What the proxy does to a request."""
 
-    def __init__(self, status=0, code="SlowDown", cut_request=False, cut_answer=False, hold=False):
+    def __init__(self, status=0, code="SlowDown", cut_request=False, cut_answer=False, hold=False, delay=0.0):
         self.status, self.code, self.cut_request, self.cut_answer = status, code, cut_request, cut_answer
         self.held = threading.Event() if hold else None
+        self.delay = delay
         self.reached = threading.Event()
 
 

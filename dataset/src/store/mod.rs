@@ -3,18 +3,19 @@
 mod error;
 mod found;
 mod local;
+mod patience;
 mod remote;
 #[cfg(test)]
 mod tests;
 
 use std::ops::Range;
 use std::path::Path;
-use std::time::Duration;
 
 pub use error::StoreError;
 pub use found::{Created, Found};
 use local::Local;
 pub use local::{host, is_alive};
+pub use patience::Patience;
 use remote::Remote;
 
 /// A folder, or a prefix of a bucket.
@@ -30,12 +31,12 @@ enum Kind {
 
 impl Store {
     /// The store at a place: `s3://bucket/prefix`, `gs://…`, `az://…`, or a folder. Credentials and endpoints are those of the
-    /// environment. What an object store refuses for a while is tried again for as long as `retry`.
+    /// environment. What an object store refuses for a while is tried again as long as `patience` says.
     ///
     /// # Errors
     /// If the place is not written as one.
-    pub fn at(place: &str, retry: Duration) -> Result<Self, StoreError> {
-        let kind = match Remote::open(place, retry) {
+    pub fn at(place: &str, patience: Patience) -> Result<Self, StoreError> {
+        let kind = match Remote::open(place, patience) {
             Some(remote) => Kind::Remote(Box::new(remote?)),
             None => Kind::Local(Local::new(Path::new(place))),
         };

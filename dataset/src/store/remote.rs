@@ -20,12 +20,10 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::error::StoreError;
 use super::found::{Created, Found};
+use super::patience::Patience;
 
 /// Larger files are uploaded in pieces of this size, and downloaded so.
 const PIECE: u64 = 8 << 20;
-/// How long one request may take.
-const REQUEST: &str = "60 seconds";
-
 pub struct Remote {
     store: Box<dyn ObjectStore>,
     runtime: Runtime,
@@ -51,7 +49,7 @@ impl Remote {
     }
 
     /// `None`: the place is a folder.
-    pub fn open(place: &str, retry: Duration) -> Option<Result<Self, StoreError>> {
+    pub fn open(place: &str, patience: Patience) -> Option<Result<Self, StoreError>> {
         let (scheme, variables) = SCHEMES
             .iter()
             .find(|(scheme, _)| place.starts_with(scheme))?;
@@ -64,7 +62,7 @@ impl Remote {
         if name.is_empty() {
             return Some(Err(other(format!("name a bucket: {scheme}bucket/folder"))));
         }
-        let made = store(scheme, name, retry).map_err(|error| other(one_line(&error)));
+        let made = store(scheme, name, patience).map_err(|error| other(one_line(&error)));
         Some(made.and_then(|store| {
             let runtime = Builder::new_current_thread().enable_all().build();
             Ok(Self {
@@ -75,7 +73,7 @@ impl Remote {
                     "" => String::new(),
                     prefix => format!("{prefix}/"),
                 },
-                retry,
+                retry: patience.retry,
                 variables,
             })
         }))
@@ -337,7 +335,7 @@ fn one_line(error: &Error) -> String {
     said.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn store(scheme: &str, name: &str, retry: Duration) -> Result<Box<dyn ObjectStore>, Error> {
+fn store(scheme: &str, name: &str, patience: Patience) -> Result<Box<dyn ObjectStore>, Error> {
     static PROVIDER: Once = Once::new();
     PROVIDER.call_once(|| {
         // An error says that the process has one already.
@@ -350,28 +348,29 @@ fn store(scheme: &str, name: &str, retry: Duration) -> Result<Box<dyn ObjectStor
             base: 2.0,
         },
         max_retries: usize::MAX,
-        retry_timeout: retry,
+        retry_timeout: patience.retry,
     };
+    let request = format!("{} seconds", patience.request.as_secs());
     let timeout = ClientConfigKey::from_str("timeout")?;
     Ok(match scheme {
         "s3://" => Box::new(
             AmazonS3Builder::from_env()
                 .with_bucket_name(name)
-                .with_config(AmazonS3ConfigKey::Client(timeout), REQUEST)
+                .with_config(AmazonS3ConfigKey::Client(timeout), request)
                 .with_retry(retry)
                 .build()?,
         ),
         "gs://" => Box::new(
             GoogleCloudStorageBuilder::from_env()
                 .with_bucket_name(name)
-                .with_config(GoogleConfigKey::Client(timeout), REQUEST)
+                .with_config(GoogleConfigKey::Client(timeout), request)
                 .with_retry(retry)
                 .build()?,
         ),
         _ => Box::new(
             MicrosoftAzureBuilder::from_env()
                 .with_container_name(name)
-                .with_config(AzureConfigKey::Client(timeout), REQUEST)
+                .with_config(AzureConfigKey::Client(timeout), request)
                 .with_retry(retry)
                 .build()?,
         ),

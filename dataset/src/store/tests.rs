@@ -1,7 +1,5 @@
 //! What all stores keep to; the failures of a real server are in `tests/test_fleet_store.py`.
 
-use std::time::Duration;
-
 use object_store::memory::InMemory;
 
 use super::remote::Remote;
@@ -10,7 +8,7 @@ use super::{Created, Kind, Store, StoreError};
 fn stores() -> Vec<(Store, Option<tempfile::TempDir>)> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a/b");
-    let local = Store::at(path.to_str().expect("UTF-8"), Duration::ZERO).expect("a store");
+    let local = Store::at(path.to_str().expect("UTF-8"), Patience::default()).expect("a store");
     let remote = Remote::over(Box::new(InMemory::new()), "s3://bucket", "a/b/");
     let remote = Store {
         place: "s3://bucket/a/b".into(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gpumem_dataset::{Dataset, Store};
+use gpumem_dataset::{Dataset, Patience, Store};
 
 /// What all of them take.
 #[derive(clap::Args, Debug, Clone, Copy)]
@@ -10,12 +10,22 @@ pub struct StoreArgs {
     /// How long what an object store refuses is tried again, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub retry_for: u64,
+    /// How long one request to an object store may take, in seconds: a piece of 8 MiB is one
+    #[arg(long, value_name = "SECONDS", default_value_t = 60,
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub request_timeout: u64,
 }
 
 impl StoreArgs {
     /// A store.
     pub fn store(self, place: &str) -> anyhow::Result<Store> {
-        Ok(Store::at(place, Duration::from_secs(self.retry_for))?)
+        Ok(Store::at(
+            place,
+            Patience {
+                retry: Duration::from_secs(self.retry_for),
+                request: Duration::from_secs(self.request_timeout),
+            },
+        )?)
     }
 
     /// The dataset at a place.
