@@ -6,7 +6,7 @@ use gpumem_capture::{DeviceOrdinal, Event};
 use gpumem_dataset::{Key, SeriesPoint, Step};
 
 use super::cells::int;
-use crate::ranks::StepWatch;
+use crate::ranks::{StepWatch, Steps};
 use crate::replay::{Levels, Replay};
 
 /// Stretches that are kept of a capture at most.
@@ -179,25 +179,29 @@ impl SeriesWatch {
     }
 }
 
-/// The greatest memory of tensors in each step, of all devices. Of a bounded capture from the first step on whose end is
+/// The greatest memory of tensors in each step, of all devices. Of a bounded capture from the first step on that is whole
 /// among its records.
 pub(super) fn steps(capture: Key, replay: &Replay, mut watch: StepWatch) -> Vec<Step> {
-    let before = replay.restored.map_or(0, |restored| restored.steps);
-    let mut rows = Vec::new();
-    for device in replay.devices.keys() {
-        let of = watch.of(*device);
-        rows.extend((0..).zip(&of.greatest).map(|(at, bytes): (u64, &u64)| {
-            let first = at * of.width;
+    let devices = replay.devices.keys();
+    devices
+        .flat_map(|device| rows(capture, device.0.into(), &watch.of(*device)))
+        .collect()
+}
+
+fn rows(capture: Key, device: i64, of: &Steps) -> Vec<Step> {
+    let points = (0..).zip(&of.greatest);
+    points
+        .map(|(at, bytes): (u64, &u64)| {
+            let first = of.from + at * of.width;
             Step {
                 capture,
-                device: device.0.into(),
-                first_step: int(before + first + 1),
+                device,
+                first_step: int(first + 1),
                 steps: int(of.width.min(of.ended - first)),
                 bytes: int(*bytes),
             }
-        }));
-    }
-    rows
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -232,6 +236,22 @@ mod tests {
             let all = within.chain(before).map(|(_, figure)| figure);
             assert_eq!(all.max(), Some(greatest), "stretch {at}");
         }
+    }
+
+    #[test]
+    fn steps_are_numbered_from_the_first_that_is_known() {
+        let of = Steps {
+            width: 4,
+            from: 12,
+            greatest: vec![7, 9],
+            ended: 18,
+        };
+        let rows = rows(Key(1), 0, &of);
+        let told: Vec<_> = rows
+            .iter()
+            .map(|row| (row.first_step, row.steps, row.bytes))
+            .collect();
+        assert_eq!(told, [(13, 4, 7), (17, 2, 9)]);
     }
 
     #[test]
