@@ -2,6 +2,7 @@
 
 use object_store::memory::InMemory;
 
+use super::patience::Patience;
 use super::remote::Remote;
 use super::{Created, Kind, Store, StoreError};
 
