@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Optional
 
 import gpu_card
+import gpu_guest
 import gpu_plan
 from gpu_runs import LIBRARY, environment, execute, last_line, recorded
 
@@ -279,6 +280,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--limit", type=float, default=430, help="seconds for the card's file and all workloads together (430)")
     parser.add_argument("--card", action="store_true", help="write the card's file by `gpumem card measure` and end (2 minutes)")
     parser.add_argument("--plan", action="store_true", help="plan programs, run them, and print planned beside measured (--limit 1500)")
+    parser.add_argument("--guest", action="store_true", help="run programs with and without the recorder, and print what differs (3 minutes)")
+    parser.add_argument("--times", type=int, nargs="?", const=gpu_guest.ROUNDS, metavar="ROUNDS", help="what a training's step takes with the recorder, without, and with PyTorch's")
     parser.add_argument("--facts", action="store_true", help="print the conformance program's facts and end")
     parser.add_argument("--compare", nargs=2, metavar=("CARD", "SIMULATOR"), help="print the differences of two files of facts and end")
     options = parser.parse_args()
@@ -318,6 +321,19 @@ def run_plans(check: Check) -> int:
     return 1 if any(row.faults for row in rows) else 0
 
 
+def run_guests(check: Check) -> int:
+    """Programs with and without the recorder: 0, or 1 where something differs."""
+    options = check.options
+    guests = gpu_guest.Guests(check.python("torch") or options.python[0], check.folder, check.simulated, options.timeout)
+    found = guests.all(check.wanted) if options.guest else {}
+    print(gpu_guest.told(found))
+    times = guests.times(options.times) if options.times else {}
+    if times:
+        print(gpu_guest.times_told(times))
+    (check.folder / "guests.json").write_text(json.dumps({"found": found, "step_us": times}, indent=1))
+    return 1 if any(what and not what[0].startswith("skipped") for what in found.values()) else 0
+
+
 def main() -> int:
     """The command."""
     options = parse()
@@ -346,6 +362,8 @@ def main() -> int:
     print(f"{facts['card.name']}, driver {facts['card.driver_version']}, {facts['card.total_bytes'] / MIB:.0f} MiB")
     if options.plan:
         return run_plans(check)
+    if options.guest or options.times:
+        return run_guests(check)
     measured = 0
     if options.card or not options.only:
         python = check.python("torch") or options.python[0]

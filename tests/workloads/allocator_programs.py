@@ -9,6 +9,7 @@ import random
 import sys
 
 import torch
+import winds_up  # noqa: F401
 
 LARGEST = 4 << 20
 

@@ -8,6 +8,8 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+import winds_up  # noqa: F401
+
 CUDA = {"device": "cuda"}
 TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 

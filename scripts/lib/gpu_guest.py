@@ -1,0 +1,184 @@
+"""Programs with the recorder beside the same without it: what they say, how they end, how long a step takes."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import difflib
+import json
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Optional
+
+from gpu_runs import environment, execute, last_line, recorded
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = ROOT / "tests" / "workloads" / "gpu"
+ANALYZER = ROOT / "target" / "release" / "gpumem-analyze"
+# So many at once: none of them is timed.
+AT_ONCE = 4
+ROUNDS = 5
+# Of what a tool says for itself: process ids, and how much it saw.
+TOOLS = ("=====", "==PROF==", "==WARNING==", "USDT:")
+
+
+@dataclass
+class Case:
+    """A program that must not notice the recorder."""
+
+    name: str
+    arguments: list[str]
+    tool: list[str] = field(default_factory=list)
+    alone: bool = False
+
+
+CASES = [
+    Case("training", ["--steps", "200"]),
+    Case("training, workers load", ["--steps", "60", "--loader"]),
+    Case("torch.profiler", ["--steps", "10", "--profiler"]),
+    Case("CUDA graph", ["--steps", "20", "--graph"]),
+    Case("torch.compile", ["--steps", "20", "--compile"]),
+    Case("compute-sanitizer", ["--steps", "1", "--small"], ["compute-sanitizer", "--tool", "memcheck", "--error-exitcode", "9"]),
+    Case("ncu", ["--steps", "1", "--small"], ["ncu", "--launch-count", "3", "--log-file", "/dev/null"]),
+    Case("out of memory", ["--out-of-memory"], alone=True),
+]
+
+# Variables for the recorder, or None: it is not there; and the program's arguments.
+TIMED: list[tuple[str, Optional[dict[str, str]], list[str]]] = [
+    ("without", None, []),
+    ("gpumem, stacks off", {"GPUMEM_STACKS": "off"}, []),
+    ("gpumem, Python stacks", {"GPUMEM_STACKS": "python"}, []),
+    ("gpumem", {}, []),
+    ("PyTorch's recorder, all stacks", None, ["--history"]),
+]
+
+
+class Guests:
+    """Where things are."""
+
+    def __init__(self, python: str, folder: Path, simulated: bool, timeout: float):
+        self.python, self.folder, self.simulated, self.timeout = python, folder, simulated, timeout
+
+    def command(self, case: Case) -> list[str]:
+        """What is run."""
+        return [*case.tool, self.python, str(PROGRAMS / "guest.py"), *case.arguments]
+
+    def report(self, case: Case) -> Path:
+        """Where its capture goes."""
+        return self.folder / f"guest-{case.name.replace(', ', '-').replace(' ', '_')}.bin"
+
+    def compare(self, case: Case) -> list[str]:
+        """Both runs: what differs, one line each."""
+        if case.tool and shutil.which(case.tool[0]) is None:
+            return [f"skipped: no {case.tool[0]} on this machine"]
+        env = environment({}, self.simulated)
+        ended, output, errors = execute(self.command(case), env, self.timeout)
+        if ended != 0:
+            return [f"skipped: without the recorder it ends with {ended}: {last_line(errors)}"]
+        env = recorded({}, self.report(case), self.simulated)
+        ours, our_output, our_errors = execute(self.command(case), env, self.timeout)
+        (self.folder / f"{self.report(case).stem}.txt").write_text(
+            f"{output}\n--- stderr\n{errors}\n--- with the recorder: {ours}\n{our_output}\n--- stderr\n{our_errors}"
+        )
+        found = [] if ours == ended else [f"it ends with {ours}, without the recorder with {ended}: {last_line(our_errors)}"]
+        found += differences(output, our_output)
+        found += [f"stderr {line}" for line in differences(errors, our_errors) if "STEP_US" not in line]
+        return found + self.judged(self.report(case))
+
+    def judged(self, report: Path) -> list[str]:
+        """What the capture does not claim."""
+        if not report.exists():
+            return ["no capture was written"]
+        done = subprocess.run(
+            [str(ANALYZER), "summary", "--format", "json", str(report)], capture_output=True, text=True, env=environment({}, False)
+        )
+        if not done.stdout:
+            return [f"the capture cannot be read: {last_line(done.stderr)}"]
+        summary = json.loads(done.stdout)
+        found = [] if summary["exact"] else ["not exact: " + "; ".join(summary["missing"][:3])]
+        return found + ([f"{summary['lost_events']} events lost"] if summary["lost_events"] else [])
+
+    def killed(self) -> list[str]:
+        """SIGKILL in the middle of the training: the capture says what was, and nothing is lost."""
+        case = Case("killed", ["--steps", "4000", "--beat"])
+        process = subprocess.Popen(
+            self.command(case), env=recorded({}, self.report(case), self.simulated), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        last = ""
+        for line in process.stdout:
+            last = line.strip()
+            if last == "step 100":
+                break
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        if last != "step 100":
+            return ["skipped: it ended before it was killed"]
+        done = subprocess.run([str(ANALYZER), "check", str(self.report(case))], capture_output=True, text=True, env=environment({}, False))
+        say(f"killed: check says {last_line(done.stdout)}")
+        return self.judged(self.report(case))
+
+    def all(self, wanted) -> dict[str, list[str]]:
+        """Every case's differences."""
+        found: dict[str, list[str]] = {}
+        together = [case for case in CASES if not case.alone and wanted(case.name)]
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+            waiting = {pool.submit(self.compare, case): case.name for case in together}
+            if wanted("killed"):
+                waiting[pool.submit(self.killed)] = "killed"
+            for each in concurrent.futures.as_completed(waiting):
+                found[waiting[each]] = each.result()
+                say(f"{waiting[each]}: {found[waiting[each]] or 'the same'}")
+        for case in CASES:
+            if case.alone and wanted(case.name):
+                found[case.name] = self.compare(case)
+        return found
+
+    def times(self, rounds: int) -> dict[str, list[float]]:
+        """Microseconds of a step, a figure a round."""
+        result: dict[str, list[float]] = {name: [] for name, _, _ in TIMED}
+        for number in range(rounds):
+            for name, variables, arguments in TIMED:
+                report = self.folder / f"timed-{len(result[name])}-{name.replace(', ', '-').replace(' ', '_')}.bin"
+                env = environment({}, self.simulated) if variables is None else recorded(variables, report, self.simulated)
+                case = Case(name, ["--steps", "200", *arguments])
+                _, _, errors = execute(self.command(case), env, self.timeout)
+                result[name] += [float(line.split()[1]) for line in errors.splitlines() if line.startswith("STEP_US")]
+                if number:
+                    report.unlink(missing_ok=True)
+        return result
+
+
+def say(text: str) -> None:
+    """One line about what is being done."""
+    print(f"== {text}", file=sys.stderr, flush=True)
+
+
+def differences(before: str, after: str) -> list[str]:
+    """Lines that only one of them has, at most 12."""
+    kept = [[line for line in text.splitlines() if not line.startswith(TOOLS)] for text in (before, after)]
+    lines = [line for line in difflib.ndiff(*kept) if line[:2] in ("- ", "+ ")]
+    return [line[:200] for line in lines[:12]] + ([f"{len(lines) - 12} more lines differ"] if len(lines) > 12 else [])
+
+
+def told(found: dict[str, list[str]]) -> str:
+    """A line a case, and what differs below it."""
+    lines = []
+    for name, what in found.items():
+        skipped = bool(what) and what[0].startswith("skipped")
+        lines.append(f"{name:26} {'–' if skipped else 'DIFFERS' if what else 'the same'}")
+        lines += [f"    {line}" for line in what]
+    return "\n".join(lines)
+
+
+def times_told(times: dict[str, list[float]]) -> str:
+    """The medians beside the first."""
+    lines, base = [], statistics.median(times["without"] or [float("nan")])
+    for name, values in times.items():
+        if values:
+            median = statistics.median(values)
+            lines.append(f"{name:32} {median:9.1f} us a step  {median / base:6.3f}  ({min(values):.1f}–{max(values):.1f}, {len(values)} runs)")
+    return "\n".join(lines)
