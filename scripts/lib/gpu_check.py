@@ -327,7 +327,7 @@ def run_guests(check: Check) -> int:
     guests = gpu_guest.Guests(check.python("torch") or options.python[0], check.folder, check.simulated, options.timeout)
     found = guests.all(check.wanted) if options.guest else {}
     print(gpu_guest.told(found))
-    times = guests.times(options.times) if options.times else {}
+    times = guests.times(options.times, check.ends) if options.times else {}
     if times:
         print(gpu_guest.times_told(times))
     (check.folder / "guests.json").write_text(json.dumps({"found": found, "step_us": times}, indent=1))
