@@ -129,7 +129,7 @@ def test_a_deep_library_is_found_where_its_caller_looks(build_c, both, tmp_path)
     assert done.stdout == "found by the caller's RUNPATH: yes\n"
 
 
-def test_a_library_that_goes_past_is_named(plugin, build_c, simulate, read, tmp_path):  # noqa: F811
+def test_a_library_that_goes_past_is_named(plugin, build_c, simulate, read, analyze_json, tmp_path):  # noqa: F811
     """Loaded deep by the C library's own dlopen, it is bound to the driver: its calls are not seen, and
     the account does not say that all is well."""
     client = build_c("reach_loader.c", "-ldl")
@@ -140,6 +140,8 @@ def test_a_library_that_goes_past_is_named(plugin, build_c, simulate, read, tmp_
     assert inexact == [
         f"inexact: {plugin('linked').name} is bound to the driver's cuMemAlloc_v2 past the recorder"
     ]
+    summary = analyze_json("summary", tmp_path / "report.bin", check=False)
+    assert (summary["exact"], summary["missing"]) == (False, [inexact[0].removeprefix("inexact: ")])
 
 
 def test_another_namespace_is_told_of(plugin, build_c, simulate, read, tmp_path):  # noqa: F811

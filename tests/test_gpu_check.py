@@ -179,3 +179,29 @@ def test_what_the_card_contradicts(verdict, ran_out, measured, told, gpu_check):
     row.judge()
     assert row.faults == ([told] if told else [])
     assert ("DIFFERS" if told else "agrees") in gpu_check.gpu_plan.table([row])
+
+
+def test_a_guest_is_not_noticed(simulate, python_env, tmp_path):
+    """A program with the recorder beside the same without it, and what its steps take."""
+    done = simulate(
+        [GPU_CHECK, "--guest", "--only", "CUDA graph", "--python", python_env("torch215"), "--output", tmp_path], check=False, timeout=200
+    )
+    assert done.returncode == 0, harness.described(done)
+    assert done.stdout.splitlines()[1].split("  ")[0] == "CUDA graph" and done.stdout.splitlines()[1].endswith("the same")
+    assert json.loads((tmp_path / "guests.json").read_text()) == {"found": {"CUDA graph": []}, "step_us": {}}
+
+
+@pytest.mark.parametrize(
+    ("before", "ours", "told"),
+    [
+        ([(0, "a\nb", "")] * 2, (0, "b\na", ""), []),
+        ([(0, "a\nb", "")] * 2, (0, "a\nc", ""), ["stdout lacks b", "stdout has c"]),
+        ([(0, "a 1", ""), (0, "a 2", "")], (0, "a 3", ""), []),  # not the same without the recorder either
+        ([(0, "a", "")] * 2, (-6, "a", "boom"), ["it ends with -6, not with 0: boom", "stderr has boom"]),
+        ([(0, "a", "STEP_US 1")] * 2, (0, "a", "STEP_US 2"), []),
+        ([(0, "a\na", "")] * 2, (0, "a", ""), ["stdout lacks a"]),
+    ],
+)
+def test_what_a_guest_notices(before, ours, told, gpu_check):
+    guest = gpu_check.gpu_guest
+    assert guest.differences([guest.Run(*run) for run in before], guest.Run(*ours)) == told

@@ -71,9 +71,9 @@ def test_the_peaks_are_those_that_the_program_has_without_a_plan(python, tmp_pat
 def test_what_is_left_is_by_the_card_that_each_run_had():
     """With more room PyTorch may cache more, so that the run with the least room needs less."""
     runs = [types.SimpleNamespace(devices=[types.SimpleNamespace(ordinal=0, needed=size)]) for size in (900, 1090)]
-    case = verdict.Case(verdict.Ends("x", "x", {}, {}, (1000, 1100), margin=30))
+    case = verdict.Case(verdict.Ends("x", "x", {}, {}, (1000, 1100), margin=(20, 30)))
     found = verdict.Verdict(case, verdict.FITS, *runs)
-    assert (found.needed, found.left) == ([930, 1090], [10, 70])
+    assert (found.needed, found.left) == ([930, 1110], [-10, 70])
 
 
 def test_the_smallest_card_is_the_one_on_which_it_works(python):

@@ -155,7 +155,9 @@ impl Account {
         missing::bounds(replay, integrity, &mut account.missing, &mut account.notes);
         account.missing.extend(missing::anomalies(replay));
         account.compare(replay, integrity, counters);
-        account.notes.extend(replay.names.notes.iter().cloned());
+        let (unseen, notes) = missing::said(&replay.names.notes);
+        account.missing.extend(unseen);
+        account.notes.extend(notes);
         account
     }
 

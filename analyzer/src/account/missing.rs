@@ -177,3 +177,51 @@ pub(super) fn anomalies(replay: &Replay) -> Vec<String> {
     }
     missing
 }
+
+/// What the recorder said of itself: what it knows that it did not see, and what else. Of lines that differ only in the number that
+/// they begin with, the last one counts.
+pub(super) fn said(notes: &[String]) -> (Vec<String>, Vec<String>) {
+    const INEXACT: &str = "inexact: ";
+    let (mut unseen, mut others) = (Vec::new(), Vec::new());
+    for (place, note) in notes.iter().enumerate() {
+        let counted = |note: &str| {
+            let text = note.trim_start_matches(INEXACT);
+            text.trim_start_matches(|c: char| c.is_ascii_digit())
+                .to_owned()
+        };
+        let is_old = notes
+            .iter()
+            .skip(place + 1)
+            .any(|later| counted(later) == counted(note));
+        match note.strip_prefix(INEXACT) {
+            _ if is_old => {}
+            Some(what) => unseen.push(what.to_owned()),
+            None => others.push(note.clone()),
+        }
+    }
+    (unseen, others)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::said;
+
+    #[test]
+    fn what_the_recorder_did_not_see_is_missing() {
+        let notes = [
+            "inexact: 2 requests were answered otherwise",
+            "this driver has no cuMemX",
+            "inexact: 6 requests were answered otherwise",
+            "inexact: libx.so is bound past the recorder",
+        ];
+        let (unseen, others) = said(&notes.map(String::from));
+        assert_eq!(
+            unseen,
+            [
+                "6 requests were answered otherwise",
+                "libx.so is bound past the recorder"
+            ]
+        );
+        assert_eq!(others, ["this driver has no cuMemX"]);
+    }
+}

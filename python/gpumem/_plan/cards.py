@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Dict
+from typing import Dict, Tuple
 
 from .. import _cards, _sizes
 from .verdict import Ends
@@ -18,6 +18,8 @@ _LEAST = {
     "GPUMEM_SIM_CUDNN_WORKSPACE": "0", "GPUMEM_SIM_NCCL_MODEL": "low", "GPUMEM_SIM_CUFFT_WORKSPACE": "low",
     "GPUMEM_SIM_CUSOLVER_WORKSPACE": "low",
 }  # fmt: skip
+# Libraries that load code of their own later than PyTorch's first tensor.
+_LATER = ("torch-conv", "torch-sdpa", "cublaslt")
 # On it everything fits.
 ROOMY = "1TiB"
 
@@ -38,12 +40,26 @@ def ends(name: str, devices: int) -> Ends:
         card = _cards.find(name)
     except (_cards.Unknown, _cards.NotACard) as error:
         raise UnknownCard(str(error)) from None
-    code = card.modules.get("torch")
-    margin = code.high - code.likely if code else 0
-    worse = {**_MOST, **_cards.environment(card, "low"), **many, "GPUMEM_SIM_OTHER_BYTES": str(margin)}
-    better = {**_LEAST, **_cards.environment(card, "high"), **many}
+    least, most, instead = _code(card)
+    worse = {**_MOST, **_cards.environment(card, "low"), **many, **instead, "GPUMEM_SIM_OTHER_BYTES": str(most)}
+    better = {**_LEAST, **_cards.environment(card, "high"), **many, **instead, "GPUMEM_SIM_OTHER_BYTES": str(least)}
     total = (card.cuda_total.low, card.cuda_total.high)
-    return Ends(card.name, os.path.basename(card.name), worse, better, total, margin, card.context.source.kind)
+    known = "measured" if instead else "assumed"
+    return Ends(card.name, os.path.basename(card.name), worse, better, total, (least, most), card.context.source.kind, known)
+
+
+def _code(card: _cards.Card) -> Tuple[int, int, Dict[str, str]]:
+    """What code of kernels takes beyond what the simulated card counts, at least and at most; and what is set for that. Where a
+    program's first tensor was measured, it is all of the code, and what a handle of cuBLAS asks for was measured, too."""
+    first = card.modules.get("torch-tensor")
+    if first is None:
+        code = card.modules.get("torch")
+        return 0, code.high - code.likely if code else 0, {}
+    instead = {"GPUMEM_SIM_MODULE_BYTES": "0"}
+    if "cublas" in card.modules:
+        instead["GPUMEM_SIM_CUBLAS_BYTES"] = str(card.modules["cublas"].likely)
+    more = sum(card.modules[name].high for name in _LATER if name in card.modules)
+    return first.low, first.high + more, instead
 
 
 def _is_known(name: str) -> bool:

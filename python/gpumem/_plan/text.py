@@ -18,7 +18,7 @@ _ROWS = {
     "tensors": "tensors",
     "cached": "cached by PyTorch, unused",
     "context": "CUDA context",
-    "other_processes": "code of kernels, perhaps",
+    "other_processes": "code of kernels",
     "rounding": "rounded up to whole pages",
     "pool": "CUDA's pools, unused",
     "graph": "CUDA graphs, live",

@@ -31,16 +31,19 @@ class Ends:
     better: Mapping[str, str]
     # Bytes that CUDA gives, at least and at most.
     total: Sequence[int]
-    # What code of kernels may take beyond what the simulated card counts: it is somebody else's in the run with the least room.
-    margin: int = 0
-    # Where the context's bytes are from: measured, published, assumed.
+    # What code of kernels takes beyond what the simulated card counts, at least and at most: it is somebody else's in the runs.
+    margin: Sequence[int] = (0, 0)
+    # Where the bytes are from, of the context and of that code: measured, published, assumed.
     context: str = "assumed"
+    code: str = "assumed"
 
     def known(self, kind: str) -> str:
         """How well the bytes of a ledger's row are known."""
         if kind == CONTEXT:
             return self.context
-        return "assumed" if kind in (CODE, LIBRARY, MARGIN) else "exact"
+        if kind == MARGIN:
+            return self.code
+        return "assumed" if kind in (CODE, LIBRARY) else "exact"
 
 
 @dataclass(frozen=True)
@@ -91,18 +94,23 @@ class Verdict:
     def needed(self) -> Sequence[int]:
         """Bytes that were on the fullest GPU at once: the least and the greatest that is thought possible. Of a run that failed they
         are what was there by then."""
-        return sorted((fullest(self.better), self.needed_at_worst))
+        return sorted((self.needed_at_best, self.needed_at_worst))
+
+    @property
+    def needed_at_best(self) -> int:
+        """The same of the run with the most room."""
+        return fullest(self.better) + self.case.card.margin[0]
 
     @property
     def needed_at_worst(self) -> int:
         """The same of the run with the least room. It can be less than of the other one, in which PyTorch may cache more."""
-        return fullest(self.worse) + self.case.card.margin
+        return fullest(self.worse) + self.case.card.margin[1]
 
     @property
     def left(self) -> Sequence[int]:
         """Bytes that were left on the fullest GPU: each run by the card that it had."""
         least, most = self.case.card.total
-        return sorted((least - self.needed_at_worst, most - fullest(self.better)))
+        return sorted((least - self.needed_at_worst, most - self.needed_at_best))
 
 
 def judged(case: Case, worse: Run, better: Run) -> Verdict:
