@@ -1,21 +1,18 @@
 //! `gpumem-analyze fleet ingest`.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use gpumem_dataset::Key;
 use serde::Serialize;
 
 use super::part::{Begun, Intake, complete_begun};
 use super::places::{StoreArgs, many};
-use super::pool::in_order;
 use super::sources::{Candidate, Is, Sources};
 use super::taking::{Asked, AskedArgs, Took, take};
 use crate::args::Format;
+use crate::commands::each::in_order;
 use crate::commands::exit::Exit;
 use crate::commands::output::Output;
-use crate::commands::progress::Bar;
 
 /// `fleet ingest`.
 #[derive(clap::Args, Debug)]
@@ -131,6 +128,7 @@ fn identified(sources: &Sources, summary: &mut Summary) -> anyhow::Result<HashMa
     let mut found: HashMap<Key, Candidate> = HashMap::new();
     in_order(
         &sources.candidates,
+        "looking for captures",
         |of| sources.is(of),
         |of, is| -> anyhow::Result<()> {
             match is {
@@ -168,16 +166,11 @@ fn take_in(
             .collect();
         // By folder, so that a run's captures come after one another; then as `fleet commit` takes them.
         new.sort_by_key(|(of, key)| (folder(&of.name), *key));
-        let (done, total) = (Arc::new(AtomicU64::new(0)), new.len() as u64);
-        let so_far = Arc::clone(&done);
-        let _bar = Bar::counting("taking in captures", move || {
-            (so_far.load(Ordering::Relaxed), total)
-        });
         in_order(
             &new,
+            "taking in captures",
             |(of, _)| take(sources, of, asked),
             |_, took| {
-                done.fetch_add(1, Ordering::Relaxed);
                 match took {
                     Took::Capture(capture) => intake.add(*capture)?,
                     Took::Runs(name) => summary.running.push(name),
