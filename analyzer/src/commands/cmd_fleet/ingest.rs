@@ -6,9 +6,9 @@ use gpumem_dataset::Key;
 use serde::Serialize;
 
 use super::part::{Begun, Intake, complete_begun};
-use super::places::{StoreArgs, many};
+use super::places::many;
 use super::sources::{Candidate, Is, Sources};
-use super::taking::{Asked, AskedArgs, Took, take};
+use super::taking::{Asked, TakingArgs, Took, take};
 use crate::args::Format;
 use crate::commands::each::in_order;
 use crate::commands::exit::Exit;
@@ -17,15 +17,9 @@ use crate::commands::output::Output;
 /// `fleet ingest`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// What is taken of captures.
+    /// What is taken of captures, and how.
     #[command(flatten)]
-    pub take: AskedArgs,
-    /// How stores are opened.
-    #[command(flatten)]
-    pub store: StoreArgs,
-    /// Text or JSON
-    #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub how: TakingArgs,
     /// Captures, folders or object stores (s3://bucket/folder, gs://…, az://…), and last the dataset
     #[arg(required = true, num_args = 2.., value_name = "SOURCE... DATASET")]
     pub places: Vec<String>,
@@ -55,10 +49,10 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let Some((place, from)) = args.places.split_last() else {
         anyhow::bail!("name captures and a dataset");
     };
-    let asked = args.take.asked()?;
-    let dataset = args.store.dataset(place)?;
+    let asked = args.how.asked()?;
+    let dataset = args.how.store.dataset(place)?;
     dataset.store().sweep()?;
-    let sources = Sources::list(from, args.store, place)?;
+    let sources = Sources::list(from, args.how.store, place)?;
     let mut summary = Summary {
         unreadable: sources.unreadable.clone(),
         ..Summary::default()
@@ -70,14 +64,14 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         asked: Some(&asked),
         found: &found,
         sources: Some(&sources),
-        args: args.store,
+        args: args.how.store,
     };
     summary.begun = complete_begun(&mut intake, &begun)?;
     summary.known = take_in(&mut intake, &sources, &found, &asked, &mut summary)?;
     summary.taken = intake.taken;
     summary.parts = intake.parts;
     summary.runs = intake.runs.into_iter().collect();
-    finish(&summary, args.format, output)
+    finish(&summary, args.how.format, output)
 }
 
 /// Prints what became of captures.
