@@ -12,7 +12,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent / "lib"))
 
-import harness  # noqa: E402  (lives in tests/lib)
+import browser  # noqa: E402  (lives in tests/lib)
+import harness  # noqa: E402
 import ranks_job  # noqa: E402
 
 
@@ -137,3 +138,17 @@ def job(python_env, tmp_path_factory):
     """The captures of a job some of whose ranks are planted: see ranks_job."""
     own = tmp_path_factory.getbasetemp()
     return ranks_job.recorded(python_env("torch215"), own.parent if os.environ.get("PYTEST_XDIST_WORKER") else own)
+
+
+@pytest.fixture(scope="module")
+def window(page):
+    """The page of a file of tests, its fixture `page`, in a headless browser. Skips the test where there is none."""
+    binary = browser.find()
+    if binary is None:
+        pytest.skip("no Chromium on this machine: scripts/lib/environment browser")
+    opened = browser.Browser(binary)
+    try:
+        opened.open(page)
+        yield opened
+    finally:
+        opened.close()

@@ -6,7 +6,6 @@ the level, a brush that does not change what is shown, names that become markup.
 
 import re
 
-import browser
 import harness
 import pytest
 from browser import page_data
@@ -19,19 +18,6 @@ def page(trained, analyze, tmp_path_factory):
     out = tmp_path_factory.mktemp("page") / "report.html"
     analyze("html", "-o", out, trained("torch215").report)
     return out
-
-
-@pytest.fixture(scope="module")
-def window(page):
-    binary = browser.find()
-    if binary is None:
-        pytest.skip("no Chromium on this machine: scripts/lib/environment browser")
-    opened = browser.Browser(binary)
-    try:
-        opened.open(page)
-        yield opened
-    finally:
-        opened.close()
 
 
 def test_every_moment_sums_and_is_that_of_lines(page, trained, analyze_json):

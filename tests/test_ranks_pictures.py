@@ -9,7 +9,6 @@ import re
 import xml.etree.ElementTree as ElementTree
 import zlib
 
-import browser
 import harness
 import pytest
 import svg
@@ -34,19 +33,11 @@ def page(job, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def window(page):
-    binary = browser.find()
-    if binary is None:
-        pytest.skip("no Chromium on this machine: scripts/lib/environment browser")
-    opened = browser.Browser(binary)
-    try:
-        opened.open(page)
-        # It unpacks its figures beside the loading.
-        waited = "new Promise(done => { const look = () => document.documentElement.dataset.ready ? done(true) : requestAnimationFrame(look); look(); })"
-        assert opened.call("Runtime.evaluate", expression=waited, awaitPromise=True, returnByValue=True)["result"]["value"]
-        yield opened
-    finally:
-        opened.close()
+def window(window):
+    # It unpacks its figures beside the loading.
+    waited = "new Promise(done => { const look = () => document.documentElement.dataset.ready ? done(true) : requestAnimationFrame(look); look(); })"
+    assert window.call("Runtime.evaluate", expression=waited, awaitPromise=True, returnByValue=True)["result"]["value"]
+    return window
 
 
 def test_each_peak_is_in_the_column_of_its_moment(told, analyze_json):

@@ -191,9 +191,9 @@ table! {
 }
 
 table! {
-    /// The course of memory: the greatest figure in each stretch of time. Stretches are of equal length in a capture, a power
-    /// of two in microseconds, and begin at multiples of it, so that those of ranks lie on each other. There are at most 64 of
-    /// a level.
+    /// The course of memory: the greatest figure in each stretch of time. Stretches are of equal length for a GPU of a capture, a
+    /// power of two in microseconds, and begin at multiples of it, so that those of ranks lie on each other. There are at most 64
+    /// of a level.
     SeriesPoint in "series", sorted by (level, time, capture) {
         /// The capture.
         capture: key,

@@ -8,9 +8,8 @@ use gpumem_dataset::{CaptureRows, Event, Line};
 use super::book::Book;
 use super::failures::FailureWatch;
 use super::options::Options;
-use super::series::SeriesWatch;
 use super::{events, failures, held, identity, ledger, rank, run, series, version};
-use crate::ranks::StepWatch;
+use crate::ranks::{CourseWatch, StepWatch};
 use crate::replay::{At, Query, Replay};
 use crate::session::{self, Error, Session};
 
@@ -77,7 +76,7 @@ pub fn take(path: &Path, name: &str, options: &Options) -> Result<Taken, Error> 
         lines,
         frames,
         ledger,
-        series: watch.series.rows(capture, replay),
+        series: series::rows(capture, watch.course, started.saturating_add(replay.last.0)),
         steps: series::steps(capture, replay, watch.steps),
         failures,
     };
@@ -117,7 +116,7 @@ impl Taken {
 /// What is followed in the first reading.
 struct Watch {
     steps: StepWatch,
-    series: SeriesWatch,
+    course: CourseWatch,
     failures: FailureWatch,
 }
 
@@ -126,15 +125,15 @@ impl Watch {
         let reader = Reader::open(path)?;
         Ok(Self {
             steps: StepWatch::default(),
-            series: SeriesWatch::new(reader.header().started_wall_ns),
+            course: CourseWatch::new(reader.header().started_wall_ns, series::STRETCHES),
             failures: FailureWatch::default(),
         })
     }
 
     fn observe(&mut self, replay: &Replay, record: &Record<'_>) {
         self.steps.observe(replay, record);
+        self.course.observe(replay, record);
         if let Record::Event(seq, event) = record {
-            self.series.observe(replay, event);
             self.failures.observe(replay, *seq, event);
         }
     }

@@ -1,6 +1,8 @@
 //! What a rank held over time, in buckets of wall-clock time that are those of all ranks.
 
-use gpumem_capture::DeviceOrdinal;
+use std::collections::BTreeMap;
+
+use gpumem_capture::{DeviceOrdinal, Record};
 use serde::Serialize;
 
 use crate::replay::{Levels, Replay};
@@ -34,16 +36,24 @@ impl Part {
 /// Figures of all parts, in their order.
 pub type Parts = [u64; Part::ALL.len()];
 
-/// The first width of a bucket is 2 to this, in nanoseconds.
-const NARROWEST: u32 = 16;
+/// How a course is cut into buckets.
+#[derive(Clone, Copy, Debug)]
+pub struct Buckets {
+    /// The unit of time, in nanoseconds.
+    pub unit_ns: u64,
+    /// The first width of a bucket is 2 to this, in such units.
+    pub narrowest: u32,
+    /// So many are kept at most of each device.
+    pub most: usize,
+}
 
 /// The greatest memory in each bucket of time.
 ///
-/// A bucket is a power of two of nanoseconds wide, and begins at a multiple of that since 1970: those of two ranks are
+/// A bucket is a power of two of units wide, and begins at a multiple of that since 1970: those of two ranks are
 /// the same, or one is a whole part of the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Course {
-    /// A bucket is 2 to this wide.
+    /// A bucket is 2 to this wide, in units.
     pub shift: u32,
     /// The first bucket's begin, in such widths since 1970.
     pub first: u64,
@@ -52,18 +62,19 @@ pub struct Course {
 }
 
 impl Course {
-    /// Goes on to a time, until which `held` was held, and takes in what is held then; at most `most` buckets are kept.
-    fn see(&mut self, at_unix_ns: u64, held: Parts, now: Parts, most: usize) {
+    /// Goes on to a time, until which `held` was held, and takes in what is held then.
+    fn see(&mut self, at: u64, held: Parts, now: Parts, buckets: Buckets) {
         if self.greatest.is_empty() {
-            (self.shift, self.first) = (NARROWEST, at_unix_ns >> NARROWEST);
+            self.shift = buckets.narrowest;
+            self.first = at >> self.shift;
             self.greatest.push(now);
             return;
         }
         // What comes from another thread may be a little older than the newest: it counts as that.
-        let mut past = self.past(at_unix_ns);
-        while past >= most as u64 {
+        let mut past = self.past(at);
+        while past >= buckets.most as u64 {
             self.widen();
-            past = self.past(at_unix_ns);
+            past = self.past(at);
         }
         while self.greatest.len() as u64 <= past {
             self.greatest.push(held);
@@ -74,8 +85,8 @@ impl Course {
     }
 
     /// How many buckets lie between the first and that of a time.
-    fn past(&self, at_unix_ns: u64) -> u64 {
-        (at_unix_ns >> self.shift).saturating_sub(self.first)
+    fn past(&self, at: u64) -> u64 {
+        (at >> self.shift).saturating_sub(self.first)
     }
 
     fn widen(&mut self) {
@@ -99,61 +110,83 @@ pub(super) fn join(of: &mut Parts, other: Parts) {
     }
 }
 
-fn parts(now: &Levels) -> Parts {
-    let reserved = now.reserved.unwrap_or(0);
-    let process = match now.physical {
-        // A snapshot that was imported has PyTorch's own figures only.
-        0 => now.driver.max(reserved),
-        physical => physical,
-    };
-    [now.tensor, reserved, process]
+/// A device as it is followed.
+#[derive(Debug, Default)]
+struct Followed {
+    course: Course,
+    held: Parts,
+    /// Whether it is known what the card gave. An imported snapshot has PyTorch's own figures only.
+    is_physical: bool,
+}
+
+impl Followed {
+    fn see(&mut self, at: u64, now: &Levels, buckets: Buckets) {
+        if now.physical > 0 && !self.is_physical {
+            self.is_physical = true;
+            let before = self.course.greatest.iter_mut().chain([&mut self.held]);
+            before.for_each(|parts| parts[Part::Process as usize] = 0);
+        }
+        let reserved = now.reserved.unwrap_or(0);
+        let process = match self.is_physical {
+            true => now.physical,
+            false => now.driver.max(reserved),
+        };
+        let now = [now.tensor, reserved, process];
+        self.course.see(at, self.held, now, buckets);
+        self.held = now;
+    }
 }
 
 /// Follows the records of a capture beside the replay.
 #[derive(Debug)]
 pub struct CourseWatch {
     started_unix_ns: u64,
-    most: usize,
-    devices: Vec<(DeviceOrdinal, Course, Parts)>,
+    buckets: Buckets,
+    devices: BTreeMap<DeviceOrdinal, Followed>,
 }
 
 impl CourseWatch {
-    /// Of a capture that was begun then; at most so many buckets are kept of each device.
-    pub fn new(started_unix_ns: u64, most: usize) -> Self {
+    /// Of a capture that was begun then.
+    pub fn new(started_unix_ns: u64, buckets: Buckets) -> Self {
         Self {
             started_unix_ns,
-            most: most.max(2),
-            devices: Vec::new(),
+            buckets,
+            devices: BTreeMap::new(),
         }
     }
 
-    /// Takes in an event, or the state that a bounded capture begins with, after the replay has.
-    pub fn observe(&mut self, replay: &Replay, device: DeviceOrdinal, after_ns: u64) {
-        let Some(on) = replay.devices.get(&device) else {
-            return;
-        };
-        let at = self.started_unix_ns.saturating_add(after_ns);
-        let now = parts(&on.now);
-        let place = self.devices.iter().position(|(of, ..)| *of == device);
-        let place = place.unwrap_or_else(|| {
-            self.devices.push((device, Course::default(), now));
-            self.devices.len() - 1
-        });
-        if let Some((_, course, held)) = self.devices.get_mut(place) {
-            course.see(at, *held, now, self.most);
-            *held = now;
+    /// Takes in a record after the replay has.
+    pub fn observe(&mut self, replay: &Replay, record: &Record<'_>) {
+        match record {
+            Record::Event(_, event) => self.see(replay, event.device, event.time.0),
+            // What a bounded capture begins with.
+            Record::State(..) => {
+                for device in replay.devices.keys() {
+                    self.see(replay, *device, replay.last.0);
+                }
+            }
+            Record::Definition(..) => {}
         }
     }
 
-    /// What a device held until the process's end.
-    pub fn finish(self, device: DeviceOrdinal, end_unix_ns: u64) -> Course {
-        let mut all = self.devices.into_iter();
-        let Some((_, mut course, held)) = all.find(|(of, ..)| *of == device) else {
-            return Course::default();
-        };
-        course.see(end_unix_ns, held, held, self.most);
-        course.greatest.shrink_to_fit();
-        course
+    fn see(&mut self, replay: &Replay, device: DeviceOrdinal, after_ns: u64) {
+        let on = replay.devices.get(&device);
+        if let Some(on) = on.filter(|_| device != DeviceOrdinal::NONE) {
+            let at = self.started_unix_ns.saturating_add(after_ns) / self.buckets.unit_ns;
+            let of = self.devices.entry(device).or_default();
+            of.see(at, &on.now, self.buckets);
+        }
+    }
+
+    /// What each device held until then.
+    pub fn finish(self, end_unix_ns: u64) -> impl Iterator<Item = (DeviceOrdinal, Course)> {
+        let buckets = self.buckets;
+        self.devices.into_iter().map(move |(device, of)| {
+            let (mut course, held) = (of.course, of.held);
+            course.see(end_unix_ns / buckets.unit_ns, held, held, buckets);
+            course.greatest.shrink_to_fit();
+            (device, course)
+        })
     }
 }
 
@@ -161,13 +194,19 @@ impl CourseWatch {
 mod tests {
     use super::*;
 
+    const NARROWEST: u32 = 16;
     const UNIT: u64 = 1 << NARROWEST;
 
     fn course(seen: &[(u64, u64)], most: usize) -> Course {
+        let buckets = Buckets {
+            unit_ns: 1,
+            narrowest: NARROWEST,
+            most,
+        };
         let (mut course, mut held) = (Course::default(), [0; 3]);
         for (at, tensors) in seen {
             let now = [*tensors, 2 * tensors, 3 * tensors];
-            course.see(at * UNIT, held, now, most);
+            course.see(at * UNIT, held, now, buckets);
             held = now;
         }
         course
@@ -223,5 +262,29 @@ mod tests {
         assert!(of.greatest.len() <= 256);
         assert_eq!(of.greatest.first(), Some(&[3, 6, 9]));
         assert_eq!(of.greatest.last(), Some(&[5, 10, 15]));
+    }
+
+    #[test]
+    fn what_was_asked_for_counts_only_where_what_the_card_gave_is_never_known() {
+        let buckets = Buckets {
+            unit_ns: 1,
+            narrowest: 0,
+            most: 64,
+        };
+        let seen = |physical: [u64; 4]| {
+            let mut of = Followed::default();
+            for (at, physical) in (0..).zip(physical) {
+                let now = Levels {
+                    driver: 5,
+                    physical,
+                    ..Levels::default()
+                };
+                of.see(at, &now, buckets);
+            }
+            Vec::from_iter(of.course.greatest.iter().map(|[.., process]| *process))
+        };
+        assert_eq!(seen([0, 0, 0, 0]), [5, 5, 5, 5]);
+        // What is held when a bucket begins is in it, too.
+        assert_eq!(seen([0, 7, 0, 0]), [0, 7, 7, 0]);
     }
 }

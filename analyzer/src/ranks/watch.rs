@@ -1,8 +1,8 @@
 //! What pictures of a job need of a capture.
 
-use gpumem_capture::{DeviceOrdinal, EventKind, Record};
+use gpumem_capture::{EventKind, Record};
 
-use super::course::{Course, CourseWatch};
+use super::course::{Buckets, Course, CourseWatch};
 use super::step_ends::StepEnds;
 use crate::replay::Replay;
 
@@ -24,46 +24,40 @@ pub struct DrawnWatch {
 }
 
 impl DrawnWatch {
-    /// Of a capture that was begun then. `columns`: how many buckets of time are kept; `None`: no picture is asked for.
+    /// Of a capture that was begun then. `columns`: how many buckets of time are kept, at least two; `None`: no picture is
+    /// asked for.
     pub fn new(started_unix_ns: u64, columns: Option<usize>) -> Self {
+        let buckets = |most: usize| Buckets {
+            unit_ns: 1,
+            narrowest: 16,
+            most: most.max(2),
+        };
         Self {
             started_unix_ns,
-            course: columns.map(|most| CourseWatch::new(started_unix_ns, most)),
+            course: columns.map(|most| CourseWatch::new(started_unix_ns, buckets(most))),
             step_ends: StepEnds::default(),
         }
     }
 
     /// Takes in a record after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: &Record<'_>) {
-        match record {
-            Record::Event(_, event) if event.kind == EventKind::STEP => {
-                let at = self.started_unix_ns.saturating_add(event.time.0);
-                self.step_ends.end_step(replay.spans.steps, at);
-            }
-            Record::Event(_, event) => {
-                if let Some(course) = &mut self.course {
-                    course.observe(replay, event.device, event.time.0);
-                }
-            }
-            Record::State(..) => {
-                if let Some(course) = &mut self.course {
-                    for device in replay.devices.keys() {
-                        course.observe(replay, *device, replay.last.0);
-                    }
-                }
-            }
-            Record::Definition(..) => {}
+        if let Record::Event(_, event) = record
+            && event.kind == EventKind::STEP
+        {
+            let at = self.started_unix_ns.saturating_add(event.time.0);
+            self.step_ends.end_step(replay.spans.steps, at);
+        }
+        if let Some(course) = &mut self.course {
+            course.observe(replay, record);
         }
     }
 
     /// What was seen of a device, until the process's end.
     pub fn finish(self, device: Option<u8>, end_unix_ns: u64) -> Drawn {
-        let course = match (self.course, device) {
-            (Some(course), Some(device)) => course.finish(DeviceOrdinal(device), end_unix_ns),
-            _ => Course::default(),
-        };
+        let courses = self.course.map(|course| course.finish(end_unix_ns));
+        let of = courses.and_then(|mut all| all.find(|(of, _)| Some(of.0) == device));
         Drawn {
-            course,
+            course: of.map(|(_, course)| course).unwrap_or_default(),
             step_ends: self.step_ends,
         }
     }

@@ -1,6 +1,7 @@
 //! The crate's integration tests: what is written, however its process ends, is what is read.
 
 mod bounded;
+mod bounded_damage;
 mod damage;
 mod elsewhere;
 mod embedded;

@@ -30,7 +30,8 @@ A replay speaks up to its first failure: what the program would have done then,
 no capture says.
 
   gpumem whatif report.bin
-  gpumem whatif report.bin --conf expandable_segments:True --conf max_split_size_mb:256
+  gpumem whatif report.bin --conf expandable_segments:True \\
+      --conf max_split_size_mb:256
   gpumem whatif report.bin --smallest-card
   gpumem whatif report.bin --card 24GiB
   gpumem whatif report.rank*.bin

@@ -8,8 +8,8 @@ use gpumem_dataset::{Capture, Found, Store, name_of, parse_staged};
 use super::ingest::{Summary, finish};
 use super::part::{Begun, Intake, complete_begun};
 use super::places::StoreArgs;
-use super::pool::in_order;
 use crate::args::Format;
+use crate::commands::each::in_order;
 use crate::commands::exit::Exit;
 use crate::commands::output::Output;
 
@@ -100,6 +100,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         }
         in_order(
             &new,
+            "taking in captures",
             |found| read(&store, found),
             |found, read| {
                 match read {

@@ -6,8 +6,8 @@ use gpumem_dataset::{DataFile, Found, RANKS, Store, name_of};
 use serde::Serialize;
 
 use super::places::{StoreArgs, many};
-use super::pool::in_order;
 use crate::args::Format;
+use crate::commands::each::in_order;
 use crate::commands::exit::Exit;
 use crate::commands::output::Output;
 
@@ -96,6 +96,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     for files in [tables, ranks] {
         in_order(
             files,
+            "copying files",
             |(file, found)| one(&dataset, &copy, file, found),
             |(_, found), done| {
                 fetched.copied += 1;

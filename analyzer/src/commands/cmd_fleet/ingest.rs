@@ -1,34 +1,25 @@
 //! `gpumem-analyze fleet ingest`.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use gpumem_dataset::Key;
 use serde::Serialize;
 
 use super::part::{Begun, Intake, complete_begun};
-use super::places::{StoreArgs, many};
-use super::pool::in_order;
+use super::places::many;
 use super::sources::{Candidate, Is, Sources};
-use super::taking::{Asked, AskedArgs, Took, take};
+use super::taking::{Asked, TakingArgs, Took, take};
 use crate::args::Format;
+use crate::commands::each::in_order;
 use crate::commands::exit::Exit;
 use crate::commands::output::Output;
-use crate::commands::progress::Bar;
 
 /// `fleet ingest`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// What is taken of captures.
+    /// What is taken of captures, and how.
     #[command(flatten)]
-    pub take: AskedArgs,
-    /// How stores are opened.
-    #[command(flatten)]
-    pub store: StoreArgs,
-    /// Text or JSON
-    #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub how: TakingArgs,
     /// Captures, folders or object stores (s3://bucket/folder, gs://…, az://…), and last the dataset
     #[arg(required = true, num_args = 2.., value_name = "SOURCE... DATASET")]
     pub places: Vec<String>,
@@ -58,10 +49,10 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let Some((place, from)) = args.places.split_last() else {
         anyhow::bail!("name captures and a dataset");
     };
-    let asked = args.take.asked()?;
-    let dataset = args.store.dataset(place)?;
+    let asked = args.how.asked()?;
+    let dataset = args.how.store.dataset(place)?;
     dataset.store().sweep()?;
-    let sources = Sources::list(from, args.store, place)?;
+    let sources = Sources::list(from, args.how.store, place)?;
     let mut summary = Summary {
         unreadable: sources.unreadable.clone(),
         ..Summary::default()
@@ -73,14 +64,14 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         asked: Some(&asked),
         found: &found,
         sources: Some(&sources),
-        args: args.store,
+        args: args.how.store,
     };
     summary.begun = complete_begun(&mut intake, &begun)?;
     summary.known = take_in(&mut intake, &sources, &found, &asked, &mut summary)?;
     summary.taken = intake.taken;
     summary.parts = intake.parts;
     summary.runs = intake.runs.into_iter().collect();
-    finish(&summary, args.format, output)
+    finish(&summary, args.how.format, output)
 }
 
 /// Prints what became of captures.
@@ -131,6 +122,7 @@ fn identified(sources: &Sources, summary: &mut Summary) -> anyhow::Result<HashMa
     let mut found: HashMap<Key, Candidate> = HashMap::new();
     in_order(
         &sources.candidates,
+        "looking for captures",
         |of| sources.is(of),
         |of, is| -> anyhow::Result<()> {
             match is {
@@ -168,16 +160,11 @@ fn take_in(
             .collect();
         // By folder, so that a run's captures come after one another; then as `fleet commit` takes them.
         new.sort_by_key(|(of, key)| (folder(&of.name), *key));
-        let (done, total) = (Arc::new(AtomicU64::new(0)), new.len() as u64);
-        let so_far = Arc::clone(&done);
-        let _bar = Bar::counting("taking in captures", move || {
-            (so_far.load(Ordering::Relaxed), total)
-        });
         in_order(
             &new,
+            "taking in captures",
             |(of, _)| take(sources, of, asked),
             |_, took| {
-                done.fetch_add(1, Ordering::Relaxed);
                 match took {
                     Took::Capture(capture) => intake.add(*capture)?,
                     Took::Runs(name) => summary.running.push(name),

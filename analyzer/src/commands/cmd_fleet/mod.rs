@@ -5,7 +5,6 @@ mod fetch;
 mod ingest;
 mod part;
 mod places;
-mod pool;
 mod prune;
 mod rows;
 mod sources;

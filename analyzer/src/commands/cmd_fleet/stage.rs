@@ -3,9 +3,8 @@
 use gpumem_dataset::staged_path;
 use serde::Serialize;
 
-use super::places::StoreArgs;
 use super::sources::{Is, Sources};
-use super::taking::{AskedArgs, Took, take};
+use super::taking::{TakingArgs, Took, take};
 use crate::args::Format;
 use crate::commands::exit::Exit;
 use crate::commands::output::Output;
@@ -13,15 +12,9 @@ use crate::commands::output::Output;
 /// `fleet stage`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// What is taken of the capture.
+    /// What is taken of the capture, and how.
     #[command(flatten)]
-    pub take: AskedArgs,
-    /// How stores are opened.
-    #[command(flatten)]
-    pub store: StoreArgs,
-    /// Text or JSON
-    #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub how: TakingArgs,
     /// The capture: a file, or s3://bucket/report.bin, gs://…, az://…
     pub capture: String,
     /// The dataset
@@ -40,48 +33,32 @@ struct Staged {
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let name = &args.capture;
-    let asked = args.take.asked()?;
-    let sources = Sources::list(std::slice::from_ref(name), args.store, &args.dataset)?;
+    let asked = args.how.asked()?;
+    let sources = Sources::list(std::slice::from_ref(name), args.how.store, &args.dataset)?;
     if let Some(why) = sources.unreadable.first() {
         anyhow::bail!("{why}");
     }
+    let foreign = || format!("{name}: no capture: name a report.bin that libgpumem.so wrote");
     let [candidate] = &sources.candidates[..] else {
-        anyhow::bail!("{name}: no capture: name a report.bin that libgpumem.so wrote");
+        anyhow::bail!(foreign());
     };
     let key = match sources.is(candidate) {
         Is::Capture(key) => key,
-        Is::Foreign => {
-            anyhow::bail!("{name}: no capture: name a report.bin that libgpumem.so wrote")
-        }
-        Is::Unreadable(why) => anyhow::bail!("{why}"),
+        Is::Foreign => anyhow::bail!(foreign()),
+        Is::Unreadable(why) => anyhow::bail!(why),
     };
-    let dataset = args.store.dataset(&args.dataset)?;
+    let dataset = args.how.store.dataset(&args.dataset)?;
     if dataset.knows(key) {
-        let known = Staged {
-            outcome: "known",
-            file: None,
-        };
-        return say(
-            &known,
-            args.format,
-            &format!("{name}: in the dataset already\n"),
-            output,
-        );
+        let text = format!("{name}: in the dataset already\n");
+        say(("known", None), &text, args.how.format, output)?;
+        return Ok(Exit::Complete);
     }
     let capture = match take(&sources, candidate, &asked) {
         Took::Capture(capture) => capture,
-        Took::Unreadable(why) => anyhow::bail!("{why}"),
+        Took::Unreadable(why) => anyhow::bail!(why),
         Took::Runs(name) => {
-            let running = Staged {
-                outcome: "running",
-                file: None,
-            };
-            say(
-                &running,
-                args.format,
-                &format!("{name}: left: its process runs\n"),
-                output,
-            )?;
+            let text = format!("{name}: left: its process runs\n");
+            say(("running", None), &text, args.how.format, output)?;
             return Ok(Exit::Partial);
         }
     };
@@ -89,27 +66,19 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let contents = tempfile::NamedTempFile::new()?;
     capture.write(std::io::BufWriter::new(contents.reopen()?))?;
     dataset.store().put_file(&path, contents.path())?;
-    let staged = Staged {
-        outcome: "staged",
-        file: Some(path.clone()),
-    };
-    say(
-        &staged,
-        args.format,
-        &format!("{name}: staged as {path}\n"),
-        output,
-    )
+    let text = format!("{name}: staged as {path}\n");
+    say(("staged", Some(path)), &text, args.how.format, output)?;
+    Ok(Exit::Complete)
 }
 
 fn say(
-    staged: &Staged,
-    format: Format,
+    (outcome, file): (&'static str, Option<String>),
     text: &str,
+    format: Format,
     output: &mut Output<'_>,
-) -> anyhow::Result<Exit> {
+) -> anyhow::Result<()> {
     match format {
-        Format::Json => output.json(None, staged)?,
-        Format::Text => output.text(text)?,
+        Format::Json => output.json(None, &Staged { outcome, file }),
+        Format::Text => output.text(text),
     }
-    Ok(Exit::Complete)
 }

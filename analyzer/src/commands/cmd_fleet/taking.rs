@@ -9,25 +9,33 @@ use gpumem_dataset::{Capture, Event, Spool, SpoolWriter, Store};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::places::StoreArgs;
 use super::sources::{Candidate, Sources};
 use super::take::TakeArgs;
+use crate::args::Format;
 use crate::commands::exit::explained;
 
 /// A capture elsewhere that did not end cleanly may still grow this long after it last did.
 const QUIET: Duration = Duration::from_secs(600);
 
-/// What is taken of captures, with their events.
+/// What is taken of captures, with their events, and how.
 #[derive(clap::Args, Debug)]
-pub struct AskedArgs {
+pub struct TakingArgs {
     /// What is taken.
     #[command(flatten)]
     pub take: TakeArgs,
     /// Also a row for each event, for which a capture is read once more
     #[arg(long)]
     pub events: bool,
+    /// How stores are opened.
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// Text or JSON
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
 }
 
-/// The same, as a part says it, so that it can be made again.
+/// What is taken, as a part says it, so that it can be made again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
     options: Options,
@@ -36,7 +44,7 @@ pub struct Asked {
     secret: Option<String>,
 }
 
-impl AskedArgs {
+impl TakingArgs {
     /// What is asked for.
     pub fn asked(&self) -> anyhow::Result<Asked> {
         let options = self.take.options()?;

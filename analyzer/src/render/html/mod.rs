@@ -79,6 +79,27 @@ fn escaped(text: &str) -> String {
 }
 
 #[cfg(test)]
+pub(super) fn is_filled_and_fetches_nothing(page: &str, styles: &[&str], program: &[&str]) {
+    for place in ["style", "program", "data", "title"] {
+        assert_eq!(page.matches(&format!("<!--gpumem:{place}-->")).count(), 1);
+    }
+    let all = [&[page], styles, program].concat().concat();
+    for outside in [
+        "src=",
+        "@import",
+        "url(",
+        "fetch(",
+        "XMLHttp",
+        "import(",
+        "innerHTML",
+    ] {
+        assert!(!all.contains(outside), "{outside}");
+    }
+    let links = all.replace("http://www.w3.org/2000/svg", "");
+    assert!(!links.contains("://"));
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -93,22 +114,6 @@ mod tests {
 
     #[test]
     fn every_place_is_filled_and_nothing_is_fetched() {
-        for place in ["style", "program", "data", "title"] {
-            assert_eq!(PAGE.matches(&format!("<!--gpumem:{place}-->")).count(), 1);
-        }
-        let all = [&[PAGE, STYLE][..], &PROGRAM].concat().concat();
-        for outside in [
-            "src=",
-            "@import",
-            "url(",
-            "fetch(",
-            "XMLHttp",
-            "import(",
-            "innerHTML",
-        ] {
-            assert!(!all.contains(outside), "{outside}");
-        }
-        let links = all.replace("http://www.w3.org/2000/svg", "");
-        assert!(!links.contains("://"));
+        is_filled_and_fetches_nothing(PAGE, &[STYLE], &PROGRAM);
     }
 }
