@@ -48,12 +48,12 @@ def test_pytorchs_streams_are_no_code(python_env, simulate, analyze_json, tmp_pa
     for streams in ((), ("streams",)):
         done = simulate([python_env("torch215"), CLIENT, *streams], preload=True, env={"GPUMEM_QUIET": "1"})
         said = {name: int(value) for name, value in map(str.split, done.stdout.splitlines())}
-        (ledger,) = analyze_json("ledger", "--at", "end", tmp_path / "report.bin")
+        (ledger,) = analyze_json("ledger", tmp_path / "report.bin")
         kinds = of_kinds(ledger)
         assert ledger["unexplained_bytes"] == 0, ledger
         assert ledger["physical_bytes"] == said["physical"]
         assert kinds.get("streams", 0) + kinds["context"] == said["context"]
-        assert kinds["module"] == said["module"]
+        assert kinds["module"] == said["module"] > 0
         found[streams] = ledger
     without, with_streams = found.values()
     assert "streams" not in of_kinds(without)

@@ -1,4 +1,5 @@
-"""Makes 32 MiB of zeros and, with an argument, a stream on which it makes more; prints the simulated driver's books."""
+"""Makes 32 MiB of zeros and, with an argument, a stream on which it makes more; then runs a first kernel and prints the
+simulated driver's books."""
 
 import ctypes
 import sys
@@ -10,6 +11,7 @@ if len(sys.argv) > 1:
     side = torch.cuda.Stream()  # the streams' line
     with torch.cuda.stream(side):
         held.append(torch.zeros(8 << 20, device="cuda"))
+held.append(held[0] + 1)
 torch.cuda.synchronize()
 current, peak = ctypes.c_uint64(), ctypes.c_uint64()
 books = ctypes.CDLL("libcuda.so.1").gpumem_sim_books

@@ -8,6 +8,7 @@ fn streams_have_a_row_with_the_line_that_made_most_of_them() {
     let mut capture = known(folder.path());
     let line = |line| ("/home/me/run/train.py", "<module>", line, true);
     let (few, many) = (capture.python(&[line(30)]), capture.python(&[line(31)]));
+    load(&mut capture, 0xe2, 0x9999_0000, PYTHON, few);
     let before = capture.alloc(Level::HOST, 1, M, StackId::NONE, StackId::NONE);
     let streams = CONTEXT.with(POOL);
     capture.resize(0xc1, (0, 6 * M), streams, few);
@@ -22,7 +23,7 @@ fn streams_have_a_row_with_the_line_that_made_most_of_them() {
     let all = found["rows"].as_array().expect("rows");
     let of_streams = all.iter().find(|row| row["kind"] == "streams");
     assert_eq!(of_streams.expect("a row")["line"], 31);
-    // They are the moment's that the next reading finds.
+    // Since something was loaded, a moment has what the next reading finds.
     let then = ledger(&["--at", &before.0.to_string()], &file);
     assert_eq!(of_kind(&then, "streams"), 70);
 }
