@@ -177,11 +177,15 @@ def test_environment():
         "GPUMEM_SIM_NAME": "NVIDIA H100 80GB HBM3", "GPUMEM_SIM_CC": "9.0", "GPUMEM_SIM_SMS": "132",
         "GPUMEM_SIM_THREADS_PER_SM": "2048", "GPUMEM_SIM_MEMORY": str(81079 * MIB),
         "GPUMEM_SIM_RESERVED_BYTES": str((81559 - 81079) * MIB), "GPUMEM_SIM_CONTEXT_BYTES": str(518 * MIB),
+        "GPUMEM_SIM_STREAM_BYTES": str(512 << 10),
     }  # fmt: skip
     low, high = (_cards.environment(card, which) for which in ("low", "high"))
     for ends, total, context in ((low, card.cuda_total.low, card.context.high), (high, card.cuda_total.high, card.context.low)):
         assert (int(ends["GPUMEM_SIM_MEMORY"]), int(ends["GPUMEM_SIM_CONTEXT_BYTES"])) == (total, context)
         assert int(ends["GPUMEM_SIM_MEMORY"]) + int(ends["GPUMEM_SIM_RESERVED_BYTES"]) == 81559 * MIB
+    for name, least in (("h100", 512 << 10), ("a100-40", 0)):
+        ends = [_cards.environment(_cards.find(name), which)["GPUMEM_SIM_STREAM_BYTES"] for which in ("high", "low")]
+        assert ends == [str(least), str(552 << 10)]
     with pytest.raises(ValueError, match="not low, likely or high"):
         _cards.environment(card, "middle")
 

@@ -91,8 +91,8 @@ def test_the_headers_of_13_5_are_in_the_table():
 
 # Names that sound like memory and yet neither take nor give any.
 INNOCENT = (
-    r"Get|Set|Texture|Semaphore|Surf|TexRef|TexObject|TensorMap|Event|StreamCreate|StreamDestroy"
-    r"|GraphCreate|GreenCtxStream|ExecutionCtxStream|UserObject|LogicalEndpoint|Export|Link|Channel"
+    r"Get|Set|Texture|Semaphore|Surf|TexRef|TexObject|TensorMap|Event|StreamDestroy"
+    r"|GraphCreate|UserObject|LogicalEndpoint|Export|Link|Channel"
     r"|Conditional|cudaGraphDestroyNode|MemPoolCreate"
 )
 

@@ -95,6 +95,9 @@ STEPS = {
     "a library in the next context": "context own library kernel destroy launch-kernel",
     "a library after a reset": "context library launch-kernel reset block launch-kernel",
     "blocks in between": "context block module free library block launch-kernel free unload",
+    "streams": "context streams module streams destroy-streams function streams no-stream launch streams streams unload",
+    "streams of a context of one's own": "context own streams module streams destroy",
+    "streams and a reset": "context streams reset block streams",
     "what fails": "context module unload unload-again kernel-again",
 }
 

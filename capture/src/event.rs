@@ -203,7 +203,8 @@ impl EventFlags {
     /// Of a graph's memory node. Physical level: what stands behind the graphs of a device; `ptr` is 1 +
     /// the device's ordinal.
     pub const GRAPH: Self = Self(128);
-    /// What a context costs, its limits included; `ptr` is its handle.
+    /// What a context costs, its limits included; `ptr` is its handle. With [`Self::STREAM_ORDERED`], what its streams
+    /// cost; `ptr` is its handle with the lowest bit set.
     pub const CONTEXT: Self = Self(256);
     /// What a module or library of kernels costs; `ptr` is its handle.
     pub const MODULE: Self = Self(512);

@@ -4,7 +4,7 @@
 use gpumem_capture::{DeviceOrdinal, Level};
 use gpumem_tracker::{FunctionOf, Kind, Origin, Pending, Seen, Tracker};
 
-use crate::call::{self, Call};
+use crate::call::{self, Call, CallsSoFar};
 use crate::session::{self, Session};
 use crate::thread::Thread;
 use crate::tracked::{apply, look};
@@ -38,21 +38,60 @@ pub(crate) fn place() -> Option<Location> {
     })
 }
 
-/// Before a module or library is loaded: where to, if that is known. With one context, the driver is asked how much is
-/// free: what it fell by since the last time is the weight of the evidence in between.
-pub(crate) fn before_load(thread: &Thread) -> Option<Location> {
+/// Where a call will leave evidence, before it is made.
+#[derive(Clone, Copy)]
+pub(crate) struct Before {
+    pub(crate) place: Location,
+    /// The calls so far, if it is known how much is free there.
+    asked: Option<CallsSoFar>,
+}
+
+/// Before a module or library is loaded or a stream is made: where, if that is known. With one context, the driver is
+/// asked how much is free: what it fell by since the last time is the weight of the evidence in between.
+pub(crate) fn before(thread: &Thread) -> Option<Before> {
     let session = reading_session()?;
     let Some(place) = only_context(session) else {
-        return self::place();
+        let asked = None;
+        return self::place().map(|place| Before { place, asked });
     };
-    let still = call::still(thread);
+    let (_, asked) = ask_free(thread, session, place, None);
+    Some(Before { place, asked })
+}
+
+/// Asks how much is free where the only context is: by how much it fell since the last time, if that is known, and the
+/// calls so far, if none is in progress. If there were others `since`, the answer does not count.
+fn ask_free(
+    thread: &Thread,
+    session: &'static Session,
+    place: Location,
+    since: Option<CallsSoFar>,
+) -> (Option<u64>, Option<CallsSoFar>) {
+    let still = call::still(thread).filter(|still| since.is_none_or(|since| since == *still));
     let free = driver::free_bytes();
     let explained = session.writer.counters(place.device, Level::PHYSICAL).live;
     let free = free.filter(|_| still.is_some() && call::still(thread) == still);
-    apply(session, |tracker| {
+    let fell = apply(session, |tracker| {
         tracker.asked_free(place.device, free, explained)
     });
-    Some(place)
+    (fell, still.filter(|_| free.is_some()))
+}
+
+/// A stream was made, of which `before` is known. Most streams fit into what their context has: they leave no evidence.
+pub(crate) fn stream_made(
+    thread: &Thread,
+    call: &Call,
+    place: Option<Location>,
+    before: Option<Before>,
+) {
+    let asked = before.and_then(|before| Some((before.place, before.asked?)));
+    let bytes = reading_session()
+        .zip(asked)
+        .and_then(|(session, (place, calls))| ask_free(thread, session, place, Some(calls)).0);
+    if bytes != Some(0) {
+        leave(thread, call, place, |tracker, place, origin| {
+            tracker.stream_made(place.device, place.context, bytes, origin);
+        });
+    }
 }
 
 fn leave(

@@ -156,15 +156,16 @@ pub use hooks::runtime_arrays::{
 };
 pub use hooks::runtime_names::{
     cudaDestroyExternalMemory, cudaDeviceGraphMemTrim, cudaDeviceSetLimit, cudaExecutionCtxDestroy,
-    cudaExternalMemoryGetMappedBuffer, cudaExternalMemoryGetMappedMipmappedArray,
-    cudaGraphAddMemAllocNode, cudaGraphAddMemFreeNode, cudaGraphAddNode, cudaGraphAddNode_v2,
-    cudaGraphDestroy, cudaGraphExecDestroy, cudaGraphInstantiate, cudaGraphInstantiateWithFlags,
-    cudaGraphInstantiateWithParams, cudaGraphInstantiateWithParams_ptsz, cudaGraphLaunch,
-    cudaGraphLaunch_ptsz, cudaGraphUpload, cudaGraphUpload_ptsz, cudaGreenCtxCreate,
-    cudaImportExternalMemory, cudaIpcCloseMemHandle, cudaIpcOpenMemHandle, cudaLibraryLoadData,
-    cudaLibraryLoadFromFile, cudaLibraryUnload, cudaMemPoolDestroy,
-    cudaMemPoolImportFromShareableHandle, cudaMemPoolImportPointer, cudaMemPoolSetAttribute,
-    cudaMemPoolTrimTo, cudaThreadExit, cudaThreadSetLimit,
+    cudaExecutionCtxStreamCreate, cudaExternalMemoryGetMappedBuffer,
+    cudaExternalMemoryGetMappedMipmappedArray, cudaGraphAddMemAllocNode, cudaGraphAddMemFreeNode,
+    cudaGraphAddNode, cudaGraphAddNode_v2, cudaGraphDestroy, cudaGraphExecDestroy,
+    cudaGraphInstantiate, cudaGraphInstantiateWithFlags, cudaGraphInstantiateWithParams,
+    cudaGraphInstantiateWithParams_ptsz, cudaGraphLaunch, cudaGraphLaunch_ptsz, cudaGraphUpload,
+    cudaGraphUpload_ptsz, cudaGreenCtxCreate, cudaImportExternalMemory, cudaIpcCloseMemHandle,
+    cudaIpcOpenMemHandle, cudaLibraryLoadData, cudaLibraryLoadFromFile, cudaLibraryUnload,
+    cudaMemPoolDestroy, cudaMemPoolImportFromShareableHandle, cudaMemPoolImportPointer,
+    cudaMemPoolSetAttribute, cudaMemPoolTrimTo, cudaStreamCreate, cudaStreamCreateWithFlags,
+    cudaStreamCreateWithPriority, cudaThreadExit, cudaThreadSetLimit,
 };
 pub use hooks::sharing::{
     cuIpcGetMemHandle, cuMemExportToShareableHandle, cuMemPoolExportToShareableHandle,
@@ -173,6 +174,7 @@ pub use hooks::stream_ordered::{
     cuMemAllocAsync, cuMemAllocAsync_ptsz, cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz,
     cuMemFreeAsync, cuMemFreeAsync_ptsz,
 };
+pub use hooks::streams::{cuGreenCtxStreamCreate, cuStreamCreate, cuStreamCreateWithPriority};
 pub use hooks::sync::{
     cuCtxSynchronize, cuCtxSynchronize_v2, cuEventSynchronize, cuStreamSynchronize,
     cuStreamSynchronize_ptsz,

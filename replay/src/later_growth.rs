@@ -1,6 +1,6 @@
-//! Bytes that readings after a moment attribute to contexts and code that existed at the moment.
+//! Bytes that readings after a moment attribute to contexts, their streams, and code that existed at the moment.
 //!
-//! No call says what a context or the code of a module takes. The next reading that counts does, a few
+//! No call says what a context, its streams or the code of a module takes. The next reading that counts does, a few
 //! milliseconds after the call, so at a moment in between their reservations are too small.
 
 use gpumem_capture::{Event, EventFlags, EventKind, Level, Seq};
@@ -14,12 +14,12 @@ use crate::serialize::serialize;
 /// How many growths and handles are kept at most: where no reading comes, nothing else ends the list.
 const KEPT: usize = 4096;
 
-/// A growth of a context or module.
+/// A growth of a context, its streams or a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Growth {
     /// Its event.
     pub seq: Seq,
-    /// Context or module.
+    /// Context, streams or module.
     pub kind: ReservationKind,
     /// Which one.
     pub handle: u64,
@@ -56,12 +56,17 @@ impl LaterGrowth {
         if let Some(kind) = begins {
             self.changed.insert((kind, event.ptr));
         }
+        if event.kind == EventKind::CONTEXT {
+            self.changed
+                .insert((ReservationKind::Streams, event.ptr | 1));
+        }
         if event.kind != EventKind::RESIZE || event.level != Level::PHYSICAL {
             return;
         }
         let (kind, handle) = (ReservationKind::of(event.flags), event.ptr);
         let exists = match kind {
             ReservationKind::Context => objects.contexts.contains_key(&(event.device, handle)),
+            ReservationKind::Streams => objects.contexts.contains_key(&(event.device, handle & !1)),
             ReservationKind::Module => objects.loads.contains_key(&handle) || event.aux > 0,
             _ => return,
         };

@@ -18,6 +18,8 @@ pub enum ReservationKind {
     Graphs,
     /// Of a kind that this analyzer does not know.
     Other,
+    /// The streams of a context; the handle is the context's with the lowest bit set.
+    Streams,
 }
 
 impl Serialize for ReservationKind {
@@ -32,6 +34,7 @@ impl Serialize for ReservationKind {
             Self::Pool,
             Self::Graphs,
             Self::Other,
+            Self::Streams,
         ];
         kinds.get(usize::take(from)?).copied()
     }
@@ -45,6 +48,7 @@ impl ReservationKind {
     /// The kind that an event's flags say.
     pub fn of(flags: EventFlags) -> Self {
         [
+            (STREAMS, Self::Streams),
             (EventFlags::CONTEXT, Self::Context),
             (EventFlags::MODULE, Self::Module),
             (EventFlags::STREAM_ORDERED, Self::Pool),
@@ -55,6 +59,9 @@ impl ReservationKind {
         .map_or(Self::Other, |(_, kind)| kind)
     }
 }
+
+/// Older analyzers take it for another context.
+const STREAMS: EventFlags = EventFlags::CONTEXT.with(EventFlags::STREAM_ORDERED);
 
 /// What a part of a reservation did; bytes are charged to the stack that made it grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,6 +164,7 @@ mod tests {
             (EventFlags::MODULE, ReservationKind::Module),
             (EventFlags::STREAM_ORDERED, ReservationKind::Pool),
             (EventFlags::GRAPH, ReservationKind::Graphs),
+            (STREAMS, ReservationKind::Streams),
             (EventFlags::NONE, ReservationKind::Other),
         ] {
             assert_eq!(ReservationKind::of(flags.with(estimated)), kind);

@@ -1,5 +1,5 @@
-/* Memory that no call asks for, step by step as the arguments say: contexts, modules, libraries, limits
- * and launches. After each step the card is read, and the recorder's figure of what the card gave must be the simulator's, and
+/* Memory that no call asks for, step by step as the arguments say: contexts, streams, modules, libraries,
+ * limits and launches. After each step the card is read, and the recorder's figure of what the card gave must be the simulator's, and
  * a line tells the simulator's books: `step context module physical`. */
 #include "hook_client.h"
 
@@ -31,6 +31,8 @@ static void settled(const char *step) {
 int main(int count, char **steps) {
     static const char image[] = "code";
     void *primary = NULL, *own = NULL, *module = NULL, *library = NULL, *kernel, *function = NULL, *got;
+    void *streams[64];
+    int made = 0;
     pointer_t block;
 
     F(cuMemAlloc_v2, pointer_t *, size_t);
@@ -40,6 +42,9 @@ int main(int count, char **steps) {
     F(cuCtxSetCurrent, void *);
     F(cuDevicePrimaryCtxReset_v2, int);
     F(cuCtxSetLimit, int, size_t);
+    F(cuStreamCreate, void **, unsigned);
+    F(cuStreamCreateWithPriority, void **, unsigned, int);
+    F(cuStreamDestroy_v2, void *);
     F(cuModuleLoadData, void **, const void *);
     F(cuModuleGetFunction, void **, void *, const char *);
     F(cuModuleGetGlobal_v2, pointer_t *, size_t *, void *, const char *);
@@ -62,6 +67,16 @@ int main(int count, char **steps) {
             CHECK(cuCtxSetCurrent(primary));
         } else if (strcmp(step, "reset") == 0)
             CHECK(cuDevicePrimaryCtxReset_v2(0));
+        else if (strcmp(step, "streams") == 0)
+            for (int end = made + 8; made < end; made++)
+                CHECK(made % 2 == 0 ? cuStreamCreate(&streams[made], 0)
+                                    : cuStreamCreateWithPriority(&streams[made], 1, -1));
+        else if (strcmp(step, "no-stream") == 0) {
+            if (cuStreamCreate(&streams[made], 99) == 0)
+                DIE("a stream of no kind");
+        } else if (strcmp(step, "destroy-streams") == 0)
+            while (made > 0)
+                CHECK(cuStreamDestroy_v2(streams[--made]));
         else if (strcmp(step, "module") == 0)
             CHECK(cuModuleLoadData(&module, image));
         else if (strcmp(step, "function") == 0)

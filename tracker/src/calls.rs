@@ -52,6 +52,21 @@ impl Tracker {
         self.leave(device, owner, context, What::Load, origin);
     }
 
+    /// A stream was made in a context: free memory, asked for before and after, fell by so many bytes; `None` if that is
+    /// not known.
+    pub fn stream_made(
+        &mut self,
+        device: DeviceOrdinal,
+        context: u64,
+        bytes: Option<u64>,
+        origin: Origin,
+    ) {
+        self.changes += 1;
+        let owner = Kind::streams_of(context);
+        let evidence = &mut self.residual(device).evidence;
+        evidence.add_stream(owner, context, bytes, origin);
+    }
+
     /// A module is the part of a library in some context.
     pub fn is_part_of(&mut self, module: u64, library: u64) {
         self.code.is_part(module, library);
@@ -122,9 +137,15 @@ impl Tracker {
         evidence.add(owner, context, what, Weight::Unknown, origin);
     }
 
-    /// The driver says how much of a device is free, before something is loaded: `None` if other calls were in
-    /// progress. `explained` are the physical level's live bytes.
-    pub fn asked_free(&mut self, device: DeviceOrdinal, free: Option<u64>, explained: u64) {
+    /// The driver says how much of a device is free, before something is loaded, or before or after a stream is made:
+    /// `None` if other calls were in progress. `explained` are the physical level's live bytes. Returns by how much free
+    /// memory fell since it was last asked for, beyond what is explained; `None` if that is not known.
+    pub fn asked_free(
+        &mut self,
+        device: DeviceOrdinal,
+        free: Option<u64>,
+        explained: u64,
+    ) -> Option<u64> {
         let residual = self.residual(device);
         let before = residual.asked.take();
         residual.asked = free.map(|free| (free, explained));
@@ -134,5 +155,6 @@ impl Tracker {
             u64::try_from(fell - grown).unwrap_or(0)
         });
         residual.evidence.measured(fell);
+        fell
     }
 }

@@ -37,7 +37,7 @@ impl Tracker {
         pending
     }
 
-    /// The contexts of a device that `wanted` picks are about to end, or have ended, with their code.
+    /// The contexts of a device that `wanted` picks are about to end, or have ended, with their code and streams.
     pub(crate) fn contexts_ending(
         &mut self,
         device: DeviceOrdinal,
@@ -51,7 +51,11 @@ impl Tracker {
             .map(|(owner, loaded)| (owner, Some(loaded)))
             .collect();
         let contexts = self.reservations.of_device(device);
-        let contexts = contexts.filter(|(one, _)| one.kind == Kind::Context && wanted(one.handle));
+        let contexts = contexts.filter(|(one, _)| match one.kind {
+            Kind::Context => wanted(one.handle),
+            Kind::Streams => wanted(one.handle & !1),
+            _ => false,
+        });
         gone.extend(contexts.map(|(owner, _)| (owner, None)));
         let mut ended = self.end(gone, origin);
         if let Some(residual) = self.devices.get_mut(&device.0) {

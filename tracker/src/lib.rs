@@ -6,7 +6,7 @@
 //! | handles, [`Alias`]es | physical memory with its references and mappings; memory of others |
 //! | contexts | which there are, and what ends with them |
 //! | pools, graphs | what only the driver can say, by [`Questions`] |
-//! | [`Reservation`] | what grows and shrinks under one name: a pool, the graphs of a device, a context, a module |
+//! | [`Reservation`] | what grows and shrinks under one name: a pool, the graphs of a device, a context, its streams, a module |
 //! | code | which function is of which library, and what a library is charged in each context |
 //! | evidence | calls after which the card may have given or taken back what nobody asked for |
 //! | residual | what a reading of NVML leaves unexplained, and whose it is |
@@ -17,7 +17,7 @@
 //!
 //! # How bytes that no call asks for are found
 //!
-//! A context, the code of a module and a larger stack take memory that no call names. Calls leave evidence
+//! A context, the code of a module, streams and a larger stack take memory that no call names. Calls leave evidence
 //! of them and change no figure. A [`Reading`] does: what NVML puts down to this process, less what the
 //! physical level explains, is the *residual*. What it grew by since the last reading is charged to whoever
 //! left evidence in between. So `explained + unexplained = NVML's figure` at every reading that is taken.

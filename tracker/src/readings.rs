@@ -211,10 +211,15 @@ impl Tracker {
         others_moved: bool,
         keeps_evidence: bool,
     ) -> u64 {
+        let (of_streams, is_sure) = self.charge_streams(device, bytes, is_estimate, others_moved);
+        if of_streams == bytes {
+            return bytes;
+        }
+        let (bytes, is_estimate) = (bytes - of_streams, is_estimate || !is_sure);
         let residual = self.residual(device);
         let evidence = residual.evidence.owners();
         if evidence.is_empty() {
-            return self.charge_code(device, bytes);
+            return of_streams + self.charge_code(device, bytes);
         }
         let (shares, is_split) = shares(&evidence, bytes, others_moved);
         // Of code that has functions, any may be run for the first time.
@@ -238,7 +243,25 @@ impl Tracker {
             let to = self.bytes(one.owner).saturating_add(share);
             self.resize(device, one.owner, to, is_estimate || is_split, one.origin);
         }
-        bytes
+        of_streams + bytes
+    }
+
+    /// Charges streams whose bytes are known with those, as far as there are as many; how many, and whether that is exact.
+    fn charge_streams(
+        &mut self,
+        device: DeviceOrdinal,
+        bytes: u64,
+        is_estimate: bool,
+        others_moved: bool,
+    ) -> (u64, bool) {
+        let evidence = &mut self.residual(device).evidence;
+        let known = evidence.stream_bytes();
+        let is_sure = known == bytes || (known < bytes && !others_moved) || known == 0;
+        for (one, share) in evidence.charge_streams(bytes) {
+            let to = self.bytes(one.owner).saturating_add(share);
+            self.resize(device, one.owner, to, is_estimate || !is_sure, one.origin);
+        }
+        (known.min(bytes), is_sure)
     }
 
     /// Nobody left evidence: a function that was got before may have been launched for the first time.
@@ -286,7 +309,9 @@ impl Tracker {
         let is_split = is_estimate || evidence.len() > 1;
         let is_limit = |one: &&Evidence| one.what == What::Limit;
         let limits = evidence.iter().filter(is_limit);
-        let others = evidence.iter().rev().filter(|one| !is_limit(one));
+        let others = evidence.iter().rev();
+        // Streams give nothing back.
+        let others = others.filter(|one| !is_limit(one) && one.what != What::Stream);
         let by_evidence = limits
             .chain(others)
             .map(|one| (one.owner, one.origin, is_split));
@@ -296,7 +321,7 @@ impl Tracker {
         let sure = from.len();
         if !evidence.is_empty() || has_ended {
             let all = self.reservations.of_device(device);
-            let measured = |kind| matches!(kind, Kind::Context | Kind::Module);
+            let measured = |kind| matches!(kind, Kind::Context | Kind::Module | Kind::Streams);
             let any = all.filter(|(owner, _)| measured(owner.kind));
             from.extend(any.map(|(owner, _)| (owner, Origin::default(), true)));
         }

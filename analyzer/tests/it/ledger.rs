@@ -1,6 +1,7 @@
 //! The ledger on the physical level, with NVML's readings.
 
 mod readings;
+mod streams;
 
 use std::path::Path;
 

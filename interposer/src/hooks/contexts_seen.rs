@@ -8,7 +8,7 @@ use gpumem_tracker::{Interest, Seen, Tracker};
 
 use crate::call::Call;
 use crate::contexts::is_inactive;
-use crate::evidence::{self, Location};
+use crate::evidence::{self, Before, Location};
 use crate::thread::Thread;
 use crate::{driver, record, session, tracked};
 
@@ -50,6 +50,14 @@ pub(super) fn place(thread: &Thread, call: &Call) -> Option<Location> {
     evidence::place().or_else(|| {
         in_use(thread, call);
         evidence::place()
+    })
+}
+
+/// Where a call is about to leave evidence; `None` if it brings a context to life.
+pub(super) fn before(thread: &Thread, call: &Call) -> Option<Before> {
+    evidence::before(thread).or_else(|| {
+        in_use(thread, call);
+        evidence::before(thread)
     })
 }
 

@@ -199,6 +199,7 @@ pub(crate) mod runtime_arrays;
 pub(crate) mod runtime_names;
 pub(crate) mod sharing;
 pub(crate) mod stream_ordered;
+pub(crate) mod streams;
 pub(crate) mod sync;
 pub(crate) mod unrecorded;
 pub(crate) mod vmm;

@@ -41,14 +41,6 @@ fn loaded(thread: &Thread, call: &Call, handle: u64, image: u64, place: Option<L
     }
 }
 
-/// Where a module or library is about to be loaded; `None` if that brings a context to life.
-fn before_load(thread: &Thread, call: &Call) -> Option<Location> {
-    evidence::before_load(thread).or_else(|| {
-        contexts_seen::in_use(thread, call);
-        evidence::before_load(thread)
-    })
-}
-
 macro_rules! loads {
     ($(
         $(#[$doc:meta])*
@@ -62,12 +54,13 @@ macro_rules! loads {
             missing CuResult::NOT_INITIALIZED;
             takes Takes::unknown();
             with call, thread, result, held;
-            before { before_load(thread, &call) }
+            before { contexts_seen::before(thread, &call) }
             after {
                 if result.is_success() && !$made.is_null() {
                     // SAFETY: checked for null; the call succeeded, so the driver has just written there.
                     let handle = unsafe { *$made }.0 as u64;
-                    loaded(thread, &call, handle, $image, held.flatten());
+                    let place = held.flatten().map(|before| before.place);
+                    loaded(thread, &call, handle, $image, place);
                 }
                 refusals::loading(thread, &call, result);
             }

@@ -57,6 +57,13 @@ named! {
     fn cudaLibraryUnload(library: CuLibrary);
     /// Ends a green context.
     fn cudaExecutionCtxDestroy(context: *mut c_void);
+    /// A stream of a green context.
+    fn cudaExecutionCtxStreamCreate(
+        stream: *mut CuStream,
+        context: *mut c_void,
+        flags: u32,
+        priority: c_int,
+    );
 }
 
 reaching! {
@@ -145,6 +152,12 @@ reaching! {
     fn cudaGraphLaunch(exec: CuGraphExec, stream: CuStream);
     /// Runs a graph, per-thread default stream.
     fn cudaGraphLaunch_ptsz(exec: CuGraphExec, stream: CuStream);
+    /// A stream.
+    fn cudaStreamCreate(stream: *mut CuStream);
+    /// A stream, with flags.
+    fn cudaStreamCreateWithFlags(stream: *mut CuStream, flags: u32);
+    /// A stream, with a priority.
+    fn cudaStreamCreateWithPriority(stream: *mut CuStream, flags: u32, priority: c_int);
     /// A part of a device.
     fn cudaGreenCtxCreate(context: *mut *mut c_void, resources: *mut c_void, device: c_int, flags: u32);
 }

@@ -9,6 +9,8 @@ use crate::driver;
 
 /// The most that a call takes which does not say: code, stacks, a graph's own.
 const UNKNOWN: u64 = 256 << 20;
+/// The most that a stream takes: 4 MiB were seen on an H100.
+const STREAM: u64 = 8 << 20;
 /// The most that a context takes.
 pub(super) const CONTEXT: u64 = 1 << 30;
 /// The most that a call may take, and of which devices.
@@ -60,6 +62,11 @@ impl Takes {
     /// A context of a device.
     pub(crate) fn context(device: CuDevice) -> Self {
         Self::on(driver::ordinal(device), CONTEXT)
+    }
+
+    /// A stream.
+    pub(crate) fn stream() -> Self {
+        Self::here(STREAM)
     }
 
     /// What contexts' limits may take.

@@ -102,8 +102,9 @@ pub(super) struct Figures {
     pub(super) pinned: Held,
     /// What is free within the framework's segments, if they are all known.
     pub(super) pieces: Option<Pieces>,
-    /// Contexts, and modules of kernels.
+    /// Contexts, their streams, and modules of kernels.
     pub(super) contexts: u64,
+    pub(super) streams: u64,
     pub(super) modules: u64,
     /// What memory pools and graphs hold, and what of the pools' is in use.
     pub(super) pools: u64,
@@ -140,6 +141,7 @@ impl Figures {
         figures.blocks(session, device);
         tracked::look(session, |tracker| {
             figures.contexts = tracker.bytes_of(device, Kind::Context);
+            figures.streams = tracker.bytes_of(device, Kind::Streams);
             figures.modules = tracker.bytes_of(device, Kind::Module);
             figures.pools = tracker.bytes_of(device, Kind::Pool);
             figures.graphs = tracker.bytes_of(device, Kind::Graphs);

@@ -283,6 +283,7 @@ fn who_holds(figures: &Figures, lines: Option<&Lines>) -> String {
     let parts = [
         (figures.cached(), "cached by the framework, in no tensor"),
         (figures.contexts, "CUDA contexts"),
+        (figures.streams, "CUDA streams"),
         (figures.modules, "modules of kernels"),
         (
             figures.pools.saturating_sub(figures.pools_used),

@@ -22,7 +22,7 @@ _VALUES: Dict[str, Callable[[Any], bool]] = {
     "threads_per_sm": lambda value: _whole(value, 1),
 }
 _KEYS = {
-    "format", "name", "aliases", "device_names", "driver", "modules", "workspaces", "mig", "other_totals",
+    "format", "name", "aliases", "device_names", "driver", "stream", "modules", "workspaces", "mig", "other_totals",
     "measurement", *_BYTES, *_VALUES,
 }  # fmt: skip
 
@@ -63,6 +63,8 @@ def _faults(data: Dict[str, Any]) -> Iterator[str]:
             yield f"{key}: it is missing"
         elif data[key] is not None:
             yield from _bytes(key, data[key])
+    if "stream" in data:
+        yield from _bytes("stream", data["stream"])
     for key in ("modules", "workspaces"):
         group = data.get(key, {})
         if not isinstance(group, dict):

@@ -9,7 +9,7 @@ from .finding import find
 
 __all__ = ["environment", "environment_of", "parse"]
 
-# Which end of each range: total, context. `low` is the least room that a program may find.
+# Which end of each range: total, context and stream. `low` is the least room that a program may find.
 _ENDS = {"low": ("low", "high"), "likely": ("likely", "likely"), "high": ("high", "low")}
 
 
@@ -65,6 +65,7 @@ def _of_one(card: Card, which: str) -> Dict[str, str]:
         "GPUMEM_SIM_SMS": str(card.sms),
         "GPUMEM_SIM_THREADS_PER_SM": str(card.threads_per_sm),
         "GPUMEM_SIM_CONTEXT_BYTES": str(_end(card.context, end_of_context)),
+        "GPUMEM_SIM_STREAM_BYTES": str(_end(card.stream, end_of_context)),
     }
 
 

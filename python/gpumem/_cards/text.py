@@ -72,6 +72,8 @@ def _page(card: Card) -> Iterator[str]:
         ("NVML's total", "nvml_total"), ("CUDA's total", "cuda_total"), ("driver's reserve", "reserve"), ("context", "context"),
     ):  # fmt: skip
         yield from _sized(label, data[key])
+    if "stream" in data:
+        yield from _sized("each stream", data["stream"])
     for group, label in (("modules", "{}"), ("workspaces", "workspace of {}")):
         for name, value in data.get(group, {}).items():
             yield from _sized(label.format(name), value)

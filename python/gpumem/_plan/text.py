@@ -18,6 +18,7 @@ _ROWS = {
     "tensors": "tensors",
     "cached": "cached by PyTorch, unused",
     "context": "CUDA context",
+    "streams": "CUDA streams",
     "other_processes": "code of kernels",
     "rounding": "rounded up to whole pages",
     "pool": "CUDA's pools, unused",

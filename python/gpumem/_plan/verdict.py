@@ -15,7 +15,7 @@ from .search import Found
 
 FITS, DOES_NOT_FIT, TOO_CLOSE = "fits", "does not fit", "too close to say"
 # A ledger's rows that are not exact: exact is what PyTorch's own allocator and the program itself asked for.
-CONTEXT, CODE, LIBRARY, MARGIN = "context", "module", "library", "other_processes"
+CONTEXT, CODE, STREAMS, LIBRARY, MARGIN = "context", "module", "streams", "library", "other_processes"
 # What is no part of what CUDA gives.
 BESIDES = "driver_reserved"
 
@@ -43,7 +43,7 @@ class Ends:
             return self.context
         if kind == MARGIN:
             return self.code
-        return "assumed" if kind in (CODE, LIBRARY) else "exact"
+        return "assumed" if kind in (CODE, STREAMS, LIBRARY) else "exact"
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,8 @@ class Servers:
         others = os.environ.get("PYTHONPATH")
         base.update(LD_PRELOAD=_files.preloadable(library), PYTHONPATH=f"{package}:{others}" if others else package)
         # A card of its own for each process, with nothing on it but what the replay puts there.
-        card = {"GPUMEM_SIM_CARD": "", "GPUMEM_SIM_CONTEXT_BYTES": "0", "GPUMEM_SIM_MODULE_BYTES": "0"}
+        costs = ("CONTEXT", "MODULE", "STREAM")
+        card = {"GPUMEM_SIM_CARD": "", **{f"GPUMEM_SIM_{what}_BYTES": "0" for what in costs}}
         self._environment = _simulator.environment(python, base, card)
         self._running: List[_Process] = []
 

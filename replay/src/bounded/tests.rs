@@ -131,7 +131,11 @@ impl Program {
             12 => drop(self.emit(of(EventKind::ALIAS, handle, bytes, 0))),
             13 | 14 => {
                 let flags = match self.code {
-                    true => [EventFlags::CONTEXT, EventFlags::MODULE][self.below(2) as usize],
+                    true => [
+                        EventFlags::CONTEXT,
+                        EventFlags::MODULE,
+                        EventFlags::CONTEXT.with(EventFlags::STREAM_ORDERED),
+                    ][self.below(3) as usize],
                     false => EventFlags::STREAM_ORDERED,
                 };
                 let level = gpumem_capture::Level::PHYSICAL;

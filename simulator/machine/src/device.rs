@@ -21,6 +21,8 @@ pub struct DeviceSpec {
     pub threads_per_multiprocessor: u32,
     /// Memory that each context on it costs, in bytes.
     pub context_bytes: u64,
+    /// Device memory that each stream costs, but a context's first.
+    pub stream_bytes: u64,
     /// How many MIG instances it is split into; 0 with MIG off.
     pub instances: u32,
     /// Which of a card's MIG instances this is; `None` for a whole card.
@@ -50,6 +52,7 @@ impl DeviceSpec {
             multiprocessors: Self::MULTIPROCESSORS,
             threads_per_multiprocessor: Self::threads_of((9, 0)),
             context_bytes: 512 << 20,
+            stream_bytes: 512 << 10,
             instances: 0,
             instance: None,
         }

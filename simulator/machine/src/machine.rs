@@ -83,6 +83,7 @@ impl Machine {
     /// | `GPUMEM_SIM_SMS` | multiprocessors: `132`, or `132,1=40` | 132 |
     /// | `GPUMEM_SIM_THREADS_PER_SM` | threads of one: `2048`, or `2048,1=1024` | 2048; 1024 at 7.5 |
     /// | `GPUMEM_SIM_CONTEXT_BYTES` | cost of a context: `512MiB`, or `0=512MiB` | 512MiB (CUDA ≥ 12), 320MiB before |
+    /// | `GPUMEM_SIM_STREAM_BYTES` | cost of a stream: `512KiB`, or `0=512KiB`; 0: none | 512KiB |
     /// | `GPUMEM_SIM_MODULE_BYTES` | cost of a loaded module | 2MiB |
     /// | `GPUMEM_SIM_ALLOCATION_US` | microseconds that `cuMemAlloc` takes | 0 |
     /// | `GPUMEM_SIM_MIG` | MIG instances: `0=2` splits card 0 in two | none |
@@ -121,6 +122,7 @@ impl Machine {
         });
         let default_context = if driver_version >= 12000 { 512 } else { 320 } << 20;
         let contexts = reader.per_device("GPUMEM_SIM_CONTEXT_BYTES", default_context, size);
+        let streams = reader.per_device("GPUMEM_SIM_STREAM_BYTES", 512 << 10, size);
         let page_bytes = reader.get("GPUMEM_SIM_PAGE_BYTES", 2 << 20, |text| {
             size(text).filter(|n| n.is_power_of_two() && (1 << 16..=1 << 30).contains(n))
         });
@@ -153,6 +155,7 @@ impl Machine {
                     .of(index)
                     .unwrap_or(DeviceSpec::threads_of(capabilities.of(index))),
                 context_bytes: contexts.of(index).next_multiple_of(page_bytes),
+                stream_bytes: streams.of(index),
                 instances: instances.of(index),
                 instance: None,
             })
@@ -237,6 +240,20 @@ mod tests {
     fn a_context_costs_whole_pages() {
         let machine = made(&[("GPUMEM_SIM_CONTEXT_BYTES", "3MiB")]).machine;
         assert_eq!(machine.devices[0].context_bytes, 4 << 20);
+    }
+
+    #[test]
+    fn what_a_stream_costs() {
+        let streams = |setting| {
+            let machine = made(&[
+                ("GPUMEM_SIM_DEVICES", "2"),
+                ("GPUMEM_SIM_STREAM_BYTES", setting),
+            ])
+            .machine;
+            [0, 1].map(|device: usize| machine.devices[device].stream_bytes)
+        };
+        assert_eq!(streams(""), [512 << 10; 2]);
+        assert_eq!(streams("0,1=1MiB"), [0, 1 << 20]);
     }
 
     #[test]

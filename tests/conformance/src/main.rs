@@ -13,6 +13,7 @@ mod handles;
 mod library;
 mod lookups;
 mod ordered;
+mod streams;
 
 use std::ffi::c_char;
 use std::process::ExitCode;
@@ -44,7 +45,8 @@ fn main() -> ExitCode {
     errors::check(&card, &mut facts);
     code::modules(&card, &mut facts);
     facts.note("end.left_on_the_card", card.used() - base);
-    // Last: what the card gives for a limit, it may keep.
+    // Last: what the card gives for a stream or a limit, it may keep.
+    streams::check(&card, &mut facts);
     code::limits(&card, &mut facts);
     println!("{:#}", serde_json::Value::Object(facts.0));
     ExitCode::SUCCESS

@@ -25,6 +25,8 @@ pub(crate) enum What {
     Function,
     /// A limit of a context was set, which may take effect at a later launch only.
     Limit,
+    /// A stream was made.
+    Stream,
     /// Something ended, of which the driver may keep a part.
     End,
 }
@@ -62,11 +64,77 @@ pub(crate) struct Evidence {
     pub(crate) origin: Origin,
 }
 
+impl Evidence {
+    /// Its bytes, if it is of streams whose bytes are known.
+    fn stream_bytes(&self) -> Option<u64> {
+        match (self.what, self.weight) {
+            (What::Stream, Weight::Measured(bytes)) => Some(bytes),
+            _ => None,
+        }
+    }
+}
+
 /// The evidence of a device, the newest last.
 #[derive(Debug, Default)]
 pub(crate) struct Trail(Vec<Evidence>);
 
 impl Trail {
+    /// A stream was made, by which free memory fell by so many bytes; `None`: that is not known. Streams of one origin
+    /// whose bytes are known are one piece of evidence, and so are those of a context whose bytes are not.
+    pub(crate) fn add_stream(
+        &mut self,
+        owner: Reservation,
+        context: u64,
+        bytes: Option<u64>,
+        origin: Origin,
+    ) {
+        let known = self.0.iter_mut().filter(|one| one.owner == owner);
+        for one in known {
+            match (&mut one.weight, bytes) {
+                (Weight::Measured(before), Some(bytes)) if one.origin == origin => {
+                    *before += bytes;
+                    return;
+                }
+                (Weight::Unknown, None) => {
+                    one.origin = origin;
+                    return;
+                }
+                _ => {}
+            }
+        }
+        self.0.push(Evidence {
+            owner,
+            context,
+            what: What::Stream,
+            weight: bytes.map_or(Weight::Unknown, Weight::Measured),
+            is_fresh: true,
+            is_armed: false,
+            // Free memory was asked for right after it.
+            is_unasked: false,
+            origin,
+        });
+    }
+
+    /// Bytes of the streams whose bytes are known.
+    pub(crate) fn stream_bytes(&self) -> u64 {
+        self.0.iter().filter_map(Evidence::stream_bytes).sum()
+    }
+
+    /// Takes so many bytes off those streams, the oldest first: off which how many.
+    pub(crate) fn charge_streams(&mut self, bytes: u64) -> Vec<(Evidence, u64)> {
+        let (mut left, mut charged) = (bytes, Vec::new());
+        for one in &mut self.0 {
+            if let Some(known) = one.stream_bytes() {
+                let share = known.min(left);
+                left -= share;
+                charged.push((*one, share));
+                one.weight = Weight::Measured(known - share);
+            }
+        }
+        self.0.retain(|one| one.stream_bytes() != Some(0));
+        charged
+    }
+
     pub(crate) fn add(
         &mut self,
         owner: Reservation,
@@ -107,14 +175,16 @@ impl Trail {
         self.0.iter_mut().for_each(|one| one.is_unasked = false);
     }
 
-    /// Who may have caused what a reading shows: who left evidence since the last one or has set a limit; if nobody has,
-    /// those whose functions have not shown yet.
+    /// Who may have caused what a reading shows beyond streams whose bytes are known: who left evidence since the last one
+    /// or has set a limit; if nobody has but streams, also those whose functions have not shown yet.
     pub(crate) fn owners(&self) -> Vec<Evidence> {
-        let first = |one: &&Evidence| one.is_fresh || one.what == What::Limit;
-        let owners: Vec<_> = self.0.iter().filter(first).copied().collect();
-        match owners.is_empty() {
-            true => self.0.clone(),
-            false => owners,
+        let others = self.0.iter().filter(|one| one.stream_bytes().is_none());
+        let all: Vec<_> = others.copied().collect();
+        let is_first = |one: &Evidence| one.is_fresh || one.what == What::Limit;
+        let is_other = |one: &Evidence| is_first(one) && one.what != What::Stream;
+        match all.iter().any(is_other) {
+            true => all.into_iter().filter(is_first).collect(),
+            false => all,
         }
     }
 

@@ -24,6 +24,8 @@ pub enum Kind {
     Context,
     /// A module or library of kernels.
     Module,
+    /// The streams of a context; the handle is the context's with the lowest bit set.
+    Streams,
 }
 
 impl Kind {
@@ -32,12 +34,18 @@ impl Kind {
         Reservation { kind: self, handle }
     }
 
+    /// The reservation of a context's streams.
+    pub const fn streams_of(context: u64) -> Reservation {
+        Self::Streams.of(context | 1)
+    }
+
     pub(crate) fn flags(self) -> EventFlags {
         match self {
             Self::Pool => EventFlags::STREAM_ORDERED,
             Self::Graphs => EventFlags::GRAPH,
             Self::Context => EventFlags::CONTEXT,
             Self::Module => EventFlags::MODULE,
+            Self::Streams => EventFlags::CONTEXT.with(EventFlags::STREAM_ORDERED),
         }
     }
 }

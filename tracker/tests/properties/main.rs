@@ -3,6 +3,7 @@
 //! The model knows what every context and library really takes. After each reading that counts, what is explained and what
 //! is not add up to the card's figure; where calls come one at a time, every byte is whose it is.
 
+mod streams;
 mod world;
 
 use gpumem_capture::DeviceOrdinal;
@@ -38,6 +39,7 @@ proptest! {
                 }
                 Op::Launch { .. } => several,
                 Op::GetFunction { .. } => world.libraries.len() > 1,
+                Op::Stream { is_asked: false, .. } => world.libraries.iter().any(|one| one.has_function),
                 Op::Disturbed => true,
                 _ => false,
             };
@@ -50,6 +52,7 @@ proptest! {
             for (context, real) in &world.contexts {
                 let has = world.tracker.bytes(Kind::Context.of(*context));
                 prop_assert_eq!(has, real.own + real.limit);
+                prop_assert_eq!(world.tracker.bytes(Kind::streams_of(*context)), real.streams);
             }
             for library in &world.libraries {
                 let real = if library.loaded { library.size } else { 0 };
@@ -65,12 +68,9 @@ proptest! {
         world.run(Op::MakeContext);
         world.read();
         let context = world.context_at(0).unwrap_or(0);
-        let card = 64 * 1024 * MIB;
         let mut handles = Vec::new();
         for size in &sizes {
-            let explained = world.told + world.explained_by_tracker();
-            let free = card - world.told - world.real();
-            world.tracker.asked_free(DEVICE, Some(free), explained);
+            world.ask();
             let handle = world.handle();
             let library = Library { handle, context, size: size * MIB, loaded: true, has_function: false };
             world.libraries.push(library);

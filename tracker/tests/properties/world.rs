@@ -39,6 +39,12 @@ pub enum Op {
         pick: usize,
         fails: bool,
     },
+    /// Makes a stream, which takes so much. Whether it is asked before and after how much is free.
+    Stream {
+        pick: usize,
+        mib: u64,
+        is_asked: bool,
+    },
     /// Something that a call tells.
     Told {
         mib: u64,
@@ -57,6 +63,8 @@ pub fn ops() -> impl Strategy<Value = Op> {
         4 => pick.clone().prop_map(|pick| Op::Launch { pick }),
         2 => (pick.clone(), 0..64u64, any::<bool>())
             .prop_map(|(pick, mib, later)| Op::SetLimit { pick, mib, later }),
+        3 => (pick.clone(), 0..3u64, any::<bool>())
+            .prop_map(|(pick, mib, is_asked)| Op::Stream { pick, mib, is_asked }),
         2 => (pick, any::<bool>()).prop_map(|(pick, fails)| Op::Unload { pick, fails }),
         3 => (0..512u64).prop_map(|mib| Op::Told { mib }),
         1 => Just(Op::Disturbed),
@@ -75,12 +83,13 @@ pub struct Library {
     pub has_function: bool,
 }
 
-/// What a context takes: itself, its limits, and the limits that take effect at the next launch.
+/// What a context takes: itself, its limits, the limits that take effect at the next launch, and its streams.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Context {
     pub own: u64,
     pub limit: u64,
     pub later: Option<u64>,
+    pub streams: u64,
 }
 
 /// The card, the program's view of it, and the tracker.
@@ -108,7 +117,8 @@ impl World {
     }
 
     pub fn real(&self) -> u64 {
-        let contexts = self.contexts.values().map(|one| one.own + one.limit);
+        let contexts = self.contexts.values();
+        let contexts = contexts.map(|one| one.own + one.limit + one.streams);
         let code = self.libraries.iter().filter(|one| one.loaded);
         contexts.sum::<u64>() + code.map(|one| one.size).sum::<u64>()
     }
@@ -142,7 +152,30 @@ impl World {
     }
 
     pub fn explained_by_tracker(&self) -> u64 {
-        self.tracker.bytes_of(DEVICE, Kind::Context) + self.tracker.bytes_of(DEVICE, Kind::Module)
+        let kinds = [Kind::Context, Kind::Module, Kind::Streams];
+        let bytes = kinds.map(|kind| self.tracker.bytes_of(DEVICE, kind));
+        bytes.iter().sum()
+    }
+
+    /// The driver says how much is free; by how much that fell.
+    pub fn ask(&mut self) -> Option<u64> {
+        let free = 64 * 1024 * MIB - self.told - self.real();
+        let explained = self.told + self.explained_by_tracker();
+        self.tracker.asked_free(DEVICE, Some(free), explained)
+    }
+
+    /// A stream is made in a context, and takes so much.
+    pub fn make_stream(&mut self, context: u64, bytes: u64, is_asked: bool) {
+        let before = is_asked.then(|| self.ask());
+        if let Some(context) = self.contexts.get_mut(&context) {
+            context.streams += bytes;
+        }
+        let fell = before.and_then(|_| self.ask());
+        assert!(fell.is_none_or(|fell| fell == bytes));
+        if fell != Some(0) {
+            let origin = self.origin;
+            self.tracker.stream_made(DEVICE, context, fell, origin);
+        }
     }
 
     pub fn reading(&self, is_still: bool) -> Reading {
@@ -300,6 +333,15 @@ impl World {
                     }
                 }
                 self.tracker.limit_set(DEVICE, context, origin);
+            }
+            Op::Stream {
+                pick,
+                mib,
+                is_asked,
+            } => {
+                if let Some(context) = self.context_at(pick) {
+                    self.make_stream(context, mib * 2 * MIB, is_asked);
+                }
             }
             Op::Unload { pick, fails } => {
                 let Some(place) = self.library_at(pick) else {

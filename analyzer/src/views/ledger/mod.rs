@@ -47,6 +47,8 @@ pub enum Kind {
     Rounding,
     /// Contexts.
     Context,
+    /// Streams of contexts.
+    Streams,
     /// Kernels that were loaded.
     Module,
     /// Managed memory, as far as it can explain what NVML saw.

@@ -47,6 +47,7 @@ pub(super) fn name(
         Kind::Pool => "CUDA's pools, reserved but unused".into(),
         Kind::Rounding => "rounded up to whole pages".into(),
         Kind::Context => context(replay, stray_of),
+        Kind::Streams => "CUDA streams".into(),
         Kind::Module => format!("kernels of {}", library.unwrap_or("an unknown library")),
         Kind::Managed => "managed memory, as far as it can be".into(),
         Kind::OtherProcesses => "other processes".into(),

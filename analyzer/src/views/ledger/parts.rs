@@ -278,7 +278,10 @@ impl<'a> Build<'a> {
                 match kind {
                     ReservationKind::Pool => given.pools += reservation.bytes(),
                     ReservationKind::Graphs => given.graphs += reservation.bytes(),
-                    ReservationKind::Context | ReservationKind::Module | ReservationKind::Other => {
+                    ReservationKind::Context
+                    | ReservationKind::Streams
+                    | ReservationKind::Module
+                    | ReservationKind::Other => {
                         others += reservation.bytes();
                         for (key, bytes) in reservation.parts() {
                             let id = self.implicit(kind, ptr, *key);
@@ -308,7 +311,7 @@ impl<'a> Build<'a> {
         given.sum() + others
     }
 
-    /// What nobody asked for in bytes: a context, a module.
+    /// What nobody asked for in bytes: a context, its streams, a module.
     fn implicit(&mut self, kind: ReservationKind, ptr: u64, key: KeyId) -> PieceId {
         let objects = &self.replay.objects;
         let (fallback, line) = self.who(key, Level::DRIVER);
@@ -318,6 +321,7 @@ impl<'a> Build<'a> {
                 let maker = birth.and_then(|(key, _)| self.who(*key, Level::DRIVER).0);
                 (Kind::Context, ptr, maker)
             }
+            ReservationKind::Streams => (Kind::Streams, 0, None),
             ReservationKind::Module => {
                 let load = objects.loads.get(&ptr);
                 let image = load

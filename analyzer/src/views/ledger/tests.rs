@@ -10,6 +10,7 @@ use super::{Asked, By, Kind, Ledger, LedgerAt};
 use crate::replay::{At, Replay};
 
 const PAGE: u64 = 2 << 20;
+const STREAMS: EventFlags = EventFlags::CONTEXT.with(EventFlags::STREAM_ORDERED);
 
 /// Random numbers, a program's events, and its own books of what the card gave.
 #[derive(Default)]
@@ -182,13 +183,20 @@ impl Program {
                     EventFlags::GRAPH,
                     EventFlags::CONTEXT,
                     EventFlags::MODULE,
+                    STREAMS,
                 ];
-                let flags = flags[self.random(4) as usize];
-                let ptr = u64::from(self.random(3)) + 1;
+                let flags = flags[self.random(5) as usize];
+                let ptr = (u64::from(self.random(3)) + 1) * 2;
                 let bytes = if self.random(4) == 0 { 0 } else { pages };
                 let (begins, ends) = match flags {
                     EventFlags::CONTEXT => (EventKind::CONTEXT, EventKind::CONTEXT_END),
                     EventFlags::MODULE => (EventKind::MODULE_LOAD, EventKind::MODULE_UNLOAD),
+                    STREAMS => {
+                        if self.begun.contains(&(ptr, EventFlags::CONTEXT.0)) {
+                            self.resize(ptr | 1, bytes, STREAMS);
+                        }
+                        return;
+                    }
                     _ => return self.resize(ptr, bytes, flags),
                 };
                 // A reading finds the bytes later, or never.
@@ -196,6 +204,9 @@ impl Program {
                     self.of(begins, Level::PHYSICAL, ptr, 0, none);
                 } else if bytes == 0 {
                     self.begun.remove(&(ptr, flags.0));
+                    if flags == EventFlags::CONTEXT {
+                        self.resize(ptr | 1, 0, STREAMS);
+                    }
                     self.of(ends, Level::PHYSICAL, ptr, 0, none);
                     self.resize(ptr, 0, flags);
                 } else {
@@ -229,29 +240,28 @@ impl Program {
     }
 }
 
-/// What contexts and modules that there are after the event at `index` grow by until `time`, before each of
+/// What contexts, their streams and modules that there are after the event at `index` grow by until `time`, before each of
 /// them shrinks or begins anew.
 fn growth(program: &Program, index: usize, time: u64) -> u64 {
+    let of_context = |ptr| vec![(ptr, EventFlags::CONTEXT.0), (ptr | 1, STREAMS.0)];
     let begins = |event: &Event| match event.kind {
-        EventKind::CONTEXT => Some((event.ptr, EventFlags::CONTEXT.0)),
-        EventKind::MODULE_LOAD => Some((event.ptr, EventFlags::MODULE.0)),
-        _ => None,
+        EventKind::CONTEXT => of_context(event.ptr),
+        EventKind::MODULE_LOAD => vec![(event.ptr, EventFlags::MODULE.0)],
+        _ => Vec::new(),
     };
     let (before, after) = program.events.split_at(index + 1);
     let mut there = BTreeSet::new();
     for (_, event) in before {
         there.extend(begins(event));
         match event.kind {
-            EventKind::CONTEXT_END => drop(there.remove(&(event.ptr, EventFlags::CONTEXT.0))),
+            EventKind::CONTEXT_END => there.retain(|id| !of_context(event.ptr).contains(id)),
             EventKind::MODULE_UNLOAD => drop(there.remove(&(event.ptr, EventFlags::MODULE.0))),
             _ => {}
         }
     }
     let mut sum = 0;
     for (_, event) in after.iter().take_while(|(_, event)| event.time.0 < time) {
-        if let Some(id) = begins(event) {
-            there.remove(&id);
-        }
+        there.retain(|id| !begins(event).contains(id));
         let id = (event.ptr, event.flags.0);
         if event.kind == EventKind::RESIZE && there.contains(&id) {
             sum += event.bytes.saturating_sub(event.aux);

@@ -39,7 +39,9 @@ pub extern "C" fn create(out: Out<Handle>, flags: u32) -> Answer {
 pub extern "C" fn create_with_priority(out: Out<Handle>, flags: u32, priority: i32) -> Answer {
     require(!out.is_null() && flags <= 1)?;
     let mut state = state()?;
-    let Current { context, device } = state.current()?;
+    let at = state.current()?;
+    state.pay_for_stream(at)?;
+    let Current { context, device } = at;
     let handle = state.streams.reserve();
     let stream = Stream {
         context,

@@ -39,6 +39,8 @@ pub struct Context {
     pub limits: BTreeMap<u32, usize>,
     /// Device memory that limits cost now, by `CUlimit`.
     pub limit_bytes: BTreeMap<u32, u64>,
+    /// Device memory that its streams have cost.
+    pub stream_bytes: u64,
     /// `CUfunc_cache` preference.
     pub cache_config: u32,
     /// Shared memory bank size preference.
@@ -166,6 +168,7 @@ impl Contexts {
             attached: 0,
             limits: BTreeMap::new(),
             limit_bytes: BTreeMap::new(),
+            stream_bytes: 0,
             cache_config: 0,
             shared_config: 0,
             peers: BTreeSet::new(),

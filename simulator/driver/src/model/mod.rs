@@ -27,6 +27,7 @@ pub mod sharing;
 pub mod small;
 pub mod state;
 pub mod stream;
+mod stream_memory;
 pub mod user_object;
 pub mod vmm;
 

@@ -115,6 +115,7 @@ impl State {
         let limits: u64 = context.limit_bytes.values().sum();
         let books = self.books.device_mut(device);
         books.give_held(Holding::Context, books.context_bytes() + limits);
+        books.give_held(Holding::Context, context.stream_bytes);
         if !self.contexts.any_on(device) {
             self.free_everything_on(device);
         }
