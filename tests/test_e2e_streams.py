@@ -23,12 +23,14 @@ def of_kinds(ledger):
 
 def test_streams_take_pages_that_later_ones_use_again(client, simulate, analyze_json, tmp_path):
     """8 streams take 2 pages, 16 take 4; destroyed ones give nothing back, and the context's end gives all."""
+    report = tmp_path / "report.bin"
     for steps, streams in (
         ("context streams", 4), ("context streams streams", 8), ("context streams streams destroy-streams", 8),
         ("context streams streams destroy-streams streams", 8), ("context streams no-stream", 4),
     ):
+        report.unlink(missing_ok=True)
         simulate([client, *steps.split()], preload=True, env={"GPUMEM_QUIET": "1"})
-        (ledger,) = analyze_json("ledger", tmp_path / "report.bin")
+        (ledger,) = analyze_json("ledger", report)
         kinds = of_kinds(ledger)
         assert (kinds["streams"], kinds["context"]) == (streams * MIB, COST), steps
         assert ledger["unexplained_bytes"] == 0
@@ -44,11 +46,12 @@ def test_streams_that_take_nothing_have_no_row(client, simulate, analyze_json, t
 def test_pytorchs_streams_are_no_code(python_env, simulate, analyze_json, tmp_path):
     """PyTorch makes 128 streams when a program first asks for one. They are charged to that line; the code of
     kernels is what it is without them."""
-    found = {}
+    found, report = {}, tmp_path / "report.bin"
     for streams in ((), ("streams",)):
+        report.unlink(missing_ok=True)
         done = simulate([python_env("torch215"), CLIENT, *streams], preload=True, env={"GPUMEM_QUIET": "1"})
         said = {name: int(value) for name, value in map(str.split, done.stdout.splitlines())}
-        (ledger,) = analyze_json("ledger", tmp_path / "report.bin")
+        (ledger,) = analyze_json("ledger", report)
         kinds = of_kinds(ledger)
         assert ledger["unexplained_bytes"] == 0, ledger
         assert ledger["physical_bytes"] == said["physical"]
