@@ -3,8 +3,9 @@
 //! The model: a pool takes chunks of 32 MiB (or whole multiples, for a larger request) from its
 //! device and hands out parts of them in steps of 512 bytes, first fit. What is freed can be used
 //! again at once, since the simulated device is never busy. Chunks with nothing live in them are
-//! given back to the device at the next synchronisation, until no more than the release threshold
-//! (0 at first) is reserved; at once by `cuMemPoolTrimTo`; and when memory is short.
+//! given back to the device at the next synchronisation, which `cuMemFree` of a pool's memory is
+//! too, as long as no less than the release threshold (0 at first) stays reserved; at once by
+//! `cuMemPoolTrimTo`; and when memory is short.
 //!
 //! A pool that can be shared has its chunks in a file in memory, of which every chunk gets a part
 //! that is never used again. Another process imports the pool, which gives it the file, and then
@@ -94,7 +95,7 @@ pub struct Pool {
     pub reuse: [i32; 3],
     /// Bytes taken from the device.
     pub reserved: HighWater,
-    /// Bytes handed out.
+    /// Bytes that were asked for. What `cuMemFree` has freed stays in it.
     pub used: HighWater,
     /// Most bytes that it may reserve; 0 for no limit.
     pub max_bytes: u64,

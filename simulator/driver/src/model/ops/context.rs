@@ -112,9 +112,9 @@ impl State {
         self.events.retain(|event| event.context != handle);
         self.forget_arrays_of(handle);
         self.drop_modules_of(handle);
-        let limits: u64 = context.limit_bytes.values().sum();
         let books = self.books.device_mut(device);
-        books.give_held(Holding::Context, books.context_bytes() + limits);
+        let more = context.stack_bytes + context.managed_bytes;
+        books.give_held(Holding::Context, books.context_bytes() + more);
         if !self.contexts.any_on(device) {
             self.free_everything_on(device);
         }
