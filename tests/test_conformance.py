@@ -18,6 +18,7 @@ CARDS = {
     "h100-580": (
         ("--card", "h100"),
         {
+            "array.odd": "the driver pads rows; how many it lays out together one size does not tell",
             "context.first_nvml_step": CARD_FILE,
             "context.process_by_nvml": CARD_FILE,
             "context.second_back": CARD_FILE,

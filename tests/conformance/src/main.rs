@@ -46,6 +46,7 @@ fn main() -> ExitCode {
     facts.note("end.left_on_the_card", card.used() - base);
     // Last: what the card gives for a limit, it may keep.
     code::limits(&card, &mut facts);
+    code::modules_with_limits(&card, &mut facts);
     println!("{:#}", serde_json::Value::Object(facts.0));
     ExitCode::SUCCESS
 }

@@ -82,7 +82,10 @@ impl Modules {
         if let Some(handle) = found.functions.get(name) {
             return Some(*handle);
         }
-        let stack = name.to_str().ok().and_then(|name| found.ptx.stacks.get(name));
+        let stack = name
+            .to_str()
+            .ok()
+            .and_then(|name| found.ptx.stacks.get(name));
         let handle = self.functions.insert(Function {
             module,
             local_bytes: stack.map_or(0, |bytes| *bytes as usize),

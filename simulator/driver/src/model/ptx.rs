@@ -101,7 +101,9 @@ mod tests {
              .visible .entry plain() { ret; }\n",
         );
         let pairs = |all: &BTreeMap<String, u64>| -> Vec<(String, u64)> {
-            all.iter().map(|(name, bytes)| (name.clone(), *bytes)).collect()
+            all.iter()
+                .map(|(name, bytes)| (name.clone(), *bytes))
+                .collect()
         };
         let variables = [("grid", 96), ("large", 33_554_432), ("one", 8), ("set", 4)];
         assert_eq!(
@@ -113,7 +115,15 @@ mod tests {
 
     #[test]
     fn what_is_no_ptx_declares_nothing() {
-        for text in ["", "{", "};;", ".entry", ".global", ".global .b8", "\u{fffd}.global .b8 .;\u{fffd}"] {
+        for text in [
+            "",
+            "{",
+            "};;",
+            ".entry",
+            ".global",
+            ".global .b8",
+            "\u{fffd}.global .b8 .;\u{fffd}",
+        ] {
             let ptx = Ptx::of(text);
             assert!(ptx.stacks.is_empty() && ptx.variables.is_empty(), "{text}");
         }

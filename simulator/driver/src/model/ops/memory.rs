@@ -291,7 +291,10 @@ impl State {
         if self.books.device(at.device).kind(Kind::Managed).current == 0 {
             return;
         }
-        let mine = self.memory.iter().filter(|found| found.kind == Kind::Managed);
+        let mine = self
+            .memory
+            .iter()
+            .filter(|found| found.kind == Kind::Managed);
         let bases: Vec<u64> = mine
             .filter(|found| found.context == at.context)
             .map(|found| found.base)

@@ -78,7 +78,10 @@ impl State {
     pub fn global(&mut self, current: Current, module: usize, name: &CStr) -> Answer<(u64, u64)> {
         let found = self.modules.modules.get(module);
         let found = found.ok_or(CuError::INVALID_HANDLE)?;
-        let declared = name.to_str().ok().and_then(|name| found.ptx.variables.get(name));
+        let declared = name
+            .to_str()
+            .ok()
+            .and_then(|name| found.ptx.variables.get(name));
         let bytes = declared.map_or(GLOBAL_BYTES, |bytes| (*bytes).max(1));
         if let Some(base) = found.globals.get(name) {
             return Ok((*base, bytes));
