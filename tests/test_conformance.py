@@ -1,5 +1,6 @@
 """The simulator beside cards: what the conformance program found out on one must be what it finds out here."""
 
+import csv
 import json
 import sys
 
@@ -49,3 +50,14 @@ def test_the_simulator_does_what_the_card_did(name):
 
 def test_every_card_has_its_test():
     assert {path.stem for path in FACTS.iterdir()} == set(CARDS)
+
+
+def test_the_recorder_sees_what_a_free_takes_from_a_pool(tmp_path):
+    """`cuMemFree` of a pool's memory gives unused chunks back, and nothing else says so before the next wait."""
+    capture, events = tmp_path / "report.bin", tmp_path / "events.csv"
+    env = {"LD_PRELOAD": str(harness.LIBRARY), "GPUMEM_OUTPUT": str(capture)}
+    harness.run([harness.WITH_SIMULATOR, "--card", "h100", "--", PROGRAM], env=env)
+    harness.run([harness.ANALYZER, "export", "csv", "-o", events, capture])
+    with events.open() as lines:
+        resized = [row for row in csv.DictReader(lines) if row["kind"] == "resize" and row["api"] == "cuMemFree_v2"]
+    assert [row["bytes"] for row in resized] == ["0"]
