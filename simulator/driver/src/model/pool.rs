@@ -43,6 +43,8 @@ pub(crate) const MAGIC: u64 = u64::from_ne_bytes(*b"gpumem\x01p");
 /// A block of memory that a pool has taken from its device.
 #[derive(Debug)]
 pub(crate) struct Chunk {
+    /// Its place among the pool's, the oldest first: addresses differ from run to run.
+    pub(crate) number: u64,
     pub(crate) ranges: FreeRanges,
     /// Where in the pool's file it lies.
     pub(crate) offset: u64,
@@ -134,8 +136,10 @@ impl Pool {
     }
 
     pub(crate) fn take(&mut self, bytes: u64) -> Option<u64> {
-        self.chunks
-            .iter_mut()
+        let mut oldest_first: Vec<_> = self.chunks.iter_mut().collect();
+        oldest_first.sort_unstable_by_key(|(_, chunk)| chunk.number);
+        oldest_first
+            .into_iter()
             .find_map(|(base, chunk)| Some(base + chunk.ranges.take(bytes)?))
     }
 }

@@ -88,7 +88,8 @@ impl Vmm {
 
     /// The mappings in a reserved range, which lie in it whole.
     pub(crate) fn within(&self, base: u64, bytes: u64) -> Answer<Vec<u64>> {
-        require(bytes > 0 && self.reserved(base, bytes))?;
+        require(bytes > 0 && (base | bytes).is_multiple_of(GRANULARITY))?;
+        require(self.reserved(base, bytes))?;
         let end = base + bytes;
         let lies_across = |at: u64| {
             let below = self.mappings.range(..at).next_back();

@@ -113,8 +113,11 @@ impl State {
         self.forget_arrays_of(handle);
         self.drop_modules_of(handle);
         let books = self.books.device_mut(device);
-        let more = context.stack_bytes + context.managed_bytes;
-        books.give_held(Holding::Context, books.context_bytes() + more);
+        books.give_held(
+            Holding::Context,
+            books.context_bytes() + context.stack_bytes,
+        );
+        books.give_held(Holding::Touched, context.managed_bytes);
         if !self.contexts.any_on(device) {
             self.free_everything_on(device);
         }

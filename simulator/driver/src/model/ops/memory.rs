@@ -273,7 +273,7 @@ impl State {
         };
         let books = self.books.device_mut(found.device);
         if found.managed_bytes == 0 && books.take_physical(FIRST_MANAGED_BYTES).is_ok() {
-            books.holds(Holding::Context, FIRST_MANAGED_BYTES);
+            books.holds(Holding::Touched, FIRST_MANAGED_BYTES);
             found.managed_bytes = FIRST_MANAGED_BYTES;
         }
     }

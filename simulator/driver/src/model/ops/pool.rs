@@ -148,13 +148,14 @@ impl State {
         let Some(pool) = self.pools.live.get_mut(handle) else {
             return;
         };
-        let unused: Vec<(u64, u64)> = pool
+        let mut unused: Vec<(u64, u64, u64)> = pool
             .chunks
             .iter()
             .filter(|(_, chunk)| chunk.ranges.is_unused())
-            .map(|(base, chunk)| (*base, chunk.ranges.size()))
+            .map(|(base, chunk)| (chunk.number, *base, chunk.ranges.size()))
             .collect();
-        for (base, bytes) in unused.into_iter().rev() {
+        unused.sort_unstable();
+        for (_, base, bytes) in unused.into_iter().rev() {
             if pool.reserved.current - bytes < keep {
                 continue;
             }
@@ -242,7 +243,14 @@ impl State {
         };
         pool.reserved.add(chunk);
         let ranges = FreeRanges::new(chunk);
-        pool.chunks.insert(base, Chunk { ranges, offset });
+        let newest = pool.chunks.values().map(|chunk| chunk.number).max();
+        let number = newest.map_or(0, |newest| newest + 1);
+        let chunk = Chunk {
+            number,
+            ranges,
+            offset,
+        };
+        pool.chunks.insert(base, chunk);
         Ok(())
     }
 }
