@@ -17,7 +17,7 @@ NVML = WORKLOADS / "sim_nvml_cards.py"
 SECOND_INSTANCE = "MIG-6770756d-656d-4000-8000-000200000001"
 
 
-@pytest.mark.parametrize("check", ["modules", "limits", "kinds"])
+@pytest.mark.parametrize("check", ["modules", "limits", "variables", "kinds"])
 def test_costs(simulate, check):
     simulate([sys.executable, COSTS, check], memory="4GiB")
 

@@ -340,7 +340,7 @@ def main() -> int:
     if options.compare:
         card, simulator = (json.loads(Path(path).read_text()) for path in options.compare)
         lines = gpu_card.compare(card, simulator)
-        print("\n".join(lines) if lines else "no differences")
+        print("\n".join([*(lines or ["no differences"]), *gpu_card.of_left_out(card, simulator)]))
         return 1 if lines else 0
     if lacking := missing():
         print(f"gpu-check: not built: {', '.join(lacking)} (cargo build --release --workspace)", file=sys.stderr)
@@ -379,7 +379,7 @@ def main() -> int:
         (folder / "simulator.json").write_text(json.dumps(simulated, indent=1))
         lines = gpu_card.compare(facts, simulated)
         print(f"\nThe card and the simulator differ in {len(lines)} of {len(facts)} facts:")
-        print("\n".join(lines))
+        print("\n".join([*lines, *gpu_card.of_left_out(facts, simulated)]))
     print(f"captures and figures: {folder}")
     return 1 if measured or any(row.faults for row in rows) else 0
 

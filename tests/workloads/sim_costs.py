@@ -8,6 +8,12 @@ from ctypes import byref, c_size_t, c_uint32, c_uint64
 from sim_cuda import *  # noqa: F403  (a small vocabulary, all of it used)
 
 IMAGE = ctypes.create_string_buffer(64)
+DEEP = b"""// kernels with a stack
+.version 6.3
+.visible .entry deep() { .local .align 4 .b8 frame[2048]; ret; }
+.visible .entry deeper() { .local .b32 frame[262144]; ret; }
+"""
+VARIABLE = b".version 6.3\n.visible .global .align 8 .b8 large[5242880];\n.visible .entry kernel() { ret; }\n"
 UNSUPPORTED_LIMIT = 215
 STACK, PRINTF_FIFO, MALLOC_HEAP = 0, 1, 2
 
@@ -110,54 +116,70 @@ def libraries(loading="LAZY"):
 
 
 def limits():
-    """Heap and printf buffer cost what is beyond their first size at once, stacks with a launch."""
+    """Stacks cost what is beyond their first size at once; heap and printf buffer cost nothing."""
     start()
     context, _, _ = costs()
 
     def beyond():
         return costs()[0] - context
 
-    assert out("cuCtxGetLimit", MALLOC_HEAP, kind=c_size_t) == 8 * MIB
-    for limit, first in ((MALLOC_HEAP, 8 * MIB), (PRINTF_FIFO, MIB)):
-        must("cuCtxSetLimit", limit, first)
-        assert beyond() == 0
-        must("cuCtxSetLimit", limit, first + 1)
-        assert beyond() == 2 * MIB, "whole pages"
-        must("cuCtxSetLimit", limit, first + 64 * MIB)
-        assert beyond() == 64 * MIB
-        assert out("cuCtxGetLimit", limit, kind=c_size_t) == first + 64 * MIB
-        must("cuCtxSetLimit", limit, first // 2)
-        assert beyond() == 0
-    assert code("cuCtxSetLimit", 99, 1) == UNSUPPORTED_LIMIT
-    must("cuCtxSetLimit", MALLOC_HEAP, 72 * MIB)
-    free, _ = memory_info()
-    before = books()
-    assert code("cuCtxSetLimit", MALLOC_HEAP, 72 * MIB + free + 1) == OUT_OF_MEMORY
-    assert code("cuCtxSetLimit", MALLOC_HEAP, (1 << 64) - 1) == OUT_OF_MEMORY
-    assert books() == before
-    assert out("cuCtxGetLimit", MALLOC_HEAP, kind=c_size_t) == 72 * MIB
-    must("cuCtxSetLimit", MALLOC_HEAP, 0)
+    def limit(which):
+        return out("cuCtxGetLimit", which, kind=c_size_t)
 
-    kernel = out("cuModuleGetFunction", out("cuModuleLoadData", IMAGE), b"kernel")
+    for which, first in ((MALLOC_HEAP, 8 * MIB), (PRINTF_FIFO, 8 * MIB + 256 * KIB)):
+        assert limit(which) == first
+        must("cuCtxSetLimit", which, first + 64 * MIB)
+        assert (limit(which), beyond()) == (first + 64 * MIB, 0)
+    assert code("cuCtxSetLimit", 99, 1) == UNSUPPORTED_LIMIT
+
     each = 132 * 2048
     must("cuCtxSetLimit", STACK, 1024 + 512)
-    assert beyond() == 0, "not before the launch"
-    assert launch(kernel) == SUCCESS
     assert beyond() == 512 * each == 132 * MIB
-    assert launch(kernel) == SUCCESS
-    assert beyond() == 132 * MIB
     must("cuCtxSetLimit", STACK, 1024 + 256)
     assert beyond() == 66 * MIB, "lower at once"
-    must("cuCtxSetLimit", STACK, 1 << 20)
-    assert launch(kernel) == OUT_OF_MEMORY
-    assert beyond() == 66 * MIB
+    before = books()
+    for too_much in (1 << 20, (1 << 64) - 1):
+        assert code("cuCtxSetLimit", STACK, too_much) == OUT_OF_MEMORY
+    assert (books(), limit(STACK)) == (before, 1024 + 256)
+    kernel = out("cuModuleGetFunction", out("cuModuleLoadData", IMAGE), b"kernel")
+    assert launch(kernel) == SUCCESS and beyond() == 66 * MIB
+    # A kernel that needs a larger stack raises the limit when it is launched.
+    module = out("cuModuleLoadData", DEEP)
+    deep, deeper = (out("cuModuleGetFunction", module, name) for name in (b"deep", b"deeper"))
+    assert (beyond(), out("cuFuncGetAttribute", 3, deep, kind=ctypes.c_int)) == (66 * MIB, 2048)
+    assert launch(deep) == SUCCESS
+    assert (limit(STACK), beyond()) == (2048, 264 * MIB)
+    assert launch(kernel) == SUCCESS and beyond() == 264 * MIB
+    before = books()
+    assert launch(deeper) == OUT_OF_MEMORY and (books(), limit(STACK)) == (before, 2048)
     must("cuCtxSetLimit", STACK, 1024)
     assert beyond() == 0 and launch(kernel) == SUCCESS
     # It is the context's, and goes with it.
-    must("cuCtxSetLimit", PRINTF_FIFO, 65 * MIB)
+    must("cuCtxSetLimit", STACK, 2048)
     must("cuDevicePrimaryCtxReset_v2", 0)
     assert now("context") == now("physical") == 0
-    assert peak("context") == context + 132 * MIB
+    assert peak("context") == context + 264 * MIB
+
+
+def variables():
+    """A module costs what its text declares, if that is more; so are its variables."""
+    start()
+    before = now("physical")
+    module = out("cuModuleLoadData", VARIABLE)
+    assert (now("module"), now("physical")) == (6 * MIB, before + 6 * MIB)
+    pointer, size = c_uint64(), c_size_t()
+    for name, bytes_of in ((b"large", 5 * MIB), (b"unknown", 64 * KIB)):
+        must("cuModuleGetGlobal_v2", byref(pointer), byref(size), module, name)
+        assert size.value == bytes_of
+        must("cuMemsetD8_v2", pointer.value, 1, bytes_of)
+    must("cuModuleUnload", module)
+    assert (now("module"), now("physical")) == (0, before)
+    library = out("cuLibraryLoadData", VARIABLE, None, None, 0, None, None, 0)
+    assert now("module") == 0
+    out("cuLibraryGetModule", library)
+    assert now("module") == 6 * MIB
+    must("cuLibraryUnload", library)
+    assert now("module") == 0
 
 
 def kinds():
@@ -165,7 +187,12 @@ def kinds():
     start()
     context = now("physical")
     managed = out("cuMemAllocManaged", 10 * MIB + 1, 1)
-    assert (now("resident"), now("physical")) == (12 * MIB, context + 12 * MIB)
+    assert (now("resident"), now("physical")) == (0, context)
+    # A kernel may touch all of it, which at first costs the context 64 MiB.
+    kernel = out("cuModuleGetFunction", out("cuModuleLoadData", IMAGE), b"kernel")
+    assert launch(kernel) == SUCCESS
+    assert [now(kind) for kind in ("resident", "touched", "context", "module")] == [12 * MIB, 64 * MIB, context, 2 * MIB]
+    context += 66 * MIB
     must("cuMemPrefetchAsync", managed, 10 * MIB, -1, 0)
     assert (now("resident"), now("managed"), now("physical")) == (0, 10 * MIB + 1, context)
     must("cuMemPrefetchAsync", managed, 10 * MIB, 0, 0)

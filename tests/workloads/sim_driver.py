@@ -19,7 +19,8 @@ def errors():
     must("cuInit", 0)
     assert code("cuCtxGetDevice", byref(pointer)) == INVALID_CONTEXT
     assert code("cuMemAlloc_v2", byref(pointer), 100) == INVALID_CONTEXT
-    assert code("cuMemFree_v2", 0) == INVALID_CONTEXT
+    assert code("cuMemFree_v2", 12345) == INVALID_VALUE, "it needs no context"
+    must("cuMemFree_v2", 0)
     assert code("cuDevicePrimaryCtxRetain", byref(pointer), 9) == INVALID_DEVICE
     assert code("cuDeviceGet", byref(pointer), -1) == INVALID_DEVICE
     assert out("cuCtxGetCurrent") == 0
@@ -52,6 +53,10 @@ def errors():
     assert code("cuMemFree_v2", held) == INVALID_VALUE
     assert code("cuMemcpyDtoH_v2", ctypes.create_string_buffer(8), held, 8) == INVALID_VALUE
     must("cuMemFree_v2", 0)
+    # No bytes of pinned or stream-ordered memory are none.
+    for function, *rest in (("cuMemAllocHost_v2", 0), ("cuMemHostAlloc", 0, 0), ("cuMemAllocAsync", 0, 0)):
+        assert out(function, *rest) == 0
+    assert now("driver") == now("host") == 0
 
     text = ctypes.c_char_p()
     must("cuGetErrorName", 2, byref(text))
@@ -67,25 +72,38 @@ def pages():
     assert now("physical") == context + 2 * MIB and now("driver") == 2 * MIB
     small.append(out("cuMemAlloc_v2", 1))
     assert now("physical") == context + 4 * MIB
-    large = out("cuMemAlloc_v2", MIB)
-    assert now("physical") == context + 6 * MIB
-    assert all(pointer % 512 == 0 for pointer in [*small, large])
-    assert len({pointer for pointer in small}) == 5
+    small.append(out("cuMemAlloc_v2", MIB))
+    assert now("physical") == context + 4 * MIB, "half a page is small"
+    large = [out("cuMemAlloc_v2", MIB + 1), out("cuMemAlloc_v2", 2 * MIB), out("cuMemAlloc_v2", 2 * MIB)]
+    assert now("physical") == context + 10 * MIB
+    assert large[1] - large[2] == 2 * MIB, "whole pages lie side by side"
+    assert all(pointer % 512 == 0 for pointer in [*small, *large])
+    assert len({pointer for pointer in small}) == 6
     most = now("driver")
-    must("cuMemFree_v2", large)
+    for pointer in large:
+        must("cuMemFree_v2", pointer)
     for pointer in small:
         must("cuMemFree_v2", pointer)
     assert (now("physical"), now("driver"), peak("driver")) == (context, 0, most)
     row = books()["driver"]
-    assert (row["allocations"], row["frees"]) == (6, 6)
-    # Managed memory may exceed the card, and makes room for other memory.
-    _, total = memory_info()
+    assert (row["allocations"], row["frees"]) == (9, 9)
+    # Managed memory comes to the card when the device touches it. It may exceed the card, and makes room for
+    # other memory.
+    free, total = memory_info()
     managed = out("cuMemAllocManaged", 2 * total, 1)
-    assert now("managed") == now("driver") == 2 * total and memory_info()[0] == 0
+    assert now("managed") == now("driver") == 2 * total and memory_info()[0] == free
+    must("cuMemsetD8_v2", managed, 0, 1)
+    assert now("managed") == 2 * total and memory_info()[0] == 0
     held = out("cuMemAlloc_v2", 100 * MIB)
     must("cuMemFree_v2", managed)
-    assert now("physical") == context + 100 * MIB
+    assert now("physical") == context + 100 * MIB, "no room was left for what the first touch costs"
     must("cuMemFree_v2", held)
+    # The first touch in a context costs it 64 MiB more.
+    managed = out("cuMemAllocManaged", MIB, 1)
+    must("cuMemcpyHtoD_v2", managed, b"abc", 3)
+    assert (now("resident"), now("physical")) == (2 * MIB, context + 66 * MIB)
+    must("cuMemFree_v2", managed)
+    context = now("physical")
     # A prefetch moves it to the host and back; neither changes what was asked for.
     managed = out("cuMemAllocManaged", 10 * MIB, 1)
     for place, resident in ((-1, 0), (0, 10 * MIB)):
@@ -234,14 +252,14 @@ def pools():
     threshold, reserved, reserved_high, used, used_high = 4, 5, 6, 7, 8
     a = out("cuMemAllocAsync", 1000, 0)
     b = out("cuMemAllocAsync_ptsz", 2 * MIB, 2)
-    assert (now("async"), attribute(default, used)) == (1000 + 2 * MIB, 1024 + 2 * MIB)
+    assert now("async") == attribute(default, used) == 1000 + 2 * MIB
     assert attribute(default, reserved) == 32 * MIB == now("physical") - context
     must("cuMemcpyHtoD_v2", b, b"pool", 4)
     assert read_back(b, 4) == b"pool"
     assert out_pointer_attribute(a, 17) == default
     # Freed memory stays reserved until somebody synchronises, and is used again until then.
     must("cuMemFreeAsync_ptsz", b, 2)
-    must("cuMemFree_v2", a)
+    must("cuMemFreeAsync", a, 0)
     assert (now("async"), attribute(default, used), attribute(default, reserved)) == (0, 0, 32 * MIB)
     again = out("cuMemAllocAsync", 1000, 0)
     assert again == a
@@ -249,7 +267,7 @@ def pools():
     must("cuStreamSynchronize", 0)
     assert (attribute(default, reserved), now("physical")) == (0, context)
     assert attribute(default, reserved_high) == 32 * MIB
-    assert attribute(default, used_high) == 1024 + 2 * MIB
+    assert attribute(default, used_high) == 1000 + 2 * MIB
     must("cuMemPoolSetAttribute", default, used_high, byref(c_uint64(0)))
     assert attribute(default, used_high) == 0
     # A threshold keeps memory; trimming does not mind it.
@@ -257,6 +275,8 @@ def pools():
     must("cuMemFreeAsync", out("cuMemAllocAsync", 40 * MIB, 0), 0)
     must("cuCtxSynchronize")
     assert attribute(default, reserved) == 64 * MIB
+    must("cuMemPoolTrimTo", default, 1)
+    assert attribute(default, reserved) == 64 * MIB, "no less than that is kept"
     # A shortage elsewhere takes what pools hold unused.
     free, _ = memory_info()
     must("cuMemFree_v2", out("cuMemAlloc_v2", free + 64 * MIB))
@@ -264,6 +284,10 @@ def pools():
     must("cuMemFreeAsync", out("cuMemAllocAsync", 1, 0), 0)
     must("cuMemPoolTrimTo", default, 0)
     assert now("physical") == context
+    # cuMemFree waits for the device, so the pool shrinks; what it freed still counts as used.
+    must("cuMemPoolSetAttribute", default, threshold, byref(c_uint64(0)))
+    must("cuMemFree_v2", out("cuMemAllocAsync", 1000, 0))
+    assert (now("async"), attribute(default, used), attribute(default, reserved)) == (0, 1000, 0)
     # A pool of one's own, destroyed while its memory lives.
     properties = PoolProperties(1, 0, Location(1, 0), None, 64 * MIB)
     own = out("cuMemPoolCreate", byref(properties))

@@ -450,12 +450,12 @@ def memory_nodes():
     assert (now("graph"), now("physical"), graph_memory()) == (0, context, [0] * 4)
     assert code("cuMemFree_v2", pointer) == INVALID_VALUE
     must("cuGraphUpload", executable, 0)
-    assert (now("graph"), now("physical")) == (0, context + 4 * MIB)
-    assert graph_memory() == [0, 0, 4 * MIB, 4 * MIB]
+    assert (now("graph"), now("physical")) == (0, context + 32 * MIB)
+    assert graph_memory() == [32 * MIB] * 4, "used is what is reserved"
     must("cuGraphLaunch", executable, 0)
     assert now("graph") == now("driver") == 3 * MIB
     assert peak("graph") == peak("driver") == 3 * MIB + 1000
-    assert graph_memory() == [3 * MIB, 3 * MIB + 1024, 4 * MIB, 4 * MIB]
+    assert graph_memory() == [32 * MIB] * 4
     row = books()["kinds"]["graph"]
     assert (row["allocations"], row["frees"]) == (2, 1)
     assert read_back(pointer + 3 * MIB - 1, 1) == b"\7"
@@ -468,13 +468,13 @@ def memory_nodes():
     assert code("cuGraphAddMemFreeNode", byref(c_uint64()), elsewhere, None, 0, inner) == INVALID_VALUE
     assert tries == [INVALID_VALUE]
     must("cuMemFree_v2", pointer)
-    assert (now("graph"), now("physical")) == (0, context + 4 * MIB)
+    assert (now("graph"), now("physical")) == (0, context + 32 * MIB)
     must("cuGraphLaunch", executable, 0)
     must("cuMemFreeAsync", pointer, 0)
     must("cuCtxSynchronize")
-    assert (now("graph"), now("physical")) == (0, context + 4 * MIB), "kept when synchronised"
+    assert (now("graph"), now("physical")) == (0, context + 32 * MIB), "kept when synchronised"
     must("cuDeviceGraphMemTrim", 0)
-    assert (now("physical"), graph_memory()[2:]) == (context, [0, 4 * MIB])
+    assert (now("physical"), graph_memory()) == (context, [0, 32 * MIB] * 2)
     must("cuDeviceSetGraphMemAttribute", 0, 3, byref(c_uint64(0)))
     must("cuDeviceSetGraphMemAttribute", 0, 1, byref(c_uint64(0)))
     assert graph_memory() == [0] * 4
@@ -484,7 +484,7 @@ def memory_nodes():
     must("cuGraphExecDestroy", executable)
     must("cuGraphDestroy", graph)
     must("cuDeviceGraphMemTrim", 0)
-    assert (now("graph"), now("physical")) == (3 * MIB, context + 4 * MIB)
+    assert (now("graph"), now("physical")) == (3 * MIB, context + 32 * MIB)
     assert read_back(pointer, 1) == b"\7"
     must("cuMemFree_v2", pointer)
     assert code("cuMemFree_v2", pointer) == INVALID_VALUE
@@ -498,7 +498,7 @@ def memory_rules():
     context = now("physical")
     place = byref(c_uint64())
     graph = out("cuGraphCreate", 0)
-    node, pointer = add_allocation(graph, 5 * MIB)
+    node, pointer = add_allocation(graph, 20 * MIB)
     assert code("cuGraphClone", place, graph) == NOT_SUPPORTED
     assert code("cuGraphDestroyNode", node) == NOT_SUPPORTED
     holder = out("cuGraphCreate", 0)
@@ -512,9 +512,9 @@ def memory_rules():
     for launches in (1, 2, 3):
         must("cuGraphLaunch", executable, 0)
         row = books()["kinds"]["graph"]
-        assert (row["current"], row["peak"]) == (5 * MIB, 5 * MIB)
+        assert (row["current"], row["peak"]) == (20 * MIB, 20 * MIB)
         assert (row["allocations"], row["frees"]) == (launches, launches - 1)
-    assert graph_memory()[2] == 6 * MIB
+    assert graph_memory()[2] == 32 * MIB
     # A node of another graph frees it, then, and no node of its own.
     freeing = out("cuGraphCreate", 0)
     add_free(freeing, pointer)
@@ -529,18 +529,18 @@ def memory_rules():
     assert code("cuGraphLaunch", frees, 0) == INVALID_VALUE, "nothing to free"
     # Executables share pages: what one does not use, another does.
     another = out("cuGraphCreate", 0)
-    _, second = add_allocation(another, 6 * MIB)
+    _, second = add_allocation(another, 30 * MIB)
     also = instantiate(another)
     must("cuGraphLaunch", also, 0)
-    assert graph_memory()[2] == 6 * MIB
+    assert graph_memory()[2] == 32 * MIB
     must("cuGraphLaunch", executable, 0)
-    assert (graph_memory()[2], now("graph")) == (12 * MIB, 11 * MIB)
+    assert (graph_memory()[2], now("graph")) == (64 * MIB, 50 * MIB)
     # Nothing is live: a shortage takes the pages; something is: it takes only the rest.
     must("cuMemFree_v2", second)
     must("cuStreamSynchronize", 0)
     free, _ = memory_info()
-    large = out("cuMemAlloc_v2", free + 6 * MIB)
-    assert graph_memory()[2] == 6 * MIB
+    large = out("cuMemAlloc_v2", free + 32 * MIB)
+    assert graph_memory()[2] == 32 * MIB
     # A launch that finds no pages changes nothing, not even what it would have freed.
     must("cuMemFree_v2", pointer)
     before = books(), graph_memory()
@@ -612,7 +612,7 @@ def captured_memory():
     must("cuGraphExecDestroy", executable)
     must("cuGraphDestroy", graph)
     must("cuStreamSynchronize", stream)
-    assert now("physical") == context + 6 * MIB
+    assert now("physical") == context + 32 * MIB
     must("cuDeviceGraphMemTrim", 0)
     assert now("physical") == context
 

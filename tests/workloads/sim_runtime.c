@@ -426,7 +426,7 @@ static void graphs(void) {
     HOLD(cudaGraphLaunch(executable, stream) == 0 && calls == 1 && strcmp(target, "source") == 0);
     HOLD(cudaGraphLaunch_ptsz(executable, NULL) == 0 && calls == 2 && live(0, "graph") == 0);
     uint64_t reserved = 0;
-    HOLD(cudaDeviceGetGraphMemAttribute(0, 2, &reserved) == 0 && reserved == 4 << 20);
+    HOLD(cudaDeviceGetGraphMemAttribute(0, 2, &reserved) == 0 && reserved == 32 << 20);
     HOLD(cudaDeviceGraphMemTrim(0) == 0);
     HOLD(cudaDeviceGetGraphMemAttribute(0, 2, &reserved) == 0 && reserved == 0);
     char other[8] = "other";

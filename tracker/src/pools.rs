@@ -119,22 +119,19 @@ impl Tracker {
         }
     }
 
-    /// What a reservation holds of which the driver does not tell. A pool that is gone is forgotten.
+    /// What a reservation holds of which the driver does not tell. A pool that is gone is forgotten; of one that is not,
+    /// a driver tells nothing either once it has taken itself down, before the process ends.
     fn unanswered(&mut self, reservation: Reservation, allocating: bool) -> u64 {
-        let held = self.bytes(reservation);
-        if reservation.kind != Kind::Pool {
-            return held;
-        }
         let handle = reservation.handle;
-        // Another one may have its handle by now.
-        let is_destroyed = self.outlives_its_end(handle).is_some();
-        let is_used = is_destroyed && self.blocks.any_of_pool(handle);
-        if is_used || (is_destroyed && allocating) {
-            return held;
+        let is_gone = reservation.kind == Kind::Pool
+            // Another one may have its handle by now.
+            && self.outlives_its_end(handle).is_some()
+            && !self.blocks.any_of_pool(handle)
+            && !allocating;
+        if !is_gone {
+            return self.bytes(reservation);
         }
-        if is_destroyed {
-            self.pools.forget(handle);
-        }
+        self.pools.forget(handle);
         0
     }
 }
@@ -166,6 +163,19 @@ mod tests {
         let pending = tracker.pool_ending(handle, None, origin);
         tracker.settle(pending, true, origin);
         assert!(gone(&mut tracker));
+    }
+
+    #[test]
+    fn a_pool_keeps_what_it_holds_when_the_driver_tells_nothing_any_more() {
+        let (handle, device, origin) = (16, DeviceOrdinal(0), Origin::default());
+        let mut tracker = Tracker::new();
+        tracker.pool_used(handle, device);
+        for (answer, held) in [(Some(32 << 20), 32 << 20), (None, 32 << 20), (Some(0), 0)] {
+            let mut questions = tracker.questions().expect("there is a pool");
+            questions.of[0].2 = answer;
+            tracker.answered(&questions, false, origin);
+            assert_eq!(tracker.bytes(Kind::Pool.of(handle)), held);
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use gpumem_cuda_abi::{CuDevicePtr, CuResult};
 
 use super::blocks::{self, Request, Source};
 use crate::limit::Takes;
+use crate::record;
 
 /// Device memory that belongs to the current context.
 pub(super) const fn device(bytes: u64, flags: EventFlags) -> Request {
@@ -83,7 +84,8 @@ hook! {
 }
 
 hook! {
-    /// Releases device memory of every kind that has a pointer.
+    /// Releases device memory of every kind that has a pointer. It waits for the device: pools give back what they do not
+    /// use.
     Driver Required
     fn cuMemFree_v2(pointer: CuDevicePtr) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
@@ -91,7 +93,10 @@ hook! {
     before {
         blocks::releasing(&mut call, thread, Level::DRIVER, pointer.0, EventFlags::NONE)
     }
-    after { blocks::released(&call, thread, result.0, held); }
+    after {
+        blocks::released(&call, thread, result.0, held);
+        record::settle(thread, call.api());
+    }
 }
 
 hook! {

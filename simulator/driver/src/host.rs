@@ -30,7 +30,8 @@ pub fn map(bytes: u64, align: u64, access: Access) -> Option<u64> {
         return None;
     }
     let start = start as u64;
-    let base = start.next_multiple_of(align);
+    // As high as it fits: the kernel hands out addresses downwards, so that blocks of whole pages lie side by side.
+    let base = (start + padded - length) / align * align;
     unmap(start, base - start);
     unmap(base + length, start + padded - (base + length));
     Some(base)

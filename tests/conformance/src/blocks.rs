@@ -187,6 +187,17 @@ fn other_kinds(card: &Card, facts: &mut Facts) {
         card.free(pointer);
     });
     facts.note("managed.freed_step", step);
+    // Whether the first touch cost something once, or as much again as was touched.
+    let step = card.step(|| {
+        call!(cuda, "cuMemAllocManaged"(*mut u64: &mut pointer, usize: 16 * MIB, u32: 1));
+        call!(cuda, "cuMemsetD8_v2"(u64: pointer, u8: 1, usize: 16 * MIB));
+        card.synchronize();
+    });
+    facts.note("managed.again_touched_step", step);
+    let step = card.step(|| {
+        card.free(pointer);
+    });
+    facts.note("managed.again_freed_step", step);
 
     let mut host: *mut c_void = core::ptr::null_mut();
     let step = card.step(|| {
@@ -222,6 +233,10 @@ fn arrays(card: &Card, facts: &mut Facts) {
         ("2d", 1024, 1024, 0, FLOAT, 1),
         ("odd", 1000, 777, 0, FLOAT, 4),
         ("3d", 64, 64, 64, FLOAT, 4),
+        // How many rows are laid out together: what a card pads these to tells.
+        ("rows", 4000, 130, 0, FLOAT, 4),
+        ("few_rows", 100_000, 20, 0, FLOAT, 4),
+        ("3d_rows", 4000, 130, 3, FLOAT, 4),
     ];
     for (name, width, height, depth, format, num_channels) in shapes {
         let descriptor = CuArray3dDescriptor {

@@ -1,6 +1,6 @@
 //! What costs memory without being asked for: contexts, modules, limits, the first launch.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 
 use serde_json::json;
 
@@ -34,6 +34,40 @@ const VARIABLE: &str = "\
 .visible .entry touch() { ret; }
 \0";
 
+/// Kernels whose code has a printf, and an allocation, which one thread alone does not come to.
+const PRINTS: &str = "\
+.version 6.3
+.target sm_75
+.address_size 64
+.extern .func (.param .b32 result) vprintf (.param .b64 text, .param .b64 arguments);
+.visible .global .align 1 .b8 text[4];
+.visible .entry calls() {
+    .reg .b64 %a<2>; .reg .b32 %v<3>; .reg .pred %p;
+    mov.u32 %v1, %tid.x; setp.eq.u32 %p, %v1, 0; @%p bra DONE;
+    mov.u64 %a1, text; cvta.global.u64 %a1, %a1;
+    { .param .b64 first; .param .b64 second; .param .b32 given;
+      st.param.b64 [first], %a1; st.param.b64 [second], %a1;
+      call.uni (given), vprintf, (first, second); ld.param.b32 %v2, [given]; }
+DONE: ret;
+}
+\0";
+const ALLOCATES: &str = "\
+.version 6.3
+.target sm_75
+.address_size 64
+.extern .func (.param .b64 result) malloc (.param .b64 bytes);
+.visible .global .align 8 .u64 sink;
+.visible .entry calls() {
+    .reg .b64 %a<3>; .reg .b32 %v<2>; .reg .pred %p;
+    mov.u32 %v1, %tid.x; setp.eq.u32 %p, %v1, 0; @%p bra DONE;
+    mov.u64 %a1, 64;
+    { .param .b64 first; .param .b64 given;
+      st.param.b64 [first], %a1; call.uni (given), malloc, (first); ld.param.b64 %a2, [given]; }
+    st.global.u64 [sink], %a2;
+DONE: ret;
+}
+\0";
+
 /// A context's birth, measured by NVML since nothing else can be asked before; then the others. Leaves
 /// the primary context current.
 pub fn contexts(card: &Card, facts: &mut Facts) -> Result<(), String> {
@@ -61,45 +95,51 @@ pub fn contexts(card: &Card, facts: &mut Facts) -> Result<(), String> {
 
 /// Modules and the first launch of a kernel of each.
 pub fn modules(card: &Card, facts: &mut Facts) {
+    load(card, facts, "kernels", KERNELS, &[c"plain", c"deep"]);
+    load(card, facts, "variable", VARIABLE, &[c"touch"]);
+}
+
+/// The same for code that uses what the limits are of.
+pub fn modules_with_limits(card: &Card, facts: &mut Facts) {
+    load(card, facts, "printf", PRINTS, &[c"calls"]);
+    load(card, facts, "malloc", ALLOCATES, &[c"calls"]);
+}
+
+fn load(card: &Card, facts: &mut Facts, name: &str, image: &str, kernels: &[&CStr]) {
     let cuda = &card.cuda;
-    for (name, image, kernels) in [
-        ("kernels", KERNELS, &[c"plain", c"deep"][..]),
-        ("variable", VARIABLE, &[c"touch"][..]),
-    ] {
-        let mut module = core::ptr::null_mut();
-        let mut code = 0;
+    let mut module = core::ptr::null_mut();
+    let mut code = 0;
+    let step = card.step(|| {
+        code = call!(cuda, "cuModuleLoadData"(
+            *mut *mut c_void: &mut module, *const c_void: image.as_ptr().cast()
+        ));
+    });
+    facts.note(
+        format!("module.{name}"),
+        json!({ "code": code, "card_step": step }),
+    );
+    if code != 0 {
+        return;
+    }
+    for kernel in kernels {
+        let mut function = core::ptr::null_mut();
+        let mut codes = [0; 3];
         let step = card.step(|| {
-            code = call!(cuda, "cuModuleLoadData"(
-                *mut *mut c_void: &mut module, *const c_void: image.as_ptr().cast()
+            codes[0] = call!(cuda, "cuModuleGetFunction"(
+                *mut *mut c_void: &mut function, *mut c_void: module, *const c_char: kernel.as_ptr()
             ));
+            codes[1] = launch(card, function);
+            codes[2] = card.synchronize();
         });
         facts.note(
-            format!("module.{name}"),
-            json!({ "code": code, "card_step": step }),
+            format!("module.{name}.{}", kernel.to_string_lossy()),
+            json!({ "codes": codes, "card_step": step }),
         );
-        if code != 0 {
-            continue;
-        }
-        for kernel in kernels {
-            let mut function = core::ptr::null_mut();
-            let mut codes = [0; 3];
-            let step = card.step(|| {
-                codes[0] = call!(cuda, "cuModuleGetFunction"(
-                    *mut *mut c_void: &mut function, *mut c_void: module, *const c_char: kernel.as_ptr()
-                ));
-                codes[1] = launch(card, function);
-                codes[2] = card.synchronize();
-            });
-            facts.note(
-                format!("module.{name}.{}", kernel.to_string_lossy()),
-                json!({ "codes": codes, "card_step": step }),
-            );
-        }
-        let back = card.step(|| {
-            call!(cuda, "cuModuleUnload"(*mut c_void: module));
-        });
-        facts.note(format!("module.{name}.unloaded"), back);
     }
+    let back = card.step(|| {
+        call!(cuda, "cuModuleUnload"(*mut c_void: module));
+    });
+    facts.note(format!("module.{name}.unloaded"), back);
 }
 
 /// Launches a kernel without arguments as one thread.

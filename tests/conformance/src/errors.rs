@@ -75,6 +75,7 @@ pub fn check(card: &Card, facts: &mut Facts) {
         "error.cuMemAllocHost_of_0",
         call!(cuda, "cuMemAllocHost_v2"(*mut *mut c_void: &mut host, usize: 0)),
     );
+    facts.note("error.cuMemAllocHost_of_0_is_null", host.is_null());
     facts.note(
         "error.cuMemHostAlloc_flags",
         call!(cuda, "cuMemHostAlloc"(*mut *mut c_void: &mut host, usize: 4096, u32: 0x4000)),
@@ -88,7 +89,9 @@ pub fn check(card: &Card, facts: &mut Facts) {
         "error.cuMemHostUnregister_of_own",
         call!(cuda, "cuMemHostUnregister"(*mut c_void: (&raw mut own).cast())),
     );
+    word = 1;
     facts.note("error.cuMemAllocAsync_of_0", call!(cuda, "cuMemAllocAsync"(*mut u64: &mut word, usize: 0, *mut c_void: core::ptr::null_mut())));
+    facts.note("error.cuMemAllocAsync_of_0_is_null", word == 0);
     facts.note("error.cuMemAllocAsync_of_1PiB", call!(cuda, "cuMemAllocAsync"(*mut u64: &mut word, usize: 1 << 50, *mut c_void: core::ptr::null_mut())));
     facts.note(
         "error.cuMemFreeAsync_of_rubbish",

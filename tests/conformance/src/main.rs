@@ -48,6 +48,7 @@ fn main() -> ExitCode {
     // Last: what the card gives for a stream or a limit, it may keep.
     streams::check(&card, &mut facts);
     code::limits(&card, &mut facts);
+    code::modules_with_limits(&card, &mut facts);
     println!("{:#}", serde_json::Value::Object(facts.0));
     ExitCode::SUCCESS
 }

@@ -317,7 +317,8 @@ fn untold(books: BooksOf, line: &Line) -> (u64, u64) {
         _ => now(c"context") + now(c"module"),
     };
     match line.level {
-        Level::Physical => (hidden + line.lingered, line.lingered),
+        // What the first managed memory on the card costs besides is nobody's that the recorder knows.
+        Level::Physical => (hidden + now(c"touched") + line.lingered, line.lingered),
         _ => (0, 0),
     }
 }
@@ -350,11 +351,11 @@ fn by_the_books(books: BooksOf, device: c_int, level: Level) -> Figures {
             let all = figure(c"physical").unwrap_or_default();
             let mut less = now(c"resident") + now(c"lingering");
             if level == Level::Pages {
-                less += now(c"context") + now(c"module");
+                less += now(c"context") + now(c"module") + now(c"touched");
             }
             // The peak of a difference is not the difference of peaks.
             let never = |kind| figure(kind).is_none_or(|figures| figures.peak == Some(0));
-            let measured = [c"resident", c"lingering", c"context", c"module"];
+            let measured = [c"resident", c"touched", c"lingering", c"context", c"module"];
             let whole = level == Level::Physical && measured.into_iter().all(never);
             Figures {
                 now: all.now.saturating_sub(less),

@@ -48,7 +48,7 @@ pub fn copy(to: End, from: End, bytes: u64) -> Answer {
 /// As [`copy`], of a copy of `of` bytes in all.
 pub fn copy_part(to: End, from: End, bytes: u64, of: u64) -> Answer {
     let how = {
-        let state = state()?;
+        let mut state = state()?;
         state.bound()?;
         if bytes == 0 {
             return Ok(());
@@ -64,6 +64,11 @@ pub fn copy_part(to: End, from: End, bytes: u64, of: u64) -> Answer {
         };
         if !check(to, Access::ReadWrite) || !check(from, Access::Read) {
             return Err(CuError::INVALID_VALUE);
+        }
+        for end in [to, from] {
+            if let End::Device(address) | End::Unified(address) = end {
+                state.touch(address);
+            }
         }
         How::of(&state, (address(to), address(from)), bytes, of)
     };

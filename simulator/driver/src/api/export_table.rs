@@ -6,6 +6,7 @@
 
 use crate::ffi::{Answer, CuError, Handle, Out};
 use crate::model::context::Stored;
+use crate::model::ptx::Ptx;
 use crate::model::state::state;
 use gpumem_cuda_abi::{CuDevice, CuUuid};
 use std::cell::UnsafeCell;
@@ -98,7 +99,7 @@ extern "C" fn retain_primary(context: Out<Handle>, device: CuDevice) -> Answer {
 }
 
 extern "C" fn load_module(module: Out<Handle>, _image: usize) -> Answer {
-    super::module::load(module)
+    super::module::load(module, Ptx::default())
 }
 
 /// Memory that the runtime may scribble in; zeroed, and read by nobody here.

@@ -43,9 +43,10 @@ pub fn fill(fill: &CuMemsetNodeParams) -> Answer {
 fn fill_row(to: u64, width: usize, value: u32, columns: usize) -> Answer {
     let bytes = (columns * width) as u64;
     let ours = {
-        let state = state()?;
+        let mut state = state()?;
         state.bound()?;
         require(state.memory.covers(to, bytes, Access::ReadWrite))?;
+        state.touch(to);
         let found = state.memory.holding(to);
         found.is_some_and(|allocation| allocation.backing != Backing::Foreign)
     };

@@ -4,12 +4,15 @@ use crate::ffi::{Answer, CuError, Handle, Out, require};
 use crate::model::state::state;
 use gpumem_cuda_abi::CuDevicePtr;
 
-/// `cuMemHostAlloc`.
+/// `cuMemHostAlloc`. No bytes are no memory.
 pub extern "C" fn host_alloc(out: Out<usize>, bytes: usize, flags: u32) -> Answer {
     require(!out.is_null() && flags & !7 == 0)?;
     let mut state = state()?;
     let current = state.current()?;
     state.unsafe_call()?;
+    if bytes == 0 {
+        return out.put(0);
+    }
     out.put(state.allocate_host(current, bytes as u64, flags)? as usize)
 }
 

@@ -63,6 +63,9 @@ pub extern "C" fn needs_function(function: Handle) -> Answer {
     with_function(function, |_| ())
 }
 
+/// `CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES`.
+const LOCAL_SIZE_BYTES: u32 = 3;
+
 /// What a kernel's attribute is when nobody has set it.
 fn default_attribute(attribute: u32) -> Answer<i32> {
     let capability = machine().visible_device(0).map(|d| d.compute_capability);
@@ -81,9 +84,10 @@ fn default_attribute(attribute: u32) -> Answer<i32> {
 /// `cuFuncGetAttribute`, `cuKernelGetAttribute`.
 pub extern "C" fn get_attribute(value: Out<i32>, attribute: u32, function: Handle) -> Answer {
     let set = with_function(function, |f| f.attributes.get(&attribute).copied())?;
-    match set {
-        Some(set) => value.put(set),
-        None => value.put(default_attribute(attribute)?),
+    match (set, attribute) {
+        (Some(set), _) => value.put(set),
+        (None, LOCAL_SIZE_BYTES) => value.put(with_function(function, |f| f.local_bytes)? as i32),
+        (None, _) => value.put(default_attribute(attribute)?),
     }
 }
 
@@ -126,7 +130,10 @@ pub fn check(kernel: &CuKernelNodeParams) -> Answer {
 /// Launches a kernel in a context.
 pub fn run(state: &mut State, kernel: &CuKernelNodeParams, at: Current) -> Answer {
     state.need_function(kernel.function, at)?;
-    state.grow_stack(at)?;
+    let function = state.modules.functions.get(kernel.function);
+    let stack = function.map_or(0, |function| function.local_bytes);
+    state.need_stack(at, stack)?;
+    state.touch_all(at);
     state.launches += 1;
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The linker of device code: takes anything and makes an image of nothing.
 
 use crate::ffi::{Answer, CuError, Handle, Out, require};
+use crate::model::ptx::Ptx;
 use crate::model::state::state;
 
 /// The linked image. Nobody looks at code here, but clients want bytes.
@@ -16,7 +17,7 @@ pub extern "C" fn create(
     require(!out.is_null())?;
     let mut state = state()?;
     let context = state.current()?.context;
-    out.put(state.modules.add(context))
+    out.put(state.modules.add(context, Ptx::default(), 0))
 }
 
 /// `cuLinkAddData`, `cuLinkAddFile`.

@@ -72,15 +72,14 @@ pub extern "C" fn alloc_managed(out: Out<CuDevicePtr>, bytes: usize, flags: u32)
     out.put(CuDevicePtr(base))
 }
 
-/// `cuMemFree`. Null is nothing to free.
+/// `cuMemFree`, which needs no context. Null is nothing to free.
 pub extern "C" fn free(pointer: CuDevicePtr) -> Answer {
     let mut state = state()?;
-    state.bound()?;
     state.unsafe_call()?;
     if pointer.0 == 0 {
         return Ok(());
     }
-    state.free_device(pointer.0)
+    state.free_now(pointer.0)
 }
 
 /// `cuMemGetAddressRange`.

@@ -1,28 +1,41 @@
-//! Modules and libraries: any image loads, any name is found in it.
+//! Modules and libraries: any image loads, any name is found in it. Of PTX text, what it declares is read.
 
 use crate::ffi::{Answer, CuError, Handle, Out, Text, require};
-use crate::model::module::GLOBAL_BYTES;
+use crate::model::ptx::Ptx;
 use crate::model::state::{machine, state};
 use gpumem_cuda_abi::CuDevicePtr;
+use std::ffi::{CStr, c_char};
 
 /// Loads a module into the current context.
-pub fn load(out: Out<Handle>) -> Answer {
+pub fn load(out: Out<Handle>, ptx: Ptx) -> Answer {
     require(!out.is_null())?;
     let mut state = state()?;
     let current = state.current()?;
-    out.put(state.load_module(current)?)
+    out.put(state.load_module(current, ptx)?)
+}
+
+/// What an image declares if it is PTX, which the first byte tells from other images.
+fn ptx_of(image: Handle) -> Ptx {
+    // SAFETY: an image of the caller's, of one byte at least.
+    let first = unsafe { *(image as *const u8) };
+    if !matches!(first, b'.' | b'/' | b' ' | b'\t' | b'\n' | b'\r') {
+        return Ptx::default();
+    }
+    // SAFETY: text ends with a zero byte.
+    let text = unsafe { CStr::from_ptr(image as *const c_char) };
+    Ptx::of(&text.to_string_lossy())
 }
 
 /// `cuModuleLoadData`, `cuModuleLoadDataEx`, `cuModuleLoadFatBinary`.
 pub extern "C" fn module_load_data(out: Out<Handle>, image: Handle) -> Answer {
     require(image != 0)?;
-    load(out)
+    load(out, ptx_of(image))
 }
 
 /// `cuModuleLoad`.
 pub extern "C" fn module_load(out: Out<Handle>, path: Text) -> Answer {
     readable(path)?;
-    load(out)
+    load(out, Ptx::default())
 }
 
 fn readable(path: Text) -> Answer {
@@ -58,9 +71,9 @@ pub extern "C" fn get_global(
     let name = name.get()?;
     let mut state = state()?;
     let current = state.current()?;
-    let base = state.global(current, module, name)?;
+    let (base, size) = state.global(current, module, name)?;
     pointer.put_if_asked(CuDevicePtr(base));
-    bytes.put_if_asked(GLOBAL_BYTES as usize);
+    bytes.put_if_asked(size as usize);
     Ok(())
 }
 
@@ -106,14 +119,14 @@ pub extern "C" fn enumerate(_functions: Out<Handle>, _room: u32, module: Handle)
 /// `cuLibraryLoadData`: needs no context.
 pub extern "C" fn library_load_data(out: Out<Handle>, image: Handle) -> Answer {
     require(!out.is_null() && image != 0)?;
-    out.put(state()?.load_library()?)
+    out.put(state()?.load_library(ptx_of(image))?)
 }
 
 /// `cuLibraryLoadFromFile`.
 pub extern "C" fn library_load_from_file(out: Out<Handle>, path: Text) -> Answer {
     require(!out.is_null())?;
     readable(path)?;
-    out.put(state()?.load_library()?)
+    out.put(state()?.load_library(Ptx::default())?)
 }
 
 /// `cuLibraryUnload`.

@@ -41,7 +41,8 @@ fn alloc_in(
         address = base;
         Ok(node)
     })?;
-    if !captured {
+    // No bytes are no memory.
+    if !captured && bytes > 0 {
         address = state.allocate_from_pool(pool, bytes as u64)?;
     }
     out.put(CuDevicePtr(address))

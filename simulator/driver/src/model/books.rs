@@ -175,7 +175,7 @@ mod tests {
                  \"context_bytes\":7,\"kinds\":{{\"device\":{zero},\"managed\":{three},\
                  \"async\":{zero},\"vmm\":{zero},\"array\":{zero},\"graph\":{zero}}},\"driver\":{three},\
                  \"host\":{zero},\"registered\":{zero},\
-                 \"pinned\":{zero},\"physical\":{none},\"resident\":{none},\
+                 \"pinned\":{zero},\"physical\":{none},\"resident\":{none},\"touched\":{none},\
                  \"context\":{none},\"module\":{none},\"lingering\":{none}}}]}}\n",
                 spec(0, 100, 0).uuid_text()
             )

@@ -37,8 +37,10 @@ pub struct Context {
     pub attached: u32,
     /// Limits that were set, by `CUlimit`.
     pub limits: BTreeMap<u32, usize>,
-    /// Device memory that limits cost now, by `CUlimit`.
-    pub limit_bytes: BTreeMap<u32, u64>,
+    /// Device memory that a larger stack costs now.
+    pub stack_bytes: u64,
+    /// Device memory that the first managed memory on the device has cost.
+    pub managed_bytes: u64,
     /// Device memory that its streams have cost.
     pub stream_bytes: u64,
     /// `CUfunc_cache` preference.
@@ -167,7 +169,8 @@ impl Contexts {
             flags,
             attached: 0,
             limits: BTreeMap::new(),
-            limit_bytes: BTreeMap::new(),
+            stack_bytes: 0,
+            managed_bytes: 0,
             stream_bytes: 0,
             cache_config: 0,
             shared_config: 0,

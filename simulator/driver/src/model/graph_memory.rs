@@ -3,11 +3,11 @@
 //! The model: an allocation node gets its address when it is made, and no memory. Memory is live
 //! from a launch that runs the node until it is freed. The device keeps pages for all its graphs
 //! together: a launch or an upload makes them as many as what is live and what the graph has live
-//! at its worst need (in steps of 512 bytes, whole pages over all). They stay when memory is freed,
-//! and go with `cuDeviceGraphMemTrim`, when an allocation elsewhere would otherwise fail, and with
-//! the device's last context.
+//! at its worst need (in steps of 512 bytes, pieces of 32 MiB over all, and whole pages where those do
+//! not fit). They stay when memory is freed, and go with `cuDeviceGraphMemTrim`, when an allocation
+//! elsewhere would otherwise fail, and with the device's last context. All of them count as used.
 
-use super::pool::HighWater;
+use super::pool::{CHUNK_BYTES, HighWater};
 use std::collections::BTreeMap;
 
 /// Step in which live bytes are counted against pages.
@@ -44,10 +44,24 @@ pub struct Reserved {
 pub struct DeviceMemory {
     /// Pages.
     pub reserved: HighWater,
-    /// Live bytes, in steps.
+    /// What the driver calls used: the same, with a mark of its own.
     pub used: HighWater,
+    /// Live bytes, in steps.
+    pub(crate) live: u64,
     /// Bytes that launches which are under way may yet have live.
     pub(crate) promised: u64,
+}
+
+impl DeviceMemory {
+    pub(crate) fn grow(&mut self, bytes: u64) {
+        self.reserved.add(bytes);
+        self.used.add(bytes);
+    }
+
+    pub(crate) fn shrink(&mut self, bytes: u64) {
+        self.reserved.remove(bytes);
+        self.used.remove(bytes);
+    }
 }
 
 /// All of it.
@@ -71,7 +85,7 @@ impl GraphMemory {
     /// Pages that the device keeps and nobody uses.
     pub fn unused_bytes(&self, device: usize, page: u64) -> u64 {
         let kept = &self.devices[device];
-        let needed = (kept.used.current + kept.promised).next_multiple_of(page);
+        let needed = (kept.live + kept.promised).next_multiple_of(CHUNK_BYTES.max(page));
         kept.reserved.current.saturating_sub(needed)
     }
 }

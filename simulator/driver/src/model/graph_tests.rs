@@ -94,7 +94,7 @@ fn books_and_pages_follow_a_list_of_what_is_live() {
             let others: u64 = live.values().map(|bytes| bytes.next_multiple_of(512)).sum();
             assert_eq!(launch(&mut state, made.executable), Ok(()));
             live.extend(made.rest.iter().copied());
-            reserved = reserved.max((others + made.worst).next_multiple_of(2 * MIB));
+            reserved = reserved.max((others + made.worst).next_multiple_of(32 * MIB));
             allocations += made.all;
         }
         if random.below(3) == 0
@@ -106,7 +106,7 @@ fn books_and_pages_follow_a_list_of_what_is_live() {
         if random.below(20) == 0 {
             state.trim_graphs_of(0);
             let used: u64 = live.values().map(|bytes| bytes.next_multiple_of(512)).sum();
-            reserved = used.next_multiple_of(2 * MIB);
+            reserved = used.next_multiple_of(32 * MIB);
         }
         let row = state.books.device(0).kind(Kind::Graph);
         assert_eq!(row.current, live.values().sum::<u64>());
@@ -127,7 +127,7 @@ fn a_launch_has_its_pages_for_itself() {
     let mut state = State::new(machine("1GiB"));
     assert!(state.retain_primary(0).is_ok());
     let context = state.books.device(0).physical().0;
-    let executables = [3 * MIB, 5 * MIB].map(|bytes| {
+    let executables = [20 * MIB, 30 * MIB].map(|bytes| {
         let graph = state.graphs.create();
         let (_, address) = state.add_allocation(graph, &[], 0, bytes).expect("a node");
         let made = state.instantiate(graph, 0).expect("an executable");
@@ -138,7 +138,7 @@ fn a_launch_has_its_pages_for_itself() {
     for launch in begun {
         assert_eq!(finish(&mut state, launch), Ok(()));
     }
-    assert_eq!(state.books.device(0).physical().0, context + 8 * MIB);
+    assert_eq!(state.books.device(0).physical().0, context + 64 * MIB);
     for (_, address) in executables {
         assert_eq!(state.free_device(address), Ok(()));
     }

@@ -60,6 +60,8 @@ impl Kind {
 pub enum Holding {
     /// Managed memory that lies on the device now.
     Resident,
+    /// What the first managed memory on the device has cost contexts beside itself.
+    Touched,
     /// Contexts, with what their limits cost.
     Context,
     /// Loaded modules.
@@ -70,12 +72,19 @@ pub enum Holding {
 
 impl Holding {
     /// Every one, in the order in which the books list them.
-    pub const ALL: [Self; 4] = [Self::Resident, Self::Context, Self::Module, Self::Lingering];
+    pub const ALL: [Self; 5] = [
+        Self::Resident,
+        Self::Touched,
+        Self::Context,
+        Self::Module,
+        Self::Lingering,
+    ];
 
     /// Its name in the books.
     pub fn name(self) -> &'static str {
         match self {
             Self::Resident => "resident",
+            Self::Touched => "touched",
             Self::Context => "context",
             Self::Module => "module",
             Self::Lingering => "lingering",

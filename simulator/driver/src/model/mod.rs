@@ -22,6 +22,7 @@ pub mod module;
 pub mod multicast;
 mod ops;
 pub mod pool;
+pub mod ptx;
 pub mod ranges;
 pub mod sharing;
 pub mod small;

@@ -1,16 +1,18 @@
-//! Modules, libraries and kernels. Code is never looked at: every name exists in every module, and
-//! its kernels do nothing.
+//! Modules, libraries and kernels. Code is never looked at, but for what PTX text declares: every name
+//! exists in every module, and its kernels do nothing.
 //!
-//! The model: a module costs device memory in its context from the moment that it is loaded. A
+//! The model: a module costs device memory in its context from the moment that it is loaded: as much as is set, or
+//! whole pages for the variables that its text declares if those are more. A
 //! library belongs to no context and costs nothing, until one of its kernels is first used in a
 //! context (or at once in the current one, with `CUDA_MODULE_LOADING=EAGER`). The memory goes back
 //! when the module or library is unloaded, and with the context.
 
 use super::handles::Handles;
+use super::ptx::Ptx;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 
-/// Bytes of every module variable. None of the clients tried needs more or asks for the true size.
+/// Bytes of a module variable of which no text tells. None of the clients tried needs more or asks for the true size.
 pub const GLOBAL_BYTES: u64 = 64 << 10;
 
 /// A module or a library.
@@ -18,6 +20,10 @@ pub const GLOBAL_BYTES: u64 = 64 << 10;
 pub struct Module {
     /// Its context; 0 for a library, which belongs to none.
     pub context: usize,
+    /// What its text declares.
+    pub(crate) ptx: Ptx,
+    /// Device memory that it costs in a context.
+    pub(crate) bytes: u64,
     /// Where it costs memory: contexts, with their devices.
     pub(crate) loaded: BTreeMap<usize, usize>,
     /// Functions that were asked for, by name.
@@ -33,6 +39,8 @@ pub struct Function {
     pub module: usize,
     /// Its name.
     pub name: &'static CStr,
+    /// Local memory of each of its threads, as far as the module's text tells.
+    pub local_bytes: usize,
     /// Attributes that were set.
     pub attributes: BTreeMap<u32, i32>,
 }
@@ -57,9 +65,11 @@ impl Default for Modules {
 
 impl Modules {
     /// A new module of a context, or a library (context 0), that costs nothing yet.
-    pub fn add(&mut self, context: usize) -> usize {
+    pub fn add(&mut self, context: usize, ptx: Ptx, bytes: u64) -> usize {
         self.modules.insert(Module {
             context,
+            ptx,
+            bytes,
             loaded: BTreeMap::new(),
             functions: BTreeMap::new(),
             globals: BTreeMap::new(),
@@ -72,8 +82,13 @@ impl Modules {
         if let Some(handle) = found.functions.get(name) {
             return Some(*handle);
         }
+        let stack = name
+            .to_str()
+            .ok()
+            .and_then(|name| found.ptx.stacks.get(name));
         let handle = self.functions.insert(Function {
             module,
+            local_bytes: stack.map_or(0, |bytes| *bytes as usize),
             name: Box::leak(name.to_owned().into_boxed_c_str()),
             attributes: BTreeMap::new(),
         });

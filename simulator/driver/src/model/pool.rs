@@ -3,8 +3,9 @@
 //! The model: a pool takes chunks of 32 MiB (or whole multiples, for a larger request) from its
 //! device and hands out parts of them in steps of 512 bytes, first fit. What is freed can be used
 //! again at once, since the simulated device is never busy. Chunks with nothing live in them are
-//! given back to the device at the next synchronisation, until no more than the release threshold
-//! (0 at first) is reserved; at once by `cuMemPoolTrimTo`; and when memory is short.
+//! given back to the device at the next synchronisation, which `cuMemFree` of a pool's memory is
+//! too, as long as no less than the release threshold (0 at first) stays reserved; at once by
+//! `cuMemPoolTrimTo`; and when memory is short.
 //!
 //! A pool that can be shared has its chunks in a file in memory, of which every chunk gets a part
 //! that is never used again. Another process imports the pool, which gives it the file, and then
@@ -42,6 +43,8 @@ pub(crate) const MAGIC: u64 = u64::from_ne_bytes(*b"gpumem\x01p");
 /// A block of memory that a pool has taken from its device.
 #[derive(Debug)]
 pub(crate) struct Chunk {
+    /// Its place among the pool's, the oldest first: addresses differ from run to run.
+    pub(crate) number: u64,
     pub(crate) ranges: FreeRanges,
     /// Where in the pool's file it lies.
     pub(crate) offset: u64,
@@ -94,7 +97,7 @@ pub struct Pool {
     pub reuse: [i32; 3],
     /// Bytes taken from the device.
     pub reserved: HighWater,
-    /// Bytes handed out.
+    /// Bytes that were asked for. What `cuMemFree` has freed stays in it.
     pub used: HighWater,
     /// Most bytes that it may reserve; 0 for no limit.
     pub max_bytes: u64,
@@ -133,8 +136,10 @@ impl Pool {
     }
 
     pub(crate) fn take(&mut self, bytes: u64) -> Option<u64> {
-        self.chunks
-            .iter_mut()
+        let mut oldest_first: Vec<_> = self.chunks.iter_mut().collect();
+        oldest_first.sort_unstable_by_key(|(_, chunk)| chunk.number);
+        oldest_first
+            .into_iter()
             .find_map(|(base, chunk)| Some(base + chunk.ranges.take(bytes)?))
     }
 }

@@ -1,9 +1,9 @@
 //! Small allocations share physical pages.
 //!
-//! The model: a request of less than half a page (1 MiB of 2 MiB) is rounded up to 512 bytes and
+//! The model: a request of up to half a page (1 MiB of 2 MiB) is rounded up to 512 bytes and
 //! taken from a page that small allocations of the same context share, first fit, oldest page
 //! first. A page is given back when nothing in it is live. Larger requests get whole pages of
-//! their own. A real driver behaves so to the extent that NVML lets one see.
+//! their own. An H100 behaves so (docs/simulator.md).
 
 use super::ranges::FreeRanges;
 use std::collections::BTreeMap;

@@ -86,6 +86,19 @@ impl Vmm {
         Ok(found)
     }
 
+    /// The mappings in a reserved range, which lie in it whole.
+    pub(crate) fn within(&self, base: u64, bytes: u64) -> Answer<Vec<u64>> {
+        require(bytes > 0 && (base | bytes).is_multiple_of(GRANULARITY))?;
+        require(self.reserved(base, bytes))?;
+        let end = base + bytes;
+        let lies_across = |at: u64| {
+            let below = self.mappings.range(..at).next_back();
+            below.is_some_and(|(start, mapping)| start + mapping.bytes > at)
+        };
+        require(!lies_across(base) && !lies_across(end))?;
+        Ok(self.mappings.range(base..end).map(|(at, _)| *at).collect())
+    }
+
     pub(crate) fn reserved(&self, base: u64, bytes: u64) -> bool {
         let below = self.reservations.range(..=base).next_back();
         below.is_some_and(|(start, length)| match base.checked_add(bytes) {

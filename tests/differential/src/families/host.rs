@@ -45,7 +45,7 @@ fn step(world: &mut World) {
                     world.cuda.cuMemHostAlloc(place, bytes, flags)
                 }
             };
-            if code == 0 {
+            if code == 0 && pointer.0 != 0 {
                 world.cuda.sized(pointer.0, bytes);
                 let owner = world.owner();
                 world.host.pinned.push((Addr(pointer.0), owner));

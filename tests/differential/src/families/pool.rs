@@ -85,7 +85,7 @@ fn alloc(world: &mut World) {
             }
         }
     };
-    if code == 0 {
+    if code == 0 && pointer.0 != 0 {
         world.cuda.sized(pointer.0, bytes);
         let (mut device, pointer) = (-1, Addr(pointer.0));
         let code = world

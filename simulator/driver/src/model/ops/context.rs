@@ -112,10 +112,12 @@ impl State {
         self.events.retain(|event| event.context != handle);
         self.forget_arrays_of(handle);
         self.drop_modules_of(handle);
-        let limits: u64 = context.limit_bytes.values().sum();
         let books = self.books.device_mut(device);
-        books.give_held(Holding::Context, books.context_bytes() + limits);
-        books.give_held(Holding::Context, context.stream_bytes);
+        books.give_held(
+            Holding::Context,
+            books.context_bytes() + context.stack_bytes + context.stream_bytes,
+        );
+        books.give_held(Holding::Touched, context.managed_bytes);
         if !self.contexts.any_on(device) {
             self.free_everything_on(device);
         }

@@ -7,6 +7,7 @@ use crate::model::graph::Work;
 use crate::model::graph_memory::*;
 use crate::model::kind::Kind;
 use crate::model::memory::{Allocation, Backing, whole_pages};
+use crate::model::pool::CHUNK_BYTES;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl State {
@@ -100,7 +101,7 @@ impl State {
         let mut new = BTreeSet::new();
         let mut now: Worst = BTreeMap::new();
         for (device, kept) in self.graphs.memory.devices.iter().enumerate() {
-            now.insert(device, kept.used.current);
+            now.insert(device, kept.live);
         }
         for address in freed {
             let (device, bytes) = self.step_of(*address)?;
@@ -144,14 +145,15 @@ impl State {
         let page = self.machine.page_bytes;
         for (device, bytes) in worst {
             let promised = self.graphs.memory.devices[*device].promised;
-            let wanted = whole_pages(*bytes + promised, page)?;
+            let needed = *bytes + promised;
             let reserved = self.graphs.memory.devices[*device].reserved.current;
-            if wanted <= reserved {
-                continue;
+            let missing = |wanted: u64| wanted.saturating_sub(reserved);
+            let mut more = missing(whole_pages(needed, CHUNK_BYTES.max(page))?);
+            if self.take_pages_for(*device, more, false).is_err() {
+                more = missing(whole_pages(needed, page)?);
+                self.take_pages_for(*device, more, false)?;
             }
-            self.take_pages_for(*device, wanted - reserved, false)?;
-            let kept = &mut self.graphs.memory.devices[*device];
-            kept.reserved.add(wanted - reserved);
+            self.graphs.memory.devices[*device].grow(more);
         }
         Ok(())
     }
@@ -162,7 +164,7 @@ impl State {
         let mut promised = Worst::new();
         for (device, bytes) in worst {
             let kept = &mut self.graphs.memory.devices[*device];
-            let more = bytes.saturating_sub(kept.used.current);
+            let more = bytes.saturating_sub(kept.live);
             kept.promised += more;
             promised.insert(*device, more);
         }
@@ -185,7 +187,7 @@ impl State {
         };
         found.holders += 1;
         let bytes = found.bytes;
-        self.graphs.memory.devices[device].used.add(step);
+        self.graphs.memory.devices[device].live += step;
         self.books.device_mut(device).allocated(Kind::Graph, bytes);
         self.memory.insert(Allocation {
             base: address,
@@ -217,7 +219,7 @@ impl State {
     /// What is left when such memory was taken out of the books.
     pub(crate) fn give_to_graphs(&mut self, device: usize, address: u64, bytes: u64) {
         let step = bytes.next_multiple_of(STEP);
-        self.graphs.memory.devices[device].used.remove(step);
+        self.graphs.memory.devices[device].live -= step;
         self.drop_graph_address(address);
     }
 
@@ -226,7 +228,7 @@ impl State {
         let page = self.machine.page_bytes;
         let unused = self.graphs.memory.unused_bytes(device, page);
         let kept = &mut self.graphs.memory.devices[device];
-        kept.reserved.remove(unused);
+        kept.shrink(unused);
         self.books.device_mut(device).give_physical(unused);
     }
 }

@@ -7,6 +7,10 @@ use crate::model::context::Current;
 use crate::model::kind::{Holding, Kind};
 use crate::model::memory::*;
 
+/// What an H100 gave a context at its first managed memory on the device, beyond that memory, and took back with
+/// the context (docs/simulator.md).
+const FIRST_MANAGED_BYTES: u64 = 64 << 20;
+
 impl State {
     /// Takes physical memory of the card. When it is short, pools give back what they hold unused
     /// and managed memory moves to the host, as a real driver does before it gives up.
@@ -50,7 +54,7 @@ impl State {
         require(bytes > 0)?;
         let page = self.machine.page_bytes;
         // Arrays have a layout of their own: they share no page with other memory.
-        let (base, backing) = if bytes < page / 2 && kind != Kind::Array {
+        let (base, backing) = if bytes <= page / 2 && kind != Kind::Array {
             (self.allocate_small(current, bytes)?, Backing::Small)
         } else {
             self.allocate_pages(current.device, bytes)?
@@ -59,18 +63,16 @@ impl State {
         Ok(base)
     }
 
-    /// `cuMemAllocManaged`. Its pages count as resident on the device from the start, as far as
-    /// they fit; more than the card holds may be asked for.
+    /// `cuMemAllocManaged`. None of it is on the device until the device touches it; more than the card holds
+    /// may be asked for.
     pub fn allocate_managed(&mut self, current: Current, bytes: u64, flags: u32) -> Answer<u64> {
         require(bytes > 0)?;
         let page = self.machine.page_bytes;
-        let wanted = whole_pages(bytes, page)?;
+        whole_pages(bytes, page)?;
         let base = host::map(bytes, page, Access::ReadWrite).ok_or(CuError::OUT_OF_MEMORY)?;
-        let books = self.books.device_mut(current.device);
-        let resident = books.take_resident(wanted, page);
         let backing = Backing::Pages {
             mapped: bytes,
-            physical: resident,
+            physical: 0,
         };
         self.keep(current, base, bytes, Kind::Managed, flags, backing);
         Ok(base)
@@ -119,7 +121,22 @@ impl State {
         }
     }
 
-    /// `cuMemFree`: device, managed and stream-ordered memory, and what was imported from a pool or
+    /// `cuMemFree`: what `cuMemFreeAsync` frees, at once.
+    pub fn free_now(&mut self, base: u64) -> Answer {
+        let found = self.memory.at(base).copied();
+        self.free_device(base)?;
+        if let Some(Allocation {
+            backing: Backing::Pool { pool },
+            bytes,
+            ..
+        }) = found
+        {
+            self.freed_beside_pool(pool, bytes);
+        }
+        Ok(())
+    }
+
+    /// `cuMemFreeAsync`: device, managed and stream-ordered memory, and what was imported from a pool or
     /// another interface.
     pub fn free_device(&mut self, base: u64) -> Answer {
         let found = self.memory.at(base).ok_or(CuError::INVALID_VALUE)?;
@@ -243,6 +260,47 @@ impl State {
         };
         if let Some(found) = self.memory.at_mut(base) {
             found.backing = Backing::Pages { mapped, physical };
+        }
+        if resident {
+            self.pay_for_managed(found.context);
+        }
+    }
+
+    /// What the first managed memory on the device costs its context besides itself, if there is room for it.
+    fn pay_for_managed(&mut self, context: usize) {
+        let Ok(found) = self.contexts.get_mut(context) else {
+            return;
+        };
+        let books = self.books.device_mut(found.device);
+        if found.managed_bytes == 0 && books.take_physical(FIRST_MANAGED_BYTES).is_ok() {
+            books.holds(Holding::Touched, FIRST_MANAGED_BYTES);
+            found.managed_bytes = FIRST_MANAGED_BYTES;
+        }
+    }
+
+    /// The device reads or writes at an address: managed memory there comes to it, as far as it fits.
+    pub fn touch(&mut self, address: u64) {
+        let found = self.memory.holding(address);
+        if let Some(found) = found.filter(|found| found.kind == Kind::Managed) {
+            self.migrate_managed(found.base, true);
+        }
+    }
+
+    /// A kernel runs. Code is never looked at: it may touch all managed memory of the context.
+    pub fn touch_all(&mut self, at: Current) {
+        if self.books.device(at.device).kind(Kind::Managed).current == 0 {
+            return;
+        }
+        let mine = self
+            .memory
+            .iter()
+            .filter(|found| found.kind == Kind::Managed);
+        let bases: Vec<u64> = mine
+            .filter(|found| found.context == at.context)
+            .map(|found| found.base)
+            .collect();
+        for base in bases {
+            self.migrate_managed(base, true);
         }
     }
 

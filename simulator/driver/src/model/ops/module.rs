@@ -4,13 +4,15 @@ use crate::ffi::{Answer, CuError};
 use crate::model::State;
 use crate::model::context::Current;
 use crate::model::kind::Holding;
+use crate::model::memory::whole_pages;
 use crate::model::module::*;
+use crate::model::ptx::Ptx;
 use std::ffi::CStr;
 
 impl State {
     /// `cuModuleLoad…`.
-    pub fn load_module(&mut self, at: Current) -> Answer<usize> {
-        let handle = self.modules.add(at.context);
+    pub fn load_module(&mut self, at: Current, ptx: Ptx) -> Answer<usize> {
+        let handle = self.add_module(at.context, ptx)?;
         let loaded = self.need_module(handle, at);
         if loaded.is_err() {
             self.modules.remove(handle);
@@ -19,8 +21,8 @@ impl State {
     }
 
     /// `cuLibraryLoad…`, which need no context.
-    pub fn load_library(&mut self) -> Answer<usize> {
-        let handle = self.modules.add(0);
+    pub fn load_library(&mut self, ptx: Ptx) -> Answer<usize> {
+        let handle = self.add_module(0, ptx)?;
         if self.machine.eager_loading && self.bound().is_ok() {
             let loaded = self
                 .current()
@@ -31,6 +33,14 @@ impl State {
             }
         }
         Ok(handle)
+    }
+
+    fn add_module(&mut self, context: usize, ptx: Ptx) -> Answer<usize> {
+        let variables = ptx.variables.values().copied();
+        let variables = variables.fold(0, u64::saturating_add);
+        let bytes = whole_pages(variables, self.machine.page_bytes)?;
+        let bytes = bytes.max(self.machine.module_bytes);
+        Ok(self.modules.add(context, ptx, bytes))
     }
 
     /// Whether a module is loaded in a context.
@@ -48,7 +58,8 @@ impl State {
         if elsewhere || found.loaded.contains_key(&at.context) {
             return Ok(());
         }
-        self.take_held(at.device, Holding::Module, self.machine.module_bytes)?;
+        let bytes = found.bytes;
+        self.take_held(at.device, Holding::Module, bytes)?;
         if let Some(found) = self.modules.modules.get_mut(module) {
             found.loaded.insert(at.context, at.device);
         }
@@ -62,13 +73,18 @@ impl State {
         self.need_module(module, at)
     }
 
-    /// `cuModuleGetGlobal`, `cuLibraryGetGlobal`: the address of a variable, which lives as long as its
+    /// `cuModuleGetGlobal`, `cuLibraryGetGlobal`: address and bytes of a variable, which lives as long as its
     /// module, and with the context that the module is of, whichever is current; a library is of none.
-    pub fn global(&mut self, current: Current, module: usize, name: &CStr) -> Answer<u64> {
+    pub fn global(&mut self, current: Current, module: usize, name: &CStr) -> Answer<(u64, u64)> {
         let found = self.modules.modules.get(module);
         let found = found.ok_or(CuError::INVALID_HANDLE)?;
+        let declared = name
+            .to_str()
+            .ok()
+            .and_then(|name| found.ptx.variables.get(name));
+        let bytes = declared.map_or(GLOBAL_BYTES, |bytes| (*bytes).max(1));
         if let Some(base) = found.globals.get(name) {
-            return Ok(*base);
+            return Ok((*base, bytes));
         }
         let at = Current {
             context: found.context,
@@ -77,11 +93,11 @@ impl State {
                 context => self.contexts.get(context)?.device,
             },
         };
-        let base = self.allocate_global(at, GLOBAL_BYTES)?;
+        let base = self.allocate_global(at, bytes)?;
         if let Some(found) = self.modules.modules.get_mut(module) {
             found.globals.insert(name.to_owned(), base);
         }
-        Ok(base)
+        Ok((base, bytes))
     }
 
     /// `cuModuleUnload`, `cuLibraryUnload`.
@@ -92,7 +108,7 @@ impl State {
             self.free_allocation(base);
         }
         for device in gone.loaded.into_values() {
-            self.give_module(device);
+            self.give_module(device, gone.bytes);
         }
         Ok(())
     }
@@ -102,10 +118,11 @@ impl State {
     pub fn drop_modules_of(&mut self, context: usize) {
         let mut devices = Vec::new();
         for (_, module) in self.modules.modules.iter_mut() {
-            devices.extend(module.loaded.remove(&context));
+            let device = module.loaded.remove(&context);
+            devices.extend(device.map(|device| (device, module.bytes)));
         }
-        for device in devices {
-            self.give_module(device);
+        for (device, bytes) in devices {
+            self.give_module(device, bytes);
         }
         let of_context: Vec<usize> = self
             .modules
@@ -119,8 +136,7 @@ impl State {
         }
     }
 
-    pub(crate) fn give_module(&mut self, device: usize) {
-        let bytes = self.machine.module_bytes;
+    fn give_module(&mut self, device: usize, bytes: u64) {
         let books = self.books.device_mut(device);
         books.give_held(Holding::Module, bytes);
     }
@@ -136,12 +152,12 @@ mod tests {
         let mut state = State::new(machine("64MiB"));
         let [of_module, other] = [0, 1].map(|device| state.create_context(device, 0));
         let (context, other) = (of_module?, other?);
-        let module = state.load_module(Current { context, device: 0 })?;
+        let module = state.load_module(Current { context, device: 0 }, Ptx::default())?;
         let elsewhere = Current {
             context: other,
             device: 1,
         };
-        let base = state.global(elsewhere, module, c"variable")?;
+        let (base, _) = state.global(elsewhere, module, c"variable")?;
         let _ = state.destroy_context(other)?;
         let found = state.memory.at(base).map(|found| found.device);
         assert_eq!(found, Some(0), "it ended with another context");

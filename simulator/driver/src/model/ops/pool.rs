@@ -109,7 +109,7 @@ impl State {
                 pool.take(step).ok_or(CuError::OUT_OF_MEMORY)?
             }
         };
-        self.pools.get_mut(handle)?.used.add(step);
+        self.pools.get_mut(handle)?.used.add(bytes);
         self.books.device_mut(device).allocated(Kind::Async, bytes);
         self.memory.insert(Allocation {
             base,
@@ -143,20 +143,21 @@ impl State {
         Ok(())
     }
 
-    /// `cuMemPoolTrimTo`: gives unused chunks back while more than `keep` bytes are reserved.
+    /// `cuMemPoolTrimTo`: gives unused chunks back as long as no less than `keep` bytes stay reserved.
     pub fn trim_pool(&mut self, handle: usize, keep: u64) {
         let Some(pool) = self.pools.live.get_mut(handle) else {
             return;
         };
-        let unused: Vec<(u64, u64)> = pool
+        let mut unused: Vec<(u64, u64, u64)> = pool
             .chunks
             .iter()
             .filter(|(_, chunk)| chunk.ranges.is_unused())
-            .map(|(base, chunk)| (*base, chunk.ranges.size()))
+            .map(|(base, chunk)| (chunk.number, *base, chunk.ranges.size()))
             .collect();
-        for (base, bytes) in unused.into_iter().rev() {
-            if pool.reserved.current <= keep {
-                break;
+        unused.sort_unstable();
+        for (_, base, bytes) in unused.into_iter().rev() {
+            if pool.reserved.current - bytes < keep {
+                continue;
             }
             let chunk = pool.chunks.remove(&base);
             if let (Some(file), Some(chunk)) = (&pool.file, chunk) {
@@ -185,12 +186,23 @@ impl State {
         }
     }
 
+    /// What `cuMemFree` of a pool's memory does beyond `cuMemFreeAsync`: the pool's `used` stays as it was, and
+    /// since the call waits for the device, the pool shrinks.
+    pub(crate) fn freed_beside_pool(&mut self, handle: usize, bytes: u64) {
+        let Ok(pool) = self.pools.get_mut(handle) else {
+            return;
+        };
+        pool.used.current += bytes;
+        let keep = pool.release_threshold;
+        self.trim_pool(handle, keep);
+    }
+
     pub(crate) fn give_to_pool(&mut self, handle: usize, base: u64, bytes: u64) {
         let step = bytes.next_multiple_of(STEP);
         let Some(pool) = self.pools.live.get_mut(handle) else {
             return;
         };
-        pool.used.remove(step);
+        pool.used.remove(bytes);
         if let Some((start, chunk)) = pool.chunks.range_mut(..=base).next_back() {
             chunk.ranges.give(base - start, step);
         }
@@ -199,7 +211,7 @@ impl State {
 
     pub(crate) fn bury_pool(&mut self, handle: usize) {
         let pool = self.pools.live.get(handle);
-        if pool.is_some_and(|pool| pool.destroyed && pool.used.current == 0) {
+        if pool.is_some_and(|pool| pool.destroyed && pool.unused_bytes() == pool.reserved.current) {
             self.trim_pool(handle, 0);
             self.pools.live.remove(handle);
         }
@@ -231,7 +243,14 @@ impl State {
         };
         pool.reserved.add(chunk);
         let ranges = FreeRanges::new(chunk);
-        pool.chunks.insert(base, Chunk { ranges, offset });
+        let newest = pool.chunks.values().map(|chunk| chunk.number).max();
+        let number = newest.map_or(0, |newest| newest + 1);
+        let chunk = Chunk {
+            number,
+            ranges,
+            offset,
+        };
+        pool.chunks.insert(base, chunk);
         Ok(())
     }
 }

@@ -170,9 +170,9 @@ impl State {
         Ok(())
     }
 
-    /// `cuMemUnmap`: one or more whole mappings.
+    /// `cuMemUnmap`: the mappings in a reserved range, whole ones; there may be none.
     pub fn unmap_physical(&mut self, base: u64, bytes: u64) -> Answer {
-        for at in self.vmm.exactly(base, bytes)? {
+        for at in self.vmm.within(base, bytes)? {
             self.drop_mapping(at);
         }
         Ok(())

@@ -1,0 +1,63 @@
+"""The simulator beside cards: what the conformance program found out on one must be what it finds out here."""
+
+import csv
+import json
+import sys
+
+import harness
+import pytest
+
+sys.path.insert(0, str(harness.ROOT / "scripts" / "lib"))
+
+import gpu_card  # noqa: E402
+
+FACTS = harness.ROOT / "tests" / "conformance" / "facts"
+PROGRAM = harness.RELEASE / "conformance"
+CARD_FILE = "a figure of the card's file"
+# The cards, and how each one's simulator differs from it, with the reason.
+CARDS = {
+    "h100-580": (
+        ("--card", "h100"),
+        {
+            "array.odd": "the driver pads rows; how many it lays out together one size does not tell",
+            "context.first_nvml_step": CARD_FILE,
+            "context.process_by_nvml": CARD_FILE,
+            "context.second_back": CARD_FILE,
+            "context.second_step": CARD_FILE,
+            "nvml.v1_less_cuMemGetInfo": CARD_FILE,
+        },
+    ),
+}
+
+
+def differences(card, options):
+    """Names of the facts that differ, with what they are. A fact that the card's run did not look for is none."""
+    env = {"GPUMEM_SIM_DRIVER_VERSION": str(card["card.driver_version"])}
+    done = harness.run([harness.WITH_SIMULATOR, *options, "--", PROGRAM], env=env)
+    simulated = {name: fact for name, fact in json.loads(done.stdout).items() if name in card}
+    return {line.split(":")[0]: line for line in gpu_card.compare(card, simulated)}
+
+
+@pytest.mark.parametrize("name", CARDS)
+def test_the_simulator_does_what_the_card_did(name):
+    options, known = CARDS[name]
+    found = differences(json.loads((FACTS / f"{name}.json").read_text()), options)
+    unknown = [line for fact, line in found.items() if fact not in known]
+    assert not unknown, "\n".join(unknown)
+    gone = known.keys() - found.keys()
+    assert not gone, f"no longer differ, and are to be taken off the list: {gone}"
+
+
+def test_every_card_has_its_test():
+    assert {path.stem for path in FACTS.iterdir()} == set(CARDS)
+
+
+def test_the_recorder_sees_what_a_free_takes_from_a_pool(tmp_path):
+    """`cuMemFree` of a pool's memory gives unused chunks back, and nothing else says so before the next wait."""
+    capture, events = tmp_path / "report.bin", tmp_path / "events.csv"
+    env = {"LD_PRELOAD": str(harness.LIBRARY), "GPUMEM_OUTPUT": str(capture)}
+    harness.run([harness.WITH_SIMULATOR, "--card", "h100", "--", PROGRAM], env=env)
+    harness.run([harness.ANALYZER, "export", "csv", "-o", events, capture])
+    with events.open() as lines:
+        resized = [row for row in csv.DictReader(lines) if row["kind"] == "resize" and row["api"] == "cuMemFree_v2"]
+    assert [row["bytes"] for row in resized] == ["0"]
