@@ -98,6 +98,9 @@ requests! {
     cuVDPAUCtxCreate: 3010 cuVDPAUCtxCreate, 3020 cuVDPAUCtxCreate_v2;
     cuCtxSynchronize: 2000 cuCtxSynchronize, 13000 cuCtxSynchronize_v2;
     cuEventSynchronize: 2000 cuEventSynchronize;
+    cuStreamCreate: 2000 cuStreamCreate;
+    cuStreamCreateWithPriority: 5050 cuStreamCreateWithPriority;
+    cuGreenCtxStreamCreate: 12050 cuGreenCtxStreamCreate;
     cuStreamSynchronize:
         2000 cuStreamSynchronize,
         7000 cuStreamSynchronize | cuStreamSynchronize_ptsz;
