@@ -107,7 +107,7 @@ def run(python, program, folder, **options):
 @pytest.mark.parametrize("program", ("train", "streams", "full", "pools", "graphs", "checkpoints"))
 def test_each_decision_is_as_in_pytorchs_own_trace(python_env, tmp_path, program):
     memory = "64MiB" if program == "full" else "16GiB"
-    small = {"GPUMEM_SIM_CONTEXT_BYTES": "0", "GPUMEM_SIM_MODULE_BYTES": "0"}
+    small = {"GPUMEM_SIM_CONTEXT_BYTES": "0", "GPUMEM_SIM_MODULE_BYTES": "0", "GPUMEM_SIM_STREAM_BYTES": "0"}
     recorded, expected, _ = run(python_env("torch215"), program, tmp_path, memory=memory, env=small)
     rows = list(traced(expected["trace"]))
     # What ends after the trace was taken is in the capture alone.

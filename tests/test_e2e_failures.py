@@ -52,7 +52,7 @@ def server(died):
 OTHERWISE = {
     "launch": ("torch.AcceleratorError: CUDA error: out of memory", "code of kernels", "relu_", "largest", "free or shrink"),
     "module": ("RuntimeError: cuModuleLoadData", "code of kernels", "cuModuleLoadData(ctypes", "cached", "empty_cache()"),
-    "stacks": ("torch.AcceleratorError: CUDA error: out of memory", "memory for a call that names no bytes", "view.relu_()", "largest", "free"),
+    "streams": ("torch.AcceleratorError: CUDA error: out of memory", "memory for a call that names no bytes", "torch.cuda.Stream()", "largest", "free"),
 }
 
 

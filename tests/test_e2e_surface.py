@@ -262,7 +262,7 @@ def compared_with_the_books(folder, read, kinds=("driver", "physical")):  # noqa
 def books_and_reports(folder):
     """Environment of a run whose books are compared. Contexts cost nothing: that is other tests' matter."""
     return {
-        **QUIET, "GPUMEM_SIM_CONTEXT_BYTES": "0", "GPUMEM_OUTPUT": str(folder / "report-%p.bin"),
+        **QUIET, "GPUMEM_SIM_CONTEXT_BYTES": "0", "GPUMEM_SIM_STREAM_BYTES": "0", "GPUMEM_OUTPUT": str(folder / "report-%p.bin"),
         "GPUMEM_SIM_BOOKS": str(folder / "books-%p.json"),
     }
 

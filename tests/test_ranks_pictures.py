@@ -93,7 +93,7 @@ def test_letters_where_the_locale_has_no_blocks(job):
     lines, rows = drawn(job, "--level", "process", locale="C")
     assert "\n".join(lines).isascii()
     assert {rank for rank, row in rows.items() if "@" in row[3]} >= {11}
-    assert rows[11][4] == "728 MiB"
+    assert rows[11][4] == "792 MiB"
     assert {rank for rank, row in rows.items() if "x" in row[3]} == {12, 13}
 
 

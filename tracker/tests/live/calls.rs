@@ -55,7 +55,7 @@ impl World {
         if let Some(pool) = used {
             self.tracker.pool_used(pool, DeviceOrdinal(0));
         }
-        let Some(stale) = self.tracker.questions() else {
+        let Some(mut stale) = self.tracker.questions() else {
             return;
         };
         let mut questions = match self.tracker.only_pool() {
@@ -80,6 +80,9 @@ impl World {
         }
         self.tracker.answered(&questions, false, Origin::default());
         // An older question's answer comes last: it says nothing any more.
+        for (_, _, answer) in &mut stale.of {
+            *answer = Some(0);
+        }
         self.tracker.answered(&stale, false, Origin::default());
     }
 
