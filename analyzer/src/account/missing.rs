@@ -182,13 +182,12 @@ pub(super) fn anomalies(replay: &Replay) -> Vec<String> {
 /// they begin with, the last one counts.
 pub(super) fn said(notes: &[String]) -> (Vec<String>, Vec<String>) {
     const INEXACT: &str = "inexact: ";
+    fn counted(note: &str) -> &str {
+        note.trim_start_matches(INEXACT)
+            .trim_start_matches(|c: char| c.is_ascii_digit())
+    }
     let (mut unseen, mut others) = (Vec::new(), Vec::new());
     for (place, note) in notes.iter().enumerate() {
-        let counted = |note: &str| {
-            let text = note.trim_start_matches(INEXACT);
-            text.trim_start_matches(|c: char| c.is_ascii_digit())
-                .to_owned()
-        };
         let is_old = notes
             .iter()
             .skip(place + 1)
