@@ -34,6 +34,8 @@ FAULTS = {
     "a stream is charged twice": ("readings.rs", "add(share);\n            self.resize(device, one.owner, to, is_estimate || !is_sure", "add(2 * share);\n            self.resize(device, one.owner, to, is_estimate || !is_sure"),
     "what shrank is not taken off": ("readings.rs", "let less = before.min(most);", "let less = 0 * before.min(most);"),
     "shares of several are called exact": ("readings.rs", "is_estimate |= open.len() > 1;", ""),
+    "what a pool that ended is charged is sure": ("readings.rs", "is_split || one.owner.kind == Kind::Pool", "is_split"),
+    "what a pool took by estimate is nobody's": ("pools.rs", "self.ended_by_estimate(reservation);", ""),
     "weights of a moved card are called sure": ("readings.rs", "(bytes, !others_moved)", "(bytes, true)"),
     "the card's figure is called exact": ("readings.rs", "let is_estimate = is_hidden || ", "let is_estimate = "),
     "code of other contexts ends": ("ends.rs", "|loaded| wanted(loaded.context)", "|_| true"),

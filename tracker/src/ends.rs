@@ -86,10 +86,8 @@ impl Tracker {
             }
             let bytes = self.bytes(reservation);
             let device = self.reservations.device(reservation);
+            self.ended_by_estimate(reservation);
             if let Some(device) = device {
-                if self.reservations.is_estimated(reservation) {
-                    self.residual(device).ended_estimates += bytes;
-                }
                 self.resize(device, reservation, 0, false, origin);
             }
             all.push(EndedReservation {
@@ -101,6 +99,15 @@ impl Tracker {
         }
         self.changes += 1;
         Ended { all, evidence }
+    }
+
+    /// Something ends: what it was charged by estimate may have been another's.
+    pub(crate) fn ended_by_estimate(&mut self, reservation: Reservation) {
+        if let Some(device) = self.reservations.device(reservation)
+            && self.reservations.is_estimated(reservation)
+        {
+            self.residual(device).ended_estimates += self.bytes(reservation);
+        }
     }
 
     /// It did not end after all.

@@ -132,6 +132,7 @@ impl Tracker {
             return self.bytes(reservation);
         }
         self.pools.forget(handle);
+        self.ended_by_estimate(reservation);
         0
     }
 }

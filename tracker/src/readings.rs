@@ -240,6 +240,8 @@ impl Tracker {
             if is_whole && !is_split && !is_estimate {
                 self.residual(device).context_cost = Some(share);
             }
+            // A pool that has ended may have grown before; by how much, nobody says.
+            let is_split = is_split || one.owner.kind == Kind::Pool;
             let to = self.bytes(one.owner).saturating_add(share);
             self.resize(device, one.owner, to, is_estimate || is_split, one.origin);
         }

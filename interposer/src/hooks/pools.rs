@@ -67,7 +67,8 @@ hook! {
             blocks::ended(&call, thread, result, Some(pending));
             record::settle(thread, call.api());
             let outlives = |tracker: &mut Tracker, _| tracker.outlives_its_end(pool.0 as u64);
-            if (still.is_none() || call::still(thread) != still)
+            if result.is_success()
+                && (still.is_none() || call::still(thread) != still)
                 && let Some(device) = record::without_stacks(thread, &call, outlives).flatten()
             {
                 // What it took last, nobody can ask for any more.

@@ -156,3 +156,37 @@ fn streams_beside_managed_memory() {
     assert_eq!(world.tracker.bytes(Kind::streams_of(context)), 4 * MIB);
     assert_eq!(world.read(), 0);
 }
+
+/// A pool that ended may have grown before: what it is charged is a guess. If it was a stream's, the pool gives it back
+/// when the stream's context ends, and the context has it when the pool goes first.
+#[test]
+fn a_stream_beside_a_pool_that_ended() {
+    for pool_goes_first in [false, true] {
+        let (mut world, context) = with_context();
+        let (pool, origin) = (0x900, world.origin);
+        world.tracker.pool_used(pool, DEVICE);
+        let pending = world.tracker.pool_ending(pool, None, origin);
+        world.tracker.settle(pending, true, origin);
+        let streams = world.contexts.get_mut(&context).expect("it is live");
+        // Of which no evidence was left.
+        streams.streams += 2 * MIB;
+        let owner = Kind::Pool.of(pool);
+        world.tracker.pool_unasked(DEVICE, owner, origin);
+        assert_eq!(world.read(), 0);
+        assert_eq!(world.tracker.bytes(owner), 2 * MIB);
+        assert!(world.estimated);
+        if pool_goes_first {
+            let questions = world.tracker.questions().expect("there is a pool");
+            world.tracker.answered(&questions, false, origin);
+            world.record();
+            assert_eq!(world.read(), 0);
+            assert_eq!(world.tracker.bytes(owner), 0);
+        }
+        world.run(Op::EndContext {
+            pick: 0,
+            fails: false,
+        });
+        assert_eq!(world.read(), 0);
+        assert_eq!(world.explained_by_tracker(), 0);
+    }
+}

@@ -152,7 +152,7 @@ impl World {
     }
 
     pub fn explained_by_tracker(&self) -> u64 {
-        let kinds = [Kind::Context, Kind::Module, Kind::Streams];
+        let kinds = [Kind::Context, Kind::Module, Kind::Streams, Kind::Pool];
         let bytes = kinds.map(|kind| self.tracker.bytes_of(DEVICE, kind));
         bytes.iter().sum()
     }
