@@ -10,7 +10,7 @@ pub enum StoreError {
     #[error("{0}: no such file")]
     NotFound(String),
     /// There is no such bucket.
-    #[error("{0}: there is no such bucket: create it, or correct its name or AWS_REGION")]
+    #[error("{0}: there is no such bucket: create it, or correct its name{region}", region = region(.0))]
     NoBucket(String),
     /// The credentials are missing or wrong.
     #[error("{place}: the credentials are {fault}: set {variables}")]
@@ -26,12 +26,12 @@ pub enum StoreError {
     #[error("{0}: no permission: these credentials may not {1}")]
     Permission(String, &'static str),
     /// A folder's or file's error.
-    #[error("{place}: {source}{advice}")]
+    #[error("{place}: {error}{advice}")]
     Io {
         /// Where.
         place: String,
         /// What the system says.
-        source: io::Error,
+        error: io::Error,
         /// What to do.
         advice: &'static str,
     },
@@ -53,11 +53,18 @@ pub enum StoreError {
     },
 }
 
+fn region(bucket: &str) -> &'static str {
+    match bucket.starts_with("s3://") {
+        true => " or AWS_REGION",
+        false => "",
+    }
+}
+
 impl StoreError {
     /// The system's error at a place.
-    pub fn io(place: impl ToString, source: io::Error) -> Self {
+    pub fn io(place: impl ToString, error: io::Error) -> Self {
         let place = place.to_string();
-        let advice = match source.kind() {
+        let advice = match error.kind() {
             io::ErrorKind::NotFound => return Self::NotFound(place),
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 ": what was written whole is kept; make room and run it again"
@@ -72,7 +79,7 @@ impl StoreError {
         };
         Self::Io {
             place,
-            source,
+            error,
             advice,
         }
     }

@@ -104,7 +104,7 @@ impl Local {
         };
         match self.write(path, &mut |file| file.write_all(contents), &link) {
             Ok(()) => Ok(Created::New),
-            Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists => {
+            Err(StoreError::Io { error, .. }) if error.kind() == io::ErrorKind::AlreadyExists => {
                 Ok(Created::Exists)
             }
             Err(error) => Err(error),

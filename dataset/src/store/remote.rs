@@ -294,7 +294,7 @@ impl Remote {
             "SignatureDoesNotMatch",
             "InvalidToken",
             "ExpiredToken",
-            "AuthenticationFailed",
+            "failed to authenticate the request",
         ]) {
             credentials("wrong")
         } else if names(&["169.254.169.254", "metadata.google.internal"]) {

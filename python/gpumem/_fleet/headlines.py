@@ -59,7 +59,7 @@ def _outliers(rows: Sequence[Row], compared: Tuple[int, int]) -> str:
 def _outlier(of: Sequence[Row]) -> str:
     first = of[0]
     peers = f" with {first['peers']}" if first["peers"] else ""
-    lines = [f"Rank {first['rank']} of {first['run']}{_since(first)}; {first['peer_count']:,} peers{peers}"]
+    lines = [f"Rank {first['rank']} of {first['run']}{_since(first)}; one of {first['peer_count']:,} ranks{peers}"]
     figures = [("", _METRICS[first["metric"]], first["off_bytes"], first["bytes"], first["median_bytes"])]
     figures += [("  ", row["line"], row["line_off_bytes"], row["line_bytes"], row["line_median_bytes"]) for row in of if row["place"]]
     cells = [

@@ -57,7 +57,7 @@ pub(super) fn told(of: &[Outlier], source: &mut Source, terminal: Terminal) -> S
         let name = format!(
             "{}, of {}",
             of.metric.word(),
-            many(of.peer_count as u64, "peer", "peers")
+            many(of.peer_count as u64, "rank", "ranks")
         );
         table.row([
             &plus(of.off_bytes),
