@@ -11,7 +11,7 @@ import pytest
 
 SOURCES = sorted(
     source.relative_to(harness.ROOT).as_posix()
-    for pattern in ("*/src", "simulator/*/src", "tests/*/src")
+    for pattern in ("*/src", "analyzer/*/src", "simulator/*/src", "tests/*/src")
     for source in harness.ROOT.glob(pattern)
     if (source.parent / "Cargo.toml").is_file()
 )
@@ -78,7 +78,7 @@ def upward(graph):
 
 
 def test_all_crates_are_looked_at():
-    assert {"interposer/src", "analyzer/src", "capture/src", "tracker/src", "unwind/src", "simulator/driver/src"} <= set(SOURCES)
+    assert {"interposer/src", "analyzer/src", "analyzer/cli/src", "capture/src", "tracker/src", "unwind/src", "simulator/driver/src"} <= set(SOURCES)
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -112,10 +112,11 @@ def test_state_belongs_to_the_session_or_is_listed_with_a_reason(tmp_path):
     assert state(module_graph.modules(tmp_path)) == {"a::SAID", "b::ALL", "c::$name", "e::COUNT", "e::PAIR"}
 
 
-def test_no_folder_of_the_analyzer_uses_one_that_uses_it():
+@pytest.mark.parametrize("source", ["analyzer/src", "analyzer/cli/src"])
+def test_no_folder_of_the_analyzer_uses_one_that_uses_it(source):
     """What draws knows the views and they do not know it; commands do not know the command line."""
     folders = {}
-    for module, used in module_graph.graph(harness.ROOT / "analyzer" / "src").items():
+    for module, used in module_graph.graph(harness.ROOT / source).items():
         folder, *others = ["::".join(of.split("::")[:2]) for of in (module, *used)]
         folders.setdefault(folder, set()).update(other for other in others if other != folder)
     assert module_graph.circles(folders) == []

@@ -29,7 +29,7 @@ def probe():
 
 @pytest.fixture(scope="module")
 def decode_lines():
-    decoder = example("gpumem-analyze", "decode_lines") / "decode_lines"
+    decoder = example("gpumem-analyzer", "decode_lines") / "decode_lines"
 
     def decode(path):
         with open(path) as file:

@@ -88,7 +88,7 @@ def test_scripts_are_sound():
 def test_the_interposer_stays_small():
     linked = dependencies("gpumem")
     assert "gpumem-capture" in linked  # the check sees something
-    assert not linked & {"clap", "serde", "serde_json", "blazesym", "inferno", "anyhow", "gpumem-analyze"}
+    assert not linked & {"clap", "serde", "serde_json", "blazesym", "inferno", "anyhow", "gpumem-analyzer"}
     # nvml-wrapper opens NVML when it is told to and starts nothing. What of it is code in the library,
     # and not macros of the compiler's, stays within these.
     brought = dependencies("nvml-wrapper") - dependencies("wrapcenum-derive")
@@ -103,12 +103,13 @@ def test_the_analyzer_knows_no_cuda():
     linked = dependencies("gpumem-analyze")
     assert "gpumem-capture" in linked
     assert not linked & {"gpumem-cuda-abi", "gpumem-unwind", "gpumem", "cudarc", "nvml-wrapper"}
+    assert not dependencies("gpumem-analyzer") & {"clap", "indicatif"}
 
 
 def test_the_replay_knows_records_alone():
     linked = dependencies("gpumem-replay")
     assert "gpumem-capture" in linked
-    assert not linked & {"gpumem-cuda-abi", "gpumem-unwind", "gpumem", "gpumem-analyze", "serde", "clap", "inferno"}
+    assert not linked & {"gpumem-cuda-abi", "gpumem-unwind", "gpumem", "gpumem-analyzer", "serde", "clap", "inferno"}
 
 
 def test_the_capture_knows_neither():

@@ -1,6 +1,6 @@
 //! `gpumem-analyze` on captures whose every byte is known.
 
-#[path = "../../../replay/examples/record_again/again.rs"]
+#[path = "../../../../replay/examples/record_again/again.rs"]
 mod again;
 mod blocks;
 mod bounded;
