@@ -56,8 +56,8 @@ pub use event::*;
 pub use identity::Identity;
 pub use ids::*;
 pub use reader::{
-    Bounded, Counters, Damage, Header, Integrity, LossRange, OpenError, Progress, ReadError,
-    Reader, Record, RingState,
+    Bounded, Counters, Damage, Follow, Header, Integrity, LossRange, OpenError, Progress,
+    ReadError, Reader, Record, RingState,
 };
 pub use recover::{MergeError, Merged, merge, merge_held, sweep};
 #[cfg(not(loom))]

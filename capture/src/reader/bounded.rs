@@ -104,6 +104,16 @@ impl Snapshot {
         best.unwrap_or(Choice { from: 0, reach: 0 })
     }
 
+    /// To go on after the records before `given`, if pages go from there as far as from anywhere; else to begin with a state.
+    fn choose_from(&self, given: u64) -> Choice {
+        let best = self.choose();
+        let reach = self.reach(given);
+        match given != 0 && reach >= best.reach {
+            true => Choice { from: given, reach },
+            false => best,
+        }
+    }
+
     /// How far pages go from a record on with no gap.
     fn reach(&self, from: u64) -> u64 {
         let pages = self.pages.iter().map(|(_, page)| page);
@@ -116,16 +126,18 @@ impl Snapshot {
         })
     }
 
-    /// Gives the state that was chosen and all pages after it.
+    /// Gives the state that was chosen, unless records before it were given, and all pages after it.
     fn give(
         &self,
         choice: Choice,
+        goes_on: bool,
         log_offset: u64,
         decoder: &mut Decoder,
         cursor: &mut Cursor<'_>,
     ) {
         let mut states = self.states.iter().flatten();
-        if let Some((header, body)) = states.find(|(header, _)| header.seq == choice.from) {
+        let state = states.find(|(header, _)| header.seq == choice.from);
+        if let Some((header, body)) = state.filter(|_| !goes_on) {
             cursor.state(header.seq, (header.events, header.definitions), body);
         }
         let mut decoded = Decoded::default();
@@ -161,57 +173,101 @@ fn read(input: &Input, offset: u64, length: u64) -> Result<Vec<u8>, ReadError> {
     Ok(bytes)
 }
 
-/// Gives all of a bounded capture. The ring is looked at first: while the process runs, what then leaves
-/// it is in the log afterwards.
+/// Gives all of a bounded capture.
 pub(super) fn read_all(
     capture: &Capture,
     bounded: BoundedLayout,
     progress: &Progress,
     cursor: &mut Cursor<'_>,
 ) -> Result<Dynamic, ReadError> {
-    let (input, nonce, slots) = (
-        &capture.input,
-        capture.header.nonce,
-        capture.header.ring_slots,
-    );
+    let mut ring = RingImage::new(capture.header.ring_slots, capture.header.checks());
+    read_rest(capture, bounded, &mut ring, progress, cursor)
+}
+
+/// Gives what follows on what the cursor has given. The ring is looked at first: while the process runs, what then
+/// leaves it is in the log afterwards.
+pub(super) fn read_rest(
+    capture: &Capture,
+    bounded: BoundedLayout,
+    ring: &mut RingImage,
+    progress: &Progress,
+    cursor: &mut Cursor<'_>,
+) -> Result<Dynamic, ReadError> {
     let start = capture.header.pages_offset();
-    let log_offset = bounded.log_offset(start);
-    let error = |source| input.error(log_offset, source);
-    let mut decoder = Decoder::new().map_err(error)?;
-    let mut ring = RingImage::new(slots, capture.header.checks());
     let mut attempts = 0;
     loop {
         let indexes = capture.dynamic()?;
-        capture.load_ring(&mut ring, &indexes)?;
-        let snapshot = Snapshot::take(input, bounded, start, nonce, progress)?;
-        let choice = snapshot.choose();
-        let now = capture.dynamic()?;
-        let moved = (now.tail, now.pages_end) != (indexes.tail, indexes.pages_end);
-        let left_the_ring = indexes.tail.unwrap_or(0);
+        capture.load_ring(ring, &indexes)?;
         attempts += 1;
-        // The log may have gone round between reading the states and reading it.
-        let newest = snapshot.pages.iter().map(|(_, page)| page.next).max();
-        let has_gap = choice.reach < left_the_ring.max(newest.unwrap_or(0));
-        if moved && has_gap && attempts < LIVE_ATTEMPTS {
+        let is_last = attempts == LIVE_ATTEMPTS;
+        let Some(now) = log(capture, bounded, &indexes, is_last, progress, cursor)? else {
             continue;
+        };
+        // Of what the ring held then, the rest.
+        ring.read(cursor, &indexes);
+        if capture.embedded.is_none() && !capture.has_journal_behind(&now) {
+            let end = bounded.end(start);
+            embedded::report_cut_off(&capture.input, capture.header.nonce, end, cursor)?;
         }
+        return Ok(now);
+    }
+}
+
+/// Gives what the log has beyond what the cursor has given.
+pub(super) fn read_log(
+    capture: &Capture,
+    bounded: BoundedLayout,
+    progress: &Progress,
+    cursor: &mut Cursor<'_>,
+) -> Result<(), ReadError> {
+    for attempt in 1..=LIVE_ATTEMPTS {
+        let (indexes, is_last) = (capture.dynamic()?, attempt == LIVE_ATTEMPTS);
+        if log(capture, bounded, &indexes, is_last, progress, cursor)?.is_some() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The same, beside a head that was read before. `None`: the log has gone round meanwhile, and this was not the last try.
+fn log(
+    capture: &Capture,
+    bounded: BoundedLayout,
+    indexes: &Dynamic,
+    is_last: bool,
+    progress: &Progress,
+    cursor: &mut Cursor<'_>,
+) -> Result<Option<Dynamic>, ReadError> {
+    let (input, nonce) = (&capture.input, capture.header.nonce);
+    let (start, slots) = (capture.header.pages_offset(), capture.header.ring_slots);
+    let log_offset = bounded.log_offset(start);
+    let error = |source| input.error(log_offset, source);
+    let snapshot = Snapshot::take(input, bounded, start, nonce, progress)?;
+    let choice = snapshot.choose_from(cursor.expected);
+    let now = capture.dynamic()?;
+    let moved = (now.tail, now.pages_end) != (indexes.tail, indexes.pages_end);
+    let left_the_ring = indexes.tail.unwrap_or(0);
+    // The log may have gone round between reading the states and reading it.
+    let newest = snapshot.pages.iter().map(|(_, page)| page.next).max();
+    let has_gap = choice.reach < left_the_ring.max(newest.unwrap_or(0));
+    if moved && has_gap && !is_last {
+        return Ok(None);
+    }
+    let goes_on = cursor.expected != 0 && choice.from == cursor.expected;
+    if !goes_on {
+        cursor.restart();
         cursor.integrity.bounded = Some(Bounded {
             // While the process runs there is room for the ring, here or as the journal.
             bytes: bounded.end(layout::ring_end(slots)),
             from: Seq(choice.from),
         });
-        if choice.reach == 0 && left_the_ring > 0 {
-            cursor.bad(start, || {
-                "neither state is whole, and the log does not go back to the start".to_owned()
-            });
-        }
-        snapshot.give(choice, log_offset, &mut decoder, cursor);
-        // Of what the ring held then, the rest.
-        ring.read(cursor, &indexes);
-        if capture.embedded.is_none() && !capture.has_journal_behind(&now) {
-            let end = bounded.end(start);
-            embedded::report_cut_off(input, nonce, end, cursor)?;
-        }
-        return Ok(now);
     }
+    if choice.reach == 0 && left_the_ring > 0 {
+        cursor.bad(start, || {
+            "neither state is whole, and the log does not go back to the start".to_owned()
+        });
+    }
+    let mut decoder = Decoder::new().map_err(error)?;
+    snapshot.give(choice, goes_on, log_offset, &mut decoder, cursor);
+    Ok(Some(now))
 }

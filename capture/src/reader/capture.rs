@@ -4,6 +4,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use super::cursor::Cursor;
 use super::dynamic::{Counted, Dynamic};
 use super::error::ReadError;
 use super::input::Input;
@@ -172,6 +173,18 @@ impl Capture {
                 ring.load_nothing(known);
                 Ok(())
             }
+        }
+    }
+
+    /// Gives what is committed in the ring of a running process beyond what the cursor has given.
+    pub(super) fn follow_ring(
+        &self,
+        ring: &mut RingImage,
+        cursor: &mut Cursor<'_>,
+    ) -> Result<(), ReadError> {
+        match self.header.has_ring() || self.ring.is_some() {
+            true => ring.follow(self.head(), cursor),
+            false => Ok(()),
         }
     }
 

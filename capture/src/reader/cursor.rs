@@ -8,18 +8,60 @@ pub(super) struct Cursor<'a> {
     pub(super) integrity: Integrity,
     /// The sequence number that comes next if nothing is missing.
     pub(super) expected: u64,
+    /// Up to where the ring gave records that pages may have by now.
+    pub(super) ahead: u64,
     /// The damage entry that still looks for the next good record.
+    open: Option<usize>,
+}
+
+/// A cursor's place, without who takes the records.
+#[derive(Default)]
+pub(super) struct Stand {
+    integrity: Integrity,
+    expected: u64,
+    ahead: u64,
     open: Option<usize>,
 }
 
 impl<'a> Cursor<'a> {
     pub(super) fn new(sink: &'a mut dyn FnMut(Record<'_>)) -> Self {
+        Self::at(sink, Stand::default())
+    }
+
+    pub(super) fn at(sink: &'a mut dyn FnMut(Record<'_>), stand: Stand) -> Self {
+        let Stand {
+            integrity,
+            expected,
+            ahead,
+            open,
+        } = stand;
         Self {
             sink,
-            integrity: Integrity::default(),
-            expected: 0,
-            open: None,
+            integrity,
+            expected,
+            ahead,
+            open,
         }
+    }
+
+    pub(super) fn stand(self) -> Stand {
+        Stand {
+            integrity: self.integrity,
+            expected: self.expected,
+            ahead: self.ahead,
+            open: self.open,
+        }
+    }
+
+    /// Whether records from `first` on may have been given already, from the ring.
+    pub(super) fn may_have_given(&self, first: u64) -> bool {
+        first < self.ahead
+    }
+
+    /// A state takes the place of all that was given.
+    pub(super) fn restart(&mut self) {
+        (self.expected, self.ahead, self.open) = (0, 0, None);
+        (self.integrity.events, self.integrity.definitions) = (0, 0);
     }
 
     /// Records from `expected` on may be missing because of something at `offset`. Damage that
@@ -62,7 +104,7 @@ impl<'a> Cursor<'a> {
     /// Passes over slots that nobody finished writing.
     pub(super) fn pass(&mut self, upto: u64) {
         if self.open.is_none() {
-            self.expected = upto;
+            self.expected = self.expected.max(upto);
         }
     }
 

@@ -18,6 +18,17 @@ pub(super) fn read_all(
     let start = capture.header.pages_offset();
     let mut pages = Pages::new(&capture.input, capture.header.nonce, start, how)?;
     let mut ring = RingImage::new(capture.header.ring_slots, capture.header.checks());
+    read_rest(capture, &mut pages, &mut ring, progress, cursor)
+}
+
+/// Gives what follows on what the pages and the cursor have given.
+pub(super) fn read_rest(
+    capture: &Capture,
+    pages: &mut Pages<'_>,
+    ring: &mut RingImage,
+    progress: &Progress,
+    cursor: &mut Cursor<'_>,
+) -> Result<Dynamic, ReadError> {
     let mut recorded_at_start = None;
     let mut attempts = 0;
     // While the process runs, the drain moves records from the ring into pages. The ring's image
@@ -27,7 +38,7 @@ pub(super) fn read_all(
         let enough = *recorded_at_start.get_or_insert(before.known.unwrap_or(0));
         pages.read(cursor, progress, before.pages_end.unwrap_or(0), false)?;
         let indexes = capture.dynamic()?;
-        capture.load_ring(&mut ring, &indexes)?;
+        capture.load_ring(ring, &indexes)?;
         let after = capture.dynamic()?;
         // What lies past the published end counts if it is whole.
         let is_same = after.pages_end == before.pages_end;

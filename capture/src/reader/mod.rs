@@ -13,6 +13,7 @@ mod cursor;
 mod dynamic;
 mod embedded;
 mod error;
+mod follow;
 mod growing;
 mod input;
 mod integrity;
@@ -28,6 +29,7 @@ use std::io;
 use std::path::Path;
 
 pub use error::{OpenError, ReadError};
+pub use follow::Follow;
 pub(crate) use integrity::definition;
 pub use integrity::{Bounded, Counters, Damage, Header, Integrity, LossRange, Record, RingState};
 pub use progress::Progress;
@@ -177,6 +179,19 @@ impl Reader {
             only_definitions: false,
         };
         read_all(&self.capture, how, &self.progress, sink)
+    }
+
+    /// Gives every record that is there to `follow`, then those that come while the process runs, in order. At its end
+    /// says how whole the capture is; `None`: `follow` had enough before.
+    ///
+    /// # Errors
+    /// As [`Reader::read`]'s.
+    pub fn follow(&mut self, follow: &mut dyn Follow) -> Result<Option<Integrity>, ReadError> {
+        let how = How {
+            threads: self.threads,
+            only_definitions: false,
+        };
+        follow::follow(&self.capture, how, &self.progress, follow)
     }
 
     /// Gives the definitions alone to `sink`, in order, and passes over pages that have none: for names,

@@ -89,9 +89,10 @@ impl<'a> Pages<'a> {
             let offset = self.offset;
             let is_published = offset < published;
             let there = parallel.and_then(|parallel| parallel.take(offset, &mut self.decoded));
+            let given = cursor.expected.min(cursor.ahead);
             let found = match there {
                 Some(header) => Found::Page(header),
-                None => self.at(offset)?,
+                None => self.at(offset, given)?,
             };
             let next = match found {
                 Found::Page(header) => {
@@ -164,7 +165,8 @@ impl<'a> Pages<'a> {
         embedded::report_cut_off(self.input, self.nonce, self.offset, cursor)
     }
 
-    fn at(&mut self, offset: u64) -> Result<Found, ReadError> {
+    /// `given`: the records before it are known already.
+    fn at(&mut self, offset: u64, given: u64) -> Result<Found, ReadError> {
         let mut bytes = [0; HEADER_BYTES];
         let have = self.input.read(offset, &mut bytes)?;
         if have < HEADER_BYTES {
@@ -174,7 +176,8 @@ impl<'a> Pages<'a> {
             Ok(header) => header,
             Err(what) => return Ok(Found::Nothing(what)),
         };
-        if self.how.only_definitions && header.definitions == 0 {
+        let has_none = self.how.only_definitions && header.definitions == 0;
+        if has_none || header.next <= given {
             return Ok(Found::Passed(header));
         }
         // At most 16 MiB: the header's limits hold.
@@ -197,15 +200,17 @@ impl<'a> Pages<'a> {
     }
 
     fn give(&self, cursor: &mut Cursor<'_>, header: &Header) {
-        if header.first < cursor.expected {
+        let from = cursor.expected;
+        if header.first < from && !cursor.may_have_given(header.first) {
             cursor
                 .integrity
                 .damaged(self.offset, "a page repeats records; it was passed over");
             return;
         }
         cursor.integrity.pages += 1;
-        cursor.good(header.first, self.offset);
+        cursor.good(header.first.max(from), self.offset);
         self.decoded.each(header, |seq, record| match record {
+            _ if seq < from => {}
             Ok(event) => cursor.event(seq, event),
             Err((kind, payload)) => cursor.definition(seq, kind, payload, self.offset),
         });

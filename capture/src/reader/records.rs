@@ -2,6 +2,7 @@
 
 use super::capture::Capture;
 use super::cursor::Cursor;
+use super::dynamic::Dynamic;
 use super::error::ReadError;
 use super::integrity::{Integrity, Record};
 use super::progress::{How, Progress};
@@ -16,6 +17,17 @@ pub(super) fn read_all(
     sink: &mut dyn FnMut(Record<'_>),
 ) -> Result<Integrity, ReadError> {
     let mut cursor = Cursor::new(sink);
+    begin(capture, &mut cursor)?;
+    let dynamic = match capture.header.bounded {
+        None => growing::read_all(capture, how, progress, &mut cursor)?,
+        Some(bounded) => bounded::read_all(capture, bounded, progress, &mut cursor)?,
+    };
+    progress.set(progress.total());
+    conclude(capture, &dynamic, cursor.finish())
+}
+
+/// What stands before all records.
+pub(super) fn begin(capture: &Capture, cursor: &mut Cursor<'_>) -> Result<(), ReadError> {
     if let Some(first) = capture.bad_copy {
         let offset = layout::STATIC_COPIES[usize::from(!first)];
         cursor.integrity.damaged(
@@ -23,17 +35,20 @@ pub(super) fn read_all(
             "a copy of the header is damaged; the other was used",
         );
     }
-    if let Some(part) = capture.embedded {
-        embedded::read(&capture.input, capture.header.nonce, part, &mut cursor)?;
+    match capture.embedded {
+        Some(part) => embedded::read(&capture.input, capture.header.nonce, part, cursor),
+        None => Ok(()),
     }
-    let dynamic = match capture.header.bounded {
-        None => growing::read_all(capture, how, progress, &mut cursor)?,
-        Some(bounded) => bounded::read_all(capture, bounded, progress, &mut cursor)?,
-    };
-    progress.set(progress.total());
-    let mut integrity = cursor.finish();
+}
+
+/// How whole the capture is of which all was given.
+pub(super) fn conclude(
+    capture: &Capture,
+    dynamic: &Dynamic,
+    mut integrity: Integrity,
+) -> Result<Integrity, ReadError> {
     dynamic.report(&mut integrity);
-    integrity.ring = capture.ring_state(&dynamic);
+    integrity.ring = capture.ring_state(dynamic);
     let counted = capture
         .counted()
         .map_err(|source| capture.input.error(layout::COUNTERS_OFFSET, source))?;

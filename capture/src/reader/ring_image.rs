@@ -8,6 +8,9 @@ use crate::checksum::{self, Checks};
 use crate::slot::{self, SLOT_BYTES};
 use crate::{DefKind, EventKind, layout};
 
+/// How many slots are read at once where records are followed.
+const AT_ONCE: u64 = 256;
+
 pub(super) struct RingImage {
     /// Whole slots, as many as the file has.
     bytes: Vec<u8>,
@@ -87,6 +90,59 @@ impl RingImage {
             input.read(offset, bytes)?;
         }
         Ok(())
+    }
+
+    /// Gives what is committed from where the cursor stands on, up to the first record that is not, or is another's. No
+    /// more of the ring is read than that.
+    pub(super) fn follow(
+        &mut self,
+        input: &Input,
+        cursor: &mut Cursor<'_>,
+    ) -> Result<(), ReadError> {
+        (self.have, self.at) = (self.size(), layout::RING_OFFSET);
+        self.bytes.resize(self.size(), 0);
+        let lap = cursor.expected.saturating_add(self.capacity);
+        let (mut payload, mut loaded) = (Vec::new(), cursor.expected);
+        while cursor.expected < lap {
+            let seq = cursor.expected;
+            if seq == loaded {
+                loaded = self.load_slots(input, loaded)?;
+            }
+            let words = self.words(seq);
+            let is_own = words[0] != 0 && words[0] as u32 == checksum::tag(seq, self.checks.nonce);
+            let count = slot::slots_of(&words);
+            // A definition may go on beyond what was loaded.
+            while is_own && count <= self.capacity && seq + count > loaded {
+                loaded = self.load_slots(input, loaded)?;
+            }
+            let Slot::Record(count, words) = self.slot(seq, lap) else {
+                break;
+            };
+            self.give(seq, &words, &mut payload, cursor);
+            cursor.expected = seq + count;
+        }
+        cursor.ahead = cursor.ahead.max(cursor.expected);
+        Ok(())
+    }
+
+    /// Reads some slots from `seq` on; where they end.
+    fn load_slots(&mut self, input: &Input, seq: u64) -> Result<u64, ReadError> {
+        let first = self.index(seq);
+        let count = AT_ONCE.min(self.capacity - first as u64);
+        let bytes = first * SLOT_BYTES..(first + count as usize) * SLOT_BYTES;
+        input.read(self.offset(seq), &mut self.bytes[bytes])?;
+        Ok(seq + count)
+    }
+
+    fn give(&self, seq: u64, words: &[u64; 8], payload: &mut Vec<u8>, cursor: &mut Cursor<'_>) {
+        let (kind, offset) = (slot::kind_of(words), self.offset(seq));
+        cursor.good(seq, offset);
+        if EventKind(kind).is_event() {
+            cursor.event(seq, &slot::event_from_words(words));
+        } else {
+            self.payload(seq, words, payload);
+            cursor.definition(seq, DefKind(kind), payload, offset);
+        }
     }
 
     /// The image of a journal that is behind its ring: of what is not before `limit` nothing is known.
@@ -221,14 +277,7 @@ impl RingImage {
                         cursor.integrity.in_flight += 1;
                         cursor.pass(seq);
                     }
-                    cursor.good(seq, offset);
-                    let kind = slot::kind_of(&words);
-                    if EventKind(kind).is_event() {
-                        cursor.event(seq, &slot::event_from_words(&words));
-                    } else {
-                        self.payload(seq, &words, &mut payload);
-                        cursor.definition(seq, DefKind(kind), &payload, offset);
-                    }
+                    self.give(seq, &words, &mut payload, cursor);
                     seq += count;
                 }
                 Slot::Uncommitted(_) if seq < committed => {

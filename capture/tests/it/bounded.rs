@@ -11,7 +11,7 @@ use crate::support::{Item, write};
 
 pub const RING: u32 = 1024;
 const THREADS: usize = 4;
-const VARIABLE: &str = "GPUMEM_CAPTURE_BOUNDED_VICTIM";
+pub const VARIABLE: &str = "GPUMEM_CAPTURE_BOUNDED_VICTIM";
 
 /// What a state says: the next record of each thread. Each thread's events carry its
 /// count in `ptr`; one that does not fit is an error of the drain's.
@@ -23,7 +23,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    fn feed(&mut self, record: Record<'_>) {
+    pub fn feed(&mut self, record: Record<'_>) {
         match record {
             Record::State(_, bytes) => {
                 let mut words = bytes.chunks_exact(8);

@@ -9,7 +9,7 @@ use gpumem_capture::*;
 use crate::support::*;
 
 const THREADS: u64 = 4;
-const VARIABLE: &str = "GPUMEM_CAPTURE_VICTIM";
+pub const VARIABLE: &str = "GPUMEM_CAPTURE_VICTIM";
 
 /// Not a test: the process that [`killed_at_any_moment`] kills. Four threads record without end; each
 /// stores, after every event, how many of its events have returned.
@@ -56,7 +56,7 @@ fn victim() {
     });
 }
 
-fn counts(file: &std::fs::File) -> [u64; THREADS as usize] {
+pub fn counts(file: &std::fs::File) -> [u64; THREADS as usize] {
     let mut bytes = [0; 8 * THREADS as usize];
     file.read_exact_at(&mut bytes, 0).unwrap();
     let mut counts = [0; THREADS as usize];

@@ -6,6 +6,7 @@ mod damage;
 mod elsewhere;
 mod embedded;
 mod files;
+mod follow;
 mod fuzz;
 mod held;
 mod kill;
