@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use gpumem_analyzer::render::bytes;
-use gpumem_analyzer::replay::{At, Category, Query, Replay, Sizes};
+use gpumem_analyzer::replay::{At, Category, Query, Sizes};
 use gpumem_analyzer::session::Session;
-use gpumem_analyzer::views::{ByStack, Select, at};
+use gpumem_analyzer::views::{ByStack, Select, at, level_or_default};
 use gpumem_capture::{DeviceOrdinal, Level, Nanos, Seq};
 
 /// What is meant by a level.
@@ -184,18 +184,6 @@ impl Selection {
     pub fn said(&self) -> String {
         at(self.at) + &self.part.said()
     }
-}
-
-/// The level asked for, or the one that tells most.
-pub fn level_or_default(asked: Option<Level>, replay: &Replay) -> Level {
-    asked.unwrap_or_else(|| {
-        let has = |level| replay.levels.keys().any(|(_, of)| *of == level);
-        if has(Level::TENSOR) || !has(Level::DRIVER) {
-            Level::TENSOR
-        } else {
-            Level::DRIVER
-        }
-    })
 }
 
 /// `report.bin` or `report.rank0.bin` → `report.rank3.bin`.

@@ -178,6 +178,12 @@ impl CourseWatch {
         }
     }
 
+    /// What each device held so far.
+    pub fn so_far(&self) -> impl Iterator<Item = (DeviceOrdinal, &Course)> {
+        let devices = self.devices.iter();
+        devices.map(|(device, of)| (*device, &of.course))
+    }
+
     /// What each device held until then.
     pub fn finish(self, end_unix_ns: u64) -> impl Iterator<Item = (DeviceOrdinal, Course)> {
         let buckets = self.buckets;

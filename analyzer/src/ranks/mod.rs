@@ -29,8 +29,7 @@ mod watch;
 
 pub use clocks::Clock;
 pub use coordinates::{Coordinates, Mesh};
-pub(crate) use course::{Buckets, CourseWatch};
-pub use course::{Course, Part, Parts};
+pub use course::{Buckets, Course, CourseWatch, Part, Parts};
 pub use differences::Difference;
 pub use endings::{End, Ended, Endings};
 pub use exact::Question;

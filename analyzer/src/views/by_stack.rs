@@ -7,6 +7,18 @@ use super::module_of;
 use crate::attribution::{Owner, library, owner};
 use crate::replay::{At, Category, Figure, Replay, StackKey};
 
+/// The level asked for, or the one that tells most.
+pub fn level_or_default(asked: Option<Level>, replay: &Replay) -> Level {
+    asked.unwrap_or_else(|| {
+        let has = |level| replay.levels.keys().any(|(_, of)| *of == level);
+        if has(Level::TENSOR) || !has(Level::DRIVER) {
+            Level::TENSOR
+        } else {
+            Level::DRIVER
+        }
+    })
+}
+
 /// Which part of a level is wanted. Names are parts of names: `net.py` takes `/home/me/net.py`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Select {

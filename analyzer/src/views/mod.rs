@@ -39,7 +39,7 @@ mod when;
 pub use annotated::{Annotated, FileUse, LineUse};
 pub use block_events::BlockEvents;
 pub use by_module::{ModuleRow, Modules};
-pub use by_stack::{ByStack, DeviceStacks, Owners, Select};
+pub use by_stack::{ByStack, DeviceStacks, Owners, Select, level_or_default};
 pub use calls::{BucketSummary, Calls, TimesSummary};
 pub use categories::{CategoryBytes, CategoryRow, by_category, categories};
 pub use cause::{Cause, CauseKind, CauseWatch, Holder};

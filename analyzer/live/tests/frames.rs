@@ -1,0 +1,180 @@
+//! Frames of captures that grow and of such that have ended, beside what a reading tells.
+
+use std::path::Path;
+use std::time::Duration;
+
+use gpumem_analyzer::replay::At;
+use gpumem_analyzer::session::{self, Session};
+use gpumem_analyzer::views::{ByStack, Lines, Select, level_or_default};
+use gpumem_capture::*;
+use gpumem_live::{Ask, By, Frame, Moment, Rows, State, Watch};
+
+const SOON: Duration = Duration::from_secs(60);
+const EVERY: Duration = Duration::from_millis(5);
+
+fn read(path: &Path, moment: At) -> Session {
+    session::read(path, moment, &mut |_, _, _| {}, &mut |_| {}).unwrap()
+}
+
+fn lines_of(session: &Session, level: Level, moment: At) -> Lines {
+    let held = ByStack::at(&session.replay, level, moment, &Select::default());
+    Lines::of(&session.replay, &held)
+}
+
+fn is_final(frame: &Frame) -> bool {
+    matches!(
+        frame.state,
+        State::Ended(_) | State::Killed(_) | State::Stopped(_)
+    )
+}
+
+/// Figures of the frame, and those of a reading at the same event.
+fn assert_same(frame: &Frame, session: &Session) {
+    assert_eq!(
+        (frame.seq, frame.time),
+        (session.replay.last_seq, session.replay.last)
+    );
+    assert_eq!(
+        (frame.events, frame.steps),
+        (session.replay.events, session.replay.spans.steps)
+    );
+    assert!(!frame.devices.is_empty());
+    for device in &frame.devices {
+        let read = &session.replay.devices[&device.device];
+        assert_eq!(
+            (device.now, device.at_peak, device.peak),
+            (read.now, read.at_peak, read.moment)
+        );
+        assert_eq!(device.reading, read.readings.last);
+    }
+}
+
+/// Real programs' captures that have ended: one by itself, one killed.
+#[test]
+fn what_has_ended_is_what_a_reading_tells() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/captures/v1");
+    for name in ["torch-return.bin", "torch-kill.bin"] {
+        let path = fixtures.join(name);
+        let watch = Watch::start(&path, Ask::default(), EVERY).unwrap();
+        let frame = watch.wait(SOON, is_final).expect("it has ended");
+        let session = read(&path, At::End);
+        assert_same(&frame, &session);
+        assert_eq!(
+            matches!(frame.state, State::Ended(_)),
+            name == "torch-return.bin"
+        );
+        let level = level_or_default(None, &session.replay);
+        for (moment, at) in [(Moment::Now, At::End), (Moment::Peak, At::Peak)] {
+            let ask = Ask {
+                moment,
+                ..Ask::default()
+            };
+            watch.ask(ask);
+            let frame = watch
+                .wait(SOON, |frame| frame.ask == ask)
+                .expect("it is asked for");
+            let lines = lines_of(&session, level, at);
+            assert!(at == At::End || !lines.rows.is_empty(), "{name}");
+            assert_eq!(frame.table.total, lines.bytes());
+            assert_eq!(frame.table.rows, Rows::Lines(lines), "{name}");
+        }
+    }
+}
+
+/// One event of the tensor level, by one of three lines.
+fn allocation(writer: &Writer, n: u64) -> Event {
+    Event {
+        time: writer.now(),
+        ptr: 0x7000_0000 + n * 4096,
+        bytes: 512 * (1 + n % 3),
+        py_stack: StackId(1 + (n % 3) as u32),
+        kind: EventKind::ALLOC,
+        level: Level::TENSOR,
+        ..Event::default()
+    }
+}
+
+fn define_stacks(writer: &Writer) {
+    for id in 1..=3 {
+        let code = Definition::Code {
+            id: CodeId(id),
+            first_line: 10 * id,
+            file: "train.py".into(),
+            name: "step".into(),
+            line_table: Vec::new(),
+        };
+        let stack = Definition::PyStack {
+            id: StackId(id),
+            truncated: false,
+            frames: vec![PyFrame {
+                code: CodeId(id),
+                offset: 0,
+                entered_from_c: false,
+            }],
+            modules: Vec::new(),
+        };
+        for definition in [code, stack] {
+            let payload = definition.payload();
+            writer.definition(definition.kind(), &[&payload]).unwrap();
+        }
+    }
+}
+
+/// A capture that is being written: after each batch the frame says what a reading of it says.
+#[test]
+fn a_capture_that_grows_is_shown_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.bin");
+    let writer = Writer::create(&path, &Options::default().ring_slots(1024)).unwrap();
+    let drain = std::thread::spawn(|| writer.drain());
+    define_stacks(writer);
+    let watch = Watch::start(&path, Ask::default(), EVERY).unwrap();
+    let mut written = 0;
+    for batch in [10, 5000, 1, 300, 20_000] {
+        for _ in 0..batch {
+            writer.event(&allocation(writer, written)).unwrap();
+            written += 1;
+        }
+        let caught_up = |frame: &Frame| frame.events == written && frame.table.seq == frame.seq;
+        let frame = watch.wait(SOON, caught_up).expect("all is shown");
+        assert_eq!(frame.state, State::Running);
+        let session = read(&path, At::End);
+        assert_same(&frame, &session);
+        let Rows::Lines(lines) = &frame.table.rows else {
+            panic!("lines were asked for");
+        };
+        let read = lines_of(&session, Level::TENSOR, At::End);
+        let plain = |lines: &Lines| -> Vec<_> {
+            lines
+                .rows
+                .iter()
+                .map(|row| (row.line, row.bytes, row.blocks))
+                .collect()
+        };
+        assert_eq!(plain(lines), plain(&read));
+        assert_eq!(lines.rows.len(), 3);
+        let (_, course) = &frame.course[0];
+        let most = course.greatest.iter().map(|parts| parts[0]).max();
+        assert_eq!(most, Some(frame.devices[0].at_peak.tensor));
+    }
+    let ask = Ask {
+        by: By::Category,
+        ..Ask::default()
+    };
+    watch.ask(ask);
+    let frame = watch
+        .wait(SOON, |frame| frame.ask == ask)
+        .expect("it is asked for");
+    assert!(matches!(&frame.table.rows, Rows::Categories(rows) if !rows.is_empty()));
+    drop(watch);
+    writer.stop_drain();
+    drain.join().unwrap();
+}
+
+/// What is no capture is refused at once.
+#[test]
+fn what_is_no_capture_is_refused() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "nothing of the kind").unwrap();
+    assert!(Watch::start(file.path(), Ask::default(), EVERY).is_err());
+}
