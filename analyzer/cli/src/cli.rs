@@ -8,9 +8,9 @@ use clap_complete::Shell;
 use crate::args::SymbolArgs;
 use crate::commands::{
     cmd_changes, cmd_check, cmd_diff, cmd_export, cmd_flamegraph, cmd_fleet, cmd_fragmentation,
-    cmd_hints, cmd_html, cmd_import, cmd_leaks, cmd_ledger, cmd_lines, cmd_oom, cmd_ranks,
-    cmd_recover, cmd_scopes, cmd_sizes, cmd_summary, cmd_symbolize, cmd_temporary, cmd_threads,
-    cmd_timeline, cmd_tree,
+    cmd_hints, cmd_html, cmd_import, cmd_leaks, cmd_ledger, cmd_lines, cmd_live, cmd_oom,
+    cmd_ranks, cmd_recover, cmd_scopes, cmd_sizes, cmd_summary, cmd_symbolize, cmd_temporary,
+    cmd_threads, cmd_timeline, cmd_tree,
 };
 
 const EXIT_CODES: &str = "\
@@ -97,6 +97,11 @@ pub enum Command {
         gpumem-analyze threads --level driver --at end report.bin\n  \
         gpumem-analyze threads --format json report.bin | jq '.[0].rows[0].name'")]
     Threads(cmd_threads::Args),
+    /// A view in the terminal of a program that runs: what its memory holds now
+    #[command(after_help = "Examples:\n  gpumem-analyze live report.bin\n  \
+        gpumem-analyze live 4711                     # the program with that number\n\n\
+        Nothing is asked of the program, which goes on when you leave. ? tells the keys.")]
+    Live(cmd_live::Args),
     /// What the program's own scopes added, and their peaks; and the moments that it marked
     #[command(after_help = "Examples:\n  gpumem-analyze scopes report.bin\n  \
         gpumem-analyze scopes --each --level driver report.bin\n  \

@@ -48,6 +48,7 @@ fn run(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             None => anyhow::bail!("no capture was named: see gpumem-analyze --help"),
         },
         Some(Command::Summary(args)) => commands::cmd_summary::run(args, output),
+        Some(Command::Live(args)) => commands::cmd_live::run(args),
         Some(Command::Lines(args)) => commands::cmd_lines::run(args, output),
         Some(Command::Oom(args)) => commands::cmd_oom::run(args, output),
         Some(Command::Fragmentation(args)) => commands::cmd_fragmentation::run(args, output),

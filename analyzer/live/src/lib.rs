@@ -10,6 +10,7 @@
 mod ask;
 mod follower;
 mod frame;
+pub mod view;
 mod watch;
 
 pub use ask::{Ask, By, Moment};

@@ -1,0 +1,14 @@
+//! A view in a terminal.
+
+mod app;
+mod chart;
+mod draw;
+mod help;
+mod rows;
+mod run;
+mod style;
+
+pub use app::{App, Mode, Sort};
+pub use draw::draw;
+pub use run::run;
+pub use style::Look;
