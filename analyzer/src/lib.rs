@@ -8,7 +8,7 @@
 //! - This crate knows neither CUDA's ABI nor the unwinder: everything comes from the capture.
 //!
 //! # Not suitable for
-//! - Watching a run: it reads a capture once, to its present end.
+//! - Watching a run: it reads a capture once, to its present end. `analyzer/live` follows one.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -12,6 +12,7 @@ Usage: gpumem COMMAND …
 
   run [OPTIONS] PROGRAM …   runs a program and prints where its GPU memory went (gpumem run --help)
   analyze …                 reads captures: gpumem-analyze, with all of its commands
+  live PID | CAPTURE        what a program that runs holds now, in the terminal
   hints CAPTURE, oom CAPTURE
                             what could be done, why memory ran out: with replays under other settings
   whatif CAPTURE …          the same run under other settings of PyTorch's allocator (gpumem whatif --help)
@@ -38,9 +39,9 @@ def main(words: Optional[List[str]] = None) -> int:
     try:
         if command == "run":
             return run.main(rest)
-        if command == "analyze":
+        if command in ("analyze", "live"):
             program = str(_files.analyzer())
-            _launcher.become([program, *rest], os.environ)
+            _launcher.become([program, *(rest if command == "analyze" else words)], os.environ)
         if command == "whatif":
             from ._whatif import command as whatif
 
