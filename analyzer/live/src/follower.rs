@@ -8,8 +8,8 @@ use gpumem_analyzer::replay::{Query, Replay};
 use gpumem_capture::{Follow, Header, Progress, Record};
 
 use crate::ask::Ask;
+use crate::desk::Desk;
 use crate::frame::{self, Frame, State, Table};
-use crate::watch::Desk;
 
 /// A bucket of the course is at first 2^20 ns wide, about a millisecond.
 const BUCKETS: Buckets = Buckets {

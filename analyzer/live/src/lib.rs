@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 mod ask;
+mod desk;
 mod follower;
 mod frame;
 pub mod view;

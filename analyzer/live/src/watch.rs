@@ -1,60 +1,16 @@
-//! A thread that follows a capture, and the desk on which it lays frames out.
+//! A thread that follows a capture.
 
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use gpumem_capture::{OpenError, Reader};
 
 use crate::ask::Ask;
+use crate::desk::{Desk, On};
 use crate::follower::Follower;
 use crate::frame::{Frame, State};
-
-/// What both sides see.
-pub(crate) struct Desk {
-    on: Mutex<On>,
-    changed: Condvar,
-    every: Duration,
-}
-
-struct On {
-    frame: Option<Arc<Frame>>,
-    ask: Ask,
-    /// Something else was asked for than the newest frame has.
-    is_asked_anew: bool,
-    is_over: bool,
-}
-
-impl Desk {
-    fn on(&self) -> MutexGuard<'_, On> {
-        self.on.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn every(&self) -> Duration {
-        self.every
-    }
-
-    pub(crate) fn ask(&self) -> Ask {
-        let mut on = self.on();
-        on.is_asked_anew = false;
-        on.ask
-    }
-
-    pub(crate) fn lay_out(&self, frame: Frame) {
-        self.on().frame = Some(Arc::new(frame));
-        self.changed.notify_all();
-    }
-
-    /// Waits for the time between two frames, or until something else is asked for; whether to go on.
-    pub(crate) fn wait(&self) -> bool {
-        let on = self.on();
-        let waits = |on: &mut On| !on.is_over && !on.is_asked_anew;
-        let waited = self.changed.wait_timeout_while(on, self.every, waits);
-        let (on, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        !on.is_over
-    }
-}
 
 /// A capture that is watched, by a thread of its own.
 pub struct Watch {
@@ -70,16 +26,7 @@ impl Watch {
     pub fn start(path: &Path, ask: Ask, every: Duration) -> Result<Self, OpenError> {
         let reader = Reader::open(path)?;
         let path = path.to_owned();
-        let desk = Arc::new(Desk {
-            on: Mutex::new(On {
-                frame: None,
-                ask,
-                is_asked_anew: false,
-                is_over: false,
-            }),
-            changed: Condvar::new(),
-            every,
-        });
+        let desk = Arc::new(Desk::new(ask, every));
         let on_desk = desk.clone();
         let thread = std::thread::spawn(move || follow(reader, &path, &on_desk));
         Ok(Self {

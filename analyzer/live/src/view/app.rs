@@ -10,7 +10,7 @@ use ratatui::crossterm::event::{
 use crate::ask::{Ask, By, Moment};
 use crate::frame::Frame;
 
-use super::rows::{Row, rows};
+use super::rows::{Row, Sort, rows};
 
 /// What is on the screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,28 +24,6 @@ pub enum Mode {
     Failures,
     /// Keys.
     Help,
-}
-
-/// The order of rows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sort {
-    /// The most bytes first.
-    #[default]
-    Bytes,
-    /// The most blocks first.
-    Blocks,
-    /// By name.
-    Name,
-}
-
-impl Sort {
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Bytes => "bytes",
-            Self::Blocks => "blocks",
-            Self::Name => "name",
-        }
-    }
 }
 
 /// The view's state.

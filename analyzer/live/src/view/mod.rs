@@ -8,7 +8,8 @@ mod rows;
 mod run;
 mod style;
 
-pub use app::{App, Mode, Sort};
+pub use app::{App, Mode};
 pub use draw::draw;
+pub use rows::Sort;
 pub use run::run;
 pub use style::Look;

@@ -7,7 +7,27 @@ use gpumem_analyzer::views::{CategoryRow, LineRow, ModuleRow};
 
 use crate::frame::{Rows, Table};
 
-use super::app::Sort;
+/// The order of rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sort {
+    /// The most bytes first.
+    #[default]
+    Bytes,
+    /// The most blocks first.
+    Blocks,
+    /// By name.
+    Name,
+}
+
+impl Sort {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Bytes => "bytes",
+            Self::Blocks => "blocks",
+            Self::Name => "name",
+        }
+    }
+}
 
 /// A row as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
