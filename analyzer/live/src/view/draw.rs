@@ -1,5 +1,6 @@
 //! Draws the view.
 
+use gpumem_analyzer::account::many;
 use gpumem_analyzer::ranks::Part;
 use gpumem_analyzer::render::{bytes, count, time};
 use gpumem_capture::{DeviceOrdinal, Level};
@@ -78,11 +79,12 @@ fn head_line(frame: &Frame, app: &App, look: Look) -> Line<'static> {
     if app.is_paused {
         parts.push(Span::styled(" (stopped here, Space goes on)", look.bad()));
     }
-    let mut more = vec![format!(
-        "{}, event {}",
-        time(frame.time),
-        count(frame.seq.0)
-    )];
+    let event = format!("event {}", count(frame.seq.0));
+    let mut more = vec![match frame.state {
+        // Their time is said.
+        State::Ended(_) | State::Killed(_) => event,
+        _ => format!("{}, {event}", time(frame.time)),
+    }];
     if frame.steps > 0 {
         more.push(format!("{} steps", count(frame.steps)));
     }
@@ -287,7 +289,10 @@ fn end_of(name: &str, width: usize, look: Look) -> String {
 
 fn draw_failures(screen: &mut Screen<'_>, area: Rect, frame: &Frame, look: Look) {
     let mut lines = vec![Line::styled(
-        format!("{} allocations found no memory", count(frame.failure_count)),
+        format!(
+            "{} found no memory",
+            many(frame.failure_count, "allocation", "allocations")
+        ),
         look.strong(),
     )];
     for of in &frame.failures {
