@@ -33,7 +33,7 @@ pub use annotated::annotated_text;
 pub use categories::categories_table;
 pub use cause::cause_text;
 pub use changes::{change_head, change_text};
-pub use ci::{ci_answer, ci_comment};
+pub use ci::{ci_answer, ci_comment, trend_svg};
 pub use diff::{diff_text, pools_text};
 pub use flame::{flamegraph, flamegraph_of};
 pub use fragmentation::{over_time_text, pool_map_text};

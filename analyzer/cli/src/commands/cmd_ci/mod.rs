@@ -2,23 +2,31 @@
 
 mod budget_file;
 mod captures;
+mod git;
+mod history;
 mod quantities;
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use gpumem_analyzer::render::{ci_answer, ci_comment};
+use anyhow::Context as _;
+use gpumem_analyzer::render::{ci_answer, ci_comment, trend_svg};
 use gpumem_analyzer::replay::Query;
 use gpumem_analyzer::session::Session;
-use gpumem_analyzer::views::ci::{Comparison, Day, Growth, Outcome, Rules, Workload};
+use gpumem_analyzer::views::ci::{
+    Comparison, Day, Growth, Outcome, Rules, Trend, Workload, past_peaks,
+};
 
 use super::exit::Exit;
-use super::output::Output;
+use super::output::{Output, write_file};
 use super::read::read;
 use crate::args::Format;
 use crate::selection::LevelArg;
 use budget_file::Budgets;
 use captures::{Pair, pairs};
+
+/// The trend shows so many commits.
+const COMMITS: usize = 100;
 
 /// `ci`.
 #[derive(clap::Args, Debug)]
@@ -47,6 +55,18 @@ pub struct Args {
     /// Write the comment to this file instead of printing it
     #[arg(long, value_name = "FILE")]
     pub comment: Option<PathBuf>,
+    /// Add the head's peaks to the history in this folder, a Parquet file for each run
+    #[arg(long, value_name = "DIR")]
+    pub history: Option<PathBuf>,
+    /// The commit whose peaks these are; by default git's HEAD
+    #[arg(long, value_name = "SHA", requires = "history", value_parser = git::hash)]
+    pub commit: Option<String>,
+    /// When the commit was made, as 2026-12-31T10:00:00Z; by default what git says
+    #[arg(long, value_name = "DATE", requires = "history", value_parser = git::date)]
+    pub date: Option<i64>,
+    /// Draw the peaks of the history's last 100 commits to this file (SVG)
+    #[arg(long, value_name = "FILE", requires = "history")]
+    pub trend: Option<PathBuf>,
     /// The comment in Markdown or JSON
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -75,8 +95,8 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         let comment = ci_comment(&comparison);
         match args.format {
             Format::Text => output.deliver(file, comment.as_bytes(), &ci_answer(&comparison))?,
-            Format::Json => super::output::write_file(file, comment.as_bytes())
-                .map_err(|error| anyhow::anyhow!("cannot write {}: {error}", file.display()))?,
+            Format::Json => write_file(file, comment.as_bytes())
+                .with_context(|| format!("cannot write {}", file.display()))?,
         }
     }
     match args.format {
@@ -86,11 +106,27 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         }
         Format::Text => {}
     }
+    if let Some(folder) = &args.history {
+        keep(args, folder, &comparison)?;
+    }
     Ok(match comparison.outcome {
         Outcome::Passes => Exit::Complete,
         Outcome::Unjudged => Exit::Partial,
         Outcome::Fails => Exit::Beyond,
     })
+}
+
+/// Adds the head's peaks to the history, and draws it.
+fn keep(args: &Args, folder: &Path, comparison: &Comparison) -> anyhow::Result<()> {
+    let commit = git::commit(args.commit.as_deref(), args.date)?;
+    let new = past_peaks(comparison, &commit.hash, commit.seconds);
+    let rows = history::append(folder, new)?;
+    if let Some(file) = &args.trend {
+        let picture = trend_svg(&Trend::of(&rows, COMMITS));
+        write_file(file, picture.as_bytes())
+            .with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(())
 }
 
 fn session(path: Option<&Path>) -> anyhow::Result<Option<Session>> {
