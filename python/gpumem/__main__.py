@@ -12,6 +12,8 @@ Usage: gpumem COMMAND …
 
   run [OPTIONS] PROGRAM …   runs a program and prints where its GPU memory went (gpumem run --help)
   analyze …                 reads captures: gpumem-analyze, with all of its commands
+  ci --base BASE --head HEAD --fail-over 2%
+                            peaks of a change and before it, as a comment; budgets, history, trend (gpumem ci --help)
   hints CAPTURE, oom CAPTURE
                             what could be done, why memory ran out: with replays under other settings
   whatif CAPTURE …          the same run under other settings of PyTorch's allocator (gpumem whatif --help)
@@ -38,9 +40,9 @@ def main(words: Optional[List[str]] = None) -> int:
     try:
         if command == "run":
             return run.main(rest)
-        if command == "analyze":
+        if command in ("analyze", "ci"):
             program = str(_files.analyzer())
-            _launcher.become([program, *rest], os.environ)
+            _launcher.become([program, *(words if command == "ci" else rest)], os.environ)
         if command == "whatif":
             from ._whatif import command as whatif
 
