@@ -286,6 +286,21 @@ def contrast(one, other):
     return (high + 0.05) / (low + 0.05)
 
 
+@pytest.mark.parametrize("text", ("2.5 GiB", "64MB", " 4096 ", "1.0 B", "1.5", "2 G", "64mib", "1e3", "1.0001 KiB", "kB", "3 kB", "9 TiB"))
+def test_sizes_are_read_as_the_pytest_plugin_reads_them(change, text):
+    """Both have the same file."""
+    sys.path.insert(0, str(harness.ROOT / "python"))
+    from gpumem import _sizes
+
+    done = ci(change, "--head", "head", "--fail-over", text, "--format", "json")
+    try:
+        size = _sizes.parse(text)
+    except ValueError:
+        assert done.returncode == 2, harness.described(done)
+    else:
+        assert json.loads(done.stdout)["rules"]["fail_over"] == {"bytes": size}
+
+
 def test_gpumem_ci_is_the_analyzers(change):
     """The command of the package."""
     done = subprocess.run(

@@ -1,13 +1,13 @@
 //! The answer in one line.
 
-use super::markdown::code;
+use super::markdown::{code, plain};
 use super::words::{of_level, percent, place, plus, workloads};
 use crate::render::bytes;
 use crate::views::ci::{Comparison, DevicePeaks, Finding, Judged, Outcome};
 
 /// `GPU memory: +3.1 % (+48.0 MiB) in 1 of 4 workloads, by train.py:53`.
 pub fn ci_answer(comparison: &Comparison) -> String {
-    answer(comparison, str::to_owned)
+    answer(comparison, plain)
 }
 
 /// The same with names in Markdown.

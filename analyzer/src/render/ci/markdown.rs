@@ -37,7 +37,7 @@ fn escaped(text: &str) -> String {
 }
 
 /// Without characters that end the line or change the direction of what follows.
-fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     let is_hidden = |c: char| {
         c.is_control()
             || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -222,10 +222,15 @@ fn over_budget(workload: &Workload, budget: &Budget, most: u64, findings: &mut V
             });
         }
     }
-    // Of other levels, no row says that nothing was allocated.
-    if !is_measured && level == Level::PHYSICAL {
-        findings.push(Finding::Unjudged {
-            why: "head: what the card gave was not measured, so its budget is not checked".into(),
-        });
-    }
+    // Of other levels, no row says that nothing was allocated. Tensors are not seen in each framework.
+    let took_some = workload.peaks.keys().any(|(_, of)| *of == Level::DRIVER);
+    let why = match level {
+        _ if is_measured || !took_some => return,
+        Level::TENSOR => "head: no tensors were recorded, so its budget is not checked",
+        Level::PHYSICAL => {
+            "head: what the card gave was not measured, so its budget is not checked"
+        }
+        _ => return,
+    };
+    findings.push(Finding::Unjudged { why: why.into() });
 }

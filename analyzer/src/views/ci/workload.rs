@@ -161,6 +161,13 @@ fn quality(session: &Session, parts: &Parts<'_>, level: Level) -> Quality {
     if account.ending == Ending::Running {
         missing.push("its process is still running: its peak may be still to come".into());
     }
+    let has = |of| session.replay.levels.keys().any(|key| key.1 == of);
+    if level == Level::TENSOR && !has(Level::TENSOR) && has(Level::DRIVER) {
+        missing.push(
+            "it took memory from CUDA and no tensors were recorded: --level driver compares that"
+                .into(),
+        );
+    }
     if session.replay.failures.count() > 0 {
         missing.push(
             "it ran out of memory: its peak is what it found room for, not what it needs".into(),
@@ -172,7 +179,7 @@ fn quality(session: &Session, parts: &Parts<'_>, level: Level) -> Quality {
     }));
     let mut notes: Vec<String> = account.sampled().into_iter().collect();
     if account.ending == Ending::Killed {
-        notes.push("its process was killed: the peak is that until then".into());
+        notes.push("its process was killed, or ended without its exit handlers: the peak is that until then".into());
     }
     Quality { missing, notes }
 }

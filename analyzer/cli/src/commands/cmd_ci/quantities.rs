@@ -21,7 +21,8 @@ pub fn size(text: &str) -> Result<u64, String> {
         "TB" => 1_000_000_000_000,
         _ => 0,
     };
-    let is_whole = unit != 1 || !number.contains('.');
+    let fraction = number.split_once('.').map_or("", |(_, fraction)| fraction);
+    let is_whole = unit != 1 || fraction.trim_end().bytes().all(|digit| digit == b'0');
     let size = decimal(number.trim_end(), unit).filter(|_| unit > 0 && is_whole);
     size.ok_or_else(|| {
         format!("{text:?} is not a size: write bytes, or a number with KiB, MiB or GiB")
@@ -83,7 +84,7 @@ mod tests {
         assert_eq!(size("2.5 GiB"), Ok(5 << 29));
         assert_eq!(size(" 64MB "), Ok(64_000_000));
         assert_eq!(size("4096"), Ok(4096));
-        for wrong in ["2 G", "64mib", "1.5 B", "1.5", "-1", "", "MiB", "1e3"] {
+        for wrong in ["2 G", "64mib", "1.5 B", "1.5", "1.", "-1", "", "MiB", "1e3"] {
             assert!(size(wrong).is_err(), "{wrong}");
         }
     }
