@@ -63,6 +63,11 @@ mod tests {
             code("a|b`<script>&*.py"),
             "<code>a&#124;b&#96;&#60;script&#62;&#38;&#42;.py</code>"
         );
+        // Each of them alone, too.
+        for special in ["`", "|", "<", ">", "&", "\\"] {
+            let shown = code(&format!("a{special}b"));
+            assert!(shown.starts_with("<code>a&#"), "{shown}");
+        }
         assert_eq!(code(" a"), "<code> a</code>");
         assert_eq!(code(""), "<code></code>");
         assert_eq!(
