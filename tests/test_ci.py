@@ -129,6 +129,8 @@ def test_a_planted_growth_of_three_percent(change, tmp_path):
     ci(change, *BOTH, "--fail-over", "3MiB", check=0)
     ci(change, *BOTH, "--fail-over", str(3 * MIB - 1), check=4)
     ci(change, *BOTH, check=0)
+    # A limit that nothing is compared for is no limit.
+    assert "--base" in ci(change, "--head", "head", "--fail-over", "2%", check=2).stderr
 
 
 def test_lines_that_moved_are_no_change(change):
@@ -292,7 +294,7 @@ def test_sizes_are_read_as_the_pytest_plugin_reads_them(change, text):
     sys.path.insert(0, str(harness.ROOT / "python"))
     from gpumem import _sizes
 
-    done = ci(change, "--head", "head", "--fail-over", text, "--format", "json")
+    done = ci(change, *BOTH, "--fail-over", text, "--format", "json")
     try:
         size = _sizes.parse(text)
     except ValueError:

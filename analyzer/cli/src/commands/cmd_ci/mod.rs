@@ -41,7 +41,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     pub workload: Option<String>,
     /// Exit with 4 if a peak grew by more than this: 2%, 64MiB
-    #[arg(long, value_name = "GROWTH", value_parser = quantities::growth)]
+    #[arg(long, value_name = "GROWTH", requires = "base", value_parser = quantities::growth)]
     pub fail_over: Option<Growth>,
     /// Which level; by default tensors, or the driver's where there are none
     #[arg(long, value_enum)]
