@@ -242,6 +242,25 @@ def test_totals_are_the_sums_of_their_rows(view, name, capture):
         assert len(compared) == 4
 
 
+@pytest.mark.parametrize("name", [name for name in CAPTURES if name != "training"])
+def test_changes_of_parts_sum_to_the_change(name, capture):
+    """`gpumem ci` of two captures that have little in common."""
+    base, head = capture("training"), capture(name)
+    done = harness.analyze("ci", "--level", "tensor", "--base", base, "--head", head, "--format", "json", check=False)
+    assert done.returncode in RESULTS, harness.described(done)
+    (workload,) = json.loads(done.stdout)["workloads"]
+    for side, report in (("base_bytes", base), ("head_bytes", head)):
+        summary = json.loads(harness.analyze("summary", "--format", "json", report, check=False).stdout)
+        peaks = {device["ordinal"]: device["tensor"]["peak_bytes"] for device in summary["devices"]}
+        for device in workload["devices"]:
+            assert device[side] == peaks.get(device["device"], 0)
+    for device in workload["devices"]:
+        for parts in ("lines", "categories", "modules"):
+            # Where no module is known in either, there are no rows of modules.
+            if device[parts] or parts != "modules":
+                assert sum(part["change_bytes"] for part in device[parts]) == device["change_bytes"], parts
+
+
 # Segments that the text has a row for; the others share one.
 SEGMENTS = 40
 

@@ -13,6 +13,8 @@ Usage: gpumem COMMAND …
   run [OPTIONS] PROGRAM …   runs a program and prints where its GPU memory went (gpumem run --help)
   analyze …                 reads captures: gpumem-analyze, with all of its commands
   live PID | CAPTURE        what a program that runs holds now, in the terminal
+  ci --base BASE --head HEAD --fail-over 2%
+                            peaks of a change and before it, as a comment; budgets, history, trend (gpumem ci --help)
   hints CAPTURE, oom CAPTURE
                             what could be done, why memory ran out: with replays under other settings
   whatif CAPTURE …          the same run under other settings of PyTorch's allocator (gpumem whatif --help)
@@ -39,7 +41,7 @@ def main(words: Optional[List[str]] = None) -> int:
     try:
         if command == "run":
             return run.main(rest)
-        if command in ("analyze", "live"):
+        if command in ("analyze", "ci", "live"):
             program = str(_files.analyzer())
             _launcher.become([program, *(rest if command == "analyze" else words)], os.environ)
         if command == "whatif":

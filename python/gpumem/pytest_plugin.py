@@ -4,17 +4,20 @@
     @pytest.mark.limit_gpu_leaks("1 MiB")
     def test_forward(): ...
 
+A test without the first mark has the limit that gpumem.toml has for its id, if there is one (_budgets.py).
+
 The figures are the hooks' own, so pytest has to be started with them: `gpumem run -m pytest`. Installed, it is
 found by pytest; nothing is measured of tests without a mark unless `--gpumem` is given."""
 
 from __future__ import annotations
 
 import gc
+from pathlib import Path
 from typing import Any, Dict, Generator, Iterator, List, NamedTuple, Optional, Tuple
 
 import pytest
 
-from . import _sizes
+from . import _budgets, _sizes
 
 _PROPERTY = "gpumem"
 _MARKS = {
@@ -23,17 +26,24 @@ _MARKS = {
     "limit_gpu_leaks": "limit_gpu_leaks(size, level=None, device=None): fail the test if more than this is live "
     "when it has ended than when it began",
 }
-_LEVELS = ("tensor", "driver", "physical", "host")
+_LEVELS = _budgets.LEVELS
+_BUDGETS = "gpumem-budgets"
 _RUN = "start pytest as `gpumem run -m pytest …`"
 
 
 class _Limit(NamedTuple):
-    """A mark, understood."""
+    """A mark, understood, or a budget."""
 
     mark: str
     size: int
     level: Optional[str]
     device: Optional[int]
+    is_budget: bool = False
+
+    @property
+    def said(self) -> str:
+        """What it is called in messages."""
+        return f"budget in {_budgets.NAME}" if self.is_budget else self.mark
 
 
 class _Use(NamedTuple):
@@ -71,7 +81,20 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError("gpumem_missing is error, skip or ignore")
     if config.option.gpumem and not _recorded():
         raise pytest.UsageError(f"--gpumem needs libgpumem.so in this process: {_RUN}")
+    try:
+        folder = getattr(config, "rootpath", None) or str(config.rootdir)  # pytest before 6.1
+        budgets = _budgets.of_tests(Path(folder))
+    except _budgets.Wrong as error:
+        raise pytest.UsageError(str(error)) from None
+    config.pluginmanager.register(_Budgets(budgets), _BUDGETS)
     config.pluginmanager.register(_Summary(), "gpumem-summary")
+
+
+class _Budgets:
+    """Budgets of tests, kept with the session's plugins."""
+
+    def __init__(self, by_test: Dict[str, _budgets.Budget]) -> None:
+        self.by_test = by_test
 
 
 def _recorded() -> bool:
@@ -84,8 +107,12 @@ def _recorded() -> bool:
 
 
 def _limits(item: pytest.Item) -> List[_Limit]:
-    """The test's marks; of each kind the one nearest to the test counts."""
-    limits = []
+    """The test's marks; of each kind the one nearest to the test counts. Its budget, where no mark limits its memory."""
+    limits: List[_Limit] = []
+    budgets = item.config.pluginmanager.get_plugin(_BUDGETS)
+    budget = _budgets.of_test(budgets.by_test, item.nodeid) if budgets else None
+    if budget is not None and item.get_closest_marker("limit_gpu_memory") is None:
+        limits.append(_Limit("limit_gpu_memory", budget.peak, budget.level, None, True))
     for name in _MARKS:
         mark = item.get_closest_marker(name)
         if mark is not None:
@@ -118,7 +145,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.fail(misused, pytrace=False)
     if not limits or _recorded():
         return
-    what = f"{limits[0].mark} needs libgpumem.so in this process: {_RUN}"
+    what = f"{limits[0].said} needs libgpumem.so in this process: {_RUN}"
     wanted = item.config.option.gpumem_missing or item.config.getini("gpumem_missing")
     if wanted == "skip":
         pytest.skip(what)
@@ -149,7 +176,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
     if outcome.excinfo is not None:
         return
     if limits and scope.source != "hooks":
-        _fail(outcome, f"{limits[0].mark}: nothing is recorded in this process (was it forked by another?)")
+        _fail(outcome, f"{limits[0].said}: nothing is recorded in this process (was it forked by another?)")
         return
     broken = [text for limit in limits for text in _broken(limit, uses)]
     if broken:
@@ -188,7 +215,7 @@ def _broken(limit: _Limit, uses: List[_Use]) -> Iterator[str]:
         if found > limit.size:
             verb = "took" if limit.mark == "limit_gpu_memory" else "left"
             yield (
-                f"{limit.mark}: the test {verb} {_exactly(found)} {_WORDS[use.level]} on GPU {use.device}; "
+                f"{limit.said}: the test {verb} {_exactly(found)} {_WORDS[use.level]} on GPU {use.device}; "
                 f"its limit is {_exactly(limit.size)}"
             )
 

@@ -7,10 +7,10 @@ use clap_complete::Shell;
 
 use crate::args::SymbolArgs;
 use crate::commands::{
-    cmd_changes, cmd_check, cmd_diff, cmd_export, cmd_flamegraph, cmd_fleet, cmd_fragmentation,
-    cmd_hints, cmd_html, cmd_import, cmd_leaks, cmd_ledger, cmd_lines, cmd_live, cmd_oom,
-    cmd_ranks, cmd_recover, cmd_scopes, cmd_sizes, cmd_summary, cmd_symbolize, cmd_temporary,
-    cmd_threads, cmd_timeline, cmd_tree,
+    cmd_changes, cmd_check, cmd_ci, cmd_diff, cmd_export, cmd_flamegraph, cmd_fleet,
+    cmd_fragmentation, cmd_hints, cmd_html, cmd_import, cmd_leaks, cmd_ledger, cmd_lines, cmd_live,
+    cmd_oom, cmd_ranks, cmd_recover, cmd_scopes, cmd_sizes, cmd_summary, cmd_symbolize,
+    cmd_temporary, cmd_threads, cmd_timeline, cmd_tree,
 };
 
 const EXIT_CODES: &str = "\
@@ -18,7 +18,8 @@ Exit codes:
   0  complete: nothing is missing from the result
   1  no result: the file cannot be read as a capture
   2  the command line is wrong
-  3  partial: a result was printed, and what is missing is said first";
+  3  partial: a result was printed, and what is missing is said first
+  4  ci: a limit was broken";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -128,6 +129,15 @@ pub enum Command {
         The rows sum to each capture's own figure."
     )]
     Diff(cmd_diff::Args),
+    /// Peaks of a change compared with those before it, judged by limits and budgets: a comment for CI
+    #[command(
+        after_help = "Examples:\n  gpumem-analyze ci --base base.bin --head head.bin --fail-over 2%\n  \
+        gpumem-analyze ci --base main/ --head pr/ --fail-over 64MiB --comment comment.md\n  \
+        gpumem-analyze ci --head pr/                    # the budgets of gpumem.toml alone\n  \
+        gpumem-analyze ci --head main/ --history .gpumem/history --trend trend.svg\n\n\
+        Exit code 4: a limit or budget was broken; 3: a capture is partial and was not judged."
+    )]
+    Ci(cmd_ci::Args),
     /// Which rank of a job differs from its peers, by which lines, and since which step
     #[command(
         after_help = "Examples:\n  gpumem-analyze ranks run/               # a folder with all ranks' captures\n  \

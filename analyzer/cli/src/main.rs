@@ -56,6 +56,7 @@ fn run(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         Some(Command::Ledger(args)) => commands::cmd_ledger::run(args, output),
         Some(Command::Changes(args)) => commands::cmd_changes::run(args, output),
         Some(Command::Diff(args)) => commands::cmd_diff::run(args, output),
+        Some(Command::Ci(args)) => commands::cmd_ci::run(args, output),
         Some(Command::Ranks(args)) => commands::cmd_ranks::run(args, output),
         Some(Command::Fleet(args)) => commands::cmd_fleet::run(args, output),
         Some(Command::Flamegraph(args)) => commands::cmd_flamegraph::run(args, output),

@@ -2,7 +2,7 @@
 //!
 //! Three kinds of formats: figures of stacks at a few moments ([`Samples`] is what those are made of:
 //! folded, speedscope, pprof, firefox), the course over time (perfetto), and one row for each event
-//! (csv, PyTorch's memory snapshot).
+//! (csv, PyTorch's memory snapshot). Beside them, the history of peaks over commits, which is read again.
 //! What is written for each event goes straight to its writer, so memory does not grow with the capture.
 
 mod blocks;
@@ -12,6 +12,7 @@ pub mod firefox;
 mod folded;
 mod leaked;
 mod parquet;
+mod past_peaks;
 pub mod perfetto;
 pub mod pprof;
 mod prometheus;
@@ -30,6 +31,7 @@ pub use events::{EventRow, Events, Filter};
 pub use folded::folded;
 pub use leaked::Steps;
 pub use parquet::Parquet;
+pub use past_peaks::{past_peaks_parquet, read_past_peaks};
 pub use prometheus::prometheus;
 pub use samples::{Location, SampleRow, Samples};
 pub use series::{Point, Series};

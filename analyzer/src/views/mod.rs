@@ -8,6 +8,7 @@ mod calls;
 mod categories;
 mod cause;
 mod changes;
+pub mod ci;
 mod diff;
 mod diff_pools;
 mod flame;

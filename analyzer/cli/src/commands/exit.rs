@@ -14,6 +14,8 @@ pub enum Exit {
     Complete,
     /// Something is, and it was said.
     Partial,
+    /// A limit was broken, and that was said.
+    Beyond,
 }
 
 impl Exit {
@@ -31,6 +33,7 @@ impl Exit {
         match self {
             Self::Complete => 0,
             Self::Partial => 3,
+            Self::Beyond => 4,
         }
     }
 }

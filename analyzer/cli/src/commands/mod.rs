@@ -2,6 +2,7 @@
 
 pub mod cmd_changes;
 pub mod cmd_check;
+pub mod cmd_ci;
 pub mod cmd_diff;
 pub mod cmd_export;
 pub mod cmd_flamegraph;

@@ -4,6 +4,7 @@
 mod again;
 mod blocks;
 mod bounded;
+mod ci;
 mod commands;
 mod export;
 mod export_torch;

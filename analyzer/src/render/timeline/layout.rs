@@ -23,7 +23,7 @@ pub(super) fn text(x: usize, y: usize, class: &str, text: &str) -> String {
 }
 
 /// A text that is no longer than so many characters.
-pub(super) fn cut(text: &str, most: usize) -> String {
+pub(in crate::render) fn cut(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
     }
@@ -31,7 +31,7 @@ pub(super) fn cut(text: &str, most: usize) -> String {
 }
 
 /// As XML takes it.
-pub(super) fn escaped(text: &str) -> String {
+pub(in crate::render) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -7,6 +7,7 @@ mod scale;
 mod svg;
 mod text;
 
+pub(super) use layout::{cut, escaped};
 pub(super) use scale::{tick_text, time_ticks};
 pub use svg::timeline_svg;
 pub use text::timeline_text;

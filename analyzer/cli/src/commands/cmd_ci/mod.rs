@@ -1,0 +1,150 @@
+//! `gpumem-analyze ci`.
+
+mod budget_file;
+mod captures;
+mod git;
+mod history;
+mod quantities;
+
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::Context as _;
+use gpumem_analyzer::render::{ci_answer, ci_comment, trend_svg};
+use gpumem_analyzer::replay::Query;
+use gpumem_analyzer::session::Session;
+use gpumem_analyzer::views::ci::{
+    Comparison, Day, Growth, Outcome, Rules, Trend, Workload, past_peaks,
+};
+
+use super::exit::Exit;
+use super::output::{Output, write_file};
+use super::read::read;
+use crate::args::Format;
+use crate::selection::LevelArg;
+use budget_file::Budgets;
+use captures::{Pair, pairs};
+
+/// The trend shows so many commits.
+const COMMITS: usize = 100;
+
+/// `ci`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The capture before the change, or a folder of them
+    #[arg(long, value_name = "PATH")]
+    pub base: Option<PathBuf>,
+    /// The capture after the change, or a folder; workloads of folders are matched by file name
+    #[arg(long, value_name = "PATH")]
+    pub head: PathBuf,
+    /// What the workload is called, where --head is a file: its name without .bin by default
+    #[arg(long, value_name = "NAME")]
+    pub workload: Option<String>,
+    /// Exit with 4 if a peak grew by more than this: 2%, 64MiB
+    #[arg(long, value_name = "GROWTH", requires = "base", value_parser = quantities::growth)]
+    pub fail_over: Option<Growth>,
+    /// Which level; by default tensors, or the driver's where there are none
+    #[arg(long, value_enum)]
+    pub level: Option<LevelArg>,
+    /// The file of budgets; by default gpumem.toml in this folder or one above it
+    #[arg(long, value_name = "FILE")]
+    pub budgets: Option<PathBuf>,
+    /// The day on which allowances are judged, as 2026-12-31; by default today (UTC)
+    #[arg(long, value_name = "DAY", value_parser = quantities::day)]
+    pub today: Option<Day>,
+    /// Write the comment to this file instead of printing it
+    #[arg(long, value_name = "FILE")]
+    pub comment: Option<PathBuf>,
+    /// Add the head's peaks to the history in this folder, a Parquet file for each run
+    #[arg(long, value_name = "DIR")]
+    pub history: Option<PathBuf>,
+    /// The commit whose peaks these are; by default git's HEAD
+    #[arg(long, value_name = "SHA", requires = "history", value_parser = git::hash)]
+    pub commit: Option<String>,
+    /// When the commit was made, as 2026-12-31T10:00:00Z; by default what git says
+    #[arg(long, value_name = "DATE", requires = "history", value_parser = git::date)]
+    pub date: Option<i64>,
+    /// Draw the peaks of the history's last 100 commits to this file (SVG)
+    #[arg(long, value_name = "FILE", requires = "history")]
+    pub trend: Option<PathBuf>,
+    /// The comment in Markdown or JSON
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+/// Runs it.
+pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    let budgets = budgets(args.budgets.as_deref())?;
+    let level = args.level.map(Into::into);
+    let mut workloads = Vec::new();
+    for Pair { name, base, head } in
+        pairs(args.base.as_deref(), &args.head, args.workload.as_deref())?
+    {
+        let (base, head) = (session(base.as_deref())?, session(head.as_deref())?);
+        workloads.push(Workload::of(&name, base.as_ref(), head.as_ref(), level));
+    }
+    let rules = Rules {
+        fail_over: args.fail_over,
+        budgets: budgets.budgets,
+        allowances: budgets.allowances,
+        today: args.today.unwrap_or_else(today),
+        are_all_expected: args.head.is_dir(),
+    };
+    let comparison = Comparison::judge(workloads, rules);
+    if let Some(file) = &args.comment {
+        let comment = ci_comment(&comparison);
+        match args.format {
+            Format::Text => output.deliver(file, comment.as_bytes(), &ci_answer(&comparison))?,
+            Format::Json => write_file(file, comment.as_bytes())
+                .with_context(|| format!("cannot write {}", file.display()))?,
+        }
+    }
+    match args.format {
+        Format::Json => output.json(None, &comparison)?,
+        Format::Text if args.comment.is_none() => {
+            output.out.write_all(ci_comment(&comparison).as_bytes())?;
+        }
+        Format::Text => {}
+    }
+    if let Some(folder) = &args.history {
+        keep(args, folder, &comparison)?;
+    }
+    Ok(match comparison.outcome {
+        Outcome::Passes => Exit::Complete,
+        Outcome::Unjudged => Exit::Partial,
+        Outcome::Fails => Exit::Beyond,
+    })
+}
+
+/// Adds the head's peaks to the history, and draws it.
+fn keep(args: &Args, folder: &Path, comparison: &Comparison) -> anyhow::Result<()> {
+    let commit = git::commit(args.commit.as_deref(), args.date)?;
+    let new = past_peaks(comparison, &commit.hash, commit.seconds);
+    let rows = history::append(folder, new)?;
+    if let Some(file) = &args.trend {
+        let picture = trend_svg(&Trend::of(&rows, COMMITS));
+        write_file(file, picture.as_bytes())
+            .with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(())
+}
+
+fn session(path: Option<&Path>) -> anyhow::Result<Option<Session>> {
+    path.map(|path| read(path, Query::default())).transpose()
+}
+
+/// The budgets of the named file, or of the one that is found.
+fn budgets(named: Option<&Path>) -> anyhow::Result<Budgets> {
+    let found = match named {
+        Some(path) => Some(path.to_owned()),
+        None => budget_file::find(&std::env::current_dir()?),
+    };
+    found.map_or_else(|| Ok(Budgets::default()), |path| budget_file::read(&path))
+}
+
+fn today() -> Day {
+    let passed = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    Day::of_unix(i64::try_from(passed.as_secs()).unwrap_or(i64::MAX))
+}

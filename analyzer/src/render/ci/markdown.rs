@@ -1,0 +1,83 @@
+//! Text and names in Markdown that GitHub and GitLab render: nothing in them is taken for markup.
+
+/// What has a meaning in Markdown or HTML, in a table or at the begin of a line.
+const SPECIAL: &str = "&<>\"'`|*_[]()\\~#!{}^$";
+
+/// A name as code. Where backticks would not hold it, as HTML.
+pub fn code(name: &str) -> String {
+    let shown = plain(name);
+    let is_held = !shown.contains(['`', '|', '<', '>', '&', '\\'])
+        && !shown.is_empty()
+        && shown.trim() == shown;
+    match is_held {
+        true => format!("`{shown}`"),
+        false => html_code(name),
+    }
+}
+
+/// A name as code within HTML, where Markdown is not always read.
+pub fn html_code(name: &str) -> String {
+    format!("<code>{}</code>", escaped(&plain(name)))
+}
+
+/// Text as it is, on one line. Who is mentioned in it gets no notification.
+pub fn text(text: &str) -> String {
+    escaped(&plain(text)).replace('@', "@\u{200b}")
+}
+
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match SPECIAL.contains(c) {
+            true => out.push_str(&format!("&#{};", u32::from(c))),
+            false => out.push(c),
+        }
+    }
+    out
+}
+
+/// Without characters that end the line or change the direction of what follows.
+pub fn plain(text: &str) -> String {
+    let is_hidden = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let shown = text
+        .chars()
+        .map(|c| if is_hidden(c) { '\u{fffd}' } else { c });
+    shown.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_names_stand_in_backticks() {
+        assert_eq!(code("src/train_2.py:53"), "`src/train_2.py:53`");
+    }
+
+    #[test]
+    fn names_cannot_leave_their_place() {
+        assert_eq!(
+            code("a|b`<script>&*.py"),
+            "<code>a&#124;b&#96;&#60;script&#62;&#38;&#42;.py</code>"
+        );
+        // Each of them alone, too.
+        for special in ["`", "|", "<", ">", "&", "\\"] {
+            let shown = code(&format!("a{special}b"));
+            assert!(shown.starts_with("<code>a&#"), "{shown}");
+        }
+        assert_eq!(code(" a"), "<code> a</code>");
+        assert_eq!(code(""), "<code></code>");
+        assert_eq!(
+            html_code("</code></details>"),
+            "<code>&#60;/code&#62;&#60;/details&#62;</code>"
+        );
+        assert!(!code("a\nb\u{202e}").contains(['\n', '\u{202e}']));
+        assert_eq!(
+            text("see [x](y) @all\n# 1"),
+            "see &#91;x&#93;&#40;y&#41; @\u{200b}all\u{fffd}&#35; 1"
+        );
+    }
+}

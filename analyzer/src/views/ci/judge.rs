@@ -1,0 +1,236 @@
+//! Workloads judged by rules.
+
+use serde::Serialize;
+
+use super::rules::{Allowance, Budget, Growth, Rules};
+use super::workload::{DevicePeaks, Workload};
+use crate::views::json::by_name;
+use gpumem_capture::Level;
+
+/// What a rule found of a workload.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Finding {
+    /// It grew by more than it may.
+    Grew {
+        /// Where.
+        device: Option<u8>,
+        /// By how much.
+        change_bytes: u64,
+        /// By how much it may.
+        allowed_bytes: u64,
+        /// By which limit.
+        limit: Growth,
+    },
+    /// It takes more than its budget.
+    OverBudget {
+        /// Where.
+        device: Option<u8>,
+        /// At which level.
+        #[serde(serialize_with = "by_name")]
+        level: Level,
+        /// What it takes.
+        peak_bytes: u64,
+        /// What it may.
+        budget_bytes: u64,
+    },
+    /// It grew by more than the limit, and an allowance covers that.
+    Allowed {
+        /// Where.
+        device: Option<u8>,
+        /// By how much.
+        change_bytes: u64,
+        /// By which.
+        allowance: Allowance,
+    },
+    /// A rule cannot be checked: the capture is partial, or has no such figure.
+    Unjudged {
+        /// Why, without the workload's name.
+        why: String,
+    },
+}
+
+/// How a workload, or all of them, came off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// No rule was broken.
+    Passes,
+    /// At least one could not be checked.
+    Unjudged,
+    /// At least one was broken.
+    Fails,
+}
+
+/// A workload with what was found of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Judged {
+    /// The workload.
+    #[serde(flatten)]
+    pub workload: Workload,
+    /// What rules found.
+    pub findings: Vec<Finding>,
+}
+
+impl Judged {
+    /// How it came off.
+    pub fn outcome(&self) -> Outcome {
+        let outcomes = self.findings.iter().map(|finding| match finding {
+            Finding::Grew { .. } | Finding::OverBudget { .. } => Outcome::Fails,
+            Finding::Unjudged { .. } => Outcome::Unjudged,
+            Finding::Allowed { .. } => Outcome::Passes,
+        });
+        outcomes.max().unwrap_or(Outcome::Passes)
+    }
+}
+
+/// All workloads of a change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Comparison {
+    /// Version of this shape.
+    pub schema: u32,
+    /// How it came off.
+    pub outcome: Outcome,
+    /// By which rules.
+    pub rules: Rules,
+    /// The workloads.
+    pub workloads: Vec<Judged>,
+    /// Allowances that count no longer, of workloads that are there.
+    pub expired: Vec<Allowance>,
+    /// Workloads with a budget of which there is no head.
+    pub absent: Vec<String>,
+}
+
+impl Comparison {
+    /// Judges workloads.
+    pub fn judge(workloads: Vec<Workload>, rules: Rules) -> Self {
+        let is_there = |name: &str| {
+            workloads
+                .iter()
+                .any(|of| of.name == name && of.head.is_some())
+        };
+        let expired = rules.allowances.iter();
+        let expired = expired
+            .filter(|of| of.until < rules.today && is_there(&of.workload))
+            .cloned()
+            .collect();
+        // Names with :: are those of tests, which the pytest plugin checks.
+        let absent = rules.budgets.iter().map(|budget| &budget.workload);
+        let absent: Vec<String> = absent
+            .filter(|name| rules.are_all_expected && !name.contains("::") && !is_there(name))
+            .cloned()
+            .collect();
+        let workloads: Vec<Judged> = workloads
+            .into_iter()
+            .map(|workload| Judged {
+                findings: findings(&workload, &rules),
+                workload,
+            })
+            .collect();
+        let outcomes = workloads.iter().map(Judged::outcome);
+        let missing = (!absent.is_empty()).then_some(Outcome::Unjudged);
+        Self {
+            schema: 1,
+            outcome: outcomes.chain(missing).max().unwrap_or(Outcome::Passes),
+            rules,
+            workloads,
+            expired,
+            absent,
+        }
+    }
+}
+
+fn findings(workload: &Workload, rules: &Rules) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = workload
+        .missing()
+        .map(|(side, line)| Finding::Unjudged {
+            why: format!("{side}: {line}"),
+        })
+        .collect();
+    let budget = rules
+        .budgets
+        .iter()
+        .find(|budget| budget.workload == workload.name);
+    let is_exact =
+        |side: &Option<super::Quality>| side.as_ref().is_some_and(|of| of.missing.is_empty());
+    let (base, head) = (is_exact(&workload.base), is_exact(&workload.head));
+    if base && head {
+        let rows = workload.devices.iter();
+        findings.extend(rows.filter_map(|row| growth(&workload.name, row, budget, rules)));
+    }
+    if let Some((budget, peak)) = budget.and_then(|budget| Some((budget, budget.peak?)))
+        && head
+    {
+        over_budget(workload, budget, peak, &mut findings);
+    }
+    findings
+}
+
+/// What the limits say of a device's growth.
+fn growth(
+    name: &str,
+    row: &DevicePeaks,
+    budget: Option<&Budget>,
+    rules: &Rules,
+) -> Option<Finding> {
+    let (base, change) = (row.base_bytes?, row.change_bytes?);
+    let change = u64::try_from(change).ok()?;
+    let limit = budget.and_then(|budget| budget.grow).or(rules.fail_over)?;
+    let allowed = limit.of(base);
+    if change <= allowed {
+        return None;
+    }
+    let allowances = rules.allowances.iter();
+    let greatest = allowances
+        .filter(|of| of.workload == name && rules.today <= of.until)
+        .max_by_key(|of| of.grow.of(base));
+    Some(match greatest {
+        Some(allowance) if change <= allowance.grow.of(base) => Finding::Allowed {
+            device: row.device,
+            change_bytes: change,
+            allowance: allowance.clone(),
+        },
+        // An allowance that is too small is still the limit that was broken.
+        Some(allowance) if allowance.grow.of(base) > allowed => Finding::Grew {
+            device: row.device,
+            change_bytes: change,
+            allowed_bytes: allowance.grow.of(base),
+            limit: allowance.grow,
+        },
+        _ => Finding::Grew {
+            device: row.device,
+            change_bytes: change,
+            allowed_bytes: allowed,
+            limit,
+        },
+    })
+}
+
+/// What a budget says of the head's peaks.
+fn over_budget(workload: &Workload, budget: &Budget, most: u64, findings: &mut Vec<Finding>) {
+    let level = budget.level.unwrap_or(workload.level);
+    let peaks = workload.peaks.iter().filter(|((_, of), _)| *of == level);
+    let mut is_measured = false;
+    for ((device, _), peak) in peaks {
+        is_measured = true;
+        if *peak > most {
+            findings.push(Finding::OverBudget {
+                device: *device,
+                level,
+                peak_bytes: *peak,
+                budget_bytes: most,
+            });
+        }
+    }
+    // Of other levels, no row says that nothing was allocated. Tensors are not seen in each framework.
+    let took_some = workload.peaks.keys().any(|(_, of)| *of == Level::DRIVER);
+    let why = match level {
+        _ if is_measured || !took_some => return,
+        Level::TENSOR => "head: no tensors were recorded, so its budget is not checked",
+        Level::PHYSICAL => {
+            "head: what the card gave was not measured, so its budget is not checked"
+        }
+        _ => return,
+    };
+    findings.push(Finding::Unjudged { why: why.into() });
+}

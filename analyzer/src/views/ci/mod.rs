@@ -1,0 +1,14 @@
+//! Captures of two versions of a program compared, judged by limits and budgets, and kept over commits.
+
+mod align;
+mod history;
+mod judge;
+mod parts;
+mod rules;
+mod workload;
+
+pub use history::{PastPeak, Series, Trend, TrendCommit, past_peaks};
+pub use judge::{Comparison, Finding, Judged, Outcome};
+pub use parts::PartChange;
+pub use rules::{Allowance, Budget, Day, Growth, Rules};
+pub use workload::{DevicePeaks, Quality, Workload};

@@ -1,0 +1,185 @@
+//! One workload before and after a change: its peaks, and what they consist of.
+
+use std::collections::BTreeMap;
+
+use gpumem_capture::{DeviceOrdinal, Level};
+use serde::Serialize;
+
+use super::parts::{self, PartChange, Parts, change};
+use crate::account::{Ending, place};
+use crate::session::Session;
+use crate::views::json::{by_name, ordinal};
+
+/// Peaks of one device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DevicePeaks {
+    /// Device ordinal; `None` for memory of no device.
+    pub device: Option<u8>,
+    /// The base's peak; `None`: there is no base.
+    pub base_bytes: Option<u64>,
+    /// The head's peak; `None`: only the base has this workload.
+    pub head_bytes: Option<u64>,
+    /// By how much the head has more, where both are there.
+    pub change_bytes: Option<i64>,
+    /// Lines that changed, the greatest change first.
+    pub lines: Vec<PartChange>,
+    /// Categories of tensors that changed.
+    pub categories: Vec<PartChange>,
+    /// Modules that changed.
+    pub modules: Vec<PartChange>,
+}
+
+/// What a capture's figures lack.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Quality {
+    /// Why its peaks cannot be judged, one line each; empty: they are exact.
+    pub missing: Vec<String>,
+    /// What must be known to read the figures.
+    pub notes: Vec<String>,
+}
+
+/// One workload.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Workload {
+    /// The captures' name, without `.bin`.
+    pub name: String,
+    /// Of which level the figures are.
+    #[serde(serialize_with = "by_name")]
+    pub level: Level,
+    /// Its devices.
+    pub devices: Vec<DevicePeaks>,
+    /// The base's quality; `None`: there is no base.
+    pub base: Option<Quality>,
+    /// The head's quality; `None`: only the base has this workload.
+    pub head: Option<Quality>,
+    /// The head's peaks at all levels that it has.
+    #[serde(skip)]
+    pub peaks: BTreeMap<(Option<u8>, Level), u64>,
+}
+
+impl Workload {
+    /// Compares two captures at their peaks; of one alone, has its peaks. `level`: that of tensors if either has any, else
+    /// the driver's.
+    pub fn of(
+        name: &str,
+        base: Option<&Session>,
+        head: Option<&Session>,
+        level: Option<Level>,
+    ) -> Self {
+        let level = level.unwrap_or_else(|| {
+            let mut sides = base.iter().chain(&head);
+            let has =
+                |of| move |session: &&Session| session.replay.levels.keys().any(|key| key.1 == of);
+            match sides.any(has(Level::TENSOR)) {
+                true => Level::TENSOR,
+                false => Level::DRIVER,
+            }
+        });
+        let sides = [base, head].map(|side| side.map(|session| Parts::of(session, level)));
+        let quality = |session: Option<&Session>, parts: &Option<Parts<'_>>| {
+            Some(quality(session?, parts.as_ref()?, level))
+        };
+        Self {
+            name: name.to_owned(),
+            level,
+            devices: devices(base, head, &sides, level),
+            base: quality(base, &sides[0]),
+            head: quality(head, &sides[1]),
+            peaks: head.map(peaks).unwrap_or_default(),
+        }
+    }
+
+    /// Whether both captures are there.
+    pub fn is_compared(&self) -> bool {
+        self.base.is_some() && self.head.is_some()
+    }
+
+    /// What the captures lack, each with its side: `base`, `head`.
+    pub fn missing(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let sides = [("base", &self.base), ("head", &self.head)];
+        sides.into_iter().flat_map(|(side, quality)| {
+            let lines = quality.iter().flat_map(|quality| &quality.missing);
+            lines.map(move |line| (side, line.as_str()))
+        })
+    }
+}
+
+fn devices(
+    base: Option<&Session>,
+    head: Option<&Session>,
+    sides: &[Option<Parts<'_>>; 2],
+    level: Level,
+) -> Vec<DevicePeaks> {
+    let of_level = |session: &Session| {
+        let keys = session.replay.levels.keys();
+        keys.filter(|key| key.1 == level)
+            .map(|key| key.0)
+            .collect::<Vec<_>>()
+    };
+    let mut ordinals: Vec<DeviceOrdinal> =
+        base.iter().chain(&head).flat_map(|s| of_level(s)).collect();
+    ordinals.sort_unstable();
+    ordinals.dedup();
+    // What used no memory of the level is a row of 0 B.
+    if ordinals.is_empty() {
+        ordinals.push(DeviceOrdinal::NONE);
+    }
+    let rows = ordinals.into_iter().map(|device| {
+        let peak = |session: &Session| session.replay.counters(device, level).peak;
+        let (before, after) = (base.map(peak), head.map(peak));
+        let mut row = DevicePeaks {
+            device: ordinal(device),
+            base_bytes: before,
+            head_bytes: after,
+            change_bytes: before.zip(after).map(|(base, head)| change(base, head)),
+            lines: Vec::new(),
+            categories: Vec::new(),
+            modules: Vec::new(),
+        };
+        if let [Some(base), Some(head)] = sides {
+            row.lines = parts::lines(base, head, device);
+            row.modules = parts::by_module(base, head, device);
+            if level == Level::TENSOR {
+                row.categories = parts::by_category(base, head, device);
+            }
+        }
+        row
+    });
+    rows.collect()
+}
+
+fn peaks(session: &Session) -> BTreeMap<(Option<u8>, Level), u64> {
+    let levels = session.replay.levels.iter();
+    levels
+        .map(|((device, level), row)| ((ordinal(*device), *level), row.counters.peak))
+        .collect()
+}
+
+fn quality(session: &Session, parts: &Parts<'_>, level: Level) -> Quality {
+    let account = &session.account;
+    let mut missing = account.missing.clone();
+    if account.ending == Ending::Running {
+        missing.push("its process is still running: its peak may be still to come".into());
+    }
+    let has = |of| session.replay.levels.keys().any(|key| key.1 == of);
+    if level == Level::TENSOR && !has(Level::TENSOR) && has(Level::DRIVER) {
+        missing.push(
+            "it took memory from CUDA and no tensors were recorded: --level driver compares that"
+                .into(),
+        );
+    }
+    if session.replay.failures.count() > 0 {
+        missing.push(
+            "it ran out of memory: its peak is what it found room for, not what it needs".into(),
+        );
+    }
+    missing.extend(parts.mismatches().iter().map(|(device, sum, figure)| {
+        let device = place(*device);
+        format!("{device}: the lines sum to {sum} bytes, the {level} level has {figure}")
+    }));
+    let mut notes: Vec<String> = account.sampled().into_iter().collect();
+    if account.ending == Ending::Killed {
+        notes.push("its process was killed, or ended without its exit handlers: the peak is that until then".into());
+    }
+    Quality { missing, notes }
+}
