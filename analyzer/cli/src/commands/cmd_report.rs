@@ -5,7 +5,7 @@ use std::path::Path;
 use gpumem_analyzer::render::{ReportChanges, flamegraph, report_text};
 use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::views::{
-    Asked, ByStack, Changes, Folded, Greatest, HintWatch, Hints, Select, at,
+    Asked, ByStack, Changes, Folded, Greatest, HintWatch, Hints, Select, at, level_or_default,
 };
 use gpumem_capture::Level;
 
@@ -13,7 +13,6 @@ use super::exit::Exit;
 use super::output::{Output, beside, file_name, write_file};
 use super::read::{cause, ledgers, pid, read_with, symbols};
 use crate::args::SymbolArgs;
-use crate::selection::level_or_default;
 
 /// Changes shown in the report.
 const CHANGES: usize = 8;

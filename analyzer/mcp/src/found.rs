@@ -1,0 +1,109 @@
+//! What a tool found, before it is cut into pages.
+
+use gpumem_analyzer::units::{bytes, signed};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::cursor::Edition;
+
+/// An answer as a whole.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// What stands above the rows in each page.
+    pub head: Map<String, Value>,
+    /// The rows.
+    pub rows: Vec<Value>,
+    /// Whether asking again gives the same, so that it may be kept.
+    pub is_settled: bool,
+}
+
+impl Found {
+    /// Adds to the head.
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.head.insert(key.into(), value.into());
+        self
+    }
+
+    /// The same, where there is something.
+    pub fn with_any(self, key: &str, value: Option<impl Into<Value>>) -> Self {
+        match value {
+            Some(value) => self.with(key, value),
+            None => self,
+        }
+    }
+
+    /// Adds bytes to the head, and the same for people.
+    pub fn with_bytes(self, key: &str, short: &str, figure: u64) -> Self {
+        self.with(key, figure).with(short, bytes(figure))
+    }
+
+    /// Adds rows.
+    pub fn with_rows(mut self, rows: impl IntoIterator<Item = Value>) -> Self {
+        self.rows.extend(rows);
+        self
+    }
+
+    /// Names questions that follow from the answer, each as `tool argument=value …`.
+    pub fn ask(self, questions: Vec<String>) -> Self {
+        if questions.is_empty() {
+            return self;
+        }
+        self.with("ask_next", questions)
+    }
+
+    /// What the pages are of.
+    pub fn edition(&self, question: &str) -> Edition {
+        let text = |value| serde_json::to_string(value).unwrap_or_default();
+        let mut parts = vec![question.to_owned()];
+        parts.extend(self.rows.iter().map(text));
+        Edition::of(&parts.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+}
+
+/// Anything that commands print as JSON, as a value.
+pub fn value(of: &impl Serialize) -> Value {
+    serde_json::to_value(of).unwrap_or_default()
+}
+
+/// The same with sizes for people beside figures: `bytes` gets `size`, `live_bytes` gets `live`. Figures that are null and
+/// fields that are, too, are left out.
+pub fn row(of: &impl Serialize) -> Value {
+    match value(of) {
+        Value::Object(object) => Value::Object(sized(object)),
+        other => other,
+    }
+}
+
+fn sized(object: Map<String, Value>) -> Map<String, Value> {
+    let mut out = Map::new();
+    for (key, value) in object {
+        let short = match key.as_str() {
+            "bytes" => Some("size"),
+            key => key.strip_suffix("_bytes"),
+        };
+        let size = value.as_u64().map(bytes).or(value.as_i64().map(signed));
+        if let (Some(short), Some(size)) = (short, size) {
+            out.insert(short.to_owned(), size.into());
+        }
+        if !value.is_null() {
+            out.insert(key, value);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn figures_get_sizes_and_nulls_go() {
+        let of = json!({"bytes": 1 << 20, "change_bytes": -(3 << 20), "line": null, "blocks": 2});
+        assert_eq!(
+            row(&of),
+            json!({"bytes": 1 << 20, "size": "1.00 MiB", "change_bytes": -(3 << 20), "change": "-3.00 MiB", "blocks": 2})
+        );
+    }
+}

@@ -1,0 +1,182 @@
+//! `why`: why an allocation failed, and who held what then.
+
+use gpumem_analyzer::account::{is_by_limit, limit_of};
+use gpumem_analyzer::attribution::owner;
+use gpumem_analyzer::replay::{At, OutOfMemory, Query};
+use gpumem_analyzer::session::Session;
+use gpumem_analyzer::views::{ByStack, Cause, Lines, Select};
+use gpumem_capture::Level;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::account::{facts, is_settled};
+use crate::capture::Capture;
+use crate::context::Context;
+use crate::found::{Found, row};
+use crate::refusal::{Refusal, refused};
+use crate::sessions::unreadable;
+
+/// Arguments.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// The capture, as captures names it
+    capture: String,
+    /// Which failure, from 1; by default the last exception, else the last failure
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    failure: Option<u64>,
+}
+
+/// The failure and its cause above, and the lines of each level as rows.
+///
+/// # Errors
+/// The capture cannot be read, or has no such failure.
+pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
+    let capture = context.capture(&args.capture)?;
+    let first = context.sessions.read(&capture, At::End.into())?;
+    let failures = first.replay.failures.all();
+    let Some((main, _)) = first.replay.failures.main() else {
+        return Ok(none(&capture, &first));
+    };
+    let number = args.failure.unwrap_or(main);
+    let Some((_, failure)) = failures.iter().find(|(at, _)| *at == number) else {
+        let numbers = failures
+            .iter()
+            .take(20)
+            .map(|(number, _)| number.to_string());
+        return Err(refused!(
+            "{}: failure {number} was not kept: ask for one of {}",
+            capture.name,
+            numbers.collect::<Vec<_>>().join(", ")
+        ));
+    };
+    let query = Query::from(At::Event(failure.seq));
+    let session = context.sessions.read(&capture, query)?;
+    let cause = Cause::read(&capture.path, &session, (number, *failure), &mut |_| {})
+        .map_err(|error| unreadable(&capture, &error))?;
+    let rows: Vec<Value> = [Level::TENSOR, Level::DRIVER, Level::HOST]
+        .into_iter()
+        .flat_map(|level| holders(&session, failure, level))
+        .collect();
+    let mut ask = vec![format!(
+        "ledger capture={} at=oom device={}",
+        capture.name, failure.event.device.0
+    )];
+    if let Some((file, line)) = cause.line.as_deref().and_then(place) {
+        ask.insert(
+            0,
+            format!(
+                "source capture={} file={file} line={line} at=oom",
+                capture.name
+            ),
+        );
+    }
+    Ok(Found {
+        is_settled: is_settled(&session),
+        ..Found::default()
+    }
+    .with("capture", capture.name)
+    .with("failures", first.replay.failures.count())
+    .with("answered_refusals", first.replay.failures.answered())
+    .with("failure", described(&session, number, failure))
+    .with("cause", caused(&cause))
+    .with("account", facts(&session))
+    .with("total_rows", rows.len())
+    .with_rows(rows)
+    .ask(ask))
+}
+
+/// That no allocation failed.
+fn none(capture: &Capture, session: &Session) -> Found {
+    let ended = session.account.ending.word();
+    Found {
+        is_settled: is_settled(session),
+        ..Found::default()
+    }
+    .with("capture", capture.name.clone())
+    .with("failures", 0)
+    .with("answered_refusals", session.replay.failures.answered())
+    .with(
+        "said",
+        format!("No allocation failed for want of memory; the process's end: {ended}."),
+    )
+    .with("account", facts(session))
+    .ask(vec![
+        format!("lines capture={} at=end", capture.name),
+        format!("hints capture={}", capture.name),
+    ])
+}
+
+fn described(session: &Session, number: u64, failure: &OutOfMemory) -> Value {
+    let (replay, event) = (&session.replay, &failure.event);
+    let of = owner(&replay.names, failure.span_context.stacks, event.level);
+    row(&json!({
+        "number": number,
+        "event": failure.seq.0,
+        "time_ns": event.time.0,
+        "device": event.device.0,
+        "level": event.level.to_string(),
+        "requested_bytes": event.bytes,
+        "line": of.label(&replay.names),
+        "exception": failure.is_exception(),
+        "refusals": failure.refusals,
+        "by_limit": is_by_limit(failure),
+        "limit_bytes": limit_of(replay, event.device),
+    }))
+}
+
+/// The cause without its owners: those are rows.
+fn caused(cause: &Cause) -> Value {
+    let mut row = row(cause);
+    if let Some(row) = row.as_object_mut() {
+        row.remove("owners");
+        row.remove("number");
+        row.remove("event");
+    }
+    row
+}
+
+/// The lines that held a level then.
+fn holders(session: &Session, failure: &OutOfMemory, level: Level) -> Vec<Value> {
+    let moment = At::Event(failure.seq);
+    let held = ByStack::at(&session.replay, level, moment, &Select::default());
+    let mut lines = Lines::of(&session.replay, &held);
+    let device = failure.event.device.0;
+    lines.retain_rows(|row| level == Level::HOST || row.device == Some(device));
+    let rows = lines.rows.iter().map(|of| {
+        let mut row = row(of);
+        row["level"] = level.to_string().into();
+        row
+    });
+    rows.collect()
+}
+
+/// The file and line of a label such as `/a/train.py:83 (backward: MulBackward0)`.
+fn place(label: &str) -> Option<(&str, u32)> {
+    let (before, rest) = label
+        .rsplit_once(':')
+        .filter(|(_, rest)| rest.starts_with(|c: char| c.is_ascii_digit()))
+        .or_else(|| {
+            let label = label.split(" (").next()?;
+            label.rsplit_once(':')
+        })?;
+    let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+    Some((before, digits.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_has_a_file_and_a_line() {
+        assert_eq!(place("/a b/train.py:83"), Some(("/a b/train.py", 83)));
+        assert_eq!(
+            place("train.py:7 (backward: MulBackward0)"),
+            Some(("train.py", 7))
+        );
+        assert_eq!(place("no Python line"), None);
+    }
+}
