@@ -171,6 +171,7 @@ fn schema<A: JsonSchema>() -> JsonObject {
         _ => Map::new(),
     };
     schema.remove("title");
+    schema.remove("$schema");
     // The type's own comment is for readers of the code.
     schema.remove("description");
     let cursor = json!({

@@ -2,9 +2,23 @@
 
 use gpumem_analyzer::units::{bytes, signed};
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::cursor::Edition;
+
+/// What each page says of its rows.
+const EACH_PAGE: [&str; 10] = [
+    "account",
+    "account_after",
+    "account_before",
+    "after",
+    "at",
+    "before",
+    "capture",
+    "file",
+    "level",
+    "total_rows",
+];
 
 /// An answer as a whole.
 #[derive(Clone, Debug, Default)]
@@ -43,12 +57,23 @@ impl Found {
         self
     }
 
-    /// Names questions that follow from the answer, each as `tool argument=value …`.
-    pub fn ask(self, questions: Vec<String>) -> Self {
-        if questions.is_empty() {
-            return self;
+    /// Names a question that follows from the answer: a tool and its arguments.
+    pub fn ask(mut self, tool: &str, arguments: Value) -> Self {
+        let question = json!({"tool": tool, "arguments": arguments});
+        let asked = self.head.entry("ask_next").or_insert_with(|| json!([]));
+        if let Some(asked) = asked.as_array_mut() {
+            asked.push(question);
         }
-        self.with("ask_next", questions)
+        self
+    }
+
+    /// What stands above the rows of a page. Only the first has all of it.
+    pub fn head_of(&self, start: usize) -> Map<String, Value> {
+        let head = self.head.iter();
+        let is_shown = |key: &str| start == 0 || EACH_PAGE.contains(&key);
+        head.filter(|(key, _)| is_shown(key))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect()
     }
 
     /// What the pages are of.
@@ -94,8 +119,6 @@ fn sized(object: Map<String, Value>) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

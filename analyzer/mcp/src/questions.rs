@@ -55,7 +55,7 @@ impl Questions {
         let found = self.found(&question, entry, arguments)?;
         let edition: Edition = found.edition(&question);
         let start = at.map_or(Ok(0), |at| offset(&at, edition))?;
-        Ok(page(&found.head, &found.rows, start, |offset| {
+        Ok(page(&found.head_of(start), &found.rows, start, |offset| {
             cursor(offset, edition)
         }))
     }

@@ -9,7 +9,7 @@ use gpumem_analyzer::units::bytes;
 use gpumem_capture::{Definition, ProcessKey, Reader, Record};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::capture::Capture;
 use crate::context::Context;
@@ -81,13 +81,11 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
             format!("only {ENTRIES} files were looked at: start the server with folders nearer to the captures"),
         ),
     };
-    let ask = match all.is_empty() {
-        true => Vec::new(),
-        false => vec!["summary capture=…".into(), "why capture=…".into()],
+    let found = match all.first() {
+        Some((_, newest, _)) => found.ask("summary", json!({"capture": newest["capture"]})),
+        None => found,
     };
-    Ok(found
-        .with_rows(all.into_iter().map(|(_, row, _)| Value::Object(row)))
-        .ask(ask))
+    Ok(found.with_rows(all.into_iter().map(|(_, row, _)| Value::Object(row))))
 }
 
 /// What the header says; `None`: it is no capture.

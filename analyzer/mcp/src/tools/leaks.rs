@@ -6,6 +6,7 @@ use gpumem_analyzer::views::{AskedLeaks, Select, Survivors, at, level_or_default
 use gpumem_capture::DeviceOrdinal;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::json;
 
 use crate::account::{facts_of_rows, is_settled};
 use crate::context::Context;
@@ -90,13 +91,11 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let leaks = survivors.leaks(&session.replay);
     let growing = leaks.rows.first().filter(|row| row.bytes_per_step > 0);
     let place = growing.and_then(|row| row.place.file.as_ref().zip(row.place.line));
-    let ask = place
-        .map(|(file, line)| format!("source capture={} file={file} line={line}", capture.name));
-    Ok(Found {
+    let found = Found {
         is_settled: is_settled(&session),
         ..Found::default()
     }
-    .with("capture", capture.name)
+    .with("capture", capture.name.clone())
     .with("level", leaks.level.to_string())
     .with("at", at(moment))
     .with("steps_ended", leaks.steps)
@@ -109,6 +108,12 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
         facts_of_rows(&session, leaks.level, &leaks.mismatches),
     )
     .with("total_rows", leaks.rows.len())
-    .with_rows(leaks.rows.iter().map(row))
-    .ask(ask.into_iter().collect()))
+    .with_rows(leaks.rows.iter().map(row));
+    Ok(match place {
+        Some((file, line)) => found.ask(
+            "source",
+            json!({"capture": capture.name, "file": file, "line": line}),
+        ),
+        None => found,
+    })
 }

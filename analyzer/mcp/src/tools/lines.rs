@@ -5,7 +5,7 @@ use gpumem_analyzer::views::{ByStack, Lines, Modules, Select, at, categories, le
 use gpumem_capture::DeviceOrdinal;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::account::{facts_of_rows, is_settled};
 use crate::context::Context;
@@ -109,16 +109,12 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
         At::Peak if args.step.is_some() => "at the peak of the step's memory".into(),
         moment => at(moment),
     };
-    let mut ask = Vec::new();
-    if let (Some(first), By::Line) = (rows.first(), args.by)
-        && let (Some(file), Some(line)) = (first["file"].as_str(), first["line"].as_u64())
-    {
-        ask.push(format!(
-            "source capture={} file={file} line={line}",
-            capture.name
-        ));
-    }
-    Ok(Found {
+    // The line that owns most.
+    let first = rows.first().filter(|_| matches!(args.by, By::Line));
+    let line = first
+        .filter(|row| row["line"].is_u64())
+        .map(|row| json!({"capture": capture.name, "file": row["file"], "line": row["line"]}));
+    let found = Found {
         is_settled: is_settled(&session),
         ..Found::default()
     }
@@ -131,6 +127,9 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     .with_bytes("together_bytes", "together", together)
     .with("account", facts_of_rows(&session, level, &mismatches))
     .with("total_rows", rows.len())
-    .with_rows(rows)
-    .ask(ask))
+    .with_rows(rows);
+    Ok(match line {
+        Some(line) => found.ask("source", line),
+        None => found,
+    })
 }

@@ -1,6 +1,6 @@
 //! `source`: the text around a line that a capture names, with the bytes that each line owns.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -56,12 +56,24 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let capture = context.capture(&args.capture)?;
     let session = context.sessions.read(&capture, Query::from(args.at.0))?;
     let names = &session.replay.names;
-    let Some(file) = named(names, &args.file) else {
-        return Err(refused!(
-            "{}: it names no file {}: take file and line from a row of lines, why or leaks",
-            capture.name,
-            args.file
-        ));
+    let file = match named(names, &args.file)[..] {
+        [file] => file,
+        [] => {
+            return Err(refused!(
+                "{}: it names no file {}: take file and line from a row of lines, why or leaks",
+                capture.name,
+                args.file
+            ));
+        }
+        ref several => {
+            let several = several.iter().take(5).copied().collect::<Vec<_>>();
+            return Err(refused!(
+                "{}: {} may be any of {}: name the whole path",
+                capture.name,
+                args.file,
+                several.join(", ")
+            ));
+        }
     };
     let (text, changed_since) = read(&context.roots, &session, file)?;
     let all = text.lines().count() as u32;
@@ -118,12 +130,28 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     })
 }
 
-/// The file that the capture means, by its whole name or as people read it.
-fn named<'a>(names: &'a Names, asked: &str) -> Option<&'a str> {
-    let files = || names.codes.values().map(|code| code.file.as_str());
-    let mut shorter = files().filter(|file| names.short_path(file) == asked);
-    let whole = files().find(|file| *file == asked);
-    whole.or_else(|| shorter.next())
+/// The files that the capture may mean: by the whole name, else as people read it, else by the end of the path.
+fn named<'a>(names: &'a Names, asked: &str) -> Vec<&'a str> {
+    let files: BTreeSet<&str> = names
+        .codes
+        .values()
+        .map(|code| code.file.as_str())
+        .collect();
+    if let Some(whole) = files.get(asked) {
+        return vec![*whole];
+    }
+    let end = format!("/{asked}");
+    let with = |is_it: &dyn Fn(&str) -> bool| {
+        files
+            .iter()
+            .copied()
+            .filter(|file| is_it(file))
+            .collect::<Vec<_>>()
+    };
+    match &with(&|file| names.short_path(file) == asked)[..] {
+        [] => with(&|file| file.ends_with(&end)),
+        short => short.to_vec(),
+    }
 }
 
 /// The text, and whether it was changed after the run started.

@@ -35,20 +35,12 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let said = |what: &str, line: &String| json!({"what": what, "text": line});
     rows.extend(summary.missing.iter().map(|line| said("missing", line)));
     rows.extend(summary.notes.iter().map(|line| said("note", line)));
-    let mut ask = Vec::new();
     let name = capture.name;
-    if summary.out_of_memory_events > 0 {
-        ask.push(format!("why capture={name}"));
-    }
-    ask.push(format!("lines capture={name} at=peak"));
-    if summary.steps > 1 {
-        ask.push(format!("leaks capture={name}"));
-    }
-    Ok(Found {
+    let mut found = Found {
         is_settled: is_settled(&session),
         ..Found::default()
     }
-    .with("capture", name)
+    .with("capture", name.clone())
     .with_any("program", process.command.clone())
     .with("pid", process.pid)
     .with_any("host", process.host.clone())
@@ -65,8 +57,14 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     .with("account", facts(&session))
     .with("notes", summary.notes.len())
     .with("total_rows", rows.len())
-    .with_rows(rows)
-    .ask(ask))
+    .with_rows(rows);
+    if summary.out_of_memory_events > 0 {
+        found = found.ask("why", json!({"capture": name}));
+    }
+    if summary.steps > 1 {
+        found = found.ask("leaks", json!({"capture": name}));
+    }
+    Ok(found.ask("lines", json!({"capture": name, "at": "peak"})))
 }
 
 fn device(of: &DeviceSummary) -> Vec<Value> {

@@ -60,32 +60,32 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
         .into_iter()
         .flat_map(|level| holders(&session, failure, level))
         .collect();
-    let mut ask = vec![format!(
-        "ledger capture={} at=oom device={}",
-        capture.name, failure.event.device.0
-    )];
-    if let Some((file, line)) = cause.line.as_deref().and_then(place) {
-        ask.insert(
-            0,
-            format!(
-                "source capture={} file={file} line={line} at=oom",
-                capture.name
-            ),
-        );
-    }
-    Ok(Found {
+    let found = Found {
         is_settled: is_settled(&session),
         ..Found::default()
     }
-    .with("capture", capture.name)
+    .with("capture", capture.name.clone())
     .with("failures", first.replay.failures.count())
     .with("answered_refusals", first.replay.failures.answered())
     .with("failure", described(&session, number, failure))
     .with("cause", caused(&cause))
     .with("account", facts(&session))
     .with("total_rows", rows.len())
-    .with_rows(rows)
-    .ask(ask))
+    .with_rows(rows);
+    // The moment is the failure's that was asked for.
+    let at = format!("event {}", failure.seq.0);
+    let found = match cause.line.as_deref().and_then(place) {
+        Some((file, line)) => found.ask(
+            "source",
+            json!({"capture": capture.name, "file": file, "line": line, "at": at}),
+        ),
+        None => found,
+    };
+    let device = failure.event.device.0;
+    Ok(found.ask(
+        "ledger",
+        json!({"capture": capture.name, "at": at, "device": device}),
+    ))
 }
 
 /// That no allocation failed.
@@ -103,10 +103,8 @@ fn none(capture: &Capture, session: &Session) -> Found {
         format!("No allocation failed for want of memory; the process's end: {ended}."),
     )
     .with("account", facts(session))
-    .ask(vec![
-        format!("lines capture={} at=end", capture.name),
-        format!("hints capture={}", capture.name),
-    ])
+    .ask("lines", json!({"capture": capture.name, "at": "end"}))
+    .ask("hints", json!({"capture": capture.name}))
 }
 
 fn described(session: &Session, number: u64, failure: &OutOfMemory) -> Value {
