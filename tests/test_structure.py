@@ -103,7 +103,8 @@ def test_the_analyzer_knows_no_cuda():
     linked = dependencies("gpumem-analyze")
     assert "gpumem-capture" in linked
     assert not linked & {"gpumem-cuda-abi", "gpumem-unwind", "gpumem", "cudarc", "nvml-wrapper"}
-    assert not dependencies("gpumem-analyzer") & {"clap", "indicatif"}
+    assert not dependencies("gpumem-analyzer") & {"clap", "indicatif", "rmcp", "tokio"}
+    assert not dependencies("gpumem-mcp") & {"gpumem-analyze", "clap", "indicatif", "reqwest"}
 
 
 def test_the_replay_knows_records_alone():

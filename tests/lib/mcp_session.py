@@ -85,4 +85,9 @@ def transcript(log: Path, root: Path) -> str:
     text = re.sub(r'\\"next\\":\\"[0-9a-f]+\.[0-9a-f]{16}\\"', r'\\"next\\":\\"CURSOR\\"', text)
     text = re.sub(r'"cursor":"[0-9a-f]+\.[0-9a-f]{16}"', '"cursor":"CURSOR"', text)
     messages = [(line[:1], json.loads(line[2:])) for line in text.splitlines()]
+    for _, message in messages:
+        result = message.get("result", {})
+        if "structuredContent" in result:
+            assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
+            result["content"][0]["text"] = "the structured content"
     return "".join(f"{mark} {json.dumps(message, indent=1, ensure_ascii=False, sort_keys=True)}\n" for mark, message in messages)

@@ -60,9 +60,7 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     }
     all.sort_by(|a, b| (b.0, &a.2).cmp(&(a.0, &b.2)));
     for (_, row, path) in all.iter_mut().take(PROGRAMS) {
-        for (key, value) in named(path) {
-            row.insert(key.into(), value.into());
-        }
+        row.extend(named(path));
     }
     let found = Found::default()
         .with(
@@ -108,8 +106,8 @@ fn described(capture: &Capture) -> Option<(u64, Map<String, Value>)> {
 }
 
 /// The program and its rank, from the names in the capture.
-fn named(path: &Path) -> Vec<(&'static str, String)> {
-    let mut found = Vec::new();
+fn named(path: &Path) -> Map<String, Value> {
+    let mut found = Map::new();
     let Ok(mut reader) = Reader::open(path) else {
         return found;
     };
@@ -118,8 +116,13 @@ fn named(path: &Path) -> Vec<(&'static str, String)> {
             return;
         };
         match key.as_str() {
-            ProcessKey::COMMAND => found.push(("program", short_command(value).to_owned())),
-            ProcessKey::RANK => found.push(("rank", value.clone())),
+            ProcessKey::COMMAND => {
+                found.insert("program".into(), short_command(value).into());
+            }
+            ProcessKey::RANK => {
+                let rank = value.parse::<u64>().ok();
+                found.extend(rank.map(|rank| ("rank".to_owned(), rank.into())));
+            }
             _ => {}
         }
     });

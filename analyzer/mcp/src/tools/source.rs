@@ -1,7 +1,7 @@
 //! `source`: the text around a line that a capture names, with the bytes that each line owns.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use gpumem_analyzer::names::Names;
@@ -173,7 +173,13 @@ fn read(roots: &Roots, session: &Session, file: &str) -> Result<(String, bool), 
             "{file}: no such file here: start the server where the program's files are, with --root for its folder"
         )
     };
-    let real = roots.file(Path::new(&path))?.ok_or_else(absent)?;
+    let outside = |_| {
+        refused!(
+            "{file}: outside the folders of this server, {}: its user can start it with --root for that file's folder",
+            roots.said()
+        )
+    };
+    let real = roots.file(&path).map_err(outside)?.ok_or_else(absent)?;
     let failed = |error: std::io::Error| refused!("{file}: {error}");
     let found = real.metadata().map_err(failed)?;
     if found.len() > LARGEST {
