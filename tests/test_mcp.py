@@ -79,7 +79,7 @@ def test_a_session_is_as_it_was(client, root, tmp_path, mode):
         session.ask("lines", capture="runs/torch-return.bin", cursor=first["next"])
         session.ask("lines", capture="runs/torch-return.bin", by="category", at="step 1")
         session.ask("leaks", capture="runs/torch-return.bin", steps=1)
-        session.ask("diff", before="runs/torch-return.bin", after="runs/torch-kill.bin")
+        session.ask("diff", before="runs/torch-return.bin", after="runs/torch-kill.bin", at="step 1", to="peak")
         session.ask("hints", capture="runs/torch-kill.bin")
         refusal(session, "source", capture="runs/torch-return.bin", file="train.py", line=57)
         refusal(session, "lines", capture="runs/torch-retrun.bin")
@@ -299,3 +299,18 @@ def test_replays_are_offered_with_the_package(client, python_env, root):
         said = refusal(session, "whatif", capture="runs/torch-return.bin", card="no size")
         assert said.startswith("whatif: "), said
     assert contents(root) == before
+
+
+def test_programs_are_run_only_where_that_is_allowed(client, python_env, root, tmp_path):
+    (root / "fits.py").write_text('import torch\n\nprint(torch.zeros(1 << 30, dtype=torch.uint8, device="cuda").shape)\n')
+    (tmp_path / "outside.py").write_text("raise SystemExit(1)\n")
+    server = ["env", f"PYTHONPATH={harness.ROOT / 'python'}", python_env("torch215"), "-m", "gpumem", "mcp", "--allow-plan"]
+    with Session(client, "legacy", [root], server=server) as session:
+        (tool,) = [tool for tool in session.about["tools"] if tool["name"] == "plan"]
+        assert tool["annotations"]["readOnlyHint"] is False and tool["annotations"]["destructiveHint"] is True
+        (case,) = session.all("plan", card="24GiB", program=["fits.py"])["rows"]
+        assert case["verdict"] == "fits" and case["tensor_peak_bytes"] == [1 << 30, 1 << 30]
+        assert "outside the folders" in refusal(session, "plan", card="24GiB", program=["../outside.py"])
+        assert refusal(session, "plan", card="no card", program=["fits.py"]).startswith("plan: ")
+    with Session(client, "legacy", [root]) as session:
+        assert "there is no tool plan" in session.result("plan", card="24GiB", program=["fits.py"])["protocol_error"]
