@@ -216,6 +216,29 @@ def test_what_a_killed_process_left_is_read_where_it_is(client, python_env, tmp_
         assert session.ask("why", capture="report.bin")["failure"] == why["failure"]
 
 
+def test_any_capture_has_an_answer_or_one_line(client, tmp_path):
+    """Whatever is damaged in it."""
+    root = tmp_path / "root"
+    shutil.copytree(CAPTURES, root)
+    questions = [
+        ("summary", {}), ("why", {}), ("lines", {}), ("lines", {"at": "end", "by": "module", "level": "host"}), ("lines", {"step": 1}),
+        ("tree", {"native": True}), ("leaks", {}), ("ledger", {"by": "line"}), ("ledger", {"at": "oom"}), ("hints", {}),
+    ]  # fmt: skip
+    answered = 0
+    with Session(client, "2026-07-28", [root]) as session:
+        for capture in sorted(path.name for path in root.glob("*.bin")):
+            for tool, arguments in questions:
+                try:
+                    answer = session.all(tool, capture=capture, **arguments)
+                except Refused as refused:
+                    assert "a fault of gpumem's own" not in str(refused), (capture, tool)
+                    continue
+                answered += 1
+                exact = harness.analyze("check", root / capture, check=False).returncode == 0 if tool == "summary" else True
+                assert exact or not answer["account"]["exact"], capture
+    assert session.stderr == "" and answered > 120
+
+
 def test_nothing_outside_the_folders_is_read(client, root, tmp_path):
     outside = "outside the folders of this server"
     with Session(client, "legacy", [root]) as session:

@@ -1,6 +1,6 @@
 //! Python's package gpumem, as a process of its own: replays and dry runs are its.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -22,11 +22,22 @@ const OUTPUT: u64 = 16 << 20;
 pub struct Gpumem {
     /// The Python that has it.
     pub python: PathBuf,
+    /// What runs the package in it.
+    module: Vec<OsString>,
     /// Whether programs may be run by `plan`.
     pub runs_programs: bool,
 }
 
 impl Gpumem {
+    /// The package of this Python.
+    pub fn new(python: PathBuf, runs_programs: bool) -> Self {
+        Self {
+            python,
+            module: ["-m", "gpumem"].map(OsString::from).into(),
+            runs_programs,
+        }
+    }
+
     /// What `gpumem WORDS` prints as JSON. `folder`: where it runs.
     ///
     /// # Errors
@@ -39,7 +50,7 @@ impl Gpumem {
     ) -> Result<Value, Refusal> {
         let limit = limit.map_or(LONGEST, |limit| limit.min(LONGEST));
         let mut command = Command::new(&self.python);
-        command.args(["-m", "gpumem"]).args(words);
+        command.args(&self.module).args(words);
         command.current_dir(folder).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Ok(own) = std::env::current_exe() {
@@ -91,20 +102,39 @@ fn read(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
 mod tests {
     use super::*;
 
-    fn of(python: &str) -> Gpumem {
-        Gpumem {
-            python: python.into(),
-            runs_programs: false,
-        }
+    /// What a shell's script in the place of the package gives.
+    fn ran(script: &str, limit: Duration) -> Result<Value, Refusal> {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("script"), script).unwrap();
+        let shell = Gpumem {
+            module: vec!["script".into()],
+            ..Gpumem::new("/bin/sh".into(), false)
+        };
+        shell.json(&[OsStr::new("whatif")], folder.path(), Some(limit))
     }
 
     #[test]
-    fn what_is_no_json_is_refused_by_its_last_line() {
-        // `/bin/ls -m gpumem` names what it does not find on stderr.
-        let refused = of("/bin/ls").json(&[OsStr::new("whatif")], Path::new("/"), None);
+    fn its_output_is_json_and_its_last_line_says_why_not() {
+        let printed = ran("echo \"{\\\"word\\\": \\\"$1\\\"}\"", LONGEST).unwrap();
+        assert_eq!(printed["word"], "whatif");
+        let refused = ran("echo first >&2; echo the reason >&2; exit 1", LONGEST);
+        assert_eq!(refused.unwrap_err().to_string(), "whatif: the reason");
+        let refused = ran("exit 0", LONGEST).unwrap_err().to_string();
+        assert_eq!(refused, "whatif: it printed no result");
+    }
+
+    #[test]
+    fn it_is_ended_once_it_takes_too_long() {
+        // It would wait for ever: nobody writes into the pipe.
+        let refused = ran("mkfifo pipe; exec cat <>pipe", Duration::from_millis(200));
         let said = refused.unwrap_err().to_string();
-        assert!(said.starts_with("whatif: "), "{said}");
-        let refused = of("/no/such/python").json(&[OsStr::new("whatif")], Path::new("/"), None);
+        assert!(said.contains("and was ended"), "{said}");
+    }
+
+    #[test]
+    fn a_python_that_is_not_there_is_named() {
+        let absent = Gpumem::new("/no/such/python".into(), false);
+        let refused = absent.json(&[OsStr::new("whatif")], Path::new("/"), None);
         assert!(refused.unwrap_err().to_string().contains("/no/such/python"));
     }
 }

@@ -78,10 +78,9 @@ pub fn serve(options: Options) -> Result<(), Error> {
     let context = Context {
         roots: Roots::new(&options.roots)?,
         sessions: Sessions::default(),
-        gpumem: options.python.map(|python| Gpumem {
-            python,
-            runs_programs: options.runs_programs,
-        }),
+        gpumem: options
+            .python
+            .map(|python| Gpumem::new(python, options.runs_programs)),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

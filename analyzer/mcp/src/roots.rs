@@ -8,7 +8,7 @@ use crate::refusal::{Refusal, refused};
 /// One folder.
 #[derive(Clone, Debug)]
 struct Root {
-    /// As it was named, made absolute.
+    /// As it was named, made absolute: clients may name files so.
     named: PathBuf,
     /// Without symbolic links.
     real: PathBuf,
@@ -32,7 +32,10 @@ impl Roots {
             if !real.is_dir() {
                 return Err(refused!("{}: it is no folder", folder.display()));
             }
-            let named = std::path::absolute(folder).map_err(failed)?;
+            let named = plain(&std::path::absolute(folder).map_err(failed)?);
+            // A `..` behind a link is another folder for words than for the system.
+            let is_it = named.canonicalize().is_ok_and(|named| named == real);
+            let named = if is_it { named } else { real.clone() };
             Ok(Root { named, real })
         };
         named.iter().map(root).collect::<Result<_, _>>().map(Self)
@@ -81,16 +84,17 @@ impl Roots {
                 named.display()
             )
         };
-        let absolute = |root: &Root| match named.is_absolute() {
-            true => plain(named),
-            false => plain(&root.named.join(named)),
+        let absolute = |root: &Root| {
+            let path = plain(&root.real.join(named));
+            let below = path
+                .strip_prefix(&root.named)
+                .map(|rest| root.real.join(rest));
+            below.unwrap_or(path)
         };
         let mut is_inside = false;
         for path in self.0.iter().map(absolute) {
             // The name alone decides before the disk is asked.
-            let is_below =
-                |root: &Root| path.starts_with(&root.named) || path.starts_with(&root.real);
-            if !self.0.iter().any(is_below) {
+            if !self.0.iter().any(|root| path.starts_with(&root.real)) {
                 continue;
             }
             is_inside = true;
@@ -213,5 +217,10 @@ mod tests {
             assert!(roots.capture(named.to_str().unwrap()).is_ok(), "{named:?}");
         }
         assert!(roots.capture("runs/a.bin").is_ok());
+        // For words this is `root`, for the system the folder above the link's target.
+        symlink(root.join("runs"), all.path().join("below")).unwrap();
+        let roots = Roots::new(&[all.path().join("below/..")]).unwrap();
+        assert!(roots.capture("runs/a.bin").is_ok());
+        assert!(refusal(&roots, "secret.bin").starts_with("no capture"));
     }
 }

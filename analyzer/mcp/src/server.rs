@@ -20,7 +20,10 @@ const INSTRUCTIONS: &str = "\
 Figures of GPU memory from captures that gpumem recorded. Begin with captures; for a run that failed ask why, then source \
 for the line it names. Figures in bytes are exact integers, with a short size beside them for people; account says whether \
 a capture is whole: repeat that where it is not. An answer has at most 4096 bytes: more says how many rows follow, and \
-next is the cursor for them, to be passed with the same arguments. Nothing is written.";
+next is the cursor for them, to be passed with the same arguments.";
+/// What comes after that.
+const READ_ONLY: &str = " Nothing is written.";
+const BUT_PLAN: &str = " Nothing is written but by programs that plan runs.";
 
 /// The server.
 #[derive(Clone)]
@@ -61,9 +64,11 @@ impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder().enable_tools().build();
         let own = Implementation::new("gpumem", env!("CARGO_PKG_VERSION"));
+        let has_plan = self.tools.iter().any(|entry| entry.tool.name == "plan");
+        let instructions = INSTRUCTIONS.to_owned() + if has_plan { BUT_PLAN } else { READ_ONLY };
         ServerConfig::new(capabilities)
             .with_server_info(own)
-            .with_instructions(INSTRUCTIONS)
+            .with_instructions(instructions)
     }
 
     async fn list_tools(

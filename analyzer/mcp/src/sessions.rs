@@ -13,6 +13,8 @@ use crate::refusal::{Refusal, refused};
 
 /// How many are kept.
 const KEPT: usize = 4;
+/// Bytes of the files of those that are kept beside the newest.
+const BYTES: u64 = 512 << 20;
 
 /// The last captures that were read.
 #[derive(Debug, Default)]
@@ -37,11 +39,15 @@ impl Sessions {
         let session = Arc::new(watched(capture, query, &mut |_, _, _| {})?);
         if is_settled(&session) {
             self.0.push_back((capture.clone(), Arc::clone(&session)));
-            while self.0.len() > KEPT {
+            while self.0.len() > KEPT || (self.0.len() > 1 && self.bytes() > BYTES) {
                 self.0.pop_front();
             }
         }
         answering(capture, session, query)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.iter().map(|(capture, _)| capture.bytes()).sum()
     }
 
     /// The query with the event of the failure where it asks for that one.
