@@ -49,20 +49,21 @@ pub fn facts(session: &Session) -> Map<String, Value> {
     facts
 }
 
-/// The same, and that rows do not sum to the level's own figure where they do not: (device, sum, figure).
-pub fn facts_of_rows(
-    session: &Session,
-    level: Level,
-    mismatches: &[(DeviceOrdinal, u64, u64)],
-) -> Map<String, Value> {
+/// Where rows do not sum to their level's own figure: (device, sum, figure).
+pub type Mismatches = [(DeviceOrdinal, u64, u64)];
+
+/// The same, and that rows do not sum to a level's own figure where they do not.
+pub fn facts_of_rows(session: &Session, levels: &[(Level, &Mismatches)]) -> Map<String, Value> {
     let mut facts = facts(session);
-    let said = mismatches.iter().map(|(device, sum, figure)| {
-        let device = place(*device);
-        json!(format!(
-            "{device}: the rows sum to {sum} bytes, the {level} level has {figure}"
-        ))
-    });
-    let said: Vec<Value> = said.collect();
+    let mut said: Vec<Value> = Vec::new();
+    for (level, mismatches) in levels {
+        said.extend(mismatches.iter().map(|(device, sum, figure)| {
+            let device = place(*device);
+            json!(format!(
+                "{device}: the rows sum to {sum} bytes, the {level} level has {figure}"
+            ))
+        }));
+    }
     if !said.is_empty() {
         facts.insert("exact".into(), false.into());
         facts.insert("mismatches".into(), said.into());

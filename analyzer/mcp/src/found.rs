@@ -32,6 +32,14 @@ pub struct Found {
 }
 
 impl Found {
+    /// Nothing yet. `is_settled`: whether asking again gives the same.
+    pub fn settled(is_settled: bool) -> Self {
+        Self {
+            is_settled,
+            ..Self::default()
+        }
+    }
+
     /// Adds to the head.
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.head.insert(key.into(), value.into());

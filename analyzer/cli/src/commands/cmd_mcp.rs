@@ -11,7 +11,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub root: Vec<PathBuf>,
     /// The Python that has the package gpumem, and PyTorch: whatif is then offered (`gpumem mcp` names its own)
-    #[arg(long, value_name = "PYTHON")]
+    #[arg(long, value_name = "PYTHON", overrides_with = "python")]
     pub python: Option<PathBuf>,
     /// Offer plan, which runs programs below the folders on a simulated card
     #[arg(long, requires = "python")]

@@ -91,26 +91,23 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let (alike, differ): (Vec<_>, Vec<_>) = diff.rows.iter().partition(is_alike);
     let alike_bytes: u64 = alike.iter().map(|row| row.before_bytes).sum();
     let [account_before, account_after] = [(&before, &lines_before), (&after, &lines_after)]
-        .map(|(session, lines)| facts_of_rows(session, level, &lines.mismatches));
+        .map(|(session, lines)| facts_of_rows(session, &[(level, &lines.mismatches)]));
     let [first, second] = captures.map(|capture| capture.name);
-    Ok(Found {
-        is_settled: is_settled(&before) && is_settled(&after),
-        ..Found::default()
-    }
-    .with("before", first)
-    .with("after", second)
-    .with("level", level.to_string())
-    .with("at", at(before.query.moment))
-    .with("to", at(after.query.moment))
-    .with_bytes("before_bytes", "before_size", diff.before_bytes)
-    .with_bytes("after_bytes", "after_size", diff.after_bytes)
-    .with("change_bytes", diff.change_bytes)
-    .with("change", signed(diff.change_bytes))
-    .with("alike_rows", alike.len())
-    .with_bytes("alike_bytes", "alike", alike_bytes)
-    .with("pools", value(&pools))
-    .with("account_before", account_before)
-    .with("account_after", account_after)
-    .with("total_rows", differ.len())
-    .with_rows(differ.into_iter().map(row)))
+    Ok(Found::settled(is_settled(&before) && is_settled(&after))
+        .with("before", first)
+        .with("after", second)
+        .with("level", level.to_string())
+        .with("at", at(before.query.moment))
+        .with("to", at(after.query.moment))
+        .with_bytes("before_bytes", "before_size", diff.before_bytes)
+        .with_bytes("after_bytes", "after_size", diff.after_bytes)
+        .with("change_bytes", diff.change_bytes)
+        .with("change", signed(diff.change_bytes))
+        .with("alike_rows", alike.len())
+        .with_bytes("alike_bytes", "alike", alike_bytes)
+        .with("pools", value(&pools))
+        .with("account_before", account_before)
+        .with("account_after", account_after)
+        .with("total_rows", differ.len())
+        .with_rows(differ.into_iter().map(row)))
 }

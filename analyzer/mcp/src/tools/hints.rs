@@ -44,12 +44,9 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
         None => None,
     };
     let hints = Hints::of(&session, cause.as_ref(), &ledgers, &watch);
-    Ok(Found {
-        is_settled: is_settled(&session),
-        ..Found::default()
-    }
-    .with("capture", capture.name)
-    .with("account", facts(&session))
-    .with("total_rows", hints.hints.len())
-    .with_rows(hints.hints.iter().map(row)))
+    Ok(Found::settled(is_settled(&session))
+        .with("capture", capture.name)
+        .with("account", facts(&session))
+        .with("total_rows", hints.hints.len())
+        .with_rows(hints.hints.iter().map(row)))
 }

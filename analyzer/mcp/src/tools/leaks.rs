@@ -91,24 +91,21 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let leaks = survivors.leaks(&session.replay);
     let growing = leaks.rows.first().filter(|row| row.bytes_per_step > 0);
     let place = growing.and_then(|row| row.place.file.as_ref().zip(row.place.line));
-    let found = Found {
-        is_settled: is_settled(&session),
-        ..Found::default()
-    }
-    .with("capture", capture.name.clone())
-    .with("level", leaks.level.to_string())
-    .with("at", at(moment))
-    .with("steps_ended", leaks.steps)
-    .with("least_steps", leaks.least_steps)
-    .with("warm_up_steps", leaks.warm_up_steps)
-    .with_bytes("bytes", "size", leaks.bytes)
-    .with_any("holder", leaks.holder.as_ref().map(row))
-    .with(
-        "account",
-        facts_of_rows(&session, leaks.level, &leaks.mismatches),
-    )
-    .with("total_rows", leaks.rows.len())
-    .with_rows(leaks.rows.iter().map(row));
+    let found = Found::settled(is_settled(&session))
+        .with("capture", capture.name.clone())
+        .with("level", leaks.level.to_string())
+        .with("at", at(moment))
+        .with("steps_ended", leaks.steps)
+        .with("least_steps", leaks.least_steps)
+        .with("warm_up_steps", leaks.warm_up_steps)
+        .with_bytes("bytes", "size", leaks.bytes)
+        .with_any("holder", leaks.holder.as_ref().map(row))
+        .with(
+            "account",
+            facts_of_rows(&session, &[(leaks.level, &leaks.mismatches)]),
+        )
+        .with("total_rows", leaks.rows.len())
+        .with_rows(leaks.rows.iter().map(row));
     Ok(match place {
         Some((file, line)) => found.ask(
             "source",

@@ -79,15 +79,12 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
         ));
     }
     let rows: Vec<Value> = ledgers.iter().flat_map(parts).collect();
-    Ok(Found {
-        is_settled: is_settled(&session),
-        ..Found::default()
-    }
-    .with("capture", capture.name)
-    .with("at", at(session.query.moment))
-    .with("account", facts(&session))
-    .with("total_rows", rows.len())
-    .with_rows(rows))
+    Ok(Found::settled(is_settled(&session))
+        .with("capture", capture.name)
+        .with("at", at(session.query.moment))
+        .with("account", facts(&session))
+        .with("total_rows", rows.len())
+        .with_rows(rows))
 }
 
 fn parts(ledger: &Ledger) -> Vec<Value> {

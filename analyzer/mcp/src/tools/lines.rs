@@ -114,20 +114,17 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let line = first
         .filter(|row| row["line"].is_u64())
         .map(|row| json!({"capture": capture.name, "file": row["file"], "line": row["line"]}));
-    let found = Found {
-        is_settled: is_settled(&session),
-        ..Found::default()
-    }
-    .with("capture", capture.name)
-    .with("level", level.to_string())
-    .with("at", when)
-    .with("by", args.by.word())
-    .with_any("step", args.step)
-    .with("filtered", !is_whole || args.device.is_some())
-    .with_bytes("together_bytes", "together", together)
-    .with("account", facts_of_rows(&session, level, &mismatches))
-    .with("total_rows", rows.len())
-    .with_rows(rows);
+    let found = Found::settled(is_settled(&session))
+        .with("capture", capture.name)
+        .with("level", level.to_string())
+        .with("at", when)
+        .with("by", args.by.word())
+        .with_any("step", args.step)
+        .with("filtered", !is_whole || args.device.is_some())
+        .with_bytes("together_bytes", "together", together)
+        .with("account", facts_of_rows(&session, &[(level, &mismatches)]))
+        .with("total_rows", rows.len())
+        .with_rows(rows);
     Ok(match line {
         Some(line) => found.ask("source", line),
         None => found,

@@ -108,19 +108,16 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
             row
         })
         .collect();
-    let found = Found {
-        is_settled: is_settled(&session),
-        ..Found::default()
-    }
-    .with("capture", capture.name)
-    .with("file", file)
-    .with("line", args.line)
-    .with("lines_in_file", all)
-    .with("level", level.to_string())
-    .with("at", at(session.query.moment))
-    .with("account", facts(&session))
-    .with("total_rows", rows.len())
-    .with_rows(rows);
+    let found = Found::settled(is_settled(&session))
+        .with("capture", capture.name)
+        .with("file", file)
+        .with("line", args.line)
+        .with("lines_in_file", all)
+        .with("level", level.to_string())
+        .with("at", at(session.query.moment))
+        .with("account", facts(&session))
+        .with("total_rows", rows.len())
+        .with_rows(rows);
     Ok(match changed_since {
         false => found,
         true => found.with(

@@ -36,28 +36,25 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     rows.extend(summary.missing.iter().map(|line| said("missing", line)));
     rows.extend(summary.notes.iter().map(|line| said("note", line)));
     let name = capture.name;
-    let mut found = Found {
-        is_settled: is_settled(&session),
-        ..Found::default()
-    }
-    .with("capture", name.clone())
-    .with_any("program", process.command.clone())
-    .with("pid", process.pid)
-    .with_any("host", process.host.clone())
-    .with_any("rank", process.rank)
-    .with_any("world_size", process.world_size)
-    .with_any("python", process.python.clone())
-    .with_any("pytorch", process.pytorch.as_ref().map(row))
-    .with_any("driver_version", process.driver_version.clone())
-    .with("started_unix_ns", process.started_unix_ns)
-    .with("duration_ns", process.duration_ns)
-    .with("events", summary.events)
-    .with("steps", summary.steps)
-    .with("failures_for_want_of_memory", summary.out_of_memory_events)
-    .with("account", facts(&session))
-    .with("notes", summary.notes.len())
-    .with("total_rows", rows.len())
-    .with_rows(rows);
+    let mut found = Found::settled(is_settled(&session))
+        .with("capture", name.clone())
+        .with_any("program", process.command.clone())
+        .with("pid", process.pid)
+        .with_any("host", process.host.clone())
+        .with_any("rank", process.rank)
+        .with_any("world_size", process.world_size)
+        .with_any("python", process.python.clone())
+        .with_any("pytorch", process.pytorch.as_ref().map(row))
+        .with_any("driver_version", process.driver_version.clone())
+        .with("started_unix_ns", process.started_unix_ns)
+        .with("duration_ns", process.duration_ns)
+        .with("events", summary.events)
+        .with("steps", summary.steps)
+        .with("failures_for_want_of_memory", summary.out_of_memory_events)
+        .with("account", facts(&session))
+        .with("notes", summary.notes.len())
+        .with("total_rows", rows.len())
+        .with_rows(rows);
     if summary.out_of_memory_events > 0 {
         found = found.ask("why", json!({"capture": name}));
     }

@@ -83,18 +83,15 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
         rows: Vec::new(),
     };
     rows.children(&root, 0);
-    Ok(Found {
-        is_settled: is_settled(&session),
-        ..Found::default()
-    }
-    .with("capture", capture.name)
-    .with("level", level.to_string())
-    .with("at", at(session.query.moment))
-    .with_bytes("bytes", "size", root.bytes)
-    .with("blocks", root.blocks)
-    .with("account", facts(&session))
-    .with("total_rows", rows.rows.len())
-    .with_rows(rows.rows))
+    Ok(Found::settled(is_settled(&session))
+        .with("capture", capture.name)
+        .with("level", level.to_string())
+        .with("at", at(session.query.moment))
+        .with_bytes("bytes", "size", root.bytes)
+        .with("blocks", root.blocks)
+        .with("account", facts(&session))
+        .with("total_rows", rows.rows.len())
+        .with_rows(rows.rows))
 }
 
 struct Rows {

@@ -71,12 +71,9 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let words: Vec<&OsStr> = words.iter().map(OsString::as_os_str).collect();
     let folder = capture.path.parent().unwrap_or(&capture.path);
     let replayed = gpumem.json(&words, folder, None)?;
-    let mut found = Found {
-        is_settled: true,
-        ..Found::default()
-    }
-    .with("capture", capture.name)
-    .with("account", facts(&session));
+    let mut found = Found::settled(true)
+        .with("capture", capture.name)
+        .with("account", facts(&session));
     for key in ["exact", "doubts", "pytorch"] {
         found = found.with(key, replayed[key].clone());
     }

@@ -4,13 +4,13 @@ use gpumem_analyzer::account::{is_by_limit, limit_of};
 use gpumem_analyzer::attribution::owner;
 use gpumem_analyzer::replay::{At, OutOfMemory, Query};
 use gpumem_analyzer::session::Session;
-use gpumem_analyzer::views::{ByStack, Cause, Lines, Select};
+use gpumem_analyzer::views::{ByStack, Cause, LineRow, Lines, Select};
 use gpumem_capture::Level;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::account::{facts, is_settled};
+use crate::account::{facts, facts_of_rows, is_settled};
 use crate::capture::Capture;
 use crate::context::Context;
 use crate::found::{Found, row};
@@ -56,22 +56,21 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let session = context.sessions.read(&capture, query)?;
     let cause = Cause::read(&capture.path, &session, (number, *failure), &mut |_| {})
         .map_err(|error| unreadable(&capture, &error))?;
-    let rows: Vec<Value> = [Level::TENSOR, Level::DRIVER, Level::HOST]
-        .into_iter()
-        .flat_map(|level| holders(&session, failure, level))
-        .collect();
-    let found = Found {
-        is_settled: is_settled(&session),
-        ..Found::default()
-    }
-    .with("capture", capture.name.clone())
-    .with("failures", first.replay.failures.count())
-    .with("answered_refusals", first.replay.failures.answered())
-    .with("failure", described(&session, number, failure))
-    .with("cause", caused(&cause))
-    .with("account", facts(&session))
-    .with("total_rows", rows.len())
-    .with_rows(rows);
+    let levels = [Level::TENSOR, Level::DRIVER, Level::HOST];
+    let held = levels.map(|level| held(&session, failure, level));
+    let mismatches = held.each_ref().map(|of| (of.level, &of.mismatches[..]));
+    let account = facts_of_rows(&session, &mismatches);
+    let device = failure.event.device.0;
+    let rows: Vec<Value> = held.iter().flat_map(|of| holders(of, device)).collect();
+    let found = Found::settled(is_settled(&session))
+        .with("capture", capture.name.clone())
+        .with("failures", first.replay.failures.count())
+        .with("answered_refusals", first.replay.failures.answered())
+        .with("failure", described(&session, number, failure))
+        .with("cause", caused(&cause))
+        .with("account", account)
+        .with("total_rows", rows.len())
+        .with_rows(rows);
     // The moment is the failure's that was asked for.
     let at = format!("event {}", failure.seq.0);
     let found = match cause.line.as_deref().and_then(place) {
@@ -81,7 +80,6 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
         ),
         None => found,
     };
-    let device = failure.event.device.0;
     Ok(found.ask(
         "ledger",
         json!({"capture": capture.name, "at": at, "device": device}),
@@ -91,20 +89,17 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
 /// That no allocation failed.
 fn none(capture: &Capture, session: &Session) -> Found {
     let ended = session.account.ending.word();
-    Found {
-        is_settled: is_settled(session),
-        ..Found::default()
-    }
-    .with("capture", capture.name.clone())
-    .with("failures", 0)
-    .with("answered_refusals", session.replay.failures.answered())
-    .with(
-        "said",
-        format!("No allocation failed for want of memory; the process's end: {ended}."),
-    )
-    .with("account", facts(session))
-    .ask("lines", json!({"capture": capture.name, "at": "end"}))
-    .ask("hints", json!({"capture": capture.name}))
+    Found::settled(is_settled(session))
+        .with("capture", capture.name.clone())
+        .with("failures", 0)
+        .with("answered_refusals", session.replay.failures.answered())
+        .with(
+            "said",
+            format!("No allocation failed for want of memory; the process's end: {ended}."),
+        )
+        .with("account", facts(session))
+        .ask("lines", json!({"capture": capture.name, "at": "end"}))
+        .ask("hints", json!({"capture": capture.name}))
 }
 
 fn described(session: &Session, number: u64, failure: &OutOfMemory) -> Value {
@@ -137,18 +132,21 @@ fn caused(cause: &Cause) -> Value {
 }
 
 /// The lines that held a level then.
-fn holders(session: &Session, failure: &OutOfMemory, level: Level) -> Vec<Value> {
+fn held(session: &Session, failure: &OutOfMemory, level: Level) -> Lines {
     let moment = At::Event(failure.seq);
     let held = ByStack::at(&session.replay, level, moment, &Select::default());
-    let mut lines = Lines::of(&session.replay, &held);
-    let device = failure.event.device.0;
-    lines.retain_rows(|row| level == Level::HOST || row.device == Some(device));
-    let rows = lines.rows.iter().map(|of| {
+    Lines::of(&session.replay, &held)
+}
+
+/// Those of the device that had no room; pinned memory is of no device.
+fn holders(lines: &Lines, device: u8) -> impl Iterator<Item = Value> {
+    let level = lines.level;
+    let is_wanted = move |row: &&LineRow| level == Level::HOST || row.device == Some(device);
+    lines.rows.iter().filter(is_wanted).map(move |of| {
         let mut row = row(of);
         row["level"] = level.to_string().into();
         row
-    });
-    rows.collect()
+    })
 }
 
 /// The file and line of a label such as `/a/train.py:83 (backward: MulBackward0)`.
