@@ -16,12 +16,14 @@ pub mod account;
 pub mod export;
 pub mod fleet;
 pub mod import;
+pub mod moment;
 pub mod pickle;
 pub mod ranks;
 pub mod render;
 pub mod session;
 pub mod stacks;
 pub mod symbols;
+pub mod unanswered;
 pub mod views;
 
 pub use gpumem_replay as replay;

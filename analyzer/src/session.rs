@@ -96,9 +96,34 @@ pub fn read(
     observer: &mut Observer<'_>,
     started: &mut dyn FnMut(Progress),
 ) -> Result<Session, Error> {
-    let (mut reader, merged) = open(path)?;
+    let (reader, merged) = open(path)?;
     started(reader.progress());
-    let query = query.into();
+    let mut session = of_reader(reader, query.into(), observer)?;
+    if let Err(error) = merged {
+        session.account.notes.push(format!(
+            "what its process left in memory was read and could not be taken over into it: {error}"
+        ));
+    }
+    Ok(session)
+}
+
+/// The same, and writes nothing: what its process left in memory is read where it is.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_only(
+    path: &Path,
+    query: impl Into<Query>,
+    observer: &mut Observer<'_>,
+) -> Result<Session, Error> {
+    of_reader(Reader::open(path)?, query.into(), observer)
+}
+
+fn of_reader(
+    mut reader: Reader,
+    query: Query,
+    observer: &mut Observer<'_>,
+) -> Result<Session, Error> {
     let mut replay = Replay::new(query);
     replay.set_trained_until(trained_until(&mut reader)?);
     let counters = reader.counters();
@@ -111,12 +136,7 @@ pub fn read(
     })?;
     replay.settle_categories();
     let header = reader.header().clone();
-    let mut account = Account::judge(&replay, &header, &integrity, &counters);
-    if let Err(error) = merged {
-        account.notes.push(format!(
-            "what its process left in memory was read and could not be taken over into it: {error}"
-        ));
-    }
+    let account = Account::judge(&replay, &header, &integrity, &counters);
     Ok(Session {
         replay,
         header,

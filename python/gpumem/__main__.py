@@ -24,6 +24,7 @@ Usage: gpumem COMMAND …
                             what is known of cards, and how to measure one (gpumem card --help)
   fleet query NAME DATASET | sql "select …" DATASET | ingest …
                             many jobs' captures: a dataset, and questions to it (gpumem fleet --help)
+  mcp [--root DIR]…         a Model Context Protocol server over captures, for assistants
   kernel [--user | --prefix PATH | --sys-prefix] [--name NAME]
                             adds a Jupyter kernel that is recorded, so that %%gpumem works in it
   library                   prints the path of libgpumem.so: LD_PRELOAD=$(gpumem library) python train.py
@@ -44,6 +45,10 @@ def main(words: Optional[List[str]] = None) -> int:
         if command in ("analyze", "ci", "live"):
             program = str(_files.analyzer())
             _launcher.become([program, *(rest if command == "analyze" else words)], os.environ)
+        if command == "mcp":
+            program = str(_files.analyzer())
+            # The same Python has the package for whatif and plan.
+            _launcher.become([program, "mcp", "--python", sys.executable, *rest], os.environ)
         if command == "whatif":
             from ._whatif import command as whatif
 

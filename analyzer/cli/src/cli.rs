@@ -9,7 +9,7 @@ use crate::args::SymbolArgs;
 use crate::commands::{
     cmd_changes, cmd_check, cmd_ci, cmd_diff, cmd_export, cmd_flamegraph, cmd_fleet,
     cmd_fragmentation, cmd_hints, cmd_html, cmd_import, cmd_leaks, cmd_ledger, cmd_lines, cmd_live,
-    cmd_oom, cmd_ranks, cmd_recover, cmd_scopes, cmd_sizes, cmd_summary, cmd_symbolize,
+    cmd_mcp, cmd_oom, cmd_ranks, cmd_recover, cmd_scopes, cmd_sizes, cmd_summary, cmd_symbolize,
     cmd_temporary, cmd_threads, cmd_timeline, cmd_tree,
 };
 
@@ -216,6 +216,13 @@ pub enum Command {
     #[command(after_help = "Examples:\n  gpumem-analyze check report.bin\n  \
         gpumem-analyze check --format json report.bin")]
     Check(cmd_check::Args),
+    /// A Model Context Protocol server on standard input and output, for assistants
+    #[command(
+        after_help = "Examples:\n  gpumem-analyze mcp                  # captures below the current folder\n  \
+        gpumem-analyze mcp --root runs/ --root src/\n\n\
+        An assistant's client starts it: docs/commands/mcp.md has its configuration. Nothing is written."
+    )]
+    Mcp(cmd_mcp::Args),
     /// Completions for a shell, on standard output
     #[command(after_help = "Examples:\n  gpumem-analyze completions bash > \
         ~/.local/share/bash-completion/completions/gpumem-analyze")]

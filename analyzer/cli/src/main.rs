@@ -18,7 +18,8 @@ use commands::output::Output;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let mut out = BufWriter::new(io::stdout().lock());
+    // Not locked: the threads of mcp write to it, too.
+    let mut out = BufWriter::new(io::stdout());
     let mut output = Output {
         out: &mut out,
         terminal: Terminal::of_stdout(),
@@ -73,6 +74,7 @@ fn run(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         Some(Command::Recover(args)) => commands::cmd_recover::run(args, output),
         Some(Command::Import(args)) => commands::cmd_import::run(args, output),
         Some(Command::Check(args)) => commands::cmd_check::run(args, output),
+        Some(Command::Mcp(args)) => commands::cmd_mcp::run(args),
         Some(Command::Completions { shell }) => {
             commands::cmd_shell::completions(*shell, Cli::command(), output)
         }

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+pub use gpumem_analyzer::moment::{decimal, parse as moment};
 use gpumem_analyzer::render::bytes;
 use gpumem_analyzer::replay::{At, Category, Query, Sizes};
 use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{ByStack, Select, at, level_or_default};
-use gpumem_capture::{DeviceOrdinal, Level, Nanos, Seq};
+use gpumem_capture::{DeviceOrdinal, Level};
 
 /// What is meant by a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -201,67 +202,6 @@ fn of_rank(named: &Path, rank: u32) -> PathBuf {
     named.with_file_name(name)
 }
 
-/// Reads a moment.
-pub fn moment(text: &str) -> Result<At, String> {
-    const EXPECTED: &str =
-        "expected peak, end, oom, the number of an event, a time (1.5s, 00:01.500) or step=N";
-    match text {
-        "peak" => return Ok(At::Peak),
-        "end" => return Ok(At::End),
-        "oom" => return Ok(At::Failure),
-        _ => {}
-    }
-    if let Some(step) = text.strip_prefix("step=") {
-        let step = step.parse().ok().filter(|step| *step > 0);
-        return step.map(At::Step).ok_or_else(|| EXPECTED.into());
-    }
-    let event = text.replace(',', "").parse().ok();
-    let event = event.map(|seq| At::Event(Seq(seq)));
-    event
-        .or_else(|| time(text).map(At::Time))
-        .ok_or_else(|| EXPECTED.into())
-}
-
-/// Reads `1.5s`, `200ms`, `30us`, `7ns`, `2m`, `01:02.5` or `1:02:03.214`: since the capture was opened.
-fn time(text: &str) -> Option<Nanos> {
-    let nanos = if text.contains(':') {
-        let mut fields = text.rsplit(':');
-        let mut nanos = decimal(fields.next()?, 1_000_000_000)?;
-        for unit in [60, 3600] {
-            let Some(field) = fields.next() else { break };
-            let whole: u64 = field.parse().ok()?;
-            nanos = nanos.checked_add(whole.checked_mul(unit * 1_000_000_000)?)?;
-        }
-        fields.next().is_none().then_some(nanos)?
-    } else {
-        let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let unit = match text.get(number.len()..)? {
-            "h" => 3_600_000_000_000,
-            "m" | "min" => 60_000_000_000,
-            "s" => 1_000_000_000,
-            "ms" => 1_000_000,
-            "us" => 1000,
-            "ns" => 1,
-            _ => return None,
-        };
-        decimal(number, unit)?
-    };
-    Some(Nanos(nanos))
-}
-
-/// Reads `12` or `1.25` of a unit, what is finer than one cut off.
-pub fn decimal(text: &str, unit: u64) -> Option<u64> {
-    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    if !digits(whole) || !digits(part) || part.len() > 18 {
-        return None;
-    }
-    let whole = whole.parse::<u64>().ok()?.checked_mul(unit)?;
-    let scale = 10_u128.checked_pow(part.len() as u32)?;
-    let part = part.parse::<u128>().ok()?.checked_mul(unit.into())? / scale;
-    whole.checked_add(part as u64)
-}
-
 /// Reads `activation` or `optimizer-state`.
 fn category(text: &str) -> Result<Category, String> {
     let name = text.replace(['-', '_'], " ");
@@ -308,20 +248,6 @@ pub fn size(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn moments_are_events_times_and_steps() {
-        let seconds = |seconds: f64| Ok(At::Time(Nanos((seconds * 1e9) as u64)));
-        assert_eq!(moment("21,334"), Ok(At::Event(Seq(21_334))));
-        assert_eq!(moment("step=12"), Ok(At::Step(12)));
-        assert_eq!(moment("1.5s"), seconds(1.5));
-        assert_eq!(moment("250ms"), seconds(0.25));
-        assert_eq!(moment("00:03.214"), seconds(3.214));
-        assert_eq!(moment("1:02:03"), seconds(3723.0));
-        for wrong in ["step=0", "step=x", "1.5", "s", "-1s", "1:2:3:4", "nowhen"] {
-            assert!(moment(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn sizes_have_both_ends_or_one() {

@@ -115,13 +115,6 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     };
     let file = &args.selection.part.capture(&args.file);
     let session = read(file, query)?;
-    let ended = session.replay.spans.steps;
-    if let Some(step) = args.step.filter(|step| *step > ended.saturating_add(1)) {
-        anyhow::bail!(
-            "{}: there is no step {step}, for {ended} ended: name one of those or the one after",
-            file.display()
-        );
-    }
     let level = args.selection.part.level(&session);
     if args.annotate {
         return annotated(args, &session, level, output);

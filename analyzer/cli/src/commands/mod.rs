@@ -15,6 +15,7 @@ pub mod cmd_leaks;
 pub mod cmd_ledger;
 pub mod cmd_lines;
 pub mod cmd_live;
+pub mod cmd_mcp;
 pub mod cmd_oom;
 pub mod cmd_ranks;
 pub mod cmd_recover;

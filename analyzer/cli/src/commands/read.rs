@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use gpumem_analyzer::render::time;
 use gpumem_analyzer::replay::{At, OutOfMemory, Query};
 use gpumem_analyzer::session::{self, Observer, Session};
 use gpumem_analyzer::symbols::{PerfMap, Places, Symbols};
+use gpumem_analyzer::unanswered::Unanswered;
 use gpumem_analyzer::views::{Asked, AskedLeaks, Cause, Ledger, Survivors};
 use gpumem_capture::{Level, Reader};
 
@@ -68,42 +68,15 @@ pub fn read_for_blocks(path: &Path, query: Query, part: &Part) -> anyhow::Result
 
 /// The session, if it can answer the query.
 fn told(path: &Path, session: Session, query: Query) -> anyhow::Result<Session> {
-    let (replay, path_said) = (&session.replay, path.display());
-    match query.moment {
-        _ if !replay.can_answer(query) => Err(not_kept(path, &session)),
-        At::Event(at) if at > replay.last_seq => anyhow::bail!(
-            "{path_said}: there is no event {}, the last is {}: name an earlier one",
-            at.0,
-            replay.last_seq.0
-        ),
-        At::Time(at) if at > replay.last => anyhow::bail!(
-            "{path_said}: there is no event after {}, the last is at {}: name an earlier time",
-            time(at),
-            time(replay.last)
-        ),
-        At::Step(step) if replay.until().is_none() => match replay.spans.steps {
-            0 => anyhow::bail!("{path_said}: no step was marked: name an event or a time"),
-            ended => anyhow::bail!(
-                "{path_said}: step {step} did not end, for {ended} did: name one of those"
-            ),
-        },
-        _ => Ok(session),
+    match Unanswered::by(&session, query) {
+        Some(why) => Err(anyhow::anyhow!("{}: {why}", path.display())),
+        None => Ok(session),
     }
 }
 
 /// That a bounded capture no longer has something.
 pub fn not_kept(path: &Path, session: &Session) -> anyhow::Error {
-    let from = session
-        .replay
-        .restored
-        .map_or(0, |restored| restored.from.0);
-    let steps = session.replay.restored.map_or(0, |restored| restored.steps);
-    anyhow::anyhow!(
-        "{}: a bounded capture keeps its newest records, these from event {from} (step {}) on: name a \
-         later one, the peak or the end",
-        path.display(),
-        steps.saturating_add(2),
-    )
+    anyhow::anyhow!("{}: {}", path.display(), Unanswered::not_kept(session))
 }
 
 /// The ledgers of a capture that was read as `session`, with a progress bar.

@@ -1,0 +1,184 @@
+//! All tools: their names, what an assistant is told of them, and what answers them.
+
+use std::sync::Arc;
+
+use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use crate::context::Context;
+use crate::found::Found;
+use crate::gpumem::Gpumem;
+use crate::refusal::{Refusal, refused};
+use crate::tools::{
+    captures, diff, hints, leaks, ledger, lines, plan, source, summary, tree, whatif, why,
+};
+
+/// What answers a tool.
+type Answer = Box<dyn Fn(&mut Context, Map<String, Value>) -> Result<Found, Refusal> + Send + Sync>;
+
+/// A tool.
+pub struct Entry {
+    /// As clients see it.
+    pub tool: Tool,
+    answer: Answer,
+}
+
+impl Entry {
+    /// What it finds.
+    ///
+    /// # Errors
+    /// The arguments are none of its own, or the tool's.
+    pub fn answer(
+        &self,
+        context: &mut Context,
+        arguments: Map<String, Value>,
+    ) -> Result<Found, Refusal> {
+        (self.answer)(context, arguments)
+    }
+}
+
+/// The tools that are offered.
+pub fn catalog(gpumem: Option<&Gpumem>) -> Vec<Entry> {
+    let mut all = vec![
+        entry(
+            "captures",
+            "List captures",
+            "Lists the captures (recordings of a program's GPU memory) below the server's folders, the newest first: name, \
+             size, program, how the process ended (clean, killed, running). Begin here.",
+            captures::answer,
+        ),
+        entry(
+            "summary",
+            "Summary of a run",
+            "What ran and what each GPU held: live and peak bytes of tensors, of each category, of the driver and of the \
+             card, steps, failures, and whether the figures are exact.",
+            summary::answer,
+        ),
+        entry(
+            "why",
+            "Why it ran out of memory",
+            "Why an allocation failed for want of memory: the failure, its cause with advice, and as rows the lines of code \
+             that held memory then. Says so where nothing failed.",
+            why::answer,
+        ),
+        entry(
+            "lines",
+            "Lines that own memory",
+            "Which lines of code own GPU memory at a moment, largest first; or categories or modules of PyTorch's. Unfiltered \
+             rows sum to the level's own figure.",
+            lines::answer,
+        ),
+        entry(
+            "tree",
+            "Calls that own memory",
+            "The calls that own memory at a moment as a tree, depth first: each row has its depth and the calls from the row \
+             above it to where calls part.",
+            tree::answer,
+        ),
+        entry(
+            "diff",
+            "Difference of two captures",
+            "What two captures, or two moments of one, differ by, line by line, the greatest change first.",
+            diff::answer,
+        ),
+        entry(
+            "leaks",
+            "What stays from step to step",
+            "What stays alive from step to step of a training, by line: growing lines first, then caches, the warm-up and \
+             what the last steps made.",
+            leaks::answer,
+        ),
+        entry(
+            "ledger",
+            "Parts of a GPU's memory",
+            "What each GPU's memory consists of at a moment: tensors, PyTorch's cache, contexts, kernels, libraries, other \
+             processes. The parts sum to what NVML saw.",
+            ledger::answer,
+        ),
+        entry(
+            "hints",
+            "What could be done",
+            "What could be done about the memory of a run, with the evidence and the bytes it is about.",
+            hints::answer,
+        ),
+        entry(
+            "source",
+            "Source around a line",
+            "The source text around a line that a capture names, with the bytes that each line owns at a moment. Only files \
+             below the server's folders.",
+            source::answer,
+        ),
+    ];
+    if gpumem.is_some() {
+        all.push(entry(
+            "whatif",
+            "Other allocator settings",
+            "Replays the recorded run under other settings of PyTorch's allocator, or on a card of another size, by that \
+             allocator itself. Takes seconds to minutes.",
+            whatif::answer,
+        ));
+    }
+    if gpumem.is_some_and(|gpumem| gpumem.runs_programs) {
+        let mut plan = entry(
+            "plan",
+            "Whether a program fits a GPU",
+            "Whether a program fits a GPU that is not here. Runs the program itself on a simulated card: what it writes, it \
+             writes.",
+            plan::answer,
+        );
+        plan.tool.annotations = Some(
+            ToolAnnotations::with_title("Whether a program fits a GPU")
+                .read_only(false)
+                .destructive(true)
+                .idempotent(false)
+                .open_world(true),
+        );
+        all.push(plan);
+    }
+    all
+}
+
+fn entry<A: DeserializeOwned + JsonSchema + 'static>(
+    name: &'static str,
+    title: &'static str,
+    description: &'static str,
+    answer: fn(&mut Context, A) -> Result<Found, Refusal>,
+) -> Entry {
+    let annotations = ToolAnnotations::with_title(title)
+        .read_only(true)
+        .idempotent(true)
+        .open_world(false);
+    let tool = Tool::new(name, description, Arc::new(schema::<A>()))
+        .with_title(title)
+        .with_annotations(annotations);
+    let answer = move |context: &mut Context, arguments| {
+        let wrong = |error| refused!("{name}: {error}: see the tool's input schema");
+        let arguments = serde_json::from_value(Value::Object(arguments)).map_err(wrong)?;
+        answer(context, arguments)
+    };
+    Entry {
+        tool,
+        answer: Box::new(answer),
+    }
+}
+
+/// The arguments' schema, and the cursor that every tool takes.
+fn schema<A: JsonSchema>() -> JsonObject {
+    let mut schema = match schemars::schema_for!(A).to_value() {
+        Value::Object(schema) => schema,
+        _ => Map::new(),
+    };
+    schema.remove("title");
+    schema.remove("$schema");
+    // The type's own comment is for readers of the code.
+    schema.remove("description");
+    let cursor = json!({
+        "type": "string",
+        "description": "For the next page: an answer's `next`, with the same arguments",
+    });
+    let properties = schema.entry("properties").or_insert_with(|| json!({}));
+    properties["cursor"] = cursor;
+    schema
+}

@@ -1,0 +1,140 @@
+//! What a tool found, before it is cut into pages.
+
+use gpumem_analyzer::units::{bytes, signed};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::cursor::Edition;
+
+/// What each page says of its rows.
+const EACH_PAGE: [&str; 10] = [
+    "account",
+    "account_after",
+    "account_before",
+    "after",
+    "at",
+    "before",
+    "capture",
+    "file",
+    "level",
+    "total_rows",
+];
+
+/// An answer as a whole.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// What stands above the rows in each page.
+    pub head: Map<String, Value>,
+    /// The rows.
+    pub rows: Vec<Value>,
+    /// Whether asking again gives the same, so that it may be kept.
+    pub is_settled: bool,
+}
+
+impl Found {
+    /// Nothing yet. `is_settled`: whether asking again gives the same.
+    pub fn settled(is_settled: bool) -> Self {
+        Self {
+            is_settled,
+            ..Self::default()
+        }
+    }
+
+    /// Adds to the head.
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.head.insert(key.into(), value.into());
+        self
+    }
+
+    /// The same, where there is something.
+    pub fn with_any(self, key: &str, value: Option<impl Into<Value>>) -> Self {
+        match value {
+            Some(value) => self.with(key, value),
+            None => self,
+        }
+    }
+
+    /// Adds bytes to the head, and the same for people.
+    pub fn with_bytes(self, key: &str, short: &str, figure: u64) -> Self {
+        self.with(key, figure).with(short, bytes(figure))
+    }
+
+    /// Adds rows.
+    pub fn with_rows(mut self, rows: impl IntoIterator<Item = Value>) -> Self {
+        self.rows.extend(rows);
+        self
+    }
+
+    /// Names a question that follows from the answer: a tool and its arguments.
+    pub fn ask(mut self, tool: &str, arguments: Value) -> Self {
+        let question = json!({"tool": tool, "arguments": arguments});
+        let asked = self.head.entry("ask_next").or_insert_with(|| json!([]));
+        if let Some(asked) = asked.as_array_mut() {
+            asked.push(question);
+        }
+        self
+    }
+
+    /// What stands above the rows of a page. Only the first has all of it.
+    pub fn head_of(&self, start: usize) -> Map<String, Value> {
+        let head = self.head.iter();
+        let is_shown = |key: &str| start == 0 || EACH_PAGE.contains(&key);
+        head.filter(|(key, _)| is_shown(key))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect()
+    }
+
+    /// What the pages are of.
+    pub fn edition(&self, question: &str) -> Edition {
+        let text = |value| serde_json::to_string(value).unwrap_or_default();
+        let mut parts = vec![question.to_owned()];
+        parts.extend(self.rows.iter().map(text));
+        Edition::of(&parts.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+}
+
+/// Anything that commands print as JSON, as a value.
+pub fn value(of: &impl Serialize) -> Value {
+    serde_json::to_value(of).unwrap_or_default()
+}
+
+/// The same with sizes for people beside figures: `bytes` gets `size`, `live_bytes` gets `live`. Figures that are null and
+/// fields that are, too, are left out.
+pub fn row(of: &impl Serialize) -> Value {
+    match value(of) {
+        Value::Object(object) => Value::Object(sized(object)),
+        other => other,
+    }
+}
+
+fn sized(object: Map<String, Value>) -> Map<String, Value> {
+    let mut out = Map::new();
+    for (key, value) in object {
+        let short = match key.as_str() {
+            "bytes" => Some("size"),
+            key => key.strip_suffix("_bytes"),
+        };
+        let size = value.as_u64().map(bytes).or(value.as_i64().map(signed));
+        if let (Some(short), Some(size)) = (short, size) {
+            out.insert(short.to_owned(), size.into());
+        }
+        if !value.is_null() {
+            out.insert(key, value);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_get_sizes_and_nulls_go() {
+        let of = json!({"bytes": 1 << 20, "change_bytes": -(3 << 20), "line": null, "blocks": 2});
+        assert_eq!(
+            row(&of),
+            json!({"bytes": 1 << 20, "size": "1.00 MiB", "change_bytes": -(3 << 20), "change": "-3.00 MiB", "blocks": 2})
+        );
+    }
+}

@@ -1,0 +1,140 @@
+//! Python's package gpumem, as a process of its own: replays and dry runs are its.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::refusal::{Refusal, refused};
+
+/// How long a command may take.
+const LONGEST: Duration = Duration::from_secs(600);
+/// Bytes of its output that are read.
+const OUTPUT: u64 = 16 << 20;
+
+/// How the package is run.
+#[derive(Clone, Debug)]
+pub struct Gpumem {
+    /// The Python that has it.
+    pub python: PathBuf,
+    /// What runs the package in it.
+    module: Vec<OsString>,
+    /// Whether programs may be run by `plan`.
+    pub runs_programs: bool,
+}
+
+impl Gpumem {
+    /// The package of this Python.
+    pub fn new(python: PathBuf, runs_programs: bool) -> Self {
+        Self {
+            python,
+            module: ["-m", "gpumem"].map(OsString::from).into(),
+            runs_programs,
+        }
+    }
+
+    /// What `gpumem WORDS` prints as JSON. `folder`: where it runs.
+    ///
+    /// # Errors
+    /// It printed none: its last line says why.
+    pub fn json(
+        &self,
+        words: &[&OsStr],
+        folder: &Path,
+        limit: Option<Duration>,
+    ) -> Result<Value, Refusal> {
+        let limit = limit.map_or(LONGEST, |limit| limit.min(LONGEST));
+        let mut command = Command::new(&self.python);
+        command.args(&self.module).args(words);
+        command.current_dir(folder).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        if let Ok(own) = std::env::current_exe() {
+            command.env("GPUMEM_ANALYZE", own);
+        }
+        let named = words
+            .first()
+            .map_or("gpumem".into(), |word| word.to_string_lossy());
+        let failed = |error| refused!("{named}: {}: {error}", self.python.display());
+        let mut child = command.spawn().map_err(failed)?;
+        let (out, said) = (read(child.stdout.take()), read(child.stderr.take()));
+        let Ok(out) = out.recv_timeout(limit) else {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(refused!(
+                "{named}: it took more than {} seconds and was ended: ask for less, or run it in a shell",
+                limit.as_secs()
+            ));
+        };
+        child.wait().map_err(failed)?;
+        serde_json::from_slice(&out).map_err(|_| {
+            // What it leaves behind may hold its stderr open.
+            let said = said
+                .recv_timeout(Duration::from_secs(1))
+                .unwrap_or_default();
+            let said = String::from_utf8_lossy(&said);
+            let why = said.lines().rfind(|line| !line.trim().is_empty());
+            refused!("{named}: {}", why.unwrap_or("it printed no result"))
+        })
+    }
+}
+
+/// All that comes out of a pipe, once it is closed.
+fn read(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
+    let (done, all) = channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            let _ = pipe.by_ref().take(OUTPUT).read_to_end(&mut bytes);
+            // What is beyond is thrown away: the writer must not wait.
+            let _ = std::io::copy(&mut pipe, &mut std::io::sink());
+        }
+        let _ = done.send(bytes);
+    });
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a shell's script in the place of the package gives.
+    fn ran(script: &str, limit: Duration) -> Result<Value, Refusal> {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("script"), script).unwrap();
+        let shell = Gpumem {
+            module: vec!["script".into()],
+            ..Gpumem::new("/bin/sh".into(), false)
+        };
+        shell.json(&[OsStr::new("whatif")], folder.path(), Some(limit))
+    }
+
+    #[test]
+    fn its_output_is_json_and_its_last_line_says_why_not() {
+        let printed = ran("echo \"{\\\"word\\\": \\\"$1\\\"}\"", LONGEST).unwrap();
+        assert_eq!(printed["word"], "whatif");
+        let refused = ran("echo first >&2; echo the reason >&2; exit 1", LONGEST);
+        assert_eq!(refused.unwrap_err().to_string(), "whatif: the reason");
+        let refused = ran("exit 0", LONGEST).unwrap_err().to_string();
+        assert_eq!(refused, "whatif: it printed no result");
+    }
+
+    #[test]
+    fn it_is_ended_once_it_takes_too_long() {
+        // It would wait for ever: nobody writes into the pipe.
+        let refused = ran("mkfifo pipe; exec cat <>pipe", Duration::from_millis(200));
+        let said = refused.unwrap_err().to_string();
+        assert!(said.contains("and was ended"), "{said}");
+    }
+
+    #[test]
+    fn a_python_that_is_not_there_is_named() {
+        let absent = Gpumem::new("/no/such/python".into(), false);
+        let refused = absent.json(&[OsStr::new("whatif")], Path::new("/"), None);
+        assert!(refused.unwrap_err().to_string().contains("/no/such/python"));
+    }
+}

@@ -1,0 +1,96 @@
+//! A question from its arguments to a page of its answer.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::catalog::Entry;
+use crate::context::Context;
+use crate::cursor::{Edition, cursor, offset};
+use crate::fit::page;
+use crate::found::Found;
+use crate::refusal::{Refusal, refused};
+
+/// Answers that are kept for their next pages.
+const KEPT: usize = 8;
+/// Rows of an answer that is kept.
+const ROWS: usize = 50_000;
+/// Arguments that name captures.
+const CAPTURES: [&str; 3] = ["capture", "before", "after"];
+
+/// Answers, and what they are worked out with.
+#[derive(Debug)]
+pub struct Questions {
+    context: Context,
+    kept: VecDeque<(String, Arc<Found>)>,
+}
+
+impl Questions {
+    /// None yet.
+    pub fn new(context: Context) -> Self {
+        Self {
+            context,
+            kept: VecDeque::new(),
+        }
+    }
+
+    /// A page of the answer.
+    ///
+    /// # Errors
+    /// The tool's, or the cursor is none of this question.
+    pub fn ask(
+        &mut self,
+        entry: &Entry,
+        mut arguments: Map<String, Value>,
+    ) -> Result<Map<String, Value>, Refusal> {
+        // Assistants send null for what they leave out.
+        arguments.retain(|_, value| !value.is_null());
+        let at = match arguments.remove("cursor") {
+            None => None,
+            Some(Value::String(at)) => Some(at),
+            Some(_) => return Err(refused!("cursor: expected an answer's next, which is text")),
+        };
+        let question = self.question(entry, &arguments)?;
+        let found = self.found(&question, entry, arguments)?;
+        let edition: Edition = found.edition(&question);
+        let start = at.map_or(Ok(0), |at| offset(&at, edition))?;
+        Ok(page(&found.head_of(start), &found.rows, start, |offset| {
+            cursor(offset, edition)
+        }))
+    }
+
+    /// The tool, its arguments and the state of the captures that they name.
+    fn question(&self, entry: &Entry, arguments: &Map<String, Value>) -> Result<String, Refusal> {
+        let mut question = format!("{} {}", entry.tool.name, Value::Object(arguments.clone()));
+        for name in CAPTURES
+            .iter()
+            .filter_map(|key| arguments.get(*key)?.as_str())
+        {
+            question.push('\n');
+            question.push_str(&self.context.capture(name)?.identity());
+        }
+        Ok(question)
+    }
+
+    fn found(
+        &mut self,
+        question: &str,
+        entry: &Entry,
+        arguments: Map<String, Value>,
+    ) -> Result<Arc<Found>, Refusal> {
+        let kept = self.kept.iter().find(|(of, _)| of == question);
+        if let Some((_, found)) = kept {
+            return Ok(Arc::clone(found));
+        }
+        let found = Arc::new(entry.answer(&mut self.context, arguments)?);
+        if found.is_settled && found.rows.len() <= ROWS {
+            self.kept
+                .push_back((question.to_owned(), Arc::clone(&found)));
+            while self.kept.len() > KEPT {
+                self.kept.pop_front();
+            }
+        }
+        Ok(found)
+    }
+}

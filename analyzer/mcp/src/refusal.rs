@@ -1,0 +1,42 @@
+//! Why a question has no answer.
+
+/// Characters of a refusal.
+const LONGEST: usize = 600;
+
+/// One line: what, where, and what to ask next.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Refusal(String);
+
+impl Refusal {
+    /// A refusal in these words, on one line and of a bounded length.
+    pub fn new(words: impl AsRef<str>) -> Self {
+        let words = words.as_ref().split_whitespace();
+        let words = words.collect::<Vec<_>>().join(" ");
+        if words.chars().count() <= LONGEST {
+            return Self(words);
+        }
+        Self(words.chars().take(LONGEST - 1).chain(['…']).collect())
+    }
+}
+
+/// A refusal in the words of `format!`.
+macro_rules! refused {
+    ($($words:tt)*) => {
+        $crate::refusal::Refusal::new(format!($($words)*))
+    };
+}
+pub(crate) use refused;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_one_bounded_line() {
+        let long = refused!("first\nsecond {}", "x".repeat(5000)).to_string();
+        assert!(long.starts_with("first second x"));
+        assert_eq!(long.lines().count(), 1);
+        assert_eq!(long.chars().count(), LONGEST);
+    }
+}

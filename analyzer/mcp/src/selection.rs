@@ -1,0 +1,90 @@
+//! Arguments that several tools take.
+
+use gpumem_analyzer::moment;
+use gpumem_analyzer::replay::At;
+use gpumem_capture::Level;
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, de::Error as _};
+
+/// A level of memory.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LevelName {
+    /// Inside PyTorch's pool: its tensors
+    Tensor,
+    /// Device memory from CUDA
+    Driver,
+    /// Pinned host memory
+    Host,
+}
+
+impl From<LevelName> for Level {
+    fn from(level: LevelName) -> Self {
+        match level {
+            LevelName::Tensor => Self::TENSOR,
+            LevelName::Driver => Self::DRIVER,
+            LevelName::Host => Self::HOST,
+        }
+    }
+}
+
+/// A moment of a run.
+#[derive(Clone, Copy, Debug, JsonSchema)]
+#[schemars(transparent)]
+pub struct Moment(#[schemars(with = "String")] pub At);
+
+impl Default for Moment {
+    fn default() -> Self {
+        Self(At::Peak)
+    }
+}
+
+impl<'de> Deserialize<'de> for Moment {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        /// A number is an event's.
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Given {
+            Event(u64),
+            Text(String),
+        }
+        let text = match Given::deserialize(deserializer)? {
+            Given::Event(event) => event.to_string(),
+            Given::Text(text) => text,
+        };
+        read(&text).map(Self).map_err(D::Error::custom)
+    }
+}
+
+/// Reads a moment; `step 3` and `event 12` are taken, too.
+fn read(text: &str) -> Result<At, String> {
+    let text = text.trim();
+    let plain = match text.split_once(' ') {
+        Some(("step", step)) => format!("step={}", step.trim()),
+        Some(("event", event)) => event.trim().to_owned(),
+        _ => text.to_owned(),
+    };
+    let plain = plain.strip_prefix("event=").unwrap_or(&plain);
+    moment::parse(plain).map_err(|expected| format!("at {text:?}: {expected}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use gpumem_capture::Seq;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn moments_are_text_or_the_number_of_an_event() {
+        let read = |value: Value| serde_json::from_value::<Moment>(value).map(|moment| moment.0);
+        assert_eq!(read(json!("peak")).unwrap(), At::Peak);
+        assert_eq!(read(json!("step 3")).unwrap(), At::Step(3));
+        assert_eq!(read(json!("step=3")).unwrap(), At::Step(3));
+        for event in [json!("event 12"), json!("12"), json!(12), json!("event=12")] {
+            assert_eq!(read(event).unwrap(), At::Event(Seq(12)));
+        }
+        let said = read(json!("later")).unwrap_err().to_string();
+        assert!(said.contains("expected peak, end, oom"), "{said}");
+    }
+}

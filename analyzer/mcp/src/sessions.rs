@@ -1,0 +1,101 @@
+//! Captures that were read, kept for the questions that follow.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use gpumem_analyzer::replay::{At, Query};
+use gpumem_analyzer::session::{self, Observer, Session};
+use gpumem_analyzer::unanswered::Unanswered;
+
+use crate::account::is_settled;
+use crate::capture::Capture;
+use crate::refusal::{Refusal, refused};
+
+/// How many are kept.
+const KEPT: usize = 4;
+/// Bytes of the files of those that are kept beside the newest.
+const BYTES: u64 = 512 << 20;
+
+/// The last captures that were read.
+#[derive(Debug, Default)]
+pub struct Sessions(VecDeque<(Capture, Arc<Session>)>);
+
+impl Sessions {
+    /// A capture read for a query. The one of a process that still runs is read anew each time.
+    ///
+    /// # Errors
+    /// It cannot be read, or does not answer the query.
+    pub fn read(&mut self, capture: &Capture, query: Query) -> Result<Arc<Session>, Refusal> {
+        let query = self.resolved(capture, query)?;
+        let is_it =
+            |(of, session): &(Capture, Arc<Session>)| of == capture && session.query == query;
+        if let Some(at) = self.0.iter().position(is_it)
+            && let Some(found) = self.0.remove(at)
+        {
+            let session = Arc::clone(&found.1);
+            self.0.push_back(found);
+            return answering(capture, session, query);
+        }
+        let session = Arc::new(watched(capture, query, &mut |_, _, _| {})?);
+        if is_settled(&session) {
+            self.0.push_back((capture.clone(), Arc::clone(&session)));
+            while self.0.len() > KEPT || (self.0.len() > 1 && self.bytes() > BYTES) {
+                self.0.pop_front();
+            }
+        }
+        answering(capture, session, query)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.iter().map(|(capture, _)| capture.bytes()).sum()
+    }
+
+    /// The query with the event of the failure where it asks for that one.
+    fn resolved(&mut self, capture: &Capture, query: Query) -> Result<Query, Refusal> {
+        if query.moment != At::Failure {
+            return Ok(query);
+        }
+        let first = self.read(capture, At::End.into())?;
+        match first.replay.failures.main() {
+            Some((_, failure)) => Ok(Query {
+                moment: At::Event(failure.seq),
+                ..query
+            }),
+            None => Err(refused!(
+                "{}: no allocation failed for want of memory: at peak is the moment with most",
+                capture.name
+            )),
+        }
+    }
+}
+
+/// Reads a capture and shows each record to `observer`. Nothing is written.
+///
+/// # Errors
+/// It cannot be read.
+pub fn watched(
+    capture: &Capture,
+    query: Query,
+    observer: &mut Observer<'_>,
+) -> Result<Session, Refusal> {
+    session::read_only(&capture.path, query, observer).map_err(|error| unreadable(capture, &error))
+}
+
+/// That a capture cannot be read.
+pub fn unreadable(capture: &Capture, error: &session::Error) -> Refusal {
+    let path = capture.path.display().to_string();
+    let said = error.to_string().replace(&path, &capture.name);
+    refused!("{said}: call captures for those that can be read")
+}
+
+/// The session, if it answers the query.
+fn answering(
+    capture: &Capture,
+    session: Arc<Session>,
+    query: Query,
+) -> Result<Arc<Session>, Refusal> {
+    match Unanswered::by(&session, query) {
+        Some(why) => Err(refused!("{}: {why}", capture.name)),
+        None => Ok(session),
+    }
+}

@@ -1,0 +1,170 @@
+//! `captures`: what there is below the folders.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use gpumem_analyzer::names::short_command;
+use gpumem_analyzer::units::bytes;
+use gpumem_capture::{Definition, ProcessKey, Reader, Record};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::capture::Capture;
+use crate::context::Context;
+use crate::found::Found;
+use crate::refusal::Refusal;
+
+/// Folders below one that are looked into.
+const DEPTH: usize = 12;
+/// Files and folders that are looked at.
+const ENTRIES: usize = 50_000;
+/// Newest captures whose program is looked up: it does not stand in the header.
+const PROGRAMS: usize = 200;
+/// What a capture begins with.
+const MAGIC: &[u8; 8] = b"\x89GPUMEM\n";
+
+/// Arguments.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// Only captures whose path contains this
+    #[serde(default)]
+    name: Option<String>,
+}
+
+/// Lists captures, the newest first.
+///
+/// # Errors
+/// None so far.
+pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
+    let mut walk = Walk::default();
+    for folder in context.roots.folders() {
+        walk.enter(folder, 0);
+    }
+    walk.files.sort();
+    walk.files.dedup();
+    let mut all: Vec<(u64, Map<String, Value>, PathBuf)> = Vec::new();
+    for path in walk.files {
+        let Ok(capture) = Capture::at(&context.roots, path) else {
+            continue;
+        };
+        let is_wanted = args.name.as_ref();
+        if is_wanted.is_some_and(|part| !capture.name.contains(part.as_str())) {
+            continue;
+        }
+        if let Some((started, row)) = described(&capture) {
+            all.push((started, row, capture.path));
+        }
+    }
+    all.sort_by(|a, b| (b.0, &a.2).cmp(&(a.0, &b.2)));
+    for (_, row, path) in all.iter_mut().take(PROGRAMS) {
+        row.extend(named(path));
+    }
+    let found = Found::default()
+        .with(
+            "folders",
+            context
+                .roots
+                .folders()
+                .map(|folder| folder.display().to_string())
+                .collect::<Vec<_>>(),
+        )
+        .with("captures", all.len());
+    let found = match walk.left < ENTRIES {
+        true => found,
+        false => found.with(
+            "partial",
+            format!("only {ENTRIES} files were looked at: start the server with folders nearer to the captures"),
+        ),
+    };
+    let found = match all.first() {
+        Some((_, newest, _)) => found.ask("summary", json!({"capture": newest["capture"]})),
+        None => found,
+    };
+    Ok(found.with_rows(all.into_iter().map(|(_, row, _)| Value::Object(row))))
+}
+
+/// What the header says; `None`: it is no capture.
+fn described(capture: &Capture) -> Option<(u64, Map<String, Value>)> {
+    let reader = Reader::open(&capture.path).ok()?;
+    let header = reader.header();
+    let ended = match header.ended {
+        Some(_) => "clean",
+        None if header.is_running() => "running",
+        None => "killed",
+    };
+    let mut row = Map::new();
+    row.insert("capture".into(), capture.name.clone().into());
+    row.insert("bytes".into(), capture.bytes().into());
+    row.insert("size".into(), bytes(capture.bytes()).into());
+    row.insert("pid".into(), header.pid.into());
+    row.insert("started_unix_ns".into(), header.started_wall_ns.into());
+    row.insert("ended".into(), ended.into());
+    Some((header.started_wall_ns, row))
+}
+
+/// The program and its rank, from the names in the capture.
+fn named(path: &Path) -> Map<String, Value> {
+    let mut found = Map::new();
+    let Ok(mut reader) = Reader::open(path) else {
+        return found;
+    };
+    let _ = reader.read_names(&mut |record| {
+        let Record::Definition(_, Definition::Process { key, value }) = record else {
+            return;
+        };
+        match key.as_str() {
+            ProcessKey::COMMAND => {
+                found.insert("program".into(), short_command(value).into());
+            }
+            ProcessKey::RANK => {
+                let rank = value.parse::<u64>().ok();
+                found.extend(rank.map(|rank| ("rank".to_owned(), rank.into())));
+            }
+            _ => {}
+        }
+    });
+    found
+}
+
+/// Files that may be captures.
+#[derive(Default)]
+struct Walk {
+    files: Vec<PathBuf>,
+    left: usize,
+}
+
+impl Walk {
+    /// Looks into a folder and those below it. Symbolic links are not followed, and hidden folders are passed over.
+    fn enter(&mut self, folder: &Path, depth: usize) {
+        let Ok(entries) = fs::read_dir(folder) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            if self.left >= ENTRIES {
+                return;
+            }
+            self.left += 1;
+            let Ok(kind) = entry.file_type() else {
+                continue;
+            };
+            let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
+            if kind.is_dir() && depth < DEPTH && !is_hidden {
+                self.enter(&entry.path(), depth + 1);
+            } else if kind.is_file() && is_capture(&entry.path()) {
+                self.files.push(entry.path());
+            }
+        }
+    }
+}
+
+/// By its name, or by what it begins with.
+fn is_capture(path: &Path) -> bool {
+    let mut first = [0; MAGIC.len()];
+    path.extension().is_some_and(|extension| extension == "bin")
+        || fs::File::open(path)
+            .and_then(|mut file| file.read_exact(&mut first))
+            .is_ok_and(|()| first == *MAGIC)
+}

@@ -1,0 +1,116 @@
+//! `leaks`: what stays alive from step to step.
+
+use gpumem_analyzer::replay::{At, Query, Sizes};
+use gpumem_analyzer::unanswered::Unanswered;
+use gpumem_analyzer::views::{AskedLeaks, Select, Survivors, at, level_or_default};
+use gpumem_capture::DeviceOrdinal;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::account::{facts_of_rows, is_settled};
+use crate::context::Context;
+use crate::found::{Found, row};
+use crate::refusal::{Refusal, refused};
+use crate::selection::{LevelName, Moment};
+use crate::sessions::watched;
+
+/// A survivor is as old as this many steps, where nothing else is asked for.
+const STEPS: u64 = 3;
+
+/// Arguments.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// The capture, as captures names it
+    capture: String,
+    /// When: end, oom, `step 3`, `event 12345` or a time; by default the end of the last step
+    #[serde(default)]
+    at: Option<Moment>,
+    /// Which level; by default tensors, or the driver's where there are none
+    #[serde(default)]
+    level: Option<LevelName>,
+    /// A survivor is as old as this many steps that ended since it was allocated (default 3)
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    steps: Option<u64>,
+    /// The warm-up ends with this step (default 1)
+    #[serde(default)]
+    warm_up: Option<u64>,
+    /// Only the GPU with this ordinal
+    #[serde(default)]
+    device: Option<u8>,
+}
+
+/// The lines, those that grow first.
+///
+/// # Errors
+/// The capture cannot be read, or has no such moment.
+pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
+    let capture = context.capture(&args.capture)?;
+    let first = context.sessions.read(&capture, At::End.into())?;
+    let steps = first.replay.spans.steps;
+    let last = At::Step(steps);
+    let moment = match args.at.map(|moment| moment.0) {
+        Some(At::Peak) => {
+            return Err(refused!(
+                "at peak: leaks asks what stays: name end, an event, a time or a step; lines has the peak"
+            ));
+        }
+        Some(At::Failure) => match first.replay.failures.main() {
+            Some((_, failure)) => At::Event(failure.seq),
+            None => {
+                return Err(refused!(
+                    "{}: no allocation failed for want of memory: leave at away for the last step's end",
+                    capture.name
+                ));
+            }
+        },
+        Some(moment) => moment,
+        None if steps > 0 && first.replay.can_answer(last.into()) => last,
+        None => At::End,
+    };
+    let mut survivors = Survivors::new(AskedLeaks {
+        level: level_or_default(args.level.map(Into::into), &first.replay),
+        moment,
+        sizes: Sizes::default(),
+        select: Select {
+            device: args.device.map(DeviceOrdinal),
+            ..Select::default()
+        },
+        least_steps: args.steps.unwrap_or(STEPS).max(1),
+        warm_up_steps: args.warm_up.unwrap_or(1),
+    });
+    let query = Query::from(moment);
+    let session = watched(&capture, query, &mut |replay, record, effect| {
+        survivors.observe(replay, record, effect);
+    })?;
+    if let Some(why) = Unanswered::by(&session, query) {
+        return Err(refused!("{}: {why}", capture.name));
+    }
+    let leaks = survivors.leaks(&session.replay);
+    let growing = leaks.rows.first().filter(|row| row.bytes_per_step > 0);
+    let place = growing.and_then(|row| row.place.file.as_ref().zip(row.place.line));
+    let found = Found::settled(is_settled(&session))
+        .with("capture", capture.name.clone())
+        .with("level", leaks.level.to_string())
+        .with("at", at(moment))
+        .with("steps_ended", leaks.steps)
+        .with("least_steps", leaks.least_steps)
+        .with("warm_up_steps", leaks.warm_up_steps)
+        .with_bytes("bytes", "size", leaks.bytes)
+        .with_any("holder", leaks.holder.as_ref().map(row))
+        .with(
+            "account",
+            facts_of_rows(&session, &[(leaks.level, &leaks.mismatches)]),
+        )
+        .with("total_rows", leaks.rows.len())
+        .with_rows(leaks.rows.iter().map(row));
+    Ok(match place {
+        Some((file, line)) => found.ask(
+            "source",
+            json!({"capture": capture.name, "file": file, "line": line}),
+        ),
+        None => found,
+    })
+}

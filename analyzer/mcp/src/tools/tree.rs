@@ -1,0 +1,148 @@
+//! `tree`: the calls that own memory.
+
+use gpumem_analyzer::replay::Query;
+use gpumem_analyzer::symbols::Symbols;
+use gpumem_analyzer::units::bytes;
+use gpumem_analyzer::views::{ByStack, Node, Select, at, level_or_default};
+use gpumem_capture::DeviceOrdinal;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::account::{facts, is_settled};
+use crate::context::Context;
+use crate::found::Found;
+use crate::refusal::Refusal;
+use crate::selection::{LevelName, Moment};
+
+/// Frames of a run without branches that are shown at its end.
+const RUN_ENDS: usize = 3;
+/// Percent that a call has at least, where nothing else is asked for.
+const LEAST: u64 = 1;
+
+/// What the tree is of.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum By {
+    /// The calls that allocated
+    #[default]
+    Call,
+    /// Modules of PyTorch's (torch.nn.Module), each with its parts
+    Module,
+}
+
+/// Arguments.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// The capture, as captures names it
+    capture: String,
+    /// When: peak (default), end, oom (the failure), `step 3` (at its end), `event 12345`, or a time such as 1.5s
+    #[serde(default)]
+    at: Moment,
+    /// Which level; by default tensors, or the driver's where there are none
+    #[serde(default)]
+    level: Option<LevelName>,
+    /// What the tree is of: call (default) or module
+    #[serde(default)]
+    by: By,
+    /// Only the GPU with this ordinal
+    #[serde(default)]
+    device: Option<u8>,
+    /// Calls with less than this many percent are counted together (default 1)
+    #[serde(default)]
+    #[schemars(range(max = 100))]
+    least_percent: Option<u64>,
+    /// Also native frames where there are Python frames, as far as their names are in the capture
+    #[serde(default)]
+    native: bool,
+}
+
+/// The tree, depth first; each row says how deep it stands.
+///
+/// # Errors
+/// The capture cannot be read, or has no such moment.
+pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
+    let capture = context.capture(&args.capture)?;
+    let query = Query::from(args.at.0);
+    let session = context.sessions.read(&capture, query)?;
+    let replay = &session.replay;
+    let level = level_or_default(args.level.map(Into::into), replay);
+    let select = Select {
+        device: args.device.map(DeviceOrdinal),
+        ..Select::default()
+    };
+    let held = ByStack::at(replay, level, session.query.moment, &select);
+    let root = match args.by {
+        By::Module => Node::by_module(replay, &held),
+        // No library of this machine is read for its names.
+        By::Call => Node::tree(replay, &mut Symbols::embedded(), &held, args.native),
+    };
+    let mut rows = Rows {
+        least: u128::from(root.bytes) * u128::from(args.least_percent.unwrap_or(LEAST)),
+        rows: Vec::new(),
+    };
+    rows.children(&root, 0);
+    Ok(Found::settled(is_settled(&session))
+        .with("capture", capture.name)
+        .with("level", level.to_string())
+        .with("at", at(session.query.moment))
+        .with_bytes("bytes", "size", root.bytes)
+        .with("blocks", root.blocks)
+        .with("account", facts(&session))
+        .with("total_rows", rows.rows.len())
+        .with_rows(rows.rows))
+}
+
+struct Rows {
+    /// Bytes times 100.
+    least: u128,
+    rows: Vec<Value>,
+}
+
+impl Rows {
+    /// The node and the run of only children that it begins as one row, then what the run's end calls.
+    fn node(&mut self, node: &Node, depth: usize) {
+        let mut run = vec![node];
+        let mut end = node;
+        while let [child] = &end.children[..] {
+            if end.own_bytes > 0 {
+                break;
+            }
+            run.push(child);
+            end = child;
+        }
+        let mut row = json!({"depth": depth, "bytes": end.bytes, "size": bytes(end.bytes), "blocks": end.blocks});
+        row["calls"] = match run.len() {
+            0..=4 => run.iter().map(|node| node.frame.as_str()).collect(),
+            all => {
+                let hidden = format!("… {} more", all - 1 - RUN_ENDS);
+                let ends = run[all - RUN_ENDS..].iter().map(|node| node.frame.clone());
+                [node.frame.clone(), hidden]
+                    .into_iter()
+                    .chain(ends)
+                    .collect()
+            }
+        };
+        if end.own_bytes > 0 && !end.children.is_empty() {
+            row["own_bytes"] = end.own_bytes.into();
+        }
+        self.rows.push(row);
+        self.children(end, depth + 1);
+    }
+
+    fn children(&mut self, node: &Node, depth: usize) {
+        let enough = |child: &&Node| u128::from(child.bytes) * 100 >= self.least;
+        let (shown, small): (Vec<&Node>, Vec<&Node>) = node.children.iter().partition(enough);
+        for child in shown {
+            self.node(child, depth);
+        }
+        if !small.is_empty() {
+            let sum: u64 = small.iter().map(|child| child.bytes).sum();
+            let blocks: u64 = small.iter().map(|child| child.blocks).sum();
+            self.rows.push(json!({
+                "depth": depth, "bytes": sum, "size": bytes(sum), "blocks": blocks, "smaller_calls": small.len(),
+            }));
+        }
+    }
+}

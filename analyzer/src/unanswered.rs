@@ -1,0 +1,99 @@
+//! Why a capture that was read does not answer a question, and what to ask instead.
+
+use gpumem_capture::{Nanos, Seq};
+
+use crate::replay::{At, Query};
+use crate::session::Session;
+use crate::units::time;
+
+/// One line: what is not there, and what to name instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unanswered {
+    /// A bounded capture no longer has it.
+    #[error(
+        "a bounded capture keeps its newest records, these from event {} (step {step}) on: name a later one, \
+         the peak or the end",
+        from.0
+    )]
+    NotKept {
+        /// The first event that it has.
+        from: Seq,
+        /// The first step.
+        step: u64,
+    },
+    /// There are fewer events.
+    #[error("there is no event {}, the last is {}: name an earlier one", asked.0, last.0)]
+    NoEvent {
+        /// The one that was asked for.
+        asked: Seq,
+        /// The last.
+        last: Seq,
+    },
+    /// It ended earlier.
+    #[error(
+        "there is no event after {}, the last is at {}: name an earlier time",
+        time(*asked),
+        time(*last)
+    )]
+    NoTime {
+        /// The time that was asked for.
+        asked: Nanos,
+        /// The last event's.
+        last: Nanos,
+    },
+    /// The program has no steps.
+    #[error("no step was marked: name an event or a time")]
+    NoSteps,
+    /// The step did not end.
+    #[error("step {asked} did not end, for {ended} did: name one of those")]
+    NoStep {
+        /// The one that was asked for.
+        asked: u64,
+        /// How many ended.
+        ended: u64,
+    },
+    /// The step did not begin.
+    #[error("there is no step {asked}, for {ended} ended: name one of those or the one after")]
+    NotBegun {
+        /// The one that was asked for.
+        asked: u64,
+        /// How many ended.
+        ended: u64,
+    },
+}
+
+impl Unanswered {
+    /// That a bounded capture no longer has something.
+    pub fn not_kept(session: &Session) -> Self {
+        let restored = session.replay.restored;
+        let steps = restored.map_or(0, |restored| restored.steps);
+        Self::NotKept {
+            from: restored.map_or(Seq(0), |restored| restored.from),
+            step: steps.saturating_add(2),
+        }
+    }
+
+    /// Why a session that was read for this query does not answer it; `None`: it does.
+    pub fn by(session: &Session, query: Query) -> Option<Self> {
+        let replay = &session.replay;
+        let ended = replay.spans.steps;
+        match (query.moment, query.step) {
+            _ if !replay.can_answer(query) => Some(Self::not_kept(session)),
+            (At::Event(asked), _) if asked > replay.last_seq => Some(Self::NoEvent {
+                asked,
+                last: replay.last_seq,
+            }),
+            (At::Time(asked), _) if asked > replay.last => Some(Self::NoTime {
+                asked,
+                last: replay.last,
+            }),
+            (At::Step(_), _) if replay.until().is_none() && ended == 0 => Some(Self::NoSteps),
+            (At::Step(asked), _) if replay.until().is_none() => Some(Self::NoStep { asked, ended }),
+            (_, Some(asked)) if asked > ended.saturating_add(1) => {
+                Some(Self::NotBegun { asked, ended })
+            }
+            _ => None,
+        }
+    }
+}
