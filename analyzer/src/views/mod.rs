@@ -21,7 +21,6 @@ mod json;
 mod kept_graphs;
 mod leaks;
 mod ledger;
-mod level;
 mod lines;
 mod module_of;
 mod moments;
@@ -59,7 +58,6 @@ pub use ledger::{
     Asked, By, JumpRow, Kind, Ledger, LedgerAt, LedgerRow, Place, Pool, PoolLine, ReadingRow,
     Segment, SegmentLine, Workspaces,
 };
-pub use level::level_or_default;
 pub use lines::{LineRow, Lines};
 pub use moments::{DeviceThen, LevelThen, MOMENT_LEVELS, MomentKind, Moments};
 pub use page::{
