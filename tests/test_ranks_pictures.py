@@ -250,7 +250,8 @@ def test_ranks_are_sorted_and_found(window, told):
     window.tell(find.format("") + ";" + sort.format("rank"))
     assert window.tell(rows) == list(range(WORLD))
     ended = window.tell("[...document.querySelectorAll('#endings tbody tr')].map(r => r.cells[0].textContent)")
-    assert ended == ["Rank 12", "Rank 13"]
+    # They run beside one another: which ended first is the machine's doing.
+    assert sorted(ended) == ["Rank 12", "Rank 13"]
     assert window.tell("document.querySelectorAll('#outliers details').length") == len(DIFFER)
     leak = window.tell("document.querySelector('#outliers [data-rank=\"3\"]').textContent")
     assert line_of(JOB, "kept.append(torch.zeros(1 << 20") + 'kept.append(torch.zeros(1 << 20, device="cuda"))' in leak
