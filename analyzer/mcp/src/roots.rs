@@ -142,7 +142,7 @@ mod tests {
 
     fn folders() -> (tempfile::TempDir, PathBuf) {
         let all = tempfile::tempdir().unwrap();
-        let root = all.path().join("root");
+        let root = all.path().join("given");
         fs::create_dir_all(root.join("runs")).unwrap();
         fs::write(root.join("runs/a.bin"), "a").unwrap();
         fs::write(all.path().join("secret.bin"), "s").unwrap();
@@ -194,7 +194,7 @@ mod tests {
         symlink(all.path().join("secret.bin"), root.join("link.bin")).unwrap();
         symlink(all.path(), root.join("up")).unwrap();
         symlink(root.join("runs/a.bin"), root.join("inside.bin")).unwrap();
-        for named in ["link.bin", "up/secret.bin", "up/root/../secret.bin"] {
+        for named in ["link.bin", "up/secret.bin", "up/given/../secret.bin"] {
             let said = refusal(&roots, named);
             assert!(
                 said.contains("outside the folders of this server"),
