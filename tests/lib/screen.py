@@ -22,6 +22,7 @@ class Screen:
     def __init__(self, command, *, columns=80, rows=24, env=None, cwd=None):
         self.ours, theirs = pty.openpty()
         self.columns, self.rows, self.pending = columns, rows, b""
+        self.is_being_drawn = False
         self._set_size()
         environment = {**harness.clean_environment(), "TERM": "xterm", "LANG": "C.UTF-8", **(env or {})}
         self.process = subprocess.Popen(
@@ -55,7 +56,7 @@ class Screen:
         """Reads until the screen is as `wanted` (a text on it, or a function of its text); the text."""
         is_wanted = wanted if callable(wanted) else lambda text: wanted in text
         until = time.monotonic() + seconds
-        while not is_wanted(self.text()):
+        while self.is_being_drawn or not is_wanted(self.text()):
             assert time.monotonic() < until, f"not so within {seconds} s: {wanted}\n{self.text()}"
             self._read(0.2)
         return self.text()
@@ -83,6 +84,8 @@ class Screen:
                 self.at = (int(row or 1) - 1, int(column or 1) - 1)
             elif letter == b"J":
                 self._clear()
+            elif numbers == b"?2026":  # between these nothing is to be shown
+                self.is_being_drawn = letter == b"h"
         self._put(whole[at:])
 
     def _put(self, text):

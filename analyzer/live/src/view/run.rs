@@ -7,7 +7,8 @@ use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{
     self, DisableMouseCapture, EnableMouseCapture, Event, KeyEventKind,
 };
-use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{BeginSynchronizedUpdate, EndSynchronizedUpdate};
+use ratatui::crossterm::{execute, queue};
 
 use crate::watch::Watch;
 
@@ -44,7 +45,10 @@ fn show(
             is_old |= app.take(frame);
         }
         if is_old {
+            // A terminal that knows these shows no half of a frame.
+            queue!(io::stdout(), BeginSynchronizedUpdate)?;
             terminal.draw(|screen| draw(app, look, screen))?;
+            execute!(io::stdout(), EndSynchronizedUpdate)?;
             is_old = false;
         }
         // Keys are taken at once, frames as they come.
