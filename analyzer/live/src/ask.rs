@@ -1,6 +1,7 @@
 //! What a frame is to show.
 
-use gpumem_capture::{DeviceOrdinal, Level};
+use gpumem_analyzer::replay::At;
+use gpumem_capture::{DeviceOrdinal, Level, Nanos, Seq};
 
 /// What the rows of the table are of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,6 +23,34 @@ pub enum Moment {
     Now,
     /// The level's peak so far, of each device.
     Peak,
+}
+
+/// A moment that has passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// Just after this event.
+    Event(Seq),
+    /// Just before the first event after this time.
+    Time(Nanos),
+}
+
+impl Then {
+    /// Whether an event came later.
+    pub(crate) fn is_before(self, seq: Seq, time: Nanos) -> bool {
+        match self {
+            Self::Event(last) => seq > last,
+            Self::Time(last) => time > last,
+        }
+    }
+}
+
+impl From<Then> for At {
+    fn from(then: Then) -> Self {
+        match then {
+            Then::Event(seq) => Self::Event(seq),
+            Then::Time(time) => Self::Time(time),
+        }
+    }
 }
 
 /// What the table of a frame is to have.

@@ -9,7 +9,8 @@ use gpumem_capture::{Follow, Header, Progress, Record};
 
 use crate::ask::Ask;
 use crate::desk::Desk;
-use crate::frame::{self, Frame, State, Table};
+use crate::frame::{self, Figures, State, Table};
+use crate::pace::StepEnds;
 
 /// A bucket of the course is at first 2^20 ns wide, about a millisecond.
 const BUCKETS: Buckets = Buckets {
@@ -30,6 +31,7 @@ pub(crate) struct Follower {
     desk: Arc<Desk>,
     replay: Replay,
     course: CourseWatch,
+    steps: StepEnds,
     /// Records since the clock was looked at.
     since: u32,
     published: Instant,
@@ -42,6 +44,7 @@ impl Follower {
         Self {
             course: CourseWatch::new(header.started_wall_ns, BUCKETS),
             replay: Replay::new(Query::default()),
+            steps: StepEnds::default(),
             header,
             progress,
             desk,
@@ -61,24 +64,11 @@ impl Follower {
             self.replay.settle_categories();
         }
         let table = self.table(ask, is_final);
-        let replay = &self.replay;
         let course = self.course.so_far();
-        let frame = Frame {
-            seq: replay.last_seq,
-            time: replay.last,
-            events: replay.events,
-            state,
-            command: replay.names.command().map(str::to_owned),
-            pid: self.header.pid,
-            devices: frame::devices(replay),
-            course: course.map(|(on, of)| (on, of.clone())).collect(),
-            steps: replay.spans.steps,
-            at: frame::at(replay),
-            failure_count: replay.failures.count(),
-            failures: frame::failures(replay),
-            ask,
-            table,
-        };
+        let course = course.map(|(on, of)| (on, of.clone())).collect();
+        let figures = Figures::of(&self.replay, &self.steps);
+        let of = (&self.replay, &self.header);
+        let frame = figures.frame(of, state, course, (ask, table));
         self.desk.lay_out(frame);
     }
 
@@ -111,6 +101,7 @@ impl Follow for Follower {
         }
         self.replay.feed(record);
         self.course.observe(&self.replay, &record);
+        self.steps.observe(&record);
         self.since += 1;
         if self.since >= RECORDS {
             self.since = 0;

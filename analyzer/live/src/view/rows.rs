@@ -6,6 +6,7 @@ use gpumem_analyzer::render::share;
 use gpumem_analyzer::views::{CategoryRow, LineRow, ModuleRow};
 
 use crate::frame::{Rows, Table};
+use crate::which::Which;
 
 /// The order of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,6 +21,14 @@ pub enum Sort {
 }
 
 impl Sort {
+    pub(super) fn next(self) -> Self {
+        match self {
+            Self::Bytes => Self::Blocks,
+            Self::Blocks => Self::Name,
+            Self::Name => Self::Bytes,
+        }
+    }
+
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Bytes => "bytes",
@@ -32,6 +41,7 @@ impl Sort {
 /// A row as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
+    pub(super) which: Which,
     pub(super) device: Option<u8>,
     pub(super) bytes: u64,
     pub(super) blocks: u64,
@@ -70,6 +80,7 @@ fn of(rows: &Rows) -> Vec<Row> {
         Rows::Lines(lines) => {
             let rows = lines.rows.iter();
             let text = |row: &LineRow| Row {
+                which: row.into(),
                 device: row.device,
                 bytes: row.bytes,
                 blocks: row.blocks,
@@ -93,6 +104,7 @@ fn of(rows: &Rows) -> Vec<Row> {
         }
         Rows::Categories(rows) => {
             let text = |row: &CategoryRow| Row {
+                which: row.into(),
                 device: row.device,
                 bytes: row.bytes,
                 blocks: row.blocks,
@@ -105,6 +117,7 @@ fn of(rows: &Rows) -> Vec<Row> {
         }
         Rows::Modules(modules) => {
             let text = |row: &ModuleRow| Row {
+                which: row.into(),
                 device: row.device,
                 bytes: row.bytes,
                 blocks: row.blocks,
