@@ -137,9 +137,9 @@ impl App {
             KeyCode::Char('n') => self.follow(),
             KeyCode::Char(' ') if self.spot.is_some() => self.follow(),
             KeyCode::Char(' ') => self.is_paused = !self.is_paused,
-            KeyCode::Char('p') => self.to_peak(),
-            KeyCode::Char('o') => self.to_failure(true),
-            KeyCode::Char('O') => self.to_failure(false),
+            KeyCode::Char('p') => self.go_to_peak(),
+            KeyCode::Char('o') => self.go_to_failure(true),
+            KeyCode::Char('O') => self.go_to_failure(false),
             KeyCode::Char('s') => {
                 self.sort = self.sort.next();
                 self.sort_rows();
@@ -175,7 +175,7 @@ impl App {
         }
     }
 
-    fn to_peak(&mut self) {
+    fn go_to_peak(&mut self) {
         let (Some(newest), Some(frame)) = (&self.newest, &self.frame) else {
             return;
         };
@@ -185,7 +185,7 @@ impl App {
         }
     }
 
-    fn to_failure(&mut self, is_forth: bool) {
+    fn go_to_failure(&mut self, is_forth: bool) {
         let Some(newest) = self.newest.clone() else {
             return;
         };

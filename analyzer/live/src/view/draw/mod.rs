@@ -7,12 +7,13 @@ mod pages;
 mod table;
 
 use gpumem_analyzer::render::{bytes, time};
+use gpumem_capture::Level;
 use ratatui::Frame as Screen;
 use ratatui::layout::{Constraint, Layout};
 use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 
-use crate::frame::Frame;
+use crate::frame::{Failure, Frame};
 
 use super::app::{App, Mode};
 use super::style::Look;
@@ -84,13 +85,21 @@ pub fn draw(app: &mut App, look: Look, screen: &mut Screen<'_>) {
     line(screen, foot, foot_line(&frame, app, look));
 }
 
+/// The newest failure that the program was told of. A framework's allocator may answer a refusal by itself; where there is
+/// none, a refusal is an answer to the program.
+fn told(newest: &Frame) -> Option<&Failure> {
+    let has_framework = newest.peaks.iter().any(|of| of.level == Level::TENSOR);
+    let mut all = newest.failures.iter();
+    all.find(|of| of.is_exception || !has_framework)
+}
+
 fn foot_line(frame: &Frame, app: &App, look: Look) -> Line<'static> {
     if let Some(message) = &app.message {
         return Line::styled(message.clone(), look.strong());
     }
     let newest = app.newest.as_deref().unwrap_or(frame);
-    let told = newest.failures.iter().find(|of| of.is_exception);
-    if let Some(of) = told.filter(|_| matches!(app.mode, Mode::Table) && app.spot.is_none()) {
+    if let Some(of) = told(newest).filter(|_| matches!(app.mode, Mode::Table) && app.spot.is_none())
+    {
         let text = format!(
             "OUT OF MEMORY at {}: {} on GPU {} (f: failures)",
             time(of.time),

@@ -109,7 +109,7 @@ fn failure(of: &Failure) -> String {
         of.device.0,
         match of.is_exception {
             true => "the program was told",
-            false => "answered by the framework's allocator",
+            false => "the driver refused",
         }
     )
 }
