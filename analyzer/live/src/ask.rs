@@ -25,6 +25,20 @@ pub enum Moment {
     Peak,
 }
 
+/// By which figure rows are put in order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// What they hold.
+    #[default]
+    Bytes,
+    /// What they held at the level's peak.
+    Peak,
+    /// By how much they grow in a step.
+    Growth,
+    /// How often they allocate.
+    Rate,
+}
+
 /// A moment that has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
@@ -64,4 +78,6 @@ pub struct Ask {
     pub by: By,
     /// Of when.
     pub moment: Moment,
+    /// The figure that its rows have beside what they hold.
+    pub order: Order,
 }

@@ -8,6 +8,7 @@ use gpumem_analyzer::replay::{Query, Replay};
 use gpumem_capture::{Follow, Header, Progress, Record};
 
 use crate::ask::Ask;
+use crate::baseline::Baselines;
 use crate::desk::Desk;
 use crate::frame::{self, Figures, State, Table};
 use crate::pace::StepEnds;
@@ -32,6 +33,7 @@ pub(crate) struct Follower {
     replay: Replay,
     course: CourseWatch,
     steps: StepEnds,
+    baselines: Baselines,
     /// Records since the clock was looked at.
     since: u32,
     published: Instant,
@@ -45,6 +47,7 @@ impl Follower {
             course: CourseWatch::new(header.started_wall_ns, BUCKETS),
             replay: Replay::new(Query::default()),
             steps: StepEnds::default(),
+            baselines: Baselines::default(),
             header,
             progress,
             desk,
@@ -81,7 +84,7 @@ impl Follower {
         {
             return table.clone();
         }
-        let table = Arc::new(frame::table(&self.replay, ask));
+        let table = Arc::new(frame::table(&self.replay, ask, &self.baselines));
         self.table = Some((table.clone(), ask, Instant::now(), events));
         table
     }
@@ -97,11 +100,13 @@ impl Follow for Follower {
         if matches!(record, Record::State(..)) && self.replay.events > 0 {
             // It stands for all before.
             self.replay = Replay::new(Query::default());
+            self.baselines = Baselines::default();
             self.course = CourseWatch::new(self.header.started_wall_ns, BUCKETS);
         }
         self.replay.feed(record);
         self.course.observe(&self.replay, &record);
         self.steps.observe(&record);
+        self.baselines.observe(&self.replay);
         self.since += 1;
         if self.since >= RECORDS {
             self.since = 0;

@@ -11,6 +11,8 @@ use gpumem_analyzer::views::{
 use gpumem_capture::{DeviceOrdinal, Header, Level, Nanos, Seq};
 
 use crate::ask::{Ask, By, Moment};
+use crate::baseline::Baselines;
+use crate::order::{Measure, measure};
 use crate::pace::{Pace, StepEnds};
 
 /// What has become of the program.
@@ -142,19 +144,33 @@ pub struct Table {
     pub rows: Rows,
     /// The level's own figure, to which the rows sum.
     pub total: u64,
+    /// The figure by which they are to be put in order, if it is another one.
+    pub measure: Option<Measure>,
 }
 
 /// The rows that are asked for, of a capture that is followed.
-pub(crate) fn table(replay: &Replay, ask: Ask) -> Table {
+pub(crate) fn table(replay: &Replay, ask: Ask, baselines: &Baselines) -> Table {
     let moment = match ask.moment {
         Moment::Now => At::End,
         Moment::Peak => At::Peak,
     };
-    table_at(replay, ask, moment, replay.last_seq)
+    table_at(
+        replay,
+        ask,
+        moment,
+        (replay.last_seq, replay.last),
+        baselines,
+    )
 }
 
 /// The rows of a moment that a capture was read for, which is that after event `seq`.
-pub(crate) fn table_at(replay: &Replay, ask: Ask, moment: At, seq: Seq) -> Table {
+pub(crate) fn table_at(
+    replay: &Replay,
+    ask: Ask,
+    moment: At,
+    (seq, time): (Seq, Nanos),
+    baselines: &Baselines,
+) -> Table {
     let level = level_or_default(ask.level, replay);
     let select = Select {
         device: ask.device,
@@ -172,6 +188,7 @@ pub(crate) fn table_at(replay: &Replay, ask: Ask, moment: At, seq: Seq) -> Table
         level,
         rows,
         total,
+        measure: measure(replay, ask, (level, moment), time, baselines),
     }
 }
 

@@ -8,10 +8,12 @@
 #![warn(missing_docs)]
 
 mod ask;
+mod baseline;
 mod desk;
 mod follower;
 mod frame;
 mod moment_reader;
+mod order;
 mod pace;
 mod page;
 mod past;
@@ -20,8 +22,9 @@ pub mod view;
 mod watch;
 mod which;
 
-pub use ask::{Ask, By, Moment, Then};
+pub use ask::{Ask, By, Moment, Order, Then};
 pub use frame::{DeviceNow, Failure, Frame, LevelPeak, Rows, State, Table};
+pub use order::Measure;
 pub use pace::Pace;
 pub use page::{Kind, Page};
 pub use past::Past;

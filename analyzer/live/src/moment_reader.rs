@@ -12,6 +12,7 @@ use gpumem_analyzer::views::{Asked, By, Cause, Ledger, LedgerAt};
 use gpumem_capture::{Progress, Record, Seq};
 
 use crate::ask::Then;
+use crate::baseline::Baselines;
 use crate::frame::{self, Figures, State};
 use crate::pace::StepEnds;
 use crate::page;
@@ -32,6 +33,7 @@ struct Kept {
     then: Then,
     session: Session,
     figures: Figures,
+    baselines: Baselines,
     /// The moment as the session has it.
     at: At,
     symbols: Option<Symbols>,
@@ -72,10 +74,14 @@ impl MomentReader {
 
 fn read(path: &Path, nonce: u64, then: Then, started: &mut Started<'_>) -> Result<Kept, String> {
     let (mut figures, mut steps) = (None, StepEnds::default());
+    let mut baselines = Baselines::default();
     let session = session::read_before(
         path,
         At::from(then),
         &mut |replay, record| {
+            if figures.is_none() {
+                baselines.observe(replay);
+            }
             if let Record::Event(seq, event) = record
                 && figures.is_none()
                 && then.is_before(*seq, event.time)
@@ -95,12 +101,16 @@ fn read(path: &Path, nonce: u64, then: Then, started: &mut Started<'_>) -> Resul
         None | Some(Unanswered::NoTime { .. }) => {}
         Some(why) => return Err(why.to_string()),
     }
+    if figures.is_none() {
+        baselines.observe(&session.replay);
+    }
     let figures = figures.unwrap_or_else(|| Figures::of(&session.replay, &steps));
     let at = session.replay.until().map_or(At::End, At::Event);
     Ok(Kept {
         then,
         session,
         figures,
+        baselines,
         at,
         symbols: None,
     })
@@ -114,7 +124,13 @@ fn given(
 ) -> Result<Given, String> {
     let (session, figures) = (&of.session, &of.figures);
     let replay = &session.replay;
-    let table = frame::table_at(replay, request.ask, of.at, figures.seq);
+    let table = frame::table_at(
+        replay,
+        request.ask,
+        of.at,
+        (figures.seq, figures.time),
+        &of.baselines,
+    );
     let level = table.level;
     let state = match session.header.is_running() {
         true => State::Running,

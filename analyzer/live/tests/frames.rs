@@ -7,7 +7,7 @@ use gpumem_analyzer::replay::At;
 use gpumem_analyzer::session::{self, Session};
 use gpumem_analyzer::views::{ByStack, Lines, Select, level_or_default};
 use gpumem_capture::*;
-use gpumem_live::{Answer, Ask, By, Frame, Moment, Request, Rows, State, Then, Want, Watch};
+use gpumem_live::{Answer, Ask, By, Frame, Moment, Order, Request, Rows, State, Then, Want, Watch};
 
 const SOON: Duration = Duration::from_secs(60);
 const EVERY: Duration = Duration::from_millis(5);
@@ -232,6 +232,24 @@ fn a_moment_that_has_passed_is_what_a_reading_tells_of_it() {
             assert_eq!(frame.table.total, lines.bytes());
             assert_eq!(frame.table.rows, Rows::Lines(lines.clone()));
         }
+        // The peak by which rows are put in order is that of the time up to then.
+        let ask = Ask {
+            order: Order::Peak,
+            ..Ask::default()
+        };
+        let request = Request {
+            then: Then::Event(Seq(seq)),
+            ask,
+            want: Want::Frame,
+        };
+        let answer = watch.past().wait(&request, SOON);
+        let answer = answer.expect("it is answered");
+        let table = &answer.given.as_ref().unwrap().frame.table;
+        let peaks = table.measure.as_ref().expect("it is asked for").by.values();
+        let levels = replay.levels.iter();
+        let peak = levels.filter(|((_, of), _)| *of == table.level);
+        let peak: u64 = peak.map(|(_, state)| state.counters.peak).sum();
+        assert_eq!(peaks.sum::<i64>() as u64, peak, "event {seq}");
     }
 }
 

@@ -138,6 +138,14 @@ fn keys_change_what_is_shown() {
     view.press(&[KeyCode::Esc, CHAR('n')]);
     assert!(view.text().contains("Lines: memory from CUDA now"));
     view.press(&[CHAR('s')]);
+    assert!(view.text().contains(", by bytes at the peak of the level"));
+    view.press(&[CHAR('s')]);
+    let growth = ", by growth per step over the last step";
+    assert!(view.text().contains(growth), "{}", view.text());
+    view.press(&[CHAR('s')]);
+    let rate = ", by allocations per second since step 1";
+    assert!(view.text().contains(rate), "{}", view.text());
+    view.press(&[CHAR('s')]);
     assert!(view.text().contains(", by blocks"));
     view.press(&[CHAR('q')]);
     assert!(view.app.is_over);

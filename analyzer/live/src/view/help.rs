@@ -26,7 +26,10 @@ pub(super) const KEYS: [(&str, &str); 20] = [
         "the level: tensors, CUDA's, pinned host memory, what the card gave",
     ),
     ("g", "only this GPU, the next one, or all"),
-    ("s", "the order"),
+    (
+        "s",
+        "the order: bytes, at the peak, growth per step, allocations, blocks, name",
+    ),
     (
         "/",
         "rows whose text contains what you type; Enter keeps it, Esc ends it",

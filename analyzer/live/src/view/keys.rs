@@ -5,7 +5,7 @@ use ratatui::crossterm::event::{
     KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
 
-use crate::ask::By;
+use crate::ask::{Ask, By};
 use crate::request::Want;
 
 use super::app::{App, Mode};
@@ -142,6 +142,8 @@ impl App {
             KeyCode::Char('O') => self.go_to_failure(false),
             KeyCode::Char('s') => {
                 self.sort = self.sort.next();
+                let sort = self.sort;
+                self.change(|ask| ask.order = sort.order());
                 self.sort_rows();
             }
             code => self.ask_anew(code),
@@ -203,21 +205,33 @@ impl App {
         }
     }
 
-    /// Keys that change what the program's memory is asked for. A view that is stopped stays at its event.
+    /// Keys that change what the program's memory is asked for.
     fn ask_anew(&mut self, code: KeyCode) {
-        let ask = self.ask;
         match code {
-            KeyCode::Tab => {
-                self.ask.by = match ask.by {
+            KeyCode::Tab => self.change(|ask| {
+                ask.by = match ask.by {
                     By::Line => By::Category,
                     By::Category => By::Module,
                     By::Module => By::Line,
                 }
+            }),
+            KeyCode::Char('l') => {
+                let level = self.next_level();
+                self.change(|ask| ask.level = Some(level));
             }
-            KeyCode::Char('l') => self.ask.level = Some(self.next_level()),
-            KeyCode::Char('g') => self.ask.device = self.next_device(),
+            KeyCode::Char('g') => {
+                let device = self.next_device();
+                self.change(|ask| ask.device = device);
+            }
             _ => return,
         }
+        self.select(0);
+    }
+
+    /// Asks for something else. A view that is stopped stays at its event.
+    fn change(&mut self, change: impl FnOnce(&mut Ask)) {
+        let ask = self.ask;
+        change(&mut self.ask);
         if ask == self.ask {
             return;
         }
@@ -225,7 +239,6 @@ impl App {
             let spot = Spot::event(frame.seq, frame.time);
             self.go_to(spot);
         }
-        self.select(0);
     }
 
     fn next_level(&self) -> Level {

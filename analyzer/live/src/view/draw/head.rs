@@ -36,13 +36,14 @@ pub(super) fn head_line(frame: &Frame, app: &App, look: Look) -> Line<'static> {
         (None, _) => more.push(format!("{}, {event}", time(frame.time))),
     }
     if frame.steps > 0 {
-        more.push(many(frame.steps, "step", "steps"));
+        let rate = frame.pace.and_then(|pace| pace.per_second());
+        let rate = rate.map(|rate| match rate < 10.0 {
+            true => format!(", {rate:.2}/s"),
+            false => format!(", {rate:.0}/s"),
+        });
+        let steps = many(frame.steps, "step", "steps");
+        more.push(format!("{steps}{}", rate.unwrap_or_default()));
     }
-    let rate = frame.pace.and_then(|pace| pace.per_second());
-    more.extend(rate.map(|rate| match rate < 10.0 {
-        true => format!("{rate:.2}/s"),
-        false => format!("{rate:.0}/s"),
-    }));
     if let Some(phase) = frame.at.as_ref().and_then(|at| at.phase) {
         more.push(phase.word().to_owned());
     }

@@ -1,12 +1,12 @@
 //! Who owns the memory.
 
-use gpumem_analyzer::render::{bytes, count};
+use gpumem_analyzer::render::{bytes, count, signed};
 use gpumem_capture::{DeviceOrdinal, Level};
 use ratatui::Frame as Screen;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
-use crate::ask::By;
+use crate::ask::{By, Order};
 use crate::frame::Frame;
 
 use super::super::app::{App, Mode};
@@ -47,7 +47,12 @@ pub(super) fn table_line(frame: &Frame, app: &App, look: Look) -> Line<'static> 
         look.strong(),
     )];
     parts.push(Span::styled(
-        format!(", by {}", app.sort.word()),
+        match &table.measure {
+            Some(of) if of.order == app.sort.order() => {
+                format!(", by {} {}", app.sort.word(), of.over)
+            }
+            _ => format!(", by {}", app.sort.word()),
+        },
         look.faint(),
     ));
     if app.mode == Mode::Filter || !app.filter.is_empty() {
@@ -80,7 +85,9 @@ pub(super) fn draw_table(
         .map(|(_, row)| row.name.chars().count())
         .max()
         .unwrap_or(0);
-    let rest = usize::from(area.width).saturating_sub(if many { 34 } else { 27 });
+    let has_measure = shown.iter().any(|(_, row)| row.measure.is_some());
+    let figures = 27 + if many { 7 } else { 0 } + if has_measure { 14 } else { 0 };
+    let rest = usize::from(area.width).saturating_sub(figures);
     let name_width = name_width.min(rest * 2 / 3).max(10);
     for ((place, row), at) in shown.into_iter().zip(area.rows()) {
         let device = match (many, row.device) {
@@ -94,6 +101,11 @@ pub(super) fn draw_table(
             row.share,
             count(row.blocks)
         );
+        let measure = row.measure.map(|of| measured(app.sort.order(), of));
+        let figures = match measure {
+            Some(measure) => format!("{measure:>14}{figures}"),
+            None => figures,
+        };
         let name = end_of(&row.name, name_width, look);
         let pad = " ".repeat(name_width.saturating_sub(name.chars().count()));
         let more = [&row.of, &row.more].map(String::as_str);
@@ -115,6 +127,16 @@ pub(super) fn draw_table(
             Rect { height: 1, ..area },
             Line::styled(text, look.faint()),
         );
+    }
+}
+
+/// The figure of an order.
+fn measured(order: Order, of: i64) -> String {
+    match order {
+        Order::Growth => format!("{}/step", signed(of)),
+        Order::Rate if of < 100_000 => format!("{:.2}/s", of as f64 / 1000.0),
+        Order::Rate => format!("{}/s", count((of / 1000).unsigned_abs())),
+        Order::Peak | Order::Bytes => bytes(of.unsigned_abs()),
     }
 }
 
