@@ -96,7 +96,11 @@ fn ask_the_past(watch: &Watch, app: &mut App) -> bool {
     let past = watch.past();
     match app.request().filter(|_| app.is_waiting()) {
         Some(request) => past.ask(request),
-        None => return std::mem::take(&mut app.progress).is_some(),
+        None => {
+            // What was asked before is of no use any more.
+            past.give_up();
+            return std::mem::take(&mut app.progress).is_some();
+        }
     }
     app.progress = past.progress();
     if let Some(answer) = past.answer() {
