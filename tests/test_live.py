@@ -3,6 +3,8 @@
 What breaks these tests: figures that are not those of the capture, a view that ends with its program or takes the
 program along, a terminal that is left as it was not, and a viewer that goes on when its terminal is gone."""
 
+import re
+import shutil
 import signal
 import subprocess
 
@@ -122,6 +124,170 @@ def test_a_terminal_that_hangs_up_ends_the_view_and_not_the_program(program):
         screen.hang_up()
         screen.end()
     assert program.allocate(1) == 17
+
+
+def ended(program):
+    program.process.stdin.close()
+    program.process.wait()
+
+
+def event_of(text):
+    return re.search(r"event ([0-9,]+)", text).group(1).replace(",", "")
+
+
+def mebibytes(held):
+    """As the screen has such a figure."""
+    mib = held >> 20
+    return f"{mib} MiB" if mib >= 100 else f"{mib}.0 MiB" if mib else "0 B"
+
+
+def held_at(program, event):
+    return sum(bytes for _, bytes, _ in rows_at(program, event))
+
+
+def rows_at(program, event):
+    rows = harness.analyze_json("lines", "--at", event, "--level", "driver", program.report, check=False)
+    return {(row["line"], row["bytes"], row["blocks"]) for row in rows}
+
+
+def test_time_is_scrubbed_and_each_moment_is_what_lines_says_of_it(program):
+    """Back by columns to the beginning, while the program runs on; then forth again to now."""
+    for mib in (8, 100, 1):
+        program.allocate(mib)
+    seen = set()
+    with live(program.report) as screen:
+        screen.wait("Lines: memory from CUDA now, 125 MiB")
+        for key in ("[", "\x1b[D", "[", "{", "\x1b[1;2D"):
+            before = screen.text()
+            screen.press(key)
+            text = screen.wait(lambda text: text != before and re.match(r"at \S+, event", text) and "then" in text)
+            held = held_at(program, event_of(text))
+            seen.add(event_of(text))
+            assert f"Lines: memory from CUDA then, {mebibytes(held)}" in text, text
+            if event_of(text) == "0":
+                break
+        program.allocate(50)
+        assert "now, " not in screen.text()
+        screen.press("n")
+        screen.wait("Lines: memory from CUDA now, 175 MiB")
+        screen.press("[")
+        screen.wait("memory from CUDA then")
+        screen.press("}}}}}}}}}")
+        screen.wait("memory from CUDA now")
+    assert seen
+
+
+def test_a_jump_to_the_peak_shows_its_event(program):
+    program.allocate(9)
+    with live(program.report) as screen:
+        screen.wait("Lines: memory from CUDA now, 25.0 MiB")
+        screen.press("p")
+        text = screen.wait("at the peak of GPU 0, ")
+        text = screen.wait("memory from CUDA then, 25.0 MiB")
+        assert held_at(program, event_of(text)) == 25 << 20
+        assert held_at(program, int(event_of(text)) - 1) < 25 << 20
+        screen.press(" ")
+        screen.wait("memory from CUDA now")
+
+
+def test_enter_shows_the_source_and_the_stacks_of_a_row(program):
+    with live(program.report, columns=160, rows=50) as screen:
+        screen.wait("Lines: memory from CUDA now, 16.0 MiB")
+        screen.press("\r")
+        text = screen.wait("Stack 1 of 1: 16.0 MiB in 1 block")
+        ((line, _, _),) = lines_now(program)
+        source = PROGRAM.read_text().splitlines()[line - 1]
+        assert f"16.0 MiB >{line:5}  {source}" in text
+        assert f"{PROGRAM}:{line}" in text
+        assert re.search(rf"^  allocate \(\S*on_demand.py:{line}\)$", text, re.M), text
+        # What the program does then does not change it.
+        program.allocate(1)
+        screen.press("\x1b")
+        screen.wait("Lines: memory from CUDA now, 17.0 MiB")
+
+
+def test_the_account_is_what_ledger_says(program):
+    ended(program)
+    with live(program.report, columns=160, rows=50) as screen:
+        screen.wait("ended at")
+        screen.press("a")
+        text = screen.wait("Steps")
+        told = harness.analyze("ledger", "--at", "end", program.report, check=False).stdout
+        rows = [line.rstrip() for line in told.splitlines() if "iB" in line]
+        assert len(rows) > 2 and all(row[:40] in text for row in rows[1:]), (rows, text)
+        assert "none has ended" in text
+
+
+def test_the_page_is_written_beside_the_capture_and_over_no_file(program):
+    ended(program)
+    with live(program.report, columns=300) as screen:
+        event = event_of(screen.wait("ended at"))
+        first, second = (program.report.with_name(f"report.event-{event}{n}.html") for n in ("", ".2"))
+        screen.press("e")
+        screen.wait(f"{first}: ")
+        page = first.read_text()
+        assert page == harness.analyze("html", "--at", event, "--output", "-", program.report).stdout
+        first.write_text("mine\n")
+        screen.press("e")
+        screen.wait(f"{second}: ")
+        assert (first.read_text(), second.read_text()) == ("mine\n", page)
+        screen.press("q")
+        assert screen.end() == 0
+    names = {path.name for path in program.report.parent.glob("*page*")}
+    assert not names
+
+
+def test_a_failure_is_shown_with_its_cause_as_oom_tells_it(program):
+    with live(program.report, columns=120, rows=50) as screen:
+        screen.wait("running")
+        program.process.stdin.write(f"{1 << 20}\n")
+        program.process.stdin.close()
+        program.process.wait()
+        screen.wait("OUT OF MEMORY at ")
+        screen.press("f")
+        text = screen.wait("cause  ")
+        told = harness.analyze("oom", program.report, check=False).stdout
+        cause = told[told.index("cause  ") :].splitlines()[0]
+        assert cause in text
+        screen.press("\r")
+        text = screen.wait("at failure 1, ")
+        text = screen.wait("memory from CUDA then, 16.0 MiB")
+        assert held_at(program, event_of(text)) == 16 << 20
+        screen.press("o")
+        screen.wait("there is no later failure")
+        screen.press("n")
+        screen.wait("ended")
+        screen.press("o")
+        screen.wait("at failure 1, ")
+
+
+def test_a_capture_that_is_replaced_is_not_taken_for_the_old_one(program, tmp_path):
+    with live(program.report) as screen:
+        screen.wait("Lines: memory from CUDA now, 16.0 MiB")
+        other = tmp_path / "other.bin"
+        shutil.copy(harness.ROOT / "tests/fixtures/captures/v1/torch-return.bin", other)
+        other.replace(program.report)
+        screen.press("p")
+        screen.wait("another file is in the capture's place")
+        ended(program)
+        screen.wait("stopped: another file is in the capture's place")
+        assert "16.0 MiB" in screen.text()
+        screen.press("q")
+        assert screen.end() == 0
+
+
+def test_a_capture_that_is_cut_is_shown_as_far_as_it_goes(program):
+    ended(program)
+    with live(program.report) as screen:
+        screen.wait("Lines: memory from CUDA now, 16.0 MiB")
+        with program.report.open("r+b") as capture:
+            capture.truncate(program.report.stat().st_size // 2)
+        for key in ("p", "a", "\x1b", "\r", "\x1b", "["):
+            screen.press(key)
+        screen.press("n\x1b")
+        screen.wait("Lines: memory from CUDA now, 16.0 MiB")
+        screen.press("q")
+        assert screen.end() == 0
 
 
 def test_a_viewer_that_is_killed_leaves_program_and_capture_alone(program):

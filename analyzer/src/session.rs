@@ -98,7 +98,7 @@ pub fn read(
 ) -> Result<Session, Error> {
     let (reader, merged) = open(path)?;
     started(reader.progress());
-    let mut session = of_reader(reader, query.into(), observer)?;
+    let mut session = of_reader(reader, query.into(), &mut |_, _| {}, observer)?;
     if let Err(error) = merged {
         session.account.notes.push(format!(
             "what its process left in memory was read and could not be taken over into it: {error}"
@@ -116,12 +116,33 @@ pub fn read_only(
     query: impl Into<Query>,
     observer: &mut Observer<'_>,
 ) -> Result<Session, Error> {
-    of_reader(Reader::open(path)?, query.into(), observer)
+    let reader = Reader::open(path)?;
+    of_reader(reader, query.into(), &mut |_, _| {}, observer)
+}
+
+/// Sees each record before the replay takes it in.
+pub type Before<'a> = dyn FnMut(&Replay, &Record<'_>) + 'a;
+
+/// Reads a capture for what was so just before a record. Writes nothing. `started` is given a handle that tells how
+/// far reading has come, and can stop it: the session is of no use then.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_before(
+    path: &Path,
+    query: impl Into<Query>,
+    before: &mut Before<'_>,
+    started: &mut dyn FnMut(Progress),
+) -> Result<Session, Error> {
+    let reader = Reader::open(path)?;
+    started(reader.progress());
+    of_reader(reader, query.into(), before, &mut |_, _, _| {})
 }
 
 fn of_reader(
     mut reader: Reader,
     query: Query,
+    before: &mut Before<'_>,
     observer: &mut Observer<'_>,
 ) -> Result<Session, Error> {
     let mut replay = Replay::new(query);
@@ -131,6 +152,7 @@ fn of_reader(
         replay.compare_counters_at(of);
     }
     let integrity = reader.read(&mut |record| {
+        before(&replay, &record);
         let effect = replay.feed(record);
         observer(&replay, record, effect);
     })?;

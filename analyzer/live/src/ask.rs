@@ -1,6 +1,7 @@
 //! What a frame is to show.
 
-use gpumem_capture::{DeviceOrdinal, Level};
+use gpumem_analyzer::replay::At;
+use gpumem_capture::{DeviceOrdinal, Level, Nanos, Seq};
 
 /// What the rows of the table are of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +25,48 @@ pub enum Moment {
     Peak,
 }
 
+/// By which figure rows are put in order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// What they hold.
+    #[default]
+    Bytes,
+    /// What they held at the level's peak.
+    Peak,
+    /// By how much they grow in a step.
+    Growth,
+    /// How often they allocate.
+    Rate,
+}
+
+/// A moment that has passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// Just after this event.
+    Event(Seq),
+    /// Just before the first event after this time.
+    Time(Nanos),
+}
+
+impl Then {
+    /// Whether an event came later.
+    pub(crate) fn is_before(self, seq: Seq, time: Nanos) -> bool {
+        match self {
+            Self::Event(last) => seq > last,
+            Self::Time(last) => time > last,
+        }
+    }
+}
+
+impl From<Then> for At {
+    fn from(then: Then) -> Self {
+        match then {
+            Then::Event(seq) => Self::Event(seq),
+            Then::Time(time) => Self::Time(time),
+        }
+    }
+}
+
 /// What the table of a frame is to have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ask {
@@ -35,4 +78,6 @@ pub struct Ask {
     pub by: By,
     /// Of when.
     pub moment: Moment,
+    /// The figure that its rows have beside what they hold.
+    pub order: Order,
 }

@@ -8,8 +8,10 @@ use gpumem_analyzer::replay::{Query, Replay};
 use gpumem_capture::{Follow, Header, Progress, Record};
 
 use crate::ask::Ask;
+use crate::baseline::Baselines;
 use crate::desk::Desk;
-use crate::frame::{self, Frame, State, Table};
+use crate::frame::{self, Figures, State, Table};
+use crate::pace::StepEnds;
 
 /// A bucket of the course is at first 2^20 ns wide, about a millisecond.
 const BUCKETS: Buckets = Buckets {
@@ -30,6 +32,8 @@ pub(crate) struct Follower {
     desk: Arc<Desk>,
     replay: Replay,
     course: CourseWatch,
+    steps: StepEnds,
+    baselines: Baselines,
     /// Records since the clock was looked at.
     since: u32,
     published: Instant,
@@ -42,6 +46,8 @@ impl Follower {
         Self {
             course: CourseWatch::new(header.started_wall_ns, BUCKETS),
             replay: Replay::new(Query::default()),
+            steps: StepEnds::default(),
+            baselines: Baselines::default(),
             header,
             progress,
             desk,
@@ -61,24 +67,11 @@ impl Follower {
             self.replay.settle_categories();
         }
         let table = self.table(ask, is_final);
-        let replay = &self.replay;
         let course = self.course.so_far();
-        let frame = Frame {
-            seq: replay.last_seq,
-            time: replay.last,
-            events: replay.events,
-            state,
-            command: replay.names.command().map(str::to_owned),
-            pid: self.header.pid,
-            devices: frame::devices(replay),
-            course: course.map(|(on, of)| (on, of.clone())).collect(),
-            steps: replay.spans.steps,
-            at: frame::at(replay),
-            failure_count: replay.failures.count(),
-            failures: frame::failures(replay),
-            ask,
-            table,
-        };
+        let course = course.map(|(on, of)| (on, of.clone())).collect();
+        let figures = Figures::of(&self.replay, &self.steps);
+        let of = (&self.replay, &self.header);
+        let frame = figures.frame(of, state, course, (ask, table));
         self.desk.lay_out(frame);
     }
 
@@ -91,7 +84,7 @@ impl Follower {
         {
             return table.clone();
         }
-        let table = Arc::new(frame::table(&self.replay, ask));
+        let table = Arc::new(frame::table(&self.replay, ask, &self.baselines));
         self.table = Some((table.clone(), ask, Instant::now(), events));
         table
     }
@@ -107,10 +100,13 @@ impl Follow for Follower {
         if matches!(record, Record::State(..)) && self.replay.events > 0 {
             // It stands for all before.
             self.replay = Replay::new(Query::default());
+            self.baselines = Baselines::default();
             self.course = CourseWatch::new(self.header.started_wall_ns, BUCKETS);
         }
         self.replay.feed(record);
         self.course.observe(&self.replay, &record);
+        self.steps.observe(&record);
+        self.baselines.observe(&self.replay);
         self.since += 1;
         if self.since >= RECORDS {
             self.since = 0;

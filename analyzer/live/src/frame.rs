@@ -11,6 +11,9 @@ use gpumem_analyzer::views::{
 use gpumem_capture::{DeviceOrdinal, Header, Level, Nanos, Seq};
 
 use crate::ask::{Ask, By, Moment};
+use crate::baseline::Baselines;
+use crate::order::{Measure, measure};
+use crate::pace::{Pace, StepEnds};
 
 /// What has become of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,9 +51,26 @@ pub struct DeviceNow {
     pub reading: Option<Reading>,
 }
 
+/// When a device held most of a level, so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LevelPeak {
+    /// The device.
+    pub device: DeviceOrdinal,
+    /// The level.
+    pub level: Level,
+    /// How much.
+    pub bytes: u64,
+    /// The first event after which it held so much.
+    pub seq: Seq,
+    /// Its time.
+    pub time: Nanos,
+}
+
 /// A failure, in the words that a screen has room for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
+    /// Its number, from 1.
+    pub number: u64,
     /// At which event.
     pub seq: Seq,
     /// When.
@@ -89,26 +109,29 @@ pub struct Frame {
     pub command: Option<String>,
     /// Its process.
     pub pid: u32,
+    /// When its capture was opened: ns since 1970-01-01 UTC.
+    pub started_wall_ns: u64,
     /// Each device that had an event.
     pub devices: Vec<DeviceNow>,
-    /// What each held over time.
+    /// The peaks so far.
+    pub peaks: Vec<LevelPeak>,
+    /// What each held over time. Empty in a frame of the past.
     pub course: Vec<(DeviceOrdinal, Course)>,
     /// Steps of a training that have ended.
     pub steps: u64,
+    /// How fast the newest of them were.
+    pub pace: Option<Pace>,
     /// What the program is at.
     pub at: Option<When>,
     /// How many allocations failed for want of memory.
     pub failure_count: u64,
-    /// The newest of them.
+    /// Those that the capture keeps in full, the newest first.
     pub failures: Vec<Failure>,
     /// What the table is of.
     pub ask: Ask,
     /// The table.
     pub table: Arc<Table>,
 }
-
-/// Failures that a frame has room for.
-const FAILURES: usize = 8;
 
 /// Who owns the memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,18 +144,37 @@ pub struct Table {
     pub rows: Rows,
     /// The level's own figure, to which the rows sum.
     pub total: u64,
+    /// The figure by which they are to be put in order, if it is another one.
+    pub measure: Option<Measure>,
 }
 
-/// The rows that are asked for.
-pub(crate) fn table(replay: &Replay, ask: Ask) -> Table {
+/// The rows that are asked for, of a capture that is followed.
+pub(crate) fn table(replay: &Replay, ask: Ask, baselines: &Baselines) -> Table {
+    let moment = match ask.moment {
+        Moment::Now => At::End,
+        Moment::Peak => At::Peak,
+    };
+    table_at(
+        replay,
+        ask,
+        moment,
+        (replay.last_seq, replay.last),
+        baselines,
+    )
+}
+
+/// The rows of a moment that a capture was read for, which is that after event `seq`.
+pub(crate) fn table_at(
+    replay: &Replay,
+    ask: Ask,
+    moment: At,
+    (seq, time): (Seq, Nanos),
+    baselines: &Baselines,
+) -> Table {
     let level = level_or_default(ask.level, replay);
     let select = Select {
         device: ask.device,
         ..Select::default()
-    };
-    let moment = match ask.moment {
-        Moment::Now => At::End,
-        Moment::Peak => At::Peak,
     };
     let held = ByStack::at(replay, level, moment, &select);
     let total = held.devices.iter().filter_map(|on| on.total).sum();
@@ -142,15 +184,77 @@ pub(crate) fn table(replay: &Replay, ask: Ask) -> Table {
         By::Module => Rows::Modules(Modules::of(replay, &held, |_| true)),
     };
     Table {
-        seq: replay.last_seq,
+        seq,
         level,
         rows,
         total,
+        measure: measure(replay, ask, (level, moment), time, baselines),
+    }
+}
+
+/// What is known of the program at one event.
+pub(crate) struct Figures {
+    pub(crate) seq: Seq,
+    pub(crate) time: Nanos,
+    events: u64,
+    devices: Vec<DeviceNow>,
+    peaks: Vec<LevelPeak>,
+    steps: u64,
+    pace: Option<Pace>,
+    at: Option<When>,
+    failure_count: u64,
+    failures: Vec<Failure>,
+}
+
+impl Figures {
+    /// Those of the event that was read last.
+    pub(crate) fn of(replay: &Replay, steps: &StepEnds) -> Self {
+        Self {
+            seq: replay.last_seq,
+            time: replay.last,
+            events: replay.events,
+            devices: devices(replay),
+            peaks: peaks(replay),
+            steps: replay.spans.steps,
+            pace: steps.pace(),
+            at: (replay.events > 0).then(|| when_of(replay, replay.span_context())),
+            failure_count: replay.failures.count(),
+            failures: failures(replay),
+        }
+    }
+
+    /// A frame of them.
+    pub(crate) fn frame(
+        &self,
+        (replay, header): (&Replay, &Header),
+        state: State,
+        course: Vec<(DeviceOrdinal, Course)>,
+        (ask, table): (Ask, Arc<Table>),
+    ) -> Frame {
+        Frame {
+            seq: self.seq,
+            time: self.time,
+            events: self.events,
+            state,
+            command: replay.names.command().map(str::to_owned),
+            pid: header.pid,
+            started_wall_ns: header.started_wall_ns,
+            devices: self.devices.clone(),
+            peaks: self.peaks.clone(),
+            course,
+            steps: self.steps,
+            pace: self.pace,
+            at: self.at.clone(),
+            failure_count: self.failure_count,
+            failures: self.failures.clone(),
+            ask,
+            table,
+        }
     }
 }
 
 /// What is known of each device.
-pub(crate) fn devices(replay: &Replay) -> Vec<DeviceNow> {
+fn devices(replay: &Replay) -> Vec<DeviceNow> {
     let real = |(device, _): &(&DeviceOrdinal, _)| **device != DeviceOrdinal::NONE;
     let devices = replay.devices.iter().filter(real);
     devices
@@ -170,12 +274,27 @@ pub(crate) fn devices(replay: &Replay) -> Vec<DeviceNow> {
         .collect()
 }
 
-/// The newest failures, the newest first.
-pub(crate) fn failures(replay: &Replay) -> Vec<Failure> {
+/// The peaks of all levels that held anything.
+fn peaks(replay: &Replay) -> Vec<LevelPeak> {
+    let levels = replay.levels.iter();
+    let held = levels.filter(|(_, state)| state.counters.peak > 0);
+    held.map(|((device, level), state)| LevelPeak {
+        device: *device,
+        level: *level,
+        bytes: state.counters.peak,
+        seq: state.peak.0,
+        time: state.peak.1,
+    })
+    .collect()
+}
+
+/// Failures, the newest first.
+fn failures(replay: &Replay) -> Vec<Failure> {
     let all = replay.failures.all();
-    let newest = all.iter().rev().take(FAILURES);
-    newest
-        .map(|(_, of)| Failure {
+    all.iter()
+        .rev()
+        .map(|(number, of)| Failure {
+            number: *number,
             seq: of.seq,
             time: of.event.time,
             device: of.event.device,
@@ -191,9 +310,4 @@ pub(crate) fn ending(header: &Header, last: Nanos) -> State {
         Some(at) => State::Ended(at),
         None => State::Killed(last),
     }
-}
-
-/// What the program is at.
-pub(crate) fn at(replay: &Replay) -> Option<When> {
-    (replay.events > 0).then(|| when_of(replay, replay.span_context()))
 }

@@ -8,12 +8,26 @@
 #![warn(missing_docs)]
 
 mod ask;
+mod baseline;
 mod desk;
 mod follower;
 mod frame;
+mod moment_reader;
+mod order;
+mod pace;
+mod page;
+mod past;
+mod request;
 pub mod view;
 mod watch;
+mod which;
 
-pub use ask::{Ask, By, Moment};
-pub use frame::{DeviceNow, Failure, Frame, Rows, State, Table};
+pub use ask::{Ask, By, Moment, Order, Then};
+pub use frame::{DeviceNow, Failure, Frame, LevelPeak, Rows, State, Table};
+pub use order::Measure;
+pub use pace::Pace;
+pub use page::{Kind, Page};
+pub use past::Past;
+pub use request::{Answer, Given, Request, Want};
 pub use watch::Watch;
+pub use which::{Of, Which};

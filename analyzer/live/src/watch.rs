@@ -11,11 +11,13 @@ use crate::ask::Ask;
 use crate::desk::{Desk, On};
 use crate::follower::Follower;
 use crate::frame::{Frame, State};
+use crate::past::Past;
 
 /// A capture that is watched, by a thread of its own.
 pub struct Watch {
     desk: Arc<Desk>,
     thread: Option<JoinHandle<()>>,
+    past: Past,
 }
 
 impl Watch {
@@ -25,6 +27,7 @@ impl Watch {
     /// Where the file is no capture that can be opened.
     pub fn start(path: &Path, ask: Ask, every: Duration) -> Result<Self, OpenError> {
         let reader = Reader::open(path)?;
+        let past = Past::new(path, reader.header().nonce);
         let path = path.to_owned();
         let desk = Arc::new(Desk::new(ask, every));
         let on_desk = desk.clone();
@@ -32,12 +35,18 @@ impl Watch {
         Ok(Self {
             desk,
             thread: Some(thread),
+            past,
         })
     }
 
     /// The newest frame; `None`: there is none yet.
     pub fn frame(&self) -> Option<Arc<Frame>> {
         self.desk.on().frame.clone()
+    }
+
+    /// Moments that have passed.
+    pub fn past(&self) -> &Past {
+        &self.past
     }
 
     /// Has the next frames show this.

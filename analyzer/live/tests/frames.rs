@@ -7,7 +7,7 @@ use gpumem_analyzer::replay::At;
 use gpumem_analyzer::session::{self, Session};
 use gpumem_analyzer::views::{ByStack, Lines, Select, level_or_default};
 use gpumem_capture::*;
-use gpumem_live::{Ask, By, Frame, Moment, Rows, State, Watch};
+use gpumem_live::{Answer, Ask, By, Frame, Moment, Order, Request, Rows, State, Then, Want, Watch};
 
 const SOON: Duration = Duration::from_secs(60);
 const EVERY: Duration = Duration::from_millis(5);
@@ -177,4 +177,100 @@ fn what_is_no_capture_is_refused() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "nothing of the kind").unwrap();
     assert!(Watch::start(file.path(), Ask::default(), EVERY).is_err());
+}
+
+fn past(watch: &Watch, then: Then) -> std::sync::Arc<Answer> {
+    let request = Request {
+        then,
+        ask: Ask::default(),
+        want: Want::Frame,
+    };
+    let answer = watch.past().wait(&request, SOON);
+    answer.expect("it is answered")
+}
+
+/// A frame of the past has what a program that stopped there would have left, and what `lines --at` tells.
+#[test]
+fn a_moment_that_has_passed_is_what_a_reading_tells_of_it() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/captures/v1");
+    let path = fixtures.join("torch-return.bin");
+    let watch = Watch::start(&path, Ask::default(), EVERY).unwrap();
+    let whole = watch.wait(SOON, is_final).expect("it has ended");
+    let last = whole.seq.0;
+    assert!(last > 100);
+    for seq in [last / 7, last / 3, last / 2, last * 5 / 6, last] {
+        let mut replay = gpumem_analyzer::replay::Replay::new(At::End);
+        let mut time = Nanos(0);
+        let mut reader = Reader::open(&path).unwrap();
+        reader
+            .read(&mut |record| {
+                if let Record::Event(at, event) = record {
+                    if at.0 > seq {
+                        return;
+                    }
+                    time = time.max(event.time);
+                }
+                replay.feed(record);
+            })
+            .unwrap();
+        let moment = At::Event(Seq(seq));
+        let session = read(&path, moment);
+        let lines = lines_of(&session, level_or_default(None, &session.replay), moment);
+        for then in [Then::Event(Seq(seq)), Then::Time(time)] {
+            let answer = past(&watch, then);
+            let frame = &answer.given.as_ref().unwrap().frame;
+            if matches!(then, Then::Time(_)) && frame.seq != replay.last_seq {
+                // Of events with the same time all count.
+                assert!(frame.seq > replay.last_seq && frame.time == time);
+                continue;
+            }
+            assert_eq!((frame.seq, frame.events), (replay.last_seq, replay.events));
+            for device in &frame.devices {
+                let held = &replay.devices[&device.device];
+                assert_eq!((device.now, device.peak), (held.now, held.moment));
+            }
+            assert_eq!(frame.table.total, lines.bytes());
+            assert_eq!(frame.table.rows, Rows::Lines(lines.clone()));
+        }
+        // The peak by which rows are put in order is that of the time up to then.
+        let ask = Ask {
+            order: Order::Peak,
+            ..Ask::default()
+        };
+        let request = Request {
+            then: Then::Event(Seq(seq)),
+            ask,
+            want: Want::Frame,
+        };
+        let answer = watch.past().wait(&request, SOON);
+        let answer = answer.expect("it is answered");
+        let table = &answer.given.as_ref().unwrap().frame.table;
+        let peaks = table.measure.as_ref().expect("it is asked for").by.values();
+        let levels = replay.levels.iter();
+        let peak = levels.filter(|((_, of), _)| *of == table.level);
+        let peak: u64 = peak.map(|(_, state)| state.counters.peak).sum();
+        assert_eq!(peaks.sum::<i64>() as u64, peak, "event {seq}");
+    }
+}
+
+/// Whoever asks anew is not kept waiting by what he asked before.
+#[test]
+fn what_is_asked_later_takes_the_place_of_what_was_asked_before() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/captures/v1");
+    let watch = Watch::start(&fixtures.join("torch-return.bin"), Ask::default(), EVERY).unwrap();
+    for seq in 1..200 {
+        watch.past().ask(Request {
+            then: Then::Event(Seq(seq)),
+            ask: Ask::default(),
+            want: Want::Account(80),
+        });
+    }
+    let last = watch.wait(SOON, is_final).expect("it has ended").seq;
+    let answer = past(&watch, Then::Event(last));
+    assert_eq!(answer.given.as_ref().unwrap().frame.seq, last);
+    watch.past().give_up();
+    assert_eq!(watch.past().progress(), None);
+    let answer = past(&watch, Then::Event(Seq(10_000_000)));
+    let why = answer.given.as_ref().unwrap_err();
+    assert!(why.starts_with("there is no event 10000000"), "{why}");
 }

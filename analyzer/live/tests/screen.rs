@@ -1,13 +1,13 @@
 //! What the view shows, and what keys change of it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gpumem_analyzer::render::bytes;
+use gpumem_analyzer::render::{self, Source, bytes, ledger_text};
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::session;
-use gpumem_analyzer::views::{ByStack, Lines, Select};
-use gpumem_capture::Level;
+use gpumem_analyzer::views::{Asked, ByStack, Ledger, LedgerAt, Lines, Select};
+use gpumem_capture::{Level, Seq};
 use gpumem_live::view::{App, Look, Mode, draw};
 use gpumem_live::{Ask, State, Watch};
 use ratatui::Terminal;
@@ -16,6 +16,7 @@ use ratatui::crossterm::event::{
     KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
 
+const SOON: Duration = Duration::from_secs(60);
 const LOOK: Look = Look {
     has_colour: false,
     has_unicode: true,
@@ -45,11 +46,15 @@ impl View {
     /// Takes the frame that is asked for.
     fn follow(&mut self) {
         self.watch.ask(self.app.ask);
-        let frame = self.watch.wait(Duration::from_secs(60), |frame| {
+        let frame = self.watch.wait(SOON, |frame| {
             let is_read = !matches!(frame.state, State::Running | State::CatchingUp(..));
             is_read && frame.ask == self.app.ask
         });
         self.app.take(frame.expect("it has ended"));
+        if let Some(request) = self.app.request() {
+            let answer = self.watch.past().wait(&request, SOON);
+            self.app.answer(&answer.expect("it is answered"));
+        }
     }
 
     fn press(&mut self, keys: &[KeyCode]) {
@@ -100,9 +105,10 @@ fn rows_are_those_of_lines() {
     let mut view = View::of("torch-return.bin");
     view.press(&[CHAR('p')]);
     let (lines, all) = (view.lines(), peak(Level::TENSOR));
-    assert!(lines[0].starts_with("ended at "), "{lines:#?}");
+    assert!(lines[0].starts_with("at the peak of GPU 0, "), "{lines:#?}");
+    assert!(lines[0].contains("ended at "), "{lines:#?}");
     assert!(lines[1].starts_with("GPU 0  "), "{lines:#?}");
-    let head = format!("Lines: tensors at the peak, {}", bytes(all.bytes()));
+    let head = format!("Lines: tensors then, {}", bytes(all.bytes()));
     let at = lines.iter().position(|line| line.starts_with(&head));
     let at = at.unwrap_or_else(|| panic!("{head}: {lines:#?}"));
     assert!(!all.rows.is_empty());
@@ -118,21 +124,28 @@ fn rows_are_those_of_lines() {
 fn keys_change_what_is_shown() {
     let mut view = View::of("torch-return.bin");
     view.press(&[CHAR('p'), KeyCode::Tab]);
-    assert!(view.text().contains("Categories: tensors at the peak"));
+    assert!(view.text().contains("Categories: tensors then"));
     view.press(&[KeyCode::Tab]);
-    assert!(view.text().contains("Modules: tensors at the peak"));
-    view.press(&[CHAR('l'), KeyCode::Tab]);
+    assert!(view.text().contains("Modules: tensors then"));
+    view.press(&[CHAR('l'), CHAR('p'), KeyCode::Tab]);
     let driver = peak(Level::DRIVER);
-    let head = format!(
-        "Lines: memory from CUDA at the peak, {}",
-        bytes(driver.bytes())
-    );
+    let head = format!("Lines: memory from CUDA then, {}", bytes(driver.bytes()));
     assert!(view.text().contains(&head), "{}", view.text());
     view.press(&[CHAR('?')]);
     assert!(view.text().contains("q  leave; the program goes on"));
     view.press(&[KeyCode::Esc, CHAR('f')]);
     assert!(view.text().contains("0 allocations found no memory"));
-    view.press(&[KeyCode::Esc, CHAR('s')]);
+    view.press(&[KeyCode::Esc, CHAR('n')]);
+    assert!(view.text().contains("Lines: memory from CUDA now"));
+    view.press(&[CHAR('s')]);
+    assert!(view.text().contains(", by bytes at the peak of the level"));
+    view.press(&[CHAR('s')]);
+    let growth = ", by growth per step over the last step";
+    assert!(view.text().contains(growth), "{}", view.text());
+    view.press(&[CHAR('s')]);
+    let rate = ", by allocations per second since step 1";
+    assert!(view.text().contains(rate), "{}", view.text());
+    view.press(&[CHAR('s')]);
     assert!(view.text().contains(", by blocks"));
     view.press(&[CHAR('q')]);
     assert!(view.app.is_over);
@@ -217,4 +230,118 @@ fn it_fits_every_size_and_ascii_alone() {
 fn a_killed_program_is_said_to_have_ended_so() {
     let mut view = View::of("torch-kill.bin");
     assert!(view.text().starts_with("ended without saying so, after "));
+}
+
+/// Left and right go through time by columns of the chart, and to its end; a click goes to its column.
+#[test]
+fn time_is_gone_through_by_columns() {
+    let mut view = View::of("torch-return.bin");
+    let now = view.text();
+    assert!(!now.contains('│'));
+    view.press(&[CHAR('[')]);
+    let back = view.lines();
+    assert!(back[0].starts_with("at 00:0"), "{back:#?}");
+    let column = |lines: &[String]| lines[7].chars().position(|c| c == '│');
+    let first = column(&back).expect("it is marked");
+    view.press(&[KeyCode::Left, CHAR('[')]);
+    assert_eq!(column(&view.lines()), Some(first - 2));
+    view.press(&[CHAR('{')]);
+    assert_eq!(column(&view.lines()), Some(first - 12));
+    view.press(&[KeyCode::Right]);
+    assert_eq!(column(&view.lines()), Some(first - 11));
+    view.press(&[CHAR('}'), CHAR('}')]);
+    assert_eq!(view.text(), now);
+    view.app.mouse(MouseEvent {
+        kind: MouseEventKind::Down(MouseButton::Left),
+        column: 9,
+        row: 3,
+        modifiers: KeyModifiers::NONE,
+    });
+    view.follow();
+    assert_eq!(column(&view.lines()), Some(9));
+    view.press(&[CHAR(' ')]);
+    assert_eq!(view.text(), now);
+    // Before all there is nothing.
+    view.press(&[CHAR('{'); 100]);
+    assert!(view.text().contains("nothing is held"), "{}", view.text());
+}
+
+#[test]
+fn enter_opens_the_stacks_of_a_row() {
+    let mut view = View::of("torch-return.bin");
+    view.size = (160, 300);
+    view.press(&[CHAR('p')]);
+    let all = peak(Level::TENSOR);
+    view.press(&[KeyCode::Down, KeyCode::Enter]);
+    assert_eq!(view.app.mode, Mode::Stacks);
+    let text = view.text();
+    let row = &all.rows[1];
+    let place = format!("{}:{}", row.file.as_ref().unwrap(), row.line.unwrap());
+    assert!(text.contains(&place), "{place}: {text}");
+    let held: u64 = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("Stack "))
+        .map(|line| {
+            line.split(" in ")
+                .nth(1)
+                .unwrap()
+                .split(' ')
+                .next()
+                .unwrap()
+        })
+        .map(|blocks| blocks.parse::<u64>().unwrap())
+        .sum();
+    assert_eq!(held, row.blocks, "{text}");
+    let function = row.function.as_ref().unwrap();
+    assert!(text.contains(&format!("  {function} (")), "{text}");
+    // With little room it is scrolled.
+    view.size = (80, 12);
+    view.lines();
+    view.press(&[KeyCode::End]);
+    let end = view.text();
+    view.press(&[KeyCode::Home]);
+    assert_ne!(view.text(), end);
+    view.press(&[KeyCode::Esc]);
+    assert!(view.text().contains("Lines: tensors then"));
+}
+
+/// The account is what `ledger` prints of the event.
+#[test]
+fn the_account_is_that_of_the_ledger() {
+    let mut view = View::of("torch-return.bin");
+    view.size = (120, 90);
+    view.lines();
+    view.press(&[CHAR('p'), CHAR('a')]);
+    let text = view.text();
+    let path = fixture("torch-return.bin");
+    let level = peak_event(&path, Level::TENSOR);
+    let read = |moment| session::read(&path, moment, &mut |_, _, _| {}, &mut |_| {}).unwrap();
+    let session = read(At::Event(level));
+    let asked = Asked {
+        at: LedgerAt::At(level),
+        ..Asked::default()
+    };
+    let ledgers = Ledger::read(&path, &session, asked, &mut |_| {}).unwrap();
+    let mut source = Source::new(&session.replay.names, session.header.started_wall_ns);
+    let terminal = render::Terminal {
+        width: Some(120),
+        colour: false,
+    };
+    assert!(!ledgers.is_empty());
+    for ledger in &ledgers {
+        let ledger = ledger_text(&session.replay, ledger, &mut source, terminal);
+        let whole = terminal.wrap(&ledger);
+        let whole: Vec<_> = whole.lines().map(str::trim_end).collect();
+        assert!(text.contains(&whole.join("\n")), "{ledger}\n{text}");
+    }
+    assert!(text.contains("\nSteps\n"), "{text}");
+}
+
+fn peak_event(path: &Path, level: Level) -> Seq {
+    let session = session::read(path, At::End, &mut |_, _, _| {}, &mut |_| {}).unwrap();
+    let levels = session.replay.levels.iter();
+    let of = levels.filter(|((_, of), _)| *of == level);
+    of.max_by_key(|(_, state)| state.counters.peak)
+        .map(|(_, state)| state.peak.0)
+        .expect("it has the level")
 }

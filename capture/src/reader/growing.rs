@@ -37,6 +37,9 @@ pub(super) fn read_rest(
         let before = capture.dynamic()?;
         let enough = *recorded_at_start.get_or_insert(before.known.unwrap_or(0));
         pages.read(cursor, progress, before.pages_end.unwrap_or(0), false)?;
+        if progress.is_stopped() {
+            break before;
+        }
         let indexes = capture.dynamic()?;
         capture.load_ring(ring, &indexes)?;
         let after = capture.dynamic()?;

@@ -85,7 +85,7 @@ impl<'a> Pages<'a> {
         past: bool,
     ) -> Result<bool, ReadError> {
         let mut moved = false;
-        while past || self.offset < published {
+        while (past || self.offset < published) && !progress.is_stopped() {
             let offset = self.offset;
             let is_published = offset < published;
             let there = parallel.and_then(|parallel| parallel.take(offset, &mut self.decoded));

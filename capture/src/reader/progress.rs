@@ -1,7 +1,7 @@
 //! How a capture's pages are read, and how far that has come.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// How pages are read.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +17,7 @@ pub(super) struct How {
 pub struct Progress {
     position: Arc<AtomicU64>,
     total: Arc<AtomicU64>,
+    is_stopped: Arc<AtomicBool>,
 }
 
 impl Progress {
@@ -24,6 +25,7 @@ impl Progress {
         Self {
             position: Arc::default(),
             total: Arc::new(AtomicU64::new(total)),
+            is_stopped: Arc::default(),
         }
     }
 
@@ -35,6 +37,16 @@ impl Progress {
     /// Bytes to be read in all, as far as is known.
     pub fn total(&self) -> u64 {
         self.total.load(Ordering::Relaxed)
+    }
+
+    /// Has reading end with the page at hand. What it then returns is of no use.
+    pub fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether reading was told to end early.
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Relaxed)
     }
 
     pub(super) fn set(&self, position: u64) {

@@ -1,16 +1,19 @@
 //! `gpumem-analyze live`.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
-use gpumem_analyzer::render::Terminal;
-use gpumem_capture::{DeviceOrdinal, Reader};
-use gpumem_live::view::{App, Look, run as show};
+use gpumem_analyzer::render::{Terminal, bytes};
+use gpumem_capture::{DeviceOrdinal, Reader, Seq};
+use gpumem_live::view::{App, Export, Look, run as show};
 use gpumem_live::{Ask, Watch};
 
 use super::exit::{Exit, explained};
+use super::output::beside;
 use crate::selection::LevelArg;
 
 /// How often the screen changes.
@@ -58,8 +61,61 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         has_colour: Terminal::of_stdout().colour,
         has_unicode: !args.ascii && is_utf_8(),
     };
-    show(&watch, &mut App::new(ask), look, EVERY)?;
+    let export: Arc<Export> = Arc::new(move |seq| write_page(&path, seq));
+    show(&watch, &mut App::new(ask), look, EVERY, &export)?;
     Ok(Exit::Complete)
+}
+
+/// So many names are tried for a page.
+const NAMES: u32 = 1000;
+
+/// Writes the page that `html` writes of an event, beside the capture and in no other file's place.
+fn write_page(capture: &Path, seq: Seq) -> Result<String, String> {
+    let cannot = |error: std::io::Error| format!("no page was written: {error}");
+    let program = std::env::current_exe().map_err(cannot)?;
+    let made = Command::new(program)
+        .arg("html")
+        .args(["--at", &seq.0.to_string(), "--output", "-"])
+        .arg(capture)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(cannot)?;
+    if made.stdout.is_empty() {
+        let said = String::from_utf8_lossy(&made.stderr);
+        let last = said.lines().last().unwrap_or("html said nothing");
+        return Err(format!("no page was written: {last}"));
+    }
+    let folder = match capture.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let mut part = tempfile::Builder::new()
+        .prefix(".gpumem-page")
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
+        .tempfile_in(folder)
+        .map_err(cannot)?;
+    part.write_all(&made.stdout).map_err(cannot)?;
+    for number in 1..=NAMES {
+        let suffix = match number {
+            1 => format!("event-{}.html", seq.0),
+            more => format!("event-{}.{more}.html", seq.0),
+        };
+        let to = beside(capture, &suffix);
+        match part.persist_noclobber(&to) {
+            Ok(_) => {
+                let size = bytes(made.stdout.len() as u64);
+                return Ok(format!(
+                    "{}: {size}, to be opened in a browser",
+                    to.display()
+                ));
+            }
+            Err(refused) if refused.error.kind() == std::io::ErrorKind::AlreadyExists => {
+                part = refused.file;
+            }
+            Err(refused) => return Err(cannot(refused.error)),
+        }
+    }
+    Err("no page was written: there are pages of this event enough".into())
 }
 
 /// Whether the locale's characters are UTF-8.

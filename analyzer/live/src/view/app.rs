@@ -1,16 +1,17 @@
-//! What the view shows, and what keys change of that.
+//! What the view shows.
 
 use std::sync::Arc;
 
-use gpumem_capture::{DeviceOrdinal, Level};
-use ratatui::crossterm::event::{
-    KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
-};
+use gpumem_capture::{Nanos, Seq};
+use ratatui::layout::Rect;
 
-use crate::ask::{Ask, By, Moment};
+use crate::ask::{Ask, Then};
 use crate::frame::Frame;
+use crate::page::Page;
+use crate::request::{Answer, Request, Want};
 
 use super::rows::{Row, Sort, rows};
+use super::spot::{Spot, TimeAxis};
 
 /// What is on the screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,6 +21,10 @@ pub enum Mode {
     Table,
     /// The table, and a filter is being typed.
     Filter,
+    /// A row's stacks and its source.
+    Stacks,
+    /// The ledgers.
+    Account,
     /// Failures.
     Failures,
     /// Keys.
@@ -41,15 +46,37 @@ pub struct App {
     pub is_paused: bool,
     /// Whether the view is to end.
     pub is_over: bool,
-    /// The frame that is shown.
+    /// The event of which a page for a browser is to be written.
+    pub page_wanted: Option<Seq>,
+    /// What is said until the next key.
+    pub message: Option<String>,
+    /// How far the capture has been read for the moment that is wanted.
+    pub progress: Option<(u64, u64)>,
+    /// The frame that is shown, and the newest.
     pub(super) frame: Option<Arc<Frame>>,
+    pub(super) newest: Option<Arc<Frame>>,
+    /// The moment that is shown, or read; `None`: the newest, or where the view was stopped.
+    pub(super) spot: Option<Spot>,
+    /// What the page on the screen is asked with, and the page.
+    pub(super) wanted: Option<Request>,
+    pub(super) page: Option<Arc<Page>>,
+    /// The question whose answer is shown.
+    answered: Option<Request>,
     pub(super) rows: Vec<Row>,
     pub(super) selected: usize,
     /// The first row on the screen, and how many fit it. Drawing says how many.
     pub(super) first: usize,
     pub(super) fit: usize,
-    /// The screen's line of the first row.
+    /// The same of a page's lines.
+    pub(super) page_first: usize,
+    pub(super) page_fit: usize,
+    /// The failure that is chosen, of a frame's.
+    pub(super) failure: usize,
+    /// The screen's line of the first row, its width, and where the chart is and of when. Drawing says so.
     pub(super) rows_at: u16,
+    pub(super) columns: u16,
+    pub(super) chart: Rect,
+    pub(super) axis: TimeAxis,
 }
 
 impl App {
@@ -57,31 +84,97 @@ impl App {
     pub fn new(ask: Ask) -> Self {
         Self {
             ask,
+            columns: 80,
             ..Self::default()
         }
     }
 
-    /// Takes a new frame, unless the view is stopped. Whether it is another one than is shown.
+    /// Takes a new frame. Whether the screen changes by it.
     pub fn take(&mut self, frame: Arc<Frame>) -> bool {
-        let is_shown = self
-            .frame
-            .as_ref()
-            .is_some_and(|shown| Arc::ptr_eq(shown, &frame));
-        if self.is_paused || is_shown {
+        let newest = self.newest.as_ref();
+        if newest.is_some_and(|newest| Arc::ptr_eq(newest, &frame)) {
             return false;
         }
-        let is_same_table = self
-            .frame
-            .as_ref()
-            .is_some_and(|shown| Arc::ptr_eq(&shown.table, &frame.table));
-        self.frame = Some(frame);
-        if !is_same_table {
-            self.sort_rows();
+        if self.is_paused && self.spot.is_none() {
+            return false;
+        }
+        if let Some(newest) = newest.filter(|_| self.failure > 0) {
+            // The chosen failure stays chosen, however many come before it in the list.
+            let more = frame.failures.len().saturating_sub(newest.failures.len());
+            self.failure += more;
+        }
+        self.newest = Some(frame.clone());
+        if self.spot.is_none() {
+            self.show(frame);
         }
         true
     }
 
-    fn sort_rows(&mut self) {
+    fn show(&mut self, frame: Arc<Frame>) {
+        let shown = self.frame.as_ref();
+        let is_same_table = shown.is_some_and(|shown| Arc::ptr_eq(&shown.table, &frame.table));
+        self.frame = Some(frame);
+        if !is_same_table {
+            self.sort_rows();
+        }
+    }
+
+    /// What is to be asked of the past; `None`: nothing.
+    pub fn request(&self) -> Option<Request> {
+        match self.mode {
+            Mode::Stacks | Mode::Account => {
+                let wanted = self.wanted.clone()?;
+                Some(Request {
+                    ask: self.ask,
+                    ..wanted
+                })
+            }
+            Mode::Failures => {
+                let of = self.newest.as_ref()?.failures.get(self.failure)?;
+                Some(Request {
+                    then: Then::Event(of.seq),
+                    ask: self.ask,
+                    want: Want::Cause(of.seq, self.columns),
+                })
+            }
+            Mode::Table | Mode::Filter | Mode::Help => self.spot.as_ref().map(|spot| Request {
+                then: spot.then,
+                ask: self.ask,
+                want: Want::Frame,
+            }),
+        }
+    }
+
+    /// Whether an answer is waited for.
+    pub fn is_waiting(&self) -> bool {
+        let request = self.request();
+        request.is_some() && request != self.answered
+    }
+
+    /// Takes an answer. Whether it is the one that is waited for.
+    pub fn answer(&mut self, answer: &Answer) -> bool {
+        if !self.is_waiting() || self.request().as_ref() != Some(&answer.request) {
+            return false;
+        }
+        match &answer.given {
+            Ok(given) => {
+                let is_shown = |spot: &Spot| spot.then == answer.request.then;
+                if self.spot.as_ref().is_some_and(is_shown) {
+                    self.show(given.frame.clone());
+                }
+                self.page.clone_from(&given.page);
+                self.answered = Some(answer.request.clone());
+            }
+            Err(why) => {
+                self.message = Some(why.clone());
+                self.follow();
+                self.mode = Mode::Table;
+            }
+        }
+        true
+    }
+
+    pub(super) fn sort_rows(&mut self) {
         let of = self.frame.as_ref();
         self.rows = of.map_or_else(Vec::new, |frame| {
             rows(&frame.table, &self.filter, self.sort)
@@ -89,7 +182,7 @@ impl App {
         self.select(self.selected);
     }
 
-    fn select(&mut self, row: usize) {
+    pub(super) fn select(&mut self, row: usize) {
         self.selected = row.min(self.rows.len().saturating_sub(1));
         self.keep_in_sight();
     }
@@ -102,124 +195,56 @@ impl App {
         self.first = self.first.clamp(least, self.selected).min(last);
     }
 
-    /// A key was pressed.
-    pub fn key(&mut self, key: KeyEvent) {
-        if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
-            self.is_over = true;
-            return;
+    /// Moves a page's lines, no further than to its last ones.
+    pub(super) fn scroll(&mut self, first: usize) {
+        let lines = self.page.as_ref().map_or(0, |page| page.lines.len());
+        self.page_first = first.min(lines.saturating_sub(self.page_fit));
+    }
+
+    /// Goes to a moment of the past.
+    pub(super) fn go_to(&mut self, spot: Spot) {
+        if let Some(wanted) = &mut self.wanted {
+            wanted.then = spot.then;
         }
-        match self.mode {
-            Mode::Filter => self.type_filter(key.code),
-            Mode::Table => self.command(key.code),
-            Mode::Failures | Mode::Help => match key.code {
-                KeyCode::Esc | KeyCode::Enter => self.mode = Mode::Table,
-                code => self.command(code),
-            },
+        self.spot = Some(spot);
+    }
+
+    /// Goes back to the newest frame.
+    pub(super) fn follow(&mut self) {
+        (self.spot, self.is_paused) = (None, false);
+        if let Some(newest) = self.newest.clone() {
+            if let Some(wanted) = &mut self.wanted {
+                wanted.then = Then::Event(newest.seq);
+            }
+            self.show(newest);
         }
     }
 
-    fn type_filter(&mut self, code: KeyCode) {
-        match code {
-            KeyCode::Enter => self.mode = Mode::Table,
-            KeyCode::Esc => {
-                self.filter.clear();
-                self.mode = Mode::Table;
-            }
-            KeyCode::Backspace => drop(self.filter.pop()),
-            KeyCode::Char(typed) => self.filter.push(typed),
-            _ => {}
-        }
-        self.sort_rows();
+    /// The moment of what is on the screen, as a question has it.
+    pub(super) fn then(&self, seq: Seq) -> Then {
+        self.spot
+            .as_ref()
+            .map_or(Then::Event(seq), |spot| spot.then)
     }
 
-    fn command(&mut self, code: KeyCode) {
-        let page = self.fit.max(1);
-        match code {
-            KeyCode::Char('q') => self.is_over = true,
-            KeyCode::Char('?') | KeyCode::F(1) => self.mode = Mode::Help,
-            KeyCode::Char('f') => self.mode = Mode::Failures,
-            KeyCode::Char('/') => self.mode = Mode::Filter,
-            KeyCode::Esc if !self.filter.is_empty() => {
-                self.filter.clear();
-                self.sort_rows();
-            }
-            KeyCode::Char(' ') => self.is_paused = !self.is_paused,
-            KeyCode::Char('s') => {
-                self.sort = match self.sort {
-                    Sort::Bytes => Sort::Blocks,
-                    Sort::Blocks => Sort::Name,
-                    Sort::Name => Sort::Bytes,
-                };
-                self.sort_rows();
-            }
-            KeyCode::Up | KeyCode::Char('k') => self.select(self.selected.saturating_sub(1)),
-            KeyCode::Down | KeyCode::Char('j') => self.select(self.selected + 1),
-            KeyCode::PageUp => self.select(self.selected.saturating_sub(page)),
-            KeyCode::PageDown => self.select(self.selected + page),
-            KeyCode::Home => self.select(0),
-            KeyCode::End => self.select(usize::MAX),
-            code => self.ask_anew(code),
-        }
+    /// The time of what is on the screen.
+    pub(super) fn time(&self) -> Option<Nanos> {
+        let shown = || self.frame.as_ref().map(|frame| frame.time);
+        self.spot.as_ref().map(|spot| spot.time).or_else(shown)
     }
 
-    /// Keys that change what the program's memory is asked for. They need frames, so they end a stop.
-    fn ask_anew(&mut self, code: KeyCode) {
-        let ask = self.ask;
-        match code {
-            KeyCode::Tab => {
-                self.ask.by = match ask.by {
-                    By::Line => By::Category,
-                    By::Category => By::Module,
-                    By::Module => By::Line,
-                }
-            }
-            KeyCode::Char('p') => {
-                self.ask.moment = match ask.moment {
-                    Moment::Now => Moment::Peak,
-                    Moment::Peak => Moment::Now,
-                }
-            }
-            KeyCode::Char('l') => self.ask.level = Some(self.next_level()),
-            KeyCode::Char('g') => self.ask.device = self.next_device(),
-            _ => return,
-        }
-        if ask != self.ask {
-            self.is_paused = false;
-            self.select(0);
-        }
+    /// Opens a page.
+    pub(super) fn open(&mut self, mode: Mode, seq: Seq, want: Want) {
+        (self.mode, self.page, self.page_first) = (mode, None, 0);
+        self.wanted = Some(Request {
+            then: self.then(seq),
+            ask: self.ask,
+            want,
+        });
     }
 
-    fn next_level(&self) -> Level {
-        let level = self.frame.as_ref().map(|frame| frame.table.level);
-        match level {
-            Some(Level::TENSOR) => Level::DRIVER,
-            Some(Level::DRIVER) => Level::HOST,
-            Some(Level::HOST) => Level::PHYSICAL,
-            _ => Level::TENSOR,
-        }
-    }
-
-    fn next_device(&self) -> Option<DeviceOrdinal> {
-        let frame = self.frame.as_ref()?;
-        let mut all = frame.devices.iter().map(|on| on.device);
-        match self.ask.device {
-            None => all.next(),
-            Some(only) => all.find(|device| *device > only),
-        }
-    }
-
-    /// The mouse was moved or pressed.
-    pub fn mouse(&mut self, mouse: MouseEvent) {
-        match mouse.kind {
-            MouseEventKind::ScrollUp => self.select(self.selected.saturating_sub(3)),
-            MouseEventKind::ScrollDown => self.select(self.selected + 3),
-            MouseEventKind::Down(MouseButton::Left) => {
-                let row = mouse.row.checked_sub(self.rows_at).map(usize::from);
-                if let Some(row) = row.filter(|row| *row < self.fit && self.mode == Mode::Table) {
-                    self.select(self.first + row);
-                }
-            }
-            _ => {}
-        }
+    /// Goes back to the table.
+    pub(super) fn close(&mut self) {
+        (self.mode, self.page, self.wanted) = (Mode::Table, None, None);
     }
 }

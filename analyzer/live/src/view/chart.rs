@@ -2,6 +2,8 @@
 
 use gpumem_analyzer::ranks::{Course, Part, Parts};
 
+use super::spot::TimeAxis;
+
 /// Columns of a chart, and the memory that its height stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Chart {
@@ -9,13 +11,13 @@ pub(super) struct Chart {
     pub(super) columns: Vec<Parts>,
     /// The chart's upper edge, in bytes.
     pub(super) most: u64,
-    /// Time of a column, in nanoseconds.
-    pub(super) width_ns: u64,
+    /// Their times.
+    pub(super) axis: TimeAxis,
 }
 
 impl Chart {
     /// The newest part of a course that fits so many columns, a whole number of its buckets for each.
-    pub(super) fn of(course: &Course, width: usize) -> Self {
+    pub(super) fn of(course: &Course, started_wall_ns: u64, width: usize) -> Self {
         let width = width.max(1);
         let each = course.greatest.len().div_ceil(width).max(1);
         let columns: Vec<Parts> = course
@@ -32,10 +34,11 @@ impl Chart {
             })
             .collect();
         let most = columns.iter().flatten().copied().max().unwrap_or(0);
+        let axis = TimeAxis::of(course, started_wall_ns, each, columns.len());
         Self {
             columns,
             most,
-            width_ns: (each as u64) << course.shift,
+            axis,
         }
     }
 
@@ -64,9 +67,9 @@ mod tests {
             first: 7,
             greatest: vec![[1, 2, 8], [4, 6, 8], [0, 0, 8]],
         };
-        let chart = Chart::of(&course, 2);
+        let chart = Chart::of(&course, 0, 2);
         assert_eq!(chart.columns, [[4, 6, 8], [0, 0, 8]]);
-        assert_eq!((chart.most, chart.width_ns), (8, 2 << 20));
+        assert_eq!((chart.most, chart.axis.width_ns), (8, 2 << 20));
         let column = |at| (0..4).map(|row| chart.cell(at, row, 4)).collect::<Vec<_>>();
         let (tensors, reserved, process) = (Part::Tensors, Part::Reserved, Part::Process);
         assert_eq!(column(0), [process, reserved, tensors, tensors].map(Some));

@@ -5,7 +5,9 @@ use std::cmp::Reverse;
 use gpumem_analyzer::render::share;
 use gpumem_analyzer::views::{CategoryRow, LineRow, ModuleRow};
 
+use crate::ask::Order;
 use crate::frame::{Rows, Table};
+use crate::which::Which;
 
 /// The order of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,14 +19,39 @@ pub enum Sort {
     Blocks,
     /// By name.
     Name,
+    /// By a figure that is made for it.
+    Measure(Order),
 }
 
 impl Sort {
+    pub(super) fn next(self) -> Self {
+        match self {
+            Self::Bytes => Self::Measure(Order::Peak),
+            Self::Measure(Order::Peak) => Self::Measure(Order::Growth),
+            Self::Measure(Order::Growth) => Self::Measure(Order::Rate),
+            Self::Measure(_) => Self::Blocks,
+            Self::Blocks => Self::Name,
+            Self::Name => Self::Bytes,
+        }
+    }
+
+    /// The figure that it needs.
+    pub(super) fn order(self) -> Order {
+        match self {
+            Self::Measure(order) => order,
+            _ => Order::Bytes,
+        }
+    }
+
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Bytes => "bytes",
             Self::Blocks => "blocks",
             Self::Name => "name",
+            Self::Measure(Order::Peak) => "bytes at the peak",
+            Self::Measure(Order::Growth) => "growth per step",
+            Self::Measure(Order::Rate) => "allocations per second",
+            Self::Measure(Order::Bytes) => "bytes",
         }
     }
 }
@@ -32,9 +59,12 @@ impl Sort {
 /// A row as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
+    pub(super) which: Which,
     pub(super) device: Option<u8>,
     pub(super) bytes: u64,
     pub(super) blocks: u64,
+    /// The figure of the order, where it is another one.
+    pub(super) measure: Option<i64>,
     /// Of all rows, in percent.
     pub(super) share: u64,
     /// File and line, category, or module.
@@ -52,6 +82,13 @@ pub(super) fn rows(table: &Table, filter: &str, sort: Sort) -> Vec<Row> {
     for (row, share) in all.iter_mut().zip(share(&bytes)) {
         row.share = share;
     }
+    // The order may be newer than the table.
+    let measure = table.measure.as_ref();
+    if let Some(measure) = measure.filter(|of| of.order == sort.order()) {
+        for row in &mut all {
+            row.measure = Some(measure.by.get(&row.which).copied().unwrap_or(0));
+        }
+    }
     let filter = filter.to_lowercase();
     all.retain(|row| {
         let has = |text: &str| text.to_lowercase().contains(&filter);
@@ -59,6 +96,7 @@ pub(super) fn rows(table: &Table, filter: &str, sort: Sort) -> Vec<Row> {
     });
     match sort {
         Sort::Bytes => all.sort_by_key(|row| Reverse(row.bytes)),
+        Sort::Measure(_) => all.sort_by_key(|row| Reverse((row.measure, row.bytes))),
         Sort::Blocks => all.sort_by_key(|row| Reverse((row.blocks, row.bytes))),
         Sort::Name => all.sort_by(|a, b| (&a.name, a.device).cmp(&(&b.name, b.device))),
     }
@@ -70,9 +108,11 @@ fn of(rows: &Rows) -> Vec<Row> {
         Rows::Lines(lines) => {
             let rows = lines.rows.iter();
             let text = |row: &LineRow| Row {
+                which: row.into(),
                 device: row.device,
                 bytes: row.bytes,
                 blocks: row.blocks,
+                measure: None,
                 share: 0,
                 name: match (&row.file, row.line) {
                     (Some(file), Some(line)) => format!("{file}:{line}"),
@@ -93,9 +133,11 @@ fn of(rows: &Rows) -> Vec<Row> {
         }
         Rows::Categories(rows) => {
             let text = |row: &CategoryRow| Row {
+                which: row.into(),
                 device: row.device,
                 bytes: row.bytes,
                 blocks: row.blocks,
+                measure: None,
                 share: 0,
                 name: row.category.name().to_owned(),
                 of: String::new(),
@@ -105,9 +147,11 @@ fn of(rows: &Rows) -> Vec<Row> {
         }
         Rows::Modules(modules) => {
             let text = |row: &ModuleRow| Row {
+                which: row.into(),
                 device: row.device,
                 bytes: row.bytes,
                 blocks: row.blocks,
+                measure: None,
                 share: 0,
                 name: match &row.module {
                     Some(module) => module.clone(),

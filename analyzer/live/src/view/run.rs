@@ -1,7 +1,11 @@
 //! The loop of events and drawings.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
+
+use gpumem_capture::Seq;
 
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{
@@ -16,15 +20,24 @@ use super::app::App;
 use super::draw::draw;
 use super::style::Look;
 
+/// Writes the page for a browser as of an event; what was written where, or why it was not.
+pub type Export = dyn Fn(Seq) -> Result<String, String> + Send + Sync;
+
 /// Shows a capture until the user leaves, or the terminal is gone.
 ///
 /// # Errors
 /// The terminal's.
-pub fn run(watch: &Watch, app: &mut App, look: Look, every: Duration) -> io::Result<()> {
+pub fn run(
+    watch: &Watch,
+    app: &mut App,
+    look: Look,
+    every: Duration,
+    export: &Arc<Export>,
+) -> io::Result<()> {
     let mut terminal = ratatui::try_init()?;
     // A terminal without a mouse does as well.
     let has_mouse = execute!(io::stdout(), EnableMouseCapture).is_ok();
-    let shown = show(&mut terminal, watch, app, look, every);
+    let shown = show(&mut terminal, watch, app, look, (every, export));
     if has_mouse {
         let _ = execute!(io::stdout(), DisableMouseCapture);
     }
@@ -37,12 +50,23 @@ fn show(
     watch: &Watch,
     app: &mut App,
     look: Look,
-    every: Duration,
+    (every, export): (Duration, &Arc<Export>),
 ) -> io::Result<()> {
     let mut is_old = true;
+    let mut written: Option<Receiver<String>> = None;
     loop {
         if let Some(frame) = watch.frame() {
             is_old |= app.take(frame);
+        }
+        is_old |= ask_the_past(watch, app);
+        if let Some(seq) = app.page_wanted.take() {
+            app.message = Some("writing the page".into());
+            written = Some(write(export.clone(), seq));
+            is_old = true;
+        }
+        if let Some(said) = written.as_ref().and_then(|written| written.try_recv().ok()) {
+            app.message = Some(said);
+            (written, is_old) = (None, true);
         }
         if is_old {
             // A terminal that knows these shows no half of a frame.
@@ -65,4 +89,33 @@ fn show(
         }
         watch.ask(app.ask);
     }
+}
+
+/// Asks for the moment that is to be shown, and takes what is known of it. Whether the screen changes by it.
+fn ask_the_past(watch: &Watch, app: &mut App) -> bool {
+    let past = watch.past();
+    match app.request().filter(|_| app.is_waiting()) {
+        Some(request) => past.ask(request),
+        None => {
+            // What was asked before is of no use any more.
+            past.give_up();
+            return std::mem::take(&mut app.progress).is_some();
+        }
+    }
+    app.progress = past.progress();
+    if let Some(answer) = past.answer() {
+        app.answer(&answer);
+    }
+    true
+}
+
+/// Writes the page on a thread of its own, for that takes as long as reading does.
+fn write(export: Arc<Export>, seq: Seq) -> Receiver<String> {
+    let (say, said) = mpsc::channel();
+    std::thread::spawn(move || {
+        let told = export(seq).unwrap_or_else(|why| why);
+        // Nobody may be there any more.
+        let _ = say.send(told);
+    });
+    said
 }

@@ -48,6 +48,18 @@ impl Look {
         }
     }
 
+    /// The column of the chart that is shown.
+    pub(super) fn marked(self) -> Style {
+        self.colour(Color::Yellow).add_modifier(Modifier::BOLD)
+    }
+
+    pub(super) fn marker(self) -> &'static str {
+        match self.has_unicode {
+            true => "│",
+            false => "|",
+        }
+    }
+
     pub(super) fn dot(self) -> &'static str {
         match self.has_unicode {
             true => " · ",

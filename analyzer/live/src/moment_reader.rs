@@ -1,0 +1,203 @@
+//! Reads a capture for one moment, and tells what it has.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gpumem_analyzer::render::count;
+use gpumem_analyzer::replay::At;
+use gpumem_analyzer::session::{self, Session};
+use gpumem_analyzer::symbols::{PerfMap, Places, Symbols};
+use gpumem_analyzer::unanswered::Unanswered;
+use gpumem_analyzer::views::{Asked, By, Cause, Ledger, LedgerAt};
+use gpumem_capture::{Progress, Record, Seq};
+
+use crate::ask::Then;
+use crate::baseline::Baselines;
+use crate::frame::{self, Figures, State};
+use crate::pace::StepEnds;
+use crate::page;
+use crate::request::{Given, Request, Want};
+
+/// Is given a handle of each reading as it begins.
+type Started<'a> = dyn FnMut(Progress) + 'a;
+
+pub(crate) struct MomentReader {
+    path: PathBuf,
+    nonce: u64,
+    /// The moment that was read last.
+    kept: Option<Kept>,
+}
+
+/// A moment that was read.
+struct Kept {
+    then: Then,
+    session: Session,
+    figures: Figures,
+    baselines: Baselines,
+    /// The moment as the session has it.
+    at: At,
+    symbols: Option<Symbols>,
+}
+
+impl MomentReader {
+    pub(crate) fn new(path: &Path, nonce: u64) -> Self {
+        Self {
+            path: path.to_owned(),
+            nonce,
+            kept: None,
+        }
+    }
+
+    /// Answers, or says in one line why not. Of a reading that was stopped the answer is of no use.
+    pub(crate) fn answer(
+        &mut self,
+        request: &Request,
+        started: &mut Started<'_>,
+    ) -> Result<Given, String> {
+        let Self { path, nonce, kept } = self;
+        let mut was_stopped = None;
+        let mut started = |progress: Progress| {
+            was_stopped = Some(progress.clone());
+            started(progress);
+        };
+        let mut of = match kept.take().filter(|kept| kept.then == request.then) {
+            Some(of) => of,
+            None => read(path, *nonce, request.then, &mut started)?,
+        };
+        let given = given(path, &mut of, request, &mut started);
+        if !was_stopped.is_some_and(|reading| reading.is_stopped()) {
+            *kept = Some(of);
+        }
+        given
+    }
+}
+
+fn read(path: &Path, nonce: u64, then: Then, started: &mut Started<'_>) -> Result<Kept, String> {
+    let (mut figures, mut steps) = (None, StepEnds::default());
+    let mut baselines = Baselines::default();
+    let session = session::read_before(
+        path,
+        At::from(then),
+        &mut |replay, record| {
+            if figures.is_none() {
+                baselines.observe(replay);
+            }
+            if let Record::Event(seq, event) = record
+                && figures.is_none()
+                && then.is_before(*seq, event.time)
+            {
+                figures = Some(Figures::of(replay, &steps));
+            }
+            steps.observe(record);
+        },
+        started,
+    )
+    .map_err(|error| error.to_string())?;
+    if session.header.nonce != nonce {
+        return Err("another file is in the capture's place".into());
+    }
+    match Unanswered::by(&session, session.query) {
+        // After its last event all stays as it is.
+        None | Some(Unanswered::NoTime { .. }) => {}
+        Some(why) => return Err(why.to_string()),
+    }
+    if figures.is_none() {
+        baselines.observe(&session.replay);
+    }
+    let figures = figures.unwrap_or_else(|| Figures::of(&session.replay, &steps));
+    let at = session.replay.until().map_or(At::End, At::Event);
+    Ok(Kept {
+        then,
+        session,
+        figures,
+        baselines,
+        at,
+        symbols: None,
+    })
+}
+
+fn given(
+    path: &Path,
+    of: &mut Kept,
+    request: &Request,
+    started: &mut Started<'_>,
+) -> Result<Given, String> {
+    let (session, figures) = (&of.session, &of.figures);
+    let replay = &session.replay;
+    let table = frame::table_at(
+        replay,
+        request.ask,
+        of.at,
+        (figures.seq, figures.time),
+        &of.baselines,
+    );
+    let level = table.level;
+    let state = match session.header.is_running() {
+        true => State::Running,
+        false => frame::ending(&session.header, replay.last),
+    };
+    let frame = figures.frame(
+        (replay, &session.header),
+        state,
+        Vec::new(),
+        (request.ask, Arc::new(table)),
+    );
+    let when = format!("event {}", count(figures.seq.0));
+    let page = match &request.want {
+        Want::Frame => None,
+        Want::Stacks(level, which) => {
+            let symbols = of.symbols.get_or_insert_with(|| {
+                let places = Places::of_environment(|name| std::env::var_os(name));
+                Symbols::new(places, PerfMap::of(path, &session.header))
+            });
+            let title = format!("Stacks as of {when}");
+            Some(page::stacks(
+                session,
+                symbols,
+                (*level, of.at),
+                which,
+                &title,
+            ))
+        }
+        Want::Account(columns) => {
+            let asked = Asked {
+                at: match of.at {
+                    At::Event(seq) => LedgerAt::At(seq),
+                    _ => LedgerAt::End,
+                },
+                by: By::default(),
+                device: request.ask.device,
+            };
+            let ledgers = Ledger::read(path, session, asked, started);
+            let ledgers = ledgers.map_err(|error| error.to_string())?;
+            let title = format!("Account as of {when}");
+            let of_level = (level, of.at, request.ask.device);
+            let steps = (frame.steps, frame.pace);
+            let head = (&title[..], *columns);
+            Some(page::account(session, &ledgers, of_level, steps, head))
+        }
+        Want::Cause(seq, columns) => Some(cause(path, session, *seq, *columns, started)?),
+    };
+    Ok(Given {
+        frame: Arc::new(frame),
+        page: page.map(Arc::new),
+    })
+}
+
+fn cause(
+    path: &Path,
+    session: &Session,
+    seq: Seq,
+    columns: u16,
+    started: &mut Started<'_>,
+) -> Result<page::Page, String> {
+    let all = session.replay.failures.all();
+    let Some((number, failure)) = all.iter().find(|(_, of)| of.seq == seq) else {
+        return Err(
+            "it turned out not to be a failure: the framework's allocator answered it".into(),
+        );
+    };
+    let cause = Cause::read(path, session, (*number, *failure), started);
+    let cause = cause.map_err(|error| error.to_string())?;
+    Ok(page::cause(&session.replay, failure, &cause, columns))
+}

@@ -1,0 +1,11 @@
+//! What is told of a moment beside its table.
+
+mod account;
+mod cause;
+mod stacks;
+mod text;
+
+pub(crate) use account::account;
+pub(crate) use cause::cause;
+pub(crate) use stacks::stacks;
+pub use text::{Kind, Page};

@@ -1,0 +1,88 @@
+//! A row of the table, and what stacks hold of it.
+
+use gpumem_analyzer::account::{Phase, phase_of};
+use gpumem_analyzer::attribution::Owner;
+use gpumem_analyzer::replay::{At, Category, Replay, StackKey};
+use gpumem_analyzer::views::{ByStack, CategoryRow, LineRow, ModuleRow, Owners, Select};
+use gpumem_capture::{DeviceOrdinal, Level};
+
+/// What a row of the table is of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Which {
+    /// Device ordinal; `None` for memory of no device.
+    pub device: Option<u8>,
+    /// Of it.
+    pub of: Of,
+}
+
+/// What owns memory.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Of {
+    /// A line, in a phase of the training.
+    Line(Owner, Option<Phase>),
+    /// What tensors are for.
+    Category(Category),
+    /// A module; and whether it is cuBLAS's workspaces.
+    Module(Option<String>, bool),
+}
+
+impl Which {
+    /// What stacks of it alone hold at a moment.
+    pub(crate) fn held(&self, replay: &Replay, level: Level, moment: At) -> ByStack {
+        let select = Select {
+            device: Some(self.device.map_or(DeviceOrdinal::NONE, DeviceOrdinal)),
+            ..Select::default()
+        };
+        let mut held = ByStack::at(replay, level, moment, &select);
+        let mut owners = Owners::new(replay, level);
+        for on in &mut held.devices {
+            on.figures
+                .retain(|(stacks, _)| self.of.takes(replay, *stacks, &mut owners));
+            on.total = None;
+        }
+        held
+    }
+}
+
+impl Of {
+    fn takes(&self, replay: &Replay, stacks: StackKey, owners: &mut Owners<'_>) -> bool {
+        match self {
+            Self::Line(owner, phase) => {
+                phase_of(replay, stacks) == *phase && owners.of(stacks) == *owner
+            }
+            Self::Category(category) => stacks.purpose.category() == *category,
+            Self::Module(module, workspace) => {
+                let names = &replay.names;
+                let of = names.module_of(stacks.py).map(|id| names.module_name(id));
+                of == *module && stacks.purpose.is_workspace() == *workspace
+            }
+        }
+    }
+}
+
+impl From<&LineRow> for Which {
+    fn from(row: &LineRow) -> Self {
+        Self {
+            device: row.device,
+            of: Of::Line(row.owner.clone(), row.phase),
+        }
+    }
+}
+
+impl From<&CategoryRow> for Which {
+    fn from(row: &CategoryRow) -> Self {
+        Self {
+            device: row.device,
+            of: Of::Category(row.category),
+        }
+    }
+}
+
+impl From<&ModuleRow> for Which {
+    fn from(row: &ModuleRow) -> Self {
+        Self {
+            device: row.device,
+            of: Of::Module(row.module.clone(), row.workspace),
+        }
+    }
+}
