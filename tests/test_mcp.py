@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 import harness
@@ -60,6 +61,15 @@ def root(tmp_path):
 def contents(folder):
     """Of all files: bytes, and when they were changed."""
     return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
+
+
+def awaited(asks, seconds=60):
+    """What `asks` gives once that is something."""
+    until = time.monotonic() + seconds
+    while not (found := asks()):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    return found
 
 
 def refusal(session, tool, **arguments):
@@ -347,3 +357,36 @@ def test_programs_are_run_only_where_that_is_allowed(client, python_env, root, t
         assert refusal(session, "plan", card="no card", program=["fits.py"]).startswith("plan: ")
     with Session(client, "legacy", [root]) as session:
         assert "there is no tool plan" in session.result("plan", card="24GiB", program=["fits.py"])["protocol_error"]
+
+
+def test_a_question_that_is_cancelled_ends_its_programs(python_env, root, tmp_path):
+    """The client goes on with the next question, and nothing of the plan still runs. As messages: the client's own
+    cancellation cannot be seen to have arrived."""
+    (root / "stays.py").write_text("import os\nimport time\n\nopen('pid', 'w').write(str(os.getpid()))\ntime.sleep(3000)\n")
+    server = [python_env("torch215"), "-m", "gpumem", "mcp", "--allow-plan", "--root", root]
+    environment = {**harness.clean_environment(), "PYTHONPATH": str(harness.ROOT / "python")}
+    process = subprocess.Popen(server, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def send(**message):
+        process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        process.stdin.flush()
+
+    def call(number, tool, **arguments):
+        send(id=number, method="tools/call", params={"name": tool, "arguments": arguments})
+
+    try:
+        client = {"name": "test", "version": "1"}
+        send(id=0, method="initialize", params={"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client})
+        assert json.loads(process.stdout.readline())["id"] == 0
+        send(method="notifications/initialized")
+        call(1, "plan", card="24GiB", program=["stays.py"])
+        pid = int(awaited(lambda: (root / "pid").exists() and (root / "pid").read_text()))
+        send(method="notifications/cancelled", params={"requestId": 1, "reason": "no longer wanted"})
+        awaited(lambda: not Path(f"/proc/{pid}").exists())
+        call(2, "summary", capture="clean.bin")
+        answers = iter(process.stdout.readline, "")
+        answer = next(found for found in map(json.loads, answers) if found["id"] == 2)
+        assert not answer["result"].get("isError")
+    finally:
+        process.stdin.close()
+        assert process.wait(timeout=60) == 0

@@ -6,8 +6,10 @@ does not help, a fault of the program's that is taken for a lack of memory."""
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 import types
 
 import harness
@@ -182,3 +184,20 @@ def test_a_pytorch_of_another_cuda_is_refused_in_a_line(python, python_env):
     done = plan(python, "--card", "16GiB", "--", python_env("torch112"), PROGRAM)
     assert (done.returncode, done.stdout) == (1, "")
     assert "its PyTorch 1.12 was built for CUDA 10.2" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("how", [[], ["--search", "{}", "1..4", "--jobs", "2"]], ids=["one run", "several"])
+def test_a_plan_that_is_ended_ends_its_programs(how, python, tmp_path):
+    program = tmp_path / "stays.py"
+    program.write_text("import os, time\n\nopen(f'{os.getpid()}.pid', 'w').close()\ntime.sleep(3000)\n")
+    process = subprocess.Popen(
+        [str(word) for word in (python, "-m", "gpumem", "plan", "--card", "16GiB", *how, "--", program)], cwd=tmp_path,
+        env=harness.clean_environment({"PYTHONPATH": str(harness.ROOT / "python")}),
+    )  # fmt: skip
+    until = time.monotonic() + 60
+    while not list(tmp_path.glob("*.pid")) and time.monotonic() < until:
+        time.sleep(0.05)
+    process.terminate()
+    assert process.wait(timeout=60) == 128 + signal.SIGTERM
+    started = [file.stem for file in tmp_path.glob("*.pid")]
+    assert started and not any(os.path.exists(f"/proc/{pid}") for pid in started)

@@ -1,5 +1,6 @@
 //! What tools work with.
 
+use crate::cancel::Cancel;
 use crate::capture::Capture;
 use crate::gpumem::Gpumem;
 use crate::refusal::Refusal;
@@ -15,6 +16,8 @@ pub struct Context {
     pub sessions: Sessions,
     /// The command `gpumem`.
     pub gpumem: Option<Gpumem>,
+    /// Of the question that is being answered.
+    pub cancel: Cancel,
 }
 
 impl Context {

@@ -2,18 +2,25 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 
+use crate::cancel::Cancel;
 use crate::refusal::{Refusal, refused};
 
 /// How long a command may take.
 const LONGEST: Duration = Duration::from_secs(600);
+/// How soon it is ended once nobody waits for it.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long it may take to end what it has started.
+const GRACE: Duration = Duration::from_secs(5);
 /// Bytes of its output that are read.
 const OUTPUT: u64 = 16 << 20;
 
@@ -41,18 +48,22 @@ impl Gpumem {
     /// What `gpumem WORDS` prints as JSON. `folder`: where it runs.
     ///
     /// # Errors
-    /// It printed none: its last line says why.
+    /// It printed none: its last line says why. Or it took too long, or nobody waits for it any more: all of its processes
+    /// are ended then.
     pub fn json(
         &self,
         words: &[&OsStr],
         folder: &Path,
         limit: Option<Duration>,
+        cancel: &Cancel,
     ) -> Result<Value, Refusal> {
         let limit = limit.map_or(LONGEST, |limit| limit.min(LONGEST));
         let mut command = Command::new(&self.python);
         command.args(&self.module).args(words);
         command.current_dir(folder).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        // What it starts in turn is ended with it.
+        command.process_group(0);
         if let Ok(own) = std::env::current_exe() {
             command.env("GPUMEM_ANALYZE", own);
         }
@@ -62,13 +73,22 @@ impl Gpumem {
         let failed = |error| refused!("{named}: {}: {error}", self.python.display());
         let mut child = command.spawn().map_err(failed)?;
         let (out, said) = (read(child.stdout.take()), read(child.stderr.take()));
-        let Ok(out) = out.recv_timeout(limit) else {
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(refused!(
-                "{named}: it took more than {} seconds and was ended: ask for less, or run it in a shell",
-                limit.as_secs()
-            ));
+        let until = Instant::now() + limit;
+        let out = loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if let Ok(out) = out.recv_timeout(left.min(LOOK)) {
+                break out;
+            }
+            let why = match cancel.is_cancelled() {
+                true => "it was cancelled".to_owned(),
+                false if left.is_zero() => format!(
+                    "it took more than {} seconds and was ended: ask for less, or run it in a shell",
+                    limit.as_secs()
+                ),
+                false => continue,
+            };
+            end(&mut child);
+            return Err(refused!("{named}: {why}"));
         };
         child.wait().map_err(failed)?;
         serde_json::from_slice(&out).map_err(|_| {
@@ -81,6 +101,19 @@ impl Gpumem {
             refused!("{named}: {}", why.unwrap_or("it printed no result"))
         })
     }
+}
+
+/// Ends a process that leads a group, and the group. It may first end what it has started in groups of their own.
+fn end(child: &mut Child) {
+    let group = Pid::from_raw(child.id() as i32);
+    let send = |signal| group.map(|group| kill_process_group(group, signal));
+    send(Signal::TERM);
+    let until = Instant::now() + GRACE;
+    while Instant::now() < until && matches!(child.try_wait(), Ok(None)) {
+        thread::sleep(LOOK);
+    }
+    send(Signal::KILL);
+    let _ = child.wait();
 }
 
 /// All that comes out of a pipe, once it is closed.
@@ -104,13 +137,18 @@ mod tests {
 
     /// What a shell's script in the place of the package gives.
     fn ran(script: &str, limit: Duration) -> Result<Value, Refusal> {
+        ran_until(script, limit, &Cancel::default())
+    }
+
+    fn ran_until(script: &str, limit: Duration, cancel: &Cancel) -> Result<Value, Refusal> {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("script"), script).unwrap();
         let shell = Gpumem {
             module: vec!["script".into()],
             ..Gpumem::new("/bin/sh".into(), false)
         };
-        shell.json(&[OsStr::new("whatif")], folder.path(), Some(limit))
+        let words = [OsStr::new("whatif")];
+        shell.json(&words, folder.path(), Some(limit), cancel)
     }
 
     #[test]
@@ -132,9 +170,21 @@ mod tests {
     }
 
     #[test]
+    fn it_and_what_it_started_are_ended_once_nobody_waits_for_it() {
+        let asked = Instant::now();
+        let cancel = Cancel::from(move || asked.elapsed() > Duration::from_millis(300));
+        // The inner shell holds the pipe that is read, as a program that a plan runs would.
+        let script = "sleep 60 & mkfifo pipe; exec cat <>pipe";
+        let refused = ran_until(script, LONGEST, &cancel).unwrap_err();
+        assert_eq!(refused.to_string(), "whatif: it was cancelled");
+        assert!(asked.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
     fn a_python_that_is_not_there_is_named() {
         let absent = Gpumem::new("/no/such/python".into(), false);
-        let refused = absent.json(&[OsStr::new("whatif")], Path::new("/"), None);
+        let words = [OsStr::new("whatif")];
+        let refused = absent.json(&words, Path::new("/"), None, &Cancel::default());
         assert!(refused.unwrap_err().to_string().contains("/no/such/python"));
     }
 }

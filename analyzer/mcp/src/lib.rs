@@ -13,6 +13,7 @@
 #![warn(missing_docs)]
 
 mod account;
+mod cancel;
 mod capture;
 mod catalog;
 mod context;
@@ -33,6 +34,7 @@ use std::path::PathBuf;
 use rmcp::ServiceExt as _;
 use rmcp::transport::stdio;
 
+use cancel::Cancel;
 use context::Context;
 use gpumem::Gpumem;
 use roots::Roots;
@@ -81,6 +83,7 @@ pub fn serve(options: Options) -> Result<(), Error> {
         gpumem: options
             .python
             .map(|python| Gpumem::new(python, options.runs_programs)),
+        cancel: Cancel::default(),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

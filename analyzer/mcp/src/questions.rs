@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::cancel::Cancel;
 use crate::catalog::Entry;
 use crate::context::Context;
 use crate::cursor::{Edition, cursor, offset};
@@ -43,7 +44,13 @@ impl Questions {
         &mut self,
         entry: &Entry,
         mut arguments: Map<String, Value>,
+        cancel: Cancel,
     ) -> Result<Map<String, Value>, Refusal> {
+        if cancel.is_cancelled() {
+            // It has waited for others.
+            return Err(refused!("{}: it was cancelled", entry.tool.name));
+        }
+        self.context.cancel = cancel;
         // Assistants send null for what they leave out.
         arguments.retain(|_, value| !value.is_null());
         let at = match arguments.remove("cursor") {

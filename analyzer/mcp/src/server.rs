@@ -11,6 +11,7 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Map, Value};
 
+use crate::cancel::Cancel;
 use crate::catalog::{Entry, catalog};
 use crate::context::Context;
 use crate::questions::Questions;
@@ -46,6 +47,7 @@ impl Server {
         &self,
         name: &str,
         arguments: Map<String, Value>,
+        cancel: Cancel,
     ) -> Option<Result<Map<String, Value>, Refusal>> {
         let entry = self.tools.iter().find(|entry| entry.tool.name == name)?;
         let mut questions = self
@@ -53,7 +55,7 @@ impl Server {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         // A capture that a view cannot bear ends the question and not the server.
-        let answer = catch_unwind(AssertUnwindSafe(|| questions.ask(entry, arguments)));
+        let answer = catch_unwind(AssertUnwindSafe(|| questions.ask(entry, arguments, cancel)));
         Some(answer.unwrap_or_else(|_| {
             Err(refused!("{name}: a fault of gpumem's own; gpumem-analyze check says whether the capture is whole"))
         }))
@@ -88,12 +90,14 @@ impl ServerHandler for Server {
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let (server, name) = (self.clone(), request.name.clone());
         let arguments = request.arguments.unwrap_or_default();
+        let cancel = Cancel::from(move || context.ct.is_cancelled());
         // Reading a capture takes a while: other requests are answered meanwhile.
-        let asked = tokio::task::spawn_blocking(move || server.ask(&name, arguments)).await;
+        let ask = move || server.ask(&name, arguments, cancel);
+        let asked = tokio::task::spawn_blocking(ask).await;
         let failed = |error| ErrorData::internal_error(format!("{}: {error}", request.name), None);
         match asked.map_err(failed)? {
             Some(answer) => Ok(result(answer).into()),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -124,6 +125,8 @@ def main(words: Sequence[str]) -> int:
         parser.error("--rank goes with --world")
     if options.world and not all(0 <= rank < options.world for rank in options.rank or [0]):
         parser.error(f"--rank: of {options.world} the ranks are 0 to {options.world - 1}")
+    # Programs are in sessions of their own, so that a signal to this process must end them, as an interrupt does.
+    signal.signal(signal.SIGTERM, _terminated)
     try:
         with tempfile.TemporaryDirectory(prefix="gpumem-plan.") as folder:
             return _plan(options, cards, program, bounds, Path(folder))
@@ -133,6 +136,10 @@ def main(words: Sequence[str]) -> int:
     except _launcher.CannotRun as error:
         say(f"plan: {error}")
         return error.status
+
+
+def _terminated(number: int, _frame: object) -> None:
+    raise SystemExit(128 + number)
 
 
 def _plan(

@@ -11,7 +11,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Set
 
 from .. import _launcher, _simulator
 from .._analysis import analyzed
@@ -26,6 +26,8 @@ _TRACEBACK = "Traceback (most recent call last):"
 _LAST_WORDS = 4096
 # In which a program's last traceback stands, if it failed before that.
 _TRACEBACK_WITHIN = 64 << 10
+# Programs of all threads.
+_running: Set["subprocess.Popen[bytes]"] = set()
 
 
 class Failed(Exception):
@@ -126,6 +128,7 @@ def run(wanted: Wanted, folder: Path, name: str) -> Run:
             process = subprocess.Popen(
                 command, env=env, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, start_new_session=True
             )
+            _running.add(process)
             try:
                 status, timed_out = process.wait(wanted.timeout), False
             except subprocess.TimeoutExpired:
@@ -133,7 +136,10 @@ def run(wanted: Wanted, folder: Path, name: str) -> Run:
                 status, timed_out = process.wait(), True
             except BaseException:
                 _end(process)
+                process.wait()
                 raise
+            finally:
+                _running.discard(process)
     except OSError as error:
         raise Failed(f"{command[0]}: {error.strerror}") from None
     finally:
@@ -197,4 +203,12 @@ def runs(all_: Sequence[Wanted], folder: Path, names: Sequence[str], jobs: int) 
     """Several, as many beside one another as there are jobs, in their order."""
     with ThreadPoolExecutor(max(jobs, 1)) as pool:
         futures = [pool.submit(run, wanted, folder, name) for wanted, name in zip(all_, names)]
-        return [future.result() for future in futures]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            # The pool waits for its threads, and these for their programs.
+            for future in futures:
+                future.cancel()
+            for process in list(_running):
+                _end(process)
+            raise
