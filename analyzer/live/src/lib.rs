@@ -9,11 +9,16 @@
 
 mod ask;
 mod desk;
+mod folder;
+mod folder_rank;
 mod follower;
 mod frame;
+mod place;
 pub mod view;
 mod watch;
 
 pub use ask::{Ask, By, Moment};
+pub use folder::{Differs, Folder, FolderRow};
+pub use folder_rank::RankNow;
 pub use frame::{DeviceNow, Failure, Frame, Rows, State, Table};
 pub use watch::Watch;

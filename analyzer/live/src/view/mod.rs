@@ -3,6 +3,9 @@
 mod app;
 mod chart;
 mod draw;
+mod folder;
+mod folder_draw;
+mod folder_run;
 mod help;
 mod rows;
 mod run;
@@ -10,6 +13,9 @@ mod style;
 
 pub use app::{App, Mode};
 pub use draw::draw;
+pub use folder::{FolderApp, FolderSort};
+pub use folder_draw::draw_folder;
+pub use folder_run::run_folder;
 pub use rows::Sort;
 pub use run::run;
 pub use style::Look;
