@@ -305,7 +305,7 @@ def test_what_cannot_be_shown_is_said_in_one_line(tmp_path, program):
     with subprocess.Popen(["sleep", "60"]) as other:
         for asked, said in (
             (program.report, "live needs a terminal: gpumem-analyze summary tells the same once"),
-            (tmp_path, f"{tmp_path}: is a folder: name the capture of one process in it"),
+            (tmp_path, "live needs a terminal: gpumem-analyze summary tells the same once"),
         ):
             done = harness.run([harness.ANALYZER, "live", asked], check=False)
             assert (done.returncode, done.stderr) == (1, f"gpumem-analyze: {said}\n")

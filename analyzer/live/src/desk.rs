@@ -54,6 +54,14 @@ impl Desk {
         self.changed.notify_all();
     }
 
+    /// Waits until something else is asked for; whether to go on.
+    pub(crate) fn wait_asked(&self) -> bool {
+        let on = self.on();
+        let waits = |on: &mut On| !on.is_over && !on.is_asked_anew;
+        let waited = self.changed.wait_while(on, waits);
+        !waited.unwrap_or_else(PoisonError::into_inner).is_over
+    }
+
     /// Waits for the time between two frames, or until something else is asked for; whether to go on.
     pub(crate) fn wait(&self) -> bool {
         let on = self.on();

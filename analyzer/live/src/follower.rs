@@ -12,6 +12,7 @@ use crate::baseline::Baselines;
 use crate::desk::Desk;
 use crate::frame::{self, Figures, State, Table};
 use crate::pace::StepEnds;
+use crate::place::Place;
 
 /// A bucket of the course is at first 2^20 ns wide, about a millisecond.
 const BUCKETS: Buckets = Buckets {
@@ -23,8 +24,12 @@ const BUCKETS: Buckets = Buckets {
 /// So many records are taken between two looks at the clock.
 const RECORDS: u32 = 4096;
 
-/// The table is made anew this often while the program runs: names and sums of all stacks cost more than the rest.
+/// The table is made anew no sooner than this while the program runs: names and sums of all stacks cost more than the rest.
 const TABLE_EVERY: Duration = Duration::from_millis(500);
+/// It takes no more of a core than one part of so many: where it takes long it is made less often.
+const TABLE_PART: u32 = 500;
+/// But it is never older than this.
+const TABLE_AT_LEAST: Duration = Duration::from_secs(3);
 
 pub(crate) struct Follower {
     header: Header,
@@ -39,10 +44,20 @@ pub(crate) struct Follower {
     published: Instant,
     /// The newest table, what was asked for it, when it was made and at which event.
     table: Option<(Arc<Table>, Ask, Instant, u64)>,
+    /// How long after that it may be made anew.
+    table_after: Duration,
+    place: Place,
+    /// What has become of the capture's file: reading has stopped.
+    pub(crate) changed: Option<&'static str>,
+    /// Records since the newest frame, and what it was asked for, of a program that runs.
+    shown: Option<(u64, Ask)>,
+    records: u64,
+    /// Nobody looks any more: what is still given is not taken.
+    is_left: bool,
 }
 
 impl Follower {
-    pub(crate) fn new(header: Header, progress: Progress, desk: Arc<Desk>) -> Self {
+    pub(crate) fn new(header: Header, progress: Progress, place: Place, desk: Arc<Desk>) -> Self {
         Self {
             course: CourseWatch::new(header.started_wall_ns, BUCKETS),
             replay: Replay::new(Query::default()),
@@ -54,6 +69,12 @@ impl Follower {
             since: 0,
             published: Instant::now(),
             table: None,
+            table_after: TABLE_EVERY,
+            place,
+            changed: None,
+            shown: None,
+            records: 0,
+            is_left: false,
         }
     }
 
@@ -80,13 +101,22 @@ impl Follower {
         let events = self.replay.events;
         if let Some((table, asked, made, at)) = &self.table
             && *asked == ask
-            && (*at == events || (!is_final && made.elapsed() < TABLE_EVERY))
+            && (*at == events || (!is_final && made.elapsed() < self.table_after))
         {
             return table.clone();
         }
+        let began = Instant::now();
         let table = Arc::new(frame::table(&self.replay, ask, &self.baselines));
+        self.table_after = TABLE_EVERY
+            .max(began.elapsed() * TABLE_PART)
+            .min(TABLE_AT_LEAST);
         self.table = Some((table.clone(), ask, Instant::now(), events));
         table
+    }
+
+    /// What has happened to the capture's file, if something has.
+    pub(crate) fn file_changed(&self) -> Option<&'static str> {
+        self.place.changed(self.progress.position())
     }
 
     /// How the program has ended, by its capture.
@@ -97,6 +127,10 @@ impl Follower {
 
 impl Follow for Follower {
     fn record(&mut self, record: Record<'_>) {
+        if self.is_left {
+            return;
+        }
+        self.records += 1;
         if matches!(record, Record::State(..)) && self.replay.events > 0 {
             // It stands for all before.
             self.replay = Replay::new(Query::default());
@@ -110,6 +144,7 @@ impl Follow for Follower {
         self.since += 1;
         if self.since >= RECORDS {
             self.since = 0;
+            self.is_left = self.desk.on().is_over;
             if self.published.elapsed() >= self.desk.every() {
                 self.publish(State::CatchingUp(
                     self.progress.position(),
@@ -120,7 +155,22 @@ impl Follow for Follower {
     }
 
     fn caught_up(&mut self) -> bool {
-        self.publish(State::Running);
+        self.changed = self.file_changed();
+        if self.changed.is_some() {
+            return false;
+        }
+        let is_settled = self
+            .table
+            .as_ref()
+            .is_some_and(|(_, _, _, at)| *at == self.replay.events);
+        let now = (self.records, self.desk.on().ask);
+        // Where nothing has come and the table is as new as the rest, the last frame stands.
+        if self.shown != Some(now) || !is_settled {
+            self.publish(State::Running);
+            self.shown = Some(now);
+        } else {
+            self.desk.ask();
+        }
         self.desk.wait()
     }
 }

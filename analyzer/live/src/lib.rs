@@ -10,6 +10,8 @@
 mod ask;
 mod baseline;
 mod desk;
+mod folder;
+mod folder_rank;
 mod follower;
 mod frame;
 mod moment_reader;
@@ -17,12 +19,15 @@ mod order;
 mod pace;
 mod page;
 mod past;
+mod place;
 mod request;
 pub mod view;
 mod watch;
 mod which;
 
 pub use ask::{Ask, By, Moment, Order, Then};
+pub use folder::{Differs, Folder, FolderRow};
+pub use folder_rank::RankNow;
 pub use frame::{DeviceNow, Failure, Frame, LevelPeak, Rows, State, Table};
 pub use order::Measure;
 pub use pace::Pace;

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use gpumem_capture::{OpenError, Reader};
@@ -12,11 +11,11 @@ use crate::desk::{Desk, On};
 use crate::follower::Follower;
 use crate::frame::{Frame, State};
 use crate::past::Past;
+use crate::place::{OTHER, Place};
 
 /// A capture that is watched, by a thread of its own.
 pub struct Watch {
     desk: Arc<Desk>,
-    thread: Option<JoinHandle<()>>,
     past: Past,
 }
 
@@ -26,17 +25,14 @@ impl Watch {
     /// # Errors
     /// Where the file is no capture that can be opened.
     pub fn start(path: &Path, ask: Ask, every: Duration) -> Result<Self, OpenError> {
+        let place = Place::of(path);
         let reader = Reader::open(path)?;
         let past = Past::new(path, reader.header().nonce);
         let path = path.to_owned();
         let desk = Arc::new(Desk::new(ask, every));
         let on_desk = desk.clone();
-        let thread = std::thread::spawn(move || follow(reader, &path, &on_desk));
-        Ok(Self {
-            desk,
-            thread: Some(thread),
-            past,
-        })
+        std::thread::spawn(move || follow(reader, &path, place, &on_desk));
+        Ok(Self { desk, past })
     }
 
     /// The newest frame; `None`: there is none yet.
@@ -73,32 +69,39 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
+        // The thread ends by itself: it may be reading a long capture.
         self.desk.on().is_over = true;
         self.desk.changed.notify_all();
-        if let Some(thread) = self.thread.take() {
-            // It has said all that it had to say.
-            let _ = thread.join();
-        }
     }
 }
 
-fn follow(mut reader: Reader, path: &Path, desk: &Arc<Desk>) {
-    let mut follower = Follower::new(reader.header().clone(), reader.progress(), desk.clone());
+fn follow(mut reader: Reader, path: &Path, place: Place, desk: &Arc<Desk>) {
+    let mut follower = Follower::new(
+        reader.header().clone(),
+        reader.progress(),
+        place,
+        desk.clone(),
+    );
     let last = match reader.follow(&mut follower) {
         // Its head says now how it has ended.
         Ok(Some(_)) => match Reader::open(path) {
             Ok(again) if again.header().nonce == reader.header().nonce => {
                 follower.ending(again.header())
             }
-            _ => State::Stopped("another file is in the capture's place".into()),
+            _ => State::Stopped(follower.file_changed().unwrap_or(OTHER).into()),
         },
-        Ok(None) => return,
-        Err(error) => State::Stopped(error.to_string()),
-    };
-    loop {
-        follower.publish(last.clone());
-        if !desk.wait() {
-            return;
+        Ok(None) => match follower.changed {
+            Some(why) => State::Stopped(why.into()),
+            None => return,
+        },
+        Err(error) => {
+            let changed = follower.file_changed();
+            State::Stopped(changed.map_or(error.to_string(), str::to_owned))
         }
+    };
+    // Nothing more comes: a frame is made where something else is asked for.
+    follower.publish(last.clone());
+    while desk.wait_asked() {
+        follower.publish(last.clone());
     }
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use gpumem_analyzer::render::{Terminal, bytes};
 use gpumem_capture::{DeviceOrdinal, Reader, Seq};
-use gpumem_live::view::{App, Export, Look, run as show};
-use gpumem_live::{Ask, Watch};
+use gpumem_live::view::{App, Export, Look, run as show, run_folder};
+use gpumem_live::{Ask, Folder, Watch};
 
 use super::exit::{Exit, explained};
 use super::output::beside;
@@ -18,6 +18,8 @@ use crate::selection::LevelArg;
 
 /// How often the screen changes.
 const EVERY: Duration = Duration::from_millis(100);
+/// How often a rank's row of a folder changes.
+const EVERY_RANK: Duration = Duration::from_millis(500);
 
 /// `live`.
 #[derive(clap::Args, Debug)]
@@ -31,8 +33,8 @@ pub struct Args {
     /// Draw with characters of ASCII alone. So it is done, too, where the locale is not of UTF-8
     #[arg(long)]
     pub ascii: bool,
-    /// The number of the running program, or its capture
-    #[arg(value_name = "PID|FILE")]
+    /// The number of the running program, its capture, or a folder of the captures of a job's ranks
+    #[arg(value_name = "PID|FILE|FOLDER")]
     pub of: PathBuf,
 }
 
@@ -42,12 +44,6 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         Some(pid) if !args.of.exists() => of_process(pid)?,
         _ => args.of.clone(),
     };
-    if path.is_dir() {
-        anyhow::bail!(
-            "{}: is a folder: name the capture of one process in it",
-            path.display()
-        );
-    }
     if !std::io::stdout().is_terminal() {
         anyhow::bail!("live needs a terminal: gpumem-analyze summary tells the same once");
     }
@@ -56,14 +52,24 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         device: args.device.map(DeviceOrdinal),
         ..Ask::default()
     };
-    let watch = Watch::start(&path, ask, EVERY).map_err(|error| explained(&path, &error.into()))?;
     let look = Look {
         has_colour: Terminal::of_stdout().colour,
         has_unicode: !args.ascii && is_utf_8(),
     };
-    let export: Arc<Export> = Arc::new(move |seq| write_page(&path, seq));
-    show(&watch, &mut App::new(ask), look, EVERY, &export)?;
+    if path.is_dir() {
+        let folder = &mut Folder::new(&path, EVERY_RANK);
+        run_folder(folder, ask, look, (EVERY, &export_of))?;
+        return Ok(Exit::Complete);
+    }
+    let watch = Watch::start(&path, ask, EVERY).map_err(|error| explained(&path, &error.into()))?;
+    show(&watch, &mut App::new(ask), look, (EVERY, &export_of(&path)))?;
     Ok(Exit::Complete)
+}
+
+/// Writes pages of this capture.
+fn export_of(path: &Path) -> Arc<Export> {
+    let path = path.to_owned();
+    Arc::new(move |seq| write_page(&path, seq))
 }
 
 /// So many names are tried for a page.

@@ -46,6 +46,9 @@ pub struct App {
     pub is_paused: bool,
     /// Whether the view is to end.
     pub is_over: bool,
+    /// Whether it was entered from another view, and is to go back to that.
+    pub(super) is_within: bool,
+    pub(super) is_back: bool,
     /// The event of which a page for a browser is to be written.
     pub page_wanted: Option<Seq>,
     /// What is said until the next key.
@@ -86,6 +89,14 @@ impl App {
             ask,
             columns: 80,
             ..Self::default()
+        }
+    }
+
+    /// The same, entered from another view, to which Esc goes back.
+    pub(super) fn within(ask: Ask) -> Self {
+        Self {
+            is_within: true,
+            ..Self::new(ask)
         }
     }
 

@@ -66,6 +66,7 @@ impl App {
                 self.filter.clear();
                 self.sort_rows();
             }
+            KeyCode::Esc => self.is_back = self.is_within,
             KeyCode::Up | KeyCode::Char('k') => self.select(self.selected.saturating_sub(1)),
             KeyCode::Down | KeyCode::Char('j') => self.select(self.selected + 1),
             KeyCode::PageUp => self.select(self.selected.saturating_sub(page)),

@@ -6,13 +6,12 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use gpumem_capture::Seq;
-
-use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{
     self, DisableMouseCapture, EnableMouseCapture, Event, KeyEventKind,
 };
 use ratatui::crossterm::terminal::{BeginSynchronizedUpdate, EndSynchronizedUpdate};
 use ratatui::crossterm::{execute, queue};
+use ratatui::{DefaultTerminal, Frame as Screen};
 
 use crate::watch::Watch;
 
@@ -31,13 +30,19 @@ pub fn run(
     watch: &Watch,
     app: &mut App,
     look: Look,
-    every: Duration,
-    export: &Arc<Export>,
+    (every, export): (Duration, &Arc<Export>),
+) -> io::Result<()> {
+    on_terminal(|terminal| show(terminal, watch, app, look, (every, export)))
+}
+
+/// Takes the terminal, and gives it back as it was.
+pub(super) fn on_terminal(
+    show: impl FnOnce(&mut DefaultTerminal) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut terminal = ratatui::try_init()?;
     // A terminal without a mouse does as well.
     let has_mouse = execute!(io::stdout(), EnableMouseCapture).is_ok();
-    let shown = show(&mut terminal, watch, app, look, (every, export));
+    let shown = show(&mut terminal);
     if has_mouse {
         let _ = execute!(io::stdout(), DisableMouseCapture);
     }
@@ -45,7 +50,8 @@ pub fn run(
     shown.and(restored)
 }
 
-fn show(
+/// Shows it until the user leaves, or goes back to what the view was entered from.
+pub(super) fn show(
     terminal: &mut DefaultTerminal,
     watch: &Watch,
     app: &mut App,
@@ -69,10 +75,7 @@ fn show(
             (written, is_old) = (None, true);
         }
         if is_old {
-            // A terminal that knows these shows no half of a frame.
-            queue!(io::stdout(), BeginSynchronizedUpdate)?;
-            terminal.draw(|screen| draw(app, look, screen))?;
-            execute!(io::stdout(), EndSynchronizedUpdate)?;
+            draw_whole(terminal, |screen| draw(app, look, screen))?;
             is_old = false;
         }
         // Keys are taken at once, frames as they come.
@@ -83,12 +86,22 @@ fn show(
                 Event::Mouse(mouse) => app.mouse(mouse),
                 _ => {}
             }
-            if app.is_over {
+            if app.is_over || app.is_back {
                 return Ok(());
             }
         }
         watch.ask(app.ask);
     }
+}
+
+/// A terminal that knows these marks shows no half of a frame.
+pub(super) fn draw_whole(
+    terminal: &mut DefaultTerminal,
+    draw: impl FnOnce(&mut Screen<'_>),
+) -> io::Result<()> {
+    queue!(io::stdout(), BeginSynchronizedUpdate)?;
+    terminal.draw(draw)?;
+    execute!(io::stdout(), EndSynchronizedUpdate)
 }
 
 /// Asks for the moment that is to be shown, and takes what is known of it. Whether the screen changes by it.

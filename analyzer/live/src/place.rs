@@ -1,0 +1,41 @@
+//! The place of a capture that is watched: whether the same file still is there.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// Said where another file has the place.
+pub(crate) const OTHER: &str = "another file is in the capture's place";
+
+/// A path, and the file that was there.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    path: PathBuf,
+    /// The file's device and number.
+    pub(crate) file: Option<(u64, u64)>,
+}
+
+impl Place {
+    /// To be asked for before the file is opened: what is put there between is then found.
+    pub(crate) fn of(path: &Path) -> Self {
+        let file = path.metadata().ok();
+        Self {
+            path: path.to_owned(),
+            file: file.map(|file| (file.dev(), file.ino())),
+        }
+    }
+
+    /// What has happened to the file, of which so many bytes have been read; `None`: it is there. A recorder may cut off what is
+    /// behind its pages, never what has been read.
+    pub(crate) fn changed(&self, read: u64) -> Option<&'static str> {
+        let Ok(file) = self.path.metadata() else {
+            return Some("the capture was removed");
+        };
+        if self.file != Some((file.dev(), file.ino())) {
+            return Some(OTHER);
+        }
+        if file.len() < read.max(1) {
+            return Some("the capture was cut off");
+        }
+        None
+    }
+}

@@ -1,0 +1,115 @@
+//! What the view of a folder shows, and what keys change of that.
+
+use std::path::PathBuf;
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use crate::folder::FolderRow;
+
+/// The order of ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FolderSort {
+    /// By their numbers.
+    #[default]
+    Rank,
+    /// Those that differ most from their peers first.
+    Difference,
+    /// Those with the greatest peak of tensors first.
+    Peak,
+}
+
+impl FolderSort {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Rank => "rank",
+            Self::Difference => "difference",
+            Self::Peak => "peak",
+        }
+    }
+}
+
+/// The state of a folder's view.
+#[derive(Default)]
+pub struct FolderApp {
+    /// The order.
+    pub sort: FolderSort,
+    /// Whether the view is to end.
+    pub is_over: bool,
+    /// A capture whose own view is asked for.
+    pub entered: Option<PathBuf>,
+    pub(super) rows: Vec<FolderRow>,
+    /// The capture that is selected: it stays so when rows move.
+    pub(super) selected: Option<PathBuf>,
+    /// The first row on the screen, and how many fit. Drawing says how many.
+    pub(super) first: usize,
+    pub(super) fit: usize,
+}
+
+impl FolderApp {
+    /// Takes rows that come by rank.
+    pub fn take(&mut self, rows: Vec<FolderRow>) {
+        self.rows = rows;
+        self.order();
+    }
+
+    fn order(&mut self) {
+        // Stable: equal ones stay in the order of their ranks.
+        match self.sort {
+            FolderSort::Rank => self.rows.sort_by_key(|row| {
+                let rank = row.now.as_ref().and_then(|now| now.rank);
+                (rank.is_none(), rank, row.file.clone())
+            }),
+            FolderSort::Difference => self.rows.sort_by_key(|row| {
+                let off = row.differs.first().map(|of| of.off_bytes.unsigned_abs());
+                std::cmp::Reverse(off)
+            }),
+            FolderSort::Peak => self.rows.sort_by_key(|row| {
+                std::cmp::Reverse(row.now.as_ref().map_or(0, |now| now.tensor_peak))
+            }),
+        }
+    }
+
+    /// The place of the selected row.
+    pub(super) fn at(&self) -> usize {
+        let of = |row: &FolderRow| Some(&row.file) == self.selected.as_ref();
+        self.rows.iter().position(of).unwrap_or(0)
+    }
+
+    fn select(&mut self, at: usize) {
+        let last = self.rows.len().saturating_sub(1);
+        self.selected = self.rows.get(at.min(last)).map(|row| row.file.clone());
+    }
+
+    /// Moves the rows so that the selected one is on the screen.
+    pub(super) fn keep_in_sight(&mut self) {
+        let (fit, at) = (self.fit.max(1), self.at());
+        let least = (at + 1).saturating_sub(fit);
+        self.first = self.first.clamp(least, at.max(least));
+    }
+
+    /// A key was pressed.
+    pub fn key(&mut self, key: KeyEvent) {
+        let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+        let (at, page) = (self.at(), self.fit.max(1));
+        match key.code {
+            KeyCode::Char('c') if is_control => self.is_over = true,
+            KeyCode::Char('q') => self.is_over = true,
+            KeyCode::Char('s') => {
+                self.sort = match self.sort {
+                    FolderSort::Rank => FolderSort::Difference,
+                    FolderSort::Difference => FolderSort::Peak,
+                    FolderSort::Peak => FolderSort::Rank,
+                };
+                self.order();
+            }
+            KeyCode::Up | KeyCode::Char('k') => self.select(at.saturating_sub(1)),
+            KeyCode::Down | KeyCode::Char('j') => self.select(at + 1),
+            KeyCode::PageUp => self.select(at.saturating_sub(page)),
+            KeyCode::PageDown => self.select(at + page),
+            KeyCode::Home => self.select(0),
+            KeyCode::End => self.select(usize::MAX),
+            KeyCode::Enter => self.entered = self.rows.get(at).map(|row| row.file.clone()),
+            _ => {}
+        }
+    }
+}

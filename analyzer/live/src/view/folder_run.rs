@@ -1,0 +1,92 @@
+//! The loop of a folder's view, and of the view of a rank in it.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+
+use crate::ask::Ask;
+use crate::folder::Folder;
+use crate::watch::Watch;
+
+use super::app::App;
+use super::folder::FolderApp;
+use super::folder_draw::draw_folder;
+use super::run::{Export, draw_whole, on_terminal, show as show_watch};
+use super::style::Look;
+
+/// What writes pages of a capture.
+type ExportOf<'a> = &'a dyn Fn(&Path) -> Arc<Export>;
+
+/// New captures are looked for this often.
+const SCAN_EVERY: Duration = Duration::from_secs(1);
+/// Rows are drawn anew this often.
+const ROWS_EVERY: Duration = Duration::from_millis(500);
+
+/// Shows a folder until the user leaves. `ask` is what the view of a rank begins with, and `every` how often it changes.
+///
+/// # Errors
+/// The terminal's.
+pub fn run_folder(
+    folder: &mut Folder,
+    ask: Ask,
+    look: Look,
+    (every, export_of): (Duration, ExportOf<'_>),
+) -> io::Result<()> {
+    on_terminal(|terminal| show(terminal, folder, ask, look, (every, export_of)))
+}
+
+fn show(
+    terminal: &mut DefaultTerminal,
+    folder: &mut Folder,
+    ask: Ask,
+    look: Look,
+    with: (Duration, ExportOf<'_>),
+) -> io::Result<()> {
+    let mut app = FolderApp::default();
+    let mut scanned = Instant::now();
+    loop {
+        if scanned.elapsed() >= SCAN_EVERY {
+            folder.scan();
+            scanned = Instant::now();
+        }
+        app.take(folder.rows());
+        draw_whole(terminal, |screen| {
+            draw_folder(folder, &mut app, look, screen)
+        })?;
+        if event::poll(ROWS_EVERY)?
+            && let Event::Key(key) = event::read()?
+            && key.kind != KeyEventKind::Release
+        {
+            app.key(key);
+        }
+        if app.is_over {
+            return Ok(());
+        }
+        if let Some(path) = app.entered.take()
+            && show_rank(terminal, &path, ask, look, with)?
+        {
+            return Ok(());
+        }
+    }
+}
+
+/// Shows one rank until Esc; whether the whole view is to end.
+fn show_rank(
+    terminal: &mut DefaultTerminal,
+    path: &Path,
+    ask: Ask,
+    look: Look,
+    (every, export_of): (Duration, ExportOf<'_>),
+) -> io::Result<bool> {
+    // A capture that is gone: its row says so.
+    let Ok(watch) = Watch::start(path, ask, every) else {
+        return Ok(false);
+    };
+    let mut app = App::within(ask);
+    show_watch(terminal, &watch, &mut app, look, (every, &export_of(path)))?;
+    Ok(app.is_over)
+}

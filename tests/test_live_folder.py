@@ -1,0 +1,105 @@
+"""`gpumem-analyze live FOLDER`: one row for each rank of a job, and captures that are not what they were.
+
+What breaks these tests: a rank that differs and is not marked, a capture that appears and is not shown, the view of a rank
+that cannot be entered or left, and a capture that is replaced, cut off or removed without the view saying so."""
+
+import os
+import subprocess
+
+import harness
+import pytest
+from screen import Screen
+
+PROGRAM = harness.WORKLOADS / "on_demand.py"
+
+
+class Rank:
+    """A recorded program of a launcher's rank that allocates what it is told to."""
+
+    def __init__(self, folder, python, rank):
+        command = harness.simulator_command([python, PROGRAM])
+        more = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "4"}
+        output = {"GPUMEM_QUIET": "1", "GPUMEM_OUTPUT": f"rank{rank}.bin"}
+        env = harness.clean_environment(harness.preloaded({**more, **output}))
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env, cwd=folder
+        )
+        self.report = folder / f"rank{rank}.bin"
+
+    def allocate(self, mib):
+        self.process.stdin.write(f"{mib}\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            pipe.close()
+
+
+def live(path, **more):
+    return Screen([harness.ANALYZER, "live", path], **more)
+
+
+def row_of(text, rank):
+    """The words of a rank's row; nothing where there is none."""
+    rows = [line for line in text.splitlines() if line.lstrip("! ").split(" ")[0] == str(rank)]
+    return rows[0] if rows else ""
+
+
+def test_ranks_of_a_folder_have_a_row_each_and_the_one_that_differs_is_marked(tmp_path, python_env):
+    python = python_env("py312")
+    with live(tmp_path, columns=120) as screen:
+        screen.wait("no capture yet")
+        with Rank(tmp_path, python, 0) as first, Rank(tmp_path, python, 1) as second, Rank(tmp_path, python, 2) as third:
+            for rank in (first, second, third):
+                rank.allocate(16)
+            screen.wait("3 captures · 3 running")
+            third.allocate(64)
+            text = screen.wait("1 differ")
+            assert row_of(text, 2).startswith("!") and not row_of(text, 0).startswith("!")
+            assert str(first.process.pid) in row_of(text, 0)
+            screen.press("s")
+            text = screen.wait("by difference")
+            assert text.splitlines()[2].startswith("!    2"), text
+            screen.press("\x1b[H")
+            text = screen.wait("64.0 MiB more than the median of 3 peers")
+            screen.press("\r")
+            screen.wait("Lines: memory from CUDA now, 80.0 MiB")
+            screen.press("\x1b")
+            screen.wait("by difference")
+            second.process.kill()
+            second.process.wait()
+            screen.wait("1 killed")
+            first.process.stdin.close()
+            first.process.wait()
+            text = screen.wait("1 ended")
+            assert "ended" in row_of(text, 0)
+            screen.press("q")
+            assert screen.end() == 0
+
+
+@pytest.mark.parametrize("is_folder", [False, True])
+@pytest.mark.parametrize("how", ["removed", "replaced", "cut off"])
+def test_a_capture_that_is_not_what_it_was_is_said(tmp_path, python_env, how, is_folder):
+    with Rank(tmp_path, python_env("py312"), 0) as rank:
+        rank.allocate(16)
+        with live(tmp_path if is_folder else rank.report, columns=120) as screen:
+            screen.wait(lambda text: "running" in text and "MiB" in text)
+            if how == "removed":
+                rank.report.unlink()
+            elif how == "replaced":
+                (tmp_path / "other").write_bytes(b"no capture")
+                os.replace(tmp_path / "other", rank.report)
+            else:
+                # The program's own mapping is of no use to it then: it does nothing more here.
+                os.truncate(rank.report, 0)
+            said = {"replaced": "another file is in the capture's place"}.get(how, f"the capture was {how}")
+            text = screen.wait(said)
+            assert "stopped" in text and "MiB" in (row_of(text, 0) if is_folder else text)
+            screen.press("q")
+            assert screen.end() == 0
