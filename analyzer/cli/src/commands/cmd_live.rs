@@ -1,6 +1,7 @@
 //! `gpumem-analyze live`.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
+use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,6 +10,7 @@ use gpumem_analyzer::render::Terminal;
 use gpumem_capture::{DeviceOrdinal, Reader};
 use gpumem_live::view::{App, Look, run as show};
 use gpumem_live::{Ask, Watch};
+use gpumem_live_serve::{LiveServer, ServeError, StartError};
 
 use super::exit::{Exit, explained};
 use crate::selection::LevelArg;
@@ -28,6 +30,10 @@ pub struct Args {
     /// Draw with characters of ASCII alone. So it is done, too, where the locale is not of UTF-8
     #[arg(long)]
     pub ascii: bool,
+    /// Show it in a browser: the address to listen on, as 127.0.0.1:0. The URL to open is printed. Only this machine's
+    /// own addresses; from another machine use `ssh -L`
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "ascii")]
+    pub serve: Option<SocketAddr>,
     /// The number of the running program, or its capture
     #[arg(value_name = "PID|FILE")]
     pub of: PathBuf,
@@ -45,14 +51,17 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
             path.display()
         );
     }
-    if !std::io::stdout().is_terminal() {
-        anyhow::bail!("live needs a terminal: gpumem-analyze summary tells the same once");
-    }
     let ask = Ask {
         level: args.level.map(Into::into),
         device: args.device.map(DeviceOrdinal),
         ..Ask::default()
     };
+    if let Some(address) = args.serve {
+        return serve(&path, ask, address);
+    }
+    if !std::io::stdout().is_terminal() {
+        anyhow::bail!("live needs a terminal: gpumem-analyze summary tells the same once");
+    }
     let watch = Watch::start(&path, ask, EVERY).map_err(|error| explained(&path, &error.into()))?;
     let look = Look {
         has_colour: Terminal::of_stdout().colour,
@@ -60,6 +69,24 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     };
     show(&watch, &mut App::new(ask), look, EVERY)?;
     Ok(Exit::Complete)
+}
+
+/// Serves the page until a signal ends the process. Nothing is left to be put right then.
+fn serve(path: &Path, ask: Ask, address: SocketAddr) -> anyhow::Result<Exit> {
+    let server = LiveServer::start(path, ask, address).map_err(|error| match error {
+        ServeError::Open(error) => explained(path, &error.into()),
+        ServeError::Start(StartError::Remote(of)) => anyhow::anyhow!(
+            "{of}: can be reached from other machines: use 127.0.0.1:{}, and ssh -L from there",
+            of.port()
+        ),
+        error => error.into(),
+    })?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", server.url())?;
+    out.flush()?;
+    loop {
+        std::thread::park();
+    }
 }
 
 /// Whether the locale's characters are UTF-8.

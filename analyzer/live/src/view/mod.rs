@@ -10,6 +10,6 @@ mod style;
 
 pub use app::{App, Mode};
 pub use draw::draw;
-pub use rows::Sort;
+pub use rows::{Row, Sort, rows};
 pub use run::run;
 pub use style::Look;

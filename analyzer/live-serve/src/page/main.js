@@ -1,0 +1,4 @@
+// Begins.
+
+view.draw.choices();
+connect();
