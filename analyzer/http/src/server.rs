@@ -32,10 +32,10 @@ pub enum StartError {
     Remote(SocketAddr),
     /// The address cannot be bound.
     #[error("cannot listen on {0}: {1}")]
-    Bind(SocketAddr, #[source] io::Error),
+    Bind(SocketAddr, io::Error),
     /// The thread or its runtime cannot be made.
     #[error("cannot start a server: {0}")]
-    Thread(#[source] io::Error),
+    Thread(io::Error),
 }
 
 type Handler = dyn Fn(&Request) -> Response + Send + Sync;

@@ -29,7 +29,7 @@ pub enum ServeError {
     Start(#[from] StartError),
     /// The system has no random numbers for a token.
     #[error("no random numbers: {0}")]
-    Token(#[source] std::io::Error),
+    Token(std::io::Error),
 }
 
 /// A capture's page and figures, served until this is dropped.

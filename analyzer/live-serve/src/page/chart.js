@@ -1,6 +1,6 @@
 // Memory over the whole run: the greatest of each stretch of time.
 
-const WIDTH = 1200, LEFT = 78, RIGHT = 12, TOP = 10, HIGH = 230;
+const LEFT = 78, RIGHT = 12, TOP = 10, HIGH = 230;
 const PARTS = [["tensors", "var(--tensors)"], ["PyTorch's allocator", "var(--cached)"], ["the process", "var(--beyond)"]];
 
 function courseShown() {
@@ -22,6 +22,8 @@ view.draw.course = () => {
     return;
   }
   const buckets = course.greatest, base = TOP + HIGH;
+  // As wide as its place, so that its text is as large as the page's.
+  const WIDTH = Math.max(300, document.getElementById("chart").clientWidth);
   const begin = Math.max(course.start, 0), end = course.start + buckets.length * course.width;
   const across = (at) => LEFT + (at - begin) / (end - begin) * (WIDTH - LEFT - RIGHT);
   const x = (index) => Math.max(LEFT, across(course.start + index * course.width)).toFixed(1);
@@ -37,7 +39,7 @@ view.draw.course = () => {
     parts.push(draw("path", { class: "grid", d: `M${LEFT} ${y(tick)}H${WIDTH - RIGHT}` }));
     parts.push(draw("text", { x: LEFT - 8, y: Number(y(tick)) + 4, "text-anchor": "end", text: bytes(tick) }));
   }
-  const step = timeStep(end - begin);
+  const step = timeStep((end - begin) * (WIDTH < 700 ? 2.5 : 1));
   for (let tick = Math.ceil(begin / step) * step; tick <= end; tick += step) {
     const at = across(tick);
     parts.push(draw("path", { class: "axis", d: `M${at.toFixed(1)} ${base}v4` }));

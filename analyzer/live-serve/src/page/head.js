@@ -35,13 +35,13 @@ function simpleTable(heads, rows) {
 }
 
 function drawDevices(now) {
-  const heads = [["GPU"], ["process", "number"], ["of the card", "number"], ["tensors", "number"], ["PyTorch holds", "number"],
-    ["peak", "number"], ["NVML, this process", "number optional"]];
+  const heads = [["GPU"], ["process", "number"], ["of the card", "number"], ["tensors", "number"], ["at the peak", "number"],
+    ["from CUDA", "number"], ["at the peak", "number"], ["PyTorch holds", "number"], ["NVML, this process", "number"]];
   const known = (value) => (value === null ? make("span", { class: "faint", text: "not known" }) : figure(value));
   const rows = now.devices.map((on) => {
-    const peak = on.peak_tensor > on.peak_driver ? on.peak_tensor : on.peak_driver;
     const name = make("span", { text: `GPU ${on.device}`, title: on.name || undefined });
-    return [name, figure(on.process), known(on.total), figure(on.tensor), known(on.reserved), figure(peak), known(on.nvml)];
+    return [name, figure(on.process), known(on.total), figure(on.tensor), figure(on.peak_tensor), figure(on.driver), figure(on.peak_driver),
+      known(on.reserved), known(on.nvml)];
   });
   fill("devices", rows.length ? simpleTable(heads, rows) : make("p", { text: "No GPU memory was allocated yet." }));
   view.draw.choices();

@@ -2,3 +2,4 @@
 
 view.draw.choices();
 connect();
+addEventListener("resize", () => { if (shown.course) view.draw.course(); });
