@@ -37,7 +37,7 @@ function connect() {
   source.addEventListener("error", () => {
     if (view.source !== source) return;
     said(source.readyState === EventSource.CLOSED
-      ? "The server refused: it shows its figures to 16 readers at once. Reload to try again."
+      ? "The server refused: 16 readers look already, or another server has the port now. Open the URL that it printed."
       : "No connection: gpumem-analyze has ended, or the tunnel to it. The figures are the last that came.");
   });
 }
