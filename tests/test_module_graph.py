@@ -78,7 +78,7 @@ def upward(graph):
 
 
 def test_all_crates_are_looked_at():
-    assert {"interposer/src", "analyzer/src", "analyzer/cli/src", "analyzer/mcp/src", "capture/src", "tracker/src", "unwind/src", "simulator/driver/src"} <= set(SOURCES)
+    assert {"interposer/src", "analyzer/src", "analyzer/cli/src", "analyzer/live-serve/src", "analyzer/http/src", "analyzer/mcp/src", "capture/src", "tracker/src", "unwind/src", "simulator/driver/src"} <= set(SOURCES)
 
 
 @pytest.mark.parametrize("source", SOURCES)

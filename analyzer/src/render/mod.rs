@@ -38,7 +38,7 @@ pub use diff::{diff_text, pools_text};
 pub use flame::{flamegraph, flamegraph_of};
 pub use fragmentation::{over_time_text, pool_map_text};
 pub use hints::hints_text;
-pub use html::page_html;
+pub use html::{BASE as PAGE_BASE, STYLE as PAGE_STYLE, page_html};
 pub use leaks::leaks_text;
 pub use ledger::{ledger_text, pool_text};
 pub use lines::{Source, lines_table};

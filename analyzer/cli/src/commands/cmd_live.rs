@@ -1,6 +1,7 @@
 //! `gpumem-analyze live`.
 
 use std::io::{IsTerminal as _, Write as _};
+use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,6 +12,7 @@ use gpumem_analyzer::render::{Terminal, bytes};
 use gpumem_capture::{DeviceOrdinal, Reader, Seq};
 use gpumem_live::view::{App, Export, Look, run as show, run_folder};
 use gpumem_live::{Ask, Folder, Watch};
+use gpumem_live_serve::{LiveServer, ServeError, StartError};
 
 use super::exit::{Exit, explained};
 use super::output::beside;
@@ -33,6 +35,10 @@ pub struct Args {
     /// Draw with characters of ASCII alone. So it is done, too, where the locale is not of UTF-8
     #[arg(long)]
     pub ascii: bool,
+    /// Show it in a browser: the address to listen on, as 127.0.0.1:0. The URL to open is printed. Only this machine's
+    /// own addresses; from another machine use `ssh -L`
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "ascii")]
+    pub serve: Option<SocketAddr>,
     /// The number of the running program, its capture, or a folder of the captures of a job's ranks
     #[arg(value_name = "PID|FILE|FOLDER")]
     pub of: PathBuf,
@@ -44,14 +50,24 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         Some(pid) if !args.of.exists() => of_process(pid)?,
         _ => args.of.clone(),
     };
-    if !std::io::stdout().is_terminal() {
-        anyhow::bail!("live needs a terminal: gpumem-analyze summary tells the same once");
     }
     let ask = Ask {
         level: args.level.map(Into::into),
         device: args.device.map(DeviceOrdinal),
         ..Ask::default()
     };
+    if let Some(address) = args.serve {
+        if path.is_dir() {
+            anyhow::bail!(
+                "{}: is a folder: name the capture of one process in it",
+                path.display()
+            );
+        }
+        return serve(&path, ask, address);
+    }
+    if !std::io::stdout().is_terminal() {
+        anyhow::bail!("live needs a terminal: gpumem-analyze summary tells the same once");
+    }
     let look = Look {
         has_colour: Terminal::of_stdout().colour,
         has_unicode: !args.ascii && is_utf_8(),
@@ -122,6 +138,24 @@ fn write_page(capture: &Path, seq: Seq) -> Result<String, String> {
         }
     }
     Err("no page was written: there are pages of this event enough".into())
+}
+
+/// Serves the page until a signal ends the process. Nothing is left to be put right then.
+fn serve(path: &Path, ask: Ask, address: SocketAddr) -> anyhow::Result<Exit> {
+    let server = LiveServer::start(path, ask, address).map_err(|error| match error {
+        ServeError::Open(error) => explained(path, &error.into()),
+        ServeError::Start(StartError::Remote(of)) => anyhow::anyhow!(
+            "{of}: can be reached from other machines: use 127.0.0.1:{}, and ssh -L from there",
+            of.port()
+        ),
+        error => error.into(),
+    })?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", server.url())?;
+    out.flush()?;
+    loop {
+        std::thread::park();
+    }
 }
 
 /// Whether the locale's characters are UTF-8.

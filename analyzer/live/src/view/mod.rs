@@ -18,6 +18,6 @@ pub use draw::draw;
 pub use folder::{FolderApp, FolderSort};
 pub use folder_draw::draw_folder;
 pub use folder_run::run_folder;
-pub use rows::Sort;
+pub use rows::{Row, Sort, rows};
 pub use run::{Export, run};
 pub use style::Look;

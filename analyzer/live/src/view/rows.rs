@@ -58,25 +58,28 @@ impl Sort {
 
 /// A row as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Row {
+pub struct Row {
     pub(super) which: Which,
-    pub(super) device: Option<u8>,
-    pub(super) bytes: u64,
-    pub(super) blocks: u64,
+    /// Its device; `None`: of no device.
+    pub device: Option<u8>,
+    /// Bytes.
+    pub bytes: u64,
+    /// Blocks.
+    pub blocks: u64,
     /// The figure of the order, where it is another one.
-    pub(super) measure: Option<i64>,
+    pub measure: Option<i64>,
     /// Of all rows, in percent.
-    pub(super) share: u64,
+    pub share: u64,
     /// File and line, category, or module.
-    pub(super) name: String,
+    pub name: String,
     /// Function, or class.
-    pub(super) of: String,
+    pub of: String,
     /// What tensors are for, and when they were made.
-    pub(super) more: String,
+    pub more: String,
 }
 
 /// All rows whose text contains `filter`, in this order.
-pub(super) fn rows(table: &Table, filter: &str, sort: Sort) -> Vec<Row> {
+pub fn rows(table: &Table, filter: &str, sort: Sort) -> Vec<Row> {
     let mut all = of(&table.rows);
     let bytes: Vec<_> = all.iter().map(|row| row.bytes).collect();
     for (row, share) in all.iter_mut().zip(share(&bytes)) {

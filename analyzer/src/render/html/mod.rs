@@ -5,9 +5,9 @@ use crate::views::Page;
 
 const PAGE: &str = include_str!("page.html");
 /// The style of all pages.
-pub(super) const STYLE: &str = include_str!("page.css");
+pub const STYLE: &str = include_str!("page.css");
 /// Numbers, elements and ticks, of all pages.
-pub(super) const BASE: [&str; 2] = [include_str!("base.js"), include_str!("ticks.js")];
+pub const BASE: [&str; 2] = [include_str!("base.js"), include_str!("ticks.js")];
 const PROGRAM: [&str; 7] = [
     BASE[0],
     BASE[1],

@@ -1,0 +1,299 @@
+//! A server beside requests that mean no good.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use gpumem_http::{Body, Options, Response, Sender, Server, StartError, Token, stream};
+
+const SOON: Duration = Duration::from_secs(30);
+
+fn options() -> Options {
+    Options::new(([127, 0, 0, 1], 0).into())
+}
+
+fn served(options: Options) -> Server {
+    Server::start(options, |request| match request.path.as_str() {
+        "/" => Response::plain(200, request.value("a").unwrap_or("hello")),
+        "/panic" => panic!("a handler's fault"),
+        "/header" => Response::plain(200, "x").with("x", "a\r\nb: c"),
+        "/large" => Response::new(200, "text/plain", vec![b'x'; 64 << 20]),
+        _ => Response::not_found(),
+    })
+    .expect("a loopback address")
+}
+
+fn connect(server: &Server) -> TcpStream {
+    let connection = TcpStream::connect(server.address()).expect("it listens");
+    connection.set_read_timeout(Some(SOON)).expect("a time");
+    connection
+}
+
+/// All that is answered to these bytes.
+fn send(server: &Server, request: &[u8]) -> String {
+    let mut connection = connect(server);
+    // What is refused early is not taken whole.
+    let _ = connection.write_all(request);
+    rest(&mut connection)
+}
+
+/// What comes until the server closes.
+fn rest(connection: &mut TcpStream) -> String {
+    let mut answer = Vec::new();
+    let mut piece = [0; 4096];
+    loop {
+        match connection.read(&mut piece) {
+            Ok(0) => break,
+            Ok(more) => answer.extend_from_slice(&piece[..more]),
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+fn status(answer: &str) -> u16 {
+    let word = answer
+        .split(' ')
+        .nth(1)
+        .unwrap_or_else(|| panic!("{answer:?}"));
+    word.parse().expect("a number")
+}
+
+fn get(server: &Server, path: &str, more: &str) -> String {
+    let request = format!("GET {path} HTTP/1.1\r\n{more}connection: close\r\n\r\n");
+    send(server, request.as_bytes())
+}
+
+const LOCAL: &str = "host: localhost:7000\r\n";
+
+#[test]
+fn what_is_asked_rightly_is_answered() {
+    let server = served(options());
+    let answer = get(&server, "/?a=b%20c", LOCAL);
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\nb c\n"));
+    for field in [
+        "cache-control: no-store",
+        "x-content-type-options: nosniff",
+        "referrer-policy: no-referrer",
+    ] {
+        assert!(answer.contains(field), "{answer}");
+    }
+    assert!(!answer.contains("access-control"));
+    let head = send(
+        &server,
+        format!("HEAD / HTTP/1.1\r\n{LOCAL}connection: close\r\n\r\n").as_bytes(),
+    );
+    assert!(head.contains("content-length: 6") && head.ends_with("\r\n\r\n"));
+}
+
+#[test]
+fn other_hosts_methods_bodies_and_paths_are_refused() {
+    let server = served(options());
+    for (wanted, path, more) in [
+        (421, "/", "host: evil.example\r\n"),
+        (421, "/", "host: localhost.evil.example\r\n"),
+        (421, "/", "host: me@localhost\r\n"),
+        (400, "/", ""),
+        (400, "/", "host: localhost\r\nhost: localhost\r\n"),
+        (400, "http://localhost/", LOCAL),
+        (400, "/../x", LOCAL),
+        (400, "/%2e%2e/x", LOCAL),
+        (400, "/x%00", LOCAL),
+        (400, "//x", LOCAL),
+        (400, "/?a=%00", LOCAL),
+        (400, "/?a=%ff", LOCAL),
+        (400, "*", LOCAL),
+        (413, "/", "host: localhost\r\ncontent-length: 1\r\n"),
+        (
+            413,
+            "/",
+            "host: localhost\r\ntransfer-encoding: chunked\r\n",
+        ),
+        (404, "/x", LOCAL),
+    ] {
+        let answer = get(&server, path, more);
+        assert_eq!(status(&answer), wanted, "{path} {more}: {answer}");
+        assert!(answer.len() < 512);
+    }
+    for method in ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "XYZ"] {
+        let answer = send(
+            &server,
+            format!("{method} / HTTP/1.1\r\n{LOCAL}\r\n").as_bytes(),
+        );
+        assert_eq!(status(&answer), 405, "{method}");
+    }
+}
+
+#[test]
+fn the_token_is_needed_everywhere() {
+    let mut with_token = options();
+    with_token.token = Some(Token::random().expect("random numbers"));
+    let server = served(with_token);
+    let url = server.url("/");
+    let (_, token) = url.split_once('?').expect("a token");
+    assert_eq!(status(&get(&server, &format!("/?{token}"), LOCAL)), 200);
+    let wrong = format!("/?token={}", "0".repeat(32));
+    let twice = format!("/?{token}&{token}");
+    for path in [
+        "/",
+        "/x",
+        "/?token=",
+        &wrong,
+        &format!("/?{}", &token[..20]),
+        &twice,
+    ] {
+        assert_eq!(status(&get(&server, path, LOCAL)), 403, "{path}");
+    }
+}
+
+#[test]
+fn heads_are_bounded() {
+    let server = served(options());
+    let long = format!("{LOCAL}x: {}\r\n", "y".repeat(20 << 10));
+    assert_eq!(status(&get(&server, "/", &long)), 431);
+    let many: String = (0..80).map(|n| format!("x{n}: y\r\n")).collect();
+    assert_eq!(status(&get(&server, "/", &format!("{LOCAL}{many}"))), 431);
+    assert_eq!(status(&get(&server, "/", LOCAL)), 200);
+}
+
+#[test]
+fn pipelined_garbage_ends_the_connection() {
+    let server = served(options());
+    let good = format!("GET / HTTP/1.1\r\n{LOCAL}\r\n");
+    let answer = send(
+        &server,
+        format!("{good}{good}\0garbage\r\n\r\n{good}").as_bytes(),
+    );
+    assert_eq!(answer.matches("HTTP/1.1 200").count(), 2);
+    assert_eq!(answer.matches("HTTP/1.1 400").count(), 1);
+}
+
+#[test]
+fn a_head_that_does_not_end_and_an_idle_connection_are_closed() {
+    let mut short = options();
+    short.limits.head_time = Duration::from_millis(200);
+    let server = served(short);
+    for begun in [
+        "",
+        "GET / HTTP/1.1\r\nhost: lo",
+        &format!("GET / HTTP/1.1\r\n{LOCAL}\r\n"),
+    ] {
+        let mut slow = connect(&server);
+        slow.write_all(begun.as_bytes()).expect("it listens");
+        let since = Instant::now();
+        rest(&mut slow);
+        assert!(since.elapsed() < SOON, "{begun}");
+    }
+    // A byte now and then does not prolong it.
+    let mut drip = connect(&server);
+    let since = Instant::now();
+    while drip.write_all(b"G").is_ok() {
+        assert!(since.elapsed() < SOON);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn connections_are_bounded() {
+    let mut few = options();
+    few.limits.connections = 3;
+    let server = served(few);
+    let kept: Vec<TcpStream> = (0..3).map(|_| connect(&server)).collect();
+    for _ in 0..20 {
+        assert_eq!(status(&rest(&mut connect(&server))), 503);
+    }
+    drop(kept);
+    let since = Instant::now();
+    while !get(&server, "/", LOCAL).starts_with("HTTP/1.1 200") {
+        assert!(since.elapsed() < SOON);
+    }
+}
+
+#[test]
+fn a_reader_that_does_not_read_is_dropped() {
+    let mut short = options();
+    short.limits.answer_time = Duration::from_millis(300);
+    short.limits.connections = 1;
+    let server = served(short);
+    let mut lazy = connect(&server);
+    let request = format!("GET /large HTTP/1.1\r\n{LOCAL}\r\n");
+    lazy.write_all(request.as_bytes()).expect("it listens");
+    // The only place is free again though the reader still holds its end open.
+    let since = Instant::now();
+    while !get(&server, "/", LOCAL).starts_with("HTTP/1.1 200") {
+        assert!(since.elapsed() < SOON);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop(lazy);
+}
+
+#[test]
+fn a_fault_of_the_handler_is_one_answer() {
+    let server = served(options());
+    assert_eq!(status(&get(&server, "/panic", LOCAL)), 500);
+    let answer = get(&server, "/header", LOCAL);
+    assert_eq!(status(&answer), 500);
+    assert!(!answer.contains("b: c"));
+    assert_eq!(status(&get(&server, "/", LOCAL)), 200);
+}
+
+#[test]
+fn a_stream_ends_with_its_sender_and_tells_it_when_the_reader_leaves() {
+    let (give, take) = std::sync::mpsc::channel::<Sender>();
+    let server = Server::start(options(), move |_| {
+        let (sender, pieces) = stream(2);
+        give.send(sender).expect("the test waits");
+        Response {
+            status: 200,
+            content_type: "text/event-stream",
+            headers: Vec::new(),
+            body: Body::Stream(pieces),
+        }
+    })
+    .expect("a loopback address");
+    let mut reader = connect(&server);
+    let request = format!("GET / HTTP/1.1\r\n{LOCAL}connection: close\r\n\r\n");
+    reader.write_all(request.as_bytes()).expect("it listens");
+    let sender = take.recv().expect("a handler");
+    assert_eq!(
+        sender.try_send(Bytes::from_static(b"data: 1\n\n")),
+        Ok(true)
+    );
+    drop(sender);
+    assert!(rest(&mut reader).contains("data: 1\n\n"));
+    let mut reader = connect(&server);
+    reader.write_all(request.as_bytes()).expect("it listens");
+    let sender = take.recv().expect("a handler");
+    drop(reader);
+    let since = Instant::now();
+    while !sender.is_closed() {
+        let _ = sender.try_send(Bytes::from_static(b":\n\n"));
+        assert!(since.elapsed() < SOON);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn an_address_for_other_machines_has_to_be_meant() {
+    let everywhere = Options::new(([0, 0, 0, 0], 0).into());
+    let refused = Server::start(everywhere.clone(), |_| Response::not_found());
+    assert!(matches!(refused, Err(StartError::Remote(_))));
+    let mut meant = everywhere;
+    meant.allow_remote = true;
+    assert!(Server::start(meant, |_| Response::not_found()).is_ok());
+    let server = served(options());
+    let taken = Server::start(Options::new(server.address()), |_| Response::not_found());
+    assert!(matches!(taken, Err(StartError::Bind(..))));
+}
+
+#[test]
+fn it_stops_when_it_is_dropped() {
+    let server = served(options());
+    let address = server.address();
+    let open = connect(&server);
+    drop(server);
+    assert!(TcpStream::connect(address).is_err());
+    drop(open);
+}

@@ -1,0 +1,37 @@
+//! The course of memory as JSON.
+
+use gpumem_analyzer::ranks::{Course, Parts};
+use gpumem_capture::DeviceOrdinal;
+use gpumem_live::Frame;
+use serde::Serialize;
+
+#[derive(Serialize)]
+pub(crate) struct OnDevice<'a> {
+    device: u8,
+    /// When the first bucket begins, in nanoseconds of the run. It may lie before the run's begin.
+    start: i64,
+    /// How long a bucket is, in nanoseconds.
+    width: u64,
+    /// The greatest memory of each bucket: tensors, PyTorch's allocator, the process.
+    greatest: &'a [Parts],
+}
+
+/// All devices' courses. `started_wall_ns`: when the run began, since 1970.
+pub(crate) fn courses(frame: &Frame, started_wall_ns: u64) -> Vec<OnDevice<'_>> {
+    let of =
+        |(device, course): &'_ (DeviceOrdinal, Course)| (device.0, start(course, started_wall_ns));
+    let starts = frame.course.iter().map(of);
+    let courses = starts.zip(&frame.course);
+    courses
+        .map(|((device, start), (_, course))| OnDevice {
+            device,
+            start,
+            width: 1 << course.shift,
+            greatest: &course.greatest,
+        })
+        .collect()
+}
+
+fn start(course: &Course, started_wall_ns: u64) -> i64 {
+    ((course.first << course.shift) as i64).wrapping_sub(started_wall_ns as i64)
+}

@@ -1,0 +1,158 @@
+//! The readers, and what each was sent.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use gpumem_http::{Closed, Sender, Stream, stream};
+use gpumem_live::{Ask, Frame, Table};
+use serde::Serialize;
+
+use crate::course::courses;
+use crate::now::Now;
+use crate::table::Shown;
+use crate::view::View;
+
+/// Readers at once.
+const READERS: usize = 16;
+/// Events that wait for one reader. A reader that is slower gets the newest figures later, and none twice.
+const WAITING: usize = 4;
+/// The course is sent this often at most.
+const COURSE_EVERY: Duration = Duration::from_millis(500);
+/// A reader that gets nothing else gets this often a sign that the server is there.
+const SIGN_EVERY: Duration = Duration::from_secs(5);
+
+/// All readers.
+#[derive(Default)]
+pub(crate) struct Hub {
+    readers: Mutex<Readers>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Readers {
+    all: Vec<Reader>,
+    /// Somebody came since the last round.
+    is_new: bool,
+    is_over: bool,
+}
+
+impl Hub {
+    /// Takes a reader in; `None`: there are too many.
+    pub(crate) fn join(&self, view: View) -> Option<Stream> {
+        let mut readers = self.readers();
+        readers.all.retain(|reader| !reader.sender.is_closed());
+        if readers.all.len() >= READERS {
+            return None;
+        }
+        let (sender, stream) = stream(WAITING);
+        readers.all.push(Reader::new(view, sender));
+        readers.is_new = true;
+        self.changed.notify_all();
+        Some(stream)
+    }
+
+    /// What is asked for, each once.
+    pub(crate) fn asks(&self) -> Vec<Ask> {
+        let mut readers = self.readers();
+        readers.is_new = false;
+        readers.all.retain(|reader| !reader.sender.is_closed());
+        let mut asks: Vec<Ask> = Vec::new();
+        for reader in &readers.all {
+            if !asks.contains(&reader.view.ask) {
+                asks.push(reader.view.ask);
+            }
+        }
+        asks
+    }
+
+    /// Sends what is new in a frame to those that asked for it.
+    pub(crate) fn send(&self, frame: &Frame, started_wall_ns: u64) {
+        let mut readers = self.readers();
+        readers.all.retain_mut(|reader| {
+            reader.view.ask != frame.ask || reader.send(frame, started_wall_ns).is_ok()
+        });
+    }
+
+    /// Waits for so long, or until somebody comes; whether to go on.
+    pub(crate) fn wait(&self, limit: Duration) -> bool {
+        let waits = |readers: &mut Readers| !readers.is_new && !readers.is_over;
+        let waited = self
+            .changed
+            .wait_timeout_while(self.readers(), limit, waits);
+        let (readers, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        !readers.is_over
+    }
+
+    /// Ends it.
+    pub(crate) fn end(&self) {
+        self.readers().is_over = true;
+        self.changed.notify_all();
+    }
+
+    fn readers(&self) -> MutexGuard<'_, Readers> {
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Reader {
+    view: View,
+    sender: Sender,
+    /// What was sent last of each kind.
+    now: String,
+    course: (String, Option<Instant>),
+    table: (String, Option<Arc<Table>>),
+    sent: Instant,
+}
+
+impl Reader {
+    fn new(view: View, sender: Sender) -> Self {
+        Self {
+            view,
+            sender,
+            now: String::new(),
+            course: (String::new(), None),
+            table: (String::new(), None),
+            sent: Instant::now(),
+        }
+    }
+
+    fn send(&mut self, frame: &Frame, started_wall_ns: u64) -> Result<(), Closed> {
+        let now = json(&Now::of(frame));
+        if now != self.now && self.put("now", &now)? {
+            self.now = now;
+        }
+        let is_sent = |table: &Arc<Table>| Arc::ptr_eq(table, &frame.table);
+        if !self.table.1.as_ref().is_some_and(is_sent) {
+            let table = json(&Shown::of(&frame.table, &self.view));
+            if table == self.table.0 || self.put("table", &table)? {
+                self.table = (table, Some(frame.table.clone()));
+            }
+        }
+        if self.course.1.is_none_or(|at| at.elapsed() >= COURSE_EVERY) {
+            let course = json(&courses(frame, started_wall_ns));
+            if course == self.course.0 || self.put("course", &course)? {
+                self.course = (course, Some(Instant::now()));
+            }
+        }
+        if self.sent.elapsed() >= SIGN_EVERY && self.sender.try_send(":\n\n".into())? {
+            self.sent = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// Puts an event in; whether there was room for it.
+    fn put(&mut self, kind: &str, json: &str) -> Result<bool, Closed> {
+        let event = format!("event: {kind}\ndata: {json}\n\n");
+        let has_room = self.sender.try_send(Bytes::from(event))?;
+        if has_room {
+            self.sent = Instant::now();
+        }
+        Ok(has_room)
+    }
+}
+
+/// These types have no maps with keys that are not text, so nothing fails; an empty object would show nothing.
+fn json(of: &impl Serialize) -> String {
+    serde_json::to_string(of).unwrap_or_else(|_| "{}".into())
+}

@@ -1,0 +1,63 @@
+//! The page, with its style and program in it.
+
+use gpumem_analyzer::render::{PAGE_BASE, PAGE_STYLE};
+use gpumem_capture::Level;
+use gpumem_http::{Response, Token};
+use gpumem_live::Ask;
+
+const PAGE: &str = include_str!("page/page.html");
+const STYLE: &str = include_str!("page/live.css");
+const PROGRAM: [&str; 5] = [
+    include_str!("page/state.js"),
+    include_str!("page/head.js"),
+    include_str!("page/chart.js"),
+    include_str!("page/table.js"),
+    include_str!("page/main.js"),
+];
+
+/// The page as an answer. Only what carries its nonce runs in it, and it can only ask this server.
+pub(crate) fn page(first: Ask) -> Response {
+    let Ok(nonce) = Token::random() else {
+        return Response::plain(500, "no random numbers");
+    };
+    let nonce = nonce.digits();
+    let level = match first.level {
+        Some(Level::TENSOR) => "tensor",
+        Some(Level::DRIVER) => "driver",
+        Some(Level::HOST) => "host",
+        Some(Level::PHYSICAL) => "physical",
+        _ => "",
+    };
+    let device = first.device.map_or(String::new(), |of| of.0.to_string());
+    let policy = format!(
+        "default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; connect-src 'self'; \
+         img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    );
+    let text = PAGE
+        .replace("<!--nonce-->", nonce)
+        .replace("<!--level-->", level)
+        .replace("<!--device-->", &device)
+        .replace("<!--style-->", &[PAGE_STYLE, STYLE].concat())
+        .replace(
+            "<!--program-->",
+            &[&PAGE_BASE[..], &PROGRAM].concat().concat(),
+        );
+    Response::new(200, "text/html; charset=utf-8", text).with("content-security-policy", policy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_is_filled_and_names_are_only_text() {
+        let gpumem_http::Body::Whole(bytes) = page(Ask::default()).body else {
+            panic!("a page is whole");
+        };
+        let text = std::str::from_utf8(&bytes).expect("UTF-8");
+        assert!(!text.contains("<!--"));
+        for unwanted in ["src=", "innerHTML", "@import", "url(", "eval("] {
+            assert!(!text.contains(unwanted), "{unwanted}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! A frame's table as JSON.
+
+use gpumem_capture::Level;
+use gpumem_live::view::{Row, rows};
+use gpumem_live::{By, Moment, Table};
+use serde::Serialize;
+
+use crate::view::View;
+
+/// Rows that are sent. All are counted.
+const ROWS: usize = 200;
+
+#[derive(Serialize)]
+pub(crate) struct Shown {
+    seq: u64,
+    by: &'static str,
+    moment: &'static str,
+    level: &'static str,
+    device: Option<u8>,
+    /// The level's own figure.
+    total: u64,
+    /// Rows that the filter takes, and what they hold together.
+    found: usize,
+    found_bytes: u64,
+    found_blocks: u64,
+    rows: Vec<Line>,
+}
+
+#[derive(Serialize)]
+struct Line {
+    device: Option<u8>,
+    bytes: u64,
+    blocks: u64,
+    share: u64,
+    name: String,
+    of: String,
+    more: String,
+}
+
+impl Shown {
+    pub(crate) fn of(table: &Table, view: &View) -> Self {
+        let found = rows(table, &view.filter, view.sort);
+        Self {
+            seq: table.seq.0,
+            by: match view.ask.by {
+                By::Line => "line",
+                By::Category => "category",
+                By::Module => "module",
+            },
+            moment: match view.ask.moment {
+                Moment::Now => "now",
+                Moment::Peak => "peak",
+            },
+            level: match table.level {
+                Level::TENSOR => "tensor",
+                Level::DRIVER => "driver",
+                Level::HOST => "host",
+                _ => "physical",
+            },
+            device: view.ask.device.map(|device| device.0),
+            total: table.total,
+            found: found.len(),
+            found_bytes: found.iter().map(|row| row.bytes).sum(),
+            found_blocks: found.iter().map(|row| row.blocks).sum(),
+            rows: found.into_iter().take(ROWS).map(Line::from).collect(),
+        }
+    }
+}
+
+impl From<Row> for Line {
+    fn from(row: Row) -> Self {
+        Self {
+            device: row.device,
+            bytes: row.bytes,
+            blocks: row.blocks,
+            share: row.share,
+            name: row.name,
+            of: row.of,
+            more: row.more,
+        }
+    }
+}

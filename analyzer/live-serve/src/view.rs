@@ -1,0 +1,95 @@
+//! What one reader wants to see.
+
+use gpumem_capture::{DeviceOrdinal, Level};
+use gpumem_http::{Request, Response};
+use gpumem_live::view::Sort;
+use gpumem_live::{Ask, By, Moment};
+
+/// Characters of a filter that are taken.
+const FILTER: usize = 200;
+
+/// The table that a reader asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct View {
+    pub(crate) ask: Ask,
+    pub(crate) sort: Sort,
+    pub(crate) filter: String,
+}
+
+impl View {
+    /// The view of a request's query. `first`: what stands where the query has nothing.
+    pub(crate) fn of(request: &Request, first: Ask) -> Result<Self, Response> {
+        let mut view = Self {
+            ask: first,
+            ..Self::default()
+        };
+        for (name, value) in &request.query {
+            let is_known = match name.as_str() {
+                "token" => true,
+                "by" => set(&mut view.ask.by, by(value)),
+                "moment" => set(&mut view.ask.moment, moment(value)),
+                "level" => set(&mut view.ask.level, level(value)),
+                "device" => set(&mut view.ask.device, device(value)),
+                "sort" => set(&mut view.sort, sort(value)),
+                "filter" if value.chars().count() <= FILTER => {
+                    view.filter.clone_from(value);
+                    true
+                }
+                _ => false,
+            };
+            if !is_known {
+                return Err(Response::plain(400, "the query has an unknown choice"));
+            }
+        }
+        Ok(view)
+    }
+}
+
+fn set<T>(place: &mut T, value: Option<T>) -> bool {
+    value.map(|value| *place = value).is_some()
+}
+
+fn by(word: &str) -> Option<By> {
+    match word {
+        "line" => Some(By::Line),
+        "category" => Some(By::Category),
+        "module" => Some(By::Module),
+        _ => None,
+    }
+}
+
+fn moment(word: &str) -> Option<Moment> {
+    match word {
+        "now" => Some(Moment::Now),
+        "peak" => Some(Moment::Peak),
+        _ => None,
+    }
+}
+
+/// The outer `None`: there is no such level; the inner one: the level that tells most.
+fn level(word: &str) -> Option<Option<Level>> {
+    match word {
+        "" => Some(None),
+        "tensor" => Some(Some(Level::TENSOR)),
+        "driver" => Some(Some(Level::DRIVER)),
+        "host" => Some(Some(Level::HOST)),
+        "physical" => Some(Some(Level::PHYSICAL)),
+        _ => None,
+    }
+}
+
+fn device(number: &str) -> Option<Option<DeviceOrdinal>> {
+    match number {
+        "" => Some(None),
+        number => number.parse().ok().map(|n| Some(DeviceOrdinal(n))),
+    }
+}
+
+fn sort(word: &str) -> Option<Sort> {
+    match word {
+        "bytes" => Some(Sort::Bytes),
+        "blocks" => Some(Sort::Blocks),
+        "name" => Some(Sort::Name),
+        _ => None,
+    }
+}
