@@ -1,0 +1,244 @@
+//! The server and its thread.
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::Incoming;
+use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+use crate::body::Outgoing;
+use crate::check::Check;
+use crate::message::{Body, Request, Response};
+use crate::options::{Limits, Options};
+use crate::timed::Timed;
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The address is not a loopback address, and `allow_remote` is off.
+    #[error("{0} can be reached from other machines")]
+    Remote(SocketAddr),
+    /// The address cannot be bound.
+    #[error("cannot listen on {0}: {1}")]
+    Bind(SocketAddr, #[source] io::Error),
+    /// The thread or its runtime cannot be made.
+    #[error("cannot start a server: {0}")]
+    Thread(#[source] io::Error),
+}
+
+type Handler = dyn Fn(&Request) -> Response + Send + Sync;
+
+/// What all connections share.
+struct Shared {
+    check: Check,
+    limits: Limits,
+    handler: Box<Handler>,
+    /// Handlers that may run now.
+    handlers: Arc<Semaphore>,
+}
+
+/// A server, which answers until it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    token: Option<String>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Listens, and answers each request that passes the checks by `handler`, on threads of its own.
+    ///
+    /// # Errors
+    /// Where the address is refused or cannot be bound.
+    pub fn start(
+        options: Options,
+        handler: impl Fn(&Request) -> Response + Send + Sync + 'static,
+    ) -> Result<Self, StartError> {
+        let wanted = options.address;
+        if !wanted.ip().is_loopback() && !options.allow_remote {
+            return Err(StartError::Remote(wanted));
+        }
+        let bind = |error| StartError::Bind(wanted, error);
+        let listener = TcpListener::bind(wanted).map_err(bind)?;
+        listener.set_nonblocking(true).map_err(bind)?;
+        let address = listener.local_addr().map_err(bind)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(options.limits.handlers.max(1))
+            .build()
+            .map_err(StartError::Thread)?;
+        let token = options.token.as_ref().map(|it| it.digits().to_owned());
+        let shared = Arc::new(Shared {
+            check: Check {
+                address,
+                names: options.names,
+                token: options.token,
+            },
+            limits: options.limits,
+            handler: Box::new(handler),
+            handlers: Arc::new(Semaphore::new(options.limits.handlers.max(1))),
+        });
+        let (stop, stopped) = oneshot::channel();
+        let run = move || {
+            runtime.spawn(accept(listener, shared));
+            // Both an answer and a sender that is gone mean: stop.
+            let _ = runtime.block_on(stopped);
+            runtime.shutdown_timeout(Duration::from_secs(1));
+        };
+        let named = std::thread::Builder::new().name("http".into());
+        let thread = named.spawn(run).map_err(StartError::Thread)?;
+        Ok(Self {
+            address,
+            token,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+
+    /// Where it listens; its port is the one that the system chose where 0 was asked for.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The URL of a path, with the token.
+    pub fn url(&self, path: &str) -> String {
+        let token = self.token.as_ref().map(|it| format!("?token={it}"));
+        format!("http://{}{path}{}", self.address, token.unwrap_or_default())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // It has no result.
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
+        return pending().await;
+    };
+    let places = Arc::new(Semaphore::new(shared.limits.connections));
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => match places.clone().try_acquire_owned() {
+                Ok(place) => drop(tokio::spawn(serve(stream, shared.clone(), place))),
+                Err(_) => turn_away(&stream),
+            },
+            // Too many open files, or a connection that has gone: a while later there may be room.
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+/// One line, as far as the socket takes it at once.
+fn turn_away(stream: &TcpStream) {
+    let line = "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 21\r\n\r\n\
+                too many connections\n";
+    // Whether it arrives or not, the connection is closed.
+    let _ = stream.try_write(line.as_bytes());
+}
+
+async fn serve(stream: TcpStream, shared: Arc<Shared>, place: OwnedSemaphorePermit) {
+    // A figure is to be seen at once. Where the option fails, it is seen a little later.
+    let _ = stream.set_nodelay(true);
+    let limits = shared.limits;
+    let io = TokioIo::new(Timed::new(stream, limits.answer_time));
+    let service = service_fn(move |request| answer(shared.clone(), request));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head_time)
+        .max_buf_size(limits.head_bytes.max(8 << 10))
+        .max_headers(64)
+        .serve_connection(io, service);
+    // A reader that breaks off or is too slow is nobody's error.
+    let _ = connection.await;
+    drop(place);
+}
+
+async fn answer(
+    shared: Arc<Shared>,
+    request: hyper::Request<Incoming>,
+) -> Result<hyper::Response<Outgoing>, Infallible> {
+    Ok(match shared.check.request(&request) {
+        Ok(request) => outgoing(handle(shared, request).await, false),
+        Err(refusal) => outgoing(refusal, true),
+    })
+}
+
+/// The handler's answer. It runs on another thread, so that one that takes long keeps nobody else waiting.
+async fn handle(shared: Arc<Shared>, request: Request) -> Response {
+    let Ok(turn) = shared.handlers.clone().acquire_owned().await else {
+        return Response::plain(503, "the server stops");
+    };
+    let on_thread = tokio::task::spawn_blocking(move || {
+        let response = (shared.handler)(&request);
+        drop(turn);
+        response
+    });
+    let failed = |_| Response::plain(500, "the answer could not be made");
+    on_thread.await.unwrap_or_else(failed)
+}
+
+/// An answer with the head that all have.
+fn outgoing(response: Response, is_refusal: bool) -> hyper::Response<Outgoing> {
+    let always = [
+        ("cache-control", "no-store"),
+        ("cross-origin-resource-policy", "same-origin"),
+        ("referrer-policy", "no-referrer"),
+        ("x-content-type-options", "nosniff"),
+        ("x-frame-options", "DENY"),
+    ];
+    let body = match response.body {
+        Body::Whole(bytes) => Outgoing::Whole(Some(bytes)),
+        Body::Stream(stream) => Outgoing::Stream(stream),
+    };
+    let mut made = hyper::Response::new(body);
+    let headers = made.headers_mut();
+    for (name, value) in always {
+        headers.insert(
+            HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        );
+    }
+    let mut is_sound = (200..600).contains(&response.status);
+    for (name, value) in &response.headers {
+        match (HeaderName::try_from(*name), HeaderValue::try_from(value)) {
+            (Ok(name), Ok(value)) => drop(headers.insert(name, value)),
+            _ => is_sound = false,
+        }
+    }
+    match HeaderValue::try_from(response.content_type) {
+        Ok(value) => drop(headers.insert(CONTENT_TYPE, value)),
+        Err(_) => is_sound = false,
+    }
+    if is_refusal {
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    match hyper::StatusCode::from_u16(response.status) {
+        Ok(status) if is_sound => *made.status_mut() = status,
+        _ => {
+            let line = Bytes::from_static(b"the answer could not be made\n");
+            made = hyper::Response::new(Outgoing::Whole(Some(line)));
+            *made.status_mut() = hyper::StatusCode::INTERNAL_SERVER_ERROR;
+        }
+    }
+    made
+}
