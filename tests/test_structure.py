@@ -95,6 +95,7 @@ def test_the_analyzer_knows_no_cuda():
     assert "gpumem-capture" in linked
     assert not linked & {"gpumem-cuda-abi", "gpumem-unwind", "gpumem", "cudarc", "nvml-wrapper"}
     assert not dependencies("gpumem-analyzer") & {"clap", "indicatif", "rmcp"}
+    assert not dependencies("gpumem-exporter") & {"gpumem-analyze", "clap", "cudarc", "nvml-wrapper"}
     assert not dependencies("gpumem-mcp") & {"gpumem-analyze", "clap", "indicatif"}
 
 

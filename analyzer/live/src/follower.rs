@@ -10,6 +10,7 @@ use gpumem_capture::{Follow, Header, Progress, Record};
 use crate::ask::Ask;
 use crate::desk::Desk;
 use crate::frame::{self, Frame, State, Table};
+use crate::growth::StepGrowth;
 
 /// A bucket of the course is at first 2^20 ns wide, about a millisecond.
 const BUCKETS: Buckets = Buckets {
@@ -30,6 +31,8 @@ pub(crate) struct Follower {
     desk: Arc<Desk>,
     replay: Replay,
     course: CourseWatch,
+    growth: StepGrowth,
+    lost: Option<u64>,
     /// Records since the clock was looked at.
     since: u32,
     published: Instant,
@@ -42,6 +45,8 @@ impl Follower {
         Self {
             course: CourseWatch::new(header.started_wall_ns, BUCKETS),
             replay: Replay::new(Query::default()),
+            growth: StepGrowth::default(),
+            lost: None,
             header,
             progress,
             desk,
@@ -70,7 +75,10 @@ impl Follower {
             state,
             command: replay.names.command().map(str::to_owned),
             pid: self.header.pid,
-            devices: frame::devices(replay),
+            process: frame::process(replay),
+            started_unix_ns: self.header.started_wall_ns,
+            lost: self.lost,
+            devices: frame::devices(replay, &self.growth),
             course: course.map(|(on, of)| (on, of.clone())).collect(),
             steps: replay.spans.steps,
             at: frame::at(replay),
@@ -96,6 +104,11 @@ impl Follower {
         table
     }
 
+    /// Takes in how many events the recorder has lost.
+    pub(crate) fn lost(&mut self, events: u64) {
+        self.lost = Some(events);
+    }
+
     /// How the program has ended, by its capture.
     pub(crate) fn ending(&self, header: &Header) -> State {
         frame::ending(header, self.replay.last)
@@ -108,9 +121,11 @@ impl Follow for Follower {
             // It stands for all before.
             self.replay = Replay::new(Query::default());
             self.course = CourseWatch::new(self.header.started_wall_ns, BUCKETS);
+            self.growth = StepGrowth::default();
         }
         self.replay.feed(record);
         self.course.observe(&self.replay, &record);
+        self.growth.observe(&self.replay);
         self.since += 1;
         if self.since >= RECORDS {
             self.since = 0;

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use gpumem_analyzer::account::{When, limit_of, when_of};
-use gpumem_analyzer::ranks::Course;
+use gpumem_analyzer::ranks::{Coordinates, Course};
 use gpumem_analyzer::replay::{At, Levels, Reading, Replay};
 use gpumem_analyzer::views::{
     ByStack, CategoryRow, Lines, Modules, Select, categories, level_or_default,
 };
-use gpumem_capture::{DeviceOrdinal, Header, Level, Nanos, Seq};
+use gpumem_capture::{CounterValues, DeviceOrdinal, Header, Level, Nanos, ProcessKey, Seq};
 
 use crate::ask::{Ask, By, Moment};
+use crate::growth::StepGrowth;
 
 /// What has become of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +47,35 @@ pub struct DeviceNow {
     pub reserved_peak: u64,
     /// NVML's last answer.
     pub reading: Option<Reading>,
+    /// The one to believe: see [`gpumem_analyzer::replay::Readings::best`].
+    pub best_reading: Option<Reading>,
+    /// Its UUID, where the capture has it.
+    pub uuid: Option<String>,
+    /// The counters of each level that had an event.
+    pub counters: Vec<(Level, CounterValues)>,
+    /// Bytes by which a step adds to what is live: see [`StepGrowth`](crate::StepGrowth).
+    pub step_growth: Option<i64>,
+    /// Refusals after which PyTorch's allocator got the memory all the same.
+    pub retries: u64,
+}
+
+/// The process, as its capture describes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Process {
+    /// Its host.
+    pub host: Option<String>,
+    /// The names of its job.
+    pub job: Option<String>,
+    /// Its rank, of how many, and its number on its node.
+    pub rank: Option<u64>,
+    /// Ranks of the job.
+    pub world_size: Option<u64>,
+    /// Its number on its node.
+    pub local_rank: Option<u64>,
+    /// Where its peers stand in the job's parallelism.
+    pub peers: Option<Coordinates>,
+    /// The driver's version.
+    pub driver_version: Option<String>,
 }
 
 /// A failure, in the words that a screen has room for.
@@ -89,6 +119,12 @@ pub struct Frame {
     pub command: Option<String>,
     /// Its process.
     pub pid: u32,
+    /// What else the capture says of it.
+    pub process: Process,
+    /// Wall clock at time 0: ns since 1970-01-01 UTC.
+    pub started_unix_ns: u64,
+    /// Events that the recorder lost; `None`: that is not known before the program has ended.
+    pub lost: Option<u64>,
     /// Each device that had an event.
     pub devices: Vec<DeviceNow>,
     /// What each held over time.
@@ -150,7 +186,7 @@ pub(crate) fn table(replay: &Replay, ask: Ask) -> Table {
 }
 
 /// What is known of each device.
-pub(crate) fn devices(replay: &Replay) -> Vec<DeviceNow> {
+pub(crate) fn devices(replay: &Replay, growth: &StepGrowth) -> Vec<DeviceNow> {
     let real = |(device, _): &(&DeviceOrdinal, _)| **device != DeviceOrdinal::NONE;
     let devices = replay.devices.iter().filter(real);
     devices
@@ -165,9 +201,36 @@ pub(crate) fn devices(replay: &Replay) -> Vec<DeviceNow> {
                 peak: on.moment,
                 reserved_peak: on.reserved_peak,
                 reading: on.readings.last,
+                best_reading: on.readings.best(),
+                uuid: named.and_then(|named| named.uuid_text()),
+                counters: counters(replay, *device),
+                step_growth: growth.of(*device),
+                retries: replay.failures.answered_on(*device),
             }
         })
         .collect()
+}
+
+fn counters(replay: &Replay, device: DeviceOrdinal) -> Vec<(Level, CounterValues)> {
+    let levels = [Level::TENSOR, Level::DRIVER, Level::HOST, Level::PHYSICAL];
+    let known = |level: &Level| replay.levels.contains_key(&(device, *level));
+    let of = |level| (level, replay.counters(device, level));
+    levels.into_iter().filter(known).map(of).collect()
+}
+
+/// What the capture says of the process.
+pub(crate) fn process(replay: &Replay) -> Process {
+    let fact = |key: &str| replay.names.fact(key).map(str::to_owned);
+    let number = |key: &str| replay.names.fact(key)?.parse().ok();
+    Process {
+        host: fact(ProcessKey::HOST),
+        job: fact(ProcessKey::JOB),
+        rank: number(ProcessKey::RANK),
+        world_size: number(ProcessKey::WORLD_SIZE),
+        local_rank: number(ProcessKey::LOCAL_RANK),
+        peers: Coordinates::of(replay).map(|of| of.of_peers()),
+        driver_version: fact(ProcessKey::DRIVER_VERSION),
+    }
 }
 
 /// The newest failures, the newest first.

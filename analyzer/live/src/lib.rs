@@ -11,9 +11,11 @@ mod ask;
 mod desk;
 mod follower;
 mod frame;
+mod growth;
 pub mod view;
 mod watch;
 
 pub use ask::{Ask, By, Moment};
-pub use frame::{DeviceNow, Failure, Frame, Rows, State, Table};
+pub use frame::{DeviceNow, Failure, Frame, Process, Rows, State, Table};
+pub use growth::StepGrowth;
 pub use watch::Watch;

@@ -77,12 +77,15 @@ fn follow(mut reader: Reader, path: &Path, desk: &Arc<Desk>) {
     let mut follower = Follower::new(reader.header().clone(), reader.progress(), desk.clone());
     let last = match reader.follow(&mut follower) {
         // Its head says now how it has ended.
-        Ok(Some(_)) => match Reader::open(path) {
-            Ok(again) if again.header().nonce == reader.header().nonce => {
-                follower.ending(again.header())
+        Ok(Some(integrity)) => {
+            follower.lost(integrity.events_lost);
+            match Reader::open(path) {
+                Ok(again) if again.header().nonce == reader.header().nonce => {
+                    follower.ending(again.header())
+                }
+                _ => State::Stopped("another file is in the capture's place".into()),
             }
-            _ => State::Stopped("another file is in the capture's place".into()),
-        },
+        }
         Ok(None) => return,
         Err(error) => State::Stopped(error.to_string()),
     };

@@ -40,7 +40,7 @@ pub use holders::{Held, Keys, Of, Place};
 pub use job::{Job, Mixed, PeerGroup, Spare, Unranked};
 pub(crate) use nccl::POOL;
 pub use outliers::{Metric, Outlier};
-pub use robust::{RULE, Spread};
+pub use robust::{RULE, Spread, least};
 pub use step_ends::StepEnds;
 pub use steps::{Since, StepWatch, Steps, Window};
 pub use watch::{Drawn, DrawnWatch};
