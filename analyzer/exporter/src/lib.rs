@@ -1,4 +1,4 @@
-//! Captures as metrics for Prometheus and OpenMetrics.
+//! Captures as metrics for Prometheus, OpenMetrics and OTLP.
 //!
 //! # Design constraints
 //! - Neither CUDA nor NVML is loaded: all figures are those of captures. So the exporter has no context on any card.
@@ -11,10 +11,12 @@ mod captures;
 mod family;
 mod find;
 mod metrics;
+mod otlp;
 mod place;
 mod serve;
 mod text;
 
 pub use find::BadPattern;
 pub use gpumem_http::StartError;
+pub use otlp::PushError;
 pub use serve::{Error, Exporter, Options};

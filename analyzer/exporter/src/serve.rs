@@ -8,8 +8,10 @@ use std::time::Duration;
 use gpumem_http::{Request, Response, Server, StartError};
 
 use crate::captures::{Captures, Limits};
+use crate::family::Families;
 use crate::find::{BadPattern, Patterns};
 use crate::metrics::{Ask, metrics};
+use crate::otlp::{Push, PushError};
 use crate::text::{Format, text};
 
 /// Names that the page of the root links to.
@@ -35,6 +37,10 @@ pub struct Options {
     pub every: Duration,
     /// Lines of each capture.
     pub lines: usize,
+    /// A collector's base URL.
+    pub otlp: Option<String>,
+    /// How often it gets the metrics.
+    pub otlp_every: Duration,
 }
 
 /// Why it does not start.
@@ -44,6 +50,9 @@ pub enum Error {
     /// The pattern.
     #[error(transparent)]
     Pattern(#[from] BadPattern),
+    /// The collector.
+    #[error(transparent)]
+    Push(#[from] PushError),
     /// The server.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -55,6 +64,8 @@ pub struct Exporter {
     patterns: Patterns,
     captures: Arc<Mutex<Captures>>,
     every: Duration,
+    push: Option<(Push, Duration)>,
+    ask: Ask,
     said: BTreeSet<String>,
 }
 
@@ -68,6 +79,7 @@ impl Exporter {
     /// Where a pattern is none, or the address cannot be had.
     pub fn start(options: &Options) -> Result<Self, Error> {
         let patterns = Patterns::new(&options.captures)?;
+        let push = options.otlp.as_deref().map(Push::new).transpose()?;
         let captures = Arc::new(Mutex::new(Captures::new(Limits {
             captures: options.max_captures,
             keep: options.keep,
@@ -88,6 +100,8 @@ impl Exporter {
             patterns,
             captures,
             every: options.every,
+            push: push.map(|push| (push, options.otlp_every)),
+            ask,
             said: BTreeSet::new(),
         })
     }
@@ -98,7 +112,11 @@ impl Exporter {
     }
 
     /// Looks for captures, again and again.
-    pub fn run(mut self, say: &dyn Fn(&str)) -> ! {
+    pub fn run(mut self, say: fn(&str)) -> ! {
+        if let Some((push, every)) = self.push.take() {
+            let (captures, ask) = (self.captures.clone(), self.ask);
+            std::thread::spawn(move || push.run(every, &|| families(&captures, ask), say));
+        }
         loop {
             let (found, unreadable) = self.patterns.find();
             for line in &unreadable {
@@ -115,17 +133,21 @@ impl Exporter {
     }
 }
 
+/// The lock is held for the frames alone.
+fn families(captures: &Mutex<Captures>, ask: Ask) -> Families {
+    let captures = captures.lock().unwrap_or_else(PoisonError::into_inner);
+    let (now, counts) = (captures.now(), captures.counts());
+    drop(captures);
+    metrics(&now, counts, ask)
+}
+
 fn answer(request: &Request, captures: &Mutex<Captures>, ask: Ask) -> Response {
     match request.path.as_str() {
         "/metrics" => {
-            let (now, counts) = {
-                let captures = captures.lock().unwrap_or_else(PoisonError::into_inner);
-                (captures.now(), captures.counts())
-            };
             let accept = request.headers.get("accept");
             let format = Format::of(accept.and_then(|accept| accept.to_str().ok()));
-            let families = metrics(&now, counts, ask);
-            Response::new(200, format.content_type(), text(&families, format))
+            let text = text(&families(captures, ask), format);
+            Response::new(200, format.content_type(), text)
         }
         "/healthz" => Response::plain(200, "ok"),
         "/" => Response::new(200, "text/html; charset=utf-8", PAGE),

@@ -34,6 +34,12 @@ pub struct Args {
     /// Lines of each capture, the largest first
     #[arg(long, value_name = "N", default_value = "10")]
     pub lines: u16,
+    /// Also push the metrics to an OpenTelemetry collector: OTLP over HTTP, at this base URL
+    #[arg(long, value_name = "http://HOST:4318")]
+    pub otlp: Option<String>,
+    /// Push so often
+    #[arg(long, value_name = "SECONDS", default_value = "15", value_parser = clap::value_parser!(u32).range(1..))]
+    pub otlp_every: u32,
 }
 
 /// Runs it, until it is killed.
@@ -47,6 +53,8 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         keep: Duration::from_secs(args.keep.into()),
         every: Duration::from_secs(args.every.into()),
         lines: args.lines.into(),
+        otlp: args.otlp.clone(),
+        otlp_every: Duration::from_secs(args.otlp_every.into()),
     };
     let exporter = Exporter::start(&options).map_err(|error| match error {
         Error::Start(remote @ StartError::Remote(_)) => {
@@ -55,5 +63,5 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         other => other.into(),
     })?;
     eprintln!("gpumem-analyze: metrics at {}", exporter.url());
-    exporter.run(&|line| eprintln!("gpumem-analyze: {line}"))
+    exporter.run(|line| eprintln!("gpumem-analyze: {line}"))
 }
