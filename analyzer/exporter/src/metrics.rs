@@ -1,6 +1,7 @@
 //! The metrics of all captures at a moment.
 
 mod card;
+mod common;
 mod lines;
 mod process;
 mod ranks;
@@ -9,6 +10,7 @@ use std::time::SystemTime;
 
 use crate::captures::{Counts, Now};
 use crate::family::Families;
+use common::Common;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -31,45 +33,6 @@ pub fn metrics(captures: &[Now], counts: Counts, ask: Ask) -> Families {
     ranks::add(&mut families, captures);
     own(&mut families, counts);
     families
-}
-
-/// Labels that all samples of a capture have.
-struct Common {
-    path: String,
-    rank: String,
-    pod: String,
-    namespace: String,
-    container: String,
-    slurm_job_id: String,
-}
-
-impl Common {
-    fn of(capture: &Now) -> Self {
-        let place = capture.place.clone();
-        let rank = capture.frame.process.rank;
-        Self {
-            path: capture.path.display().to_string(),
-            rank: rank.map(|rank| rank.to_string()).unwrap_or_default(),
-            pod: place.pod,
-            namespace: place.namespace,
-            container: place.container,
-            slurm_job_id: place.slurm_job_id,
-        }
-    }
-
-    /// These, and more.
-    fn with<'a>(&'a self, more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
-        let mut labels = vec![
-            ("capture", &*self.path),
-            ("rank", &*self.rank),
-            ("pod", &*self.pod),
-            ("namespace", &*self.namespace),
-            ("container", &*self.container),
-            ("slurm_job_id", &*self.slurm_job_id),
-        ];
-        labels.extend(more);
-        labels
-    }
 }
 
 fn own(families: &mut Families, counts: Counts) {

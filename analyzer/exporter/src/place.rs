@@ -54,14 +54,14 @@ impl Place {
 /// `…/kubepods/burstable/pod<UID>/…`, or systemd's `kubepods-burstable-pod<UID with _>.slice`.
 fn pod_uid(cgroup: &str) -> Option<String> {
     let parts = cgroup.split(['/', '\n']).filter(|part| part.len() >= 39);
-    let uids = parts.filter_map(|part| {
+    let mut uids = parts.filter_map(|part| {
         let name = part.strip_suffix(".slice").unwrap_or(part);
         let uid = name.get(name.len().checked_sub(36)?..)?.replace('_', "-");
         let before = name.get(..name.len() - 36)?;
         let is_uid = uid.split('-').map(str::len).eq([8, 4, 4, 4, 12]);
         (before.ends_with("pod") && is_uid).then_some(uid)
     });
-    uids.last()
+    uids.next_back()
 }
 
 #[cfg(test)]

@@ -77,6 +77,6 @@ mod tests {
             growth((0..32).map(|step| 1000 + 500 * u64::from(step == 20))),
             Some(0)
         );
-        assert_eq!(growth((0..3).map(|step| step)), None);
+        assert_eq!(growth(0..3), None);
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use gpumem_live::Rows;
 use sha2::{Digest as _, Sha256};
 
-use super::Common;
+use super::common::Common;
 use crate::captures::Now;
 use crate::family::Families;
 

@@ -3,7 +3,7 @@
 use gpumem_capture::Level;
 use gpumem_live::{DeviceNow, State};
 
-use super::Common;
+use super::common::Common;
 use crate::captures::Now;
 use crate::family::Families;
 
@@ -15,7 +15,7 @@ pub(super) fn add(to: &mut Families, capture: &Now, common: &Common) {
         let ordinal = device.device.0.to_string();
         let uuid = device.uuid.as_deref().unwrap_or_default();
         let on = [("device", &*ordinal), ("UUID", uuid)];
-        levels(to, device, &|more| common.with(&[&on[..], more].concat()));
+        levels(to, device, common, &on);
         figures(to, device, &common.with(&on));
     }
     let labels = common.with(&[]);
@@ -68,13 +68,10 @@ pub(super) fn add(to: &mut Families, capture: &Now, common: &Common) {
     info(to, capture, common);
 }
 
-fn levels<'a>(
-    to: &mut Families,
-    device: &DeviceNow,
-    labels: &dyn Fn(&[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)>,
-) {
+fn levels(to: &mut Families, device: &DeviceNow, common: &Common, on: &[(&str, &str)]) {
     for (level, counters) in &device.counters {
-        let labels = labels(&[("level", name(*level))]);
+        let labels = [on, &[("level", name(*level))]].concat();
+        let labels = common.with(&labels);
         to.gauge(
             "gpumem_process_memory_bytes",
             "Live bytes of a level: levels overlap, do not add them up.",

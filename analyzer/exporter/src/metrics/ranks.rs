@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use gpumem_analyzer::ranks::{Coordinates, Spread, least};
 
-use super::Common;
+use super::common::Common;
 use crate::captures::Now;
 use crate::family::Families;
 
