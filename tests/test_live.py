@@ -10,36 +10,8 @@ import subprocess
 
 import harness
 import pytest
+from on_demand import Program
 from screen import Screen
-
-PROGRAM = harness.WORKLOADS / "on_demand.py"
-
-
-class Program:
-    """A recorded program that allocates what it is told to."""
-
-    def __init__(self, folder, python):
-        command = harness.simulator_command([python, PROGRAM])
-        env = harness.clean_environment(harness.preloaded({"GPUMEM_QUIET": "1", "GPUMEM_OUTPUT": "report.bin"}))
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env, cwd=folder
-        )
-        self.report = folder / "report.bin"
-
-    def allocate(self, mib):
-        """Has it allocate so much; what it holds then, in MiB."""
-        self.process.stdin.write(f"{mib}\n")
-        self.process.stdin.flush()
-        return int(self.process.stdout.readline())
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            pipe.close()
 
 
 @pytest.fixture

@@ -97,6 +97,7 @@ def test_the_analyzer_knows_no_cuda():
     assert not dependencies("gpumem-analyzer") & {"clap", "indicatif", "rmcp"}
     assert not dependencies("gpumem-live-serve") & {"gpumem-analyze", "clap", "indicatif"}
     assert not {name for name in dependencies("gpumem-http") if name.startswith("gpumem")}
+    assert not dependencies("gpumem-exporter") & {"gpumem-analyze", "clap", "cudarc", "nvml-wrapper"}
     assert not dependencies("gpumem-mcp") & {"gpumem-analyze", "clap", "indicatif"}
 
 

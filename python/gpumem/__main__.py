@@ -24,6 +24,8 @@ Usage: gpumem COMMAND …
                             what is known of cards, and how to measure one (gpumem card --help)
   fleet query NAME DATASET | sql "select …" DATASET | ingest …
                             many jobs' captures: a dataset, and questions to it (gpumem fleet --help)
+  exporter --captures PATTERN
+                            metrics of running programs for Prometheus
   mcp [--root DIR]…         a Model Context Protocol server over captures, for assistants
   kernel [--user | --prefix PATH | --sys-prefix] [--name NAME]
                             adds a Jupyter kernel that is recorded, so that %%gpumem works in it
@@ -42,7 +44,7 @@ def main(words: Optional[List[str]] = None) -> int:
     try:
         if command == "run":
             return run.main(rest)
-        if command in ("analyze", "ci", "live"):
+        if command in ("analyze", "ci", "exporter", "live"):
             program = str(_files.analyzer())
             _launcher.become([program, *(rest if command == "analyze" else words)], os.environ)
         if command == "mcp":

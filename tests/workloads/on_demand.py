@@ -1,4 +1,5 @@
-"""Allocates so many MiB as each line of its input says, until it ends. Answers each with what it holds by then."""
+"""Allocates so many MiB as each line of its input says, until it ends. Answers each with what it holds by then. The line
+`step` ends a step, `card` has the recorder read the card."""
 
 import ctypes
 import sys
@@ -21,6 +22,11 @@ check(driver.cuDeviceGet(ctypes.byref(device), 0))
 check(driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
 check(driver.cuCtxSetCurrent(context))
 for line in sys.stdin:
-    allocate(int(line))
-    held += int(line)
+    if line.strip() == "step":
+        check(ctypes.CDLL(None).gpumem_step())
+    elif line.strip() == "card":
+        check(ctypes.CDLL(None).gpumem_read_card(-1))
+    else:
+        allocate(int(line))
+        held += int(line)
     print(held, flush=True)

@@ -7,7 +7,7 @@ use clap_complete::Shell;
 
 use crate::args::SymbolArgs;
 use crate::commands::{
-    cmd_changes, cmd_check, cmd_ci, cmd_diff, cmd_export, cmd_flamegraph, cmd_fleet,
+    cmd_changes, cmd_check, cmd_ci, cmd_diff, cmd_export, cmd_exporter, cmd_flamegraph, cmd_fleet,
     cmd_fragmentation, cmd_hints, cmd_html, cmd_import, cmd_leaks, cmd_ledger, cmd_lines, cmd_live,
     cmd_mcp, cmd_oom, cmd_ranks, cmd_recover, cmd_scopes, cmd_sizes, cmd_summary, cmd_symbolize,
     cmd_temporary, cmd_threads, cmd_timeline, cmd_tree,
@@ -223,6 +223,13 @@ pub enum Command {
         An assistant's client starts it: docs/commands/mcp.md has its configuration. Nothing is written."
     )]
     Mcp(cmd_mcp::Args),
+    /// Metrics of running programs for Prometheus: what each holds, its peak, leaks, failures
+    #[command(
+        after_help = "Examples:\n  gpumem-analyze exporter --captures '/run/gpumem/*'\n  \
+        gpumem-analyze exporter --listen 0.0.0.0:9841 --allow-remote --captures runs/\n\n\
+        It runs until it is killed. docs/commands/exporter.md has the metrics, a dashboard and alerts."
+    )]
+    Exporter(cmd_exporter::Args),
     /// Completions for a shell, on standard output
     #[command(after_help = "Examples:\n  gpumem-analyze completions bash > \
         ~/.local/share/bash-completion/completions/gpumem-analyze")]

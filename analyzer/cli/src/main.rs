@@ -69,6 +69,7 @@ fn run(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         Some(Command::Sizes(args)) => commands::cmd_sizes::run(args, output),
         Some(Command::Threads(args)) => commands::cmd_threads::run(args, output),
         Some(Command::Scopes(args)) => commands::cmd_scopes::run(args, output),
+        Some(Command::Exporter(args)) => commands::cmd_exporter::run(args),
         Some(Command::Export(args)) => commands::cmd_export::run(args, output),
         Some(Command::Symbolize(args)) => commands::cmd_symbolize::run(args, output),
         Some(Command::Recover(args)) => commands::cmd_recover::run(args, output),

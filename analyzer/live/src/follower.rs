@@ -11,8 +11,9 @@ use crate::ask::Ask;
 use crate::baseline::Baselines;
 use crate::desk::Desk;
 use crate::frame::{self, Figures, State, Table};
-use crate::pace::StepEnds;
+use crate::growth::StepGrowth;
 use crate::place::Place;
+use crate::steps::Steps;
 
 /// A bucket of the course is at first 2^20 ns wide, about a millisecond.
 const BUCKETS: Buckets = Buckets {
@@ -37,8 +38,9 @@ pub(crate) struct Follower {
     desk: Arc<Desk>,
     replay: Replay,
     course: CourseWatch,
-    steps: StepEnds,
+    steps: Steps,
     baselines: Baselines,
+    lost: Option<u64>,
     /// Records since the clock was looked at.
     since: u32,
     published: Instant,
@@ -61,8 +63,9 @@ impl Follower {
         Self {
             course: CourseWatch::new(header.started_wall_ns, BUCKETS),
             replay: Replay::new(Query::default()),
-            steps: StepEnds::default(),
+            steps: Steps::default(),
             baselines: Baselines::default(),
+            lost: None,
             header,
             progress,
             desk,
@@ -92,7 +95,8 @@ impl Follower {
         let course = course.map(|(on, of)| (on, of.clone())).collect();
         let figures = Figures::of(&self.replay, &self.steps);
         let of = (&self.replay, &self.header);
-        let frame = figures.frame(of, state, course, (ask, table));
+        let mut frame = figures.frame(of, state, course, (ask, table));
+        frame.lost = self.lost;
         self.desk.lay_out(frame);
     }
 
@@ -119,6 +123,11 @@ impl Follower {
         self.place.changed(self.progress.position())
     }
 
+    /// Takes in how many events the recorder has lost.
+    pub(crate) fn lost(&mut self, events: u64) {
+        self.lost = Some(events);
+    }
+
     /// How the program has ended, by its capture.
     pub(crate) fn ending(&self, header: &Header) -> State {
         frame::ending(header, self.replay.last)
@@ -136,10 +145,11 @@ impl Follow for Follower {
             self.replay = Replay::new(Query::default());
             self.baselines = Baselines::default();
             self.course = CourseWatch::new(self.header.started_wall_ns, BUCKETS);
+            self.steps.growth = StepGrowth::default();
         }
         self.replay.feed(record);
         self.course.observe(&self.replay, &record);
-        self.steps.observe(&record);
+        self.steps.observe(&self.replay, &record);
         self.baselines.observe(&self.replay);
         self.since += 1;
         if self.since >= RECORDS {

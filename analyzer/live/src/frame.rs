@@ -8,12 +8,15 @@ use gpumem_analyzer::replay::{At, Levels, Reading, Replay};
 use gpumem_analyzer::views::{
     ByStack, CategoryRow, Lines, Modules, Select, categories, level_or_default,
 };
-use gpumem_capture::{DeviceOrdinal, Header, Level, Nanos, Seq};
+use gpumem_capture::{CounterValues, DeviceOrdinal, Header, Level, Nanos, Seq};
 
 use crate::ask::{Ask, By, Moment};
 use crate::baseline::Baselines;
+use crate::growth::StepGrowth;
 use crate::order::{Measure, measure};
-use crate::pace::{Pace, StepEnds};
+use crate::pace::Pace;
+use crate::process::Process;
+use crate::steps::Steps;
 
 /// What has become of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +52,16 @@ pub struct DeviceNow {
     pub reserved_peak: u64,
     /// NVML's last answer.
     pub reading: Option<Reading>,
+    /// The one to believe: see [`gpumem_analyzer::replay::Readings::best`].
+    pub best_reading: Option<Reading>,
+    /// Its UUID, where the capture has it.
+    pub uuid: Option<String>,
+    /// The counters of each level that had an event.
+    pub counters: Vec<(Level, CounterValues)>,
+    /// Bytes by which a step adds to what is live: see [`StepGrowth`](crate::StepGrowth).
+    pub step_growth: Option<i64>,
+    /// Refusals after which PyTorch's allocator got the memory all the same.
+    pub retries: u64,
 }
 
 /// When a device held most of a level, so far.
@@ -111,6 +124,10 @@ pub struct Frame {
     pub pid: u32,
     /// When its capture was opened: ns since 1970-01-01 UTC.
     pub started_wall_ns: u64,
+    /// What else the capture says of it.
+    pub process: Process,
+    /// Events that the recorder lost; `None`: that is not known before the program has ended.
+    pub lost: Option<u64>,
     /// Each device that had an event.
     pub devices: Vec<DeviceNow>,
     /// The peaks so far.
@@ -208,15 +225,15 @@ pub(crate) struct Figures {
 
 impl Figures {
     /// Those of the event that was read last.
-    pub(crate) fn of(replay: &Replay, steps: &StepEnds) -> Self {
+    pub(crate) fn of(replay: &Replay, steps: &Steps) -> Self {
         Self {
             seq: replay.last_seq,
             time: replay.last,
             events: replay.events,
-            devices: devices(replay),
+            devices: devices(replay, &steps.growth),
             peaks: peaks(replay),
             steps: replay.spans.steps,
-            pace: steps.pace(),
+            pace: steps.ends.pace(),
             at: (replay.events > 0).then(|| when_of(replay, replay.span_context())),
             failure_count: replay.failures.count(),
             failures: failures(replay),
@@ -239,6 +256,8 @@ impl Figures {
             command: replay.names.command().map(str::to_owned),
             pid: header.pid,
             started_wall_ns: header.started_wall_ns,
+            process: Process::of(replay),
+            lost: None,
             devices: self.devices.clone(),
             peaks: self.peaks.clone(),
             course,
@@ -254,7 +273,7 @@ impl Figures {
 }
 
 /// What is known of each device.
-fn devices(replay: &Replay) -> Vec<DeviceNow> {
+fn devices(replay: &Replay, growth: &StepGrowth) -> Vec<DeviceNow> {
     let real = |(device, _): &(&DeviceOrdinal, _)| **device != DeviceOrdinal::NONE;
     let devices = replay.devices.iter().filter(real);
     devices
@@ -269,9 +288,21 @@ fn devices(replay: &Replay) -> Vec<DeviceNow> {
                 peak: on.moment,
                 reserved_peak: on.reserved_peak,
                 reading: on.readings.last,
+                best_reading: on.readings.best(),
+                uuid: named.and_then(|named| named.uuid_text()),
+                counters: counters(replay, *device),
+                step_growth: growth.of(*device),
+                retries: replay.failures.answered_on(*device),
             }
         })
         .collect()
+}
+
+fn counters(replay: &Replay, device: DeviceOrdinal) -> Vec<(Level, CounterValues)> {
+    let levels = [Level::TENSOR, Level::DRIVER, Level::HOST, Level::PHYSICAL];
+    let known = |level: &Level| replay.levels.contains_key(&(device, *level));
+    let of = |level| (level, replay.counters(device, level));
+    levels.into_iter().filter(known).map(of).collect()
 }
 
 /// The peaks of all levels that held anything.

@@ -14,9 +14,9 @@ use gpumem_capture::{Progress, Record, Seq};
 use crate::ask::Then;
 use crate::baseline::Baselines;
 use crate::frame::{self, Figures, State};
-use crate::pace::StepEnds;
 use crate::page;
 use crate::request::{Given, Request, Want};
+use crate::steps::Steps;
 
 /// Is given a handle of each reading as it begins.
 type Started<'a> = dyn FnMut(Progress) + 'a;
@@ -73,7 +73,7 @@ impl MomentReader {
 }
 
 fn read(path: &Path, nonce: u64, then: Then, started: &mut Started<'_>) -> Result<Kept, String> {
-    let (mut figures, mut steps) = (None, StepEnds::default());
+    let (mut figures, mut steps) = (None, Steps::default());
     let mut baselines = Baselines::default();
     let session = session::read_before(
         path,
@@ -81,6 +81,7 @@ fn read(path: &Path, nonce: u64, then: Then, started: &mut Started<'_>) -> Resul
         &mut |replay, record| {
             if figures.is_none() {
                 baselines.observe(replay);
+                steps.growth.observe(replay);
             }
             if let Record::Event(seq, event) = record
                 && figures.is_none()
@@ -88,7 +89,7 @@ fn read(path: &Path, nonce: u64, then: Then, started: &mut Started<'_>) -> Resul
             {
                 figures = Some(Figures::of(replay, &steps));
             }
-            steps.observe(record);
+            steps.ends.observe(record);
         },
         started,
     )
@@ -103,6 +104,7 @@ fn read(path: &Path, nonce: u64, then: Then, started: &mut Started<'_>) -> Resul
     }
     if figures.is_none() {
         baselines.observe(&session.replay);
+        steps.growth.observe(&session.replay);
     }
     let figures = figures.unwrap_or_else(|| Figures::of(&session.replay, &steps));
     let at = session.replay.until().map_or(At::End, At::Event);

@@ -84,12 +84,15 @@ fn follow(mut reader: Reader, path: &Path, place: Place, desk: &Arc<Desk>) {
     );
     let last = match reader.follow(&mut follower) {
         // Its head says now how it has ended.
-        Ok(Some(_)) => match Reader::open(path) {
-            Ok(again) if again.header().nonce == reader.header().nonce => {
-                follower.ending(again.header())
+        Ok(Some(integrity)) => {
+            follower.lost(integrity.events_lost);
+            match Reader::open(path) {
+                Ok(again) if again.header().nonce == reader.header().nonce => {
+                    follower.ending(again.header())
+                }
+                _ => State::Stopped(follower.file_changed().unwrap_or(OTHER).into()),
             }
-            _ => State::Stopped(follower.file_changed().unwrap_or(OTHER).into()),
-        },
+        }
         Ok(None) => match follower.changed {
             Some(why) => State::Stopped(why.into()),
             None => return,

@@ -50,7 +50,6 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         Some(pid) if !args.of.exists() => of_process(pid)?,
         _ => args.of.clone(),
     };
-    }
     let ask = Ask {
         level: args.level.map(Into::into),
         device: args.device.map(DeviceOrdinal),

@@ -5,6 +5,7 @@ pub mod cmd_check;
 pub mod cmd_ci;
 pub mod cmd_diff;
 pub mod cmd_export;
+pub mod cmd_exporter;
 pub mod cmd_flamegraph;
 pub mod cmd_fleet;
 pub mod cmd_fragmentation;

@@ -1,0 +1,60 @@
+//! The metrics of all captures at a moment.
+
+mod card;
+mod common;
+mod lines;
+mod process;
+mod ranks;
+
+use std::time::SystemTime;
+
+use crate::captures::{Counts, Now};
+use crate::family::Families;
+use common::Common;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
+    /// Lines of each capture.
+    pub lines: usize,
+}
+
+/// All metrics.
+pub fn metrics(captures: &[Now], counts: Counts, ask: Ask) -> Families {
+    let mut families = Families::default();
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let now_ns = now.map_or(0, |now| now.as_nanos() as u64);
+    card::add(&mut families, captures, now_ns);
+    for capture in captures {
+        let common = Common::of(capture);
+        process::add(&mut families, capture, &common);
+        lines::add(&mut families, capture, &common, ask.lines);
+    }
+    ranks::add(&mut families, captures);
+    own(&mut families, counts);
+    families
+}
+
+fn own(families: &mut Families, counts: Counts) {
+    let states = [
+        ("running", counts.running),
+        ("ended", counts.ended),
+        ("past", counts.past),
+        ("beyond_limit", counts.beyond),
+        ("unreadable", counts.unreadable),
+    ];
+    for (state, count) in states {
+        families.gauge(
+            "gpumem_exporter_captures",
+            "Captures that were found; those past, beyond the limit or unreadable have no figures.",
+            &[("state", state)],
+            count,
+        );
+    }
+    families.gauge(
+        "gpumem_exporter_build_info",
+        "The exporter's version; always 1.",
+        &[("version", env!("CARGO_PKG_VERSION"))],
+        1_u64,
+    );
+}

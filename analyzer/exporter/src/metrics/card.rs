@@ -1,0 +1,57 @@
+//! What NVML said of whole cards, by OpenTelemetry's names. The recorders asked it: the exporter never does.
+
+use std::collections::BTreeMap;
+
+use gpumem_live::{DeviceNow, State};
+
+use crate::captures::Now;
+use crate::family::Families;
+
+/// Each card's newest reading, of all captures whose programs run: one card is one series, however many use it.
+pub(super) fn add(to: &mut Families, captures: &[Now], now_ns: u64) {
+    let mut newest: BTreeMap<&str, (u64, &DeviceNow)> = BTreeMap::new();
+    let running = |of: &&Now| matches!(of.frame.state, State::Running | State::CatchingUp(..));
+    for capture in captures.iter().filter(running) {
+        for device in &capture.frame.devices {
+            let Some((uuid, reading)) = device.uuid.as_deref().zip(device.reading) else {
+                continue;
+            };
+            let at = capture.frame.started_wall_ns.saturating_add(reading.time.0);
+            let is_newer = newest.get(uuid).is_none_or(|(before, _)| *before < at);
+            if reading.card.is_some() && is_newer {
+                newest.insert(uuid, (at, device));
+            }
+        }
+    }
+    for (uuid, (at, device)) in newest {
+        let Some(card) = device.reading.and_then(|reading| reading.card) else {
+            continue;
+        };
+        let labels = [
+            ("UUID", uuid),
+            ("hw_id", uuid),
+            ("hw_type", "gpu"),
+            ("hw_vendor", "NVIDIA"),
+            ("hw_name", device.name.as_deref().unwrap_or_default()),
+        ];
+        to.gauge(
+            "hw_gpu_memory_usage_bytes",
+            "Used memory of the card as NVML told a recorded program; its age is gpumem_card_reading_age_seconds.",
+            &labels,
+            card.used,
+        );
+        to.gauge(
+            "hw_gpu_memory_limit_bytes",
+            "Memory of the card.",
+            &labels,
+            card.total,
+        );
+        let age = now_ns.saturating_sub(at) as f64 / 1e9;
+        to.gauge(
+            "gpumem_card_reading_age_seconds",
+            "How long ago NVML told it.",
+            &[("UUID", uuid)],
+            age,
+        );
+    }
+}

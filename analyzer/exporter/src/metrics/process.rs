@@ -1,0 +1,201 @@
+//! What a process holds.
+
+use gpumem_capture::Level;
+use gpumem_live::{DeviceNow, State};
+
+use super::common::Common;
+use crate::captures::Now;
+use crate::family::Families;
+
+const NS: f64 = 1e9;
+
+pub(super) fn add(to: &mut Families, capture: &Now, common: &Common) {
+    let frame = &capture.frame;
+    for device in &frame.devices {
+        let ordinal = device.device.0.to_string();
+        let uuid = device.uuid.as_deref().unwrap_or_default();
+        let on = [("device", &*ordinal), ("UUID", uuid)];
+        levels(to, device, common, &on);
+        figures(to, device, &common.with(&on));
+    }
+    let labels = common.with(&[]);
+    let counters = [
+        (
+            "gpumem_out_of_memory_total",
+            "Allocations that failed for want of memory.",
+            Some(frame.failure_count),
+        ),
+        (
+            "gpumem_steps_total",
+            "Steps of the training that ended.",
+            Some(frame.steps),
+        ),
+        (
+            "gpumem_events_total",
+            "Events that were read.",
+            Some(frame.events),
+        ),
+        (
+            "gpumem_lost_events_total",
+            "Events that the recorder lost; known once the program has ended.",
+            frame.lost,
+        ),
+    ];
+    for (name, help, value) in counters {
+        if let Some(value) = value {
+            to.counter(name, help, &labels, value);
+        }
+    }
+    let started = frame.started_wall_ns as f64 / NS;
+    to.gauge(
+        "gpumem_capture_start_timestamp_seconds",
+        "When recording began, since 1970.",
+        &labels,
+        started,
+    );
+    to.gauge(
+        "gpumem_last_event_timestamp_seconds",
+        "Time of the newest event, since 1970.",
+        &labels,
+        started + frame.time.0 as f64 / NS,
+    );
+    to.gauge(
+        "gpumem_capture_state",
+        "The program: catching_up (its past is being read), running, ended, killed, stopped (unreadable); always 1.",
+        &common.with(&[("state", word(&frame.state))]),
+        1_u64,
+    );
+    info(to, capture, common);
+}
+
+fn levels(to: &mut Families, device: &DeviceNow, common: &Common, on: &[(&str, &str)]) {
+    for (level, counters) in &device.counters {
+        let labels = [on, &[("level", name(*level))]].concat();
+        let labels = common.with(&labels);
+        to.gauge(
+            "gpumem_process_memory_bytes",
+            "Live bytes of a level: levels overlap, do not add them up.",
+            &labels,
+            counters.live,
+        );
+        to.gauge(
+            "gpumem_process_memory_peak_bytes",
+            "Greatest live bytes of a level.",
+            &labels,
+            counters.peak,
+        );
+        to.counter(
+            "gpumem_allocations_total",
+            "Allocations.",
+            &labels,
+            counters.allocations,
+        );
+        to.counter("gpumem_frees_total", "Frees.", &labels, counters.frees);
+    }
+}
+
+fn figures(to: &mut Families, device: &DeviceNow, labels: &[(&str, &str)]) {
+    let reserved = device.now.reserved;
+    let free = reserved.map(|reserved| reserved.saturating_sub(device.now.tensor));
+    let reading = device.best_reading;
+    let unsigned = [
+        (
+            "gpumem_reserved_bytes",
+            "Bytes that the framework's allocator holds from the driver.",
+            reserved,
+        ),
+        (
+            "gpumem_reserved_peak_bytes",
+            "Greatest bytes that the framework's allocator held from the driver.",
+            reserved.map(|_| device.reserved_peak),
+        ),
+        (
+            "gpumem_reserved_unallocated_bytes",
+            "Bytes that the framework's allocator holds beyond live tensors: cached or fragmented.",
+            free,
+        ),
+        (
+            "gpumem_nvml_process_bytes",
+            "What NVML attributed to this process at its last settled reading.",
+            reading.and_then(|reading| reading.process),
+        ),
+        (
+            "gpumem_limit_bytes",
+            "Memory of the card, or what a limit leaves of it.",
+            device.total,
+        ),
+    ];
+    for (name, help, value) in unsigned {
+        if let Some(value) = value {
+            to.gauge(name, help, labels, value);
+        }
+    }
+    let signed = [
+        (
+            "gpumem_unexplained_bytes",
+            "NVML's figure of this process less all that is accounted for.",
+            reading.and_then(|reading| reading.unexplained()),
+        ),
+        (
+            "gpumem_step_growth_bytes",
+            "By how much live memory grows with a step: median slope over the last 32 steps.",
+            device.step_growth,
+        ),
+    ];
+    for (name, help, value) in signed {
+        if let Some(value) = value {
+            to.gauge(name, help, labels, value);
+        }
+    }
+    to.counter(
+        "gpumem_retries_total",
+        "Refusals after which PyTorch's allocator got the memory all the same.",
+        labels,
+        device.retries,
+    );
+}
+
+fn info(to: &mut Families, capture: &Now, common: &Common) {
+    let frame = &capture.frame;
+    let process = &frame.process;
+    let number = |of: Option<u64>| of.map(|of| of.to_string()).unwrap_or_default();
+    let text = |of: &Option<String>| of.clone().unwrap_or_default();
+    let labels = [
+        ("pid", frame.pid.to_string()),
+        ("command", text(&frame.command)),
+        ("host", text(&process.host)),
+        // `job` is Prometheus' own label.
+        ("job_name", text(&process.job)),
+        ("world_size", number(process.world_size)),
+        ("local_rank", number(process.local_rank)),
+        ("pod_uid", capture.place.pod_uid.clone()),
+        ("driver_version", text(&process.driver_version)),
+    ];
+    let labels: Vec<(&str, &str)> = labels.iter().map(|(name, of)| (*name, &**of)).collect();
+    to.gauge(
+        "gpumem_capture_info",
+        "What runs; always 1.",
+        &common.with(&labels),
+        1_u64,
+    );
+}
+
+fn name(level: Level) -> &'static str {
+    match level {
+        Level::TENSOR => "tensor",
+        Level::DRIVER => "driver",
+        Level::HOST => "host",
+        Level::PHYSICAL => "physical",
+        _ => "other",
+    }
+}
+
+fn word(state: &State) -> &'static str {
+    match state {
+        State::CatchingUp(..) => "catching_up",
+        State::Running => "running",
+        State::Ended(_) => "ended",
+        State::Killed(_) => "killed",
+        State::Stopped(_) => "stopped",
+    }
+}

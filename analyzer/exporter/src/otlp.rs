@@ -1,0 +1,236 @@
+//! Metrics pushed to a collector: OTLP over HTTP, in its JSON encoding.
+
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value as Json, json};
+
+use crate::family::{Families, Family, Kind, Labels, Value};
+
+/// How long a collector may take.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Why there is no push.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PushError {
+    /// The URL.
+    #[error("{0}: not a URL of a collector, as http://host:4318")]
+    Url(String),
+    /// The client or its runtime.
+    #[error("cannot push: {0}")]
+    Client(String),
+}
+
+/// A collector.
+pub(crate) struct Push {
+    url: reqwest::Url,
+    client: reqwest::Client,
+    runtime: tokio::runtime::Runtime,
+    host: String,
+    /// The last failure that was said: an unreachable collector is one line.
+    failed: bool,
+}
+
+impl Push {
+    /// To the collector at a base URL, whose path `/v1/metrics` is posted to.
+    pub(crate) fn new(base: &str) -> Result<Self, PushError> {
+        let url = reqwest::Url::parse(&format!("{}/v1/metrics", base.trim_end_matches('/')));
+        let url = url
+            .ok()
+            .filter(|url| matches!(url.scheme(), "http" | "https"));
+        let url = url.ok_or_else(|| PushError::Url(base.to_owned()))?;
+        // Fails where there is one already, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = |error: &dyn std::fmt::Display| PushError::Client(error.to_string());
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| client(&error))?;
+        let built = reqwest::Client::builder().timeout(LIMIT).build();
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        Ok(Self {
+            url,
+            client: built.map_err(|error| client(&error))?,
+            runtime,
+            host: host.trim().to_owned(),
+            failed: false,
+        })
+    }
+
+    /// Pushes again and again.
+    pub(crate) fn run(
+        mut self,
+        every: Duration,
+        families: &dyn Fn() -> Families,
+        say: fn(&str),
+    ) -> ! {
+        loop {
+            std::thread::sleep(every);
+            match (self.push(&families()), self.failed) {
+                (Ok(()), true) => {
+                    self.failed = false;
+                    say(&format!("{}: the collector takes metrics again", self.url));
+                }
+                (Err(error), false) => {
+                    self.failed = true;
+                    say(&format!(
+                        "{}: {error}: tried again every {} s",
+                        self.url,
+                        every.as_secs()
+                    ));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// What is not taken now is not kept: the next push has newer figures, and counters lose nothing.
+    fn push(&self, families: &Families) -> Result<(), String> {
+        let body = request(families, &self.host).to_string();
+        let request = self.client.post(self.url.clone());
+        let request = request.header("content-type", "application/json");
+        // Made within the runtime, for its time limit is a timer of that.
+        let sent = async { request.body(body).send().await };
+        let sent = self.runtime.block_on(sent);
+        let answer = sent.map_err(|error| cause(&error))?;
+        match answer.status() {
+            status if status.is_success() => Ok(()),
+            status => Err(format!("the collector answers {status}")),
+        }
+    }
+}
+
+/// The innermost cause: the ones around it repeat the URL.
+fn cause(error: &dyn std::error::Error) -> String {
+    let mut inner = error;
+    while let Some(source) = inner.source() {
+        inner = source;
+    }
+    inner.to_string()
+}
+
+/// `ExportMetricsServiceRequest`.
+fn request(families: &Families, host: &str) -> Json {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let now = now.map_or(0, |now| now.as_nanos()).to_string();
+    let metrics: Vec<Json> = families.all().iter().map(|of| metric(of, &now)).collect();
+    let resource = [("service.name", "gpumem-exporter"), ("host.name", host)];
+    json!({"resourceMetrics": [{
+        "resource": {"attributes": resource.map(|(name, value)| attribute(name, value))},
+        "scopeMetrics": [{
+            "scope": {"name": "gpumem", "version": env!("CARGO_PKG_VERSION")},
+            "metrics": metrics,
+        }],
+    }]})
+}
+
+fn metric(family: &Family, now: &str) -> Json {
+    let points: Vec<Json> = family
+        .samples
+        .iter()
+        .map(|(labels, value)| point(labels, *value, now))
+        .collect();
+    let is_hardware = family.name.starts_with("hw_");
+    let data = match family.kind {
+        Kind::Counter => sum(points, true),
+        // The semantic conventions have UpDownCounters there.
+        Kind::Gauge if is_hardware => sum(points, false),
+        Kind::Gauge => json!({"dataPoints": points}),
+    };
+    let shape = match family.kind {
+        Kind::Gauge if !is_hardware => "gauge",
+        _ => "sum",
+    };
+    json!({
+        "name": name(family.name),
+        "description": family.help,
+        "unit": unit(family),
+        shape: data,
+    })
+}
+
+fn sum(points: Vec<Json>, is_monotonic: bool) -> Json {
+    // 2: cumulative.
+    json!({"dataPoints": points, "aggregationTemporality": 2, "isMonotonic": is_monotonic})
+}
+
+/// `hw_gpu_memory_usage_bytes` is `hw.gpu.memory.usage` in By, `gpumem_steps_total` is `gpumem.steps`.
+fn name(prometheus: &str) -> String {
+    let name = prometheus.trim_end_matches("_total");
+    let name = name.trim_end_matches("_bytes").trim_end_matches("_seconds");
+    match name.strip_prefix("hw_") {
+        Some(name) => format!("hw.{}", name.replace('_', ".")),
+        None => name.replacen('_', ".", 1),
+    }
+}
+
+fn unit(family: &Family) -> &'static str {
+    match family.unit() {
+        Some("bytes") => "By",
+        Some("seconds") => "s",
+        _ => "1",
+    }
+}
+
+fn point(labels: &Labels, value: Value, now: &str) -> Json {
+    let attributes: Vec<Json> = labels
+        .iter()
+        .map(|(name, value)| attribute(conventional(name), value))
+        .collect();
+    let (shape, value) = match value {
+        Value::Whole(value) => match i64::try_from(value) {
+            Ok(value) => ("asInt", json!(value.to_string())),
+            Err(_) => ("asDouble", json!(value as f64)),
+        },
+        Value::Real(value) => ("asDouble", json!(value)),
+    };
+    json!({"attributes": attributes, "timeUnixNano": now, shape: value})
+}
+
+/// A label by its name in the semantic conventions, where they have one.
+fn conventional(label: &str) -> &str {
+    match label {
+        "hw_id" => "hw.id",
+        "hw_type" => "hw.type",
+        "hw_name" => "hw.name",
+        "hw_vendor" => "hw.vendor",
+        "pid" => "process.pid",
+        "command" => "process.command_line",
+        "host" => "host.name",
+        "pod" => "k8s.pod.name",
+        "pod_uid" => "k8s.pod.uid",
+        "namespace" => "k8s.namespace.name",
+        "container" => "k8s.container.name",
+        other => other,
+    }
+}
+
+fn attribute(name: &str, value: &str) -> Json {
+    json!({"key": name, "value": {"stringValue": value}})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_conventions() {
+        let mut families = Families::default();
+        families.gauge(
+            "hw_gpu_memory_usage_bytes",
+            "A.",
+            &[("hw_id", "GPU-1")],
+            5_u64,
+        );
+        families.counter("gpumem_steps_total", "B.", &[("pod", "a")], 7);
+        let request = request(&families, "h");
+        let metrics = &request["resourceMetrics"][0]["scopeMetrics"][0]["metrics"];
+        assert_eq!(metrics[0]["name"], "hw.gpu.memory.usage");
+        assert_eq!(metrics[0]["unit"], "By");
+        assert_eq!(metrics[0]["sum"]["isMonotonic"], false);
+        assert_eq!(metrics[1]["name"], "gpumem.steps");
+        let point = &metrics[1]["sum"]["dataPoints"][0];
+        assert_eq!(point["asInt"], "7");
+        assert_eq!(point["attributes"][0]["key"], "k8s.pod.name");
+    }
+}

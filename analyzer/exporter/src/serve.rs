@@ -1,0 +1,156 @@
+//! The exporter's server and its search for captures.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use gpumem_http::{Request, Response, Server, StartError};
+
+use crate::captures::{Captures, Limits};
+use crate::family::Families;
+use crate::find::{BadPattern, Patterns};
+use crate::metrics::{Ask, metrics};
+use crate::otlp::{Push, PushError};
+use crate::text::{Format, text};
+
+/// Names that the page of the root links to.
+const PAGE: &str = "<!doctype html>\n<title>gpumem exporter</title>\n<h1>gpumem exporter</h1>\n\
+     <p><a href=\"/metrics\">/metrics</a> · <a href=\"/healthz\">/healthz</a></p>\n";
+
+/// What an exporter is started with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Whether an address that other machines can reach is meant.
+    pub allow_remote: bool,
+    /// Names that a request's `Host` may have, beside the address.
+    pub host_names: Vec<String>,
+    /// Files, folders or patterns.
+    pub captures: Vec<String>,
+    /// Captures at most.
+    pub max_captures: usize,
+    /// How long an ended one stays.
+    pub keep: Duration,
+    /// How often captures are looked for and read.
+    pub every: Duration,
+    /// Lines of each capture.
+    pub lines: usize,
+    /// A collector's base URL.
+    pub otlp: Option<String>,
+    /// How often it gets the metrics.
+    pub otlp_every: Duration,
+}
+
+/// Why it does not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The pattern.
+    #[error(transparent)]
+    Pattern(#[from] BadPattern),
+    /// The collector.
+    #[error(transparent)]
+    Push(#[from] PushError),
+    /// The server.
+    #[error(transparent)]
+    Start(#[from] StartError),
+}
+
+/// An exporter that answers.
+pub struct Exporter {
+    server: Server,
+    patterns: Patterns,
+    captures: Arc<Mutex<Captures>>,
+    every: Duration,
+    push: Option<(Push, Duration)>,
+    ask: Ask,
+    said: BTreeSet<String>,
+}
+
+/// Lines on standard error about captures that cannot be read; then no more, so that they stay few.
+const SAID: usize = 64;
+
+impl Exporter {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// Where a pattern is none, or the address cannot be had.
+    pub fn start(options: &Options) -> Result<Self, Error> {
+        let patterns = Patterns::new(&options.captures)?;
+        let push = options.otlp.as_deref().map(Push::new).transpose()?;
+        let captures = Arc::new(Mutex::new(Captures::new(Limits {
+            captures: options.max_captures,
+            keep: options.keep,
+            every: options.every,
+        })));
+        let mut http = gpumem_http::Options::new(options.listen);
+        http.allow_remote = options.allow_remote;
+        http.names.clone_from(&options.host_names);
+        let (shared, ask) = (
+            captures.clone(),
+            Ask {
+                lines: options.lines,
+            },
+        );
+        let server = Server::start(http, move |request| answer(request, &shared, ask))?;
+        Ok(Self {
+            server,
+            patterns,
+            captures,
+            every: options.every,
+            push: push.map(|push| (push, options.otlp_every)),
+            ask,
+            said: BTreeSet::new(),
+        })
+    }
+
+    /// The URL of its metrics.
+    pub fn url(&self) -> String {
+        self.server.url("/metrics")
+    }
+
+    /// Looks for captures, again and again.
+    pub fn run(mut self, say: fn(&str)) -> ! {
+        if let Some((push, every)) = self.push.take() {
+            let (captures, ask) = (self.captures.clone(), self.ask);
+            std::thread::spawn(move || push.run(every, &|| families(&captures, ask), say));
+        }
+        loop {
+            let (found, unreadable) = self.patterns.find();
+            for line in &unreadable {
+                if self.said.len() < SAID && self.said.insert(line.clone()) {
+                    say(line);
+                }
+            }
+            let captures = self.captures.lock();
+            let mut captures = captures.unwrap_or_else(PoisonError::into_inner);
+            captures.update(&found, unreadable.len());
+            drop(captures);
+            std::thread::sleep(self.every);
+        }
+    }
+}
+
+/// The lock is held for the frames alone.
+fn families(captures: &Mutex<Captures>, ask: Ask) -> Families {
+    let captures = captures.lock().unwrap_or_else(PoisonError::into_inner);
+    let (now, counts) = (captures.now(), captures.counts());
+    drop(captures);
+    metrics(&now, counts, ask)
+}
+
+fn answer(request: &Request, captures: &Mutex<Captures>, ask: Ask) -> Response {
+    match request.path.as_str() {
+        "/metrics" => {
+            let accept = request.headers.get("accept");
+            let format = Format::of(accept.and_then(|accept| accept.to_str().ok()));
+            let text = text(&families(captures, ask), format);
+            Response::new(200, format.content_type(), text)
+        }
+        "/healthz" => Response::plain(200, "ok"),
+        "/" => Response::new(200, "text/html; charset=utf-8", PAGE),
+        _ => Response::not_found(),
+    }
+}

@@ -1,0 +1,72 @@
+"""An exporter that runs, and what it answers."""
+
+import re
+import socket
+import subprocess
+import time
+import urllib.request
+
+import harness
+
+SAMPLE = re.compile(r"^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)$")
+LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
+
+
+def until(question, what, limit=60):
+    """Asks until the answer is true; the answer."""
+    end = time.monotonic() + limit
+    while True:
+        answer = question()
+        if answer:
+            return answer
+        assert time.monotonic() < end, f"not within {limit} s: {what}"
+        time.sleep(0.05)
+
+
+class Exporter:
+    def __init__(self, *captures, options=()):
+        named = [word for path in captures for word in ("--captures", str(path))]
+        command = [harness.ANALYZER, "exporter", "--listen", "127.0.0.1:0", "--every", "1", *named, *options]
+        self.process = subprocess.Popen(
+            [str(word) for word in command], stderr=subprocess.PIPE, text=True, env=harness.clean_environment()
+        )
+        self.url = self.process.stderr.readline().split()[-1]
+        self.port = int(re.search(r":(\d+)/metrics$", self.url)[1])
+
+    def text(self, accept="text/plain"):
+        request = urllib.request.Request(self.url, headers={"Accept": accept})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.read().decode()
+
+    def samples(self):
+        """(name, labels, value) of all."""
+        found = []
+        for line in self.text().splitlines():
+            if not line.startswith("#"):
+                name, labels, value = SAMPLE.match(line).groups()
+                number = int(value) if re.fullmatch(r"-?\d+", value) else float(value)
+                found.append((name, dict(LABEL.findall(labels or "")), number))
+        return found
+
+    def value(self, name, **wanted):
+        """The only sample with these labels; None: there is none."""
+        found = [value for of, labels, value in self.samples() if of == name and wanted.items() <= labels.items()]
+        assert len(found) <= 1, found
+        return found[0] if found else None
+
+    def raw(self, request):
+        """The first line of what it answers to these bytes."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
+            try:
+                connection.sendall(request)
+                return connection.recv(65536).split(b"\r\n")[0].decode()
+            except (ConnectionResetError, BrokenPipeError):
+                return ""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.process.stderr.close()

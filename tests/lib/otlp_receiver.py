@@ -1,0 +1,44 @@
+"""A receiver of OTLP metrics in JSON, by OpenTelemetry's own messages: what these do not know is refused with 400. It listens
+on the port of its first argument, and prints each request's points as a line of JSON."""
+
+import json
+import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+from google.protobuf import json_format
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+
+
+def points(request):
+    for resource in request.resource_metrics:
+        for scope in resource.scope_metrics:
+            for metric in scope.metrics:
+                kind = metric.WhichOneof("data")
+                data = getattr(metric, kind)
+                rising = kind == "sum" and data.is_monotonic and data.aggregation_temporality == 2
+                for point in data.data_points:
+                    labels = {of.key: of.value.string_value for of in point.attributes}
+                    value = getattr(point, point.WhichOneof("value"))
+                    yield [metric.name, metric.unit, kind, rising, labels, value, point.time_unix_nano]
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        try:
+            assert self.path == "/v1/metrics" and self.headers["Content-Type"] == "application/json"
+            request = json_format.Parse(body, ExportMetricsServiceRequest())
+            resource = {of.key: of.value.string_value for of in request.resource_metrics[0].resource.attributes}
+            print(json.dumps([resource, list(points(request))]), flush=True)
+            self.send_response(200)
+        except (AssertionError, json_format.ParseError) as error:
+            print(json.dumps(str(error)), flush=True)
+            self.send_response(400)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        """Standard output is for the points."""
+
+
+HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()

@@ -1,0 +1,83 @@
+"""`gpumem-analyze exporter --otlp`: what a receiver gets that knows OpenTelemetry's own messages.
+
+What breaks these tests: a request that the messages do not know, figures that are not the capture's, and a line on standard
+error for each push that fails."""
+
+import json
+import socket
+import subprocess
+
+import harness
+from exporter import Exporter, until
+from on_demand import Program
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+class Receiver:
+    def __init__(self, python, port):
+        command = [python, harness.ROOT / "tests" / "lib" / "otlp_receiver.py", str(port)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    def next(self):
+        """The resource and the points of the next request: by name and level."""
+        got = json.loads(self.process.stdout.readline())
+        assert isinstance(got, list), got
+        resource, points = got
+        return resource, {(name, labels.get("level")): rest for name, *rest in points for labels in [rest[3]]}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+def test_a_receiver_gets_the_capture_s_figures(tmp_path, python_env):
+    port = free_port()
+    options = ("--otlp", f"http://127.0.0.1:{port}", "--otlp-every", "1")
+    with Program(tmp_path, python_env("py312")) as program, Exporter(program.report, options=options) as exporter:
+        program.allocate(16)
+        program.tell("card")
+        program.tell("step")
+        until(lambda: exporter.value("hw_gpu_memory_usage_bytes") and exporter.value("gpumem_steps_total"), "figures")
+        with Receiver(python_env("otlp"), port) as receiver:
+            resource, points = receiver.next()
+            assert resource == {"service.name": "gpumem-exporter", "host.name": socket.gethostname()}
+            unit, kind, rising, labels, value, _ = points["gpumem.process_memory", "driver"]
+            assert (unit, kind, value) == ("By", "gauge", 16 << 20) and labels["capture"] == str(program.report)
+            unit, kind, rising, labels, value, _ = points["gpumem.steps", None]
+            assert (kind, rising, value) == ("sum", True, 1)
+            unit, kind, rising, labels, value, _ = points["hw.gpu.memory.usage", None]
+            assert (unit, kind, rising) == ("By", "sum", False)
+            assert value == exporter.value("hw_gpu_memory_usage_bytes")
+            assert labels["hw.id"] == labels["UUID"] and labels["hw.type"] == "gpu"
+            assert program.allocate(1) == 17
+            until(lambda: receiver.next()[1]["gpumem.process_memory", "driver"][4] == 17 << 20, "17 MiB")
+
+
+def test_a_collector_that_is_not_there_is_one_line(tmp_path):
+    port = free_port()
+    options = ("--otlp", f"http://127.0.0.1:{port}", "--otlp-every", "1")
+    with Exporter(tmp_path, options=options) as exporter:
+        line = exporter.process.stderr.readline()
+        assert f"http://127.0.0.1:{port}/v1/metrics: " in line and "tried again every 1 s" in line
+        # It has failed again by the time that a listener has seen two more attempts.
+        with socket.create_server(("127.0.0.1", port)) as listener:
+            listener.settimeout(30)
+            for _ in range(2):
+                listener.accept()[0].close()
+        exporter.process.kill()
+        assert exporter.process.stderr.read() == ""
+
+
+def test_a_url_that_is_none_is_refused():
+    command = [harness.ANALYZER, "exporter", "--listen", "127.0.0.1:0", "--captures", "a", "--otlp", "gpu7:4318"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1 and "gpu7:4318: not a URL of a collector" in done.stderr, harness.described(done)
