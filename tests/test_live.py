@@ -10,7 +10,7 @@ import subprocess
 
 import harness
 import pytest
-from on_demand import Program
+from on_demand import PROGRAM, Program
 from screen import Screen
 
 

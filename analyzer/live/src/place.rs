@@ -1,6 +1,7 @@
 //! The place of a capture that is watched: whether the same file still is there.
 
-use std::os::unix::fs::MetadataExt as _;
+use std::fs::File;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 /// Said where another file has the place.
@@ -12,6 +13,8 @@ pub(crate) struct Place {
     path: PathBuf,
     /// The file's device and number.
     pub(crate) file: Option<(u64, u64)>,
+    /// Its first bytes, which stay as they are.
+    begins: Option<[u8; 8]>,
 }
 
 impl Place {
@@ -21,6 +24,7 @@ impl Place {
         Self {
             path: path.to_owned(),
             file: file.map(|file| (file.dev(), file.ino())),
+            begins: begins(path),
         }
     }
 
@@ -33,9 +37,17 @@ impl Place {
         if self.file != Some((file.dev(), file.ino())) {
             return Some(OTHER);
         }
-        if file.len() < read.max(1) {
+        // The recorder may have written on behind what was cut off.
+        if file.len() < read.max(1) || begins(&self.path) != self.begins {
             return Some("the capture was cut off");
         }
         None
     }
+}
+
+fn begins(path: &Path) -> Option<[u8; 8]> {
+    let mut bytes = [0; 8];
+    let file = File::open(path).ok()?;
+    file.read_exact_at(&mut bytes, 0).ok()?;
+    Some(bytes)
 }
