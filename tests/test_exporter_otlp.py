@@ -6,6 +6,7 @@ error for each push that fails."""
 import json
 import socket
 import subprocess
+from pathlib import Path
 
 import harness
 from exporter import Exporter, until
@@ -60,6 +61,37 @@ def test_a_receiver_gets_the_capture_s_figures(tmp_path, python_env):
             assert labels["hw.id"] == labels["UUID"] and labels["hw.type"] == "gpu"
             assert program.allocate(1) == 17
             until(lambda: receiver.next()[1]["gpumem.process_memory", "driver"][4] == 17 << 20, "17 MiB")
+
+
+def test_a_collector_passes_them_on(tmp_path, python_env):
+    """rotel, which nobody of us wrote: all points that it was sent arrive behind it."""
+    python = python_env("otlp")
+    where = "import importlib.util; print(*importlib.util.find_spec('rotel').submodule_search_locations)"
+    agent = Path(harness.run([python, "-c", where]).stdout.strip()) / "rotel-agent"
+    port, behind, unused = free_port(), free_port(), free_port()
+    collector = [
+        agent, "start", "--otlp-http-endpoint", f"127.0.0.1:{port}", "--otlp-grpc-endpoint", f"127.0.0.1:{unused}", "--exporter", "otlp",
+        "--otlp-exporter-endpoint", f"http://127.0.0.1:{behind}", "--otlp-exporter-protocol", "http",
+    ]  # fmt: skip
+    agent.chmod(0o755)
+    options = ("--otlp", f"http://127.0.0.1:{port}", "--otlp-every", "1")
+    with Program(tmp_path, python_env("py312")) as program, Receiver(python, behind) as receiver:
+        with open(tmp_path / "collector.log", "w") as log:
+            process = subprocess.Popen(list(map(str, collector)), stdout=log, stderr=log, cwd=tmp_path)
+        try:
+            program.allocate(16)
+            with Exporter(program.report, options=options) as exporter:
+                until(lambda: receiver.next()[1].get(("gpumem.process_memory", "driver"), [None] * 5)[4] == 16 << 20, "16 MiB")
+                assert program.allocate(1) == 17
+                until(lambda: receiver.next()[1]["gpumem.process_memory", "driver"][4] == 17 << 20, "17 MiB")
+                _, points = receiver.next()
+                unit, kind, rising, labels, value, _ = points["gpumem.process_memory", "driver"]
+                assert (unit, kind) == ("By", "gauge") and labels["capture"] == str(program.report)
+                assert points["gpumem.capture_info", None][3]["process.pid"] == program.process.pid
+                assert exporter.value("gpumem_events_total") == points["gpumem.events", None][4]
+        finally:
+            process.kill()
+            process.wait()
 
 
 def test_a_collector_that_is_not_there_is_one_line(tmp_path):

@@ -4,41 +4,20 @@ What breaks these tests: a rank that differs and is not marked, a capture that a
 that cannot be entered or left, and a capture that is replaced, cut off or removed without the view saying so."""
 
 import os
-import subprocess
 
 import harness
 import pytest
+from on_demand import Program
 from screen import Screen
 
-PROGRAM = harness.WORKLOADS / "on_demand.py"
 
-
-class Rank:
-    """A recorded program of a launcher's rank that allocates what it is told to."""
+class Rank(Program):
+    """A launcher's rank."""
 
     def __init__(self, folder, python, rank):
-        command = harness.simulator_command([python, PROGRAM])
-        more = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "4"}
-        output = {"GPUMEM_QUIET": "1", "GPUMEM_OUTPUT": f"rank{rank}.bin"}
-        env = harness.clean_environment(harness.preloaded({**more, **output}))
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env, cwd=folder
-        )
-        self.report = folder / f"rank{rank}.bin"
-
-    def allocate(self, mib):
-        self.process.stdin.write(f"{mib}\n")
-        self.process.stdin.flush()
-        return int(self.process.stdout.readline())
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            pipe.close()
+        name = f"rank{rank}.bin"
+        super().__init__(folder, python, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="4", GPUMEM_OUTPUT=name)
+        self.report = folder / name
 
 
 def live(path, **more):

@@ -1,11 +1,12 @@
-"""A receiver of OTLP metrics in JSON, by OpenTelemetry's own messages: what these do not know is refused with 400. It listens
+"""A receiver of OTLP metrics by OpenTelemetry's own messages: what these do not know is refused with 400. It listens
 on the port of its first argument, and prints each request's points as a line of JSON."""
 
+import gzip
 import json
 import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-from google.protobuf import json_format
+from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 
@@ -17,7 +18,7 @@ def points(request):
                 data = getattr(metric, kind)
                 rising = kind == "sum" and data.is_monotonic and data.aggregation_temporality == 2
                 for point in data.data_points:
-                    labels = {of.key: of.value.string_value for of in point.attributes}
+                    labels = {of.key: getattr(of.value, of.value.WhichOneof("value")) for of in point.attributes}
                     value = getattr(point, point.WhichOneof("value"))
                     yield [metric.name, metric.unit, kind, rising, labels, value, point.time_unix_nano]
 
@@ -25,13 +26,15 @@ def points(request):
 class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.headers["Content-Encoding"] == "gzip":
+            body = gzip.decompress(body)
         try:
-            assert self.path == "/v1/metrics" and self.headers["Content-Type"] == "application/json"
-            request = json_format.Parse(body, ExportMetricsServiceRequest())
+            assert self.path == "/v1/metrics" and self.headers["Content-Type"] == "application/x-protobuf"
+            request = ExportMetricsServiceRequest.FromString(body)
             resource = {of.key: of.value.string_value for of in request.resource_metrics[0].resource.attributes}
             print(json.dumps([resource, list(points(request))]), flush=True)
             self.send_response(200)
-        except (AssertionError, json_format.ParseError) as error:
+        except (AssertionError, DecodeError) as error:
             print(json.dumps(str(error)), flush=True)
             self.send_response(400)
         self.send_header("Content-Length", "0")

@@ -1,8 +1,17 @@
-//! Metrics pushed to a collector: OTLP over HTTP, in its JSON encoding.
+//! Metrics pushed to a collector: OTLP over HTTP, in protocol buffers.
 
 use std::time::{Duration, SystemTime};
 
-use serde_json::{Value as Json, json};
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value as Said;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
+use opentelemetry_proto::tonic::metrics::v1::{
+    AggregationTemporality, Gauge, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics, Sum,
+};
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use prost::Message as _;
 
 use crate::family::{Families, Family, Kind, Labels, Value};
 
@@ -86,9 +95,9 @@ impl Push {
 
     /// What is not taken now is not kept: the next push has newer figures, and counters lose nothing.
     fn push(&self, families: &Families) -> Result<(), String> {
-        let body = request(families, &self.host).to_string();
+        let body = request(families, &self.host).encode_to_vec();
         let request = self.client.post(self.url.clone());
-        let request = request.header("content-type", "application/json");
+        let request = request.header("content-type", "application/x-protobuf");
         // Made within the runtime, for its time limit is a timer of that.
         let sent = async { request.body(body).send().await };
         let sent = self.runtime.block_on(sent);
@@ -109,49 +118,54 @@ fn cause(error: &dyn std::error::Error) -> String {
     inner.to_string()
 }
 
-/// `ExportMetricsServiceRequest`.
-fn request(families: &Families, host: &str) -> Json {
+fn request(families: &Families, host: &str) -> ExportMetricsServiceRequest {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let now = now.map_or(0, |now| now.as_nanos()).to_string();
-    let metrics: Vec<Json> = families.all().iter().map(|of| metric(of, &now)).collect();
+    let now = now.map_or(0, |now| now.as_nanos() as u64);
     let resource = [("service.name", "gpumem-exporter"), ("host.name", host)];
-    json!({"resourceMetrics": [{
-        "resource": {"attributes": resource.map(|(name, value)| attribute(name, value))},
-        "scopeMetrics": [{
-            "scope": {"name": "gpumem", "version": env!("CARGO_PKG_VERSION")},
-            "metrics": metrics,
+    let resource = resource.map(|(name, value)| attribute(name, value));
+    let scope_metrics = ScopeMetrics {
+        scope: Some(InstrumentationScope {
+            name: "gpumem".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            ..InstrumentationScope::default()
+        }),
+        metrics: families.all().iter().map(|of| metric(of, now)).collect(),
+        ..ScopeMetrics::default()
+    };
+    ExportMetricsServiceRequest {
+        resource_metrics: vec![ResourceMetrics {
+            resource: Some(Resource {
+                attributes: resource.into(),
+                ..Resource::default()
+            }),
+            scope_metrics: vec![scope_metrics],
+            ..ResourceMetrics::default()
         }],
-    }]})
+    }
 }
 
-fn metric(family: &Family, now: &str) -> Json {
-    let points: Vec<Json> = family
-        .samples
-        .iter()
+fn metric(family: &Family, now: u64) -> Metric {
+    let samples = family.samples.iter();
+    let data_points = samples
         .map(|(labels, value)| point(labels, *value, now))
         .collect();
-    let is_hardware = family.name.starts_with("hw_");
-    let data = match family.kind {
-        Kind::Counter => sum(points, true),
-        // The semantic conventions have UpDownCounters there.
-        Kind::Gauge if is_hardware => sum(points, false),
-        Kind::Gauge => json!({"dataPoints": points}),
+    let is_monotonic = family.kind == Kind::Counter;
+    let data = match is_monotonic || family.name.starts_with("hw_") {
+        false => Data::Gauge(Gauge { data_points }),
+        // The semantic conventions have UpDownCounters for what is not monotonic.
+        true => Data::Sum(Sum {
+            data_points,
+            aggregation_temporality: AggregationTemporality::Cumulative.into(),
+            is_monotonic,
+        }),
     };
-    let shape = match family.kind {
-        Kind::Gauge if !is_hardware => "gauge",
-        _ => "sum",
-    };
-    json!({
-        "name": name(family.name),
-        "description": family.help,
-        "unit": unit(family),
-        shape: data,
-    })
-}
-
-fn sum(points: Vec<Json>, is_monotonic: bool) -> Json {
-    // 2: cumulative.
-    json!({"dataPoints": points, "aggregationTemporality": 2, "isMonotonic": is_monotonic})
+    Metric {
+        name: name(family.name),
+        description: family.help.into(),
+        unit: unit(family).into(),
+        data: Some(data),
+        ..Metric::default()
+    }
 }
 
 /// `hw_gpu_memory_usage_bytes` is `hw.gpu.memory.usage` in By, `gpumem_steps_total` is `gpumem.steps`.
@@ -172,19 +186,23 @@ fn unit(family: &Family) -> &'static str {
     }
 }
 
-fn point(labels: &Labels, value: Value, now: &str) -> Json {
-    let attributes: Vec<Json> = labels
-        .iter()
-        .map(|(name, value)| attribute(conventional(name), value))
-        .collect();
-    let (shape, value) = match value {
+fn point(labels: &Labels, value: Value, now: u64) -> NumberDataPoint {
+    let value = match value {
         Value::Whole(value) => match i64::try_from(value) {
-            Ok(value) => ("asInt", json!(value.to_string())),
-            Err(_) => ("asDouble", json!(value as f64)),
+            Ok(value) => Number::AsInt(value),
+            Err(_) => Number::AsDouble(value as f64),
         },
-        Value::Real(value) => ("asDouble", json!(value)),
+        Value::Real(value) => Number::AsDouble(value),
     };
-    json!({"attributes": attributes, "timeUnixNano": now, shape: value})
+    let labels = labels.iter();
+    NumberDataPoint {
+        attributes: labels
+            .map(|(name, value)| attribute(conventional(name), value))
+            .collect(),
+        time_unix_nano: now,
+        value: Some(value),
+        ..NumberDataPoint::default()
+    }
 }
 
 /// A label by its name in the semantic conventions, where they have one.
@@ -205,8 +223,17 @@ fn conventional(label: &str) -> &str {
     }
 }
 
-fn attribute(name: &str, value: &str) -> Json {
-    json!({"key": name, "value": {"stringValue": value}})
+fn attribute(name: &str, value: &str) -> KeyValue {
+    let value = match (name, value.parse()) {
+        // The conventions have a number there.
+        ("process.pid", Ok(pid)) => Said::IntValue(pid),
+        _ => Said::StringValue(value.into()),
+    };
+    KeyValue {
+        key: name.into(),
+        value: Some(AnyValue { value: Some(value) }),
+        ..KeyValue::default()
+    }
 }
 
 #[cfg(test)]
@@ -224,13 +251,23 @@ mod tests {
         );
         families.counter("gpumem_steps_total", "B.", &[("pod", "a")], 7);
         let request = request(&families, "h");
-        let metrics = &request["resourceMetrics"][0]["scopeMetrics"][0]["metrics"];
-        assert_eq!(metrics[0]["name"], "hw.gpu.memory.usage");
-        assert_eq!(metrics[0]["unit"], "By");
-        assert_eq!(metrics[0]["sum"]["isMonotonic"], false);
-        assert_eq!(metrics[1]["name"], "gpumem.steps");
-        let point = &metrics[1]["sum"]["dataPoints"][0];
-        assert_eq!(point["asInt"], "7");
-        assert_eq!(point["attributes"][0]["key"], "k8s.pod.name");
+        let metrics = &request.resource_metrics[0].scope_metrics[0].metrics;
+        assert_eq!(metrics[0].name, "hw.gpu.memory.usage");
+        assert_eq!(metrics[0].unit, "By");
+        let Some(Data::Sum(usage)) = &metrics[0].data else {
+            panic!("{:?}", metrics[0]);
+        };
+        assert!(!usage.is_monotonic);
+        assert_eq!(metrics[1].name, "gpumem.steps");
+        let Some(Data::Sum(steps)) = &metrics[1].data else {
+            panic!("{:?}", metrics[1]);
+        };
+        let point = &steps.data_points[0];
+        assert_eq!(point.value, Some(Number::AsInt(7)));
+        assert_eq!(point.attributes[0].key, "k8s.pod.name");
+        assert_eq!(
+            attribute("process.pid", "7").value.unwrap().value,
+            Some(Said::IntValue(7))
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! A capture in the formats of other programs, one file for each.
 //!
 //! Three kinds of formats: figures of stacks at a few moments ([`Samples`] is what those are made of:
-//! folded, speedscope, pprof, firefox), the course over time (perfetto), and one row for each event
+//! folded, speedscope, pprof, otlp-profile, firefox), the course over time (perfetto), and one row for each event
 //! (csv, PyTorch's memory snapshot). Beside them, the history of peaks over commits, which is read again.
 //! What is written for each event goes straight to its writer, so memory does not grow with the capture.
 
@@ -11,6 +11,7 @@ mod events;
 pub mod firefox;
 mod folded;
 mod leaked;
+pub mod otlp_profile;
 mod parquet;
 mod past_peaks;
 pub mod perfetto;
@@ -21,6 +22,7 @@ mod samples;
 mod series;
 pub mod speedscope;
 mod sqlite;
+mod strings;
 mod torch_frames;
 mod torch_segments;
 mod torch_snapshot;

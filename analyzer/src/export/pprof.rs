@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::protobuf::Message;
 use super::samples::{Location, Samples};
+use super::strings::Strings;
 use crate::names::{Module, Names};
 use crate::symbols::Source;
 
@@ -24,31 +25,6 @@ pub struct About {
     pub duration_ns: u64,
     /// Lines of text, which viewers show.
     pub comments: Vec<String>,
-}
-
-/// Texts by number; 0 is the empty one.
-struct Strings {
-    texts: Vec<String>,
-    numbers: FxHashMap<String, u64>,
-}
-
-impl Strings {
-    fn new() -> Self {
-        Self {
-            texts: vec![String::new()],
-            numbers: FxHashMap::from_iter([(String::new(), 0)]),
-        }
-    }
-
-    fn number(&mut self, text: &str) -> u64 {
-        if let Some(known) = self.numbers.get(text) {
-            return *known;
-        }
-        let number = self.texts.len() as u64;
-        self.texts.push(text.to_owned());
-        self.numbers.insert(text.to_owned(), number);
-        number
-    }
 }
 
 /// Writes a profile. `headings` are words like `peak`, one for each of `samples`: their types are
@@ -142,17 +118,12 @@ fn modules(locations: &[Location], names: &Names) -> Vec<u32> {
 }
 
 fn mapping(module: &Module, id: u64, strings: &mut Strings) -> Message {
-    let build_id: String = module
-        .build_id
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
     let mut mapping = Message::default();
     mapping.number(1, id);
     mapping.number(2, module.start);
     mapping.number(3, module.end);
     mapping.number(5, strings.number(&module.path));
-    mapping.number(6, strings.number(&build_id));
+    mapping.number(6, strings.number(&module.build_id_text()));
     // Names are looked up by build id already: viewers need not do it by path.
     for field in 7..=10 {
         mapping.flag(field, true);

@@ -1,7 +1,7 @@
-//! Writing protocol buffers: the few wire types that pprof's messages need.
+//! Writing protocol buffers: the few wire types that the messages of profiles need.
 //!
-//! A field is its number and wire type in one varint, and then its value: a varint (type 0), or a length
-//! and so many bytes (type 2). Fields that have the value 0 or are empty are left out, as proto3 does.
+//! A field is its number and wire type in one varint, and then its value: a varint (type 0), eight bytes (type 1), or a
+//! length and so many bytes (type 2). Fields that have the value 0 or are empty are left out, as proto3 does.
 
 /// A message under construction.
 #[derive(Clone, Debug, Default)]
@@ -10,6 +10,7 @@ pub(super) struct Message {
 }
 
 const VARINT: u64 = 0;
+const FIXED: u64 = 1;
 const BYTES: u64 = 2;
 
 impl Message {
@@ -18,6 +19,14 @@ impl Message {
         if value != 0 {
             self.varint(field << 3 | VARINT);
             self.varint(value);
+        }
+    }
+
+    /// A number of eight bytes.
+    pub(super) fn fixed(&mut self, field: u64, value: u64) {
+        if value != 0 {
+            self.varint(field << 3 | FIXED);
+            self.bytes.extend_from_slice(&value.to_le_bytes());
         }
     }
 
@@ -50,7 +59,8 @@ impl Message {
         &self.bytes
     }
 
-    fn bytes_of(&mut self, field: u64, bytes: &[u8]) {
+    /// Bytes, also none.
+    pub(super) fn bytes_of(&mut self, field: u64, bytes: &[u8]) {
         self.varint(field << 3 | BYTES);
         self.varint(bytes.len() as u64);
         self.bytes.extend_from_slice(bytes);

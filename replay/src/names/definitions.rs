@@ -39,6 +39,12 @@ impl Module {
     pub fn basename(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
+
+    /// The build id in hexadecimal digits; empty if there is none.
+    pub fn build_id_text(&self) -> String {
+        let digits = self.build_id.iter().map(|byte| format!("{byte:02x}"));
+        digits.collect()
+    }
 }
 
 /// A frame of a native stack, tied to the module that was loaded there when the stack was taken.

@@ -80,7 +80,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
 fn first(args: &Args, file: &Path) -> anyhow::Result<(Session, Steps)> {
     let moment = match args.format {
         Format::Folded | Format::Firefox => args.at.unwrap_or_default(),
-        Format::Speedscope | Format::Pprof => At::Peak,
+        Format::Speedscope | Format::Pprof | Format::OtlpProfile => At::Peak,
         _ => At::End,
     };
     let mut steps = Steps::default();
@@ -96,6 +96,7 @@ fn write(task: &Task<'_>, out: &mut dyn Write) -> anyhow::Result<String> {
         Format::Folded => task.folded(out),
         Format::Speedscope => task.speedscope(out),
         Format::Pprof => task.pprof(out),
+        Format::OtlpProfile => task.otlp_profile(out),
         Format::Perfetto => task.perfetto(out),
         Format::Firefox => task.firefox(out),
         Format::Csv => task.csv(out),

@@ -18,6 +18,8 @@ pub enum Format {
     Speedscope,
     /// A profile for pprof and what reads its format: peak, live, leaked, allocated
     Pprof,
+    /// A file of OpenTelemetry's profiles (ProfilesData, in development): peak, live, allocated
+    OtlpProfile,
     /// A trace for ui.perfetto.dev: levels over time, steps, phases, ranges, failures
     Perfetto,
     /// A profile for profiler.firefox.com: the blocks of the peak
@@ -41,6 +43,7 @@ impl Format {
             Self::Folded => "folded",
             Self::Speedscope => "speedscope.json",
             Self::Pprof => "pb.gz",
+            Self::OtlpProfile => "otlp-profile.pb",
             Self::Perfetto => "perfetto.json",
             Self::Firefox => "firefox.json",
             Self::Csv => "csv",
@@ -55,7 +58,7 @@ impl Format {
     pub fn is_text(self) -> bool {
         !matches!(
             self,
-            Self::Pprof | Self::Sqlite | Self::Parquet | Self::TorchSnapshot
+            Self::Pprof | Self::OtlpProfile | Self::Sqlite | Self::Parquet | Self::TorchSnapshot
         )
     }
 
@@ -63,7 +66,7 @@ impl Format {
     pub fn is_of_stacks(self) -> bool {
         matches!(
             self,
-            Self::Folded | Self::Speedscope | Self::Pprof | Self::Firefox
+            Self::Folded | Self::Speedscope | Self::Pprof | Self::OtlpProfile | Self::Firefox
         )
     }
 
@@ -88,7 +91,8 @@ pub struct Args {
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
     /// When, for formats of stacks: peak, end, an event's number, a time (`1.5s`) or step=N. folded and
-    /// firefox: peak by default; speedscope and pprof: what they call live, the end by default
+    /// firefox: peak by default; speedscope, pprof and otlp-profile: what they call live, the end by
+    /// default
     #[arg(long, value_name = "MOMENT", value_parser = moment)]
     pub at: Option<At>,
     /// Of what.

@@ -55,6 +55,11 @@ pub(super) fn table_line(frame: &Frame, app: &App, look: Look) -> Line<'static> 
         },
         look.faint(),
     ));
+    if table.seq != frame.seq {
+        // While a program runs the table may be older than the figures above it.
+        let text = format!(", as of event {}", count(table.seq.0));
+        parts.push(Span::styled(text, look.faint()));
+    }
     if app.mode == Mode::Filter || !app.filter.is_empty() {
         let end = if app.mode == Mode::Filter { "_" } else { "" };
         parts.push(Span::raw(format!("  /{}{end}", app.filter)));
