@@ -52,6 +52,13 @@ impl Hub {
         Some(stream)
     }
 
+    /// Whether anybody looks.
+    pub(crate) fn has_readers(&self) -> bool {
+        let mut readers = self.readers();
+        readers.all.retain(|reader| !reader.sender.is_closed());
+        !readers.all.is_empty()
+    }
+
     /// What is asked for, each once.
     pub(crate) fn asks(&self) -> Vec<Ask> {
         let mut readers = self.readers();

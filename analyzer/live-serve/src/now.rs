@@ -1,7 +1,9 @@
 //! The head of a frame as JSON: the program, its devices, its failures.
 
-use gpumem_live::{DeviceNow, Failure, Frame, State};
+use gpumem_live::{DeviceNow, Failure, Frame, LevelPeak, State};
 use serde::Serialize;
+
+use crate::view::level_word;
 
 /// Failures that the page has room for.
 const FAILURES: usize = 8;
@@ -26,6 +28,7 @@ pub(crate) struct Now<'a> {
     pid: u32,
     command: Option<&'a str>,
     devices: Vec<Device<'a>>,
+    peaks: Vec<Peak>,
     failure_count: u64,
     failures: Vec<Failed>,
 }
@@ -44,6 +47,15 @@ struct Device<'a> {
     peak_driver: u64,
     peak_time: Option<u64>,
     nvml: Option<u64>,
+}
+
+/// When a device held most of a level, so far.
+#[derive(Serialize)]
+struct Peak {
+    device: u8,
+    level: &'static str,
+    bytes: u64,
+    seq: u64,
 }
 
 #[derive(Serialize)]
@@ -94,6 +106,7 @@ impl<'a> Now<'a> {
             pid: frame.pid,
             command: frame.command.as_deref(),
             devices: frame.devices.iter().map(device).collect(),
+            peaks: frame.peaks.iter().map(peak).collect(),
             failure_count: frame.failure_count,
             failures: frame.failures.iter().take(FAILURES).map(failed).collect(),
         }
@@ -118,6 +131,15 @@ fn device(on: &DeviceNow) -> Device<'_> {
         peak_driver: on.at_peak.driver,
         peak_time: on.peak.map(|(_, at)| at.0),
         nvml: on.reading.and_then(|reading| reading.process),
+    }
+}
+
+fn peak(of: &LevelPeak) -> Peak {
+    Peak {
+        device: of.device.0,
+        level: level_word(of.level),
+        bytes: of.bytes,
+        seq: of.seq.0,
     }
 }
 

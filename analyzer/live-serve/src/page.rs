@@ -7,20 +7,19 @@ use gpumem_live::Ask;
 
 const PAGE: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/live.css");
-const PROGRAM: [&str; 5] = [
+const FOLDER: &str = include_str!("page/folder.html");
+const FOLDER_PROGRAM: [&str; 1] = [include_str!("page/folder.js")];
+const PROGRAM: [&str; 6] = [
     include_str!("page/state.js"),
     include_str!("page/head.js"),
     include_str!("page/chart.js"),
     include_str!("page/table.js"),
+    include_str!("page/moment.js"),
     include_str!("page/main.js"),
 ];
 
-/// The page as an answer. Only what carries its nonce runs in it, and it can only ask this server.
-pub(crate) fn page(first: Ask) -> Response {
-    let Ok(nonce) = Token::random() else {
-        return Response::plain(500, "no random numbers");
-    };
-    let nonce = nonce.digits();
+/// The page of a capture; `is_within`: of a folder's.
+pub(crate) fn page(first: Ask, is_within: bool) -> Response {
     let level = match first.level {
         Some(Level::TENSOR) => "tensor",
         Some(Level::DRIVER) => "driver",
@@ -29,18 +28,39 @@ pub(crate) fn page(first: Ask) -> Response {
         _ => "",
     };
     let device = first.device.map_or(String::new(), |of| of.0.to_string());
+    let folder = if is_within { "yes" } else { "" };
+    let places = [
+        ("<!--level-->", level),
+        ("<!--device-->", &device),
+        ("<!--folder-->", folder),
+    ];
+    answer(PAGE, &PROGRAM, &places)
+}
+
+/// The page of a folder.
+pub(crate) fn folder_page() -> Response {
+    answer(FOLDER, &FOLDER_PROGRAM, &[])
+}
+
+/// A page as an answer. Only what carries its nonce runs in it, and it can only ask this server.
+fn answer(page: &str, program: &[&str], places: &[(&str, &str)]) -> Response {
+    let Ok(nonce) = Token::random() else {
+        return Response::plain(500, "no random numbers");
+    };
+    let nonce = nonce.digits();
     let policy = format!(
         "default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; connect-src 'self'; \
          img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     );
-    let text = PAGE
-        .replace("<!--nonce-->", nonce)
-        .replace("<!--level-->", level)
-        .replace("<!--device-->", &device)
+    let mut text = page.replace("<!--nonce-->", nonce);
+    for (place, value) in places {
+        text = text.replace(place, value);
+    }
+    let text = text
         .replace("<!--style-->", &[PAGE_STYLE, STYLE].concat())
         .replace(
             "<!--program-->",
-            &[&PAGE_BASE[..], &PROGRAM].concat().concat(),
+            &[&PAGE_BASE[..], program].concat().concat(),
         );
     Response::new(200, "text/html; charset=utf-8", text).with("content-security-policy", policy)
 }
@@ -51,13 +71,15 @@ mod tests {
 
     #[test]
     fn every_place_is_filled_and_names_are_only_text() {
-        let gpumem_http::Body::Whole(bytes) = page(Ask::default()).body else {
-            panic!("a page is whole");
-        };
-        let text = std::str::from_utf8(&bytes).expect("UTF-8");
-        assert!(!text.contains("<!--"));
-        for unwanted in ["src=", "innerHTML", "@import", "url(", "eval("] {
-            assert!(!text.contains(unwanted), "{unwanted}");
+        for answer in [page(Ask::default(), false), folder_page()] {
+            let gpumem_http::Body::Whole(bytes) = answer.body else {
+                panic!("a page is whole");
+            };
+            let text = std::str::from_utf8(&bytes).expect("UTF-8");
+            assert!(!text.contains("<!--"));
+            for unwanted in ["src=", "innerHTML", "@import", "url(", "eval("] {
+                assert!(!text.contains(unwanted), "{unwanted}");
+            }
         }
     }
 }

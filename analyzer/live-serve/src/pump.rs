@@ -23,7 +23,7 @@ pub(crate) struct Pump {
 }
 
 impl Pump {
-    pub(crate) fn start(watch: Watch, hub: Arc<Hub>, started_wall_ns: u64) -> Self {
+    pub(crate) fn start(watch: Arc<Watch>, hub: Arc<Hub>, started_wall_ns: u64) -> Self {
         let of = hub.clone();
         let thread = std::thread::spawn(move || run(&watch, &of, started_wall_ns));
         Self {

@@ -2,20 +2,14 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
 
-use gpumem_capture::{OpenError, Reader};
+use gpumem_capture::OpenError;
 use gpumem_http::{Options, Request, Response, Server, StartError, Token};
-use gpumem_live::{Ask, Watch};
+use gpumem_live::Ask;
 
-use crate::hub::Hub;
-use crate::page::page;
-use crate::pump::Pump;
-use crate::view::View;
-
-/// How often the capture is looked at.
-const EVERY: Duration = Duration::from_millis(100);
+use crate::folder::ServedFolder;
+use crate::moments::Moments;
+use crate::served::Served;
 
 /// Why nothing is served.
 #[derive(Debug, thiserror::Error)]
@@ -32,30 +26,34 @@ pub enum ServeError {
     Token(std::io::Error),
 }
 
-/// A capture's page and figures, served until this is dropped.
+/// A capture's page and figures, or those of a folder's captures, served until this is dropped.
 pub struct LiveServer {
-    // In this order: no reader comes once the pump ends.
     server: Server,
-    _pump: Pump,
+}
+
+/// What is served.
+enum Site {
+    Capture(Served),
+    Folder(ServedFolder),
 }
 
 impl LiveServer {
-    /// Serves the capture at `path` on a loopback address; `ask`: what a page begins with.
+    /// Serves the capture at `path`, or the captures of the folder there, on a loopback address; `ask`: what a page begins with.
     ///
     /// # Errors
     /// Where the capture cannot be opened, or the address not bound.
     pub fn start(path: &Path, ask: Ask, address: SocketAddr) -> Result<Self, ServeError> {
-        let started_wall_ns = Reader::open(path)?.header().started_wall_ns;
-        let watch = Watch::start(path, ask, EVERY)?;
-        let hub = Arc::new(Hub::default());
+        let site = match path.is_dir() {
+            true => Site::Folder(ServedFolder::new(path)),
+            false => Site::Capture(Served::start(path, ask)?),
+        };
         let mut options = Options::new(address);
         options.token = Some(Token::random().map_err(ServeError::Token)?);
-        let readers = hub.clone();
-        let server = Server::start(options, move |request| answer(request, ask, &readers))?;
-        Ok(Self {
-            server,
-            _pump: Pump::start(watch, hub, started_wall_ns),
-        })
+        let moments = Moments::default();
+        let server = Server::start(options, move |request| {
+            answer(request, ask, &site, &moments)
+        })?;
+        Ok(Self { server })
     }
 
     /// What to open in a browser.
@@ -64,19 +62,12 @@ impl LiveServer {
     }
 }
 
-fn answer(request: &Request, first: Ask, hub: &Hub) -> Response {
-    match request.path.as_str() {
-        "/" => page(first),
-        "/events" if request.is_head => Response::new(200, EVENTS, ""),
-        "/events" => match View::of(request, first) {
-            Ok(view) => match hub.join(view) {
-                Some(stream) => Response::stream(EVENTS, stream),
-                None => Response::plain(503, "16 readers look already"),
-            },
-            Err(refusal) => refusal,
-        },
-        _ => Response::not_found(),
+fn answer(request: &Request, first: Ask, site: &Site, moments: &Moments) -> Response {
+    match site {
+        Site::Capture(served) => {
+            let below = request.path.strip_prefix('/').unwrap_or_default();
+            served.answer((request, below), first, (moments, None))
+        }
+        Site::Folder(folder) => folder.answer(request, first, moments),
     }
 }
-
-const EVENTS: &str = "text/event-stream";

@@ -1,11 +1,10 @@
 //! A frame's table as JSON.
 
-use gpumem_capture::Level;
 use gpumem_live::view::{Row, rows};
-use gpumem_live::{By, Moment, Table};
+use gpumem_live::{By, Moment, Rows, Table, Which};
 use serde::Serialize;
 
-use crate::view::View;
+use crate::view::{View, level_word};
 
 /// Rows that are sent. All are counted.
 const ROWS: usize = 200;
@@ -28,6 +27,8 @@ pub(crate) struct Shown {
 
 #[derive(Serialize)]
 struct Line {
+    /// Names the row in a request.
+    key: String,
     device: Option<u8>,
     bytes: u64,
     blocks: u64,
@@ -51,12 +52,7 @@ impl Shown {
                 Moment::Now => "now",
                 Moment::Peak => "peak",
             },
-            level: match table.level {
-                Level::TENSOR => "tensor",
-                Level::DRIVER => "driver",
-                Level::HOST => "host",
-                _ => "physical",
-            },
+            level: level_word(table.level),
             device: view.ask.device.map(|device| device.0),
             total: table.total,
             found: found.len(),
@@ -70,6 +66,7 @@ impl Shown {
 impl From<Row> for Line {
     fn from(row: Row) -> Self {
         Self {
+            key: key::of(&row.which),
             device: row.device,
             bytes: row.bytes,
             blocks: row.blocks,
@@ -78,5 +75,32 @@ impl From<Row> for Line {
             of: row.of,
             more: row.more,
         }
+    }
+}
+
+/// The row of a table with this key.
+pub(crate) fn which(table: &Table, key: &str) -> Option<Which> {
+    let all: Vec<Which> = match &table.rows {
+        Rows::Lines(lines) => lines.rows.iter().map(Which::from).collect(),
+        Rows::Categories(rows) => rows.iter().map(Which::from).collect(),
+        Rows::Modules(modules) => modules.rows.iter().map(Which::from).collect(),
+    };
+    all.into_iter().find(|which| key::of(which) == key)
+}
+
+/// Names of rows in requests: digits, so that no request has a path in it.
+pub(crate) mod key {
+    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+    use gpumem_live::Which;
+
+    /// Characters of a key.
+    pub(crate) const LENGTH: usize = 16;
+
+    /// A row's key. It holds as long as the server.
+    pub(crate) fn of(which: &Which) -> String {
+        let mut hasher = DefaultHasher::new();
+        format!("{which:?}").hash(&mut hasher);
+        format!("{:016x}", hasher.finish())
     }
 }

@@ -19,11 +19,19 @@ pub(crate) struct View {
 impl View {
     /// The view of a request's query. `first`: what stands where the query has nothing.
     pub(crate) fn of(request: &Request, first: Ask) -> Result<Self, Response> {
+        Self::of_pairs(request.query.iter(), first)
+    }
+
+    /// The same of some of its pairs.
+    pub(crate) fn of_pairs<'a>(
+        pairs: impl Iterator<Item = &'a (String, String)>,
+        first: Ask,
+    ) -> Result<Self, Response> {
         let mut view = Self {
             ask: first,
             ..Self::default()
         };
-        for (name, value) in &request.query {
+        for (name, value) in pairs {
             let is_known = match name.as_str() {
                 "token" => true,
                 "by" => set(&mut view.ask.by, by(value)),
@@ -91,5 +99,15 @@ fn sort(word: &str) -> Option<Sort> {
         "blocks" => Some(Sort::Blocks),
         "name" => Some(Sort::Name),
         _ => None,
+    }
+}
+
+/// A level as queries and answers have it.
+pub(crate) fn level_word(level: Level) -> &'static str {
+    match level {
+        Level::TENSOR => "tensor",
+        Level::DRIVER => "driver",
+        Level::HOST => "host",
+        _ => "physical",
     }
 }

@@ -56,12 +56,6 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         ..Ask::default()
     };
     if let Some(address) = args.serve {
-        if path.is_dir() {
-            anyhow::bail!(
-                "{}: is a folder: name the capture of one process in it",
-                path.display()
-            );
-        }
         return serve(&path, ask, address);
     }
     if !std::io::stdout().is_terminal() {

@@ -49,6 +49,10 @@ view.draw.course = () => {
     parts.push(draw("path", { d: `M${across(failure.time).toFixed(1)} ${TOP}V${base}`, style: { stroke: "var(--bad)" } },
       [draw("title", { text: `found no memory: ${bytes(failure.bytes)}` })]));
   }
+  if (view.past && view.past.shown) {
+    const at = Math.min(Math.max(across(shown.now.time), LEFT), WIDTH - RIGHT).toFixed(1);
+    parts.push(draw("path", { class: "moment", d: `M${at} ${TOP}V${base}`, style: { stroke: "currentColor" } }, [draw("title", { text: "what is shown" })]));
+  }
   const label = `GPU ${course.device}: memory over time, at most ${bytes(most)}`;
   const svg = draw("svg", { viewBox: `0 0 ${WIDTH} ${base + 24}`, role: "img", "aria-label": label, "data-most": most }, parts);
   const legend = PARTS.map(([name, colour]) => make("li", {}, [make("span", { class: "swatch", style: { background: colour } }), name]));

@@ -53,8 +53,10 @@ function drawFailures(now) {
   const text = (of) => make("span", { text: of });
   const rows = now.failures.map((of) => [text(time(of.time)), text(count(of.seq)), figure(of.bytes), text("GPU " + of.device),
     make("span", { class: of.is_exception ? "failed" : undefined,
-      text: of.is_exception ? "the program was told" : "answered by the framework's allocator" })]);
+      text: of.is_exception ? "the program was told" : "answered by the framework's allocator" }),
+    make("button", { type: "button", text: "Go there", onclick: () => goTo("event:" + of.seq, "the failure") }),
+    make("button", { type: "button", text: "Why", onclick: () => openCause(of.seq) })]);
   const newestOf = now.failure_count > rows.length ? `, the newest ${rows.length} of them` : "";
   fill("failures", make("p", { text: many(now.failure_count, "allocation", "allocations") + " found no memory" + newestOf }),
-    simpleTable([["time"], ["event", "number"], ["asked for", "number"], ["on"], ["what came of it"]], rows));
+    simpleTable([["time"], ["event", "number"], ["asked for", "number"], ["on"], ["what came of it"], [""], [""]], rows));
 }

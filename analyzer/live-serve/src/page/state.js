@@ -13,7 +13,8 @@ function eventsUrl() {
 }
 
 function show(kind) {
-  if (view.paused || !newest[kind]) return;
+  // In the past only the course goes on.
+  if (view.paused || !newest[kind] || (view.past && kind !== "course")) return;
   shown[kind] = newest[kind];
   view.draw[kind]();
 }
@@ -32,6 +33,7 @@ function connect() {
       newest[kind] = JSON.parse(event.data);
       said("");
       show(kind);
+      if (kind === "now") drawMoment();
     });
   }
   source.addEventListener("error", () => {
@@ -47,6 +49,7 @@ function choose(name, value) {
   view.paused = false;
   view.draw.choices();
   connect();
+  if (view.past) goTo(view.past.at, view.past.name);
 }
 
 function pause() {

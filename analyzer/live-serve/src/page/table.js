@@ -38,7 +38,7 @@ function typed(event) {
 view.draw.table = () => {
   const now = shown.table;
   const only = now.device === null ? "" : `, GPU ${now.device}`;
-  fill("sum", make("strong", {}, [`${BY[now.by]}: ${LEVELS[now.level]} ${MOMENTS[now.moment]}${only}, `, figure(now.total)]),
+  fill("sum", make("strong", {}, [`${BY[now.by]}: ${LEVELS[now.level]} ${view.past ? "then" : MOMENTS[now.moment]}${only}, `, figure(now.total)]),
     make("span", { class: "faint", "data-seq": now.seq, text: ` as of event ${count(now.seq)}` }));
   if (!now.rows.length) {
     fill("table", make("p", { text: choice.filter ? "No row contains that." : "Nothing is held." }));
@@ -51,7 +51,8 @@ view.draw.table = () => {
   const rows = now.rows.map((row) => {
     const cut = row.name.length > 60 ? "…" + row.name.slice(-59) : row.name;
     const bar = make("span", { class: "share", style: { width: `${row.share * 0.6}px` } });
-    const cells = [make("span", { text: cut, title: row.name }), make("span", { text: row.of }), make("span", { text: row.more }),
+    const open = make("button", { type: "button", class: "row", "data-key": row.key, text: cut, title: row.name, onclick: () => openRow(row.key) });
+    const cells = [open, make("span", { text: row.of }), make("span", { text: row.more }),
       figure(row.bytes), make("span", {}, [bar, ` ${row.share} %`]), make("span", { text: count(row.blocks) })];
     if (devices) cells.push(make("span", { text: row.device === null ? "none" : "GPU " + row.device }));
     return cells;

@@ -59,7 +59,8 @@ impl Sort {
 /// A row as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    pub(super) which: Which,
+    /// What it is of.
+    pub which: Which,
     /// Its device; `None`: of no device.
     pub device: Option<u8>,
     /// Bytes.

@@ -1,0 +1,130 @@
+//! A folder that is served: a table of its captures, and each of them by its number.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use gpumem_http::{Request, Response};
+use gpumem_live::{Ask, Folder};
+
+use crate::moments::Moments;
+use crate::page::folder_page;
+use crate::ranks::Ranks;
+use crate::served::Served;
+
+/// A rank's row changes this often.
+const EVERY: Duration = Duration::from_millis(500);
+/// New captures are looked for this often.
+const SCAN_EVERY: Duration = Duration::from_secs(1);
+/// Captures whose own pages are open at once.
+const OPEN: usize = 8;
+/// One that nobody looks at is closed after so long.
+const UNUSED: Duration = Duration::from_secs(10);
+
+/// The captures of a folder.
+pub(crate) struct ServedFolder {
+    on: Mutex<On>,
+}
+
+struct On {
+    folder: Folder,
+    scanned: Instant,
+    /// Each capture that was found. Its place is its number, which stays.
+    numbers: Vec<PathBuf>,
+    open: Vec<Open>,
+}
+
+struct Open {
+    number: usize,
+    served: Arc<Served>,
+    used: Instant,
+}
+
+impl ServedFolder {
+    pub(crate) fn new(path: &Path) -> Self {
+        let on = On {
+            folder: Folder::new(path, EVERY),
+            scanned: Instant::now(),
+            numbers: Vec::new(),
+            open: Vec::new(),
+        };
+        Self { on: Mutex::new(on) }
+    }
+
+    pub(crate) fn answer(&self, request: &Request, first: Ask, moments: &Moments) -> Response {
+        match request.path.as_str() {
+            "/" => return folder_page(),
+            "/ranks" => return self.ranks(),
+            _ => {}
+        }
+        let parts = request.path.trim_start_matches('/').split_once('/');
+        let number = |text: &str| text.parse().ok().filter(|n: &usize| n.to_string() == text);
+        let Some((number, below)) = parts.and_then(|(n, below)| Some((number(n)?, below))) else {
+            return Response::not_found();
+        };
+        match self.capture(number, first) {
+            Ok(served) => served.answer((request, below), first, (moments, Some(number))),
+            Err(refusal) => refusal,
+        }
+    }
+
+    fn ranks(&self) -> Response {
+        let mut on = self.on();
+        if on.scanned.elapsed() >= SCAN_EVERY {
+            on.folder.scan();
+            on.scanned = Instant::now();
+        }
+        let rows = on.folder.rows();
+        for row in &rows {
+            if !on.numbers.contains(&row.file) {
+                on.numbers.push(row.file.clone());
+            }
+        }
+        let number = |file: &PathBuf| on.numbers.iter().position(|of| of == file);
+        let ranks = Ranks::of(&on.folder, &rows, number);
+        let text = serde_json::to_string(&ranks).unwrap_or_else(|_| "{}".into());
+        Response::new(200, "application/json", text)
+    }
+
+    /// The capture with this number, which is opened if it is not.
+    fn capture(&self, number: usize, first: Ask) -> Result<Arc<Served>, Response> {
+        let mut on = self.on();
+        let is_used = |of: &Open| {
+            of.number == number || of.used.elapsed() < UNUSED || of.served.has_readers()
+        };
+        let (kept, unused) = std::mem::take(&mut on.open).into_iter().partition(is_used);
+        on.open = kept;
+        let served = on.open(number, first);
+        drop(on);
+        // Its threads are waited for: nobody else is to wait meanwhile.
+        drop::<Vec<Open>>(unused);
+        served
+    }
+
+    fn on(&self) -> MutexGuard<'_, On> {
+        self.on.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl On {
+    fn open(&mut self, number: usize, first: Ask) -> Result<Arc<Served>, Response> {
+        if let Some(of) = self.open.iter_mut().find(|of| of.number == number) {
+            of.used = Instant::now();
+            return Ok(of.served.clone());
+        }
+        let Some(path) = self.numbers.get(number) else {
+            return Err(Response::not_found());
+        };
+        if self.open.len() >= OPEN {
+            return Err(Response::plain(503, "8 captures are looked at already"));
+        }
+        let gone = |_| Response::plain(404, "the capture cannot be opened any more");
+        let served = Arc::new(Served::start(path, first).map_err(gone)?);
+        self.open.push(Open {
+            number,
+            served: served.clone(),
+            used: Instant::now(),
+        });
+        Ok(served)
+    }
+}
