@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+from pathlib import Path
 
 import harness
 import pytest
@@ -76,6 +77,16 @@ def test_it_says_how_the_program_ended(program, how):
         screen.wait("Categories: memory from CUDA now")
         screen.press("q")
         assert screen.end() == 0
+
+
+def test_a_program_that_was_killed_has_ended_before_its_parent_waits(program):
+    """It stays a zombie until then."""
+    with live(program.report) as screen:
+        screen.wait("running")
+        program.process.send_signal(signal.SIGKILL)
+        assert screen.wait("ended").startswith("ended without saying so")
+        state = Path(f"/proc/{program.process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        assert state == "Z", "nobody has waited for it"
 
 
 def test_a_terminal_is_resized(program):

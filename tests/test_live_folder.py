@@ -45,6 +45,13 @@ def test_ranks_of_a_folder_have_a_row_each_and_the_one_that_differs_is_marked(tm
             screen.press("s")
             text = screen.wait("by difference")
             assert text.splitlines()[2].startswith("!    2"), text
+            screen.press("?")
+            text = screen.wait("this help")
+            assert "order: rank, difference from peers, peak" in text and not row_of(text, 2)
+            screen.press("s")
+            screen.press("\x1b")
+            text = screen.wait(lambda text: row_of(text, 2))
+            assert "by difference" in text, "the order has not changed behind the help"
             screen.press("\x1b[H")
             text = screen.wait("64.0 MiB more than the median of 3 peers")
             screen.press("\r")

@@ -15,12 +15,24 @@ pub(crate) fn boot_id() -> [u8; 16] {
     u128::from_str_radix(&hex, 16).unwrap_or(0).to_be_bytes()
 }
 
-/// Whether a process with this id that was started then is there.
+/// Whether a `/proc/<pid>/stat` is of a process that has ended and that its parent has not waited for. Where only the main
+/// thread has ended, the state is the same, and other threads are counted: field 20.
+fn has_ended(stat: &str) -> bool {
+    let after_name = stat.rsplit_once(')').map_or("", |(_, after)| after);
+    let mut fields = after_name.split_ascii_whitespace();
+    let state = fields.next();
+    let threads = fields.nth(16).and_then(|count| count.parse::<u64>().ok());
+    match state {
+        Some("X") => true,
+        Some("Z") => threads.is_none_or(|count| count <= 1),
+        _ => false,
+    }
+}
+
+/// Whether a process with this id that was started then is there and has not ended.
 pub(crate) fn is_running(pid: u32, ticks: u64) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat"))
-        .ok()
-        .and_then(|stat| start_ticks(&stat))
-        .is_some_and(|found| found == ticks)
+        .is_ok_and(|stat| start_ticks(&stat) == Some(ticks) && !has_ended(&stat))
 }
 
 /// The user for whom this process acts.
@@ -38,6 +50,38 @@ mod tests {
         let stat = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4242 20 21";
         assert_eq!(start_ticks(stat), Some(4242));
         assert_eq!(start_ticks("nonsense"), None);
+    }
+
+    #[test]
+    fn a_zombie_has_ended_and_threads_without_their_main_thread_have_not() {
+        let of = |state, threads| {
+            let stat =
+                format!("7 (a Z) {state} 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 {threads} 0 42 0");
+            (start_ticks(&stat), has_ended(&stat))
+        };
+        assert_eq!(of("Z", 1), (Some(42), true));
+        assert_eq!(of("X", 0), (Some(42), true));
+        for (state, threads) in [("Z", 2), ("S", 1), ("R", 3), ("T", 1), ("D", 1)] {
+            assert_eq!(of(state, threads), (Some(42), false), "{state} {threads}");
+        }
+    }
+
+    #[test]
+    fn a_child_that_nobody_has_waited_for_has_ended() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let pid = child.id();
+        let stat = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        let ticks = start_ticks(&stat()).unwrap();
+        assert!(is_running(pid, ticks) && !is_running(pid, ticks + 1));
+        child.kill().unwrap();
+        while !has_ended(&stat()) {
+            std::thread::yield_now();
+        }
+        assert!(!is_running(pid, ticks));
+        child.wait().unwrap();
     }
 
     #[test]

@@ -100,7 +100,7 @@ impl RingImage {
         cursor: &mut Cursor<'_>,
     ) -> Result<(), ReadError> {
         (self.have, self.at) = (self.size(), layout::RING_OFFSET);
-        self.bytes.resize(self.size(), 0);
+        self.make_whole();
         let lap = cursor.expected.saturating_add(self.capacity);
         let (mut payload, mut loaded) = (Vec::new(), cursor.expected);
         while cursor.expected < lap {
@@ -123,6 +123,15 @@ impl RingImage {
         }
         cursor.ahead = cursor.ahead.max(cursor.expected);
         Ok(())
+    }
+
+    /// Gives the image the size of the ring. The system sets memory aside for slots as they are read: most programs of a
+    /// job's ranks fill a small part of their rings between two looks, so zeros are not written.
+    fn make_whole(&mut self) {
+        match self.bytes.is_empty() {
+            true => self.bytes = vec![0; self.size()],
+            false => self.bytes.resize(self.size(), 0),
+        }
     }
 
     /// Reads some slots from `seq` on; where they end.
@@ -154,7 +163,7 @@ impl RingImage {
     ) -> Result<(), ReadError> {
         self.load(input, at)?;
         // What was never written is not there.
-        self.bytes.resize(self.size(), 0);
+        self.make_whole();
         self.have = self.size();
         self.limit = Some(limit);
         Ok(())

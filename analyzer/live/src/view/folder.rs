@@ -35,6 +35,8 @@ pub struct FolderApp {
     pub sort: FolderSort,
     /// Whether the view is to end.
     pub is_over: bool,
+    /// Whether the keys are on the screen, in the place of the rows.
+    pub is_help: bool,
     /// A capture whose own view is asked for.
     pub entered: Option<PathBuf>,
     pub(super) rows: Vec<FolderRow>,
@@ -94,6 +96,11 @@ impl FolderApp {
         match key.code {
             KeyCode::Char('c') if is_control => self.is_over = true,
             KeyCode::Char('q') => self.is_over = true,
+            KeyCode::Char('?') | KeyCode::F(1) => self.is_help = !self.is_help,
+            KeyCode::Esc => self.is_help = false,
+            KeyCode::Enter if self.is_help => self.is_help = false,
+            // A row that is not on the screen is not changed.
+            _ if self.is_help => {}
             KeyCode::Char('s') => {
                 self.sort = match self.sort {
                     FolderSort::Rank => FolderSort::Difference,

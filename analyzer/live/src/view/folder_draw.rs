@@ -12,7 +12,9 @@ use crate::folder::{Folder, FolderRow};
 use crate::folder_rank::RankNow;
 use crate::frame::State;
 
+use super::draw::draw_help;
 use super::folder::FolderApp;
+use super::help::FOLDER_KEYS;
 use super::style::Look;
 
 /// The least that the view needs.
@@ -149,6 +151,13 @@ pub fn draw_folder(folder: &Folder, app: &mut FolderApp, look: Look, screen: &mu
         screen.render_widget(Paragraph::new(Line::styled(text, style)), at);
     };
     put(screen, head, head_line(folder, app, look), look.strong());
+    if app.is_help {
+        let keys = Layout::vertical([Constraint::Length(2), Constraint::Min(1)]);
+        let [_, keys] = keys.areas(area);
+        draw_help(screen, keys, &FOLDER_KEYS, look);
+        put(screen, foot, "Esc back  q leave".into(), look.faint());
+        return;
+    }
     let columns = columns(usize::from(area.width));
     let text = columns
         .iter()
@@ -179,7 +188,7 @@ pub fn draw_folder(folder: &Folder, app: &mut FolderApp, look: Look, screen: &mu
         };
         put(screen, of, selected_line(row), style);
     }
-    let keys = "Enter this rank  s order  arrows the row  q leave; programs go on";
+    let keys = "Enter this rank  s order  arrows the row  ? keys  q leave; programs go on";
     put(screen, foot, keys.into(), look.faint());
 }
 

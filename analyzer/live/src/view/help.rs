@@ -41,3 +41,19 @@ pub(super) const KEYS: [(&str, &str); 20] = [
     ("?", "this help"),
     ("q", "leave; the program goes on"),
 ];
+
+/// The same of a folder's view.
+pub(super) const FOLDER_KEYS: [(&str, &str); 9] = [
+    (
+        "Enter",
+        "this rank's own view, which has more keys; Esc returns",
+    ),
+    ("s", "the order: rank, difference from peers, peak"),
+    ("Up Down", "the rank, also j k"),
+    ("PgUp PgDn", "a page of ranks"),
+    ("Home End", "the first rank, the last"),
+    ("!", "marks a rank that differs from its peers"),
+    ("Esc", "back"),
+    ("?", "this help"),
+    ("q", "leave; programs go on"),
+];

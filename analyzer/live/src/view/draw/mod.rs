@@ -16,11 +16,13 @@ use ratatui::widgets::Paragraph;
 use crate::frame::{Failure, Frame};
 
 use super::app::{App, Mode};
+use super::help::KEYS;
 use super::style::Look;
 use course::draw_chart;
 use head::{device_line, head_line};
 use line::line;
-use pages::{draw_failures, draw_help, draw_page, page_line};
+pub(super) use pages::draw_help;
+use pages::{draw_failures, draw_page, page_line};
 use table::{draw_table, table_line};
 
 /// The least that the view needs.
@@ -47,7 +49,7 @@ pub fn draw(app: &mut App, look: Look, screen: &mut Screen<'_>) {
         ];
         let [head, keys, foot] = Layout::vertical(rows).areas(area);
         line(screen, head, head_line(&frame, app, look));
-        draw_help(screen, keys, look);
+        draw_help(screen, keys, &KEYS, look);
         line(screen, foot, foot_line(&frame, app, look));
         return;
     }

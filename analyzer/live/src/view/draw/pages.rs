@@ -12,7 +12,6 @@ use crate::frame::{Failure, Frame};
 use crate::page::Kind;
 
 use super::super::app::App;
-use super::super::help::KEYS;
 use super::super::style::Look;
 use super::line::line;
 
@@ -114,8 +113,14 @@ fn failure(of: &Failure) -> String {
     )
 }
 
-pub(super) fn draw_help(screen: &mut Screen<'_>, area: Rect, look: Look) {
-    let lines: Vec<_> = KEYS
+/// Keys, and what each does.
+pub(in super::super) fn draw_help(
+    screen: &mut Screen<'_>,
+    area: Rect,
+    keys: &[(&str, &'static str)],
+    look: Look,
+) {
+    let lines: Vec<_> = keys
         .iter()
         .map(|(key, does)| {
             Line::from(vec![
