@@ -63,4 +63,5 @@ def test_figures_are_pytorch_s_own(tmp_path, python_env):
                 assert all(lines[line] == value for line, value in top), command
                 assert [value for _, value in top] == sorted(lines.values(), reverse=True)[:3], command
             assert own["ooms"] == 1 and own["reserved"] > own["allocated"]
-            assert exporter.value("gpumem_steps_total") == 4
+            summary = harness.analyze_json("summary", program.report, check=False)
+            assert exporter.value("gpumem_steps_total") == summary["steps"] > 0
