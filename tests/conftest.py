@@ -19,13 +19,18 @@ import ranks_job  # noqa: E402
 
 @pytest.fixture(scope="session", autouse=True)
 def _release_build():
-    """The tests run what `cargo build --release` makes. scripts/test has built it already and says
-    so by GPUMEM_TESTS_BUILT=1; else it is built here, so that nobody tests yesterday's binaries."""
+    """The tests run what scripts/test builds. It says that it has by GPUMEM_TESTS_BUILT=1; else it is built here, so that
+    nobody tests yesterday's binaries. All examples in one build: one by one, dependencies have other features."""
     if os.environ.get("GPUMEM_TESTS_BUILT") == "1":
         return
-    subprocess.run(
-        ["cargo", "build", "--release", "--workspace", "--quiet"], cwd=harness.ROOT, check=True
-    )
+    what = ["--release", "--workspace", "--lib", "--bins", "--examples"]
+    subprocess.run(["cargo", "build", "--quiet", *what], cwd=harness.ROOT, check=True)
+
+
+@pytest.fixture(scope="session")
+def dump():
+    """The example that prints a capture's records."""
+    return harness.EXAMPLES / "dump"
 
 
 @pytest.fixture

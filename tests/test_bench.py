@@ -10,7 +10,6 @@ import sys
 
 import harness
 import pytest
-from test_e2e_aliases import dump  # noqa: F401  (a fixture is found by name)
 
 sys.path.insert(0, str(harness.ROOT / "scripts" / "lib" / "bench"))
 
@@ -25,12 +24,8 @@ STACKS = 20_000
 
 @pytest.fixture(scope="module")
 def probe():
-    """Builds the library that the benchmark loads."""
-    subprocess.run(
-        ["cargo", "build", "--release", "--quiet", "-p", "gpumem", "--example", "bench_probe"],
-        cwd=harness.ROOT, check=True,
-    )
-    return harness.RELEASE / "examples" / "libbench_probe.so"
+    """The library that the benchmark loads."""
+    return harness.EXAMPLES / "libbench_probe.so"
 
 
 def test_differences_and_ratios_are_those_of_rounds():
@@ -113,7 +108,7 @@ def served(probe, python_env, tmp_path_factory):
     return answers, folder / "report.bin"
 
 
-def test_the_benchmarks_stacks_are_as_many_as_it_says(served, dump, analyze_json):  # noqa: F811
+def test_the_benchmarks_stacks_are_as_many_as_it_says(served, dump, analyze_json):
     answers, report = served
     assert answers["with"][0][0] == answers["without"][0][0] == 13
     checked = analyze_json("check", report)

@@ -69,6 +69,17 @@ def test_the_action_has_what_github_asks_for(action):
             assert {"path", "key"} <= set(step["with"])
 
 
+@pytest.mark.parametrize(("path", "schema"), [(ACTION, "github-actions"), (TEMPLATE, "gitlab-ci")])
+def test_the_published_schemas_take_them(tmp_path, path, schema):
+    """The schemas that the editors use, as check-jsonschema bundles them; and they can refuse."""
+    check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
+    harness.run([*check, path])
+    broken = tmp_path / path.name
+    broken.write_text(re.sub(r"using: composite|when: always", "using: [nothing]\n    when: never so", path.read_text(), count=1))
+    done = harness.run([*check, broken], check=False)
+    assert done.returncode == 1, harness.described(done)
+
+
 def test_each_output_is_written_by_its_step(action):
     steps = {step["id"]: step for step in action["runs"]["steps"] if "id" in step}
     for output in action["outputs"].values():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import harness
 import pytest
-from test_interposer import dump, read  # noqa: F401  (fixtures are found by name)
+from test_interposer import read  # noqa: F401  (fixtures are found by name)
 
 DIFFERENTIAL = harness.RELEASE / "differential"
 SMALL_CARDS = "0=1GiB,1=256MiB,2=512MiB"

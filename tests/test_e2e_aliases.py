@@ -5,7 +5,6 @@ and nothing lost."""
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,16 +13,6 @@ import pytest
 
 WORKLOADS = Path(__file__).parent / "workloads"
 FIGURES = ("current", "peak", "allocations", "frees")
-
-
-@pytest.fixture(scope="module")
-def dump():
-    """Builds the example that prints a capture's records."""
-    subprocess.run(
-        ["cargo", "build", "--release", "--quiet", "-p", "gpumem", "--example", "dump"],
-        cwd=harness.ROOT, check=True,
-    )
-    return harness.RELEASE / "examples" / "dump"
 
 
 def recorded(dump, report):

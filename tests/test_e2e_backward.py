@@ -11,7 +11,7 @@ from collections import Counter, namedtuple
 
 import harness
 import pytest
-from test_interposer import ALLOC, FREE, QUIET, dump, simulator  # noqa: F401
+from test_interposer import ALLOC, FREE, QUIET, simulator  # noqa: F401
 
 STEP = 13
 RANGE_BEGIN, RANGE_END, PHASE_BEGIN, PHASE_END = 22, 23, 24, 25
@@ -91,7 +91,7 @@ class Records:
 
 
 @pytest.fixture
-def record(simulate, python_env, dump, tmp_path):  # noqa: F811
+def record(simulate, python_env, dump, tmp_path):
     """Runs a workload of PyTorch's under the library and reads what it recorded."""
 
     def record(environment, script, *arguments, env=None, devices=1):
@@ -144,7 +144,7 @@ OTHERS = ("convolution", "mixed_precision", "scripted")
 
 
 @pytest.fixture(scope="session")
-def all_cases(python_env, dump, tmp_path_factory):  # noqa: F811
+def all_cases(python_env, dump, tmp_path_factory):
     """The records of a process that went through all cases; run once for each environment."""
     known = {}
 
@@ -266,7 +266,7 @@ def test_results_are_the_same_to_the_bit(environment, simulate, python_env):
 
 
 @pytest.mark.slow
-def test_a_program_without_python_has_labels(python_env, build_c, simulate, dump, tmp_path):  # noqa: F811
+def test_a_program_without_python_has_labels(python_env, build_c, simulate, dump, tmp_path):
     [torch] = (python_env("torch215").parent.parent / "lib").glob("python3.*/site-packages/torch")
     program = build_c(
         "cpp_training.cpp", "-std=c++20", "-w", "-DAT_PER_OPERATOR_HEADERS", f"-I{torch}/include", f"-L{torch}/lib",
@@ -296,7 +296,7 @@ BLOCKS = ["N5torch8autograd4NodeE"] * 200 + ["N5torch8autograd8ThrowingE"] * 3 +
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_layouts(layout, build_c, simulate, dump, tmp_path):  # noqa: F811
+def test_layouts(layout, build_c, simulate, dump, tmp_path):
     folder = tmp_path / "torch"
     folder.mkdir()
     c10 = build_c("hook_c10.cpp", "-shared", "-fPIC", "-Wl,-soname,libc10.so")
@@ -409,7 +409,7 @@ os._exit(0)
 
 
 @pytest.mark.parametrize("environment", TORCHES)
-def test_pytorchs_ranges(environment, simulate, python_env, dump, tmp_path):  # noqa: F811
+def test_pytorchs_ranges(environment, simulate, python_env, dump, tmp_path):
     env = {**QUIET, **harness.SIMULATED_CARD[environment]}
     simulate([python_env(environment), "-c", NVTX_SCRIPT], preload=True, env=env)
     words = ranges(Records(dump, tmp_path / "report.bin"))

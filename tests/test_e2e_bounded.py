@@ -9,7 +9,6 @@ aside, or a file that grows."""
 
 import json
 import re
-import subprocess
 from collections import Counter
 
 import harness
@@ -54,12 +53,8 @@ def recorded(python_env, tmp_path_factory):
 @pytest.fixture(scope="module")
 def again(recorded, tmp_path_factory):
     """The records of the full capture once more, in a bounded one."""
-    subprocess.run(
-        ["cargo", "build", "--release", "--quiet", "-p", "gpumem-replay", "--example", "record_again"],
-        cwd=harness.ROOT, check=True,
-    )
     report = tmp_path_factory.mktemp("again") / "report.bin"
-    harness.run([harness.RELEASE / "examples" / "record_again", recorded(False), report, str(SIZE >> 20)])
+    harness.run([harness.EXAMPLES / "record_again", recorded(False), report, str(SIZE >> 20)])
     return report
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 import harness
 import pytest
 from test_e2e_backward import Records
-from test_interposer import ALLOC, QUIET, dump  # noqa: F401
+from test_interposer import ALLOC, QUIET  # noqa: F401
 
 MODELS = ("transformer", "convolutions")
 # By process, as each of them takes a while.
@@ -34,7 +34,7 @@ CASES = [
 
 
 @pytest.fixture(scope="session")
-def trained_so(python_env, dump, tmp_path_factory):  # noqa: F811
+def trained_so(python_env, dump, tmp_path_factory):
     """The records and the capture of a process that trained both models in some ways; run once each."""
     known = {}
 

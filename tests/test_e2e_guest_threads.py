@@ -123,7 +123,7 @@ def test_a_call_that_hangs_is_the_last_one(function, late):
 def checking():
     """libgpumem.so with debug assertions: what may wait for room in the ring, or asks the driver, panics under a lock
     of the recorder's."""
-    subprocess.run(["cargo", "build", "--quiet", "-p", "gpumem"], cwd=harness.ROOT, check=True)
+    subprocess.run(["cargo", "build", "--quiet", "--workspace", "--lib"], cwd=harness.ROOT, check=True)
     return harness.ROOT / "target" / "debug" / "libgpumem.so"
 
 

@@ -3,7 +3,6 @@ simulator's books."""
 
 import json
 import os
-import subprocess
 
 import harness
 import pytest
@@ -13,16 +12,6 @@ CONTEXT, MODULE, ESTIMATED = 256, 512, 2048
 MIB, GIB = 1 << 20, 1 << 30
 UNKNOWN = (1 << 64) - 1
 COST = 512 * MIB  # of a context
-
-
-@pytest.fixture(scope="session")
-def dump():
-    """Builds the example that prints a capture's records."""
-    subprocess.run(
-        ["cargo", "build", "--release", "--quiet", "-p", "gpumem", "--example", "dump"],
-        cwd=harness.ROOT, check=True,
-    )
-    return harness.RELEASE / "examples" / "dump"
 
 
 @pytest.fixture

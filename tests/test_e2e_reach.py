@@ -8,7 +8,7 @@ import re
 import harness
 import pytest
 from test_interposer import (  # noqa: F401  (fixtures are taken by name)
-    ALLOC, CONTEXT, FREE, MIB, QUIET, both, dump, read, simulator, story,
+    ALLOC, CONTEXT, FREE, MIB, QUIET, both, read, simulator, story,
 )
 
 

@@ -9,7 +9,6 @@ import json
 
 import harness
 import pytest
-from test_e2e_aliases import dump  # noqa: F401  (a fixture is found by name)
 
 # The values of EventKind.
 ALLOC, FREE = 1, 2
@@ -36,7 +35,7 @@ def many_stacks(python_env, tmp_path_factory):
     return folder / "report.bin", code, promised
 
 
-def test_each_of_very_many_stacks_has_an_id_of_its_own(many_stacks, dump, analyze_json):  # noqa: F811
+def test_each_of_very_many_stacks_has_an_id_of_its_own(many_stacks, dump, analyze_json):
     report, _, _ = many_stacks
     checked = analyze_json("check", report)
     assert checked["whole"] and checked["lost_events"] == checked["lost_definitions"] == 0
@@ -66,7 +65,7 @@ def many_threads(python_env, tmp_path_factory):
     return folder / "report.bin", json.loads(done.stdout)
 
 
-def test_each_threads_events_are_all_there_in_its_order(many_threads, dump, analyze_json):  # noqa: F811
+def test_each_threads_events_are_all_there_in_its_order(many_threads, dump, analyze_json):
     report, said = many_threads
     checked = analyze_json("check", report)
     assert checked["whole"] and checked["counters_agree"] is True
@@ -82,7 +81,7 @@ def test_each_threads_events_are_all_there_in_its_order(many_threads, dump, anal
     assert not allocated, "tensors of no thread"
 
 
-def test_no_block_lives_twice_when_threads_allocate_at_once(many_threads, dump):  # noqa: F811
+def test_no_block_lives_twice_when_threads_allocate_at_once(many_threads, dump):
     report, said = many_threads
     live, most = collections.Counter(), collections.Counter()
     blocks = {}

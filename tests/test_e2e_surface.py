@@ -10,7 +10,7 @@ import sys
 import harness
 import pytest
 from test_interposer import (  # noqa: F401  (fixtures are found by name)
-    ALLOC, CANCEL, CONTEXT, CONTEXT_END, FREE, MAP, QUIET, UNKNOWN_POINTER, UNMAP, both, dump, everything,
+    ALLOC, CANCEL, CONTEXT, CONTEXT_END, FREE, MAP, QUIET, UNKNOWN_POINTER, UNMAP, both, everything,
     read, replayed, story,
 )
 

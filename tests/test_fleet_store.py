@@ -38,8 +38,7 @@ def s3(python_env):
 def long_capture(tmp_path_factory):
     """One of so many events that their table has more than a piece."""
     place = tmp_path_factory.mktemp("long") / "long.bin"
-    example = ["-p", "gpumem-replay", "--example", "long_run"]
-    fleet.harness.run(["cargo", "run", "--release", "--quiet", *example, "record", place, "1000000"], cwd=fleet.harness.ROOT, timeout=300)
+    fleet.harness.run([fleet.harness.EXAMPLES / "long_run", "record", place, "1000000"])
     return place
 
 

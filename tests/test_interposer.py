@@ -26,16 +26,6 @@ QUIET = {"GPUMEM_QUIET": "1"}
 Capture = namedtuple("Capture", "events physical apis hooks facts notes devices counters end")
 
 
-@pytest.fixture(scope="session")
-def dump():
-    """Builds the example that prints a capture's records."""
-    subprocess.run(
-        ["cargo", "build", "--release", "--quiet", "-p", "gpumem", "--example", "dump"],
-        cwd=harness.ROOT, check=True,
-    )
-    return harness.RELEASE / "examples" / "dump"
-
-
 def replayed(events):
     """(level, device) → [live, peak, allocations, frees], by sequence; no address is live twice."""
     live, figures = {}, {}

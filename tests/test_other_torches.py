@@ -21,7 +21,7 @@ import whatif
 from gpumem import _simulator
 from test_e2e_backward import BACKWARDS, OTHERS, PHASE_BEGIN, SQUARE, STEP, Owner, Records
 from test_e2e_charged import EVERYWHERE, MODELS, owners_at_peak, share_with_a_line
-from test_interposer import QUIET, dump  # noqa: F401
+from test_interposer import QUIET  # noqa: F401
 from test_plan import PROGRAM, plan
 
 PYTHONS = [Path(path) for path in os.environ.get("GPUMEM_OTHER_TORCHES", "").split(":") if path]
@@ -36,7 +36,7 @@ def release(request, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def record(release, dump, tmp_path_factory):  # noqa: F811
+def record(release, dump, tmp_path_factory):
     """Runs a workload with that PyTorch under the library; its records and its capture."""
     python, parts = release
 

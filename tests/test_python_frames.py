@@ -13,23 +13,14 @@ import pytest
 VERSIONS = ["py38", "py39", "py310", "py311", "py312", "py313", "py314"]
 
 
-def example(package, name):
-    """Builds an example of a crate and returns what cargo made."""
-    subprocess.run(
-        ["cargo", "build", "--release", "--quiet", "-p", package, "--example", name],
-        cwd=harness.ROOT, check=True,
-    )
-    return harness.RELEASE / "examples"
-
-
 @pytest.fixture(scope="module")
 def probe():
-    return example("gpumem", "python_probe") / "libpython_probe.so"
+    return harness.EXAMPLES / "libpython_probe.so"
 
 
 @pytest.fixture(scope="module")
 def decode_lines():
-    decoder = example("gpumem-analyzer", "decode_lines") / "decode_lines"
+    decoder = harness.EXAMPLES / "decode_lines"
 
     def decode(path):
         with open(path) as file:
@@ -56,7 +47,7 @@ def test_frames_are_the_interpreters_own(version, python_env, probe, decode_line
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_example_of_the_crate(version, python_env):
     """python-frames/examples/print_stack.rs, which knows nothing of gpumem."""
-    library = example("gpumem-python-frames", "print_stack") / "libprint_stack.so"
+    library = harness.EXAMPLES / "libprint_stack.so"
     program = f"""import ctypes
 library = ctypes.CDLL({str(library)!r})
 def inner():

@@ -4,13 +4,12 @@ What breaks these tests: a step that is rounded to the points that a reading kee
 made for benchmarks that do not agree with themselves."""
 
 import json
-import subprocess
 
 import harness
 import pytest
 
 JOB = harness.WORKLOADS / "ranks.py"
-MAKE = harness.RELEASE / "examples" / "make_ranks"
+MAKE = harness.EXAMPLES / "make_ranks"
 MIB = 1 << 20
 STEPS, LEAK = 600, 411
 
@@ -31,10 +30,6 @@ def long(python_env, tmp_path_factory):
 @pytest.fixture(scope="module")
 def made(long, tmp_path_factory):
     """A job of 32 ranks, made from one of them."""
-    subprocess.run(
-        ["cargo", "build", "--release", "--quiet", "-p", "gpumem-replay", "--example", "make_ranks"],
-        cwd=harness.ROOT, check=True,
-    )
     folder = tmp_path_factory.mktemp("made")
     zeros = line_of('x = torch.zeros(512 if what == "batch" else 256')
     plants = [

@@ -13,7 +13,7 @@ from pathlib import Path
 import harness
 import pytest
 import zoo
-from test_interposer import dump, read  # noqa: F401  (fixtures are taken by name)
+from test_interposer import read  # noqa: F401  (fixtures are taken by name)
 from test_zoo_kills import awaits, logged, recorded
 
 CONTAINERS = {

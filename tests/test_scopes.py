@@ -4,11 +4,9 @@ What breaks these tests: a scope whose beginning is recorded at another place th
 maximum that goes with the scope it was kept for, an end that does not freeze, figures of another row."""
 
 import json
-import subprocess
 
 import harness
 import pytest
-from test_e2e_aliases import dump  # noqa: F401  (a fixture is found by name)
 
 ALLOC, FREE, CANCEL, SCOPE_BEGIN, SCOPE_END, RESIZE, MARK = 1, 2, 3, 11, 12, 17, 26
 UNKNOWN_POINTER = 1
@@ -81,7 +79,7 @@ def program(build_c, tmp_path_factory):
     return build_c("scopes.cpp", *flags)
 
 
-def read(dump, report):  # noqa: F811
+def read(dump, report):
     lines = [json.loads(line) for line in harness.run([dump, report]).stdout.splitlines()]
     assert lines[-1]["whole"] and lines[-1]["lost"] == 0, lines[-1]
     return lines
@@ -107,7 +105,7 @@ def compare(said, replayed, levels=LEVELS):
 
 
 @pytest.mark.parametrize("seed,threads,devices", [(1, 1, 1), (2, 4, 1), (3, 4, 2), (4, 8, 3), (5, 2, 2), (6, 6, 1)])
-def test_scopes_equal_a_replay(seed, threads, devices, program, simulate, dump, tmp_path):  # noqa: F811
+def test_scopes_equal_a_replay(seed, threads, devices, program, simulate, dump, tmp_path):
     command = [program, seed, threads, devices, 12_000 // threads]
     done = simulate([*map(str, command)], devices=devices, preload=True, env=QUIET)
     lines = read(dump, tmp_path / "report.bin")
@@ -129,7 +127,7 @@ def test_scopes_equal_a_replay(seed, threads, devices, program, simulate, dump, 
 
 
 @pytest.mark.parametrize("seed,threads,devices", [(11, 4, 2)])
-def test_the_analyzer_tells_the_same(seed, threads, devices, program, simulate, dump, tmp_path):  # noqa: F811
+def test_the_analyzer_tells_the_same(seed, threads, devices, program, simulate, dump, tmp_path):
     report = tmp_path / "report.bin"
     command = [program, seed, threads, devices, 3000]
     simulate([*map(str, command)], devices=devices, preload=True, env=QUIET)
@@ -171,7 +169,7 @@ def test_the_analyzer_tells_the_same(seed, threads, devices, program, simulate, 
     assert found["left_out"] == found["without_begin"] == found["marks_left_out"] == 0
 
 
-def test_scopes_before_the_capture_begin_with_it(program, simulate, dump, tmp_path):  # noqa: F811
+def test_scopes_before_the_capture_begin_with_it(program, simulate, dump, tmp_path):
     done = simulate([str(program), "9", "2", "1", "3000"], preload=True, env=QUIET)
     lines = read(dump, tmp_path / "report.bin")
     replay, said = Replay(lines), told(done.stdout, 1)
@@ -233,11 +231,7 @@ def test_scopes_without_cuda(version, python_env, tmp_path):
 
 @pytest.fixture(scope="module")
 def probe():
-    subprocess.run(
-        ["cargo", "build", "--release", "--quiet", "-p", "gpumem", "--example", "bench_probe"],
-        cwd=harness.ROOT, check=True,
-    )
-    return harness.RELEASE / "examples" / "libbench_probe.so"
+    return harness.EXAMPLES / "libbench_probe.so"
 
 
 def test_ten_thousand_open_scopes_cost_nothing(probe, python_env, simulate):

@@ -69,13 +69,9 @@ def said(lines):
 @pytest.fixture(scope="module")
 def tell():
     """What our reader says of files."""
-    subprocess.run(
-        ["cargo", "build", "--release", "--quiet", "-p", "gpumem-capture", "--example", "tell"],
-        cwd=harness.ROOT, check=True,
-    )
 
     def told(*paths):
-        done = harness.run([harness.RELEASE / "examples" / "tell", *paths])
+        done = harness.run([harness.EXAMPLES / "tell", *paths])
         captures, lines = [], []
         for line in map(json.loads, done.stdout.splitlines()):
             lines.append(line)
@@ -158,12 +154,8 @@ def test_both_say_the_same_of_damage(tell, tmp_path):
 @pytest.fixture(scope="module")
 def killed():
     """Makes the capture of a killed program and its ring, both of this machine and boot."""
-    subprocess.run(
-        ["cargo", "build", "--release", "--quiet", "-p", "gpumem-capture", "--example", "fixtures"],
-        cwd=harness.ROOT, check=True,
-    )
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory(dir="/dev/shm") as rings:
-        subprocess.run([harness.RELEASE / "examples" / "fixtures", "--killed", folder, rings], check=True)
+        subprocess.run([harness.EXAMPLES / "fixtures", "--killed", folder, rings], check=True)
         (ring,) = Path(rings).iterdir()
         yield Path(folder) / "killed.bin", ring
 

@@ -10,7 +10,6 @@ import json
 
 import harness
 import pytest
-from test_e2e_aliases import dump  # noqa: F401  (a fixture is found by name)
 
 ALLOC = 1
 AT_ONCE, SETS = 4, 6
@@ -22,7 +21,7 @@ KINDS = [(version, "shared") for version in BEFORE + SINCE] + [(version, "own") 
 
 @pytest.mark.parametrize("version, gil", KINDS)
 def test_frames_are_those_of_the_threads_interpreter(
-    version, gil, python_env, build_c, simulate, analyze_json, dump, tmp_path  # noqa: F811
+    version, gil, python_env, build_c, simulate, analyze_json, dump, tmp_path
 ):
     library = build_c("subinterpreters.c", "-shared", "-fPIC", "-ldl", "-lpthread")
     done = simulate(

@@ -24,7 +24,7 @@ import time
 import harness
 import pytest
 import zoo
-from test_interposer import ALLOC, FREE, dump, read  # noqa: F401  (fixtures are taken by name)
+from test_interposer import ALLOC, FREE, read  # noqa: F401  (fixtures are taken by name)
 
 KILLS = int(os.environ.get("GPUMEM_ZOO_KILLS", "4"))
 SEED = int(os.environ.get("GPUMEM_ZOO_SEED", "1"))
@@ -181,15 +181,11 @@ def test_kills_with_the_ring_gone(ring, build_c, read, tmp_path):  # noqa: F811
 
 @pytest.fixture
 def held():
-    """Builds the example that prints what a replay of a capture knows of blocks."""
-    subprocess.run(
-        ["cargo", "build", "--release", "--quiet", "-p", "gpumem-replay", "--example", "held"],
-        cwd=harness.ROOT, check=True,
-    )
+    """The example that prints what a replay of a capture knows of blocks."""
 
     def read(report, main):
         """`main`: the thread that did what the log does not have."""
-        return Held(harness.run([harness.RELEASE / "examples" / "held", report, str(main)]).stdout)
+        return Held(harness.run([harness.EXAMPLES / "held", report, str(main)]).stdout)
 
     return read
 

@@ -16,7 +16,6 @@ from pathlib import Path
 import harness
 import pytest
 import zoo
-from test_interposer import dump  # noqa: F401  (a fixture is taken by name)
 from test_interposer import read  # noqa: F401
 
 # The simulator's cards are in no file: it could not be made or found everywhere, and counts as one.

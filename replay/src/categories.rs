@@ -55,7 +55,8 @@ serialize! {
 /// By stacks.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    pub(crate) keys: Vec<Option<KeyFacts>>,
+    /// By the number of the key; those that are not known have no base.
+    pub(crate) keys: Vec<KeyFacts>,
     pub(crate) places: FxHashMap<StackId, Place>,
 }
 
@@ -63,14 +64,35 @@ pub(crate) struct Known {
 pub(crate) struct KeyFacts {
     pub(crate) origin: Origin,
     pub(crate) place: Place,
-    /// The key without a category.
+    /// The key without a category; [`KeyId::NONE`]: nothing is known of this key.
     pub(crate) base: KeyId,
     /// Of a key without a category: what the newest block that ended was.
     pub(crate) outcome: Category,
     /// The key of the same stacks before the forward of a step, if they ever were outside all modules there.
-    pub(crate) before_forward: Option<KeyId>,
-    /// The keys with each category.
-    pub(crate) with: [Option<KeyId>; 9],
+    pub(crate) before_forward: KeyId,
+    /// The keys with each category, as far as there are any.
+    pub(crate) with: [KeyId; 9],
+}
+
+impl KeyFacts {
+    /// Nothing is known.
+    pub(crate) const UNKNOWN: Self = Self {
+        origin: Origin::Unknown,
+        place: Place::NOWHERE,
+        base: KeyId::NONE,
+        outcome: Category::None,
+        before_forward: KeyId::NONE,
+        with: [KeyId::NONE; 9],
+    };
+}
+
+impl Known {
+    /// The facts of a key, to be changed if they are known.
+    #[inline]
+    pub(crate) fn of(&mut self, key: KeyId) -> Option<&mut KeyFacts> {
+        let facts = self.keys.get_mut(key.0 as usize)?;
+        (facts.base != KeyId::NONE).then_some(facts)
+    }
 }
 
 /// All but what can be worked out again.
@@ -183,14 +205,14 @@ impl Categories {
     /// A block with these stacks was this.
     #[inline]
     pub(crate) fn note_outcome(&mut self, base: KeyId, category: Category) {
-        if let Some(Some(facts)) = self.known.keys.get_mut(base.0 as usize) {
+        if let Some(facts) = self.known.of(base) {
             facts.outcome = category;
         }
     }
 
     fn all_outcomes(&self) -> FxHashMap<KeyId, u16> {
         let known = (0..).map(KeyId).zip(&self.known.keys);
-        let known = known.filter_map(|(key, facts)| Some((key, facts.as_ref()?.outcome as u16)));
+        let known = known.map(|(key, facts)| (key, facts.outcome as u16));
         let mut all = self.outcomes.clone();
         all.extend(known.filter(|(_, outcome)| *outcome != 0));
         all

@@ -16,22 +16,28 @@ use crate::sampling::Sampled;
 impl Replay {
     /// A tensor's block is made, with the key that it stands under for now.
     pub(crate) fn tensor_made(&mut self, base: KeyId, event: &Event) -> Made {
-        let (mut base, mut facts) = (base, self.facts(base));
+        let mut base = base;
+        let facts = self.facts(base);
+        let (place, origin, mut outcome) = (facts.place, facts.origin, facts.outcome);
+        let before_forward = facts.before_forward;
         let of = &mut self.categories;
-        if facts.place.is_python {
-            of.allocates(event.thread, facts.place.in_module);
+        if place.is_python {
+            of.allocates(event.thread, place.in_module);
             // Once there, always: no mark may be between the rounds of an evaluation.
-            let is_before = facts.before_forward.is_some() || !of.forward_began;
-            if is_before && facts.origin == Origin::Outside {
-                (base, facts) = self.before_forward(base, facts);
+            let is_before = before_forward != KeyId::NONE || !of.forward_began;
+            if is_before && origin == Origin::Outside {
+                base = match before_forward {
+                    KeyId::NONE => self.new_before_forward(base),
+                    known => known,
+                };
+                outcome = self.facts(base).outcome;
             }
-        } else if facts.place.in_backward && self.spans.marked(event.thread) == ThreadPhase::Outside
-        {
+        } else if place.in_backward && self.spans.marked(event.thread) == ThreadPhase::Outside {
             of.works(event.thread);
         }
         let of = &self.categories;
-        let category = match facts.outcome {
-            Category::None => facts.origin.assumed(of.has_modules),
+        let category = match outcome {
+            Category::None => origin.assumed(of.has_modules),
             before => before,
         };
         let (turn, is_early) = (of.turn, of.is_early(event.thread));
@@ -42,16 +48,7 @@ impl Replay {
         }
     }
 
-    /// The key of the same stacks, made before the forward of a step.
-    #[inline]
-    fn before_forward(&mut self, base: KeyId, facts: KeyFacts) -> (KeyId, KeyFacts) {
-        let to = match facts.before_forward {
-            Some(known) => known,
-            None => self.new_before_forward(base),
-        };
-        (to, self.facts(to))
-    }
-
+    /// The key of the same stacks, made before the forward of a step, where it is not among the facts.
     #[cold]
     fn new_before_forward(&mut self, base: KeyId) -> KeyId {
         let stacks = self.stacks(base);
@@ -59,8 +56,8 @@ impl Replay {
             purpose: stacks.purpose.before_forward(),
             ..stacks
         });
-        if let Some(Some(facts)) = self.categories.known.keys.get_mut(base.0 as usize) {
-            facts.before_forward = Some(to);
+        if let Some(facts) = self.categories.known.of(base) {
+            facts.before_forward = to;
         }
         to
     }
@@ -75,18 +72,19 @@ impl Replay {
             return;
         }
         let facts = self.facts(block.key);
+        let (origin, base) = (facts.origin, facts.base);
         let by_backward = match self.spans.phase(event.thread, false) {
             ThreadPhase::Backward => true,
             ThreadPhase::Beside => !self.categories.is_the_programs(event.thread),
             _ => false,
         };
         let age = self.age(block);
-        let was = facts.origin.given_back(by_backward, age);
-        let to = self.key_as(facts.base, was);
-        self.categories.note_outcome(facts.base, was);
+        let was = origin.given_back(by_backward, age);
+        let to = self.key_as(base, was);
+        self.categories.note_outcome(base, was);
         // Mostly it stands there already.
         if to != block.key {
-            self.stand_under(event.device, address, facts.base, was, false);
+            self.stand_under(event.device, address, base, was, false);
         }
     }
 
@@ -127,9 +125,10 @@ impl Replay {
             .collect();
         for (device, address, block) in live {
             let facts = self.facts(block.key);
-            let before = self.facts(facts.base).outcome;
-            let is = facts.origin.live(before, self.age(block));
-            self.stand_under(device, address, facts.base, is, true);
+            let (origin, base) = (facts.origin, facts.base);
+            let before = self.facts(base).outcome;
+            let is = origin.live(before, self.age(block));
+            self.stand_under(device, address, base, is, true);
         }
     }
 
@@ -147,7 +146,7 @@ impl Replay {
             purpose: base.purpose.in_training(),
             ..base
         };
-        let known = |key| self.key_ids.get(key).copied();
+        let known = |key| self.key_ids.get(key);
         known(&in_training).or_else(|| known(&base)).unwrap_or(key)
     }
 
@@ -195,8 +194,10 @@ impl Replay {
     /// The key with a category.
     #[inline]
     fn key_as(&mut self, base: KeyId, category: Category) -> KeyId {
-        let known = self.facts(base).with[category as usize];
-        known.unwrap_or_else(|| self.new_key_as(base, category))
+        match self.facts(base).with[category as usize] {
+            KeyId::NONE => self.new_key_as(base, category),
+            known => known,
+        }
     }
 
     #[cold]
@@ -210,23 +211,25 @@ impl Replay {
             purpose: stacks.purpose.with(category),
             ..stacks
         });
-        if let Some(Some(facts)) = self.categories.known.keys.get_mut(base.0 as usize) {
-            facts.with[category as usize] = Some(key);
+        if let Some(facts) = self.categories.known.of(base) {
+            facts.with[category as usize] = key;
         }
         key
     }
 
     /// What is known of a key, with a category or without.
     #[inline]
-    fn facts(&mut self, key: KeyId) -> KeyFacts {
-        match self.categories.known.keys.get(key.0 as usize) {
-            Some(Some(facts)) => *facts,
-            _ => self.new_facts(key),
+    fn facts(&mut self, key: KeyId) -> &KeyFacts {
+        let at = key.0 as usize;
+        let known = self.categories.known.keys.get(at);
+        if known.is_none_or(|facts| facts.base == KeyId::NONE) {
+            self.find_facts(key);
         }
+        &self.categories.known.keys[at]
     }
 
     #[cold]
-    fn new_facts(&mut self, key: KeyId) -> KeyFacts {
+    fn find_facts(&mut self, key: KeyId) {
         let stacks = self.stacks(key);
         let base = match stacks.purpose.category() {
             Category::None => key,
@@ -247,18 +250,15 @@ impl Replay {
                     purpose: stacks.purpose.before_forward(),
                     ..stacks
                 })
-                .copied(),
-            with: [None; 9],
+                .unwrap_or(KeyId::NONE),
+            with: [KeyId::NONE; 9],
         };
         let keys = &mut self.categories.known.keys;
         let least = key.0 as usize + 1;
         if keys.len() < least {
-            keys.resize(least.next_power_of_two(), None);
+            keys.resize(least.next_power_of_two(), KeyFacts::UNKNOWN);
         }
-        if let Some(place) = keys.get_mut(key.0 as usize) {
-            *place = Some(facts);
-        }
-        facts
+        keys[key.0 as usize] = facts;
     }
 
     /// Where a block with these stacks was made.

@@ -12,6 +12,11 @@ use crate::serialize::serialize;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyId(pub u32);
 
+impl KeyId {
+    /// No key.
+    pub(crate) const NONE: Self = Self(u32::MAX);
+}
+
 /// A class of nodes: see [`crate::names::Names::node`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub(crate) u32);

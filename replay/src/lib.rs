@@ -25,6 +25,7 @@ mod failures;
 mod figures;
 mod high_water;
 mod ids;
+mod key_ids;
 mod later_growth;
 mod level_state;
 pub mod names;

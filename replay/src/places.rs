@@ -5,7 +5,7 @@ use gpumem_capture::{PyFrame, StackId};
 use crate::names::Names;
 
 /// What a Python stack says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     /// It is a stack of Python's, and not of a node of autograd's.
     pub(crate) is_python: bool,
@@ -20,8 +20,17 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// A stack that says nothing.
+    pub(crate) const NOWHERE: Self = Self {
+        is_python: false,
+        in_backward: false,
+        in_module: false,
+        in_function: false,
+        makes_weights: false,
+    };
+
     pub(crate) fn of(names: &Names, stack: StackId) -> Self {
-        let mut place = Self::default();
+        let mut place = Self::NOWHERE;
         let frames = match names.backwards.get(&stack) {
             Some(ran) => {
                 place.in_backward = true;

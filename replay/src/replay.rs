@@ -14,6 +14,7 @@ use crate::category::Category;
 use crate::device::DevicePeak;
 use crate::failures::Failures;
 use crate::ids::{Caller, KeyId, StackKey};
+use crate::key_ids::KeyIds;
 use crate::later_growth::concerns;
 use crate::level_state::{Effect, LevelState};
 use crate::names::Names;
@@ -65,7 +66,7 @@ pub struct Replay {
     pub(crate) window: Window,
     /// The newest event that was not a mark: its stacks and its thread.
     pub(crate) newest: Option<(KeyId, ThreadId)>,
-    pub(crate) key_ids: FxHashMap<StackKey, KeyId>,
+    pub(crate) key_ids: KeyIds,
     /// The id of no stacks at all, once there is one.
     pub(crate) stackless: Option<KeyId>,
     pub(crate) threads: FxHashSet<ThreadId>,
@@ -323,14 +324,20 @@ impl Replay {
             }
             self.stackless = Some(KeyId(self.keys.len() as u32));
         }
-        if let Some(id) = self.key_ids.get(&key) {
-            return *id;
-        }
+        self.key_ids
+            .again(&key)
+            .unwrap_or_else(|| self.new_key(key))
+    }
+
+    #[cold]
+    fn new_key(&mut self, key: StackKey) -> KeyId {
         let key = self.without_evicted(key);
-        *self.key_ids.entry(key).or_insert_with(|| {
+        let next = KeyId(self.keys.len() as u32);
+        let id = self.key_ids.get_or_insert(key, next);
+        if id == next {
             self.keys.push(key);
-            KeyId(self.keys.len() as u32 - 1)
-        })
+        }
+        id
     }
 
     /// The stacks that an id stands for.

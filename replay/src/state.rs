@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use gpumem_capture::{DeviceOrdinal, Event, EventKind, Level, Seq, StackId};
 
 use crate::ids::{KeyId, StackKey};
+use crate::key_ids::KeyIds;
 use crate::later_growth::{Growth, LaterGrowth, concerns};
 use crate::names::Names;
 use crate::objects::Objects;
@@ -128,9 +129,8 @@ impl Replay {
 
     /// Works out the ids of the stacks again.
     pub(crate) fn number_keys(&mut self) {
-        let ids = self.keys.iter().zip(0..);
-        self.key_ids = ids.map(|(key, id)| (*key, KeyId(id))).collect();
-        self.stackless = self.key_ids.get(&StackKey::default()).copied();
+        self.key_ids = KeyIds::of(&self.keys);
+        self.stackless = self.key_ids.get(&StackKey::default());
     }
 
     /// The key with evicted stacks replaced by the one that stands for them.

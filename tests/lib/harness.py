@@ -13,6 +13,7 @@ from typing import Mapping, Optional, Sequence, Union
 ROOT = Path(__file__).resolve().parents[2]
 WORKLOADS = ROOT / "tests" / "workloads"
 RELEASE = ROOT / "target" / "release"
+EXAMPLES = RELEASE / "examples"
 LIBRARY = RELEASE / "libgpumem.so"
 ANALYZER = RELEASE / "gpumem-analyze"
 WITH_SIMULATOR = ROOT / "scripts" / "with-simulator"

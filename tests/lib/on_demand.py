@@ -1,17 +1,19 @@
 """A recorded program on the simulator that allocates when a test says so."""
 
+import json
 import subprocess
 
 import harness
 
 PROGRAM = harness.WORKLOADS / "on_demand.py"
+TORCH = harness.WORKLOADS / "on_demand_torch.py"
 
 
 class Program:
     """A recorded program that allocates what it is told to."""
 
-    def __init__(self, folder, python, **variables):
-        command = harness.simulator_command([python, PROGRAM])
+    def __init__(self, folder, python, script=PROGRAM, **variables):
+        command = harness.simulator_command([python, script])
         env = harness.clean_environment(harness.preloaded({"GPUMEM_QUIET": "1", "GPUMEM_OUTPUT": "report.bin", **variables}))
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env, cwd=folder
@@ -23,10 +25,10 @@ class Program:
         return self.tell(mib)
 
     def tell(self, line):
-        """Has it do what a line says."""
+        """Has it do what a line says; its answer."""
         self.process.stdin.write(f"{line}\n")
         self.process.stdin.flush()
-        return int(self.process.stdout.readline())
+        return json.loads(self.process.stdout.readline())
 
     def __enter__(self):
         return self

@@ -124,7 +124,7 @@ impl Replay {
     /// The id that stands for evicted stacks.
     fn evicted_key(&mut self) -> KeyId {
         let next = KeyId(self.keys.len() as u32);
-        let id = *self.key_ids.entry(StackKey::EVICTED).or_insert(next);
+        let id = self.key_ids.get_or_insert(StackKey::EVICTED, next);
         if id == next {
             self.keys.push(StackKey::EVICTED);
         }
