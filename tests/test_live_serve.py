@@ -51,6 +51,11 @@ class Served:
         head, _, text = answer.partition(b"\r\n\r\n")
         return int(head.split()[1]), text.decode()
 
+    def ask_json(self, path):
+        status, text = self.ask(path)
+        assert status == 200, (path, status, text)
+        return json.loads(text)
+
     def send(self, request):
         """All that is answered to these bytes."""
         with self.connect() as connection:
@@ -366,7 +371,7 @@ def test_what_cannot_be_served_is_said_in_one_line(tmp_path):
         for address, file, said in (
             ("0.0.0.0:8000", report, "0.0.0.0:8000: can be reached from other machines: use 127.0.0.1:8000, and ssh -L from there"),
             (f"127.0.0.1:{port}", report, f"cannot listen on 127.0.0.1:{port}: Address already in use (os error 98)"),
-            ("127.0.0.1:0", tmp_path, f"{tmp_path}: is a folder: name the capture of one process in it"),
+            ("127.0.0.1:0", tmp_path / "none.bin", f"{tmp_path}/none.bin: No such file or directory (os error 2)"),
         ):
             done = harness.run([harness.ANALYZER, "live", "--serve", address, file], check=False)
             assert (done.returncode, done.stdout, done.stderr) == (1, "", f"gpumem-analyze: {said}\n")

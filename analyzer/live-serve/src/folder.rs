@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use gpumem_http::{Request, Response};
-use gpumem_live::{Ask, Folder};
+use gpumem_live::{Ask, Folder, FolderRow};
 
 use crate::moments::Moments;
 use crate::page::folder_page;
@@ -70,16 +70,7 @@ impl ServedFolder {
 
     fn ranks(&self) -> Response {
         let mut on = self.on();
-        if on.scanned.elapsed() >= SCAN_EVERY {
-            on.folder.scan();
-            on.scanned = Instant::now();
-        }
-        let rows = on.folder.rows();
-        for row in &rows {
-            if !on.numbers.contains(&row.file) {
-                on.numbers.push(row.file.clone());
-            }
-        }
+        let rows = on.rows();
         let number = |file: &PathBuf| on.numbers.iter().position(|of| of == file);
         let ranks = Ranks::of(&on.folder, &rows, number);
         let text = serde_json::to_string(&ranks).unwrap_or_else(|_| "{}".into());
@@ -107,10 +98,28 @@ impl ServedFolder {
 }
 
 impl On {
+    /// All rows as they are now. Captures that are new have a number then.
+    fn rows(&mut self) -> Vec<FolderRow> {
+        if self.scanned.elapsed() >= SCAN_EVERY {
+            self.folder.scan();
+            self.scanned = Instant::now();
+        }
+        let rows = self.folder.rows();
+        for row in &rows {
+            if !self.numbers.contains(&row.file) {
+                self.numbers.push(row.file.clone());
+            }
+        }
+        rows
+    }
+
     fn open(&mut self, number: usize, first: Ask) -> Result<Arc<Served>, Response> {
         if let Some(of) = self.open.iter_mut().find(|of| of.number == number) {
             of.used = Instant::now();
             return Ok(of.served.clone());
+        }
+        if number >= self.numbers.len() {
+            self.rows();
         }
         let Some(path) = self.numbers.get(number) else {
             return Err(Response::not_found());

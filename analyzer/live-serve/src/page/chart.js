@@ -49,7 +49,7 @@ view.draw.course = () => {
     parts.push(draw("path", { d: `M${across(failure.time).toFixed(1)} ${TOP}V${base}`, style: { stroke: "var(--bad)" } },
       [draw("title", { text: `found no memory: ${bytes(failure.bytes)}` })]));
   }
-  if (view.past && view.past.shown) {
+  if (view.past) {
     const at = Math.min(Math.max(across(shown.now.time), LEFT), WIDTH - RIGHT).toFixed(1);
     parts.push(draw("path", { class: "moment", d: `M${at} ${TOP}V${base}`, style: { stroke: "currentColor" } }, [draw("title", { text: "what is shown" })]));
   }

@@ -36,18 +36,11 @@ async function ask(at, want, choices, said) {
   }
 }
 
-// Shows a moment in the place of now: `at` is event:N or time:N.
+// Shows a moment in the place of now: `at` is event:N or time:N. What is shown stays where it is refused.
 async function goTo(at, name) {
-  view.past = { at, name };
   const told = await ask(at, "frame", choice, place);
-  if (!told) {
-    // What was refused shows nothing new; a newer question shows its own.
-    if (view.past && view.past.at === at && !view.past.shown) view.past = shown.now && view.wasPast ? view.wasPast : null;
-    drawMoment();
-    return;
-  }
-  view.past.shown = true;
-  view.wasPast = view.past;
+  if (!told) return;
+  view.past = { at, name };
   shown.now = told.now;
   shown.table = told.table;
   for (const kind of ["now", "table", "course"]) if (shown[kind]) view.draw[kind]();
@@ -63,7 +56,7 @@ function goToPeak() {
 }
 
 function goToNow() {
-  view.past = view.wasPast = null;
+  view.past = null;
   view.paused = false;
   view.turn = (view.turn || 0) + 1;
   place("");
@@ -77,10 +70,9 @@ function drawMoment() {
   const now = newest.now;
   const slider = document.getElementById("time");
   if (now) slider.max = now.time;
-  if (document.activeElement !== slider) slider.value = view.past && shown.now ? shown.now.time : slider.max;
+  if (document.activeElement !== slider) slider.value = view.past ? shown.now.time : slider.max;
   document.getElementById("back").disabled = !view.past;
-  const isPast = view.past && view.past.shown;
-  document.getElementById("shown").textContent = isPast
+  document.getElementById("shown").textContent = view.past
     ? `at ${view.past.name || time(shown.now.time)}, event ${count(shown.now.seq)}` : "now";
 }
 
@@ -99,7 +91,7 @@ async function openText(at, want, choices) {
 }
 
 function momentShown(seq) {
-  return view.past && view.past.shown ? view.past.at : "event:" + seq;
+  return view.past ? view.past.at : "event:" + seq;
 }
 
 function openAccount() {

@@ -3,6 +3,7 @@
 const BY = { line: "Lines", category: "Categories", module: "Modules" };
 const LEVELS = { tensor: "tensors", driver: "memory from CUDA", host: "pinned host memory", physical: "what the card gave" };
 const MOMENTS = { now: "now", peak: "at the peak so far" };
+const THEN = { now: "then", peak: "at the peak up to then" };
 const SORTS = { bytes: "bytes", blocks: "blocks", name: "name" };
 
 function select(name, label, options) {
@@ -38,7 +39,7 @@ function typed(event) {
 view.draw.table = () => {
   const now = shown.table;
   const only = now.device === null ? "" : `, GPU ${now.device}`;
-  fill("sum", make("strong", {}, [`${BY[now.by]}: ${LEVELS[now.level]} ${view.past ? "then" : MOMENTS[now.moment]}${only}, `, figure(now.total)]),
+  fill("sum", make("strong", {}, [`${BY[now.by]}: ${LEVELS[now.level]} ${(view.past ? THEN : MOMENTS)[now.moment]}${only}, `, figure(now.total)]),
     make("span", { class: "faint", "data-seq": now.seq, text: ` as of event ${count(now.seq)}` }));
   if (!now.rows.length) {
     fill("table", make("p", { text: choice.filter ? "No row contains that." : "Nothing is held." }));
