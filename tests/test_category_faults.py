@@ -33,7 +33,7 @@ FAULTS = {
     "what inference keeps is an activation": ("category.rs", "Self::Inference => Category::Other,", "Self::Inference => Category::Activation,"),
     "what is live of inference is judged by age alone": ("category.rs", "(Self::Inference, Category::Activation) => Category::Activation,", ""),
     "what is live of a forward is kept for backward": ("category.rs", "(Self::Forward, Category::Temporary) => Category::Temporary,", ""),
-    "what a block ended as says nothing of the next": ("categorize.rs", "self.categories.note_outcome(facts.base, was);", ""),
+    "what a block ended as says nothing of the next": ("categorize.rs", "self.categories.note_outcome(base, was);", ""),
     "what a block was told says nothing of the next": ("categorize.rs", "self.categories.note_outcome(base, category);", ""),
     "an end takes back what was told": ("categorize.rs", "if block.is_told {", "if false {"),
     "a role stays with the address": (
@@ -42,7 +42,7 @@ FAULTS = {
     ),
     "a block that was told outlives its end": ("level_state.rs", "let Some(block) = self.blocks.remove(&address) else {", "let told = self.blocks.get(&address).copied().filter(|block| block.is_told);\n                let Some(block) = told.or_else(|| self.blocks.remove(&address)) else {"),
     "a failure settles nothing": ("replay.rs", "EventKind::OUT_OF_MEMORY => self.settle_categories(),", ""),
-    "what a failure settled is judged again": ("categorize.rs", "self.stand_under(device, address, facts.base, is, true);", "self.stand_under(device, address, facts.base, is, false);"),
+    "what a failure settled is judged again": ("categorize.rs", "self.stand_under(device, address, base, is, true);", "self.stand_under(device, address, base, is, false);"),
     "a block moves without its figures": ("eviction.rs", "give(&mut self.by_stack, Figure::block(block.bytes));", ""),
     "what a block stands for does not move": ("eviction.rs", "give(&mut self.unseen, unseen);", ""),
     "the level's peak stays as it was": ("eviction.rs", "let at = (was_live(self.ticked), ", "let at = (false, "),

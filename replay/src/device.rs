@@ -1,7 +1,9 @@
 //! The moment at which a device held most.
 
-use gpumem_capture::{Event, EventKind, Level, Nanos, Seq, StackId};
+use gpumem_capture::{Event, EventFlags, EventKind, Level, Nanos, Seq, StackId};
 
+use crate::attribution::PYTORCH_ALLOCATOR;
+use crate::block::Block;
 use crate::high_water::Clock;
 use crate::ids::KeyId;
 use crate::readings::Readings;
@@ -17,7 +19,8 @@ pub struct Levels {
     pub driver: u64,
     /// Pinned host memory.
     pub host: u64,
-    /// What the framework held from the driver, as its own events say; `None` before the first.
+    /// What the framework held from the driver, as its newest event said, less what it gave back since; `None` before the
+    /// first.
     pub reserved: Option<u64>,
     /// Managed memory, wherever it resides; a part of `driver`.
     pub managed: u64,
@@ -57,6 +60,21 @@ serialize! {
 }
 
 impl DevicePeak {
+    /// The driver has a block back that a library took. PyTorch says what it holds with each tensor, and may empty its
+    /// cache between two.
+    pub(crate) fn gives_back(&mut self, block: Block, library: Option<&str>) {
+        let others = [
+            EventFlags::MANAGED,
+            EventFlags::GRAPH,
+            EventFlags::STREAM_ORDERED,
+        ];
+        let is_pools = library == Some(PYTORCH_ALLOCATOR)
+            && !others.iter().any(|flag| block.flags.contains(*flag));
+        if let Some(reserved) = self.now.reserved.as_mut().filter(|_| is_pools) {
+            *reserved = reserved.saturating_sub(block.bytes);
+        }
+    }
+
     /// The stacks that it names, to be changed.
     pub(crate) fn each_key(&mut self, change: &mut dyn FnMut(&mut KeyId)) {
         if let Some(key) = &mut self.nearest {

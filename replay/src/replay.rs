@@ -8,6 +8,7 @@ use gpumem_capture::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::attribution::library;
 use crate::block::{Block, Made};
 use crate::categories::Categories;
 use crate::category::Category;
@@ -247,13 +248,18 @@ impl Replay {
                     0
                 }
             };
-            if let Effect::Gone(block) = effect {
-                self.newest_ended = self.keys[block.key.0 as usize].purpose.category();
-            }
             match effect {
                 Effect::Live(block) => now.managed = now.managed.saturating_add(managed(block)),
                 Effect::Gone(block) => now.managed = now.managed.saturating_sub(managed(block)),
                 Effect::None => {}
+            }
+            if let Effect::Gone(block) = effect {
+                let stacks = self.keys[block.key.0 as usize];
+                self.newest_ended = stacks.purpose.category();
+                if event.level == Level::DRIVER && device.now.reserved.is_some() {
+                    let library = library(&self.names, stacks, Level::DRIVER);
+                    device.gives_back(block, library.as_deref());
+                }
             }
         }
         if device.update(seq, event, key, self.window.at(seq)) {
@@ -382,16 +388,5 @@ impl Replay {
             At::End => state.counters.live,
             At::Event(_) | At::Failure | At::Time(_) | At::Step(_) => state.live_at_moment,
         }
-    }
-}
-
-impl Replay {
-    /// The span context of the newest event.
-    pub fn span_context(&self) -> SpanContext {
-        if let Some(kept) = self.kept_span_context() {
-            return kept;
-        }
-        let (key, thread) = self.newest.unwrap_or_default();
-        SpanContext::at(&self.names, &self.spans, self.stacks(key), thread)
     }
 }

@@ -266,9 +266,18 @@ impl Replay {
         Some((replay, &snapshot.after))
     }
 
+    /// The span context of the newest event.
+    pub fn span_context(&self) -> SpanContext {
+        if let Some(kept) = self.kept_span_context() {
+            return kept;
+        }
+        let (key, thread) = self.newest.unwrap_or_default();
+        SpanContext::at(&self.names, &self.spans, self.stacks(key), thread)
+    }
+
     /// What the program was at at the newest event: of a device's peak that [`Replay::at_peak_of`] gave,
     /// the peak's.
-    pub(crate) fn kept_span_context(&self) -> Option<SpanContext> {
+    fn kept_span_context(&self) -> Option<SpanContext> {
         let only = self.devices.values().next().filter(|_| self.events == 0)?;
         Some(only.span_context)
     }

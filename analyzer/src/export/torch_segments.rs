@@ -3,16 +3,13 @@
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
 
-use crate::attribution::library;
+use crate::attribution::{PYTORCH_ALLOCATOR, library};
 use crate::replay::{Block, Replay, StackKey};
-
-/// PyTorch's caching allocator: what it has from the driver is the pool.
-const POOL: &str = "libc10_cuda.so";
 
 /// Whether driver memory that was allocated on these stacks is the pool's: its allocator asked for it, or nobody
 /// knows who did.
 pub(super) fn is_pools(replay: &Replay, stacks: StackKey) -> bool {
-    library(&replay.names, stacks, Level::DRIVER).is_none_or(|name| name == POOL)
+    library(&replay.names, stacks, Level::DRIVER).is_none_or(|name| name == PYTORCH_ALLOCATOR)
 }
 
 /// What the pool has in one piece.

@@ -10,8 +10,7 @@ use gpumem_dataset::{Held, Key, Rank};
 use super::book::Book;
 use super::cells::int;
 use crate::account::place;
-use crate::attribution::{Owner, library};
-use crate::ranks::POOL;
+use crate::attribution::{Owner, PYTORCH_ALLOCATOR, library};
 use crate::replay::{At, Category, Figure, Replay, StackKey};
 use crate::views::{ByStack, Owners, Select};
 
@@ -91,7 +90,7 @@ impl HeldRows {
                             replay.names.module_of(stacks.py),
                         ),
                         _ => match library(&replay.names, stacks, level).as_deref() {
-                            Some(POOL) => ("pool", Category::None, None),
+                            Some(PYTORCH_ALLOCATOR) => ("pool", Category::None, None),
                             _ => ("driver", Category::None, None),
                         },
                     };

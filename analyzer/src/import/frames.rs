@@ -16,6 +16,7 @@ use rustc_hash::FxHashMap;
 use super::capture::{CaptureError, Out, cut};
 use super::snapshot::Snapshot;
 use super::source::Source;
+use crate::attribution::PYTORCH_ALLOCATOR;
 use crate::pickle::{DictId, ListId};
 
 /// Frames kept of a stack: the newest.
@@ -24,8 +25,6 @@ const FRAMES: usize = 4096;
 const MODULE_BYTES: u64 = 1 << 36;
 /// How many libraries have address space of their own; all others share that of C++ source files.
 const MODULES: usize = 1 << 16;
-/// PyTorch's allocator, which makes all of the pool's calls.
-const ALLOCATOR: &str = "libc10_cuda.so";
 /// What stands for C++ code whose library is not known.
 const SOURCES: &str = "C++";
 /// CPython's evaluation function.
@@ -99,7 +98,7 @@ impl Frames {
             codes: 0,
             stacks: 0,
         };
-        frames.module(ALLOCATOR, out)?;
+        frames.module(PYTORCH_ALLOCATOR, out)?;
         Ok(frames)
     }
 

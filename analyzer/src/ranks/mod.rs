@@ -38,7 +38,6 @@ pub use found::{Found, find};
 pub use heatmap::{HeatRow, Heatmap};
 pub use holders::{Held, Keys, Of, Place};
 pub use job::{Job, Mixed, PeerGroup, Spare, Unranked};
-pub(crate) use nccl::POOL;
 pub use outliers::{Metric, Outlier};
 pub use peers::groups;
 pub use robust::{RULE, Spread, least, middle};

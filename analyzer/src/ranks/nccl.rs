@@ -1,16 +1,15 @@
 //! What NCCL holds, and symmetric memory.
 
 use super::holders::Of;
+use crate::attribution::PYTORCH_ALLOCATOR;
 
-/// The library of PyTorch's allocator.
-pub(crate) const POOL: &str = "libc10_cuda.so";
 /// The library that takes symmetric memory from the driver itself, and NVSHMEM's, which has a heap of it.
 const SYMMETRIC: &[&str] = &["libtorch_cuda.so", "libtorch_nvshmem.so", "libnvshmem"];
 
 /// What memory is for that a library had the driver allocate.
 pub fn held_by(library: Option<&str>) -> Of {
     match library {
-        Some(POOL) => Of::Pool,
+        Some(PYTORCH_ALLOCATOR) => Of::Pool,
         Some(name) if name.starts_with("libnccl") => Of::Nccl,
         Some(name) if SYMMETRIC.iter().any(|of| name.starts_with(of)) => Of::Symmetric,
         _ => Of::Outside,

@@ -120,6 +120,9 @@ pub fn is_in_closure(names: &Names, stack: StackId) -> bool {
         .is_some_and(|(_, file)| file != "optimizer.py")
 }
 
+/// The library of PyTorch's caching allocator, which takes memory from the driver for all tensors.
+pub const PYTORCH_ALLOCATOR: &str = "libc10_cuda.so";
+
 /// The library that owns an allocation: the one that made the call; where that is CUDA's own or not
 /// known, the newest native frame outside CUDA's own libraries and ours; for tensors also outside
 /// PyTorch's allocator, through which all tensors go. The program itself goes by its file's name.

@@ -101,7 +101,7 @@ fn figures(to: &mut Families, device: &DeviceNow, labels: &[(&str, &str)]) {
     let unsigned = [
         (
             "gpumem_reserved_bytes",
-            "Bytes that the framework's allocator holds from the driver, as it said with the newest tensor event.",
+            "Bytes that the framework's allocator holds from the driver, as it said with the newest tensor event, less what it gave back since.",
             reserved,
         ),
         (

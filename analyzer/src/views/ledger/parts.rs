@@ -9,11 +9,8 @@ use super::backing::{Backed, Backing};
 use super::pool::{Pool, Segments};
 use super::tensors::Tensors;
 use super::{Kind, Workspaces};
-use crate::attribution::{Owner, library, owner};
+use crate::attribution::{Owner, PYTORCH_ALLOCATOR, library, owner};
 use crate::replay::{Block, Growth, KeyId, Reading, Replay, ReservationKind, SpanContext};
-
-/// PyTorch's caching allocator lives in this library: what it holds from the driver is the pool.
-pub(super) const POOL: &str = "libc10_cuda.so";
 
 /// The smallest part that is told from others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -204,10 +201,14 @@ impl<'a> Build<'a> {
             let bytes = i128::from(block.bytes);
             let pooled = matches!(backing, Backing::Pages | Backing::Handle) && self.whole.tensors;
             let holds = || segments.holds_a_tensor(address, &block, &tensors);
-            if pooled && name.as_deref().map_or_else(holds, |name| name == POOL) {
+            if pooled
+                && name
+                    .as_deref()
+                    .map_or_else(holds, |name| name == PYTORCH_ALLOCATOR)
+            {
                 segments.add(address, &block, line);
                 in_pool = in_pool.saturating_add(block.bytes);
-            } else if !self.whole.tensors && name.as_deref() == Some(POOL) {
+            } else if !self.whole.tensors && name.as_deref() == Some(PYTORCH_ALLOCATOR) {
                 // Without its own pool PyTorch asks CUDA for each tensor.
                 self.add(Kind::Tensors, name, Some(line), bytes);
             } else if backing == Backing::Graph {
@@ -233,16 +234,21 @@ impl<'a> Build<'a> {
         for (owner, bytes) in tensors.by_owner() {
             self.add(
                 Kind::Tensors,
-                Some(POOL.into()),
+                Some(PYTORCH_ALLOCATOR.into()),
                 Some(owner),
                 i128::from(bytes),
             );
         }
         if tensors.bytes() == 0 {
-            self.add(Kind::Tensors, Some(POOL.into()), None, 0);
+            self.add(Kind::Tensors, Some(PYTORCH_ALLOCATOR.into()), None, 0);
         }
         let cached = reserved - tensors.bytes();
-        self.add(Kind::Cached, Some(POOL.into()), None, i128::from(cached));
+        self.add(
+            Kind::Cached,
+            Some(PYTORCH_ALLOCATOR.into()),
+            None,
+            i128::from(cached),
+        );
         let pool = segments.pool(reserved, &tensors);
         (Some(pool), reserved - in_pool)
     }

@@ -4,7 +4,7 @@ use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
 use rustc_hash::FxHashMap;
 
 use super::tensors::{ByCategory, index_of};
-use crate::attribution::library;
+use crate::attribution::{PYTORCH_ALLOCATOR, library};
 use crate::replay::{Block, Effect, KeyId, LevelState, Replay};
 
 /// How many libraries are told apart; what others hold is counted together.
@@ -22,9 +22,6 @@ pub(super) const UNKNOWN: usize = 1;
 pub(super) const GRAPHS: usize = 2;
 /// Libraries that have no place of their own.
 pub(super) const OTHERS: usize = 3;
-
-/// PyTorch's caching allocator lives in this library.
-const POOL_LIBRARY: &str = "libc10_cuda.so";
 
 /// Bytes by holder.
 pub(super) type Held = [u64; HOLDERS];
@@ -60,7 +57,7 @@ impl Libraries {
         let stacks = replay.stacks(block.key);
         let holder = match library(&replay.names, stacks, Level::DRIVER) {
             None => UNKNOWN,
-            Some(name) if name == POOL_LIBRARY => POOL,
+            Some(name) if name == PYTORCH_ALLOCATOR => POOL,
             Some(name) => self.place(name),
         };
         self.known.insert(block.key, holder);
