@@ -101,10 +101,11 @@ def ended():
 class Window(browser.Browser):
     """A browser that shows a served page."""
 
-    def visit(self, url):
+    def visit(self, url, part="#table"):
+        """Shows a page, once this part of it has something."""
         self.events.clear()
         self.call("Page.navigate", url=url)
-        self.wait("document.readyState === 'complete' && document.querySelector('#table > *') !== null")
+        self.wait(f"document.readyState === 'complete' && document.querySelector('{part} > *') !== null")
         return self
 
     def wait(self, expression):
@@ -133,9 +134,9 @@ def windows():
         pytest.skip("no Chromium on this machine: scripts/lib/environment browser")
     opened = []
 
-    def show(url):
+    def show(*page):
         opened.append(Window(binary))
-        return opened[-1].visit(url)
+        return opened[-1].visit(*page)
 
     yield show
     for window in opened:
@@ -371,7 +372,7 @@ def test_what_cannot_be_served_is_said_in_one_line(tmp_path):
         for address, file, said in (
             ("0.0.0.0:8000", report, "0.0.0.0:8000: can be reached from other machines: use 127.0.0.1:8000, and ssh -L from there"),
             (f"127.0.0.1:{port}", report, f"cannot listen on 127.0.0.1:{port}: Address already in use (os error 98)"),
-            ("127.0.0.1:0", tmp_path / "none.bin", f"{tmp_path}/none.bin: No such file or directory (os error 2)"),
+            ("127.0.0.1:0", tmp_path / "none.bin", f"{tmp_path}/none.bin: No such file or directory (os error 2): to record one: LD_PRELOAD=libgpumem.so COMMAND (report.bin, or where GPUMEM_OUTPUT says)"),
         ):
             done = harness.run([harness.ANALYZER, "live", "--serve", address, file], check=False)
             assert (done.returncode, done.stdout, done.stderr) == (1, "", f"gpumem-analyze: {said}\n")

@@ -5,7 +5,7 @@ const CLIENT = [...crypto.getRandomValues(new Uint8Array(8))].map((byte) => byte
 const AGAIN = 200;
 
 function place(text) {
-  document.getElementById("moment").textContent = text;
+  document.getElementById("moment-state").textContent = text;
 }
 
 // Asks until the answer is there. A newer question ends an older one: the answer is null then, or where there is none.
