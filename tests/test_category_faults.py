@@ -38,7 +38,7 @@ FAULTS = {
     "an end takes back what was told": ("categorize.rs", "if block.is_told {", "if false {"),
     "a role stays with the address": (
         "categorize.rs", "if block.is_told {", "if block.is_told || self.categories.known.places.contains_key(&StackId(event.ptr as u32)) {",
-        "let is = self.stacks(block.key)", "self.categories.known.places.insert(StackId(event.ptr as u32), Place::default());\n        let is = self.stacks(block.key)",
+        "let is = self.stacks(block.key)", "self.categories.known.places.insert(StackId(event.ptr as u32), Place::NOWHERE);\n        let is = self.stacks(block.key)",
     ),
     "a block that was told outlives its end": ("level_state.rs", "let Some(block) = self.blocks.remove(&address) else {", "let told = self.blocks.get(&address).copied().filter(|block| block.is_told);\n                let Some(block) = told.or_else(|| self.blocks.remove(&address)) else {"),
     "a failure settles nothing": ("replay.rs", "EventKind::OUT_OF_MEMORY => self.settle_categories(),", ""),
