@@ -1,8 +1,9 @@
 //! The moment at which a device held most.
 
-use gpumem_capture::{Event, EventFlags, EventKind, Level, Nanos, Seq, StackId};
+use gpumem_capture::{Event, EventKind, Level, Nanos, Seq, StackId};
 
 use crate::attribution::PYTORCH_ALLOCATOR;
+use crate::backing::Backing;
 use crate::block::Block;
 use crate::high_water::Clock;
 use crate::ids::KeyId;
@@ -62,15 +63,11 @@ serialize! {
 impl DevicePeak {
     /// The driver has a block back that a library took. PyTorch says what it holds with each tensor, and may empty its
     /// cache between two.
-    pub(crate) fn gives_back(&mut self, block: Block, library: Option<&str>) {
-        let others = [
-            EventFlags::MANAGED,
-            EventFlags::GRAPH,
-            EventFlags::STREAM_ORDERED,
-        ];
-        let is_pools = library == Some(PYTORCH_ALLOCATOR)
-            && !others.iter().any(|flag| block.flags.contains(*flag));
-        if let Some(reserved) = self.now.reserved.as_mut().filter(|_| is_pools) {
+    pub(crate) fn gives_back(&mut self, block: Block, library: impl FnOnce() -> Option<String>) {
+        let may_be_cut = matches!(Backing::of(block.flags), Backing::Pages | Backing::Handle);
+        if let Some(reserved) = self.now.reserved.as_mut().filter(|_| may_be_cut)
+            && library().as_deref() == Some(PYTORCH_ALLOCATOR)
+        {
             *reserved = reserved.saturating_sub(block.bytes);
         }
     }

@@ -13,6 +13,7 @@
 #![warn(missing_docs)]
 
 pub mod attribution;
+mod backing;
 pub mod backward;
 mod block;
 mod bounded;
@@ -50,6 +51,7 @@ mod state;
 pub mod units;
 mod window;
 
+pub use backing::Backing;
 pub use block::Block;
 pub use bounded::BoundedReplay;
 pub use category::Category;

@@ -256,9 +256,8 @@ impl Replay {
             if let Effect::Gone(block) = effect {
                 let stacks = self.keys[block.key.0 as usize];
                 self.newest_ended = stacks.purpose.category();
-                if event.level == Level::DRIVER && device.now.reserved.is_some() {
-                    let library = library(&self.names, stacks, Level::DRIVER);
-                    device.gives_back(block, library.as_deref());
+                if event.level == Level::DRIVER {
+                    device.gives_back(block, || library(&self.names, stacks, event.level));
                 }
             }
         }

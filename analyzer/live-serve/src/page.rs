@@ -5,6 +5,8 @@ use gpumem_capture::Level;
 use gpumem_http::{Response, Token};
 use gpumem_live::Ask;
 
+/// What all pages have around their bodies.
+const FRAME: &str = include_str!("page/frame.html");
 const PAGE: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/live.css");
 const FOLDER: &str = include_str!("page/folder.html");
@@ -30,6 +32,7 @@ pub(crate) fn page(first: Ask, is_within: bool) -> Response {
     let device = first.device.map_or(String::new(), |of| of.0.to_string());
     let folder = if is_within { "yes" } else { "" };
     let places = [
+        ("<!--title-->", "GPU memory, live"),
         ("<!--level-->", level),
         ("<!--device-->", &device),
         ("<!--folder-->", folder),
@@ -39,11 +42,12 @@ pub(crate) fn page(first: Ask, is_within: bool) -> Response {
 
 /// The page of a folder.
 pub(crate) fn folder_page() -> Response {
-    answer(FOLDER, &FOLDER_PROGRAM, &[])
+    let title = [("<!--title-->", "GPU memory of ranks, live")];
+    answer(FOLDER, &FOLDER_PROGRAM, &title)
 }
 
 /// A page as an answer. Only what carries its nonce runs in it, and it can only ask this server.
-fn answer(page: &str, program: &[&str], places: &[(&str, &str)]) -> Response {
+fn answer(body: &str, program: &[&str], places: &[(&str, &str)]) -> Response {
     let Ok(nonce) = Token::random() else {
         return Response::plain(500, "no random numbers");
     };
@@ -52,7 +56,8 @@ fn answer(page: &str, program: &[&str], places: &[(&str, &str)]) -> Response {
         "default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; connect-src 'self'; \
          img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     );
-    let mut text = page.replace("<!--nonce-->", nonce);
+    let frame = FRAME.replace("<!--body-->", body);
+    let mut text = frame.replace("<!--nonce-->", nonce);
     for (place, value) in places {
         text = text.replace(place, value);
     }

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use gpumem_capture::{DeviceOrdinal, EventFlags, Level, Nanos, Seq};
 use rustc_hash::FxHashMap;
 
-use super::backing::{Backed, Backing};
+use super::backing::Backed;
 use super::pool::{Pool, Segments};
 use super::tensors::Tensors;
 use super::{Kind, Workspaces};
 use crate::attribution::{Owner, PYTORCH_ALLOCATOR, library, owner};
-use crate::replay::{Block, Growth, KeyId, Reading, Replay, ReservationKind, SpanContext};
+use crate::replay::{Backing, Block, Growth, KeyId, Reading, Replay, ReservationKind, SpanContext};
 
 /// The smallest part that is told from others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
