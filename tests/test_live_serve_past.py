@@ -74,17 +74,21 @@ def test_details_are_those_of_the_views(ended):  # noqa: F811
     assert refused == {"state": "refused", "why": "nothing of that row is held at this event"}
 
 
-def test_one_moment_is_read_at_a_time_and_readers_are_bounded(ended):  # noqa: F811
+def test_one_moment_is_read_at_a_time_and_readers_are_bounded(tmp_path):
     """The first is read, the others wait and are told so, a 17th is refused; who does not ask again has left."""
-    names = [f"c{n}" for n in range(16)]
-    before = ended.resident()
-    answers = [Reader(ended, name).ask(f"event:{1000 + n}") for n, name in enumerate(names)]
-    waiting = [answer["before"] for answer in answers if answer["state"] == "waiting"]
-    assert answers[0]["state"] == "reading" and waiting == list(range(1, 16)), answers
-    assert ended.ask("/moment?client=late&at=event:5")[0] == 503
-    told = Reader(ended, "c15").read("event:2000")
-    assert told["state"] == "done" and told["now"]["seq"] <= 2000
-    assert ended.resident() < before + 65_536, "KiB"
+    report = tmp_path / "long.bin"
+    harness.run([harness.EXAMPLES / "long_run", "record", report, "3000000", "full", "10000"])
+    late = 2_900_000
+    with Served(report) as served:
+        before = served.resident()
+        answers = [Reader(served, f"c{n}").ask(f"event:{late + n}") for n in range(16)]
+        waiting = [answer["before"] for answer in answers if answer["state"] == "waiting"]
+        assert answers[0]["state"] == "reading" and waiting == list(range(1, 16)), answers
+        assert served.ask("/moment?client=late&at=event:5")[0] == 503
+        told = Reader(served, "c15").read("event:2000")
+        assert told["state"] == "done" and told["now"]["seq"] <= 2000
+        assert rows_of(told) == lines(report, 2000)
+        assert served.resident() < before + 65_536, "KiB"
 
 
 def test_the_page_goes_back_in_time_and_to_now_again(program, windows):  # noqa: F811
@@ -100,7 +104,7 @@ def test_the_page_goes_back_in_time_and_to_now_again(program, windows):  # noqa:
         seq = window.tell("shown.now.seq")
         assert sorted(window.rows()) == lines(program.report, seq, "driver")
         assert sum(size for _, size in window.rows()) == then
-        assert "memory from CUDA then, " in window.text("sum")
+        assert "memory from CUDA then, " in window.text("sum") and window.text("devices-head") == "Devices then"
         newest = program.allocate(1) << 20
         window.wait(f"newest.table.total === {newest}")
         assert window.tell("shown.table.total") == then, "what is shown stays"
@@ -108,10 +112,13 @@ def test_the_page_goes_back_in_time_and_to_now_again(program, windows):  # noqa:
         window.wait("document.getElementById('sum').textContent.startsWith('Categories: memory from CUDA then')")
         window.tell("document.getElementById('account').click()")
         window.wait("document.getElementById('text').textContent.includes('iB')")
+        columns = "(() => { const r = document.createRange(), t = document.querySelector('#text span').firstChild; return [0, 1, 2].map(n => {" \
+            " r.setStart(t, n); r.setEnd(t, n + 1); return Math.round(r.getBoundingClientRect().width * 10); }); })()"
+        assert len(set(window.tell(columns))) == 1, "columns of a text align"
         window.tell("document.querySelector('#table button.row')?.click()")
         window.tell("document.getElementById('back').click()")
         window.wait(f"shown.table.total === {newest}")
-        assert window.text("shown") == "now" and window.errors() == []
+        assert window.text("shown") == "now" and window.text("devices-head") == "Devices now" and window.errors() == []
         window.choose("by", "line")
         window.wait("document.querySelectorAll('#table button.row').length > 0 && shown.table.by === 'line'")
         window.tell("document.querySelector('#table button.row').click()")

@@ -72,6 +72,7 @@ function drawMoment() {
   if (now) slider.max = now.time;
   if (document.activeElement !== slider) slider.value = view.past ? shown.now.time : slider.max;
   document.getElementById("back").disabled = !view.past;
+  document.getElementById("devices-head").textContent = view.past ? "Devices then" : "Devices now";
   document.getElementById("shown").textContent = view.past
     ? `at ${view.past.name || time(shown.now.time)}, event ${count(shown.now.seq)}` : "now";
 }
