@@ -238,6 +238,21 @@ def test_a_cut_capture_and_other_files_stop_nothing(program, tmp_path):
         until(lambda: holds(exporter, 16, capture=str(program.report)), "the whole one")
         assert program.allocate(4) == 20
         until(lambda: holds(exporter, 20, capture=str(program.report)), "it goes on")
+        assert exporter.value("gpumem_exporter_captures", state="unreadable") == 1
+
+
+def test_a_capture_that_takes_another_one_s_place_is_followed_from_its_beginning(tmp_path, python_env):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    with Program(tmp_path / "a", python_env("py312")) as first, Program(tmp_path / "b", python_env("py312")) as second:
+        first.allocate(4)
+        second.allocate(8)
+        with Exporter(tmp_path / "a") as exporter:
+            until(lambda: holds(exporter, 4), "the first")
+            second.report.replace(first.report)
+            until(lambda: holds(exporter, 8), "the second")
+            assert exporter.value("gpumem_capture_state", state="running") == 1
+            assert exporter.value("gpumem_exporter_captures", state="running") == 1
 
 
 def test_what_should_not_be_answered_is_refused(program):
