@@ -176,6 +176,10 @@ impl Follow for Follower {
         let now = (self.records, self.desk.on().ask);
         // Where nothing has come and the table is as new as the rest, the last frame stands.
         if self.shown != Some(now) || !is_settled {
+            if self.shown.is_none() {
+                // The past was read faster than it went by: a table that was made on the way is of long ago.
+                self.table = None;
+            }
             self.publish(State::Running);
             self.shown = Some(now);
         } else {

@@ -46,24 +46,24 @@ pub(super) fn table_line(frame: &Frame, app: &App, look: Look) -> Line<'static> 
         ),
         look.strong(),
     )];
-    parts.push(Span::styled(
-        match &table.measure {
-            Some(of) if of.order == app.sort.order() => {
-                format!(", by {} {}", app.sort.word(), of.over)
-            }
-            _ => format!(", by {}", app.sort.word()),
-        },
-        look.faint(),
-    ));
-    if table.seq != frame.seq {
-        // While a program runs the table may be older than the figures above it.
-        let text = format!(", as of event {}", count(table.seq.0));
-        parts.push(Span::styled(text, look.faint()));
-    }
+    // What may be cut off at the right comes last.
+    let mut apart = ", ";
     if app.mode == Mode::Filter || !app.filter.is_empty() {
         let end = if app.mode == Mode::Filter { "_" } else { "" };
         parts.push(Span::raw(format!("  /{}{end}", app.filter)));
+        apart = "  ";
     }
+    let mut rest = match &table.measure {
+        Some(of) if of.order == app.sort.order() => {
+            format!("by {} {}", app.sort.word(), of.over)
+        }
+        _ => format!("by {}", app.sort.word()),
+    };
+    if table.seq != frame.seq {
+        // While a program runs the table may be older than the figures above it.
+        rest = format!("as of event {}, {rest}", count(table.seq.0));
+    }
+    parts.push(Span::styled(format!("{apart}{rest}"), look.faint()));
     Line::from(parts)
 }
 
