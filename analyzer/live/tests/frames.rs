@@ -171,6 +171,27 @@ fn a_capture_that_grows_is_shown_as_it_is() {
     drain.join().unwrap();
 }
 
+/// A table that was made while the past was read is not shown as that of now.
+#[test]
+fn the_table_is_as_new_as_the_rest_once_the_past_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.bin");
+    let writer = Writer::create(&path, &Options::default()).unwrap();
+    let drain = std::thread::spawn(|| writer.drain());
+    define_stacks(writer);
+    for n in 0..300_000 {
+        writer.event(&allocation(writer, n)).unwrap();
+    }
+    let watch = Watch::start(&path, Ask::default(), Duration::from_millis(1)).unwrap();
+    let on_the_way = |frame: &Frame| matches!(frame.state, State::CatchingUp(..));
+    watch.wait(SOON, on_the_way).expect("reading takes a while");
+    let frame = watch.wait(SOON, |frame| frame.state == State::Running);
+    let frame = frame.expect("all is read");
+    assert_eq!((frame.events, frame.table.seq), (300_000, frame.seq));
+    writer.stop_drain();
+    drain.join().unwrap();
+}
+
 /// What is no capture is refused at once.
 #[test]
 fn what_is_no_capture_is_refused() {
