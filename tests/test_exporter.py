@@ -172,6 +172,17 @@ def test_prometheus_scrapes_it_and_an_alert_fires_on_a_planted_leak(program, pro
             until(lambda: value("gpumem_step_growth_bytes") == [2 << 20], "growth")
             until(lambda: "GpumemLeakPerStep" in firing(), "the alert")
             assert value(driver) == [96 << 20]
+            program.tell("card")
+            until(lambda: value("hw_gpu_memory_usage_bytes"), "a reading")
+            # What this program has no figure of: tensors, a rank, its end.
+            without = {
+                "gpumem_reserved_bytes", "gpumem_reserved_unallocated_bytes", "gpumem_rank_difference_bytes", "gpumem_lost_events_total",
+            }
+            for panel in json.loads((SHARE / "grafana-dashboard.json").read_text())["panels"]:
+                for target in panel["targets"]:
+                    expr = target["expr"].replace("$capture", ".*")
+                    names = set(re.findall(r"\b(?:gpumem|hw)_[a-z_]+\b", expr))
+                    assert bool(value(expr)) == (not names & without), (panel["title"], expr)
         finally:
             server.kill()
             server.wait()
