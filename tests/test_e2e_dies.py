@@ -143,12 +143,20 @@ def test_a_run_that_did_not_fail_has_no_such_moment(simulate, python_env, tmp_pa
     assert done.returncode == 1 and "no allocation failed for want of memory" in done.stderr
 
 
+def free_in_pieces(cause):
+    """A cause without its figure of what is free in pieces, and that figure in MiB."""
+    parts = re.split(r"([\d.]+) MiB is free besides", cause)
+    return (parts[0] + parts[-1], float(parts[1])) if len(parts) == 3 else (cause, 0)
+
+
 def test_the_page_has_the_first_statements(died):
     rows = dict(re.findall(r"^\| `([a-z]+)\.py` \| ([^|]*) \|", PAGE.read_text(), re.M))
     assert set(rows) == set(DIES)
     for name, cause in rows.items():
         found = harness.analyze_json("oom", died(name))["cause"]
-        assert f"{found['what']} → {found['advice']}" == cause, name
+        # How much is free in pieces depends on which thread lets a graph go, autograd's or the program's.
+        (what, free), (told, free_then) = free_in_pieces(f"{found['what']} → {found['advice']}"), free_in_pieces(cause)
+        assert what == told and abs(free - free_then) <= 4, name
 
 
 def test_a_model_that_is_moved_is_set_up_and_no_forward(died):

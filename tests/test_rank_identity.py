@@ -11,6 +11,7 @@ import pytest
 
 QUIET = {"GPUMEM_QUIET": "1"}
 PACKAGE = {**QUIET, "PYTHONPATH": str(harness.ROOT / "python")}
+TRAINS = {**PACKAGE, "PYTHONPATH": f"{harness.ROOT}/python:{harness.WORKLOADS}"}
 TORCHRUN = {
     "RANK": "11", "WORLD_SIZE": "16", "LOCAL_RANK": "3", "GROUP_RANK": "1",
     "TORCHELASTIC_RUN_ID": "run-7", "TORCHELASTIC_RESTART_COUNT": "2",
@@ -114,7 +115,7 @@ def test_meshes_of_pytorch(python_env, simulate, analyze_json, tmp_path):
     """A program that makes meshes says nothing more, if it has the package; what it says itself counts."""
     script = (
         "import sys\n"
-        "import gpumem, torch\n"
+        "import gpumem, torch, winds_up\n"
         "import torch.distributed as dist\n"
         "from torch.distributed.device_mesh import DeviceMesh, init_device_mesh\n"
         "from torch.testing._internal.distributed.fake_pg import FakeStore\n"
@@ -139,7 +140,7 @@ def test_meshes_of_pytorch(python_env, simulate, analyze_json, tmp_path):
     )
     found = {"pp": 1, "dp": 0, "tp": 1, "ep": 2}
     for words, said in (("found", found), ("own", {**found, "ep": 7})):
-        env = {**PACKAGE, "GPUMEM_OUTPUT": f"{words}.bin", "GPUMEM_STACKS": "off"}
+        env = {**TRAINS, "GPUMEM_OUTPUT": f"{words}.bin", "GPUMEM_STACKS": "off"}
         simulate([python_env("torch215"), "-c", script, words], preload=True, env=env)
         assert analyze_json("summary", tmp_path / f"{words}.bin")["process"]["coordinates"] == said
 
@@ -147,7 +148,7 @@ def test_meshes_of_pytorch(python_env, simulate, analyze_json, tmp_path):
 def test_groups_of_frameworks(python_env, simulate, analyze_json, tmp_path):
     """Megatron-LM's and DeepSpeed's own, of a rank in a world of 16."""
     begin = (
-        "import gpumem, torch\n"
+        "import gpumem, torch, winds_up\n"
         "import torch.distributed as dist\n"
         "from torch.testing._internal.distributed.fake_pg import FakeStore\n"
         "dist.init_process_group('fake', store=FakeStore(), rank=11, world_size=16)\n"
@@ -177,11 +178,9 @@ def test_groups_of_frameworks(python_env, simulate, analyze_json, tmp_path):
         "optimizer.step()\n"
         "import json\n"
         "print(json.dumps(ranks))\n"
-        "import winds_up\n"
     )
     for name, made in (("megatron", megatron), ("deepspeed", deepspeed)):
-        paths = f"{harness.ROOT}/python:{harness.ROOT}/tests/workloads"
-        env = {**PACKAGE, "PYTHONPATH": paths, "GPUMEM_OUTPUT": f"{name}.bin", "GPUMEM_STACKS": "off"}
+        env = {**TRAINS, "GPUMEM_OUTPUT": f"{name}.bin", "GPUMEM_STACKS": "off"}
         done = simulate([python_env("programs"), "-W", "ignore", "-c", begin + made + end], preload=True, env=env)
         said = json.loads(done.stdout.splitlines()[-1])
         assert analyze_json("summary", tmp_path / f"{name}.bin")["process"]["coordinates"] == said
