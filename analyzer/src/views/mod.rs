@@ -25,6 +25,7 @@ mod lines;
 mod module_of;
 mod moments;
 mod page;
+mod past_blocks;
 mod pytorch;
 mod scopes;
 mod sizes;
@@ -62,8 +63,11 @@ pub use lines::{LineRow, Lines};
 pub use moments::{DeviceThen, LevelThen, MOMENT_LEVELS, MomentKind, Moments};
 pub use page::{
     Page, PageBand, PageCause, PageChart, PageCourse, PageDevice, PageFailure, PageHead,
-    PageLedgerRow, PageLevel, PageLimits, PageMoment, PageOwner, PagePool, PageSegment,
-    PageSegmentLine, PageSources, PageStacks,
+    PageHistory, PageLedgerRow, PageLevel, PageLimits, PageMoment, PageOwner, PagePool,
+    PageSegment, PageSegmentLine, PageSources, PageStacks,
+};
+pub use past_blocks::{
+    FollowBlocks, PastBlock, PastBlocks, PastLevel, PastMapping, Placement, Room, Stretch,
 };
 pub use scopes::{MarkRow, ScopeFigures, ScopeName, ScopeRow, ScopeWatch, Scopes};
 pub use sizes::{Histogram, SizeRow, SizesOn};

@@ -7,7 +7,8 @@ use gpumem_analyzer::render::{Source, Terminal, account_lines, bytes, count, pag
 use gpumem_analyzer::replay::{At, Query, Replay};
 use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{
-    Asked, MomentKind, Moments, Page, PageHead, PageLimits, PageSources, Summary, TimelineBuilder,
+    Asked, FollowBlocks, MomentKind, Moments, Page, PageHead, PageLimits, PageSources, Room,
+    Summary, TimelineBuilder,
 };
 
 use super::exit::{Exit, say_caveats};
@@ -20,6 +21,12 @@ use crate::selection::{Capture, moment};
 
 /// No page is larger.
 const LARGEST: usize = 5_000_000;
+
+/// How many blocks are kept of each level, shared among the devices.
+const ROOM: Room = Room {
+    run: 120_000,
+    stretch: 20_000,
+};
 
 /// `html`.
 #[derive(clap::Args, Debug)]
@@ -60,11 +67,13 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     if let Some(shown) = shown {
         moments.also(MomentKind::Asked, shown);
     }
-    if moments.wants_more() {
-        read_with(file, At::End, &mut |replay, record, _| {
-            moments.observe(replay, record);
-        })?;
-    }
+    let mut blocks = FollowBlocks::choose(replay, &moments, ROOM);
+    let last = read_with(file, At::End, &mut |replay, record, effect| {
+        moments.observe(replay, record);
+        blocks.observe(replay, record, effect);
+    })?;
+    let blocks = blocks.finish(&last.replay);
+    drop(last);
     let moments = moments.finish();
     let ledgers = ledgers(file, &session, Asked::default())?;
     let cause = cause(file, &session)?;
@@ -72,6 +81,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         replay,
         timeline: &timeline,
         moments: &moments,
+        blocks: &blocks,
         ledgers: &ledgers,
         cause: cause.as_ref(),
         shown,

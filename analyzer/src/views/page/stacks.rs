@@ -14,7 +14,7 @@ use crate::replay::{Figure, Replay, StackKey};
 use crate::stacks::mixed;
 use crate::symbols::Symbols;
 use crate::views::flame::labels;
-use crate::views::{DeviceThen, MOMENT_LEVELS, MomentKind};
+use crate::views::{DeviceThen, MOMENT_LEVELS, MomentKind, PastBlocks};
 
 /// Deeper stacks lack their middle.
 const DEPTH: usize = 128;
@@ -45,6 +45,10 @@ pub struct PageStacks {
     pub owners: Vec<PageOwner>,
     /// Of each stack: its newest frame in the tree, and its owner.
     pub stacks: Vec<[u32; 2]>,
+    /// Names of PyTorch's modules.
+    pub modules: Vec<String>,
+    /// Of each stack: its module, 1 more than its number; 0: none.
+    pub module_of: Vec<u32>,
 }
 
 /// A level at a moment.
@@ -82,6 +86,7 @@ pub(super) struct Build<'a> {
     names: FxHashMap<String, u32>,
     nodes: FxHashMap<[u32; 2], u32>,
     owners: FxHashMap<(Owner, Option<Phase>), u32>,
+    modules: FxHashMap<String, u32>,
 }
 
 impl<'a> Build<'a> {
@@ -94,6 +99,7 @@ impl<'a> Build<'a> {
             names: FxHashMap::default(),
             nodes: FxHashMap::default(),
             owners: FxHashMap::default(),
+            modules: FxHashMap::default(),
         }
     }
 
@@ -101,6 +107,7 @@ impl<'a> Build<'a> {
     pub fn choose(
         &mut self,
         moments: &BTreeMap<DeviceOrdinal, Vec<DeviceThen>>,
+        blocks: &PastBlocks,
         symbols: &mut Symbols,
         source: &mut dyn FnMut(&str, u32) -> String,
     ) {
@@ -111,6 +118,14 @@ impl<'a> Build<'a> {
                     let most = most.entry((index, *stacks)).or_default();
                     *most = figure.bytes.max(*most);
                 }
+            }
+        }
+        for of in &blocks.levels {
+            let index = MOMENT_LEVELS.iter().position(|level| *level == of.level);
+            for block in index.iter().flat_map(|_| &of.blocks) {
+                let stacks = block.stacks.with_category(block.category);
+                let most = most.entry((index.unwrap_or(0), stacks)).or_default();
+                *most = block.bytes.max(*most);
             }
         }
         let mut all: Vec<_> = most.into_iter().collect();
@@ -124,9 +139,32 @@ impl<'a> Build<'a> {
             let node = self.node(symbols, stacks);
             let owner = self.owner(stacks, MOMENT_LEVELS[index], source);
             let number = self.out.stacks.len() as u32;
+            let module = self.module(stacks);
             self.out.stacks.push([node, owner]);
+            self.out.module_of.push(module);
             self.numbers.insert((index, stacks), number);
         }
+    }
+
+    fn module(&mut self, stacks: StackKey) -> u32 {
+        let names = &self.replay.names;
+        let Some(module) = names.module_of(stacks.py) else {
+            return 0;
+        };
+        let Some(path) = names.module_path(module).pop() else {
+            return 0;
+        };
+        let out = &mut self.out.modules;
+        *self.modules.entry(path).or_insert_with_key(|path| {
+            out.push(clip(path, self.limits.name));
+            out.len() as u32
+        })
+    }
+
+    /// The number of a stack that was taken.
+    pub fn number(&self, level: Level, stacks: StackKey) -> Option<u32> {
+        let index = MOMENT_LEVELS.iter().position(|of| *of == level)?;
+        self.numbers.get(&(index, stacks)).copied()
     }
 
     fn node(&mut self, symbols: &mut Symbols, stacks: StackKey) -> u32 {

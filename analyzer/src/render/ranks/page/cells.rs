@@ -9,6 +9,7 @@ use std::io::Write;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
+use crate::packed;
 use crate::ranks::{Heatmap, Part, Parts};
 
 /// Steps of the greatest figure that are told apart, where exact figures are too large.
@@ -58,7 +59,7 @@ impl Cells {
                     let here = of.at(column).map_or(0, |parts| {
                         parts[part].div_ceil(units[part]).saturating_add(1) as i64
                     });
-                    number(here.wrapping_sub(before), &mut row);
+                    packed::signed(here.wrapping_sub(before), &mut row);
                     before = here;
                 }
                 out.write_all(&row)?;
@@ -69,40 +70,6 @@ impl Cells {
             packed: out.finish()?,
         })
     }
-}
-
-fn number(value: i64, out: &mut Vec<u8>) {
-    let mut left = ((value << 1) ^ (value >> 63)) as u64;
-    while left >= 0x80 {
-        out.push(left as u8 | 0x80);
-        left >>= 7;
-    }
-    out.push(left as u8);
-}
-
-const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-/// Bytes as base64, with padding.
-pub(super) fn base64(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for three in bytes.chunks(3) {
-        let all = three
-            .iter()
-            .fold(0_u32, |all, byte| all << 8 | u32::from(*byte));
-        let all = all << (8 * (3 - three.len()));
-        for at in 0..4 {
-            let letter = LETTERS[(all >> (18 - 6 * at) & 63) as usize] as char;
-            out.push(if at > three.len() { '=' } else { letter });
-        }
-    }
-    out
-}
-
-/// Bytes compressed by zlib, as base64.
-pub(super) fn packed(bytes: &[u8]) -> std::io::Result<String> {
-    let mut out = ZlibEncoder::new(Vec::new(), Compression::default());
-    out.write_all(bytes)?;
-    Ok(base64(&out.finish()?))
 }
 
 #[cfg(test)]
@@ -173,15 +140,5 @@ mod tests {
             }
             assert_eq!(numbers.next(), None);
         }
-    }
-
-    #[test]
-    fn base64_is_the_usual() {
-        let of = |text: &str| base64(text.as_bytes());
-        assert_eq!(
-            ["", "f", "fo", "foo", "foobar"].map(of),
-            ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYmFy"]
-        );
-        assert_eq!(base64(&[0xfb, 0xff]), "+/8=");
     }
 }

@@ -5,9 +5,10 @@ mod data;
 
 use std::io::{Error, ErrorKind};
 
-use cells::{Cells, base64, packed};
+use cells::Cells;
 use data::Data;
 
+use crate::packed;
 use crate::ranks::Job;
 use crate::render::html::{BASE, STYLE, filled};
 
@@ -44,7 +45,11 @@ pub fn ranks_page(job: &Job, named: &str) -> std::io::Result<String> {
         if let Some(cells) = Cells::of(&map, ROOM)? {
             let data = serde_json::to_vec(&Data::of(job, &map, cells.units, named))?;
             // Neither has a letter that could end the element that it stands in.
-            let both = format!("{}\n{}", packed(&data)?, base64(&cells.packed));
+            let both = format!(
+                "{}\n{}",
+                packed::text(&data)?,
+                packed::base64(&cells.packed)
+            );
             let html = filled(PAGE, &STYLES, &PROGRAM, &both, named);
             if html.len() <= LARGEST {
                 return Ok(html);

@@ -1,0 +1,78 @@
+//! Numbers as a page carries them: in groups of seven bits, compressed by zlib, as base64. `unpack` in the pages' programs
+//! reads them.
+
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
+
+/// A number in groups of seven bits, the least first.
+pub(crate) fn number(value: u64, out: &mut Vec<u8>) {
+    let mut left = value;
+    while left >= 0x80 {
+        out.push(left as u8 | 0x80);
+        left >>= 7;
+    }
+    out.push(left as u8);
+}
+
+/// A number with a sign, as zigzag.
+pub(crate) fn signed(value: i64, out: &mut Vec<u8>) {
+    number(((value << 1) ^ (value >> 63)) as u64, out);
+}
+
+const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// Bytes as base64, with padding.
+pub(crate) fn base64(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for three in bytes.chunks(3) {
+        let all = three
+            .iter()
+            .fold(0_u32, |all, byte| all << 8 | u32::from(*byte));
+        let all = all << (8 * (3 - three.len()));
+        for at in 0..4 {
+            let letter = LETTERS[(all >> (18 - 6 * at) & 63) as usize] as char;
+            out.push(if at > three.len() { '=' } else { letter });
+        }
+    }
+    out
+}
+
+/// Bytes compressed by zlib, as base64.
+pub(crate) fn text(bytes: &[u8]) -> std::io::Result<String> {
+    let mut out = ZlibEncoder::new(Vec::new(), Compression::default());
+    out.write_all(bytes)?;
+    Ok(base64(&out.finish()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_the_usual() {
+        let of = |text: &str| base64(text.as_bytes());
+        assert_eq!(
+            ["", "f", "fo", "foo", "foobar"].map(of),
+            ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYmFy"]
+        );
+        assert_eq!(base64(&[0xfb, 0xff]), "+/8=");
+    }
+
+    #[test]
+    fn numbers_take_as_many_bytes_as_they_need() {
+        let mut out = Vec::new();
+        for value in [0, 127, 128, 1 << 35] {
+            number(value, &mut out);
+        }
+        signed(-1, &mut out);
+        signed(64, &mut out);
+        assert_eq!(
+            out,
+            [
+                0, 0x7f, 0x80, 1, 0x80, 0x80, 0x80, 0x80, 0x80, 1, 1, 0x80, 1
+            ]
+        );
+    }
+}
