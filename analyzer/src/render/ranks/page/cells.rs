@@ -80,29 +80,11 @@ fn number(value: i64, out: &mut Vec<u8>) {
     out.push(left as u8);
 }
 
-const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-/// Bytes as base64, with padding.
-pub(super) fn base64(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for three in bytes.chunks(3) {
-        let all = three
-            .iter()
-            .fold(0_u32, |all, byte| all << 8 | u32::from(*byte));
-        let all = all << (8 * (3 - three.len()));
-        for at in 0..4 {
-            let letter = LETTERS[(all >> (18 - 6 * at) & 63) as usize] as char;
-            out.push(if at > three.len() { '=' } else { letter });
-        }
-    }
-    out
-}
-
-/// Bytes compressed by zlib, as base64.
-pub(super) fn packed(bytes: &[u8]) -> std::io::Result<String> {
+/// Bytes compressed by zlib.
+pub(super) fn packed(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut out = ZlibEncoder::new(Vec::new(), Compression::default());
     out.write_all(bytes)?;
-    Ok(base64(&out.finish()?))
+    out.finish()
 }
 
 #[cfg(test)]
@@ -173,15 +155,5 @@ mod tests {
             }
             assert_eq!(numbers.next(), None);
         }
-    }
-
-    #[test]
-    fn base64_is_the_usual() {
-        let of = |text: &str| base64(text.as_bytes());
-        assert_eq!(
-            ["", "f", "fo", "foo", "foobar"].map(of),
-            ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYmFy"]
-        );
-        assert_eq!(base64(&[0xfb, 0xff]), "+/8=");
     }
 }
