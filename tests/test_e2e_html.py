@@ -110,7 +110,7 @@ def test_brushing_changes_what_is_shown(window, page, trained, analyze_json):
     peak = harness.device_of(summary)["tensor"]["peak_bytes"]
     assert "the peak" in shown(window)
     at_peak = together(window)
-    assert window.tell(f"bytes({peak})") == at_peak
+    assert window.tell(f"gpumem.bytes({peak})") == at_peak
     before = window.tell("document.querySelectorAll('#lines tbody tr').length")
     assert before > 3
     # The chart's first tenth is long before the training.
@@ -131,9 +131,9 @@ def test_brushing_changes_what_is_shown(window, page, trained, analyze_json):
     high = next(then["time"] for then in moments if then["kind"] == "peak")
     sizes = [then["levels"][0]["bytes"] for then in moments if then["time"] < high]
     assert len(set(sizes)) >= 2
-    window.tell(f"chooseMoment(0); chooseRange({data['from']}, {high - 1})")
+    window.tell(f"gpumem.chooseMoment(0); gpumem.chooseRange({data['from']}, {high - 1})")
     # Its figure may read as the peak's does: each step comes as high.
-    assert together(window) == window.tell(f"bytes({max(sizes)})") and "the peak" not in shown(window)
+    assert together(window) == window.tell(f"gpumem.bytes({max(sizes)})") and "the peak" not in shown(window)
     window.tell("document.getElementById('whole').click()")
     assert window.errors() == []
 

@@ -175,7 +175,7 @@ def test_rows_are_filtered_and_sorted(ended, windows):
     every = window.rows()
     assert [size for _, size in every] == sorted((size for _, size in every), reverse=True)
     window.choose("sort", "name")
-    window.wait("shown.table.rows[0].name === shown.table.rows.map(row => row.name).sort()[0]")
+    window.wait("gpumem.shown.table.rows[0].name === gpumem.shown.table.rows.map(row => row.name).sort()[0]")
     assert [name for name, _ in window.rows()] == sorted(name for name, _ in every)
     window.choose("filter", "optimizer")
     window.wait(f"document.querySelectorAll('#table tbody tr').length < {len(every)}")
@@ -195,17 +195,17 @@ def test_two_browsers_follow_a_program(program, windows):  # noqa: F811
         for mib in (8, 100, 1):
             held = program.allocate(mib) << 20
             for window, word in ((first, "Lines"), (second, "Categories")):
-                window.wait(f"shown.table.total === {held}")
+                window.wait(f"gpumem.shown.table.total === {held}")
                 assert window.text("sum").startswith(f"{word}: memory from CUDA now")
             ((name, size),) = first.rows()
             assert size == held and "on_demand.py:" in name
         assert first.text("state").startswith("running")
         first.tell("document.getElementById('pause').click()")
         before, held = held, program.allocate(5) << 20
-        second.wait(f"shown.table.total === {held}")
-        assert first.tell("shown.table.total") == before, "stopped here"
+        second.wait(f"gpumem.shown.table.total === {held}")
+        assert first.tell("gpumem.shown.table.total") == before, "stopped here"
         first.tell("document.getElementById('pause').click()")
-        first.wait(f"shown.table.total === {held}")
+        first.wait(f"gpumem.shown.table.total === {held}")
         program.process.send_signal(signal.SIGKILL)
         program.process.wait()
         for window in (first, second):

@@ -95,19 +95,19 @@ def test_the_page_goes_back_in_time_and_to_now_again(program, windows):  # noqa:
     with Served(program.report) as served:
         window = windows(served.url)
         then = program.allocate(64) << 20
-        window.wait(f"shown.table.total === {then}")
-        middle = window.tell("shown.now.time")
+        window.wait(f"gpumem.shown.table.total === {then}")
+        middle = window.tell("gpumem.shown.now.time")
         later = program.allocate(8) << 20
-        window.wait(f"shown.table.total === {later}")
+        window.wait(f"gpumem.shown.table.total === {later}")
         window.tell(f"(() => {{ const e = document.getElementById('time'); e.value = {middle}; e.dispatchEvent(new Event('change')); }})()")
         window.wait("document.getElementById('shown').textContent.startsWith('at ')")
-        seq = window.tell("shown.now.seq")
+        seq = window.tell("gpumem.shown.now.seq")
         assert sorted(window.rows()) == lines(program.report, seq, "driver")
         assert sum(size for _, size in window.rows()) == then
         assert "memory from CUDA then, " in window.text("sum") and window.text("devices-head") == "Devices then"
         newest = program.allocate(1) << 20
-        window.wait(f"newest.table.total === {newest}")
-        assert window.tell("shown.table.total") == then, "what is shown stays"
+        window.wait(f"gpumem.newest.table.total === {newest}")
+        assert window.tell("gpumem.shown.table.total") == then, "what is shown stays"
         window.choose("by", "category")
         window.wait("document.getElementById('sum').textContent.startsWith('Categories: memory from CUDA then')")
         window.tell("document.getElementById('account').click()")
@@ -117,16 +117,16 @@ def test_the_page_goes_back_in_time_and_to_now_again(program, windows):  # noqa:
         assert len(set(window.tell(columns))) == 1, "columns of a text align"
         window.tell("document.querySelector('#table button.row')?.click()")
         window.tell("document.getElementById('back').click()")
-        window.wait(f"shown.table.total === {newest}")
+        window.wait(f"gpumem.shown.table.total === {newest}")
         assert window.text("shown") == "now" and window.text("devices-head") == "Devices now" and window.errors() == []
         window.choose("by", "line")
-        window.wait("document.querySelectorAll('#table button.row').length > 0 && shown.table.by === 'line'")
+        window.wait("document.querySelectorAll('#table button.row').length > 0 && gpumem.shown.table.by === 'line'")
         window.tell("document.querySelector('#table button.row').click()")
         window.wait("document.getElementById('text').textContent.includes('allocate')")
         window.tell("document.getElementById('close-text').click()")
         window.tell("document.getElementById('peak').click()")
         window.wait("document.getElementById('shown').textContent.startsWith('at the peak')")
-        assert window.tell("shown.table.total") == newest
+        assert window.tell("gpumem.shown.table.total") == newest
         assert window.errors() == []
 
 
@@ -145,7 +145,7 @@ def test_a_failure_is_shown_with_its_cause(program, windows):  # noqa: F811
         assert cause[:60] in window.text("text")
         window.tell("document.querySelectorAll('#failures button')[0].click()")
         window.wait("document.getElementById('shown').textContent.startsWith('at the failure')")
-        assert window.tell("shown.table.total") == held and window.errors() == []
+        assert window.tell("gpumem.shown.table.total") == held and window.errors() == []
 
 
 @pytest.fixture

@@ -150,9 +150,9 @@ def said(window):
 def place_of(window, rank, column):
     """Where a cell is in the window."""
     return window.tell(
-        "(() => { document.getElementById('map-head').scrollIntoView(); const box = canvas.getBoundingClientRect();"
-        f" const [top, tall] = topOf(data.ranks.rank.indexOf({rank}));"
-        f" return [box.x + acrossMap({column} + 0.5, box.width), box.y + top + tall / 2]; }})()"
+        "(() => { document.getElementById('map-head').scrollIntoView(); const box = gpumem.canvas.getBoundingClientRect();"
+        f" const [top, tall] = gpumem.topOf(gpumem.data.ranks.rank.indexOf({rank}));"
+        f" return [box.x + gpumem.acrossMap({column} + 0.5, box.width), box.y + top + tall / 2]; }})()"
     )
 
 
@@ -164,14 +164,14 @@ def test_pointing_says_rank_time_and_bytes(window, page, told):
     assert window.errors() == []
     assert window.requests() == [page.resolve().as_uri()]
     assert window.tell("[...document.querySelectorAll('#answer p')].map(p => p.textContent)")[0].startswith("Rank 11 holds 64.0 MiB more")
-    window.tell("choose('part', 0); choose('mode', 0)")
+    window.tell("gpumem.choose('part', 0); gpumem.choose('mode', 0)")
     map_ = told["timeline"]
     for rank in (0, 3, 9, WORLD - 1):
         over = map_["ranks"][rank]
         cell = max(range(len(over["greatest"])), key=lambda at: over["greatest"][at][0])
         mouse(window, place_of(window, rank, over["first_column"] + cell))
         words = said(window)
-        peak = window.tell(f"bytes({told['ranks'][rank]['tensor_peak_bytes']})")
+        peak = window.tell(f"gpumem.bytes({told['ranks'][rank]['tensor_peak_bytes']})")
         assert words.startswith(f"Rank {rank}, ") and f": tensors {peak}; its peers' median " in words
         assert f"pp={rank * 2 // WORLD}" in words and told["ranks"][rank]["host"] in words
     mouse(window, place_of(window, 13, map_["columns"] - 1))
@@ -179,7 +179,7 @@ def test_pointing_says_rank_time_and_bytes(window, page, told):
 
 
 def test_a_click_pins_a_rank_and_a_level_changes_all(window, told):
-    window.tell("choose('part', 0); choose('mode', 0)")
+    window.tell("gpumem.choose('part', 0); gpumem.choose('mode', 0)")
     at = place_of(window, 5, told["timeline"]["ranks"][5]["first_column"] + 1)
     for kind in ("mousePressed", "mouseReleased"):
         mouse(window, at, kind, button="left", clickCount=1)
@@ -187,7 +187,7 @@ def test_a_click_pins_a_rank_and_a_level_changes_all(window, told):
     facts = window.tell("document.getElementById('pinned').textContent")
     row = told["ranks"][5]
     for key in PARTS.values():
-        assert window.tell(f"bytes({row[key]})") in facts
+        assert window.tell(f"gpumem.bytes({row[key]})") in facts
     assert line_of(JOB, "return x + self.down(") in facts and row["file"] in facts
     course = window.tell("document.getElementById('course').getAttribute('d')")
     assert course.startswith("M") and course.count("V") > 3
@@ -196,19 +196,19 @@ def test_a_click_pins_a_rank_and_a_level_changes_all(window, told):
     for part, key in enumerate(PARTS.values()):
         window.tell(f"(s => {{ s.value = {part}; s.dispatchEvent(new Event('change')); }})(document.getElementById('part'))")
         peaks = [of[key] for of in told["ranks"]]
-        assert window.tell(most) == window.tell(f"bytes({max(peaks)})")
+        assert window.tell(most) == window.tell(f"gpumem.bytes({max(peaks)})")
         rows = window.tell(groups)
         assert len(rows) == 2
         for stage, cells in enumerate(rows):
             own = sorted(peaks[stage * WORLD // 2 : (stage + 1) * WORLD // 2])
             wanted = [own[0], own[(len(own) - 1) // 2], own[-1]]
-            assert cells == [f"pp={stage}", str(len(own)), *(window.tell(f"bytes({value})") for value in wanted)]
-        assert colour_of_the_most(window, told["timeline"], part) == window.tell("[...ramp(0).slice(-3)]")
-    window.tell("choose('mode', 1)")
+            assert cells == [f"pp={stage}", str(len(own)), *(window.tell(f"gpumem.bytes({value})") for value in wanted)]
+        assert colour_of_the_most(window, told["timeline"], part) == window.tell("[...gpumem.ramp(0).slice(-3)]")
+    window.tell("gpumem.choose('mode', 1)")
     assert window.tell(most).startswith("+")
     # What is not exact is said as such: 5 is more than 3 units and up to 4.
-    assert window.tell("data.units[0] = 1048576; cellText(0, 5)") == "3.00 MiB to 4.00 MiB"
-    window.tell("data.units[0] = 1")
+    assert window.tell("gpumem.data.units[0] = 1048576; gpumem.cellText(0, 5)") == "3.00 MiB to 4.00 MiB"
+    window.tell("gpumem.data.units[0] = 1")
     assert window.errors() == []
 
 
@@ -218,21 +218,21 @@ def colour_of_the_most(window, map_, part):
     rank = max(most, key=lambda rank: most[rank][0])
     column = map_["ranks"][rank]["first_column"] + most[rank][1]
     return window.tell(
-        "(() => { choose('pinned', -1); leave(); const [top, tall] = topOf(data.ranks.rank.indexOf(%d)), density = canvas.width / canvas.clientWidth;"
-        " return [...canvas.getContext('2d').getImageData(acrossMap(%d + 0.5, canvas.clientWidth) * density, (top + tall / 2) * density, 1, 1).data].slice(0, 3); })()"
+        "(() => { gpumem.choose('pinned', -1); gpumem.leave(); const [top, tall] = gpumem.topOf(gpumem.data.ranks.rank.indexOf(%d)), density = gpumem.canvas.width / gpumem.canvas.clientWidth;"
+        " return [...gpumem.canvas.getContext('2d').getImageData(gpumem.acrossMap(%d + 0.5, gpumem.canvas.clientWidth) * density, (top + tall / 2) * density, 1, 1).data].slice(0, 3); })()"
         % (rank, column)
     )
 
 
 def test_the_keyboard_goes_from_rank_to_rank(window, told):
-    window.tell("choose('part', 0); choose('mode', 0); choose('pinned', 0); leave(); canvas.focus()")
+    window.tell("gpumem.choose('part', 0); gpumem.choose('mode', 0); gpumem.choose('pinned', 0); gpumem.leave(); gpumem.canvas.focus()")
     window.key("ArrowDown", 40)
     window.key("ArrowRight", 39)
     assert said(window).startswith("Rank 1, ")
     for _ in range(3):
         window.key("ArrowDown", 40)
     window.key("Enter", 13, "\r")
-    assert window.tell("data.ranks.rank[state.pinned]") == 4
+    assert window.tell("gpumem.data.ranks.rank[gpumem.state.pinned]") == 4
     window.key("Escape", 27)
     assert window.tell("document.getElementById('pinned-section').hidden")
 

@@ -46,7 +46,7 @@ def dependencies(package):
 
 TOP_LEVEL_FOLDERS = {
     ".ci", "analyzer", "capture", "cuda-abi", "dataset", "docs", "fuzz", "interposer", "python", "python-frames", "replay", "scripts",
-    "simulator", "stacks", "sys", "tests", "torch-abi", "tracker", "unwind", "whatif",
+    "simulator", "stacks", "sys", "tests", "torch-abi", "tracker", "unwind", "web", "whatif",
 }
 TOP_LEVEL_FILES = {
     ".gitattributes", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "Cargo.lock", "Cargo.toml",

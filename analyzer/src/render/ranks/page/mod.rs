@@ -5,27 +5,24 @@ mod data;
 
 use std::io::{Error, ErrorKind};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use cells::Cells;
 use data::Data;
 
 use crate::packed;
 use crate::ranks::Job;
-use crate::render::html::{BASE, STYLE, filled};
+use crate::render::web_page::{WebPage, escaped};
 
-const PAGE: &str = include_str!("page.html");
-const STYLES: [&str; 2] = [STYLE, include_str!("page.css")];
-const PROGRAM: [&str; 10] = [
-    BASE[0],
-    BASE[1],
-    include_str!("unpack.js"),
-    include_str!("state.js"),
-    include_str!("colours.js"),
-    include_str!("heatmap.js"),
-    include_str!("pointing.js"),
-    include_str!("pinned.js"),
-    include_str!("tables.js"),
-    include_str!("main.js"),
-];
+const STYLE: &str = include_str!("../../../../../web/src/ranks/page.css");
+
+fn web_page() -> WebPage {
+    WebPage::new(
+        include_str!("../../../../../web/src/ranks/page.html"),
+        STYLE,
+        include_str!("../../../../../web/dist/ranks.js"),
+    )
+}
 
 /// No page is larger.
 const LARGEST: usize = 5_000_000;
@@ -48,9 +45,9 @@ pub fn ranks_page(job: &Job, named: &str) -> std::io::Result<String> {
             let both = format!(
                 "{}\n{}",
                 packed::text(&data)?,
-                packed::base64(&cells.packed)
+                STANDARD.encode(&cells.packed)
             );
-            let html = filled(PAGE, &STYLES, &PROGRAM, &both, named);
+            let html = web_page().filled(&[("data", &both), ("title", &escaped(named))]);
             if html.len() <= LARGEST {
                 return Ok(html);
             }
@@ -70,25 +67,18 @@ pub fn ranks_page(job: &Job, named: &str) -> std::io::Result<String> {
 mod tests {
     use super::*;
     use crate::ranks::Metric;
-    use crate::render::html::is_filled_and_fetches_nothing;
 
     #[test]
     fn the_program_knows_the_parts_of_each_metric() {
-        let (_, after) = include_str!("pinned.js")
-            .split_once("const EXPLAIN = {")
-            .unwrap();
-        let (known, _) = after.split_once('}').unwrap();
-        for metric in Metric::ALL {
-            let name = serde_json::to_string(&metric).unwrap();
-            assert!(
-                known.contains(&format!(" {}: [", name.trim_matches('"'))),
-                "{name}"
-            );
-        }
+        let source = include_str!("../../../../../web/src/ranks/data.ts");
+        let (_, after) = source.split_once("type Metric = ").expect("a type");
+        let (known, _) = after.split_once(';').expect("its end");
+        let all = Metric::ALL.map(|metric| serde_json::to_string(&metric).expect("JSON"));
+        assert_eq!(known, all.join(" | "));
     }
 
     #[test]
-    fn every_place_is_filled_and_nothing_is_fetched() {
-        is_filled_and_fetches_nothing(PAGE, &STYLES, &PROGRAM);
+    fn every_place_is_filled_and_only_its_own_program_runs() {
+        web_page().check();
     }
 }

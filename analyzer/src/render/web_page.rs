@@ -1,0 +1,145 @@
+//! Pages for a browser: one file each, with its style, its program and its figures in it. They are written in `web/`.
+//!
+//! A page asks for nothing else, and its policy has the browser refuse if it did: only the very style and program that
+//! it was made with are taken, by their hashes.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest as _, Sha256};
+
+/// The style of all pages.
+const STYLE: &str = include_str!("../../../web/src/lib/page.css");
+
+/// A page whose places are to be filled.
+#[derive(Clone, Debug)]
+pub struct WebPage {
+    html: String,
+    style: String,
+    program: &'static str,
+}
+
+impl WebPage {
+    /// A page of this markup and program. `style`: its own, after that of all pages.
+    pub fn new(html: impl Into<String>, style: &str, program: &'static str) -> Self {
+        Self {
+            html: html.into(),
+            style: [STYLE, style].concat(),
+            program,
+        }
+    }
+
+    /// What a browser may take of the page, as Content-Security-Policy says it. `more`: directives besides.
+    pub fn policy(&self, more: &str) -> String {
+        format!(
+            "default-src 'none'; style-src {}; script-src {}; base-uri 'none'; form-action 'none'{more}",
+            source(&self.style),
+            source(self.program)
+        )
+    }
+
+    /// The page with its places filled: `<!--gpumem:NAME-->` by what stands beside NAME, and its policy, style and program. What
+    /// is put in must be such that it cannot end the element that it stands in.
+    pub fn filled(&self, places: &[(&str, &str)]) -> String {
+        let policy = self.policy("");
+        let own = [
+            ("policy", policy.as_str()),
+            ("style", &self.style),
+            ("program", self.program),
+        ];
+        let of = |name: &str| {
+            let mut all = own.iter().chain(places);
+            all.find(|(of, _)| *of == name).map_or("", |(_, text)| text)
+        };
+        let room: usize = own.iter().chain(places).map(|(_, text)| text.len()).sum();
+        let mut out = String::with_capacity(self.html.len() + room);
+        // What is put in is not looked through for places.
+        for piece in self.html.split_inclusive("-->") {
+            match piece.split_once("<!--gpumem:") {
+                Some((before, place)) => {
+                    out.push_str(before);
+                    out.push_str(of(place.trim_end_matches("-->")));
+                }
+                None => out.push_str(piece),
+            }
+        }
+        out
+    }
+}
+
+/// An inline style or program as policies name it.
+fn source(text: &str) -> String {
+    format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)))
+}
+
+/// Text between tags.
+pub(super) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}
+
+#[cfg(test)]
+impl WebPage {
+    /// That each place is there once, that nothing is fetched, and that exactly what is in the page may run in it.
+    pub(super) fn check(&self) {
+        for place in ["policy", "style", "program", "data", "title"] {
+            let place = format!("<!--gpumem:{place}-->");
+            assert_eq!(self.html.matches(&place).count(), 1, "{place}");
+        }
+        let page = self.filled(&[("data", "{}"), ("title", "title")]);
+        for unwanted in [
+            "src=",
+            "style=",
+            "@import",
+            "url(",
+            "fetch(",
+            "XMLHttp",
+            "import(",
+            "innerHTML",
+            "eval(",
+            "unsafe",
+            "<!--",
+        ] {
+            assert!(!page.contains(unwanted), "{unwanted}");
+        }
+        let links = page.replace("http://www.w3.org/2000/svg", "");
+        assert!(!links.contains("://"));
+        let between = |before: &str, after: &str| {
+            let (_, rest) = page.split_once(before).expect(before);
+            rest.split_once(after).expect(after).0.to_owned()
+        };
+        let policy = between("Content-Security-Policy\" content=\"", "\">");
+        assert_eq!(policy, self.policy(""));
+        let style = source(&between("<style>", "</style>"));
+        let program = source(&between("<script>", "</script>"));
+        assert!(policy.contains(&format!("; style-src {style}; script-src {program};")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_its_hash() {
+        // printf 'doSomething();' | openssl dgst -sha256 -binary | base64
+        assert_eq!(
+            source("doSomething();"),
+            "'sha256-RFWPLDbv2BY+rCkDzsE+0fr8ylGr2R2faWMhq4lfEQc='"
+        );
+    }
+
+    #[test]
+    fn places_in_what_is_put_in_are_not_filled() {
+        let page = WebPage::new("<p><!--gpumem:a--></p><!--gpumem:b-->", "", "");
+        let filled = page.filled(&[("a", "<!--gpumem:b-->"), ("b", "x")]);
+        assert_eq!(filled, "<p><!--gpumem:b--></p>x");
+    }
+
+    #[test]
+    fn another_program_has_another_policy() {
+        let policy = |program| WebPage::new("", "", program).policy("; img-src data:");
+        assert_ne!(policy("a"), policy("b"));
+        assert!(policy("a").ends_with("; form-action 'none'; img-src data:"));
+    }
+}

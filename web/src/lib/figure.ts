@@ -1,0 +1,8 @@
+// A figure, with its bytes to the last one.
+
+import { make } from "./dom";
+import { bytes, many } from "./format";
+
+export function figure(value: number): HTMLSpanElement {
+  return make("span", { text: bytes(value), title: many(value, "byte", "bytes"), "data-bytes": value });
+}

@@ -1,0 +1,23 @@
+// Items of lists by their place.
+
+/** The item at a place that has one: a place beyond the list is an error of the page, and never a missing figure. */
+export function item<T>(list: ArrayLike<T>, place: number): T {
+  const found = list[place];
+  if (found === undefined) throw new RangeError(`no item ${place} in a list of ${list.length}`);
+  return found;
+}
+
+/** The last item of a list that has any. */
+export function last<T>(list: ArrayLike<T>): T {
+  return item(list, list.length - 1);
+}
+
+/** The sum of what each item has. */
+export function sumOf<T>(list: readonly T[], of: (item: T) => number): number {
+  return list.reduce((sum, each) => sum + of(each), 0);
+}
+
+/** Less than 0, 0 or more than 0, as sort() wants it. */
+export function compare<T extends string | number>(a: T, b: T): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

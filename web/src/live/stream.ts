@@ -1,0 +1,33 @@
+// The stream of figures: server-sent events.
+
+import { byId } from "../lib/dom";
+import { KINDS, choice, newest, query, redraw, show } from "./state";
+
+let source: EventSource | null = null;
+
+function sayConnection(text: string): void {
+  const place = byId("connection");
+  if (place.textContent !== text) place.textContent = text;
+}
+
+/** Asks for what is chosen. The browser connects again by itself after a break. */
+export function connect(): void {
+  source?.close();
+  const asked = query();
+  for (const [name, value] of Object.entries(choice)) asked.set(name, value);
+  const own = source = new EventSource(`events?${asked}`);
+  for (const kind of KINDS) {
+    own.addEventListener(kind, (event: MessageEvent<string>) => {
+      Object.assign(newest, { [kind]: JSON.parse(event.data) as unknown });
+      sayConnection("");
+      show(kind);
+      if (kind === "now") redraw("place");
+    });
+  }
+  own.addEventListener("error", () => {
+    if (source !== own) return;
+    sayConnection(own.readyState === EventSource.CLOSED
+      ? "The server refused: 16 readers look already, or another server has the port now. Open the URL that it printed."
+      : "No connection: gpumem-analyze has ended, or the tunnel to it. The figures are the last that came.");
+  });
+}

@@ -1,0 +1,49 @@
+// The chart's places: times from left to right, and the points of the view.
+
+import { item, last } from "../lib/item";
+import type { Point } from "./data";
+import { state } from "./state";
+
+export const WIDTH = 1200, LEFT = 80, RIGHT = 12, TOP = 10, HIGH = 250;
+
+export function across(at: number): number {
+  const [from, to] = state.view;
+  return LEFT + ((at - from) / Math.max(to - from, 1)) * (WIDTH - LEFT - RIGHT);
+}
+
+export function timeAt(x: number): number {
+  const [from, to] = state.view;
+  const share = (x - LEFT) / (WIDTH - LEFT - RIGHT);
+  return Math.round(from + Math.max(0, Math.min(1, share)) * (to - from));
+}
+
+export function isInView(at: number): boolean {
+  const [from, to] = state.view;
+  return at >= from && at <= to;
+}
+
+/** The points of the view, with the last one before it at its edge, and the newest held until its end. */
+export function visible(points: readonly Point[]): Point[] {
+  const [from, to] = state.view;
+  const before = points.filter((point) => point[0] < from).at(-1);
+  const inside = points.filter((point) => isInView(point[0]));
+  if (before) inside.unshift([from, ...before.slice(1)]);
+  if (inside.length) inside.push([to, ...last(inside).slice(1)]);
+  return inside;
+}
+
+/** The outline of points as steps; with a bottom, of the area above it. */
+export function stepPath(points: readonly Point[], top: (point: Point) => number, bottom?: (point: Point) => number): string {
+  const first = points[0];
+  if (!first) return "";
+  const x = (point: Point) => across(point[0]).toFixed(1);
+  let path = `M${x(first)} ${top(first).toFixed(1)}`;
+  for (const point of points.slice(1)) path += `H${x(point)}V${top(point).toFixed(1)}`;
+  if (!bottom) return path;
+  path += `V${bottom(last(points)).toFixed(1)}`;
+  for (let place = points.length - 2; place >= 0; place--) {
+    const point = item(points, place);
+    path += `V${bottom(point).toFixed(1)}H${x(point)}`;
+  }
+  return `${path}Z`;
+}

@@ -1,0 +1,62 @@
+// A stretch of time is chosen by dragging over the chart, or with two sliders.
+
+import { byId, fill, make, valueOf } from "../lib/dom";
+import { time } from "../lib/format";
+import { WIDTH, timeAt } from "./axis";
+import { chooseNearest, chooseRange, chooseView, data, state } from "./state";
+
+const NOTCHES = 1000;
+/** A pointer that moves less is a click. */
+const LEAST_DRAG = 3;
+
+export function brushFrom(event: PointerEvent): void {
+  if (event.button || !(event.currentTarget instanceof Element)) return;
+  const box = event.currentTarget.getBoundingClientRect();
+  const at = (of: PointerEvent) => timeAt(((of.clientX - box.left) / box.width) * WIDTH);
+  const start = at(event), startX = event.clientX;
+  const end = (up: PointerEvent, moved: boolean) => {
+    if (Math.abs(up.clientX - startX) > LEAST_DRAG) chooseRange(start, at(up));
+    else if (!moved) chooseNearest(start);
+  };
+  const move = (of: PointerEvent) => { end(of, true); };
+  const done = (up: PointerEvent) => {
+    removeEventListener("pointermove", move);
+    removeEventListener("pointerup", done);
+    end(up, false);
+  };
+  addEventListener("pointermove", move);
+  addEventListener("pointerup", done);
+  event.preventDefault();
+}
+
+function slider(id: string, label: string, at: number, choose: (at: number) => void): HTMLLabelElement {
+  const span = Math.max(data.to - data.from, 1);
+  const input = make("input", { type: "range", id, min: 0, max: NOTCHES, value: Math.round(((at - data.from) / span) * NOTCHES),
+    "aria-valuetext": time(at, span), on: { input: (event) => {
+      choose(data.from + (span * Number(valueOf(event))) / NOTCHES);
+    } } });
+  return make("label", {}, [label, input, make("output", { for: id, text: time(at, span) })]);
+}
+
+export function startBrush(): void {
+  fill("brush",
+    slider("from", "From", state.from, (at) => { chooseRange(Math.min(at, state.to), state.to); }),
+    slider("to", "To", state.to, (at) => { chooseRange(state.from, Math.max(at, state.from)); }),
+    make("button", { type: "button", id: "zoom", text: "Zoom to the selection", on: { click: () => { chooseView(state.from, state.to); } } }),
+    make("button", { type: "button", id: "whole", text: "Whole run", on: { click: () => {
+      chooseRange(data.from, data.to);
+      chooseView(data.from, data.to);
+    } } }),
+    make("span", { class: "faint", text: "Drag over the chart, or use the sliders, to select a stretch of time." }));
+}
+
+/** The sliders stay where they are while they are moved. */
+export function drawBrush(): void {
+  const span = Math.max(data.to - data.from, 1);
+  for (const [id, at] of [["from", state.from], ["to", state.to]] as const) {
+    const input = byId(id, HTMLInputElement);
+    input.value = String(Math.round(((at - data.from) / span) * NOTCHES));
+    input.setAttribute("aria-valuetext", time(at, span));
+    if (input.nextElementSibling) input.nextElementSibling.textContent = time(at, span);
+  }
+}

@@ -1,0 +1,142 @@
+// The JSON of the page, as the structs of analyzer/src/views/page write it. Times are nanoseconds of the run.
+
+export interface Page {
+  file: string;
+  ran: string;
+  exact: boolean;
+  account: string[];
+  missing: string[];
+  from: number;
+  to: number;
+  /** The event of the moment to show first; else the peak is. */
+  shown: number | null;
+  trains: boolean;
+  course: Course;
+  stacks: Stacks;
+  devices: Device[];
+  failures: Failure[];
+  failure_count: number;
+  retries: number;
+  cause: Cause | null;
+}
+
+export interface Course {
+  /** From, to, ns in backward, optimizer, zero_grad, other phases. */
+  phases: [number, number, number, number, number, number][];
+  /** Time and number of steps that ended. */
+  steps: [number, number][];
+}
+
+export interface Stacks {
+  names: string[];
+  /** Of each frame in the tree: the one that called it (its number plus 1, 0: none) and its name. */
+  tree: [number, number][];
+  owners: Owner[];
+  /** Of each stack: its newest frame in the tree, and its owner. */
+  stacks: [number, number][];
+}
+
+export interface Owner {
+  line: string;
+  path: string;
+  function: string;
+  source: string;
+  phase: string | null;
+}
+
+export interface Device {
+  title: string;
+  name: string;
+  device: number | null;
+  /** Time, event and bytes of all bands. */
+  peak: [number, number, number] | null;
+  when: string;
+  chart: Chart;
+  moments: Moment[];
+  ledger: LedgerRow[];
+  pool: Pool | null;
+}
+
+export type BandKind = "tensors" | "cached" | "library" | "other_libraries" | "unknown" | "graph" | "beyond" | "level";
+
+export interface Band {
+  kind: BandKind;
+  category: string | null;
+  name: string;
+}
+
+/** Time, then bytes: of each band one after the other, or of one thing. */
+export type Point = [time: number, ...bytes: number[]];
+
+export interface Chart {
+  bands: Band[];
+  points: Point[];
+  host: Point[];
+  nvml: Point[];
+}
+
+export type MomentKind = "peak" | "end" | "most" | "failure" | "asked";
+
+export interface Moment {
+  kind: MomentKind;
+  seq: number;
+  time: number;
+  levels: Level[];
+}
+
+export interface Level {
+  level: string;
+  bytes: number;
+  /** Stack, bytes, blocks; largest first. */
+  stacks: [number, number, number][];
+  /** What other stacks held: how many, bytes, blocks. */
+  others: [number, number, number];
+}
+
+export interface CategoryBytes {
+  category: string;
+  bytes: number;
+}
+
+export interface LedgerRow {
+  name: string;
+  bytes: number;
+  line: string;
+  detail: string;
+  categories?: CategoryBytes[];
+}
+
+export interface Pool {
+  reserved: number;
+  live: number;
+  largest_free: number;
+  segments: Segment[];
+  /** The smaller segments: how many, bytes, tensors in them. */
+  others: [number, number, number];
+}
+
+export interface Segment {
+  address: string;
+  bytes: number;
+  live: number;
+  blocks: number;
+  largest_free: number;
+  expandable: boolean;
+  lines: { line: string; bytes: number }[];
+}
+
+export interface Failure {
+  seq: number;
+  time: number;
+  device: number | null;
+  bytes: number;
+  line: string;
+  when: string;
+}
+
+export interface Cause {
+  seq: number;
+  what: string;
+  advice: string;
+  owners: { line: string; function: string; bytes: number; blocks: number; categories?: CategoryBytes[] }[];
+}

@@ -1,0 +1,134 @@
+// The flamegraph of the moment that is shown: the oldest frames at the top.
+
+import { byId, fill, make, say, valueOf } from "../lib/dom";
+import { bytes, many, percent } from "../lib/format";
+import { type Frame, findFrame, flameTree, matchedBytes, matches } from "./frames";
+import { state } from "./state";
+
+const ROW = 20, NARROWEST = 0.0012;
+const NOTHING: Frame = { number: 0, name: "all", bytes: 0, blocks: 0, parent: null, children: [] };
+let root = NOTHING, wanted = "", focused = 0;
+
+
+function frameColour(name: string): string {
+  let hash = 0;
+  for (let i = 0; i < name.length; i++) hash = (hash * 31 + name.charCodeAt(i)) % 997;
+  const hue = / \(.*:\d+\)$/.test(name) ? 24 + (hash % 32) : name.startsWith("backward:") ? 270 : 190 + (hash % 40);
+  return `hsl(${hue} 72% ${70 + (hash % 9)}%)`;
+}
+
+function boxOf(frame: Frame, left: number, width: number, depth: number, isAbove: boolean): HTMLDivElement {
+  const label = `${frame.name}: ${bytes(frame.bytes)}, ${percent(frame.bytes, root.bytes)}, ${many(frame.blocks, "block", "blocks")}`;
+  return make("div", { role: "treeitem", "aria-level": depth + 1, "aria-label": label, title: label,
+    tabindex: frame.number === focused ? 0 : -1, "data-frame": frame.number,
+    "aria-expanded": frame.children.length ? "true" : undefined,
+    class: (matches(frame, wanted) ? "found " : "") + (isAbove ? "above" : ""), text: frame.name,
+    style: { left: `${left * 100}%`, width: `${width * 100}%`, top: `${depth * ROW}px`, background: frameColour(frame.name) } });
+}
+
+export function drawFlame(): void {
+  root = flameTree();
+  const zoomed = findFrame(root, state.frame) ?? root;
+  state.frame = zoomed.number;
+  const path: Frame[] = [];
+  for (let at = zoomed.parent; at; at = at.parent) path.unshift(at);
+  if (![...path, zoomed].some((frame) => frame.number === focused)) focused = zoomed.number;
+  const boxes = path.map((frame, depth) => boxOf(frame, 0, 1, depth, true));
+  let deepest = path.length;
+  const below = (frame: Frame, left: number, width: number, depth: number) => {
+    boxes.push(boxOf(frame, left, width, depth, false));
+    deepest = Math.max(deepest, depth);
+    let at = left;
+    for (const child of frame.children) {
+      const share = frame.bytes > 0 ? (child.bytes / frame.bytes) * width : 0;
+      if (share >= NARROWEST) below(child, at, share, depth + 1);
+      at += share;
+    }
+  };
+  below(zoomed, 0, 1, path.length);
+  const zoomedBox = boxes[path.length];
+  if (zoomedBox && !boxes.some((box) => box.tabIndex === 0)) zoomedBox.tabIndex = 0;
+  fill("flame", make("div", { role: "tree", "aria-label": "Calls that own the memory, the oldest first",
+    style: { height: `${(deepest + 1) * ROW}px` }, on: { click: flameClick, keydown: flameKey } }, boxes));
+  sayFlame(zoomed);
+}
+
+function sayFlame(zoomed: Frame): void {
+  let said = zoomed === root ? "" : `Enlarged: ${zoomed.name}, ${bytes(zoomed.bytes)}. `;
+  if (wanted) {
+    const found = matchedBytes(root, wanted);
+    said += `${bytes(found)} (${percent(found, root.bytes)}) in frames with "${wanted}".`;
+  }
+  say("flame-said", said);
+  byId("unzoom", HTMLButtonElement).disabled = zoomed === root;
+}
+
+function zoom(number: number): void {
+  if (number < 0) return;
+  state.frame = number;
+  focused = number;
+  drawFlame();
+}
+
+/** The number of the frame that an event is at. */
+function frameAt(event: Event): number | undefined {
+  const box = event.target instanceof Element ? event.target.closest<HTMLElement>("[data-frame]") : null;
+  return box ? Number(box.dataset["frame"]) : undefined;
+}
+
+function flameClick(event: Event): void {
+  const number = frameAt(event);
+  if (number !== undefined) zoom(number);
+}
+
+function focusFrame(frame: Frame | null | undefined): void {
+  const box = frame && document.querySelector<HTMLElement>(`#flame [data-frame="${frame.number}"]`);
+  if (!box) return;
+  for (const other of document.querySelectorAll<HTMLElement>("#flame [tabindex='0']")) other.tabIndex = -1;
+  box.tabIndex = 0;
+  focused = frame.number;
+  box.focus();
+}
+
+function beside(frame: Frame, by: number): Frame | undefined {
+  const all = frame.parent?.children ?? [];
+  return all[all.indexOf(frame) + by];
+}
+
+function widest(frame: Frame): Frame | null {
+  return frame.children.reduce<Frame | null>((best, of) => (!best || of.bytes > best.bytes ? of : best), null);
+}
+
+const MOVES: Record<string, (frame: Frame) => Frame | null | undefined> = {
+  ArrowDown: widest,
+  ArrowUp: (frame) => frame.parent,
+  ArrowLeft: (frame) => beside(frame, -1),
+  ArrowRight: (frame) => beside(frame, 1),
+  Home: () => root,
+};
+
+function flameKey(event: KeyboardEvent): void {
+  const number = frameAt(event);
+  const frame = number === undefined ? null : findFrame(root, number);
+  if (!frame) return;
+  const move = MOVES[event.key];
+  if (move) {
+    focusFrame(move(frame));
+  } else if (["Enter", " ", "Escape"].includes(event.key)) {
+    zoom(event.key === "Escape" ? 0 : frame.number);
+    focusFrame(findFrame(root, state.frame));
+  } else {
+    return;
+  }
+  event.preventDefault();
+}
+
+export function startFlame(): void {
+  const search = make("input", { type: "search", id: "flame-search", on: { input: (event) => {
+    wanted = valueOf(event).trim().toLowerCase();
+    drawFlame();
+  } } });
+  fill("flame-bar", make("label", {}, ["Search frames", search]),
+    make("button", { type: "button", id: "unzoom", text: "Show all", on: { click: () => { zoom(0); } } }),
+    make("span", { class: "faint", text: "Click or Enter enlarges a frame; arrow keys go to callers, calls and neighbours; Escape shows all." }));
+}

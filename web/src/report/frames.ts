@@ -1,0 +1,72 @@
+// The frames of the moment that is shown, as a tree with the bytes below each.
+
+import { many } from "../lib/format";
+import { compare, item, sumOf } from "../lib/item";
+import { data, level } from "./state";
+
+export interface Frame {
+  /** 0: the root; -1: no frame, but the stacks that are not in the page. */
+  number: number;
+  name: string;
+  bytes: number;
+  blocks: number;
+  parent: Frame | null;
+  children: Frame[];
+}
+
+function newFrame(number: number, name: string, parent: Frame | null, bytes = 0, blocks = 0): Frame {
+  const frame = { number, name, bytes, blocks, parent, children: [] };
+  parent?.children.push(frame);
+  return frame;
+}
+
+export function flameTree(): Frame {
+  const now = level(), { tree, names, stacks } = data.stacks;
+  const root = newFrame(0, "all", null, now?.bytes);
+  if (!now) return root;
+  const frames = new Map([[0, root]]);
+  const frameOf = (number: number): Frame => {
+    let found = frames.get(number);
+    if (!found) {
+      const [parent, name] = item(tree, number - 1);
+      found = newFrame(number, item(names, name), frameOf(parent));
+      frames.set(number, found);
+    }
+    return found;
+  };
+  for (const [stack, size, blocks] of now.stacks) {
+    for (let at: Frame | null = frameOf(item(stacks, stack)[0] + 1); at; at = at.parent) {
+      if (at !== root) at.bytes += size;
+      at.blocks += blocks;
+    }
+  }
+  const [others, size, blocks] = now.others;
+  root.blocks += blocks;
+  if (others) newFrame(-1, `(${many(others, "other stack", "other stacks")}, not in this page)`, root, size, blocks);
+  const sort = (of: Frame) => {
+    of.children.sort((a, b) => compare(a.name, b.name));
+    of.children.forEach(sort);
+  };
+  sort(root);
+  return root;
+}
+
+export function findFrame(of: Frame, number: number): Frame | null {
+  if (of.number === number) return of;
+  for (const child of of.children) {
+    const found = findFrame(child, number);
+    if (found) return found;
+  }
+  return null;
+}
+
+/** Whether a frame's name has the text that is wanted, if any is. */
+export function matches(frame: Frame, wanted: string): boolean {
+  return wanted !== "" && frame.name.toLowerCase().includes(wanted);
+}
+
+/** Bytes below the outermost frames that match. */
+export function matchedBytes(frame: Frame, wanted: string): number {
+  if (matches(frame, wanted)) return frame.bytes;
+  return sumOf(frame.children, (child) => matchedBytes(child, wanted));
+}

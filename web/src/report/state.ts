@@ -1,0 +1,123 @@
+// What is chosen: a device, a level, a stretch of time, and the moment that all figures are of.
+
+import { byId } from "../lib/dom";
+import { item } from "../lib/item";
+import type { Device, Level, Moment, MomentKind, Page } from "./data";
+
+/** From, to. */
+export type Span = [number, number];
+/** What changed. */
+export type Change = "device" | "level" | "range" | "view" | "moment";
+
+export const data = JSON.parse(byId("data").textContent) as Page;
+
+export const state = {
+  device: 0,
+  level: 0,
+  moment: 0,
+  from: data.from,
+  to: data.to,
+  view: [data.from, data.to] as Span,
+  /** The flamegraph's frame that is enlarged. */
+  frame: 0,
+};
+
+const listeners: ((what: Change) => void)[] = [];
+
+export function on(changed: (what: Change) => void): void {
+  listeners.push(changed);
+}
+
+export function tell(what: Change): void {
+  for (const listener of listeners) listener(what);
+}
+
+export function device(): Device {
+  return item(data.devices, state.device);
+}
+
+export function moment(): Moment | undefined {
+  return device().moments[state.moment];
+}
+
+export function level(): Level | undefined {
+  const levels = moment()?.levels ?? [];
+  return levels[Math.min(state.level, levels.length - 1)];
+}
+
+/** Of moments by their numbers, the one that `order` has first; -1: there are none. */
+function best(moments: readonly number[], isBefore: (a: Moment, b: Moment) => boolean): number {
+  const all = device().moments;
+  return moments.reduce((best, index) => (best < 0 || isBefore(item(all, index), item(all, best)) ? index : best), -1);
+}
+
+/** The moment that is nearest to a time; -1: there are none. */
+function nearest(at: number): number {
+  const apart = (then: Moment) => Math.abs(then.time - at);
+  return best([...device().moments.keys()], (a, b) => apart(a) < apart(b));
+}
+
+/** The moments that lie in the chosen stretch. */
+export function within(): number[] {
+  const all = device().moments;
+  return [...all.keys()].filter((index) => {
+    const at = item(all, index).time;
+    return at >= state.from && at <= state.to;
+  });
+}
+
+export function chooseDevice(index: number): void {
+  state.device = index;
+  state.level = 0;
+  const shown = device().moments.findIndex((then) => then.seq === data.shown);
+  const peak = device().moments.findIndex((then) => then.kind === "peak");
+  state.moment = Math.max(shown < 0 ? peak : shown, 0);
+  [state.from, state.to] = [data.from, data.to];
+  tell("device");
+}
+
+export function chooseLevel(index: number): void {
+  state.level = index;
+  tell("level");
+}
+
+export function chooseMoment(index: number): void {
+  state.moment = Math.max(0, Math.min(device().moments.length - 1, index));
+  tell("moment");
+}
+
+export function chooseNearest(at: number): void {
+  const index = nearest(at);
+  if (index >= 0) chooseMoment(index);
+}
+
+/** A stretch of time: its greatest moment is shown, or the nearest one if it has none. */
+export function chooseRange(from: number, to: number): void {
+  state.from = Math.max(data.from, Math.min(from, to));
+  state.to = Math.min(data.to, Math.max(from, to));
+  const size = (then: Moment) => then.levels[0]?.bytes ?? 0;
+  const greatest = best(within(), (a, b) => size(a) > size(b));
+  state.moment = greatest >= 0 ? greatest : Math.max(nearest((state.from + state.to) / 2), 0);
+  tell("range");
+}
+
+export function chooseView(from: number, to: number): void {
+  state.view = to > from ? [from, to] : [data.from, data.to];
+  tell("view");
+}
+
+const KINDS: Record<MomentKind, string> = {
+  peak: "the peak", end: "the end", most: "most of its stretch", failure: "the failure", asked: "asked for",
+};
+
+export function called(then: Moment): string {
+  return KINDS[then.kind];
+}
+
+export function levelWord(of: Level): string {
+  return of.level === "tensor" ? "tensors" : "driver level";
+}
+
+export function isWholeRun(): boolean {
+  return state.from <= data.from && state.to >= data.to;
+}

@@ -1,0 +1,38 @@
+// Tables of the page: heads that sort, rows, and a foot with sums.
+
+import { type Child, make } from "../lib/dom";
+
+export interface Head {
+  name: string;
+  kind?: string;
+  /** By this the rows are sorted, if the head is clicked. */
+  key?: string;
+}
+
+export type Cell = Node | string | undefined;
+
+/** By what a table's rows are sorted, and what a click on a head does. */
+export interface Sorting {
+  key: string;
+  up: boolean;
+  by: (key: string) => void;
+}
+
+export function table(caption: string, heads: readonly Head[], rows: readonly Cell[][], foot: readonly Cell[][] = [], sorting?: Sorting): HTMLTableElement {
+  const row = (cells: readonly Cell[]) =>
+    make("tr", {}, cells.map((cell, index) => make("td", { class: heads[index]?.kind }, [cell])));
+  return make("table", {}, [
+    make("caption", { text: caption }),
+    make("thead", {}, [make("tr", {}, heads.map((head) => headCell(head, sorting)))]),
+    make("tbody", {}, rows.map(row)),
+    foot.length > 0 && make("tfoot", {}, foot.map(row)),
+  ]);
+}
+
+function headCell({ name, kind, key }: Head, sorting: Sorting | undefined): HTMLTableCellElement {
+  const attributes = { scope: "col", class: kind };
+  if (key === undefined || !sorting) return make("th", attributes, [name]);
+  const sorted = key === sorting.key ? (sorting.up ? "ascending" : "descending") : "none";
+  const button: Child = make("button", { type: "button", text: name, on: { click: () => { sorting.by(key); } } });
+  return make("th", { ...attributes, "aria-sort": sorted }, [button]);
+}
