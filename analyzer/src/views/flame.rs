@@ -11,9 +11,8 @@ use super::module_of::module_path;
 use crate::account::many;
 use crate::attribution::owner;
 use crate::names::{Names, NativeFrame};
-use crate::node_classes::class;
 use crate::replay::Replay;
-use crate::stacks::{Frame, mixed};
+use crate::stacks::{Labelled, labelled};
 use crate::symbols::Symbols;
 
 /// Bytes by stack, as flamegraphs take them.
@@ -53,9 +52,9 @@ impl Folded {
                         path.push(owner(names, *stacks, held.level).label(names));
                         path.into_iter().map(Rc::from).collect()
                     }
-                    FrameBy::Line | FrameBy::Function => mixed(names, symbols, *stacks)
-                        .iter()
-                        .flat_map(|frame| labels_by(names, symbols, frame, by))
+                    FrameBy::Line | FrameBy::Function => labelled(names, symbols, *stacks)
+                        .into_iter()
+                        .map(|frame| label(names, frame, by))
                         .collect(),
                 };
                 for label in &labels {
@@ -138,27 +137,14 @@ impl Differential {
     }
 }
 
-/// What a frame is called; a native one with what is inlined into it, the oldest first.
-pub(super) fn labels(names: &Names, symbols: &mut Symbols, frame: &Frame) -> Vec<Rc<str>> {
-    labels_by(names, symbols, frame, FrameBy::Line)
-}
-
-fn labels_by(names: &Names, symbols: &mut Symbols, frame: &Frame, by: FrameBy) -> Vec<Rc<str>> {
-    let label = match frame {
-        Frame::Native(frame) => return symbols.labels(names, frame).to_vec(),
-        Frame::Backward(node) => format!("backward: {}", class(names.node(*node))),
-        Frame::Note(note) => (*note).to_owned(),
-        Frame::Python(frame) => match (names.codes.get(&frame.code), names.line(frame)) {
-            (Some(code), _) if by == FrameBy::Function => {
-                format!("{} ({})", code.name, names.short_path(&code.file))
-            }
-            (Some(code), Some(line)) => {
-                format!("{} ({}:{line})", code.name, names.short_path(&code.file))
-            }
-            _ => "(Python function not in the capture)".into(),
-        },
-    };
-    vec![label.into()]
+fn label(names: &Names, frame: Labelled, by: FrameBy) -> Rc<str> {
+    let code = frame.line.and_then(|(code, _)| names.codes.get(&code));
+    match code {
+        Some(code) if by == FrameBy::Function => {
+            format!("{} ({})", code.name, names.short_path(&code.file)).into()
+        }
+        _ => frame.label,
+    }
 }
 
 /// A frame's name that every reader of folded stacks takes for one frame: no `;`, no control
