@@ -201,6 +201,27 @@ def test_a_line_has_one_colour_in_all_segments(window):
     assert len(own) == len(set(own)) > 1
 
 
+def test_only_the_pages_own_program_and_style_are_taken(window, page, tmp_path):
+    """What somebody adds to a page does nothing, nor does a style attribute."""
+    text = page.read_text()
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', text)[1]
+    assert "unsafe" not in policy and policy.startswith("default-src 'none'; style-src 'sha256-")
+    added = "<script>document.title = 'added'</script><style>h1 { width: 77px }</style><h1 id='added' style='height: 77px'>x</h1>"
+    changed = tmp_path / "changed.html"
+    changed.write_text(text.replace("</body>", added + "</body>"))
+    window.open(changed)
+    assert window.tell("document.querySelectorAll('main > section:not([hidden])').length") >= 5, "its own program runs"
+    assert window.tell("document.title").startswith("GPU memory: ")
+    assert window.tell("[getComputedStyle(document.getElementById('added')).width, getComputedStyle(document.getElementById('added')).height].includes('77px')") is False
+    assert len(window.errors()) == 3, window.errors()
+    # One letter of the program changed: it is another program.
+    changed.write_text(text.replace("Nothing was live", "Nothing was here", 1))
+    window.open(changed)
+    assert window.tell("document.getElementById('file').textContent") == ""
+    window.open(page)
+    assert window.errors() == []
+
+
 def test_the_same_capture_gives_the_same_page(trained, analyze, page, tmp_path):
     again = tmp_path / "again.html"
     analyze("html", "-o", again, trained("torch215").report)

@@ -1,4 +1,4 @@
-"""No file of a crate may use one that uses it, by however many steps: what a change moves could not be seen. In the
+"""No file of a crate, or of the pages' programs, may use one that uses it, by however many steps: what a change moves could not be seen. In the
 recorder no file uses one of a floor above its own, and no observer another (docs/architecture.md). State belongs to its
 session, but for what is listed here."""
 
@@ -140,6 +140,31 @@ def test_a_planted_circle_is_found(tmp_path):
         "#[cfg(test)]\nmod tests {\n    use crate::high::High;\n}\n"
     )
     assert module_graph.circles(module_graph.graph(source)) == []
+
+
+def imports(source):
+    """Which file of the pages' programs imports which; one of a package of npm's is none of them."""
+    graph = {}
+    for path in source.glob("**/*.ts"):
+        named = re.findall(r'^import [^;]*?"(\.[^"]+)";', path.read_text(), re.M)
+        used = {(path.parent / name).resolve().relative_to(source.resolve()).as_posix() for name in named}
+        graph[path.relative_to(source).with_suffix("").as_posix()] = used
+    return graph
+
+
+def test_no_file_of_the_pages_is_in_a_circle(tmp_path):
+    graph = imports(harness.ROOT / "web" / "src")
+    assert {"report/main", "ranks/main", "live/main", "folder/main", "lib/dom"} <= set(graph)
+    assert set().union(*graph.values()) <= set(graph)
+    assert module_graph.circles(graph) == []
+    # What the pages share uses none of them, and no page another.
+    for name, used in graph.items():
+        assert {of.split("/")[0] for of in used} <= {"lib", name.split("/")[0]}, name
+    planted = tmp_path / "src"
+    shutil.copytree(harness.ROOT / "web" / "src", planted)
+    with open(planted / "report" / "state.ts", "a") as state:
+        state.write('import {\n  drawChart,\n} from "./chart";\n')
+    assert any({"report/chart", "report/state"} <= set(circle) for circle in module_graph.circles(imports(planted)))
 
 
 def test_what_a_use_names():

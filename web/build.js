@@ -25,9 +25,10 @@ async function licenceOf(name) {
   return { title: `${name} ${version} (${license})`, text: (await readFile(here(folder + file), "utf8")).trim() };
 }
 
-/** The packages that some of a bundle's inputs are of. */
-function packagesOf(inputs) {
-  const names = Object.keys(inputs).map((path) => /(?:^|\/)node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1]);
+/** The packages that something of a bundle is of. */
+function packagesOf({ outputs }) {
+  const inputs = Object.values(outputs).flatMap((of) => Object.entries(of.inputs)).filter(([, { bytesInOutput }]) => bytesInOutput > 0);
+  const names = inputs.map(([path]) => /(?:^|\/)node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1]);
   return [...new Set(names.filter(Boolean))].sort();
 }
 
@@ -51,7 +52,7 @@ async function bundle(page) {
     write: false,
     logLevel: "error",
   });
-  const packages = packagesOf(result.metafile.inputs);
+  const packages = packagesOf(result.metafile);
   // A page is handed on by itself: the licences are in it.
   const comment = (text) => `/*\n${text.replaceAll("*/", "* /")}*/\n`;
   const licences = (await licencesOf(packages)).map(comment).join("");

@@ -1,11 +1,12 @@
 // What tsc does not see. Warnings are errors: scripts/web says --max-warnings 0.
 
 import js from "@eslint/js";
+import { defineConfig } from "eslint/config";
 import ts from "typescript-eslint";
 
 const MARKUP = "Names come from captures that anybody may have written: they are only ever text (src/lib/dom.ts).";
 
-export default ts.config(
+export default defineConfig(
   { ignores: ["dist/", "node_modules/"] },
   js.configs.recommended,
   { files: ["*.js"], languageOptions: { globals: { console: "readonly", process: "readonly", URL: "readonly" } } },

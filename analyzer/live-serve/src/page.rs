@@ -52,6 +52,13 @@ mod tests {
     #[test]
     fn every_place_is_filled_and_names_are_only_text() {
         for answer in [page(Ask::default(), false), folder_page()] {
+            let mut headers = answer.headers.iter();
+            let policy = headers.find(|(name, _)| *name == "content-security-policy");
+            let (_, policy) = policy.expect("a policy");
+            assert!(
+                policy.contains("; style-src 'sha256-") && policy.contains("; script-src 'sha256-")
+            );
+            assert!(policy.ends_with(POLICY) && !policy.contains("unsafe"));
             let gpumem_http::Body::Whole(bytes) = answer.body else {
                 panic!("a page is whole");
             };
