@@ -67,7 +67,7 @@ pub(super) fn draw(timeline: &Timeline, span: &Span, top: usize, out: &mut Strin
             }
         }
     }
-    y + 6
+    y
 }
 
 /// What is not drawn, in lines.
@@ -164,7 +164,7 @@ fn row(kind: LaneKind, row: &[&LaneSpan], span: &Span, y: usize, out: &mut Strin
             title(&said)
         );
         if let [of] = group.spans[..] {
-            label(kind, of, (left, width), y, out);
+            label(kind, of, beside_folds(span, left, left + width), y, out);
         }
     }
 }
@@ -173,13 +173,30 @@ fn lane_word(kind: LaneKind) -> &'static str {
     kind.name()
 }
 
+/// Where a label has room in a span: not where a fold is.
+fn beside_folds(span: &Span, left: f64, right: f64) -> (f64, f64) {
+    let folds = span
+        .axis
+        .folds()
+        .iter()
+        .map(|fold| fold.map(|at| x(span, at)));
+    let mut from = left;
+    for [begin, end] in folds.filter(|[begin, end]| *end > left && *begin < right) {
+        if begin - from > 60.0 {
+            return (from, begin - from);
+        }
+        from = end;
+    }
+    (from, right - from)
+}
+
 /// The label of a span, if it has room: in the large size, or only in the small one.
 fn label(kind: LaneKind, of: &LaneSpan, (left, width): (f64, f64), y: usize, out: &mut String) {
     let label = match kind {
         LaneKind::Steps => of.label.trim_start_matches("step "),
         _ => &of.label,
     };
-    let room = |each: f64| ((width - 8.0) / each).max(0.0) as usize;
+    let room = |each: f64| ((width - 6.0) / each).max(0.0) as usize;
     let needed = label.chars().count();
     let (class, most) = match (room(LARGE), room(SMALL)) {
         (large, _) if large >= needed.min(6) && large > 0 => ("", large),
@@ -188,10 +205,10 @@ fn label(kind: LaneKind, of: &LaneSpan, (left, width): (f64, f64), y: usize, out
     };
     // Texts in the large size are cut for it in both.
     let label = escaped(&cut(label, most.max(2)));
-    let x = left + 4.0;
+    let x = left + 3.0;
     let _ = writeln!(
         out,
-        "<text x=\"{x:.1}\" y=\"{}\" class=\"n {class}\">{label}</text>",
+        "<text x=\"{x:.1}\" y=\"{}\" class=\"{class}\">{label}</text>",
         y + 16
     );
 }

@@ -11,7 +11,7 @@ use crate::views::LaneKind;
 const COLUMNS: usize = 2;
 const GAP: usize = 36;
 /// Characters of a name.
-const NAME: usize = 24;
+const NAME: usize = 27;
 
 /// A row: what its sign is, a name, a figure.
 struct Entry {

@@ -62,8 +62,12 @@ impl<'a> Panel<'a> {
         let mut y = chart;
         if !self.device.bands.is_empty() {
             y = self.chart(chart, out);
-            y = lanes::draw(self.timeline, self.span, y, out);
-            self.folds(chart, y, out);
+            self.folds(chart, chart + HEIGHT, out);
+            let below = lanes::draw(self.timeline, self.span, y, out);
+            if below > y {
+                self.folds(y - 2, below - 6, out);
+            }
+            y = below + 6;
         }
         y = self.host(y, out);
         y = legend::draw(self, y, out);
@@ -223,13 +227,13 @@ impl<'a> Panel<'a> {
         let _ = writeln!(out, "<path class=\"axis\" d=\"M{LEFT} {bottom}H{RIGHT}\"/>");
     }
 
-    /// Breaks in the axis of time, across the chart and the lanes.
+    /// Breaks in the axis of time, from one height to another.
     fn folds(&self, top: usize, bottom: usize, out: &mut String) {
         for [from, to] in self.span.axis.folds() {
             let (left, right) = (self.x(*from) + 3.0, self.x(*to) - 3.0);
             let (mut down, mut up, mut y) = (String::new(), String::new(), top as f64);
             let mut side = 0.0;
-            while y < (bottom - 6) as f64 {
+            while y <= bottom as f64 {
                 let _ = write!(down, "L{:.1} {y:.0}", left + side);
                 up.insert_str(0, &format!("L{:.1} {y:.0}", right + side));
                 side = 3.0 - side;

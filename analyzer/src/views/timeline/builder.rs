@@ -200,9 +200,10 @@ impl TimelineBuilder {
         let mut axis = self.axis.unwrap_or_else(|| Axis::from(Nanos(0)));
         if let Some(to) = self.stretch.to {
             axis.pass(to.time);
-            // It goes on to there without an event.
-            self.gaps.iter_mut().for_each(|gaps| gaps.event(to.time));
         }
+        // It goes on to there without an event, or with a reading that changes nothing.
+        let gaps = self.gaps.iter_mut();
+        gaps.for_each(|gaps| gaps.event(Nanos(axis.now())));
         let tracks = std::mem::take(&mut self.tracks).into_iter();
         let wanted = tracks.filter(|(device, _)| only.is_none_or(|only| only == *device));
         let mut devices = Vec::new();

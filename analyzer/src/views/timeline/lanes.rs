@@ -286,3 +286,88 @@ fn label(replay: &Replay, kind: LaneKind, name: Name) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use gpumem_capture::Nanos;
+
+    use super::*;
+
+    fn event(kind: EventKind, time: u64, aux: u64, ptr: u64) -> Event {
+        Event {
+            kind,
+            time: Nanos(time),
+            aux,
+            ptr,
+            ..Event::default()
+        }
+    }
+
+    fn lanes(from: u64, to: u64, events: &[Event]) -> Vec<(LaneKind, Vec<(u64, u64)>, u64)> {
+        let replay = Replay::default();
+        let mut track = LanesTrack::within(from, to);
+        track.begin(0);
+        events.iter().for_each(|event| track.mark(&replay, event));
+        let lanes = track.finish(&replay, 1_000_000).into_iter();
+        lanes
+            .map(|lane| {
+                let spans = lane.spans.iter().map(|of| (of.from_ns, of.to_ns));
+                (lane.kind, spans.collect(), lane.left_out)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn ends_find_their_begins_and_what_goes_on_ends_with_the_run() {
+        let (begin, end) = (EventKind::RANGE_BEGIN, EventKind::RANGE_END);
+        let events = [
+            event(begin, 10, 1, 0),
+            event(begin, 20, 2, 0xabc),
+            event(begin, 30, 3, 0),
+            event(end, 40, 0, 0xabc),
+            event(end, 50, 0, 0),
+            event(end, 60, 0, 0xdef),
+            event(EventKind::PHASE_BEGIN, 70, 2, 0),
+            event(EventKind::PHASE_BEGIN, 80, 3, 0),
+            event(EventKind::PHASE_END, 90, 2, 0),
+            event(EventKind::PHASE_END, 95, 3, 0),
+            event(EventKind::SCOPE_BEGIN, 100, 7, 0),
+            event(EventKind::SCOPE_BEGIN, 110, 7, 0),
+            event(EventKind::SCOPE_END, 120, 7, 0),
+            event(EventKind::MARK, 130, 0, 0),
+            event(EventKind::STEP, 140, 1, 0),
+            event(EventKind::STEP, 150, 2, 0),
+        ];
+        let expected = [
+            (LaneKind::Phases, vec![(70, 90), (80, 90)], 0),
+            (LaneKind::Steps, vec![(0, 140), (140, 150)], 0),
+            (LaneKind::Ranges, vec![(10, 1_000_000), (20, 40), (30, 50)], 0),
+            (LaneKind::Scopes, vec![(110, 120)], 0),
+            (LaneKind::Marks, vec![(130, 130)], 0),
+        ];
+        assert_eq!(lanes(0, u64::MAX, &events), expected);
+        let inside = lanes(45, 85, &events);
+        let expected = [
+            (LaneKind::Phases, vec![(70, 90), (80, 90)], 0),
+            (LaneKind::Steps, vec![(0, 140)], 0),
+            (LaneKind::Ranges, vec![(10, 1_000_000), (30, 50)], 0),
+        ];
+        assert_eq!(inside, expected, "what reaches into the stretch");
+    }
+
+    #[test]
+    fn the_widest_are_kept_and_the_others_counted() {
+        let mut events = Vec::new();
+        for number in 0..2000 {
+            let (at, length) = (number * 1000, if number % 4 == 0 { 100 } else { 10 });
+            events.push(event(EventKind::RANGE_BEGIN, at, 1, 0));
+            events.push(event(EventKind::RANGE_END, at + length, 0, 0));
+        }
+        let lanes = lanes(0, u64::MAX, &events);
+        let (_, spans, left_out) = &lanes[0];
+        assert_eq!((spans.len(), *left_out), (KEPT, 2000 - KEPT as u64));
+        let wide = spans.iter().filter(|(from, to)| to - from == 100);
+        assert_eq!(wide.count(), 500);
+        assert!(spans.is_sorted(), "in the order of their beginnings");
+    }
+}
