@@ -59,14 +59,14 @@ text{font:13px system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif;fill:
 .t{font-size:18px;font-weight:600}.h{font-size:15px;font-weight:600}.f{fill:#57606a}.o{fill:#b3261e}\
 .e{text-anchor:end}.m{text-anchor:middle}.grid,.axis,.nvml,.fold{fill:none}\
 .nvml{stroke-dasharray:4 3}.at-peak{stroke-dasharray:2 3}.edge{stroke-width:1}.slice{fill-opacity:0}\
-.slice:hover{fill-opacity:.18}.ring{stroke-width:2}";
+.slice:hover{fill-opacity:.18}.ring{stroke-width:2}.l{display:none}";
 
 const DARK: &str = "\
 svg{background:#14171b}text{fill:#e6e9ec}.f{fill:#a2abb5}.o{fill:#ff8a80}";
 
 /// Where the picture is narrow it is scaled down, and its texts are larger.
 const NARROW: &str = "\
-text{font-size:23px}.t{font-size:30px}.h{font-size:26px}.w{display:none}";
+text{font-size:23px}.t{font-size:30px}.h{font-size:26px}.w{display:none}.l{display:inline}";
 
 /// The picture's style sheet. It needs no variables, which not all viewers of SVG know.
 pub(super) fn style() -> String {

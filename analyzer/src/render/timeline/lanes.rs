@@ -190,27 +190,33 @@ fn beside_folds(span: &Span, left: f64, right: f64) -> (f64, f64) {
     (from, right - from)
 }
 
-/// The label of a span, if it has room: in the large size, or only in the small one.
+/// The label of a span as far as it has room: in the small size, and in the large one.
 fn label(kind: LaneKind, of: &LaneSpan, (left, width): (f64, f64), y: usize, out: &mut String) {
     let label = match kind {
         LaneKind::Steps => of.label.trim_start_matches("step "),
         _ => &of.label,
     };
-    let room = |each: f64| ((width - 6.0) / each).max(0.0) as usize;
     let needed = label.chars().count();
-    let (class, most) = match (room(LARGE), room(SMALL)) {
-        (large, _) if large >= needed.min(6) && large > 0 => ("", large),
-        (_, small) if small >= needed.min(4) && small > 0 => ("w", small),
-        _ => return,
+    let cut_to = |each: f64| {
+        let room = ((width - 6.0) / each).max(0.0) as usize;
+        (room >= needed.min(4)).then(|| cut(label, room.max(1)))
     };
-    // Texts in the large size are cut for it in both.
-    let label = escaped(&cut(label, most.max(2)));
-    let x = left + 3.0;
-    let _ = writeln!(
-        out,
-        "<text x=\"{x:.1}\" y=\"{}\" class=\"{class}\">{label}</text>",
-        y + 16
-    );
+    let [small, large] = [SMALL, LARGE].map(cut_to);
+    let mut write = |class: &str, label: &str| {
+        let (x, y, label) = (left + 3.0, y + 16, escaped(label));
+        let _ = writeln!(out, "<text x=\"{x:.1}\" y=\"{y}\"{class}>{label}</text>");
+    };
+    match (small, large) {
+        (Some(small), Some(large)) if small == large => write("", &small),
+        (small, large) => {
+            if let Some(small) = small {
+                write(" class=\"w\"", &small);
+            }
+            if let Some(large) = large {
+                write(" class=\"l\"", &large);
+            }
+        }
+    }
 }
 
 fn marks(lane: &Lane, span: &Span, y: usize, out: &mut String) {
@@ -229,7 +235,11 @@ fn marks(lane: &Lane, span: &Span, y: usize, out: &mut String) {
         let from = at + 8.0;
         let next = lane.spans.iter().map(|next| x(span, next.from_ns));
         let next = next.filter(|next| *next > at).fold(f64::INFINITY, f64::min);
-        if from >= free && from + width < next.min((LEFT + CHART + 8) as f64) {
+        let folds = span.axis.folds().iter();
+        let mut folds = folds.map(|fold| fold.map(|at| x(span, at)));
+        let folded = folds.any(|[begin, end]| begin < from + width && from < end);
+        let end = next.min((LEFT + CHART + 8) as f64);
+        if from >= free && from + width < end && !folded {
             let label = escaped(&label);
             let _ = writeln!(
                 out,

@@ -20,7 +20,7 @@ pub(super) const RIGHT: usize = LEFT + CHART;
 /// A row of text.
 pub(super) const ROW: usize = 26;
 /// Characters of a line, where texts are largest.
-pub(super) const LINE: usize = 72;
+pub(super) const LINE: usize = 78;
 /// How wide a character is at most where texts are largest, and where they are not.
 pub(super) const LARGE: f64 = 13.0;
 pub(super) const SMALL: f64 = 7.4;
@@ -33,8 +33,21 @@ pub(super) fn text(x: usize, y: usize, class: &str, text: &str) -> String {
 
 /// Lines of text from a place on, wrapped; returns where the next would be.
 pub(super) fn lines(mut y: usize, class: &str, said: &str, out: &mut String) -> usize {
-    for line in textwrap::wrap(said, LINE) {
-        out.push_str(&text(SIDE, y, class, &cut(&line, LINE)));
+    // A figure stays with its unit.
+    let units = ["B", "KiB", "MiB", "GiB", "TiB", "s", "ms", "µs"];
+    let mut joined = format!("{said} ");
+    for unit in units {
+        for end in [" ", ",", ":"] {
+            joined = joined.replace(&format!(" {unit}{end}"), &format!("\u{a0}{unit}{end}"));
+        }
+    }
+    for line in textwrap::wrap(joined.trim_end(), LINE) {
+        out.push_str(&text(
+            SIDE,
+            y,
+            class,
+            &cut(&line.replace('\u{a0}', " "), LINE),
+        ));
         y += ROW;
     }
     y

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use gpumem_capture::Nanos;
 
-use super::layout::{exact, title};
+use super::layout::{LARGE, RIGHT, exact, title};
 use super::panel::Panel;
 use crate::render::{count, moment};
 use crate::views::TimelineFailure;
@@ -68,12 +68,16 @@ fn failures(panel: &Panel<'_>, top: usize, out: &mut String) {
             title(&said)
         );
         if group.len() > 1 {
+            let label = format!("×{}", count(group.len() as u64));
+            let wide = label.chars().count() as f64 * LARGE;
+            let (at, class) = match x + 9.0 + wide < RIGHT as f64 {
+                true => (x + 9.0, "o"),
+                false => (x - 9.0, "e o"),
+            };
+            let y = top - 2;
             let _ = writeln!(
                 out,
-                "<text x=\"{:.1}\" y=\"{}\" class=\"o\">×{}</text>",
-                x + 9.0,
-                top - 2,
-                count(group.len() as u64)
+                "<text x=\"{at:.1}\" y=\"{y}\" class=\"{class}\">{label}</text>"
             );
         }
     }

@@ -7,8 +7,10 @@ use gpumem_capture::Nanos;
 
 /// How many of the longest gaps are kept.
 const KEPT: usize = 32;
-/// A gap is folded if it is at least this part of the time that is not folded without it.
+/// A gap is folded if it is at least this part of the time that is not folded without it,
 const LEAST: u64 = 8;
+/// and this part of all of the time.
+const OF_ALL: u64 = 100;
 /// So many gaps stay at least: a run of a few events is drawn as it is.
 const OTHERS: u64 = 8;
 /// No more are folded.
@@ -65,12 +67,14 @@ impl Gaps {
 
     /// Those that are long compared with the rest of the time up to `to`, in the order of time.
     pub fn folds(&self, to: u64) -> Vec<[u64; 2]> {
-        let mut left = to.max(self.now) - self.from;
+        let whole = to.max(self.now) - self.from;
+        let mut left = whole;
         let mut folds = Vec::new();
         for gap in self.longest.iter().take(MOST) {
             let rest = left - length(*gap);
             let others = self.count - folds.len() as u64 - 1;
-            if rest == 0 || others < OTHERS || length(*gap) < rest.div_ceil(LEAST) {
+            let least = rest.div_ceil(LEAST).max(whole / OF_ALL);
+            if rest == 0 || others < OTHERS || length(*gap) < least {
                 break;
             }
             folds.push(*gap);
@@ -237,11 +241,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_short_compared_with_the_run_stays() {
+        let steps = (0..5_u64).flat_map(|step| {
+            let begin = 100 * SECOND + step * SECOND / 2;
+            (0..50).map(move |event| begin + event * 1000)
+        });
+        let start = (0..10).map(|event| event * 1000);
+        assert_eq!(folds(start.chain(steps)), [[9000, 100 * SECOND]]);
+    }
+
+    #[test]
     fn of_many_gaps_only_the_longest_are_folded_and_few_are_kept() {
         let mut time = 0;
         let mut times = vec![0];
         for gap in 0..200_u64 {
-            time += SECOND << (gap % 40);
+            time += 1000 << (gap % 50);
             times.extend([time, time + 1, time + 2]);
             time += 2;
         }

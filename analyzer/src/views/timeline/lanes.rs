@@ -341,7 +341,11 @@ mod tests {
         let expected = [
             (LaneKind::Phases, vec![(70, 90), (80, 90)], 0),
             (LaneKind::Steps, vec![(0, 140), (140, 150)], 0),
-            (LaneKind::Ranges, vec![(10, 1_000_000), (20, 40), (30, 50)], 0),
+            (
+                LaneKind::Ranges,
+                vec![(10, 1_000_000), (20, 40), (30, 50)],
+                0,
+            ),
             (LaneKind::Scopes, vec![(110, 120)], 0),
             (LaneKind::Marks, vec![(130, 130)], 0),
         ];
