@@ -79,8 +79,9 @@ pub use survivors::{AskedLeaks, Survivors};
 pub use temporary::{ShortLived, Temporary, TemporaryRow, Within};
 pub use threads::{ThreadRow, ThreadWatch, ThreadsOn};
 pub use timeline::{
-    Band, BandKind, CourseBucket, DeviceTimeline, LevelPeak, Timeline, TimelineBucket,
-    TimelineBuilder, TimelineFailure, TimelinePoint, TimelineRetries,
+    Band, BandKind, CourseBucket, DeviceTimeline, Lane, LaneKind, LaneSpan, LevelPeak, Moment,
+    Stretch, TimeAxis, Timeline, TimelineBucket, TimelineBuilder, TimelineFailure, TimelinePoint,
+    TimelineRetries,
 };
 pub use tree::Node;
 pub use when::{at, when};
