@@ -18,6 +18,7 @@ use super::kind::FrameKind;
 use super::mixed;
 use super::native_code::{Code, code, is_binding, operator};
 use super::python_code::python_kind;
+use crate::attribution::Owner;
 use crate::names::Names;
 use crate::node_classes::class;
 use crate::replay::{NodeId, StackKey};
@@ -54,6 +55,18 @@ impl Labelled {
     /// Something that is said where frames should be.
     pub fn note(label: impl Into<Rc<str>>) -> Self {
         Self::new(label, FrameKind::Note)
+    }
+
+    /// Who owns bytes, as tables have it.
+    pub fn of_owner(names: &Names, owner: &Owner) -> Self {
+        let kind = match owner.line() {
+            Some(line) => match python_kind(&line.file, &line.function) {
+                FrameKind::Dispatch => FrameKind::Library,
+                kind => kind,
+            },
+            None => FrameKind::Note,
+        };
+        Self::new(owner.label(names), kind)
     }
 
     /// A device or a module.

@@ -12,7 +12,6 @@ pub mod ci;
 mod diff;
 mod diff_pools;
 mod flame;
-mod flame_mean;
 mod fragmentation;
 mod greatest;
 mod growth;
@@ -47,7 +46,9 @@ pub use cause::{Cause, CauseKind, CauseWatch, Holder};
 pub use changes::{Change, Changes, Group};
 pub use diff::{Diff, DiffRow, MatchKey, Of};
 pub use diff_pools::{FigureDiff, PoolDiff};
-pub use flame::{Differential, Folded, FrameBy};
+pub use flame::{
+    Differential, FlameFrame, FlameHeld, FlameStack, Folded, Folding, FrameBy, SharedFrame,
+};
 pub use fragmentation::{
     FragmentedAt, FragmentedSegment, PoolFigures, PoolMoment, PoolTime, ReservedOverTime,
 };
