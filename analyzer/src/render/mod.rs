@@ -44,7 +44,6 @@ pub use leaks::leaks_text;
 pub use ledger::{ledger_text, pool_text};
 pub use lines::{Source, lines_table};
 pub use modules::modules_table;
-pub use palette::variables as frame_colours;
 pub use ranks::{Cells, ranks_page, ranks_text, ranks_timeline_text};
 pub use report::{ReportChanges, answered, failure_line, report_text};
 pub use scopes::scopes_text;

@@ -16,7 +16,7 @@ use gpumem_capture::{CodeId, PyFrame};
 use super::frame::{Frame, OUT_OF_STEP};
 use super::kind::FrameKind;
 use super::mixed;
-use super::native_code::{Code, code, is_binding, operator};
+use super::native_code::{Code, code, is_binding, is_framework, operator};
 use super::python_code::python_kind;
 use crate::attribution::Owner;
 use crate::names::Names;
@@ -170,6 +170,11 @@ impl NativeRun {
     /// Takes a frame with its labels.
     fn push(&mut self, code: Code, labels: &[Rc<str>], out: &mut Vec<Labelled>) {
         for label in labels {
+            // A capture that another profiler made may not say where its frames lie.
+            let code = match code {
+                Code::Installed if is_framework(label) => Code::Framework,
+                code => code,
+            };
             let mut frame = Labelled::new(Rc::clone(label), FrameKind::Dispatch);
             let operator = match code {
                 Code::Framework if !self.in_operator => operator(label),
@@ -216,3 +221,6 @@ fn keep_one(frames: &mut [Labelled]) {
         };
     }
 }
+
+#[cfg(test)]
+mod tests;

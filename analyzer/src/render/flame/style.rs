@@ -19,7 +19,8 @@ pub(super) fn found() -> String {
 /// The rules of CSS for the colours used.
 pub(super) fn rules(used: &[FrameColour]) -> String {
     let mut out = String::from(
-        "#title, #subtitle, #legend text, #search, #unzoom, #matched { \
+        ":root { color-scheme: light dark; }\n\
+         #title, #subtitle, #legend text, #search, #unzoom, #matched { \
          font-family: system-ui, -apple-system, \"Segoe UI\", \"DejaVu Sans\", sans-serif; }\n\
          #frames text { pointer-events: none; }\n\
          #frames rect { stroke-width: 1; rx: 2px; }\n\
@@ -39,13 +40,15 @@ pub(super) fn rules(used: &[FrameColour]) -> String {
     let scheme = |of: fn(Pair) -> Colour| {
         let (text, faint) = (of(palette::TEXT), of(palette::FAINT));
         format!(
-            "text {{ fill: {text}; }}\n\
+            ":root {{ background: {}; }}\n\
+             text {{ fill: {text}; }}\n\
              #subtitle, #details {{ fill: {faint}; }}\n\
              #frames text {{ fill: {}; }}\n\
              #background stop {{ stop-color: {}; }}\n\
              #frames rect {{ stroke: {}; }}\n\
              #frames > *:hover > rect {{ stroke: {text}; }}\n\
              #legend rect {{ stroke: {faint}; }}\n",
+            of(palette::BACKGROUND),
             of(palette::FRAME_TEXT),
             of(palette::BACKGROUND),
             of(line),

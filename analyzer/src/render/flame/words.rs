@@ -4,13 +4,32 @@ use super::colours::{ColourBy, Colours};
 use super::tree::Node;
 use crate::render::{bytes, count};
 
-/// What stands in a frame's box, if there is room.
+/// What stands in a frame's box, if there is room: `Net.forward (net.py:12): x = self.conv(x)`.
 pub(super) fn label(node: &Node<'_>) -> String {
-    match node.frame {
-        None => "all".into(),
-        Some(frame) if frame.text.is_empty() => frame.label.clone(),
-        Some(frame) => format!("{}: {}", frame.label, frame.text),
+    let Some(frame) = node.frame else {
+        return "all".into();
+    };
+    let label = match folders(&frame.label) {
+        Some((name, folders, file)) => {
+            // Files of these names are many.
+            let is_common = file.starts_with("__init__.") || file.starts_with("__main__.");
+            let above = folders.rsplit('/').next().filter(|_| is_common);
+            let above = above.map_or(String::new(), |above| format!("{above}/"));
+            format!("{name} ({above}{file}")
+        }
+        None => frame.label.clone(),
+    };
+    match frame.text.as_str() {
+        "" => label,
+        text => format!("{label}: {text}"),
     }
+}
+
+/// The function, the folders and the file of `function (folders/file:line)`; `None` where there are no folders.
+fn folders(label: &str) -> Option<(&str, &str, &str)> {
+    let (name, place) = label.strip_suffix(')').and(label.rsplit_once(" ("))?;
+    let (folders, file) = place.rsplit_once('/')?;
+    Some((name, folders, file))
 }
 
 /// What a frame says when it is pointed at: `label (1.50 GiB = 1,610,612,736 bytes, 12.3 %, 42 blocks)`. inferno's program
@@ -28,6 +47,10 @@ pub(super) fn title(node: &Node<'_>, whole: u64, colours: Colours) -> String {
         0 => {}
         1 => parts.push("1 block".into()),
         blocks => parts.push(format!("{} blocks", count(blocks))),
+    }
+    let frame = node.frame.and_then(|frame| folders(&frame.label));
+    if let Some((_, folders, _)) = frame {
+        parts.push(format!("in {}", folders.replace('(', "[")));
     }
     match colours {
         Colours::By(ColourBy::Kind) => {}
@@ -75,6 +98,22 @@ mod tests {
             assert_eq!(cut("model.py:1", room), expected);
         }
         assert_eq!(cut("größer als", 5), "grö..");
+    }
+
+    #[test]
+    fn a_box_names_the_file_without_its_folders() {
+        for (label, expected) in [
+            ("f (a/b/net.py:1)", Some(("f", "a/b", "net.py:1)"))),
+            (
+                "f.<locals>.g (/net.py)",
+                Some(("f.<locals>.g", "", "net.py)")),
+            ),
+            ("f (net.py:1)", None),
+            ("operator/ (int)", None),
+            ("aten::div", None),
+        ] {
+            assert_eq!(folders(label), expected, "{label}");
+        }
     }
 
     #[test]

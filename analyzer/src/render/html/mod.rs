@@ -24,7 +24,8 @@ const PROGRAM: [&str; 7] = [
 /// Only if numbers cannot be written as JSON.
 pub fn page_html(page: &Page) -> serde_json::Result<String> {
     let data = harmless(&serde_json::to_string(page)?);
-    Ok(filled(PAGE, &[STYLE], &PROGRAM, &data, &page.file))
+    let styles = [STYLE, &super::palette::variables()];
+    Ok(filled(PAGE, &styles, &PROGRAM, &data, &page.file))
 }
 
 /// A page with its places filled. `data` must be such that it cannot end the element that it stands in.
