@@ -16,8 +16,9 @@ use gpumem_capture::{CodeId, PyFrame};
 use super::frame::{Frame, OUT_OF_STEP};
 use super::kind::FrameKind;
 use super::mixed;
-use super::native_code::{Code, code, is_binding, operator};
+use super::native_code::{Code, code, is_binding, is_framework, operator};
 use super::python_code::python_kind;
+use crate::attribution::Owner;
 use crate::names::Names;
 use crate::node_classes::class;
 use crate::replay::{NodeId, StackKey};
@@ -54,6 +55,18 @@ impl Labelled {
     /// Something that is said where frames should be.
     pub fn note(label: impl Into<Rc<str>>) -> Self {
         Self::new(label, FrameKind::Note)
+    }
+
+    /// Who owns bytes, as tables have it.
+    pub fn of_owner(names: &Names, owner: &Owner) -> Self {
+        let kind = match owner.line() {
+            Some(line) => match python_kind(&line.file, &line.function) {
+                FrameKind::Dispatch => FrameKind::Library,
+                kind => kind,
+            },
+            None => FrameKind::Note,
+        };
+        Self::new(owner.label(names), kind)
     }
 
     /// A device or a module.
@@ -157,6 +170,11 @@ impl NativeRun {
     /// Takes a frame with its labels.
     fn push(&mut self, code: Code, labels: &[Rc<str>], out: &mut Vec<Labelled>) {
         for label in labels {
+            // A capture that another profiler made may not say where its frames lie.
+            let code = match code {
+                Code::Installed if is_framework(label) => Code::Framework,
+                code => code,
+            };
             let mut frame = Labelled::new(Rc::clone(label), FrameKind::Dispatch);
             let operator = match code {
                 Code::Framework if !self.in_operator => operator(label),
@@ -203,3 +221,6 @@ fn keep_one(frames: &mut [Labelled]) {
         };
     }
 }
+
+#[cfg(test)]
+mod tests;

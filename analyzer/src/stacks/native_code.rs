@@ -89,7 +89,7 @@ pub(super) fn operator(label: &str) -> Option<String> {
 
 /// Whether a function only passes calls on between Python, an extension and PyTorch.
 pub(super) fn is_binding(label: &str) -> bool {
-    const BINDINGS: [&str; 10] = [
+    const BINDINGS: [&str; 7] = [
         "pybind11::",
         "nanobind::",
         "boost::python::",
@@ -97,14 +97,21 @@ pub(super) fn is_binding(label: &str) -> bool {
         "__pyx_",
         "__Pyx_",
         "std::",
-        "c10::",
-        "at::",
-        "torch::",
     ];
-    // Templates are shown with what they return.
+    is_framework(label) || BINDINGS.iter().any(|start| begins(label, start))
+}
+
+/// Whether a function is PyTorch's by its name, wherever it lies.
+pub(super) fn is_framework(label: &str) -> bool {
+    let starts = ["c10::", "at::", "torch::"];
+    starts.iter().any(|start| begins(label, start))
+}
+
+/// Whether a function's name begins so. Templates are shown with what they return before the name.
+fn begins(label: &str, start: &str) -> bool {
     let name = label.split('<').next().unwrap_or(label);
     let name = name.rsplit(' ').next().unwrap_or(name);
-    BINDINGS.iter().any(|start| name.starts_with(start))
+    label.starts_with(start) || name.starts_with(start)
 }
 
 #[cfg(test)]
@@ -179,6 +186,8 @@ mod tests {
         }
         assert!(is_binding("pybind11::cpp_function::dispatcher"));
         assert!(is_binding("void std::__invoke_impl<void, int>"));
+        assert!(is_framework("at::(anonymous namespace)::create_out"));
+        assert!(!is_framework("that::create_out"));
         assert!(!is_binding("attention_forward (attention.cpp:12)"));
     }
 }

@@ -12,7 +12,6 @@ pub mod ci;
 mod diff;
 mod diff_pools;
 mod flame;
-mod flame_mean;
 mod fragmentation;
 mod greatest;
 mod growth;
@@ -48,7 +47,9 @@ pub use cause::{Cause, CauseKind, CauseWatch, Holder};
 pub use changes::{Change, Changes, Group};
 pub use diff::{Diff, DiffRow, MatchKey, Of};
 pub use diff_pools::{FigureDiff, PoolDiff};
-pub use flame::{Differential, Folded, FrameBy};
+pub use flame::{
+    Differential, FlameFrame, FlameHeld, FlameStack, Folded, Folding, FrameBy, SharedFrame,
+};
 pub use fragmentation::{
     FragmentedAt, FragmentedSegment, PoolFigures, PoolMoment, PoolTime, ReservedOverTime,
 };
@@ -63,11 +64,11 @@ pub use lines::{LineRow, Lines};
 pub use moments::{DeviceThen, LevelThen, MOMENT_LEVELS, MomentKind, Moments};
 pub use page::{
     Page, PageBand, PageCause, PageChart, PageCourse, PageDevice, PageFailure, PageHead,
-    PageHistory, PageLedgerRow, PageLevel, PageLimits, PageMoment, PageOwner, PagePool,
+    PageHistory, PageLane, PageLedgerRow, PageLevel, PageLimits, PageMoment, PageOwner, PagePool,
     PageSegment, PageSegmentLine, PageSources, PageStacks,
 };
 pub use past_blocks::{
-    FollowBlocks, PastBlock, PastBlocks, PastLevel, PastMapping, Placement, Room, Stretch,
+    DetailRange, FollowBlocks, PastBlock, PastBlocks, PastLevel, PastMapping, Placement, Room,
 };
 pub use scopes::{MarkRow, ScopeFigures, ScopeName, ScopeRow, ScopeWatch, Scopes};
 pub use sizes::{Histogram, SizeRow, SizesOn};

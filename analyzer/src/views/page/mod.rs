@@ -16,7 +16,7 @@ use crate::views::Holder;
 use crate::views::json::ordinal;
 use input::clip;
 
-pub use chart::{PageBand, PageChart, PageCourse};
+pub use chart::{PageBand, PageChart, PageCourse, PageLane};
 pub use devices::{PageDevice, PageLedgerRow, PagePool, PageSegment, PageSegmentLine};
 pub use history::PageHistory;
 pub use input::{PageHead, PageLimits, PageSources};
@@ -73,8 +73,12 @@ pub struct Page {
     pub shown: Option<u64>,
     /// Whether phases were marked.
     pub trains: bool,
+    /// Idle stretches that are drawn narrow: from, to.
+    pub folds: Vec<[u64; 2]>,
     /// Steps and phases.
     pub course: PageCourse,
+    /// Ranges, scopes and marks.
+    pub lanes: Vec<PageLane>,
     /// What tensors are for: names that blocks refer to by number.
     pub categories: Vec<&'static str>,
     /// Mappings of VMM handles: address, bytes, handle, the event that made it and the one that ended it (0: none did).
@@ -135,7 +139,9 @@ impl Page {
             to: timeline.to_ns,
             shown: from.shown,
             trains: timeline.trains,
+            folds: timeline.folds.clone(),
             course: PageCourse::of(timeline, limits),
+            lanes: PageLane::all(timeline, limits),
             failures: failures.collect(),
             failure_count: replay.failures.count(),
             retries: replay.failures.answered(),

@@ -8,7 +8,7 @@ use gpumem_capture::{
 };
 use rustc_hash::FxHashMap;
 
-use super::keep::{Keep, Room, Stretch};
+use super::keep::{DetailRange, Keep, Room};
 use super::{PastBlock, PastBlocks, PastLevel, PastMapping, Placement};
 use crate::replay::{Block, Effect, Replay};
 use crate::views::{MOMENT_LEVELS, Moments};
@@ -22,13 +22,13 @@ const MAPPINGS: usize = 20_000;
 type Address = (u64, bool);
 
 /// Around the failure, the peaks, the end, and some of the greatest moments: so many events each that there is room for.
-fn stretches(moments: &Moments, room: Room) -> Vec<Stretch> {
+fn stretches(moments: &Moments, room: Room) -> Vec<DetailRange> {
     let length = room.stretch as u64;
-    let mut found: Vec<Stretch> = Vec::new();
+    let mut found: Vec<DetailRange> = Vec::new();
     for seq in moments.by_interest().map(Seq) {
-        let is_near = |of: &Stretch| (of.from.0..of.to.0 + length / 4).contains(&seq.0);
+        let is_near = |of: &DetailRange| (of.from.0..of.to.0 + length / 4).contains(&seq.0);
         if found.len() < STRETCHES && !found.iter().any(is_near) {
-            found.push(Stretch {
+            found.push(DetailRange {
                 from: Seq(seq.0.saturating_sub(length / 4 * 3)),
                 to: Seq(seq.0 + length / 4),
             });
@@ -65,7 +65,7 @@ const REMEMBERED: usize = 1 << 16;
 #[derive(Debug)]
 pub struct FollowBlocks {
     room: Room,
-    stretches: Vec<Stretch>,
+    stretches: Vec<DetailRange>,
     levels: BTreeMap<(DeviceOrdinal, Level), Following>,
     mappings: Vec<PastMapping>,
     placements: Vec<Placement>,
@@ -92,7 +92,7 @@ impl FollowBlocks {
     }
 
     /// `stretches` are kept in detail.
-    pub fn new(room: Room, stretches: Vec<Stretch>) -> Self {
+    pub fn new(room: Room, stretches: Vec<DetailRange>) -> Self {
         Self {
             room,
             stretches,

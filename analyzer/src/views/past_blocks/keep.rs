@@ -18,14 +18,14 @@ pub struct Room {
 
 /// A stretch of the run whose blocks are kept in detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch {
+pub struct DetailRange {
     /// The first event.
     pub from: Seq,
     /// The last one.
     pub to: Seq,
 }
 
-impl Stretch {
+impl DetailRange {
     /// Whether a block was live at some moment of it.
     fn has(self, block: &PastBlock) -> bool {
         let ended = block.ended.is_none_or(|(ended, _)| ended > self.from);
@@ -98,7 +98,7 @@ impl Highest {
 #[derive(Clone, Debug)]
 pub(super) struct Keep {
     run: Highest,
-    stretches: Vec<(Stretch, Highest)>,
+    stretches: Vec<(DetailRange, Highest)>,
 }
 
 /// What was kept.
@@ -109,11 +109,11 @@ pub(super) struct Kept {
     /// Whether no block was left out.
     pub is_all: bool,
     /// The stretches of which no block was left out.
-    pub whole: Vec<Stretch>,
+    pub whole: Vec<DetailRange>,
 }
 
 impl Keep {
-    pub fn new(room: Room, stretches: &[Stretch]) -> Self {
+    pub fn new(room: Room, stretches: &[DetailRange]) -> Self {
         let stretches = stretches.iter();
         Self {
             run: Highest::of(room.run),
@@ -178,7 +178,7 @@ mod tests {
         }
     }
 
-    fn kept(room: Room, stretches: &[Stretch], blocks: &[PastBlock]) -> Kept {
+    fn kept(room: Room, stretches: &[DetailRange], blocks: &[PastBlock]) -> Kept {
         let mut keep = Keep::new(room, stretches);
         for block in blocks {
             keep.offer(block, 1000);
@@ -215,7 +215,7 @@ mod tests {
             block(20, Some(21), 1),
             block(31, Some(32), 1),
         ];
-        let stretch = Stretch {
+        let stretch = DetailRange {
             from: Seq(12),
             to: Seq(30),
         };

@@ -11,7 +11,7 @@ use gpumem_capture::{DeviceOrdinal, Level, Nanos, PlacementId, Seq};
 use crate::replay::{Category, StackKey};
 
 pub use follow::FollowBlocks;
-pub use keep::{Room, Stretch};
+pub use keep::{DetailRange, Room};
 
 /// A block that was live at some time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,7 +78,7 @@ pub struct PastLevel {
     /// Whether all of them are kept.
     pub is_all: bool,
     /// The stretches of which all are kept.
-    pub whole: Vec<Stretch>,
+    pub whole: Vec<DetailRange>,
 }
 
 /// The blocks of all devices.
