@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 
 import harness
 
@@ -113,6 +114,37 @@ class Browser:
         (x, y), (to_x, to_y) = start, end
         for kind, at, buttons in (("mousePressed", (x, y), 1), ("mouseMoved", (to_x, to_y), 1), ("mouseReleased", (to_x, to_y), 0)):
             self.call("Input.dispatchMouseEvent", type=kind, x=at[0], y=at[1], button="left", buttons=buttons, clickCount=1)
+
+    def move(self, x, y):
+        """Moves the mouse to a place."""
+        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+
+    def click(self, x, y):
+        """Clicks at a place."""
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def wheel(self, x, y, by, modifiers):
+        """Turns the mouse's wheel; modifiers as the protocol numbers them: 2 is Ctrl, 8 is Shift."""
+        self.call("Input.dispatchMouseEvent", type="mouseWheel", x=x, y=y, deltaX=0, deltaY=by, modifiers=modifiers)
+
+    def resize(self, width, height):
+        """As if the window had this size."""
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
+    def wait(self, expression, seconds=30):
+        """Waits until an expression is true in the page."""
+        end = time.monotonic() + seconds
+        while not self.tell(f"Boolean({expression})"):
+            assert time.monotonic() < end, (expression, self.tell("document.body.innerText"), self.errors())
+            time.sleep(0.02)
+
+    def box(self, selector):
+        """Where an element is once it has been scrolled to: x, y, width, height."""
+        return self.tell(
+            f"(() => {{ const e = document.querySelector({selector!r}); e.scrollIntoView({{block: 'center'}}); const b = e.getBoundingClientRect();"
+            " return [b.x, b.y, b.width, b.height]; })()"
+        )
 
     def picture(self, path, scheme="light", whole=True):
         """A screenshot in a colour scheme."""

@@ -112,3 +112,8 @@ export function stepBlocks(by: number): void {
   const place = state.pinned === null ? -1 : live.indexOf(state.pinned);
   pin(item(live, place < 0 ? live.length - 1 : Math.max(0, Math.min(live.length - 1, place + by))));
 }
+
+/** The blocks that have pixels in the picture. */
+export function visibleBlocks(): number[] {
+  return shown ? [...new Set(shown.blocks)].filter((block) => block >= 0) : [];
+}

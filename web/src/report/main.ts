@@ -3,7 +3,8 @@
 import { offer } from "../lib/console";
 import { byId, keepingFocus, make } from "../lib/dom";
 import { bytes } from "../lib/format";
-import { width } from "./axis";
+import { timeAtShare, width } from "./axis";
+import { visibleBlocks } from "./blocks";
 import { drawBrush, startBrush } from "./brush";
 import { drawChart } from "./chart";
 import { drawChoices, sayShown } from "./choices";
@@ -62,5 +63,5 @@ function main(): void {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { tell("level"); });
 }
 
-offer({ data, state, bytes, chooseEvent, chooseMoment, chooseRange, chooseView, histories, history, level, pin });
+offer({ data, state, bytes, chooseEvent, chooseMoment, chooseRange, chooseView, histories, history, level, pin, timeAtShare, visibleBlocks });
 main();
