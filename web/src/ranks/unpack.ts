@@ -1,9 +1,8 @@
 // What the page carries: JSON, and the cells of the heatmap, each as base64 of zlib's bytes.
 
-import { item } from "../lib/item";
-
 export async function inflated(text: string): Promise<Uint8Array> {
-  const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const letters = atob(text), packed = new Uint8Array(letters.length);
+  for (let place = 0; place < letters.length; place++) packed[place] = letters.charCodeAt(place);
   const whole = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Uint8Array(await new Response(whole).arrayBuffer());
 }
@@ -20,9 +19,10 @@ export function unpackCells(packed: Uint8Array, parts: number, ranks: number, co
     for (let rank = 0; rank < ranks; rank++) {
       let now = 0;
       for (let column = 0; column < columns; column++) {
-        let value = 0, scale = 1, byte: number;
+        let value = 0, scale = 1, byte: number | undefined;
         do {
-          byte = item(packed, place++);
+          byte = packed[place++];
+          if (byte === undefined) throw new RangeError("the cells end too early");
           value += (byte & 0x7f) * scale;
           scale *= 128;
         } while (byte & 0x80);
