@@ -7,6 +7,7 @@ the level, a brush that does not change what is shown, names that become markup.
 import re
 
 import harness
+import page_blocks
 import pytest
 from browser import page_data
 
@@ -44,6 +45,49 @@ def test_every_moment_sums_and_is_that_of_lines(page, trained, analyze_json):
             lines = {line: size for line, size in wanted.items() if line}
             assert {line: ours.get(line) for line in lines} == lines
             assert sum(wanted.values()) == level["bytes"]
+
+
+def test_the_blocks_of_the_page_are_the_level_at_every_event(page, trained, analyze_json):
+    """Just after any event the blocks that the page has of a level sum to its bytes, stack by stack as `lines` has them."""
+    report = trained("torch215").report
+    data = page_data(page)
+    [tensors, driver] = sorted(data["devices"][0]["history"], key=lambda of: of["level"], reverse=True)
+    for history in (tensors, driver):
+        assert history["whole"] and history["blocks"] == history["all"] > 0
+        found = page_blocks.blocks(history)
+        for seq, _, size in history["points"]:
+            assert sum(block.size for block in page_blocks.live(found, seq)) == size
+        for seq in [found[len(found) // 3].made, found[len(found) // 2].made]:
+            rows = analyze_json("lines", "--at", str(seq), "--level", history["level"], report)
+            live = page_blocks.live(found, seq)
+            assert (sum(row["bytes"] for row in rows), sum(row["blocks"] for row in rows)) == (
+                sum(block.size for block in live), len(live)
+            )
+            assert all(block.stack is not None for block in live)
+    names = [data["categories"][block.category - 1] for block in page_blocks.blocks(tensors)]
+    assert {"parameter", "gradient", "activation"} <= {*names}
+    # What was asked for is known of each tensor; PyTorch rounds it up to a multiple of 512 bytes.
+    assert all(block.slack is not None and block.size % 512 == 0 for block in page_blocks.blocks(tensors))
+
+
+def test_what_is_left_out_of_a_long_run_is_told(analyze, tmp_path):
+    """The blocks that are kept never sum to more than the level; in a stretch that is kept whole they sum to all of it."""
+    long, out = tmp_path / "long.bin", tmp_path / "long.html"
+    harness.run([harness.EXAMPLES / "long_run", "record", long, "1000000", "full", "1000"])
+    analyze("html", "-o", out, long)
+    assert out.stat().st_size <= MOST
+    [tensors] = [of for of in page_data(out)["devices"][0]["history"] if of["level"] == "tensor"]
+    assert not tensors["whole"] and tensors["blocks"] < tensors["all"] and tensors["stretches"]
+    found = page_blocks.blocks(tensors)
+    inside = 0
+    for seq, _, size in tensors["points"]:
+        live = sum(block.size for block in page_blocks.live(found, seq))
+        if any(begin <= seq <= end for begin, end in tensors["stretches"]):
+            assert live == size
+            inside += 1
+        else:
+            assert live <= size
+    assert inside > 10
 
 
 def test_it_opens_without_errors_and_asks_for_nothing(window, page):

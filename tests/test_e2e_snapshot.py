@@ -113,7 +113,7 @@ def test_native_frames_and_expandable_segments(python_env, tmp_path, analyze, an
     ):
         said = analyze(*command, report).stdout
         assert "hooks armed" not in said and "agrees with NVML" not in said, command
-    folded = analyze("flamegraph", "--folded", "--at", "end", report).stdout
+    folded = analyze("flamegraph", "--native", "--folded", "--at", "end", report).stdout
     assert "torch::CapturedTraceback" not in folded, "what takes the stack is no part of it"
     assert "torch_snapshot.py" in folded and "at::" in folded
 

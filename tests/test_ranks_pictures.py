@@ -302,7 +302,7 @@ def test_a_rank_beside_its_peers_mean(job, told, tmp_path):
     assert leak.width == 24 * MIB
     above = [box for box in boxes if leak.start <= box.start < leak.start + leak.width]
     [top] = [box for box in above if box.depth == min(box.depth for box in above)]
-    red, green, blue = map(int, re.findall(r"\d+", fills(out)[top.start, top.depth]))
+    red, green, blue = bytes.fromhex(fills(out)[top.start, top.depth].removeprefix("#"))
     assert red > green + 50 and red > blue + 50
 
 

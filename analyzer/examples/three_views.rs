@@ -5,12 +5,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use gpumem_analyzer::render::{
-    Source, Terminal, bytes, caveats, flamegraph, lines_table, summary_text,
+    FlameLook, Source, Terminal, bytes, caveats, flamegraph, lines_table, summary_text,
 };
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::session;
 use gpumem_analyzer::symbols::{PerfMap, Places, Symbols};
-use gpumem_analyzer::views::{ByStack, Folded, Lines, Select, Summary, at};
+use gpumem_analyzer::views::{ByStack, Folded, Folding, Lines, Select, Summary, at};
 use gpumem_capture::Level;
 
 fn main() -> ExitCode {
@@ -51,10 +51,17 @@ fn main() -> ExitCode {
 
     let places = Places::of_environment(|name| std::env::var_os(name));
     let mut symbols = Symbols::new(places, PerfMap::of(path, &session.header));
-    let folded = Folded::of(&session.replay, &mut symbols, &held);
+    let mut text = |file: &str, line: u32| source.whole_line(file, line).to_owned();
+    let folding = Folding::default();
+    let folded = Folded::of(&session.replay, &mut symbols, &held, folding, &mut text);
     let title = folded.title(level, &at(At::Peak));
     let command = names.command().unwrap_or_default();
-    let picture = flamegraph(&folded, &title, command).expect("something was live");
+    let look = FlameLook {
+        title: &title,
+        subtitle: command,
+        ..FlameLook::default()
+    };
+    let picture = flamegraph(&folded, &look).expect("something was live");
     std::fs::write(svg, picture).expect("a place for the picture");
     ExitCode::SUCCESS
 }

@@ -17,6 +17,7 @@ pub mod export;
 pub mod fleet;
 pub mod import;
 pub mod moment;
+mod packed;
 pub mod pickle;
 pub mod ranks;
 pub mod render;

@@ -13,12 +13,16 @@ FLAMEGRAPH = "{http://github.com/jonhoo/inferno}"
 
 @dataclass(frozen=True)
 class Box:
-    """A frame: the width and the place are in the unit that the flamegraph counts (bytes)."""
+    """A frame: the width and the place are in the unit that the flamegraph counts (bytes). The label is what fits into the
+    box before a browser fits it again, the kind the box's class."""
 
     title: str
     start: int
     width: int
     depth: float
+    colour: str = ""
+    label: str = ""
+    kind: str = ""
 
 
 def boxes(path: Path) -> list[Box]:
@@ -34,6 +38,9 @@ def boxes(path: Path) -> list[Box]:
                 int(rectangle.get(f"{FLAMEGRAPH}x")),
                 int(rectangle.get(f"{FLAMEGRAPH}w")),
                 float(rectangle.get("y")),
+                rectangle.get("fill"),
+                group.find(f"{SVG}text").text or "",
+                group.get("class"),
             )
         )
     found.sort(key=lambda box: (-box.width, box.start))
@@ -41,8 +48,9 @@ def boxes(path: Path) -> list[Box]:
 
 
 def bytes_in_title(title: str) -> int:
-    """The figure in `name (1,234 bytes, 5.67%)`."""
-    return int(re.search(r"\(([\d,]+) bytes", title)[1].replace(",", ""))
+    """The exact figure in `name (1.21 KiB = 1,234 bytes, 5.7 %, 2 blocks)`."""
+    figures = title[title.rindex("(") :]
+    return int(re.search(r"([\d,]+) bytes", figures)[1].replace(",", ""))
 
 
 def own_widths(all_boxes: list[Box]) -> list[int]:

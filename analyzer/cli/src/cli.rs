@@ -153,7 +153,8 @@ pub enum Command {
         gpumem-analyze flamegraph --at end -o end.svg report.bin\n  \
         gpumem-analyze flamegraph --folded report.bin | sort -k2\n  \
         gpumem-analyze flamegraph --from step=2 --at step=20 report.bin\n  \
-        gpumem-analyze flamegraph --diff before.bin --icicle report.bin\n\n\
+        gpumem-analyze flamegraph --diff before.bin --icicle report.bin\n  \
+        gpumem-analyze flamegraph --native --colour-by category report.bin\n\n\
         The widths sum to the level's figure at that moment. The same capture gives the same bytes."
     )]
     Flamegraph(cmd_flamegraph::Args),

@@ -9,5 +9,6 @@ use crate::views::Folded;
 /// # Errors
 /// The writer's.
 pub fn folded(stacks: &Folded, out: &mut dyn Write) -> io::Result<()> {
-    stacks.lines().try_for_each(|line| writeln!(out, "{line}"))
+    let mut lines = stacks.lines().into_iter();
+    lines.try_for_each(|line| writeln!(out, "{line}"))
 }

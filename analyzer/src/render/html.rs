@@ -1,12 +1,13 @@
 //! The page of a capture.
 
+use crate::render::palette;
 use crate::render::web_page::{WebPage, escaped};
 use crate::views::Page;
 
 fn web_page() -> WebPage {
     WebPage::new(
         include_str!("../../../web/src/report/page.html"),
-        "",
+        &palette::variables(),
         include_str!("../../../web/dist/report.js"),
     )
 }

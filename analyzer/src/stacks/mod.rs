@@ -11,6 +11,10 @@
 
 mod frame;
 mod interleave;
+mod kind;
+mod labelled;
+mod native_code;
+mod python_code;
 
 use gpumem_capture::StackId;
 
@@ -22,6 +26,8 @@ use frame::{CUT_OFF, EVICTED, LOST, NO_FORWARD, NO_NATIVE, NO_PYTHON, NO_STACK, 
 use interleave::{Kind, interleave};
 
 pub use frame::Frame;
+pub use kind::FrameKind;
+pub use labelled::{Labelled, labelled, labels};
 
 /// The function that runs a node, in every PyTorch. It is exported, so its name can always be found.
 const RUNS_A_NODE: &str = "torch::autograd::Engine::evaluate_function";

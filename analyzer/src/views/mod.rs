@@ -12,7 +12,6 @@ pub mod ci;
 mod diff;
 mod diff_pools;
 mod flame;
-mod flame_mean;
 mod fragmentation;
 mod greatest;
 mod growth;
@@ -25,6 +24,7 @@ mod lines;
 mod module_of;
 mod moments;
 mod page;
+mod past_blocks;
 mod pytorch;
 mod scopes;
 mod sizes;
@@ -47,7 +47,9 @@ pub use cause::{Cause, CauseKind, CauseWatch, Holder};
 pub use changes::{Change, Changes, Group};
 pub use diff::{Diff, DiffRow, MatchKey, Of};
 pub use diff_pools::{FigureDiff, PoolDiff};
-pub use flame::{Differential, Folded, FrameBy};
+pub use flame::{
+    Differential, FlameFrame, FlameHeld, FlameStack, Folded, Folding, FrameBy, SharedFrame,
+};
 pub use fragmentation::{
     FragmentedAt, FragmentedSegment, PoolFigures, PoolMoment, PoolTime, ReservedOverTime,
 };
@@ -62,8 +64,11 @@ pub use lines::{LineRow, Lines};
 pub use moments::{DeviceThen, LevelThen, MOMENT_LEVELS, MomentKind, Moments};
 pub use page::{
     Page, PageBand, PageCause, PageChart, PageCourse, PageDevice, PageFailure, PageHead,
-    PageLedgerRow, PageLevel, PageLimits, PageMoment, PageOwner, PagePool, PageSegment,
-    PageSegmentLine, PageSources, PageStacks,
+    PageHistory, PageLane, PageLedgerRow, PageLevel, PageLimits, PageMoment, PageOwner, PagePool,
+    PageSegment, PageSegmentLine, PageSources, PageStacks,
+};
+pub use past_blocks::{
+    DetailRange, FollowBlocks, PastBlock, PastBlocks, PastLevel, PastMapping, Placement, Room,
 };
 pub use scopes::{MarkRow, ScopeFigures, ScopeName, ScopeRow, ScopeWatch, Scopes};
 pub use sizes::{Histogram, SizeRow, SizesOn};
@@ -75,8 +80,9 @@ pub use survivors::{AskedLeaks, Survivors};
 pub use temporary::{ShortLived, Temporary, TemporaryRow, Within};
 pub use threads::{ThreadRow, ThreadWatch, ThreadsOn};
 pub use timeline::{
-    Band, BandKind, CourseBucket, DeviceTimeline, LevelPeak, Timeline, TimelineBucket,
-    TimelineBuilder, TimelineFailure, TimelinePoint, TimelineRetries,
+    Band, BandKind, CourseBucket, DeviceTimeline, Lane, LaneKind, LaneSpan, LevelPeak, Moment,
+    Stretch, TimeAxis, Timeline, TimelineBucket, TimelineBuilder, TimelineFailure, TimelinePoint,
+    TimelineRetries,
 };
 pub use tree::Node;
 pub use when::{at, when};

@@ -33,6 +33,20 @@ pub enum MomentKind {
     Asked,
 }
 
+impl MomentKind {
+    /// Which is looked at first, lowest first; of the greatest moments of stretches `number` counts from 1: first one in
+    /// the middle, then those of quarters, of eighths and so on.
+    fn interest(self, number: u32) -> u32 {
+        match self {
+            Self::Asked => 0,
+            Self::Failure => 1,
+            Self::Peak => 2,
+            Self::End => 3,
+            Self::Most => 4 + (u32::BITS - number.trailing_zeros()),
+        }
+    }
+}
+
 /// A moment that a reading has yet to tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Wanted {
@@ -148,6 +162,27 @@ impl Moments {
             }
         }
         self.wanted.retain(|_, wanted| !wanted.is_empty());
+    }
+
+    /// The events of all moments, those first that are looked at first.
+    pub fn by_interest(&self) -> impl Iterator<Item = u64> {
+        let known = self.devices.values().flatten();
+        let known = known.map(|then| (then.kind, then.seq));
+        let wanted = self.wanted.iter();
+        let wanted = wanted.flat_map(|(seq, wanted)| wanted.iter().map(move |of| (of.kind, *seq)));
+        let mut all: Vec<_> = known.chain(wanted).collect();
+        all.sort_unstable_by_key(|(_, seq)| *seq);
+        all.dedup();
+        let mut mosts = 0_u32;
+        let mut ranked: Vec<_> = all
+            .into_iter()
+            .map(|(kind, seq)| {
+                mosts += u32::from(kind == MomentKind::Most);
+                (kind.interest(mosts), seq)
+            })
+            .collect();
+        ranked.sort_unstable();
+        ranked.into_iter().map(|(_, seq)| seq)
     }
 
     /// Whether a second reading would tell more.

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::by_stack::{ByStack, DeviceStacks};
-use super::flame::labels;
 use super::module_of::module_path;
 use crate::names::NativeFrame;
 use crate::replay::{Figure, Replay, StackKey};
-use crate::stacks::{Frame, mixed};
+use crate::stacks::{Frame, labels, mixed};
 use crate::symbols::Symbols;
 
 /// A frame and everything that was allocated by it and by what it called.

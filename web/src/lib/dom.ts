@@ -42,8 +42,8 @@ export function draw<K extends keyof SVGElementTagNameMap>(
 
 /** The element with an id, of a kind. */
 export function byId(id: string): HTMLElement;
-export function byId<E extends HTMLElement>(id: string, kind: new () => E): E;
-export function byId(id: string, kind: new () => HTMLElement = HTMLElement): HTMLElement {
+export function byId<E extends HTMLElement | SVGElement>(id: string, kind: new () => E): E;
+export function byId(id: string, kind: new () => HTMLElement | SVGElement = HTMLElement): HTMLElement | SVGElement {
   const found = document.getElementById(id);
   if (!(found instanceof kind)) throw new Error(`the page has no ${kind.name} #${id}`);
   return found;

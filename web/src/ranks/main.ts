@@ -3,6 +3,7 @@
 import { offer } from "../lib/console";
 import { byId, fill, make, options, say } from "../lib/dom";
 import { bytes } from "../lib/format";
+import { inflated } from "../lib/unpack";
 import { drawRanks, startRanks } from "./all";
 import { drawScale, ramp } from "./colours";
 import type { Data, Part } from "./data";
@@ -13,7 +14,7 @@ import { leave, relayMap, sayAt, startMap } from "./pointing";
 import { HIGH, TALL, topOf } from "./rows";
 import { type Change, choose, on, startState, state, tell } from "./state";
 import { drawEndings, drawGroups, drawOutliers, showRank } from "./tables";
-import { inflated, unpackCells } from "./unpack";
+import { unpackCells } from "./unpack";
 
 function drawHead(): void {
   say("named", `Ranks of ${data.named}`);

@@ -1,20 +1,36 @@
 // The chart's places: times from left to right, and the points of the view.
 
+import { byId } from "../lib/dom";
 import { item, last } from "../lib/item";
 import type { Point } from "./data";
 import { state } from "./state";
 
-export const WIDTH = 1200, LEFT = 80, RIGHT = 12, TOP = 10, HIGH = 250;
+/** Room beside and above the plot, in the units of the chart, which are pixels. */
+export const LEFT = 72, RIGHT = 12, TOP = 10, HIGH = 300;
+const NARROWEST = 300;
+
+/** How wide the chart is: as the page has room for. */
+export function width(): number {
+  return Math.max(NARROWEST, byId("chart").clientWidth);
+}
+
+export function plotWidth(): number {
+  return width() - LEFT - RIGHT;
+}
 
 export function across(at: number): number {
   const [from, to] = state.view;
-  return LEFT + ((at - from) / Math.max(to - from, 1)) * (WIDTH - LEFT - RIGHT);
+  return LEFT + ((at - from) / Math.max(to - from, 1)) * plotWidth();
+}
+
+/** The time at a place between the plot's left edge (0) and its right one (1). */
+export function timeAtShare(share: number): number {
+  const [from, to] = state.view;
+  return Math.round(from + Math.max(0, Math.min(1, share)) * (to - from));
 }
 
 export function timeAt(x: number): number {
-  const [from, to] = state.view;
-  const share = (x - LEFT) / (WIDTH - LEFT - RIGHT);
-  return Math.round(from + Math.max(0, Math.min(1, share)) * (to - from));
+  return timeAtShare((x - LEFT) / plotWidth());
 }
 
 export function isInView(at: number): boolean {

@@ -2,30 +2,39 @@
 
 import { byId, fill, make, valueOf } from "../lib/dom";
 import { time } from "../lib/format";
-import { WIDTH, timeAt } from "./axis";
-import { chooseNearest, chooseRange, chooseView, data, state } from "./state";
+import { LEFT, TOP, timeAt, width } from "./axis";
+import { clickAt } from "./blocks";
+import { chooseNearest, chooseRange, chooseSurvivors, chooseView, data, state } from "./state";
 
 const NOTCHES = 1000;
 /** A pointer that moves less is a click. */
 const LEAST_DRAG = 3;
 
+/** The place of a pointer in the chart, in its units. */
+export function placeOf(event: MouseEvent): [x: number, y: number] {
+  const box = byId("chart").querySelector("svg")?.getBoundingClientRect();
+  if (!box) return [0, 0];
+  const scale = width() / box.width;
+  return [(event.clientX - box.left) * scale, (event.clientY - box.top) * scale];
+}
+
 export function brushFrom(event: PointerEvent): void {
-  if (event.button || !(event.currentTarget instanceof Element)) return;
-  const box = event.currentTarget.getBoundingClientRect();
-  const at = (of: PointerEvent) => timeAt(((of.clientX - box.left) / box.width) * WIDTH);
-  const start = at(event), startX = event.clientX;
-  const end = (up: PointerEvent, moved: boolean) => {
-    if (Math.abs(up.clientX - startX) > LEAST_DRAG) chooseRange(start, at(up));
-    else if (!moved) chooseNearest(start);
+  if (event.button) return;
+  const [startX, startY] = placeOf(event);
+  const move = (of: PointerEvent) => {
+    const [x] = placeOf(of);
+    if (Math.abs(x - startX) > LEAST_DRAG) chooseRange(timeAt(startX), timeAt(x));
   };
-  const move = (of: PointerEvent) => { end(of, true); };
   const done = (up: PointerEvent) => {
     removeEventListener("pointermove", move);
     removeEventListener("pointerup", done);
-    end(up, false);
+    const [x] = placeOf(up);
+    if (Math.abs(x - startX) > LEAST_DRAG) chooseRange(timeAt(startX), timeAt(x));
+    else if (state.picture !== "blocks" || !clickAt(startX - LEFT, startY - TOP)) chooseNearest(timeAt(startX));
   };
   addEventListener("pointermove", move);
   addEventListener("pointerup", done);
+  byId("plot", SVGElement).focus();
   event.preventDefault();
 }
 
@@ -43,6 +52,7 @@ export function startBrush(): void {
     slider("from", "From", state.from, (at) => { chooseRange(Math.min(at, state.to), state.to); }),
     slider("to", "To", state.to, (at) => { chooseRange(state.from, Math.max(at, state.from)); }),
     make("button", { type: "button", id: "zoom", text: "Zoom to the selection", on: { click: () => { chooseView(state.from, state.to); } } }),
+    make("button", { type: "button", id: "survivors", text: "Allocated in it and still live at its end", on: { click: chooseSurvivors } }),
     make("button", { type: "button", id: "whole", text: "Whole run", on: { click: () => {
       chooseRange(data.from, data.to);
       chooseView(data.from, data.to);

@@ -3,7 +3,12 @@
 import { fill, make, options, say } from "../lib/dom";
 import { bytes, count, many, time } from "../lib/format";
 import type { Moment } from "./data";
-import { called, chooseDevice, chooseLevel, chooseMoment, data, device, isWholeRun, level, levelWord, moment, state, within } from "./state";
+import { item } from "../lib/item";
+import { PAINTS } from "./paint";
+import {
+  called, chooseCard, chooseDevice, chooseLevel, chooseMoment, choosePaint, data, device, histories, isSurvivors, isWholeRun, level, levelWord, moment,
+  state, within,
+} from "./state";
 
 export function drawChoices(): void {
   const span = data.to - data.from, now = device();
@@ -14,8 +19,11 @@ export function drawChoices(): void {
     make("button", { type: "button", id, text, disabled, on: { click: () => { chooseMoment(index); } } });
   fill("choices",
     data.devices.length > 1 && options("device", "Device", data.devices.map((of) => `${of.title} ${of.name}`), state.device, chooseDevice),
-    levels.length > 1 && options("level", "Figures of", levels, state.level, chooseLevel),
-    options("moment", "Moment", moments, state.moment, chooseMoment),
+    options("level", "Show", [...levels, "everything on the card"], state.picture === "card" ? levels.length : state.level,
+      (index) => { if (index < levels.length) chooseLevel(index); else chooseCard(); }),
+    state.picture === "blocks" && histories().length > 0 && options("paint", "Colour by", PAINTS, PAINTS.indexOf(state.paint),
+      (index) => { choosePaint(item(PAINTS, index)); }),
+    options("moment", "Moment", moments, state.chosen ? -1 : state.moment, chooseMoment),
     button("earlier", "Earlier", state.moment - 1, state.moment <= 0),
     button("later", "Later", state.moment + 1, state.moment >= now.moments.length - 1),
     button("peak", "Peak", now.moments.findIndex((of) => of.kind === "peak"), false));
@@ -27,11 +35,19 @@ export function sayShown(): void {
     say("shown", "Nothing was live on this device.");
     return;
   }
+  if (isSurvivors(then)) {
+    const unknown = then.unknown[then.levels.indexOf(now)] ?? 0;
+    const maybe = unknown ? `, and at most ${bytes(unknown)} more in blocks that are not in this page` : "";
+    say("shown", `Shown: what was allocated from ${time(state.from, span)} to ${time(state.to, span)} on ${device().title} and is live at the end of that: ` +
+      `${bytes(now.bytes)} of ${levelWord(now)}${maybe}.`);
+    return;
+  }
   const shown = `Shown: ${device().title} at ${time(then.time, span)}, event ${count(then.seq)}, ${called(then)}: ${bytes(now.bytes)} of ${levelWord(now)}. `;
   say("shown", shown + (isWholeRun() ? sayMoments() : saySelected(span)));
 }
 
 function sayMoments(): string {
+  if (histories().every((of) => of.whole)) return "Click the chart for any other moment.";
   return `This page has the stacks of ${many(device().moments.length, "moment", "moments")} of this device.`;
 }
 

@@ -12,6 +12,12 @@ export interface Page {
   shown: number | null;
   trains: boolean;
   course: Course;
+  /** What tensors are for. */
+  categories: string[];
+  /** Of VMM handles: address, bytes, handle, the event that made it, the one that ended it (0: none did). */
+  mappings: [number, number, number, number, number][];
+  /** Parts of PyTorch's pool: its number, the stream's handle, the pool's id. */
+  placements: [number, number, number, number][];
   stacks: Stacks;
   devices: Device[];
   failures: Failure[];
@@ -29,11 +35,19 @@ export interface Course {
 
 export interface Stacks {
   names: string[];
+  /** Of each name, what such a frame is: see FrameKind. */
+  kinds: number[];
+  /** Of each name, its line of source: 1 more than its number in `texts`, 0: none. */
+  text_of: number[];
+  texts: string[];
   /** Of each frame in the tree: the one that called it (its number plus 1, 0: none) and its name. */
   tree: [number, number][];
   owners: Owner[];
   /** Of each stack: its newest frame in the tree, and its owner. */
   stacks: [number, number][];
+  modules: string[];
+  /** Of each stack: 1 more than the number of its module, 0: none. */
+  module_of: number[];
 }
 
 export interface Owner {
@@ -52,9 +66,23 @@ export interface Device {
   peak: [number, number, number] | null;
   when: string;
   chart: Chart;
+  history: PageHistory[];
   moments: Moment[];
   ledger: LedgerRow[];
   pool: Pool | null;
+}
+
+/** Blocks over their lives. */
+export interface PageHistory {
+  level: string;
+  all: number;
+  blocks: number;
+  events: number;
+  whole: boolean;
+  stretches: [number, number][];
+  /** Event, time, bytes of the level. */
+  points: [number, number, number][];
+  columns: string;
 }
 
 export type BandKind = "tensors" | "cached" | "library" | "other_libraries" | "unknown" | "graph" | "beyond" | "level";
@@ -75,7 +103,8 @@ export interface Chart {
   nvml: Point[];
 }
 
-export type MomentKind = "peak" | "end" | "most" | "failure" | "asked";
+/** `event`: any one that was chosen; `survivors`: what was allocated in a stretch and was live at its end. */
+export type MomentKind = "peak" | "end" | "most" | "failure" | "asked" | "event" | "survivors";
 
 export interface Moment {
   kind: MomentKind;

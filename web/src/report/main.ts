@@ -1,23 +1,29 @@
 // The page of a capture: who draws what anew when something changes.
 
 import { offer } from "../lib/console";
-import { keepingFocus, make } from "../lib/dom";
+import { byId, keepingFocus, make } from "../lib/dom";
 import { bytes } from "../lib/format";
+import { width } from "./axis";
 import { drawBrush, startBrush } from "./brush";
 import { drawChart } from "./chart";
 import { drawChoices, sayShown } from "./choices";
 import { drawFlame, startFlame } from "./flame";
 import { drawHead } from "./head";
 import { drawLines, startLines } from "./lines";
+import { drawMinimap, moveWindow } from "./minimap";
 import { drawFailures, drawLedger, drawPool } from "./peak";
-import { type Change, chooseDevice, chooseMoment, chooseRange, data, on, state } from "./state";
+import { drawPinned } from "./pinned";
+import { type Change, chooseDevice, chooseEvent, chooseMoment, chooseRange, chooseView, data, histories, history, level, on, pin, state, tell } from "./state";
 
 function draw(what: Change): void {
   drawChoices();
   drawChart();
+  if (what === "view") moveWindow();
+  else if (what !== "pinned") drawMinimap();
   drawBrush();
+  drawPinned();
   sayShown();
-  if (what !== "view") {
+  if (what !== "view" && what !== "pinned") {
     drawFlame();
     drawLines();
   }
@@ -40,7 +46,14 @@ function main(): void {
   startBrush();
   on((what) => { keepingFocus(() => { draw(what); }); });
   chooseDevice(0);
+  let wide = width();
+  new ResizeObserver(() => {
+    if (wide === width()) return;
+    wide = width();
+    tell("level");
+  }).observe(byId("chart"));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { tell("view"); });
 }
 
-offer({ data, state, bytes, chooseMoment, chooseRange });
+offer({ data, state, bytes, chooseEvent, chooseMoment, chooseRange, chooseView, histories, history, level, pin });
 main();

@@ -2,12 +2,17 @@
 
 import { byId } from "../lib/dom";
 import { item } from "../lib/item";
+import { type Survivors, momentAt, survivors } from "./at";
+import { type History, lastUpTo, unpacked } from "./history";
+import type { Paint } from "./paint";
 import type { Device, Level, Moment, MomentKind, Page } from "./data";
 
 /** From, to. */
 export type Span = [number, number];
 /** What changed. */
-export type Change = "device" | "level" | "range" | "view" | "moment";
+export type Change = "device" | "level" | "range" | "view" | "moment" | "blocks" | "pinned";
+/** What the chart shows: a level block by block, or all that the card gave, by its parts. */
+export type Picture = "blocks" | "card";
 
 export const data = JSON.parse(byId("data").textContent) as Page;
 
@@ -15,6 +20,13 @@ export const state = {
   device: 0,
   level: 0,
   moment: 0,
+  /** A moment that is none of the device's: any event, or what a stretch left behind. */
+  chosen: null as Moment | null,
+  picture: "blocks" as Picture,
+  /** By what blocks have their colours. */
+  paint: "category" as Paint,
+  /** The block of the level that is looked at by itself. */
+  pinned: null as number | null,
   from: data.from,
   to: data.to,
   view: [data.from, data.to] as Span,
@@ -36,8 +48,27 @@ export function device(): Device {
   return item(data.devices, state.device);
 }
 
+/** The blocks of each level of each device, once they are unpacked. */
+const known: (readonly History[])[] = [];
+
+/** The blocks of the device's levels; none until they are unpacked. */
+export function histories(): readonly History[] {
+  return known[state.device] ?? [];
+}
+
+/** The blocks of the chosen level. */
+export function history(): History | undefined {
+  const now = level();
+  return now && histories().find((of) => of.level === now.level);
+}
+
+async function unpack(index: number): Promise<void> {
+  known[index] ??= await Promise.all(item(data.devices, index).history.map(unpacked));
+  if (index === state.device) tell("blocks");
+}
+
 export function moment(): Moment | undefined {
-  return device().moments[state.moment];
+  return state.chosen ?? device().moments[state.moment];
 }
 
 export function level(): Level | undefined {
@@ -69,19 +100,63 @@ export function within(): number[] {
 export function chooseDevice(index: number): void {
   state.device = index;
   state.level = 0;
+  [state.chosen, state.pinned] = [null, null];
+  state.picture = device().history.length ? "blocks" : "card";
   const shown = device().moments.findIndex((then) => then.seq === data.shown);
   const peak = device().moments.findIndex((then) => then.kind === "peak");
   state.moment = Math.max(shown < 0 ? peak : shown, 0);
   [state.from, state.to] = [data.from, data.to];
   tell("device");
+  void unpack(index);
 }
 
 export function chooseLevel(index: number): void {
   state.level = index;
+  state.pinned = null;
+  state.picture = "blocks";
   tell("level");
 }
 
+export function chooseCard(): void {
+  state.picture = "card";
+  tell("level");
+}
+
+export function choosePaint(paint: Paint): void {
+  state.paint = paint;
+  tell("view");
+}
+
+/** Looks at one block by itself. */
+export function pin(block: number | null): void {
+  state.pinned = block;
+  tell("pinned");
+}
+
+/** The moment just after an event; the nearest one of the device's where blocks are left out that were live then. */
+export function chooseEvent(seq: number): void {
+  const at = histories().length ? momentAt(histories(), seq) : undefined;
+  if (at) {
+    state.chosen = at;
+    tell("moment");
+    return;
+  }
+  const times = histories().map(({ ticks }) => ticks.times[Math.max(0, lastUpTo(ticks.seqs, seq))] ?? 0);
+  chooseNearest(Math.max(0, ...times));
+}
+
+/** What was allocated in the chosen stretch and was live at its end. */
+export function chooseSurvivors(): void {
+  const seqAt = (time: number) => Math.max(-1, ...histories().map(({ ticks }) => {
+    const tick = lastUpTo(ticks.times, time);
+    return tick < 0 ? -1 : item(ticks.seqs, tick);
+  }));
+  state.chosen = survivors(histories(), seqAt(state.from), seqAt(state.to));
+  tell("moment");
+}
+
 export function chooseMoment(index: number): void {
+  state.chosen = null;
   state.moment = Math.max(0, Math.min(device().moments.length - 1, index));
   tell("moment");
 }
@@ -95,6 +170,7 @@ export function chooseNearest(at: number): void {
 export function chooseRange(from: number, to: number): void {
   state.from = Math.max(data.from, Math.min(from, to));
   state.to = Math.min(data.to, Math.max(from, to));
+  state.chosen = null;
   const size = (then: Moment) => then.levels[0]?.bytes ?? 0;
   const greatest = best(within(), (a, b) => size(a) > size(b));
   state.moment = greatest >= 0 ? greatest : Math.max(nearest((state.from + state.to) / 2), 0);
@@ -108,6 +184,7 @@ export function chooseView(from: number, to: number): void {
 
 const KINDS: Record<MomentKind, string> = {
   peak: "the peak", end: "the end", most: "most of its stretch", failure: "the failure", asked: "asked for",
+  event: "chosen", survivors: "the end of the selection",
 };
 
 export function called(then: Moment): string {
@@ -120,4 +197,8 @@ export function levelWord(of: Level): string {
 
 export function isWholeRun(): boolean {
   return state.from <= data.from && state.to >= data.to;
+}
+
+export function isSurvivors(then: Moment): then is Survivors {
+  return then.kind === "survivors";
 }

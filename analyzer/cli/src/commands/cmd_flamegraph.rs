@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
-use gpumem_analyzer::render::{bytes, flamegraph_of};
+use gpumem_analyzer::render::{
+    ColourBy, FlameLook, Source, bytes, flamegraph, flamegraph_of_change,
+};
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{
-    BlockEvents, ByStack, Differential, Folded, FrameBy, ShortLived, Within, at,
+    BlockEvents, ByStack, Differential, Folded, Folding, FrameBy, ShortLived, Within, at,
 };
 use gpumem_capture::Level;
 
@@ -44,6 +46,16 @@ pub enum FrameByArg {
     Module,
 }
 
+/// What the colours mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ColourByArg {
+    /// What a frame is: Python, native, backward, optimizer
+    #[default]
+    Kind,
+    /// What most of the memory is for that a frame holds: see categories
+    Category,
+}
+
 /// `flamegraph`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
@@ -56,7 +68,7 @@ pub struct Args {
     /// How soon what is temporary is freed.
     #[command(flatten)]
     pub short_lived: ShortLivedArgs,
-    /// Compare with the same of this capture, from before: red has grown, blue has shrunk
+    /// Compare with the same of this capture, from before: what holds more is red, what holds less blue
     #[arg(long, value_name = "BEFORE.bin")]
     pub diff: Option<PathBuf>,
     /// Compare with an earlier moment of the same capture (with --of live or allocated)
@@ -65,6 +77,12 @@ pub struct Args {
     /// Which Python frames are one
     #[arg(long, value_enum, default_value_t)]
     pub by: FrameByArg,
+    /// All frames: also native frames below Python's, and those that only pass a call on
+    #[arg(long)]
+    pub native: bool,
+    /// What the colours mean
+    #[arg(long, value_enum, default_value_t, conflicts_with_all = ["diff", "from", "folded"])]
+    pub colour_by: ColourByArg,
     /// The oldest frames at the top
     #[arg(long)]
     pub icicle: bool,
@@ -96,6 +114,9 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     if args.from.is_some() && !matches!(args.of, OfArg::Live | OfArg::Allocated) {
         bail!("--from compares what is live or allocated: leave --of away, or use --diff");
     }
+    if args.native && args.by == FrameByArg::Module {
+        bail!("--by module shows no calls: leave --native away");
+    }
     let told = told(file, args, args.selection.at)?;
     say_caveats(&told.session);
     let mut exit = Exit::of(&told.session);
@@ -116,31 +137,35 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         (None, None) => None,
     };
     let mut title = folded.title(level, &told.said);
-    let lines: Vec<String> = match &before {
-        None => folded.lines().collect(),
-        Some((before, than)) => {
-            let (was, is) = (before.bytes(), folded.bytes());
-            let (word, by) = if is < was {
-                ("less", was - is)
-            } else {
-                ("more", is - was)
-            };
-            title.push_str(&format!(", {} {word} {than}", bytes(by)));
-            Differential::of(before, folded).lines().collect()
-        }
-    };
+    let change = before.map(|(before, than)| {
+        let (was, is) = (before.bytes(), folded.bytes());
+        let (word, by) = if is < was {
+            ("less", was - is)
+        } else {
+            ("more", is - was)
+        };
+        title.push_str(&format!(", {} {word} {than}", bytes(by)));
+        Differential::of(&before, folded)
+    });
     let to_stdout = args.output.as_deref() == Some(Path::new("-"));
     let contents = if args.folded {
-        lines
-            .iter()
-            .map(|line| format!("{line}\n"))
-            .collect::<String>()
-            .into_bytes()
+        let lines = change.map_or_else(|| folded.lines(), |change| change.lines());
+        let lines = lines.iter().map(|line| format!("{line}\n"));
+        lines.collect::<String>().into_bytes()
     } else {
-        let subtitle = told.session.subtitle();
-        let drawn = (!folded.stacks.is_empty())
-            .then(|| flamegraph_of(&lines, &title, &subtitle, args.icicle))
-            .flatten();
+        let look = FlameLook {
+            title: &title,
+            subtitle: &told.session.subtitle(),
+            icicle: args.icicle,
+            colour_by: match args.colour_by {
+                ColourByArg::Kind => ColourBy::Kind,
+                ColourByArg::Category => ColourBy::Category,
+            },
+        };
+        let drawn = match &change {
+            None => flamegraph(folded, &look),
+            Some(change) => flamegraph_of_change(change, &look),
+        };
         match drawn {
             Some(svg) => svg,
             None => bail!("{}: {}", file.display(), nothing(args.of, level)),
@@ -222,7 +247,13 @@ fn told(file: &Path, args: &Args, moment: At) -> anyhow::Result<Told> {
         FrameByArg::Module => FrameBy::Module,
     };
     let (mut symbols, bar) = symbols(file, &session, &args.symbols);
-    let folded = Folded::by(&session.replay, &mut symbols, &held, by);
+    let mut source = Source::new(&session.replay.names, session.header.started_wall_ns);
+    let mut text = |file: &str, line: u32| source.whole_line(file, line).to_owned();
+    let folding = Folding {
+        by,
+        native: args.native,
+    };
+    let folded = Folded::of(&session.replay, &mut symbols, &held, folding, &mut text);
     drop(bar);
     Ok(Told {
         folded,

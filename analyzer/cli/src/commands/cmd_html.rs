@@ -4,22 +4,28 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use gpumem_analyzer::render::{Source, Terminal, account_lines, bytes, count, page_html, what_ran};
-use gpumem_analyzer::replay::{At, Query, Replay};
+use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{
-    Asked, MomentKind, Moments, Page, PageHead, PageLimits, PageSources, Summary, TimelineBuilder,
+    Asked, FollowBlocks, MomentKind, Moments, Page, PageHead, PageLimits, PageSources, Room,
+    Summary, TimelineBuilder,
 };
 
 use super::exit::{Exit, say_caveats};
+use super::moment::{PeakOf, moment_of};
 use super::output::{Output, beside, file_name};
 use super::read::{cause, ledgers, read_with, symbols};
-use gpumem_capture::{Record, Seq};
-
 use crate::args::SymbolArgs;
 use crate::selection::{Capture, moment};
 
 /// No page is larger.
 const LARGEST: usize = 5_000_000;
+
+/// How many blocks are kept of each level, shared among the devices.
+const ROOM: Room = Room {
+    run: 120_000,
+    stretch: 20_000,
+};
 
 /// `html`.
 #[derive(clap::Args, Debug)]
@@ -55,16 +61,19 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let mut moments = Moments::choose(replay, &timeline);
     let shown = match args.at {
         At::Peak => None,
-        at => Some(event_of(file, at, replay)?.0),
+        At::End => Some(replay.last_seq.0),
+        at => Some(moment_of(file, at, PeakOf::default())?.seq.0),
     };
     if let Some(shown) = shown {
         moments.also(MomentKind::Asked, shown);
     }
-    if moments.wants_more() {
-        read_with(file, At::End, &mut |replay, record, _| {
-            moments.observe(replay, record);
-        })?;
-    }
+    let mut blocks = FollowBlocks::choose(replay, &moments, ROOM);
+    let last = read_with(file, At::End, &mut |replay, record, effect| {
+        moments.observe(replay, record);
+        blocks.observe(replay, record, effect);
+    })?;
+    let blocks = blocks.finish(&last.replay);
+    drop(last);
     let moments = moments.finish();
     let ledgers = ledgers(file, &session, Asked::default())?;
     let cause = cause(file, &session)?;
@@ -72,6 +81,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         replay,
         timeline: &timeline,
         moments: &moments,
+        blocks: &blocks,
         ledgers: &ledgers,
         cause: cause.as_ref(),
         shown,
@@ -103,24 +113,6 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let said = format!("{}, to be opened in a browser", bytes(html.len() as u64));
     output.deliver(&to, html.as_bytes(), &said)?;
     Ok(Exit::of(&session))
-}
-
-/// The last recorded event of a moment.
-fn event_of(file: &Path, at: At, replay: &Replay) -> anyhow::Result<Seq> {
-    match at {
-        At::End => Ok(replay.last_seq),
-        // It may not be there, and is refused then.
-        at => {
-            let mut last = Seq(0);
-            read_with(file, at, &mut |replay, record, _| match record {
-                Record::Event(seq, _) if replay.until().is_none_or(|until| seq <= until) => {
-                    last = seq;
-                }
-                _ => {}
-            })?;
-            Ok(last)
-        }
-    }
 }
 
 fn head(file: &Path, session: &Session) -> PageHead {

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use gpumem_analyzer::render::{ReportChanges, flamegraph, report_text};
+use gpumem_analyzer::render::{FlameLook, ReportChanges, Source, flamegraph, report_text};
 use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::views::{
-    Asked, ByStack, Changes, Folded, Greatest, HintWatch, Hints, Select, at, level_or_default,
+    Asked, ByStack, Changes, Folded, Folding, Greatest, HintWatch, Hints, Select, at,
+    level_or_default,
 };
 use gpumem_capture::Level;
 
@@ -61,11 +62,19 @@ pub fn run(file: &Path, asked: &SymbolArgs, output: &mut Output<'_>) -> anyhow::
 
     let (mut symbols, bar) = symbols(file, &session, asked);
     let held = ByStack::at(&session.replay, level, At::Peak, &Select::default());
-    let folded = Folded::of(&session.replay, &mut symbols, &held);
+    let mut source = Source::new(&session.replay.names, session.header.started_wall_ns);
+    let mut text = |file: &str, line: u32| source.whole_line(file, line).to_owned();
+    let folding = Folding::default();
+    let folded = Folded::of(&session.replay, &mut symbols, &held, folding, &mut text);
     drop(bar);
     let subtitle = session.subtitle();
     let title = folded.title(level, &at(At::Peak));
-    if let Some(svg) = flamegraph(&folded, &title, &subtitle) {
+    let look = FlameLook {
+        title: &title,
+        subtitle: &subtitle,
+        ..FlameLook::default()
+    };
+    if let Some(svg) = flamegraph(&folded, &look) {
         let path = beside(file, "svg");
         match write_file(&path, &svg) {
             Ok(()) => output.text(&format!(

@@ -4,15 +4,17 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::ValueEnum;
-use gpumem_analyzer::render::{bytes, caveats, timeline_svg, timeline_text};
-use gpumem_analyzer::replay::Query;
-use gpumem_analyzer::views::{Timeline, TimelineBuilder};
+use gpumem_analyzer::render::{bytes, caveats, count, timeline_svg, timeline_text};
+use gpumem_analyzer::replay::{At, Query};
+use gpumem_analyzer::units::time;
+use gpumem_analyzer::views::{Moment, Stretch, Timeline, TimelineBuilder};
 use gpumem_capture::DeviceOrdinal;
 
 use super::exit::{Exit, say_caveats};
+use super::moment::{PeakOf, has_events, stretch};
 use super::output::{Output, beside, file_name};
 use super::read::read_with;
-use crate::selection::{Capture, LevelArg};
+use crate::selection::{Capture, LevelArg, moment};
 
 /// How the timeline is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -42,6 +44,13 @@ pub struct Args {
     /// Only the GPU with this ordinal
     #[arg(long, value_name = "N")]
     pub device: Option<u8>,
+    /// Only from this moment on, in full detail: peak, end, oom (the last exception, else the last failure), an event's
+    /// number, a time (`1.5s`, `00:01.500`) or step=N (at its end)
+    #[arg(long, value_name = "MOMENT", value_parser = moment)]
+    pub from: Option<At>,
+    /// Only up to this moment
+    #[arg(long, value_name = "MOMENT", value_parser = moment)]
+    pub to: Option<At>,
     /// The capture.
     #[command(flatten)]
     pub capture: Capture,
@@ -50,7 +59,14 @@ pub struct Args {
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let file = &args.capture.path();
-    let mut builder = TimelineBuilder::default();
+    let only = args.device.map(DeviceOrdinal);
+    let level = args.level.map(Into::into);
+    let peak = PeakOf {
+        device: only,
+        level,
+    };
+    let stretch = stretch(file, args.from, args.to, peak)?;
+    let mut builder = TimelineBuilder::of(stretch);
     let session = read_with(
         file,
         Query::keeping_peaks(),
@@ -58,8 +74,9 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             builder.observe(replay, record, effect);
         },
     )?;
-    let only = args.device.map(DeviceOrdinal);
-    let timeline = builder.finish(&session.replay, args.level.map(Into::into), only);
+    has_events(file, stretch, session.replay.last_seq)?;
+    let timeline = builder.finish(&session.replay, level, only);
+    let part = part(args, stretch);
     let contents = match args.format {
         TimelineFormat::Json => {
             say_caveats(&session);
@@ -69,6 +86,9 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         }
         TimelineFormat::Text => {
             let mut text = caveats(&session.account, output.terminal);
+            if let Some(part) = &part {
+                text.push_str(&format!("{part}\n"));
+            }
             text.push_str(&timeline_text(&timeline, output.terminal));
             if timeline.devices.is_empty() {
                 text.push_str("No memory was allocated.\n");
@@ -79,6 +99,10 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             say_caveats(&session);
             let heading = format!("Memory over time: {}", file_name(file));
             let what = session.title();
+            let what = match &part {
+                Some(part) => format!("{part}\n{what}"),
+                None => what,
+            };
             match timeline_svg(&timeline, &heading, &what) {
                 Some(svg) => svg,
                 None => bail!("{}: no memory was allocated", file.display()),
@@ -92,6 +116,28 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     };
     output.deliver(&to, &contents, &said(&timeline))?;
     Ok(Exit::of(&session))
+}
+
+/// Which part of the run is shown; `None`: all of it.
+fn part(args: &Args, stretch: Stretch) -> Option<String> {
+    let end = |at: Option<At>, moment: Option<Moment>, whole: &str| match (at, moment) {
+        (Some(At::Time(asked)), Some(_)) => time(asked),
+        (Some(at), Some(found)) => {
+            let event = format!("event {}", count(found.seq.0));
+            let when = time(found.time);
+            match at {
+                At::Event(_) => format!("{event} ({when})"),
+                At::Step(step) => format!("the end of step {step} ({when}, {event})"),
+                At::Peak => format!("the peak ({when}, {event})"),
+                At::Failure => format!("the failure ({when}, {event})"),
+                At::Time(_) | At::End => format!("the end ({when}, {event})"),
+            }
+        }
+        _ => whole.to_owned(),
+    };
+    let from = end(args.from, stretch.from, "the start");
+    let to = end(args.to, stretch.to, "the end");
+    (!stretch.is_whole()).then(|| format!("from {from} to {to}"))
 }
 
 /// The devices with their peaks, in a line.

@@ -1,31 +1,36 @@
 //! A device's buckets in the columns of a picture.
 
-use crate::views::{DeviceTimeline, TimelinePoint};
+use crate::views::{DeviceTimeline, TimeAxis, TimelinePoint};
 
 /// Time across columns.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Span {
-    pub from: u64,
-    pub to: u64,
+    pub axis: TimeAxis,
     pub columns: usize,
 }
 
 impl Span {
-    /// How long it is; never 0.
-    pub fn length(&self) -> u64 {
-        self.to.saturating_sub(self.from).max(1)
-    }
-
     /// The column of a time.
     pub fn column(&self, time: u64) -> usize {
-        let passed = u128::from(time.saturating_sub(self.from));
-        let column = passed * self.columns as u128 / u128::from(self.length());
+        let column = self.axis.share(time) * self.columns as f64;
         (column as usize).min(self.columns.saturating_sub(1))
     }
 
-    /// Whether a time is in it.
-    pub fn has(&self, time: u64) -> bool {
-        (self.from..=self.to).contains(&time)
+    /// How much time a column is of; never 0.
+    pub fn width(&self) -> u64 {
+        (self.axis.unfolded() / self.columns.max(1) as u64).max(1)
+    }
+
+    /// The first and last column of each fold.
+    pub fn folds(&self) -> impl Iterator<Item = (usize, usize)> {
+        let folds = self.axis.folds().iter();
+        folds.map(|[from, to]| {
+            // Its own columns, and not those that it shares.
+            let from = (self.axis.share(*from) * self.columns as f64).ceil() as usize;
+            let to = (self.axis.share(*to) * self.columns as f64) as usize;
+            let from = from.min(self.columns.saturating_sub(1));
+            (from, to.saturating_sub(1).max(from))
+        })
     }
 }
 
@@ -40,13 +45,13 @@ fn rank(point: &TimelinePoint, level: bool) -> (u64, u64, u64) {
 
 /// The greatest point of each column; where nothing happened, what there was before. `level`: the bands are
 /// one level.
-pub(super) fn columns(
-    device: &DeviceTimeline,
-    span: Span,
+pub(super) fn columns<'a>(
+    device: &'a DeviceTimeline,
+    span: &Span,
     level: bool,
-) -> Vec<Option<&TimelinePoint>> {
-    let mut out: Vec<Option<&TimelinePoint>> = vec![None; span.columns];
-    let mut before: Option<(usize, &TimelinePoint)> = None;
+) -> Vec<Option<&'a TimelinePoint>> {
+    let mut out: Vec<Option<&'a TimelinePoint>> = vec![None; span.columns];
+    let mut before: Option<(usize, &'a TimelinePoint)> = None;
     for bucket in &device.buckets {
         for point in [&bucket.most, &bucket.last] {
             let column = span.column(point.time_ns);
@@ -71,7 +76,7 @@ pub(super) fn columns(
 }
 
 /// Pinned host memory by column.
-pub(super) fn host(device: &DeviceTimeline, span: Span) -> Vec<u64> {
+pub(super) fn host(device: &DeviceTimeline, span: &Span) -> Vec<u64> {
     let (mut out, mut next, mut now) = (vec![0; span.columns], 0, 0);
     for bucket in &device.buckets {
         let peak = bucket.peaks.iter().find(|peak| peak.level == "host");

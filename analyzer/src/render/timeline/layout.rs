@@ -1,25 +1,56 @@
 //! Where things are in the picture, and the shapes and texts that it is made of.
+//!
+//! The picture is also looked at 390 px wide. Texts are then 23 units high and not 13 (see the style sheet), so all
+//! of them have room for that.
 
 use std::fmt::Write as _;
 
 use super::scale::byte_ticks;
-use crate::render::bytes;
-use crate::replay::Category;
-use crate::views::{Band, BandKind};
+use crate::render::{bytes, count};
 
-/// The picture's width.
-pub(super) const WIDTH: usize = 1200;
+/// The picture's width, in units.
+pub(super) const WIDTH: usize = 960;
+/// What stays free at the sides.
+pub(super) const SIDE: usize = 12;
 /// Where charts begin and how wide they are.
-pub(super) const LEFT: usize = 84;
-pub(super) const CHART: usize = 800;
-/// Where legends begin and end.
-pub(super) const LEGEND: usize = 908;
-pub(super) const RIGHT: usize = 1184;
+pub(super) const LEFT: usize = 112;
+pub(super) const CHART: usize = 836;
+/// Where charts end.
+pub(super) const RIGHT: usize = LEFT + CHART;
+/// A row of text.
+pub(super) const ROW: usize = 26;
+/// Characters of a line, where texts are largest.
+pub(super) const LINE: usize = 78;
+/// How wide a character is at most where texts are largest, and where they are not.
+pub(super) const LARGE: f64 = 13.0;
+pub(super) const SMALL: f64 = 7.4;
 
 /// A text of a class at a place.
 pub(super) fn text(x: usize, y: usize, class: &str, text: &str) -> String {
     let text = escaped(text);
     format!("<text x=\"{x}\" y=\"{y}\" class=\"{class}\">{text}</text>\n")
+}
+
+/// Lines of text from a place on, wrapped; returns where the next would be.
+pub(super) fn lines(mut y: usize, class: &str, said: &str, out: &mut String) -> usize {
+    // A figure stays with its unit.
+    let units = ["B", "KiB", "MiB", "GiB", "TiB", "s", "ms", "µs"];
+    let mut joined = format!("{said} ");
+    for unit in units {
+        for end in [" ", ",", ":"] {
+            joined = joined.replace(&format!(" {unit}{end}"), &format!("\u{a0}{unit}{end}"));
+        }
+    }
+    for line in textwrap::wrap(joined.trim_end(), LINE) {
+        out.push_str(&text(
+            SIDE,
+            y,
+            class,
+            &cut(&line.replace('\u{a0}', " "), LINE),
+        ));
+        y += ROW;
+    }
+    y
 }
 
 /// A text that is no longer than so many characters.
@@ -47,46 +78,18 @@ pub(in crate::render) fn escaped(text: &str) -> String {
     out
 }
 
-/// Colours of libraries, told apart by people who see few.
-const LIBRARIES: [&str; 8] = [
-    "#cc79a7", "#8c6d31", "#c5b000", "#56b4e9", "#d55e00", "#7f5fb0", "#e69f00", "#009e73",
-];
-
-/// The colour of a band; `library` counts those before it. The page has the same.
-pub(super) fn colour(band: &Band, library: usize) -> &'static str {
-    match band.kind {
-        BandKind::Tensors => band.category.map_or("#2f6db5", category_colour),
-        BandKind::Cached => "#abc9ea",
-        BandKind::Library => LIBRARIES[library % LIBRARIES.len()],
-        BandKind::OtherLibraries => "#a6761d",
-        BandKind::Unknown => "#b0b0b0",
-        BandKind::Graph => "#44aa99",
-        BandKind::Beyond => "#dcdcdc",
-        BandKind::Level => "#2f6db5",
-    }
+/// The title of a shape, in lines.
+pub(super) fn title(lines: &[String]) -> String {
+    let lines: Vec<String> = lines.iter().map(|line| escaped(line)).collect();
+    format!("<title>{}</title>", lines.join("\n"))
 }
 
-/// The colour of tensors of one category.
-fn category_colour(category: Category) -> &'static str {
-    match category {
-        Category::Parameter => "#1f4e8c",
-        Category::Gradient => "#7a4fa3",
-        Category::OptimizerState => "#1b8a7a",
-        Category::Activation => "#e07b39",
-        Category::Input => "#8bb84b",
-        Category::Workspace => "#6b7785",
-        Category::Temporary => "#e5c355",
-        Category::Other | Category::None => "#6f9fd8",
+/// Bytes as people read them, and all of them.
+pub(super) fn exact(of: u64) -> String {
+    match of {
+        0..1024 => bytes(of),
+        _ => format!("{} ({} bytes)", bytes(of), count(of)),
     }
-}
-
-/// The square of a colour in a legend.
-pub(super) fn swatch(y: usize, colour: &str, out: &mut String) {
-    let top = y - 10;
-    let _ = writeln!(
-        out,
-        "<rect x=\"{LEGEND}\" y=\"{top}\" width=\"12\" height=\"12\" fill=\"{colour}\"/>"
-    );
 }
 
 /// Where bytes are in a chart.
@@ -96,19 +99,22 @@ pub(super) fn height(bytes: u64, most: u64, bottom: usize, height: usize) -> f64
     bottom as f64 - share * (height as f64 - 8.0)
 }
 
-/// The lines of an axis of bytes, and what they stand for.
-pub(super) fn byte_axis(most: u64, top: usize, high: usize, out: &mut String) {
-    let (bottom, right) = (top + high, LEFT + CHART);
+/// The lines of an axis of bytes, and what they stand for; no two labels are nearer than `apart`.
+pub(super) fn byte_axis(most: u64, top: usize, high: usize, apart: f64, out: &mut String) {
+    let bottom = top + high;
+    let mut free = f64::INFINITY;
     for tick in byte_ticks(most) {
         let y = height(tick, most, bottom, high);
-        let _ = writeln!(
-            out,
-            "<path class=\"g\" d=\"M{LEFT} {y:.1}H{right}\"/><text x=\"{}\" y=\"{:.1}\" \
-             class=\"e f\">{}</text>",
-            LEFT - 8,
-            y + 4.0,
-            bytes(tick)
-        );
+        let _ = writeln!(out, "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{RIGHT}\"/>");
+        if y <= free {
+            let (x, y) = (LEFT - 8, y + 5.0);
+            let bytes = bytes(tick);
+            let _ = writeln!(
+                out,
+                "<text x=\"{x}\" y=\"{y:.1}\" class=\"e f\">{bytes}</text>"
+            );
+            free = y - 5.0 - apart;
+        }
     }
 }
 
@@ -153,5 +159,12 @@ mod tests {
             "&lt;/text&gt;&amp;&quot;\u{fffd}"
         );
         assert_eq!(cut("abcd", 3), "ab…");
+        assert_eq!(title(&["<a".into(), "b".into()]), "<title>&lt;a\nb</title>");
+    }
+
+    #[test]
+    fn all_bytes_are_said() {
+        assert_eq!(exact(7), "7 B");
+        assert_eq!(exact(3 << 20), "3.00 MiB (3,145,728 bytes)");
     }
 }

@@ -1,8 +1,13 @@
 //! Memory over time as a picture and as text.
 
+mod colours;
 mod columns;
+mod lanes;
 mod layout;
+mod legend;
+mod marks;
 mod panel;
+mod phases;
 mod scale;
 mod svg;
 mod text;
@@ -36,6 +41,16 @@ fn peak_line(device: &DeviceTimeline, peak: &TimelinePoint) -> String {
     let at = moment(peak.seq, Nanos(peak.time_ns));
     let when = when(&device.peak_when);
     format!("peak {at}{when}: {}", bytes(peak.sum()))
+}
+
+/// Which stretches of time are drawn narrow.
+fn folds_line(timeline: &Timeline) -> Option<String> {
+    let folds = timeline.folds.iter();
+    let lengths: Vec<String> = folds
+        .map(|[from, to]| scale::length_text(to - from))
+        .collect();
+    let said = "folded at ≈, for nothing happened";
+    (!lengths.is_empty()).then(|| format!("{said}: {}", lengths.join(", ")))
 }
 
 /// What PyTorch's allocator had only after the driver had refused it.

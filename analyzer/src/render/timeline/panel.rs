@@ -1,46 +1,37 @@
-//! One device's part of the picture: the bands, the phases and steps below them, host memory, the legend.
+//! One device's part of the picture: what is said above it, the bands with their axes, host memory, lanes, legend.
 
 use std::fmt::Write as _;
 
+use super::colours::class;
 use super::columns::{Span, columns, host};
 use super::layout::{
-    CHART, LEFT, LEGEND, RIGHT, area, byte_axis, colour, cut, escaped, height, swatch, text,
+    CHART, LARGE, LEFT, RIGHT, ROW, area, byte_axis, exact, height, lines, text, title,
 };
-use super::scale::{step_stride, tick_text, time_ticks};
-use super::{failures_line, peak_line, retries_line, title};
+use super::scale::{axis_ticks, length_text, tick_text};
+use super::{failures_line, lanes, legend, marks, peak_line, retries_line};
 use crate::render::bytes;
 use crate::views::{BandKind, DeviceTimeline, Timeline, TimelinePoint};
 
 /// Height of the chart, and of that of host memory.
-const HEIGHT: usize = 240;
-const HOST: usize = 48;
-/// Height of the band of phases.
-const PHASES: usize = 12;
-/// A row of text.
-const ROW: usize = 18;
-/// Labels of steps are so far apart.
-const LABEL: usize = 40;
-
-const PHASE_COLOURS: [(&str, &str); 5] = [
-    ("backward", "#8e44ad"),
-    ("optimizer", "#16a085"),
-    ("zero_grad", "#f1a340"),
-    ("another phase", "#7f8c8d"),
-    ("forward", "#d5e3f0"),
-];
+const HEIGHT: usize = 280;
+const HOST: usize = 56;
+/// Host memory has a chart of its own from this part of the device's scale on.
+const WORTH: u64 = 200;
 
 /// What is drawn of one device.
 pub(super) struct Panel<'a> {
-    timeline: &'a Timeline,
-    device: &'a DeviceTimeline,
-    span: Span,
-    level: bool,
-    columns: Vec<Option<&'a TimelinePoint>>,
-    most: u64,
+    pub timeline: &'a Timeline,
+    pub device: &'a DeviceTimeline,
+    pub span: &'a Span,
+    /// The bands are one level.
+    pub level: bool,
+    pub columns: Vec<Option<&'a TimelinePoint>>,
+    /// What the highest column has.
+    pub most: u64,
 }
 
 impl<'a> Panel<'a> {
-    pub fn new(timeline: &'a Timeline, device: &'a DeviceTimeline, span: Span) -> Self {
+    pub fn new(timeline: &'a Timeline, device: &'a DeviceTimeline, span: &'a Span) -> Self {
         let level = device.bands.iter().any(|band| band.kind == BandKind::Level);
         let columns = columns(device, span, level);
         let sums = columns.iter().flatten().map(|point| point.sum());
@@ -55,45 +46,45 @@ impl<'a> Panel<'a> {
         }
     }
 
-    /// Draws it from `top` on; says how high it is.
+    /// Draws it from `top` on; says where it ends.
     pub fn draw(&self, top: usize, out: &mut String) -> usize {
-        out.push_str(&text(16, top + 16, "h", &title(self.device)));
-        let mut y = top + 36;
+        let mut y = lines(top + 24, "h", &super::title(self.device), out);
         if let Some(peak) = &self.device.peak {
-            let line = peak_line(self.device, peak);
-            out.push_str(&text(16, y, "f", &cut(&line, 130)));
-            y += ROW;
+            y = lines(y, "f", &peak_line(self.device, peak), out);
         }
         if let Some(line) = failures_line(self.timeline, self.device) {
-            out.push_str(&text(16, y, "o", &cut(&line, 130)));
-            y += ROW;
+            y = lines(y, "o", &line, out);
         }
         if let Some(line) = retries_line(self.timeline, self.device) {
-            out.push_str(&text(16, y, "f", &line));
-            y += ROW;
+            y = lines(y, "f", &line, out);
         }
-        let chart = y + 8;
+        let chart = y - 10 + marks::above(self);
         let mut y = chart;
         if !self.device.bands.is_empty() {
             y = self.chart(chart, out);
-            y = self.course(y, out);
+            self.folds(chart, chart + HEIGHT, out);
+            let below = lanes::draw(self.timeline, self.span, y, out);
+            if below > y {
+                self.folds(y - 2, below - 6, out);
+            }
+            y = below + 6;
         }
         y = self.host(y, out);
-        let legend = self.legend(chart, out);
-        y.max(legend) + 24 - top
+        y = legend::draw(self, y, out);
+        self.notes(y, out)
     }
 
-    fn x(&self, time: u64) -> f64 {
-        let passed = time.saturating_sub(self.span.from) as f64;
-        LEFT as f64 + CHART as f64 * passed / self.span.length() as f64
+    /// Where a time is.
+    pub fn x(&self, time: u64) -> f64 {
+        LEFT as f64 + CHART as f64 * self.span.axis.share(time)
     }
 
     /// The bands, their axes, peak and failures; returns where it ends.
     fn chart(&self, top: usize, out: &mut String) -> usize {
         let bottom = top + HEIGHT;
-        byte_axis(self.most, top, HEIGHT, out);
+        byte_axis(self.most, top, HEIGHT, 24.0, out);
         let mut below = vec![0_u64; CHART];
-        for (index, colour) in self.colours().into_iter().enumerate() {
+        for (index, class) in self.classes().into_iter().enumerate() {
             let above: Vec<u64> = self
                 .columns
                 .iter()
@@ -103,37 +94,31 @@ impl<'a> Panel<'a> {
                     below.saturating_add(bytes.copied().unwrap_or(0))
                 })
                 .collect();
-            let y = |bytes: u64| height(bytes, self.most, bottom, HEIGHT);
-            let path = area(&above, &below, y);
-            let _ = writeln!(out, "<path fill=\"{colour}\" d=\"{path}\"/>");
+            let path = area(&above, &below, |bytes| self.y(bytes, bottom));
+            let _ = writeln!(out, "<path class=\"{class}\" d=\"{path}\"/>");
             below = above;
         }
         self.nvml(bottom, out);
-        let (ticks, step) = time_ticks(self.span.from, self.span.to);
-        for tick in ticks {
-            let x = self.x(tick);
-            let _ = writeln!(
-                out,
-                "<path class=\"x\" d=\"M{x:.1} {bottom}v4\"/><text x=\"{x:.1}\" y=\"{}\" \
-                 class=\"m f\">{}</text>",
-                bottom + 17,
-                tick_text(tick, step)
-            );
-        }
-        let right = LEFT + CHART;
-        let _ = writeln!(out, "<path class=\"x\" d=\"M{LEFT} {bottom}H{right}\"/>");
-        self.marks(top, bottom, out);
-        bottom + 24
+        self.slices(top, out);
+        self.times(bottom, out);
+        marks::draw(self, top, bottom, out);
+        bottom + 34
     }
 
-    fn colours(&self) -> Vec<&'static str> {
+    /// Where bytes are.
+    pub fn y(&self, bytes: u64, bottom: usize) -> f64 {
+        height(bytes, self.most, bottom, HEIGHT)
+    }
+
+    /// The classes of the bands.
+    pub fn classes(&self) -> Vec<&'static str> {
         let mut libraries = 0;
         let bands = self.device.bands.iter();
         bands
             .map(|band| {
-                let colour = colour(band, libraries);
+                let class = class(band, libraries);
                 libraries += usize::from(band.kind == BandKind::Library);
-                colour
+                class
             })
             .collect()
     }
@@ -148,207 +133,162 @@ impl<'a> Panel<'a> {
         for (time, bytes) in
             readings.filter_map(|bucket| Some((bucket.last.time_ns, bucket.nvml_process_bytes?)))
         {
-            let (x, y) = (self.x(time), height(bytes, self.most, bottom, HEIGHT));
+            let (x, y) = (self.x(time), self.y(bytes, bottom));
             let _ = match path.is_empty() {
                 true => write!(path, "M{x:.1} {y:.1}"),
                 false => write!(path, "H{x:.1}V{y:.1}"),
             };
         }
         if !path.is_empty() {
-            let _ = writeln!(
-                out,
-                "<path fill=\"none\" stroke=\"#444\" stroke-dasharray=\"3 3\" d=\"{path}\"/>"
-            );
+            let _ = writeln!(out, "<path class=\"nvml\" d=\"{path}\"/>");
         }
     }
 
-    /// The peak, and what failed.
-    fn marks(&self, top: usize, bottom: usize, out: &mut String) {
-        let failures = self.timeline.failures.iter();
-        for failure in failures.filter(|failure| failure.device == self.device.device) {
-            let x = self.x(failure.time_ns);
-            let (left, right, under) = (x - 4.0, x + 4.0, bottom - 7);
-            let _ = writeln!(
-                out,
-                "<path stroke=\"#b3261e\" fill=\"#b3261e\" d=\"M{x:.1} {top}V{bottom}\
-                 M{x:.1} {bottom}L{left:.1} {under}H{right:.1}Z\"><title>out of memory: {} asked for, \
-                 event {}</title></path>",
-                bytes(failure.bytes),
-                failure.seq
-            );
-        }
-        let peak = self.device.peak.as_ref();
-        if let Some(peak) = peak.filter(|peak| self.span.has(peak.time_ns)) {
-            let (x, y) = (
-                self.x(peak.time_ns),
-                height(peak.sum(), self.most, bottom, HEIGHT),
-            );
-            let _ = writeln!(
-                out,
-                "<path stroke=\"#1b1f24\" stroke-dasharray=\"2 3\" d=\"M{x:.1} {top}V{bottom}\"/>\
-                 <circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"#fff\" stroke=\"#1b1f24\" \
-                 stroke-width=\"2\"><title>{}</title></circle>",
-                escaped(&peak_line(self.device, peak))
-            );
-        }
-    }
-
-    /// Phases and steps.
-    fn course(&self, top: usize, out: &mut String) -> usize {
-        let course = &self.timeline.course;
-        if course.is_empty() {
-            return top;
-        }
-        let mut y = top;
-        if self.timeline.trains {
-            out.push_str(&text(LEFT - 8, y + 10, "e f", "phases"));
-            self.phases(y, out);
-            y += PHASES + 4;
-        }
-        let last = course.iter().filter_map(|bucket| bucket.step).next_back();
-        if let Some(last) = last {
-            out.push_str(&text(LEFT - 8, y + 11, "e f", "steps end"));
-            let (stride, mut shown, mut free) = (step_stride(last), 0, (LEFT + 12) as f64);
-            for (step, time) in course.iter().filter_map(|b| Some((b.step?, b.step_ns?))) {
-                let x = self.x(time);
-                if step / stride == shown / stride || x < free {
-                    continue;
-                }
-                (shown, free) = (step, x + LABEL as f64);
+    /// Slices of the chart that say on hovering what there was, to the byte.
+    fn slices(&self, top: usize, out: &mut String) {
+        /// How wide a slice is at least.
+        const LEAST: usize = 6;
+        let seq = |column: usize| self.columns[column].map(|point| point.seq);
+        let rank = |point: &TimelinePoint| match self.level {
+            true => (point.sum(), 0),
+            false => (point.tensor_bytes, point.sum()),
+        };
+        let mut from = 0;
+        while from < CHART {
+            let mut to = (from + LEAST).min(CHART);
+            // What stays as it is is one slice.
+            if to < CHART && (from..to).all(|column| seq(column) == seq(from)) {
+                to = (to..CHART)
+                    .find(|column| seq(*column) != seq(from))
+                    .unwrap_or(CHART);
+            }
+            let points = self.columns[from..to].iter().flatten();
+            if let Some(point) = points.rev().max_by_key(|point| rank(point)) {
+                let (x, width) = (LEFT + from, to - from);
                 let _ = writeln!(
                     out,
-                    "<path class=\"x\" d=\"M{x:.1} {y}v4\"/><text x=\"{x:.1}\" y=\"{}\" \
-                     class=\"m f\">{step}</text>",
-                    y + 15
+                    "<rect class=\"slice\" x=\"{x}\" y=\"{top}\" width=\"{width}\" \
+                     height=\"{HEIGHT}\">{}</rect>",
+                    title(&self.said(point))
                 );
             }
-            y += ROW + 2;
+            from = to;
         }
-        y + 6
     }
 
-    /// In each column the phases one above the other, each as high as its share of the time.
-    fn phases(&self, top: usize, out: &mut String) {
-        let mut time = vec![[0_u64; 5]; CHART];
-        let width = self.span.length() as f64 / CHART as f64;
-        for bucket in &self.timeline.course {
-            let (from, to) = (
-                self.span.column(bucket.from_ns),
-                self.span.column(bucket.to_ns),
-            );
-            for column in &mut time[from..=to] {
-                let phases = [
-                    bucket.backward_ns,
-                    bucket.optimizer_ns,
-                    bucket.zero_grad_ns,
-                    bucket.other_ns,
-                ];
-                for (sum, ns) in column.iter_mut().zip(phases) {
-                    *sum += ns;
-                }
-                column[4] += bucket.to_ns.saturating_sub(bucket.from_ns);
+    /// What there was at a point, the topmost band first.
+    pub fn said(&self, point: &TimelinePoint) -> Vec<String> {
+        let moment = super::moment(point.seq, gpumem_capture::Nanos(point.time_ns));
+        let bands = self.device.bands.iter().zip(&point.bytes).rev();
+        let bands = bands.filter(|(_, bytes)| **bytes > 0);
+        let bands = bands.map(|(band, bytes)| format!("{}: {}", band.name, exact(*bytes)));
+        let together =
+            (self.device.bands.len() > 1).then(|| format!("together: {}", exact(point.sum())));
+        [moment].into_iter().chain(bands).chain(together).collect()
+    }
+
+    /// The axis of time; what has no room for its label has none.
+    fn times(&self, bottom: usize, out: &mut String) {
+        let mut taken: Vec<[f64; 2]> = Vec::new();
+        let mut place = |x: f64, label: &str| {
+            let half = (label.chars().count() as f64 * LARGE / 2.0).max(1.0);
+            let x = x.clamp(LEFT as f64 - half, RIGHT as f64 + 10.0 - half);
+            let [from, to] = [x - half, x + half];
+            let fits = taken
+                .iter()
+                .all(|had| had[1] + 8.0 <= from || to + 8.0 <= had[0]);
+            if fits {
+                taken.push([from, to]);
+            }
+            fits.then_some(x)
+        };
+        let y = bottom + 22;
+        for [from, to] in self.span.axis.folds() {
+            let x = (self.x(*from) + self.x(*to)) / 2.0;
+            let label = format!("≈{}", length_text(to - from));
+            if let Some(x) = place(x, &label) {
+                let _ = writeln!(
+                    out,
+                    "<text x=\"{x:.1}\" y=\"{y}\" class=\"m f\">{label}</text>"
+                );
             }
         }
-        let shares = |column: &[u64; 5]| {
-            let whole = (column[4] as f64).max(width);
-            let parts = [0, 1, 2, 3].map(|part| column[part] as f64 / whole);
-            let forward = 1.0 - parts.iter().sum::<f64>();
-            [parts[0], parts[1], parts[2], parts[3], forward.max(0.0)]
-        };
-        let shares: Vec<[f64; 5]> = time.iter().map(shares).collect();
-        let mut below = vec![0_u64; CHART];
-        for (part, (name, colour)) in PHASE_COLOURS.iter().enumerate() {
-            let above: Vec<u64> = shares
-                .iter()
-                .zip(&below)
-                .map(|(share, below)| below + (share[part] * 120.0).round() as u64)
-                .map(|bytes| bytes.min(120))
-                .collect();
-            let bottom = (top + PHASES) as f64;
-            let path = area(&above, &below, |share| {
-                bottom - share as f64 * PHASES as f64 / 120.0
-            });
+        let (ticks, step) = axis_ticks(&self.span.axis);
+        for tick in ticks {
+            let (at, label) = (self.x(tick), tick_text(tick, step));
+            let _ = writeln!(out, "<path class=\"axis\" d=\"M{at:.1} {bottom}v5\"/>");
+            if let Some(x) = place(at, &label) {
+                let _ = writeln!(
+                    out,
+                    "<text x=\"{x:.1}\" y=\"{y}\" class=\"m f\">{label}</text>"
+                );
+            }
+        }
+        let _ = writeln!(out, "<path class=\"axis\" d=\"M{LEFT} {bottom}H{RIGHT}\"/>");
+    }
+
+    /// Breaks in the axis of time, from one height to another.
+    fn folds(&self, top: usize, bottom: usize, out: &mut String) {
+        for [from, to] in self.span.axis.folds() {
+            let (left, right) = (self.x(*from) + 3.0, self.x(*to) - 3.0);
+            let (mut down, mut up, mut y) = (String::new(), String::new(), top as f64);
+            let mut side = 0.0;
+            while y <= bottom as f64 {
+                let _ = write!(down, "L{:.1} {y:.0}", left + side);
+                up.insert_str(0, &format!("L{:.1} {y:.0}", right + side));
+                side = 3.0 - side;
+                y += 7.0;
+            }
+            let [down_only, up_only] = [&down, &up].map(|path| path.replacen('L', "M", 1));
             let _ = writeln!(
                 out,
-                "<path fill=\"{colour}\" d=\"{path}\"><title>{name}</title></path>"
+                "<g><path class=\"back\" d=\"{down_only}{up}Z\"/>\
+                 <path class=\"fold\" d=\"{down_only}{up_only}\"/>{}</g>",
+                title(&[format!("{} without an event", length_text(to - from))])
             );
-            below = above;
         }
     }
 
-    /// Pinned host memory.
+    /// Pinned host memory, where it is worth a chart.
     fn host(&self, top: usize, out: &mut String) -> usize {
         let host = host(self.device, self.span);
         let most = host.iter().copied().max().unwrap_or(0);
         if most == 0 || self.level {
             return top;
         }
-        let chart = top + 22;
-        let head = format!("pinned host memory, at most {}", bytes(most));
-        out.push_str(&text(LEFT, top + 14, "f", &head));
+        let said = bytes(most);
+        let bands = !self.device.bands.is_empty();
+        if bands && most.saturating_mul(WORTH) < self.most {
+            let line = format!("pinned host memory: at most {said}");
+            let line = text(LEFT, top + 18, "f", &line);
+            out.push_str(&line.replace("</text>", &format!("{}</text>", title(&[exact(most)]))));
+            return top + ROW;
+        }
+        let chart = top + 30;
+        let head = format!("pinned host memory, at most {said}");
+        out.push_str(&text(LEFT, top + 20, "f", &head));
         let bottom = chart + HOST;
         let path = area(&host, &vec![0; CHART], |bytes| {
             height(bytes, most, bottom, HOST)
         });
-        let right = LEFT + CHART;
         let _ = writeln!(
             out,
-            "<path fill=\"#7b9e3b\" d=\"{path}\"/>\n<path class=\"x\" d=\"M{LEFT} {bottom}H{right}\"/>"
+            "<path class=\"host\" d=\"{path}\">{}</path>\n<path class=\"axis\" d=\"M{LEFT} {bottom}H{RIGHT}\"/>",
+            title(&[format!("pinned host memory, at most {}", exact(most))])
         );
-        bottom + 8
+        bottom + 10
     }
 
-    /// Names of the bands with what they have at the peak, the topmost first.
-    fn legend(&self, top: usize, out: &mut String) -> usize {
-        let mut y = top + 10;
-        let peak = self.device.peak.as_ref();
-        let figure = |bytes: u64| super::bytes(bytes);
-        if !self.device.bands.is_empty() {
-            out.push_str(&text(RIGHT, y, "e f", "at the peak"));
+    /// What the picture leaves out.
+    fn notes(&self, mut y: usize, out: &mut String) -> usize {
+        if self.device.bands.is_empty() {
+            return y;
         }
-        let bands = self.device.bands.iter().zip(self.colours()).enumerate();
-        let rows: Vec<_> = bands.collect();
-        for (index, (band, colour)) in rows.into_iter().rev() {
-            y += ROW;
-            swatch(y, colour, out);
-            out.push_str(&text(LEGEND + 18, y, "", &cut(&band.name, 28)));
-            let bytes = peak.and_then(|peak| peak.bytes.get(index)).copied();
-            out.push_str(&text(RIGHT, y, "e", &figure(bytes.unwrap_or(0))));
+        if let Some(line) = super::folds_line(self.timeline) {
+            y = lines(y + 18, "f", &line, out) - 18;
         }
-        if self.device.bands.len() > 1
-            && let Some(peak) = peak
-        {
-            y += ROW;
-            out.push_str(&text(LEGEND + 18, y, "f", "together"));
-            out.push_str(&text(RIGHT, y, "e f", &figure(peak.sum())));
-        }
-        let any_nvml = |buckets: &[crate::views::TimelineBucket]| {
-            buckets
-                .iter()
-                .any(|bucket| bucket.nvml_process_bytes.is_some())
-        };
-        if !self.level && any_nvml(&self.device.buckets) {
-            y += ROW + 6;
-            let (from, to, at) = (LEGEND, LEGEND + 12, y - 4);
-            let _ = writeln!(
-                out,
-                "<path stroke=\"#444\" stroke-dasharray=\"3 3\" d=\"M{from} {at}H{to}\"/>"
-            );
-            out.push_str(&text(LEGEND + 18, y, "", "NVML, this process"));
-        }
-        if self.timeline.trains && !self.device.bands.is_empty() {
-            y += 6;
-            let course = &self.timeline.course;
-            let other = course.iter().any(|bucket| bucket.other_ns > 0);
-            let zero = course.iter().any(|bucket| bucket.zero_grad_ns > 0);
-            for (name, colour) in PHASE_COLOURS {
-                if (name == "another phase" && !other) || (name == "zero_grad" && !zero) {
-                    continue;
-                }
-                y += ROW;
-                swatch(y, colour, out);
-                out.push_str(&text(LEGEND + 18, y, "", name));
-            }
+        for line in lanes::left_out(self.timeline, self.span) {
+            y = lines(y + 18, "f", &line, out) - 18;
         }
         y
     }

@@ -1,5 +1,7 @@
 //! Axes: where ticks are, and what stands at them.
 
+use crate::views::TimeAxis;
+
 /// Ticks of a byte axis: powers of two apart, at most six above 0.
 pub(super) fn byte_ticks(most: u64) -> Vec<u64> {
     let mut step: u64 = 1;
@@ -62,6 +64,40 @@ pub(in crate::render) fn tick_text(time: u64, step: u64) -> String {
     format!("{seconds}.{part:0width$} s")
 }
 
+/// Ticks of an axis with folds, and how far apart they are in time where nothing is folded.
+pub(super) fn axis_ticks(axis: &TimeAxis) -> (Vec<u64>, u64) {
+    let (_, step) = time_ticks(0, axis.unfolded());
+    let pieces = axis.pieces().flat_map(|[from, to]| {
+        let first = from.div_ceil(step).saturating_mul(step);
+        let ticks = std::iter::successors(Some(first), move |tick| tick.checked_add(step));
+        ticks
+            .take_while(move |tick| *tick <= to && *tick >= first)
+            .take(16)
+    });
+    let mut ticks: Vec<u64> = pieces.collect();
+    ticks.dedup();
+    (ticks, step)
+}
+
+/// How long something lasted: `2.92 s`, `519 ms`, `1:02:03`.
+pub(super) fn length_text(ns: u64) -> String {
+    let seconds = ns / SECOND;
+    if seconds >= 60 {
+        return tick_text(ns, 60 * SECOND);
+    }
+    for (unit, word) in [(SECOND, "s"), (1_000_000, "ms"), (1000, "µs")] {
+        if ns >= unit {
+            let hundredths = ns / (unit / 100).max(1);
+            return match hundredths {
+                0..1000 => format!("{}.{:02} {word}", hundredths / 100, hundredths % 100),
+                1000..10_000 => format!("{}.{} {word}", hundredths / 100, hundredths / 10 % 10),
+                _ => format!("{} {word}", hundredths / 100),
+            };
+        }
+    }
+    format!("{ns} ns")
+}
+
 /// How far apart numbered steps are marked so that there are at most ten.
 pub(super) fn step_stride(steps: u64) -> u64 {
     let mut power: u64 = 1;
@@ -99,6 +135,26 @@ mod tests {
         assert_eq!(tick_text(3 * SECOND + 250_000_000, 50_000_000), "3.25 s");
         assert_eq!(tick_text(3723 * SECOND, 60 * SECOND), "1:02:03");
         assert_eq!(tick_text(90 * SECOND, 10 * SECOND), "1:30");
+    }
+
+    #[test]
+    fn folds_have_no_ticks() {
+        let axis = TimeAxis::new(0, 3_100 * 1_000_000, &[[50_000_000, 3_000 * 1_000_000]]);
+        let (ticks, step) = axis_ticks(&axis);
+        assert_eq!(step, 20_000_000);
+        let expected = [0, 20, 40, 3000, 3020, 3040, 3060, 3080, 3100];
+        assert_eq!(ticks, expected.map(|tick| tick * 1_000_000));
+        let ends = TimeAxis::new(u64::MAX - 5, u64::MAX, &[]);
+        assert!(axis_ticks(&ends).0.len() <= 16);
+    }
+
+    #[test]
+    fn lengths_have_three_digits() {
+        let of = [7, 1500, 18_290_000, 519_000_000, 2_922_714_000, 90 * SECOND];
+        assert_eq!(
+            of.map(length_text),
+            ["7 ns", "1.50 µs", "18.2 ms", "519 ms", "2.92 s", "1:30"]
+        );
     }
 
     #[test]

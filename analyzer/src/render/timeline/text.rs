@@ -1,10 +1,11 @@
 //! The timeline as text, as wide as the terminal.
 
 use super::columns::{Span, columns};
-use super::scale::{tick_text, time_ticks};
-use super::{failures_line, peak_line, retries_line, title};
+use super::phases::by_column;
+use super::scale::{axis_ticks, tick_text};
+use super::{failures_line, folds_line, peak_line, retries_line, title};
 use crate::render::{Align, Style, Table, Terminal, bytes};
-use crate::views::{Band, BandKind, DeviceTimeline, Timeline, TimelinePoint};
+use crate::views::{Band, BandKind, DeviceTimeline, LaneKind, LaneSpan, Timeline, TimelinePoint};
 
 /// Columns where the terminal's width is not known.
 const WIDTH: usize = 100;
@@ -17,9 +18,8 @@ const EIGHTHS: [char; 8] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇'
 /// A chart of each device, with a table of what its bands hold.
 pub fn timeline_text(timeline: &Timeline, terminal: Terminal) -> String {
     let width = terminal.width.unwrap_or(WIDTH).clamp(40, 400);
-    let span = Span {
-        from: timeline.from_ns,
-        to: timeline.to_ns,
+    let span = &Span {
+        axis: timeline.axis(),
         columns: width - AXIS - 1,
     };
     let mut out = String::new();
@@ -50,7 +50,7 @@ fn is_solid(band: &Band) -> bool {
 }
 
 /// `█` is what [`is_solid`], `░` what lies above it.
-fn chart(timeline: &Timeline, device: &DeviceTimeline, span: Span, out: &mut String) {
+fn chart(timeline: &Timeline, device: &DeviceTimeline, span: &Span, out: &mut String) {
     let level = device.bands.iter().any(|band| band.kind == BandKind::Level);
     let columns = columns(device, span, level);
     let most = columns.iter().flatten().map(|point| point.sum()).max();
@@ -65,6 +65,10 @@ fn chart(timeline: &Timeline, device: &DeviceTimeline, span: Span, out: &mut Str
         let solid = bands.filter(|(band, _)| is_solid(band));
         solid.map(|(_, bytes)| bytes).sum()
     };
+    let mut folded = vec![false; span.columns];
+    for (from, to) in span.folds() {
+        folded[from..=to].fill(true);
+    }
     for row in (0..ROWS).rev() {
         let label = match row + 1 {
             ROWS => bytes(most),
@@ -72,7 +76,11 @@ fn chart(timeline: &Timeline, device: &DeviceTimeline, span: Span, out: &mut Str
             _ => String::new(),
         };
         let mut line = format!("{label:>AXIS$}│");
-        for point in &columns {
+        for (point, folded) in columns.iter().zip(&folded) {
+            if *folded {
+                line.push('┊');
+                continue;
+            }
             let (low, all) = point.map_or((0, 0), |point| (high(solid(point)), high(point.sum())));
             line.push(
                 match (low.saturating_sub(row * 8), all.saturating_sub(row * 8)) {
@@ -86,7 +94,9 @@ fn chart(timeline: &Timeline, device: &DeviceTimeline, span: Span, out: &mut Str
         out.push_str(line.trim_end());
         out.push('\n');
     }
-    out.push_str(&format!("{:>AXIS$}└{}\n", "0 B", "─".repeat(span.columns)));
+    let line = folded.iter().map(|folded| if *folded { '≈' } else { '─' });
+    let line: String = line.collect();
+    out.push_str(&format!("{:>AXIS$}└{line}\n", "0 B"));
     let marks = marks(timeline, device, span);
     if marks.contains(|c: char| c != ' ') {
         out.push_str(&format!("{:>AXIS$} {}\n", "", marks.trim_end()));
@@ -94,14 +104,22 @@ fn chart(timeline: &Timeline, device: &DeviceTimeline, span: Span, out: &mut Str
     if timeline.trains {
         out.push_str(&format!("{:>AXIS$} {}\n", "phases", phases(timeline, span)));
     }
+    if let Some(ends) = step_ends(timeline, span) {
+        out.push_str(&format!("{:>AXIS$} {ends}\n", "steps end"));
+    }
     out.push_str(&times(span));
+    if let Some(line) = folds_line(timeline) {
+        for line in textwrap::wrap(&line, span.columns + AXIS - 1) {
+            out.push_str(&format!("  {line}\n"));
+        }
+    }
 }
 
 /// Where the peak is, and what failed.
-fn marks(timeline: &Timeline, device: &DeviceTimeline, span: Span) -> String {
+fn marks(timeline: &Timeline, device: &DeviceTimeline, span: &Span) -> String {
     let mut row = vec![' '; span.columns];
     let peak = device.peak.as_ref();
-    if let Some(peak) = peak.filter(|peak| span.has(peak.time_ns)) {
+    if let Some(peak) = peak.filter(|peak| span.axis.has(peak.time_ns)) {
         row[span.column(peak.time_ns)] = '▲';
     }
     let failures = timeline.failures.iter();
@@ -112,23 +130,29 @@ fn marks(timeline: &Timeline, device: &DeviceTimeline, span: Span) -> String {
 }
 
 /// The phase that took most of each column's time: `b`ackward, `o`ptimizer, `z`ero_grad, `f`orward.
-fn phases(timeline: &Timeline, span: Span) -> String {
-    let mut time = vec![[0_u64; 4]; span.columns];
-    let width = span.length() / span.columns as u64;
-    for bucket in &timeline.course {
-        let (from, to) = (span.column(bucket.from_ns), span.column(bucket.to_ns));
-        for column in &mut time[from..=to] {
-            column[0] += bucket.backward_ns;
-            column[1] += bucket.optimizer_ns;
-            column[2] += bucket.zero_grad_ns;
-            column[3] += bucket.to_ns.saturating_sub(bucket.from_ns);
+fn phases(timeline: &Timeline, span: &Span) -> String {
+    let (mut time, mut end) = (vec![[0_u64; 5]; span.columns], span.columns);
+    match timeline.lane(LaneKind::Phases) {
+        Some(lane) if lane.left_out == 0 => {
+            for of in &lane.spans {
+                spend(of, span, &mut time);
+            }
+            let steps = timeline.lane(LaneKind::Steps);
+            let ends = lane.spans.iter();
+            let ends = ends.chain(steps.into_iter().flat_map(|lane| &lane.spans));
+            // After the last phase nothing is known of forward.
+            end = ends.map(|of| span.column(of.to_ns) + 1).max().unwrap_or(0);
         }
+        _ => time = by_column(&timeline.course, span),
     }
-    let word = |column: &[u64; 4]| {
-        let [backward, optimizer, zero, whole] = *column;
-        let forward = whole.max(width).saturating_sub(backward + optimizer + zero);
+    let width = span.width();
+    let word = |(at, column): (usize, &[u64; 5])| {
+        let [backward, optimizer, zero, other, whole] = *column;
+        let marked = [backward, optimizer, zero, other].iter().sum();
+        let forward = whole.max(width).saturating_sub(marked);
         let parts = [
-            (forward, 'f'),
+            (forward, if at < end { 'f' } else { ' ' }),
+            (other, '?'),
             (zero, 'z'),
             (optimizer, 'o'),
             (backward, 'b'),
@@ -136,24 +160,66 @@ fn phases(timeline: &Timeline, span: Span) -> String {
         let most = parts.into_iter().max_by_key(|(time, _)| *time);
         most.map_or(' ', |(_, letter)| letter)
     };
-    time.iter().map(word).collect()
+    let all: String = time.iter().enumerate().map(word).collect();
+    all.trim_end().to_owned()
+}
+
+/// A span's time in each column goes to its phase.
+fn spend(of: &LaneSpan, span: &Span, time: &mut [[u64; 5]]) {
+    let phase = match of.label.as_str() {
+        "backward" => 0,
+        "optimizer" => 1,
+        "zero_grad" => 2,
+        _ => 3,
+    };
+    let columns = span.columns as f64;
+    let [first, last] = [of.from_ns, of.to_ns].map(|ns| span.column(ns));
+    for (column, time) in time.iter_mut().enumerate().take(last + 1).skip(first) {
+        let begin = span.axis.time(column as f64 / columns).max(of.from_ns);
+        let end = span.axis.time((column + 1) as f64 / columns).min(of.to_ns);
+        time[phase] += end.saturating_sub(begin);
+    }
+}
+
+/// Where steps ended.
+fn step_ends(timeline: &Timeline, span: &Span) -> Option<String> {
+    let steps: Vec<(u64, String)> = match timeline.lane(LaneKind::Steps)? {
+        lane if lane.left_out == 0 => {
+            let number = |of: &LaneSpan| of.label.trim_start_matches("step ").to_owned();
+            lane.spans.iter().map(|of| (of.to_ns, number(of))).collect()
+        }
+        _ => {
+            let course = timeline.course.iter();
+            let ends = course.filter_map(|of| Some((of.step_ns?, of.step?.to_string())));
+            ends.collect()
+        }
+    };
+    let mut line = String::new();
+    for (time, step) in steps.into_iter().filter(|(time, _)| span.axis.has(*time)) {
+        place(&mut line, span, span.column(time), &format!("╵{step}"), 0);
+    }
+    (!line.is_empty()).then_some(line)
+}
+
+/// Puts a label at a column, if it has room.
+fn place(line: &mut String, span: &Span, at: usize, label: &str, apart: usize) {
+    let taken = line.chars().count();
+    let fits = at + label.chars().count() <= span.columns;
+    if fits && (at >= taken + apart || taken == 0) {
+        line.push_str(&" ".repeat(at - taken));
+        line.push_str(label);
+    }
 }
 
 /// Times below the chart, those left out that have no room.
-fn times(span: Span) -> String {
-    let (ticks, step) = time_ticks(span.from, span.to);
-    let mut line = " ".repeat(AXIS + 1);
+fn times(span: &Span) -> String {
+    let (ticks, step) = axis_ticks(&span.axis);
+    let mut line = String::new();
     for tick in ticks {
-        let at = AXIS + 1 + span.column(tick);
         let label = format!("╵{}", tick_text(tick, step));
-        let taken = line.chars().count();
-        let fits = at + label.chars().count() <= AXIS + 1 + span.columns;
-        if fits && (at > taken || (at == taken && taken == AXIS + 1)) {
-            line.push_str(&" ".repeat(at - taken));
-            line.push_str(&label);
-        }
+        place(&mut line, span, span.column(tick), &label, 1);
     }
-    line + "\n"
+    format!("{}{line}\n", " ".repeat(AXIS + 1))
 }
 
 /// What each band holds at the peak and at the end; the rows sum to the last one.

@@ -122,3 +122,32 @@ impl PageCourse {
         out
     }
 }
+
+/// Spans of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PageLane {
+    /// Of what.
+    pub name: &'static str,
+    /// From, to, label: in the order of their beginnings.
+    pub spans: Vec<(u64, u64, String)>,
+    /// How many narrower ones are left out.
+    pub left_out: u64,
+}
+
+impl PageLane {
+    /// Those of a timeline; steps and phases are the course's, where there are many.
+    pub fn all(timeline: &Timeline, limits: PageLimits) -> Vec<Self> {
+        let lanes = timeline.lanes.iter();
+        lanes
+            .map(|lane| Self {
+                name: lane.name,
+                spans: lane
+                    .spans
+                    .iter()
+                    .map(|span| (span.from_ns, span.to_ns, clip(&span.label, limits.name)))
+                    .collect(),
+                left_out: lane.left_out,
+            })
+            .collect()
+    }
+}

@@ -4,6 +4,7 @@ use gpumem_capture::{DeviceOrdinal, Level};
 use serde::Serialize;
 
 use super::chart::PageChart;
+use super::history::{PageHistory, histories};
 use super::input::{PageLimits, PageSources, clip};
 use super::stacks::{Build, PageMoment};
 use crate::attribution::Owner;
@@ -89,6 +90,8 @@ pub struct PageDevice {
     pub when: String,
     /// Memory over time.
     pub chart: PageChart,
+    /// Blocks over their lives, level by level.
+    pub history: Vec<PageHistory>,
     /// Moments in the order of time.
     pub moments: Vec<PageMoment>,
     /// The ledger at the peak; its rows sum to the whole.
@@ -124,6 +127,7 @@ pub(super) fn device(
             .map(|peak| [peak.time_ns, peak.seq, peak.sum()]),
         when: clip(&crate::views::when(&device.peak_when), limits.name),
         chart: PageChart::of(device, limits),
+        history: histories(device, from, stacks, limits),
         moments: moments.map(|then| stacks.moment(then, has)).collect(),
         ledger: ledger.map_or(Vec::new(), |ledger| rows(replay, ledger, limits)),
         pool: ledger

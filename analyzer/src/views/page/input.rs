@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gpumem_capture::DeviceOrdinal;
 
 use crate::replay::Replay;
-use crate::views::{Cause, DeviceThen, Ledger, Timeline};
+use crate::views::{Cause, DeviceThen, Ledger, PastBlocks, Timeline};
 
 /// What a page is made from.
 pub struct PageSources<'a> {
@@ -15,6 +15,8 @@ pub struct PageSources<'a> {
     pub timeline: &'a Timeline,
     /// The live bytes by stack at some moments.
     pub moments: &'a BTreeMap<DeviceOrdinal, Vec<DeviceThen>>,
+    /// Blocks over their lives.
+    pub blocks: &'a PastBlocks,
     /// The ledgers at the peaks.
     pub ledgers: &'a [Ledger],
     /// Why the failure to tell of first happened.
@@ -43,6 +45,8 @@ pub struct PageHead {
 pub struct PageLimits {
     /// Stacks, over all moments.
     pub stacks: usize,
+    /// Blocks of each level of each device.
+    pub blocks: usize,
     /// Stretches of time of each device.
     pub buckets: usize,
     /// Segments of each device's pool.
@@ -58,6 +62,7 @@ impl Default for PageLimits {
     fn default() -> Self {
         Self {
             stacks: 16_000,
+            blocks: usize::MAX,
             buckets: 1024,
             segments: 256,
             name: 300,
@@ -74,6 +79,7 @@ impl PageLimits {
         }
         Self {
             stacks,
+            blocks: self.blocks.min(1 << 18) / 2,
             buckets: (self.buckets / 2).max(16),
             segments: self.segments / 2,
             name: (self.name / 2).max(16),

@@ -2,6 +2,7 @@
 
 mod chart;
 mod devices;
+mod history;
 mod input;
 mod stacks;
 
@@ -9,13 +10,15 @@ use serde::Serialize;
 
 use crate::account::when_of;
 use crate::attribution::owner;
+use crate::replay::Category;
 use crate::symbols::Symbols;
 use crate::views::Holder;
 use crate::views::json::ordinal;
 use input::clip;
 
-pub use chart::{PageBand, PageChart, PageCourse};
+pub use chart::{PageBand, PageChart, PageCourse, PageLane};
 pub use devices::{PageDevice, PageLedgerRow, PagePool, PageSegment, PageSegmentLine};
+pub use history::PageHistory;
 pub use input::{PageHead, PageLimits, PageSources};
 pub use stacks::{PageLevel, PageMoment, PageOwner, PageStacks};
 
@@ -70,9 +73,19 @@ pub struct Page {
     pub shown: Option<u64>,
     /// Whether phases were marked.
     pub trains: bool,
+    /// Idle stretches that are drawn narrow: from, to.
+    pub folds: Vec<[u64; 2]>,
     /// Steps and phases.
     pub course: PageCourse,
-    /// Frames, owners and stacks of all moments.
+    /// Ranges, scopes and marks.
+    pub lanes: Vec<PageLane>,
+    /// What tensors are for: names that blocks refer to by number.
+    pub categories: Vec<&'static str>,
+    /// Mappings of VMM handles: address, bytes, handle, the event that made it and the one that ended it (0: none did).
+    pub mappings: Vec<[u64; 5]>,
+    /// Parts of PyTorch's pool: what blocks name it by, the stream's handle, the pool's id (zeros: the default one).
+    pub placements: Vec<[u64; 4]>,
+    /// Frames, owners and stacks of all moments and blocks.
     pub stacks: PageStacks,
     /// The devices.
     pub devices: Vec<PageDevice>,
@@ -97,7 +110,7 @@ impl Page {
     ) -> Self {
         let (replay, timeline) = (from.replay, from.timeline);
         let mut stacks = stacks::Build::new(replay, limits);
-        stacks.choose(from.moments, symbols, source);
+        stacks.choose(from.moments, from.blocks, symbols, source);
         let devices = timeline.devices.iter();
         let devices = devices
             .map(|device| devices::device(device, from, &stacks, limits))
@@ -126,7 +139,9 @@ impl Page {
             to: timeline.to_ns,
             shown: from.shown,
             trains: timeline.trains,
+            folds: timeline.folds.clone(),
             course: PageCourse::of(timeline, limits),
+            lanes: PageLane::all(timeline, limits),
             failures: failures.collect(),
             failure_count: replay.failures.count(),
             retries: replay.failures.answered(),
@@ -145,6 +160,9 @@ impl Page {
                     .collect(),
             }),
             devices,
+            categories: Category::ALL.map(Category::name).to_vec(),
+            mappings: history::mappings(from.blocks),
+            placements: history::placements(from.blocks),
             stacks: stacks.finish(),
         }
     }

@@ -11,10 +11,9 @@ use super::input::{PageLimits, clip};
 use crate::account::{Phase, phase_of};
 use crate::attribution::{Owner, owner};
 use crate::replay::{Figure, Replay, StackKey};
-use crate::stacks::mixed;
+use crate::stacks::{Labelled, labelled};
 use crate::symbols::Symbols;
-use crate::views::flame::labels;
-use crate::views::{DeviceThen, MOMENT_LEVELS, MomentKind};
+use crate::views::{DeviceThen, MOMENT_LEVELS, MomentKind, PastBlocks};
 
 /// Deeper stacks lack their middle.
 const DEPTH: usize = 128;
@@ -39,12 +38,29 @@ pub struct PageOwner {
 pub struct PageStacks {
     /// Names of frames.
     pub names: Vec<String>,
+    /// Of each name, what such a frame is ([`FrameKind`]): 0 Python that the user wrote, 1 installed Python, 2 native,
+    /// 3 dispatch (folded into its caller by default), 4 a node of autograd's, 5 an optimizer's Python, 6 a note, 7 a
+    /// device or a module.
+    ///
+    /// A native frame may be dispatch in one stack and not in another, so a name may stand here twice, with two kinds.
+    /// Operators have the name `aten::conv2d`.
+    ///
+    /// [`FrameKind`]: crate::stacks::FrameKind
+    pub kinds: Vec<u8>,
+    /// Of each name, the text of its line of source: its number in `texts` plus 1, or 0 where there is none.
+    pub text_of: Vec<u32>,
+    /// Lines of source.
+    pub texts: Vec<String>,
     /// Of each frame in the tree: the one that called it (its number plus 1, 0: none) and its name.
     pub tree: Vec<[u32; 2]>,
     /// Owners.
     pub owners: Vec<PageOwner>,
     /// Of each stack: its newest frame in the tree, and its owner.
     pub stacks: Vec<[u32; 2]>,
+    /// Names of PyTorch's modules.
+    pub modules: Vec<String>,
+    /// Of each stack: its module, 1 more than its number; 0: none.
+    pub module_of: Vec<u32>,
 }
 
 /// A level at a moment.
@@ -79,9 +95,11 @@ pub(super) struct Build<'a> {
     limits: PageLimits,
     out: PageStacks,
     numbers: FxHashMap<(usize, StackKey), u32>,
-    names: FxHashMap<String, u32>,
+    names: FxHashMap<(String, u8, u32), u32>,
+    texts: FxHashMap<String, u32>,
     nodes: FxHashMap<[u32; 2], u32>,
     owners: FxHashMap<(Owner, Option<Phase>), u32>,
+    modules: FxHashMap<String, u32>,
 }
 
 impl<'a> Build<'a> {
@@ -92,8 +110,10 @@ impl<'a> Build<'a> {
             out: PageStacks::default(),
             numbers: FxHashMap::default(),
             names: FxHashMap::default(),
+            texts: FxHashMap::default(),
             nodes: FxHashMap::default(),
             owners: FxHashMap::default(),
+            modules: FxHashMap::default(),
         }
     }
 
@@ -101,6 +121,7 @@ impl<'a> Build<'a> {
     pub fn choose(
         &mut self,
         moments: &BTreeMap<DeviceOrdinal, Vec<DeviceThen>>,
+        blocks: &PastBlocks,
         symbols: &mut Symbols,
         source: &mut dyn FnMut(&str, u32) -> String,
     ) {
@@ -113,6 +134,14 @@ impl<'a> Build<'a> {
                 }
             }
         }
+        for of in &blocks.levels {
+            let index = MOMENT_LEVELS.iter().position(|level| *level == of.level);
+            for block in index.iter().flat_map(|_| &of.blocks) {
+                let stacks = block.stacks.with_category(block.category);
+                let most = most.entry((index.unwrap_or(0), stacks)).or_default();
+                *most = block.bytes.max(*most);
+            }
+        }
         let mut all: Vec<_> = most.into_iter().collect();
         all.sort_unstable_by_key(|(key, bytes)| (Reverse(*bytes), *key));
         all.truncate(self.limits.stacks);
@@ -121,38 +150,52 @@ impl<'a> Build<'a> {
         let native = stacks.filter_map(|native| names.native_stacks.get(&native));
         symbols.find(names, native.flat_map(|(frames, _)| frames));
         for ((index, stacks), _) in all {
-            let node = self.node(symbols, stacks);
+            let node = self.node(symbols, stacks, source);
             let owner = self.owner(stacks, MOMENT_LEVELS[index], source);
             let number = self.out.stacks.len() as u32;
+            let module = self.module(stacks);
             self.out.stacks.push([node, owner]);
+            self.out.module_of.push(module);
             self.numbers.insert((index, stacks), number);
         }
     }
 
-    fn node(&mut self, symbols: &mut Symbols, stacks: StackKey) -> u32 {
+    fn module(&mut self, stacks: StackKey) -> u32 {
         let names = &self.replay.names;
-        let frames = mixed(names, symbols, stacks);
-        let all = frames.iter();
-        let mut frames: Vec<String> = all
-            .flat_map(|frame| labels(names, symbols, frame))
-            .map(|label| clip(&label, self.limits.name))
-            .collect();
+        let Some(module) = names.module_of(stacks.py) else {
+            return 0;
+        };
+        let Some(path) = names.module_path(module).pop() else {
+            return 0;
+        };
+        let out = &mut self.out.modules;
+        *self.modules.entry(path).or_insert_with_key(|path| {
+            out.push(clip(path, self.limits.name));
+            out.len() as u32
+        })
+    }
+
+    /// The number of a stack that was taken.
+    pub fn number(&self, level: Level, stacks: StackKey) -> Option<u32> {
+        let index = MOMENT_LEVELS.iter().position(|of| *of == level)?;
+        self.numbers.get(&(index, stacks)).copied()
+    }
+
+    fn node(
+        &mut self,
+        symbols: &mut Symbols,
+        stacks: StackKey,
+        source: &mut dyn FnMut(&str, u32) -> String,
+    ) -> u32 {
+        let mut frames = labelled(&self.replay.names, symbols, stacks);
         if frames.len() > DEPTH {
             let missing = frames.len() + 1 - DEPTH;
-            let said = format!("({missing} frames left out)");
+            let said = Labelled::note(format!("({missing} frames left out)"));
             frames.splice(DEPTH / 2..DEPTH / 2 + missing, [said]);
         }
         let mut parent = 0;
         for frame in frames {
-            let name = match self.names.get(&frame) {
-                Some(name) => *name,
-                None => {
-                    let name = self.out.names.len() as u32;
-                    self.out.names.push(frame.clone());
-                    self.names.insert(frame, name);
-                    name
-                }
-            };
+            let name = self.name(&frame, source);
             let tree = &mut self.out.tree;
             parent = *self.nodes.entry([parent, name]).or_insert_with_key(|node| {
                 tree.push(*node);
@@ -160,6 +203,40 @@ impl<'a> Build<'a> {
             });
         }
         parent.saturating_sub(1)
+    }
+
+    fn name(&mut self, frame: &Labelled, source: &mut dyn FnMut(&str, u32) -> String) -> u32 {
+        let code = frame.line.and_then(|(code, line)| {
+            let code = self.replay.names.codes.get(&code)?;
+            Some(source(&code.file, line))
+        });
+        let text = self.text(&code.unwrap_or_default());
+        let label = clip(frame.folded_label(), self.limits.name);
+        let out = &mut self.out;
+        *self
+            .names
+            .entry((label, frame.kind.number(), text))
+            .or_insert_with_key(|(label, kind, text)| {
+                out.names.push(label.clone());
+                out.kinds.push(*kind);
+                out.text_of.push(*text);
+                out.names.len() as u32 - 1
+            })
+    }
+
+    /// The number of a line of source plus 1; 0: there is none.
+    fn text(&mut self, text: &str) -> u32 {
+        if text.is_empty() {
+            return 0;
+        }
+        let texts = &mut self.out.texts;
+        *self
+            .texts
+            .entry(clip(text, self.limits.name))
+            .or_insert_with_key(|text| {
+                texts.push(text.clone());
+                texts.len() as u32
+            })
     }
 
     fn owner(

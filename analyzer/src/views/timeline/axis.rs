@@ -3,12 +3,12 @@
 use gpumem_capture::Nanos;
 
 /// How many buckets there are at most.
-pub(super) const BUCKETS: u32 = 2048;
+pub(super) const BUCKETS: usize = 2048;
 /// How long one is at first, in ns.
 const SHORTEST: u64 = 1024;
 
-/// Buckets of one width from the first event on. When an event comes that none of them reaches, all become
-/// twice as wide.
+/// Buckets of one width from the first event on. They become twice as wide when there are too many: of those
+/// in which something happened ([`Axis::widen`]), or of all up to the newest event ([`Axis::advance`]).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Axis {
     start: u64,
@@ -27,12 +27,23 @@ impl Axis {
     }
 
     /// Goes on to an event's time; one that is earlier than the last, of another thread, counts as the
-    /// last. Says how often the buckets became twice as wide.
-    pub fn advance(&mut self, time: Nanos) -> u32 {
+    /// last.
+    pub fn pass(&mut self, time: Nanos) {
         self.now = self.now.max(time.0);
+    }
+
+    /// The buckets become twice as wide.
+    pub fn widen(&mut self) {
+        self.width = self.width.saturating_mul(2);
+    }
+
+    /// Goes on to an event's time, and says how often the buckets became twice as wide for [`BUCKETS`] to reach
+    /// it.
+    pub fn advance(&mut self, time: Nanos) -> u32 {
+        self.pass(time);
         let mut doubled = 0;
-        while (self.now - self.start) / self.width >= u64::from(BUCKETS) {
-            self.width = self.width.saturating_mul(2);
+        while self.current() >= BUCKETS as u64 {
+            self.widen();
             doubled += 1;
         }
         doubled
@@ -54,19 +65,18 @@ impl Axis {
     }
 
     /// The bucket that a time is in.
-    pub fn index(&self, time: u64) -> u32 {
-        let index = time.saturating_sub(self.start) / self.width;
-        index.min(u64::from(BUCKETS) - 1) as u32
+    pub fn index(&self, time: u64) -> u64 {
+        time.saturating_sub(self.start) / self.width
     }
 
     /// The bucket of the newest time.
-    pub fn current(&self) -> u32 {
+    pub fn current(&self) -> u64 {
         self.index(self.now)
     }
 
     /// When a bucket begins.
-    pub fn begin(&self, index: u32) -> u64 {
-        let from_start = self.width.saturating_mul(u64::from(index));
+    pub fn begin(&self, index: u64) -> u64 {
+        let from_start = self.width.saturating_mul(index);
         self.start.saturating_add(from_start)
     }
 }
@@ -85,7 +95,7 @@ mod tests {
         assert_eq!(axis.advance(Nanos(5_000 + SHORTEST * 2048)), 1);
         assert_eq!((axis.current(), axis.begin(1)), (1024, 5_000 + 2048));
         axis.advance(Nanos(u64::MAX));
-        assert!(axis.current() < BUCKETS);
+        assert!(axis.current() < BUCKETS as u64);
         assert!(axis.begin(axis.current()) <= axis.now());
     }
 }

@@ -8,7 +8,7 @@ use super::tensors::{CATEGORIES, index_of, summing_to};
 use super::track::{Bucket, LEVELS, Most, Point, each};
 use super::{Band, BandKind, DeviceTimeline, LevelPeak, TimelineBucket, TimelinePoint};
 use crate::account::{When, when_of};
-use crate::replay::{Category, DevicePeak, Replay};
+use crate::replay::{Category, DevicePeak, Replay, SpanContext};
 use crate::views::json::ordinal;
 
 const ALL: [Level; LEVELS] = [Level::TENSOR, Level::DRIVER, Level::HOST, Level::PHYSICAL];
@@ -27,6 +27,8 @@ pub(super) struct Build<'a> {
     axis: Axis,
     device: DeviceOrdinal,
     level: Option<Level>,
+    /// Of a part of the run, what the program was at at its peak.
+    stretch: Option<When>,
     /// Whether a framework's pool reported tensors.
     tensors: bool,
     driver: bool,
@@ -52,12 +54,20 @@ impl<'a> Build<'a> {
             axis,
             device,
             level,
+            stretch: None,
             tensors: has(Level::TENSOR),
             driver: has(Level::DRIVER),
             physical: has(Level::PHYSICAL),
             told_apart: true,
             bands: Vec::new(),
         }
+    }
+
+    /// The buckets are of a part of the run alone.
+    pub fn of_stretch(mut self, peak: Option<SpanContext>) -> Self {
+        let when = peak.map(|peak| when_of(self.replay, peak));
+        self.stretch = Some(when.unwrap_or_default());
+        self
     }
 
     /// The parts of a device's memory. Where the pool's driver memory was recorded without a caller, as much
@@ -133,8 +143,20 @@ impl<'a> Build<'a> {
         .collect()
     }
 
-    /// The levels' own peaks, as the replay has them.
-    fn run_peaks(&self) -> [Most; LEVELS] {
+    /// The levels' own peaks: of the run as the replay has them, of a part of it as its buckets do.
+    fn level_peaks(&self, buckets: &[Bucket]) -> [Most; LEVELS] {
+        if self.stretch.is_some() {
+            let mut most = [Most::default(); LEVELS];
+            let levels = buckets
+                .iter()
+                .flat_map(|bucket| bucket.most.iter().enumerate());
+            for (level, of) in levels {
+                if of.bytes > most[level].bytes {
+                    most[level] = *of;
+                }
+            }
+            return most;
+        }
         ALL.map(|level| {
             let row = self.replay.levels.get(&(self.device, level));
             row.map_or(Most::default(), |row| Most {
@@ -148,6 +170,11 @@ impl<'a> Build<'a> {
     /// The device's peak. Of a bounded capture it can lie before the records: then `kept` is what holders
     /// and tensors had.
     fn peak(&self, device: &DevicePeak, buckets: &[Bucket], kept: Kept) -> Option<Point> {
+        if self.stretch.is_some() {
+            let points = buckets.iter().map(|bucket| bucket.at);
+            // The first of those that are equal.
+            return points.rev().max_by_key(|point| point.levels.rank());
+        }
         let (seq, time) = device.moment?;
         let points = buckets.iter().map(|bucket| &bucket.at);
         let mut seen = points.filter(|point| point.seq == seq);
@@ -161,8 +188,8 @@ impl<'a> Build<'a> {
         }))
     }
 
-    fn level_peak(&self, level: Level) -> Option<TimelinePoint> {
-        let most = of(self.run_peaks(), level);
+    fn level_peak(&self, level: Level, peaks: [Most; LEVELS]) -> Option<TimelinePoint> {
+        let most = of(peaks, level);
         (most.bytes > 0).then(|| TimelinePoint {
             seq: most.seq.0,
             time_ns: most.time.0,
@@ -237,7 +264,8 @@ impl<'a> Build<'a> {
     /// The rows; `None` where there is nothing to show.
     pub fn timeline(mut self, buckets: Vec<Bucket>, kept: Kept) -> Option<DeviceTimeline> {
         let device = self.replay.devices.get(&self.device)?;
-        if self.run_peaks().iter().all(|most| most.bytes == 0) {
+        let peaks = self.level_peaks(&buckets);
+        if peaks.iter().all(|most| most.bytes == 0) {
             return None;
         }
         let (bands, peak) = match self.level {
@@ -254,7 +282,7 @@ impl<'a> Build<'a> {
                     category: None,
                     name,
                 };
-                (vec![band], Some(self.level_peak(level)?))
+                (vec![band], Some(self.level_peak(level, peaks)?))
             }
         };
         let known = self.replay.names.devices.get(&self.device);
@@ -264,11 +292,12 @@ impl<'a> Build<'a> {
             total_bytes: known.map(|known| known.total_bytes),
             bands,
             peak,
-            peak_when: match self.level {
-                None => when_of(self.replay, device.span_context),
-                Some(_) => When::default(),
+            peak_when: match (self.level, self.stretch.take()) {
+                (None, None) => when_of(self.replay, device.span_context),
+                (None, Some(when)) => when,
+                (Some(_), _) => When::default(),
             },
-            peaks: self.peaks(self.run_peaks()),
+            peaks: self.peaks(peaks),
             buckets: buckets
                 .iter()
                 .map(|bucket| TimelineBucket {

@@ -1,8 +1,9 @@
 //! Steps and phases over time, bucket by bucket.
 
-use gpumem_capture::{Event, EventKind, Seq, ThreadId};
+use gpumem_capture::{Event, EventKind, Nanos, Seq, ThreadId};
 use rustc_hash::FxHashMap;
 
+use super::CourseBucket;
 use super::axis::{Axis, BUCKETS};
 use crate::replay::{Replay, ThreadPhase};
 
@@ -22,10 +23,12 @@ pub(super) struct Slice {
     pub steps: u64,
 }
 
-/// Follows the marks.
+/// Follows the marks, in buckets of their own: phases go on where no memory changes.
 #[derive(Debug, Default)]
 pub(super) struct CourseTrack {
-    pub slices: Vec<Slice>,
+    /// `None`: the stretch of the run has yet to begin.
+    axis: Option<Axis>,
+    slices: Vec<Slice>,
     /// Threads that are in a phase.
     threads: FxHashMap<ThreadId, usize>,
     since: u64,
@@ -42,10 +45,23 @@ fn phase(of: ThreadPhase) -> Option<usize> {
 }
 
 impl CourseTrack {
+    /// The stretch begins.
+    pub fn begin(&mut self, time: Nanos) {
+        self.axis = Some(Axis::from(time));
+        self.since = time.0;
+    }
+
+    /// Goes on to an event's time.
+    pub fn advance(&mut self, time: Nanos) {
+        let doubled = self.axis.as_mut().map_or(0, |axis| axis.advance(time));
+        (0..doubled).for_each(|_| self.merge());
+    }
+
     /// Takes in a mark after the replay has.
-    pub fn mark(&mut self, replay: &Replay, seq: Seq, event: &Event, axis: &Axis) {
+    pub fn mark(&mut self, replay: &Replay, seq: Seq, event: &Event) {
         match event.kind {
             EventKind::STEP => {
+                let Some(axis) = self.axis else { return };
                 let slice = self.slice(axis.current());
                 slice.step = replay.spans.steps;
                 slice.step_time = axis.now();
@@ -53,7 +69,7 @@ impl CourseTrack {
                 slice.steps += 1;
             }
             EventKind::PHASE_BEGIN | EventKind::PHASE_END => {
-                self.spend(axis);
+                self.spend();
                 match phase(replay.spans.marked(event.thread)) {
                     Some(phase) => drop(self.threads.insert(event.thread, phase)),
                     None => drop(self.threads.remove(&event.thread)),
@@ -63,8 +79,8 @@ impl CourseTrack {
         }
     }
 
-    fn slice(&mut self, index: u32) -> &mut Slice {
-        let index = index.min(BUCKETS - 1) as usize;
+    fn slice(&mut self, index: u64) -> &mut Slice {
+        let index = index.min(BUCKETS as u64 - 1) as usize;
         if self.slices.len() <= index {
             self.slices.resize(index + 1, Slice::default());
         }
@@ -73,7 +89,8 @@ impl CourseTrack {
 
     /// The time since the last mark goes to the phase that the process was in: of more threads, the first
     /// in the order of the phases.
-    fn spend(&mut self, axis: &Axis) {
+    fn spend(&mut self) {
+        let Some(axis) = self.axis else { return };
         let (mut from, now) = (self.since.max(axis.start()), axis.now());
         self.since = now;
         let Some(phase) = self.threads.values().min().copied() else {
@@ -81,9 +98,10 @@ impl CourseTrack {
         };
         while from < now {
             let index = axis.index(from);
-            let end = match index + 1 {
-                BUCKETS => now,
-                next => axis.begin(next).min(now),
+            // Times may be so late that the last bucket's end is no number.
+            let end = match axis.begin(index + 1).min(now) {
+                end if end > from => end,
+                _ => now,
             };
             self.slice(index).phases[phase] += end - from;
             from = end;
@@ -91,7 +109,7 @@ impl CourseTrack {
     }
 
     /// The buckets become twice as wide.
-    pub fn merge(&mut self) {
+    fn merge(&mut self) {
         let pairs = self.slices.chunks(2).map(|pair| {
             let mut out = pair[0];
             if let Some(later) = pair.get(1) {
@@ -110,9 +128,32 @@ impl CourseTrack {
         self.slices = pairs.collect();
     }
 
-    /// The run is over.
-    pub fn finish(mut self, axis: &Axis) -> Vec<Slice> {
-        self.spend(axis);
-        self.slices
+    /// The run is over, or the stretch of it, at this time.
+    pub fn finish(mut self, to: u64) -> Vec<CourseBucket> {
+        self.advance(Nanos(to));
+        self.spend();
+        let Some(axis) = self.axis else {
+            return Vec::new();
+        };
+        let slices = self.slices.into_iter().enumerate();
+        let slices = slices.filter(|(_, slice)| *slice != Slice::default());
+        slices
+            .map(|(index, slice)| bucket(&axis, index as u64, slice))
+            .collect()
+    }
+}
+
+fn bucket(axis: &Axis, index: u64, slice: Slice) -> CourseBucket {
+    let [backward_ns, optimizer_ns, zero_grad_ns, other_ns] = slice.phases;
+    CourseBucket {
+        from_ns: axis.begin(index),
+        to_ns: axis.begin(index + 1).min(axis.now()),
+        backward_ns,
+        optimizer_ns,
+        zero_grad_ns,
+        other_ns,
+        step: (slice.steps > 0).then_some(slice.step),
+        step_ns: (slice.steps > 0).then_some(slice.step_time),
+        steps: slice.steps,
     }
 }

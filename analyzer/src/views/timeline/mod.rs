@@ -1,16 +1,23 @@
-//! Memory over time: one pass, a fixed number of buckets, the peaks exact.
+//! Memory over time: one pass, a fixed number of buckets, the peaks exact; of a run or a part of it.
 
 mod axis;
 mod bands;
 mod builder;
 mod course;
+mod folds;
 mod holders;
+mod lanes;
+mod outcomes;
+mod stretch;
 mod tensors;
 mod track;
 
 use serde::Serialize;
 
 pub use builder::TimelineBuilder;
+pub use folds::TimeAxis;
+pub use lanes::{Lane, LaneKind, LaneSpan};
+pub use stretch::{Moment, Stretch};
 
 use super::categories::by_name_if_any;
 use crate::account::When;
@@ -188,18 +195,38 @@ pub struct Timeline {
     pub from_ns: u64,
     /// The last event's.
     pub to_ns: u64,
+    /// Of a part of the run, the event after which it begins.
+    pub from_seq: Option<u64>,
+    /// Of a part of the run, its last event.
+    pub to_seq: Option<u64>,
     /// How long a bucket is.
     pub bucket_ns: u64,
+    /// Stretches without an event that are long compared with the rest: pictures have them narrow.
+    pub folds: Vec<[u64; 2]>,
     /// Whether phases of a training were marked: what is in none of them is forward.
     pub trains: bool,
     /// Devices, each with its own buckets.
     pub devices: Vec<DeviceTimeline>,
     /// Steps and phases; empty where none were marked.
     pub course: Vec<CourseBucket>,
+    /// What the program was at; only lanes that have spans.
+    pub lanes: Vec<Lane>,
     /// The first failures, and the newest.
     pub failures: Vec<TimelineFailure>,
     /// All failures.
     pub failure_count: u64,
     /// Refusals of the driver that PyTorch's allocator answered.
     pub retries: Vec<TimelineRetries>,
+}
+
+impl Timeline {
+    /// The axis on which it is drawn.
+    pub fn axis(&self) -> TimeAxis {
+        TimeAxis::new(self.from_ns, self.to_ns, &self.folds)
+    }
+
+    /// The lane of a kind, if it has spans.
+    pub fn lane(&self, kind: LaneKind) -> Option<&Lane> {
+        self.lanes.iter().find(|lane| lane.kind == kind)
+    }
 }

@@ -4,7 +4,7 @@ use gpumem_capture::{Nanos, Seq};
 
 use super::holders::Held;
 use super::tensors::{ByCategory, Differences, Ended, index_of};
-use crate::replay::Levels;
+use crate::replay::{Levels, SpanContext};
 
 /// Tensors, driver, host, physical.
 pub(super) const LEVELS: usize = 4;
@@ -31,7 +31,7 @@ pub(super) struct Most {
 /// A stretch of time in which something happened.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
-    pub index: u32,
+    pub index: u64,
     /// Where the device held most: the first of the moments whose [`Levels::rank`] is greatest.
     pub at: Point,
     /// Its last event.
@@ -46,7 +46,12 @@ pub(super) struct Bucket {
 pub(super) struct Track {
     pub buckets: Vec<Bucket>,
     pub held: Held,
+    /// What the program was at where the device held most, if that is wanted.
+    pub peak_context: Option<SpanContext>,
+    most: (u64, u64, u64),
     now: Point,
+    /// NVML's newest figure of this process.
+    reading: Option<u64>,
     /// What is to be added to the buckets' [`Bucket::at`] and [`Bucket::last`].
     at: Differences,
     last: Differences,
@@ -58,9 +63,8 @@ pub(super) fn each(levels: &Levels) -> [u64; LEVELS] {
 }
 
 impl Track {
-    /// An event was taken in, at the bucket `index`.
-    pub fn point(&mut self, index: u32, seq: Seq, time: Nanos, levels: Levels) {
-        let before = self.now;
+    /// An event was taken in before the first bucket.
+    pub fn pass(&mut self, seq: Seq, time: Nanos, levels: Levels) {
         self.now = Point {
             seq,
             time,
@@ -68,6 +72,21 @@ impl Track {
             held: self.held,
             ..Point::default()
         };
+    }
+
+    /// The first bucket begins at this moment, with what there was after the last event.
+    pub fn begin(&mut self, seq: Seq, time: Nanos) {
+        let reading = self.reading;
+        self.point(0, seq, time, self.now.levels);
+        if let Some(bucket) = self.buckets.last_mut() {
+            bucket.nvml = reading;
+        }
+    }
+
+    /// An event was taken in, at the bucket `index`; says whether the device has more than in all buckets before.
+    pub fn point(&mut self, index: u64, seq: Seq, time: Nanos, levels: Levels) -> bool {
+        let before = self.now;
+        self.pass(seq, time, levels);
         match self.buckets.last_mut() {
             Some(bucket) if bucket.index == index => bucket.add(&self.now),
             _ => {
@@ -75,6 +94,9 @@ impl Track {
                 self.buckets.push(Bucket::new(index, &self.now));
             }
         }
+        let is_more = levels.rank() > self.most;
+        self.most = self.most.max(levels.rank());
+        is_more
     }
 
     /// The newest bucket is over.
@@ -85,7 +107,7 @@ impl Track {
     }
 
     /// A tensor's block ends with the event that comes next, at the bucket `index`.
-    pub fn ended(&mut self, index: u32, block: Ended) {
+    pub fn ended(&mut self, index: u64, block: Ended) {
         let mut over = self.buckets.len();
         match self.buckets.last_mut() {
             Some(newest) if newest.index == index => {
@@ -121,11 +143,13 @@ impl Track {
         self.last.settle(self.buckets.iter_mut().map(last));
     }
 
-    /// NVML's figure of this process.
-    pub fn reading(&mut self, process: u64) {
+    /// NVML's figure of this process; says whether it is another one than before.
+    pub fn reading(&mut self, process: u64) -> bool {
+        let is_new = self.reading.replace(process) != Some(process);
         if let Some(bucket) = self.buckets.last_mut() {
             bucket.nvml = Some(process);
         }
+        is_new
     }
 
     /// The buckets become twice as wide.
@@ -147,7 +171,7 @@ impl Track {
     /// The buckets, the last one closed. `live`: what did not end.
     pub fn finish(mut self, live: impl Iterator<Item = Ended>) -> Vec<Bucket> {
         for block in live {
-            self.ended(u32::MAX, block);
+            self.ended(u64::MAX, block);
         }
         self.close(self.now);
         self.settle();
@@ -156,7 +180,7 @@ impl Track {
 }
 
 impl Bucket {
-    fn new(index: u32, point: &Point) -> Self {
+    fn new(index: u64, point: &Point) -> Self {
         Self {
             index,
             at: *point,

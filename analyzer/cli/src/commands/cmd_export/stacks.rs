@@ -6,7 +6,7 @@ use gpumem_analyzer::account::duration;
 use gpumem_analyzer::export::{self, Samples, otlp_profile, pprof, speedscope};
 use gpumem_analyzer::render::bytes;
 use gpumem_analyzer::replay::At;
-use gpumem_analyzer::views::{ByStack, Folded, at};
+use gpumem_analyzer::views::{ByStack, Folded, Folding, at};
 use gpumem_capture::ProcessKey;
 
 use super::task::Task;
@@ -18,7 +18,12 @@ impl Task<'_> {
         let moment = self.args.at.unwrap_or_default();
         let (mut symbols, bar) = symbols(self.file, self.first, &self.args.symbols);
         let held = self.held(self.first, moment);
-        let folded = Folded::of(&self.first.replay, &mut symbols, &held);
+        let all = Folding {
+            native: true,
+            ..Folding::default()
+        };
+        let no_text = &mut |_: &str, _| String::new();
+        let folded = Folded::of(&self.first.replay, &mut symbols, &held, all, no_text);
         drop(bar);
         export::folded(&folded, out)?;
         Ok(format!(

@@ -6,11 +6,11 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::bail;
 use gpumem_analyzer::ranks::{Job, RankRow};
-use gpumem_analyzer::render::{bytes, flamegraph_of};
+use gpumem_analyzer::render::{FlameLook, Source, bytes, flamegraph, flamegraph_of_change};
 use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::session;
 use gpumem_analyzer::symbols::{PerfMap, Symbols};
-use gpumem_analyzer::views::{ByStack, Differential, Folded, Select};
+use gpumem_analyzer::views::{ByStack, Differential, Folded, Folding, Select};
 use gpumem_capture::{DeviceOrdinal, Level};
 
 use crate::args::SymbolArgs;
@@ -46,6 +46,12 @@ impl FromStr for OfArg {
     }
 }
 
+/// What is drawn.
+enum Stacks {
+    Held(Folded),
+    Change(Differential),
+}
+
 /// Draws it.
 pub fn draw(
     job: &Job,
@@ -56,7 +62,7 @@ pub fn draw(
     output: &mut Output<'_>,
 ) -> anyhow::Result<()> {
     let all: Vec<&RankRow> = job.ranks.iter().collect();
-    let (lines, title, said) = match of {
+    let (stacks, title, said) = match of {
         OfArg::Sum | OfArg::Mean => {
             let sum = stacks_of(&all, symbols)?;
             let (folded, what) = match of {
@@ -69,11 +75,8 @@ pub fn draw(
                 bytes(folded.bytes()),
                 all.len()
             );
-            (
-                folded.lines().collect::<Vec<_>>(),
-                folded.title(Level::TENSOR, &when),
-                said,
-            )
+            let title = folded.title(Level::TENSOR, &when);
+            (Stacks::Held(folded), title, said)
         }
         OfArg::Rank(rank) => {
             let (own, peers) = beside(job, rank)?;
@@ -87,17 +90,23 @@ pub fn draw(
                 bytes(differs.unsigned_abs() as u64),
                 peers.len()
             );
-            let lines = Differential::of(&before, &after).lines().collect();
-            (
-                lines,
-                format!("GPU memory of tensors at the peak: {said}"),
-                said,
-            )
+            let title = format!("GPU memory of tensors at the peak: {said}");
+            let change = Differential::of(&before, &after);
+            (Stacks::Change(change), title, said)
         }
     };
     let red = matches!(of, OfArg::Rank(_)).then_some("red: more than the peers' mean, blue: less");
     let subtitle: Vec<&str> = std::iter::once(named).chain(red).collect();
-    let Some(svg) = flamegraph_of(&lines, &title, &subtitle.join(" · "), false) else {
+    let look = FlameLook {
+        title: &title,
+        subtitle: &subtitle.join(" · "),
+        ..FlameLook::default()
+    };
+    let drawn = match &stacks {
+        Stacks::Held(held) => flamegraph(held, &look),
+        Stacks::Change(change) => flamegraph_of_change(change, &look),
+    };
+    let Some(svg) = drawn else {
         bail!("no rank had tensors: there is nothing to draw");
     };
     output.deliver(to, &svg, &said)
@@ -150,5 +159,14 @@ fn stacks(path: &Path, device: Option<u8>, symbols: &mut Symbols) -> anyhow::Res
     };
     let held = ByStack::at(&session.replay, Level::TENSOR, At::Peak, &select);
     symbols.begin_capture(PerfMap::of(path, &session.header));
-    Ok(Folded::of(&session.replay, symbols, &held))
+    let mut source = Source::new(&session.replay.names, session.header.started_wall_ns);
+    let mut text = |file: &str, line: u32| source.whole_line(file, line).to_owned();
+    let folding = Folding::default();
+    Ok(Folded::of(
+        &session.replay,
+        symbols,
+        &held,
+        folding,
+        &mut text,
+    ))
 }

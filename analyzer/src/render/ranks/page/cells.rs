@@ -9,6 +9,7 @@ use std::io::Write;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
+use crate::packed;
 use crate::ranks::{Heatmap, Part, Parts};
 
 /// Steps of the greatest figure that are told apart, where exact figures are too large.
@@ -58,7 +59,7 @@ impl Cells {
                     let here = of.at(column).map_or(0, |parts| {
                         parts[part].div_ceil(units[part]).saturating_add(1) as i64
                     });
-                    number(here.wrapping_sub(before), &mut row);
+                    packed::signed(here.wrapping_sub(before), &mut row);
                     before = here;
                 }
                 out.write_all(&row)?;
@@ -69,22 +70,6 @@ impl Cells {
             packed: out.finish()?,
         })
     }
-}
-
-fn number(value: i64, out: &mut Vec<u8>) {
-    let mut left = ((value << 1) ^ (value >> 63)) as u64;
-    while left >= 0x80 {
-        out.push(left as u8 | 0x80);
-        left >>= 7;
-    }
-    out.push(left as u8);
-}
-
-/// Bytes compressed by zlib.
-pub(super) fn packed(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
-    let mut out = ZlibEncoder::new(Vec::new(), Compression::default());
-    out.write_all(bytes)?;
-    out.finish()
 }
 
 #[cfg(test)]

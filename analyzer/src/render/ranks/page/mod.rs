@@ -7,9 +7,10 @@ use std::io::{Error, ErrorKind};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use cells::{Cells, packed};
+use cells::Cells;
 use data::Data;
 
+use crate::packed;
 use crate::ranks::Job;
 use crate::render::web_page::{WebPage, escaped};
 
@@ -43,7 +44,7 @@ pub fn ranks_page(job: &Job, named: &str) -> std::io::Result<String> {
             // Neither has a letter that could end the element that it stands in.
             let both = format!(
                 "{}\n{}",
-                STANDARD.encode(packed(&data)?),
+                packed::text(&data)?,
                 STANDARD.encode(&cells.packed)
             );
             let html = web_page().filled(&[("data", &both), ("title", &escaped(named))]);

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::flame::Folded;
+use super::{FlameHeld, FlameStack, Folded};
 
 impl Folded {
     /// Adds those of another capture: stacks whose frames have the same names are one.
@@ -11,31 +11,36 @@ impl Folded {
             *self = other;
             return;
         }
-        for (stack, bytes) in other.stacks {
-            let sum = self.stacks.entry(stack).or_default();
-            *sum = sum.saturating_add(bytes);
+        for (stack, held) in other.stacks {
+            *self.stacks.entry(stack).or_default() += held;
         }
     }
 
     /// What each of `of` captures has on average, if these are their sum. Fractions of bytes go to the stacks with the
-    /// largest, so that the mean of all is the whole bytes of the sum's.
+    /// largest, so that the mean of all is the whole bytes of the sum's. A mean of blocks is not told.
     pub fn mean(&self, of: u64) -> Self {
         let of = of.max(1);
         let mut mean = self.clone();
-        mean.stacks.values_mut().for_each(|bytes| *bytes /= of);
+        for held in mean.stacks.values_mut() {
+            *held = FlameHeld {
+                bytes: held.bytes / of,
+                blocks: 0,
+                categories: held.categories.map(|bytes| bytes / of),
+            };
+        }
         let left = (self.bytes() / of).saturating_sub(mean.bytes());
-        let mut rest: Vec<(Reverse<u64>, &str)> = self
+        let mut rest: Vec<(Reverse<u64>, &FlameStack)> = self
             .stacks
             .iter()
-            .map(|(stack, bytes)| (Reverse(bytes % of), stack.as_str()))
+            .map(|(stack, held)| (Reverse(held.bytes % of), stack))
             .collect();
         rest.sort_unstable();
         for (_, stack) in rest.into_iter().take(left as usize) {
-            if let Some(bytes) = mean.stacks.get_mut(stack) {
-                *bytes += 1;
+            if let Some(held) = mean.stacks.get_mut(stack) {
+                held.bytes += 1;
             }
         }
-        mean.stacks.retain(|_, bytes| *bytes > 0);
+        mean.stacks.retain(|_, held| held.bytes > 0);
         mean
     }
 }
@@ -43,11 +48,19 @@ impl Folded {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stacks::FrameKind;
+    use crate::views::SharedFrame;
 
     fn folded(stacks: &[(&str, u64)]) -> Folded {
-        let stacks = stacks
-            .iter()
-            .map(|(stack, bytes)| ((*stack).to_owned(), *bytes));
+        let stacks = stacks.iter().map(|(stack, bytes)| {
+            let frames = stack.split(';');
+            let frames = frames.map(|label| SharedFrame::new(label, FrameKind::Python, ""));
+            let held = FlameHeld {
+                bytes: *bytes,
+                ..FlameHeld::default()
+            };
+            (frames.collect(), held)
+        });
         Folded {
             stacks: stacks.collect(),
         }

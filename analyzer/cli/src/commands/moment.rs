@@ -1,0 +1,132 @@
+//! The event of a moment that was asked for: found by reading the capture.
+
+use std::path::Path;
+
+use anyhow::{anyhow, bail};
+use gpumem_analyzer::replay::{At, Replay};
+use gpumem_analyzer::views::{Moment, Stretch};
+use gpumem_capture::{DeviceOrdinal, Level, Record, Seq};
+
+use super::read::{not_kept, read, read_with};
+
+/// Of which device and level a peak is meant: by default of the device that held most.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PeakOf {
+    /// The device.
+    pub device: Option<DeviceOrdinal>,
+    /// The level; else the device's own peak.
+    pub level: Option<Level>,
+}
+
+/// The last recorded event of a moment, and its time.
+pub fn moment_of(file: &Path, at: At, peak: PeakOf) -> anyhow::Result<Moment> {
+    let moment = match at {
+        At::Peak | At::End | At::Failure => {
+            let session = read(file, At::End)?;
+            let replay = &session.replay;
+            let moment = match at {
+                At::Peak => greatest(replay, peak)
+                    .ok_or_else(|| anyhow!("{}: no memory was allocated", file.display()))?,
+                At::Failure => match replay.failures.main() {
+                    Some((_, failure)) => Moment {
+                        seq: failure.seq,
+                        time: failure.event.time,
+                    },
+                    None => bail!(
+                        "{}: no allocation failed for want of memory: peak is the moment with most",
+                        file.display()
+                    ),
+                },
+                _ => Moment {
+                    seq: replay.last_seq,
+                    time: replay.last,
+                },
+            };
+            let kept = replay.restored;
+            if kept.is_some_and(|restored| moment.seq < restored.from) {
+                return Err(not_kept(file, &session));
+            }
+            moment
+        }
+        // It may not be there, and is refused then.
+        at => {
+            let mut last = Moment::default();
+            read_with(file, at, &mut |replay, record, _| match record {
+                Record::Event(seq, event) if replay.until().is_none_or(|until| seq <= until) => {
+                    let time = last.time.max(event.time);
+                    last = Moment { seq, time };
+                }
+                _ => {}
+            })?;
+            match at {
+                At::Time(time) => Moment { time, ..last },
+                _ => last,
+            }
+        }
+    };
+    Ok(moment)
+}
+
+fn greatest(replay: &Replay, of: PeakOf) -> Option<Moment> {
+    let (seq, time) = match of.level {
+        Some(level) => {
+            let rows = replay.levels.iter().filter(|((device, row), state)| {
+                let wanted = of.device.is_none_or(|wanted| wanted == *device);
+                *row == level && wanted && state.counters.peak > 0
+            });
+            let greatest = rows.rev().max_by_key(|(_, state)| state.counters.peak);
+            greatest?.1.peak
+        }
+        None => {
+            let devices = replay.devices.iter();
+            let wanted =
+                devices.filter(|(device, _)| of.device.is_none_or(|wanted| wanted == **device));
+            let greatest = wanted.rev().max_by_key(|(_, device)| device.at_peak.rank());
+            greatest?.1.moment?
+        }
+    };
+    Some(Moment { seq, time })
+}
+
+/// The part of a run between two moments; `None`: the run's begin or end.
+pub fn stretch(
+    file: &Path,
+    from: Option<At>,
+    to: Option<At>,
+    peak: PeakOf,
+) -> anyhow::Result<Stretch> {
+    let found = |at: Option<At>| at.map(|at| moment_of(file, at, peak)).transpose();
+    let stretch = Stretch {
+        from: found(from)?,
+        to: found(to)?,
+    };
+    if let (Some(from), Some(to)) = (stretch.from, stretch.to)
+        && (from.seq, from.time) >= (to.seq, to.time)
+    {
+        let (one, two) = (from.seq.0, to.seq.0);
+        match one == two {
+            true => bail!(
+                "{}: --from and --to are the same event, {one}: name two",
+                file.display()
+            ),
+            false => bail!(
+                "{}: --from is event {one}, and --to is event {two}, which comes before it: \
+                 change their order",
+                file.display()
+            ),
+        }
+    }
+    Ok(stretch)
+}
+
+/// Refuses a stretch after which the run has no event.
+pub fn has_events(file: &Path, stretch: Stretch, last: Seq) -> anyhow::Result<()> {
+    match stretch.from {
+        Some(from) if from.seq >= last => bail!(
+            "{}: --from is the last event, {}: name an earlier one",
+            file.display(),
+            last.0
+        ),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,89 @@
+//! Moments in a chart: the peak, and what failed.
+
+use std::fmt::Write as _;
+
+use gpumem_capture::Nanos;
+
+use super::layout::{LARGE, RIGHT, exact, title};
+use super::panel::Panel;
+use crate::render::{count, moment};
+use crate::views::TimelineFailure;
+
+/// Failures that are nearer than this are one mark.
+const APART: f64 = 9.0;
+/// How many of them its title names.
+const NAMED: usize = 8;
+
+fn of<'a>(panel: &Panel<'a>) -> impl Iterator<Item = &'a TimelineFailure> {
+    let device = panel.device.device;
+    let failures = panel.timeline.failures.iter();
+    failures.filter(move |failure| failure.device == device)
+}
+
+/// The room that they need above the chart.
+pub(super) fn above(panel: &Panel<'_>) -> usize {
+    match of(panel).next() {
+        Some(_) if !panel.device.bands.is_empty() => 24,
+        _ => 4,
+    }
+}
+
+/// Draws them.
+pub(super) fn draw(panel: &Panel<'_>, top: usize, bottom: usize, out: &mut String) {
+    let peak = panel.device.peak.as_ref();
+    if let Some(peak) = peak.filter(|peak| panel.span.axis.has(peak.time_ns)) {
+        let (x, y) = (panel.x(peak.time_ns), panel.y(peak.sum(), bottom));
+        let mut said = panel.said(peak);
+        said[0] = format!("the peak: {}", said[0]);
+        let _ = writeln!(
+            out,
+            "<path class=\"axis at-peak\" d=\"M{x:.1} {top}V{bottom}\"/><circle cx=\"{x:.1}\" \
+             cy=\"{y:.1}\" r=\"5\" class=\"back axis ring\">{}</circle>",
+            title(&said)
+        );
+    }
+    failures(panel, top, out);
+}
+
+/// A triangle at the chart's upper edge for each failure, or for several that are near each other.
+fn failures(panel: &Panel<'_>, top: usize, out: &mut String) {
+    let mut groups: Vec<(f64, Vec<&TimelineFailure>)> = Vec::new();
+    for failure in of(panel) {
+        let x = panel.x(failure.time_ns);
+        match groups.last_mut() {
+            Some((at, group)) if x - *at < APART => group.push(failure),
+            _ => groups.push((x, vec![failure])),
+        }
+    }
+    for (x, group) in groups {
+        let mut said: Vec<String> = group.iter().take(NAMED).map(|of| line(of)).collect();
+        let more = group.len().saturating_sub(NAMED);
+        if more > 0 {
+            said.push(format!("and {} more", count(more as u64)));
+        }
+        let (left, right, upper, lower) = (x - 6.0, x + 6.0, top - 12, top - 1);
+        let _ = writeln!(
+            out,
+            "<path class=\"failed\" d=\"M{left:.1} {upper}H{right:.1}L{x:.1} {lower}Z\">{}</path>",
+            title(&said)
+        );
+        if group.len() > 1 {
+            let label = format!("×{}", count(group.len() as u64));
+            let wide = label.chars().count() as f64 * LARGE;
+            let (at, class) = match x + 9.0 + wide < RIGHT as f64 {
+                true => (x + 9.0, "o"),
+                false => (x - 9.0, "e o"),
+            };
+            let y = top - 2;
+            let _ = writeln!(
+                out,
+                "<text x=\"{at:.1}\" y=\"{y}\" class=\"{class}\">{label}</text>"
+            );
+        }
+    }
+}
+
+fn line(failure: &TimelineFailure) -> String {
+    let at = moment(failure.seq, Nanos(failure.time_ns));
+    format!("out of memory at {at}: {} asked for", exact(failure.bytes))
+}

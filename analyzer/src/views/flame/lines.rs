@@ -1,0 +1,100 @@
+//! Folded stacks as text: `oldest;…;newest bytes`.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use super::{Differential, FlameStack, Folded};
+
+impl Folded {
+    /// One line for each stack, sorted: `oldest;…;newest bytes`.
+    pub fn lines(&self) -> Vec<String> {
+        let mut all: BTreeMap<String, u64> = BTreeMap::new();
+        for (stack, held) in &self.stacks {
+            *all.entry(joined(stack)).or_default() += held.bytes;
+        }
+        let lines = all.iter().map(|(stack, bytes)| format!("{stack} {bytes}"));
+        lines.collect()
+    }
+}
+
+impl Differential {
+    /// One line for each stack, sorted: `oldest;…;newest before after`.
+    pub fn lines(&self) -> Vec<String> {
+        let mut all: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        for (stack, (before, after)) in &self.stacks {
+            let sum = all.entry(joined(stack)).or_default();
+            *sum = (sum.0 + before.bytes, sum.1 + after.bytes);
+        }
+        let line =
+            |(stack, (before, after)): (&String, &(u64, u64))| format!("{stack} {before} {after}");
+        all.iter().map(line).collect()
+    }
+}
+
+fn joined(stack: &FlameStack) -> String {
+    let mut out = String::new();
+    for (index, frame) in stack.iter().enumerate() {
+        if index > 0 {
+            out.push(';');
+        }
+        out.push_str(&sanitised(&frame.label));
+    }
+    out
+}
+
+/// A frame's name that every reader of folded stacks takes for one frame: no `;`, no control
+/// characters, no number after a blank at its end, which would be read as a count, and no `#` at its
+/// beginning, where a line would be read as a comment.
+fn sanitised(name: &str) -> Cow<'_, str> {
+    let is_harmless = !name.contains(|c: char| c == ';' || c.is_control())
+        && !name.starts_with(|c: char| c == '#' || c.is_whitespace())
+        && name.ends_with(|c: char| !(c.is_ascii_digit() || c == '.' || c.is_whitespace()));
+    if is_harmless {
+        return Cow::Borrowed(name);
+    }
+    let mut out: String = name
+        .trim()
+        .chars()
+        .map(|c| match c {
+            ';' => ':',
+            c if c.is_control() => '\u{fffd}',
+            c => c,
+        })
+        .collect();
+    let number = out.len()
+        - out
+            .trim_end_matches(|c: char| c.is_ascii_digit() || c == '.')
+            .len();
+    let start = out.len() - number;
+    if number > 0 && out[..start].ends_with(' ') {
+        out.replace_range(start - 1..start, "_");
+    }
+    if out.starts_with('#') {
+        out.insert(0, '_');
+    }
+    if out.is_empty() {
+        Cow::Borrowed("(nameless)")
+    } else {
+        Cow::Owned(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_be_read_as_two_frames_or_as_counts() {
+        for (name, expected) in [
+            ("kernel 3 100", "kernel 3_100"),
+            ("kernel 3.5", "kernel_3.5"),
+            ("a;b", "a:b"),
+            ("a\nb", "a\u{fffd}b"),
+            ("gemm128", "gemm128"),
+            ("# no comment", "_# no comment"),
+            (" ", "(nameless)"),
+        ] {
+            assert_eq!(sanitised(name), expected);
+        }
+    }
+}

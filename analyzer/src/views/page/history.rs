@@ -1,0 +1,237 @@
+//! Blocks over their lives as a page carries them: columns of numbers.
+//!
+//! The columns, one after the other (`u`: a number, `s`: one with a sign):
+//!
+//! | of | column | |
+//! |---|---|---|
+//! | events | event | u: by how much it is greater than the one before |
+//! | | time | s: ns, likewise |
+//! | blocks | allocated | u: number of the event, by how much it is greater than the block before |
+//! | | freed | u: 0: live at the end; else by how many events later, and 1 more than that |
+//! | | released | u: 0: at once; 1: not until the end; else by how many events after the free, and 2 more than that |
+//! | | bytes | u |
+//! | | address | s: by how much it is greater than that of the block before |
+//! | | slack | u: 0: not known; else 1 more than it |
+//! | | stack | u: 0: not in the page; else 1 more than its number |
+//! | | category | u: see [`Category::ALL`], 1 more than its place; 0: none |
+//! | | placement | u |
+//! | | kind | u: 1: memory of a VMM handle; 2: of PyTorch's pool; their sum if both |
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use gpumem_capture::{DeviceOrdinal, Level, Nanos, Seq};
+use serde::{Serialize, Serializer};
+
+use super::input::{PageLimits, PageSources};
+use super::stacks::Build;
+use crate::attribution::{PYTORCH_ALLOCATOR, library};
+use crate::packed::{number, signed, text};
+use crate::replay::{Category, Replay};
+use crate::views::{DeviceTimeline, PastBlock, PastBlocks, PastLevel, PastMapping};
+
+/// The blocks of a level over their lives.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PageHistory {
+    /// Which level.
+    pub level: &'static str,
+    /// How many blocks there were.
+    pub all: u64,
+    /// How many are in the page.
+    pub blocks: usize,
+    /// Events at which one of these began, ended or was released.
+    pub events: usize,
+    /// Whether no block is left out.
+    pub whole: bool,
+    /// The stretches of which none is left out: their first and their last event.
+    pub stretches: Vec<[u64; 2]>,
+    /// Event, time and bytes of the level where it held most in each stretch of the timeline, and at that stretch's end.
+    pub points: Vec<[u64; 3]>,
+    /// The columns.
+    #[serde(serialize_with = "as_text")]
+    pub columns: Vec<u8>,
+}
+
+fn as_text<S: Serializer>(columns: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    let text = text(columns).map_err(serde::ser::Error::custom)?;
+    text.serialize(serializer)
+}
+
+pub(super) fn mappings(blocks: &PastBlocks) -> Vec<[u64; 5]> {
+    let mappings = blocks.mappings.iter();
+    let row = |of: &PastMapping| {
+        let ended = of.ended.map_or(0, |ended| ended.0);
+        [of.address, of.bytes, of.handle, of.made.0, ended]
+    };
+    mappings.map(row).collect()
+}
+
+pub(super) fn placements(blocks: &PastBlocks) -> Vec<[u64; 4]> {
+    let placements = blocks.placements.iter();
+    placements
+        .map(|of| [u64::from(of.id.0), of.stream, of.pool.0, of.pool.1])
+        .collect()
+}
+
+/// The levels of a device that have blocks.
+pub(super) fn histories(
+    device: &DeviceTimeline,
+    from: &PageSources<'_>,
+    stacks: &Build<'_>,
+    limits: PageLimits,
+) -> Vec<PageHistory> {
+    let ordinal = device.device.map_or(DeviceOrdinal::NONE, DeviceOrdinal);
+    let levels = from.blocks.levels.iter();
+    levels
+        .filter(|of| of.device == ordinal && of.count > 0)
+        .map(|of| history(device, of, from.replay, stacks, limits))
+        .collect()
+}
+
+fn history(
+    device: &DeviceTimeline,
+    of: &PastLevel,
+    replay: &Replay,
+    stacks: &Build<'_>,
+    limits: PageLimits,
+) -> PageHistory {
+    let is_cut = of.blocks.len() > limits.blocks;
+    let mut blocks: Vec<&PastBlock> = of.blocks.iter().collect();
+    if is_cut {
+        let area = |block: &PastBlock| {
+            let ended = block.ended.map_or(replay.last, |(_, ended)| ended);
+            u128::from(block.bytes) * u128::from(ended.0.saturating_sub(block.made.1.0).max(1))
+        };
+        blocks.sort_by_key(|block| Reverse(area(block)));
+        blocks.truncate(limits.blocks);
+        blocks.sort_by_key(|block| block.made.0);
+    }
+    let events = events(&blocks);
+    let whole = if is_cut { &[][..] } else { &of.whole };
+    PageHistory {
+        level: match of.level {
+            Level::TENSOR => "tensor",
+            _ => "driver",
+        },
+        all: of.count,
+        blocks: blocks.len(),
+        events: events.len(),
+        whole: of.is_all && !is_cut,
+        stretches: whole.iter().map(|of| [of.from.0, of.to.0]).collect(),
+        points: points(device, of.level, limits),
+        columns: columns(&blocks, &events, of.level, replay, stacks),
+    }
+}
+
+/// What is not yet: the release of a block that waits at the end.
+const NOT_YET: Seq = Seq(u64::MAX);
+
+/// The events of blocks, in order, with their times.
+fn events(blocks: &[&PastBlock]) -> Vec<(Seq, Nanos)> {
+    let all = blocks.iter().flat_map(|block| {
+        let released = block.released.filter(|(seq, _)| *seq != NOT_YET);
+        [Some(block.made), block.ended, released]
+    });
+    let by_seq: BTreeMap<Seq, Nanos> = all.flatten().collect();
+    by_seq.into_iter().collect()
+}
+
+fn points(device: &DeviceTimeline, level: Level, limits: PageLimits) -> Vec<[u64; 3]> {
+    let name = if level == Level::TENSOR {
+        "tensor"
+    } else {
+        "driver"
+    };
+    let together = device.buckets.len().div_ceil(limits.buckets.max(1)).max(1);
+    let mut points = Vec::new();
+    for buckets in device.buckets.chunks(together) {
+        let peaks = buckets.iter().flat_map(|bucket| &bucket.peaks);
+        let peaks = peaks.filter(|peak| peak.level == name);
+        // The first of those that are equal.
+        let most = peaks.max_by_key(|peak| (peak.bytes, Reverse(peak.seq)));
+        points.extend(most.map(|most| [most.seq, most.time_ns, most.bytes]));
+        points.extend(buckets.last().map(|bucket| {
+            let last = &bucket.last;
+            let bytes = match level {
+                Level::TENSOR => last.tensor_bytes,
+                _ => last.driver_bytes,
+            };
+            [last.seq, last.time_ns, bytes]
+        }));
+    }
+    points.sort_unstable();
+    points.dedup();
+    points
+}
+
+fn columns(
+    blocks: &[&PastBlock],
+    events: &[(Seq, Nanos)],
+    level: Level,
+    replay: &Replay,
+    stacks: &Build<'_>,
+) -> Vec<u8> {
+    let mut out = Vec::new();
+    let at = |seq: Seq| events.partition_point(|(of, _)| *of < seq) as u64;
+    let (mut seq, mut time) = (0, 0);
+    for (of, _) in events {
+        number(of.0 - seq, &mut out);
+        seq = of.0;
+    }
+    for (_, of) in events {
+        signed(of.0.wrapping_sub(time) as i64, &mut out);
+        time = of.0;
+    }
+    let mut before = 0;
+    for block in blocks {
+        let made = at(block.made.0);
+        number(made - before, &mut out);
+        before = made;
+    }
+    for block in blocks {
+        let later = |ended| at(ended).saturating_sub(at(block.made.0)) + 1;
+        number(block.ended.map_or(0, |(ended, _)| later(ended)), &mut out);
+    }
+    for block in blocks {
+        let ended = block.ended.map_or(0, |(ended, _)| at(ended));
+        let released = match block.released {
+            None => 0,
+            Some((NOT_YET, _)) => 1,
+            Some((seq, _)) => at(seq).saturating_sub(ended) + 2,
+        };
+        number(released, &mut out);
+    }
+    for block in blocks {
+        number(block.bytes, &mut out);
+    }
+    let mut before = 0_u64;
+    for block in blocks {
+        signed(block.address.wrapping_sub(before) as i64, &mut out);
+        before = block.address;
+    }
+    for block in blocks {
+        let slack = block.slack.map_or(0, |slack| u64::from(slack) + 1);
+        number(slack, &mut out);
+    }
+    for block in blocks {
+        let stack = stacks.number(level, block.stacks.with_category(block.category));
+        number(stack.map_or(0, |stack| u64::from(stack) + 1), &mut out);
+    }
+    for block in blocks {
+        let place = Category::ALL.iter().position(|of| *of == block.category);
+        number(place.map_or(0, |place| place as u64 + 1), &mut out);
+    }
+    for block in blocks {
+        number(u64::from(block.placement.0), &mut out);
+    }
+    for block in blocks {
+        let is_pools = level == Level::DRIVER
+            && library(&replay.names, block.stacks, level)
+                .is_none_or(|name| name == PYTORCH_ALLOCATOR);
+        number(
+            u64::from(block.is_handle) + 2 * u64::from(is_pools),
+            &mut out,
+        );
+    }
+    out
+}

@@ -1,0 +1,330 @@
+//! Sees each record, and gives the blocks at the end.
+
+use std::collections::BTreeMap;
+
+use gpumem_capture::{
+    AllocatorCall, Definition, DeviceOrdinal, Event, EventFlags, EventKind, Level, Nanos, Record,
+    Seq,
+};
+use rustc_hash::FxHashMap;
+
+use super::keep::{DetailRange, Keep, Room};
+use super::{PastBlock, PastBlocks, PastLevel, PastMapping, Placement};
+use crate::replay::{Block, Effect, Replay};
+use crate::views::{MOMENT_LEVELS, Moments};
+
+/// So many stretches are kept in detail.
+const STRETCHES: usize = 6;
+/// So many mappings are kept, the first ones.
+const MAPPINGS: usize = 20_000;
+
+/// An address, and whether it is a VMM handle.
+type Address = (u64, bool);
+
+/// Around the failure, the peaks, the end, and some of the greatest moments: so many events each that there is room for.
+fn stretches(moments: &Moments, room: Room) -> Vec<DetailRange> {
+    let length = room.stretch as u64;
+    let mut found: Vec<DetailRange> = Vec::new();
+    for seq in moments.by_interest().map(Seq) {
+        let is_near = |of: &DetailRange| (of.from.0..of.to.0 + length / 4).contains(&seq.0);
+        if found.len() < STRETCHES && !found.iter().any(is_near) {
+            found.push(DetailRange {
+                from: Seq(seq.0.saturating_sub(length / 4 * 3)),
+                to: Seq(seq.0 + length / 4),
+            });
+        }
+    }
+    found.sort_by_key(|stretch| stretch.from);
+    found
+}
+
+/// A block that is live, or waits for other streams.
+#[derive(Clone, Debug)]
+struct Live {
+    block: PastBlock,
+    /// Whether another stream uses it, so that it waits when it is freed.
+    is_shared: bool,
+}
+
+/// A device and level.
+#[derive(Debug)]
+struct Following {
+    keep: Keep,
+    live: FxHashMap<Address, Live>,
+    /// Freed, and not yet back in the pool.
+    waiting: FxHashMap<u64, PastBlock>,
+    /// When blocks were allocated whose free may yet be cancelled: those of the driver level that were freed lately.
+    freed: FxHashMap<Seq, Nanos>,
+    count: u64,
+}
+
+/// How many frees are remembered: a free and its cancellation are of one call.
+const REMEMBERED: usize = 1 << 16;
+
+/// Follows all blocks of a capture that has been read once. Memory is bounded by what is live and by the room.
+#[derive(Debug)]
+pub struct FollowBlocks {
+    room: Room,
+    stretches: Vec<DetailRange>,
+    levels: BTreeMap<(DeviceOrdinal, Level), Following>,
+    mappings: Vec<PastMapping>,
+    placements: Vec<Placement>,
+}
+
+impl FollowBlocks {
+    /// Keeps all blocks where there is room for them, else those of the stretches that a reader looks at first besides
+    /// those of the whole run. `first` has read the capture.
+    pub fn choose(first: &Replay, moments: &Moments, room: Room) -> Self {
+        let of = |level: &Level| MOMENT_LEVELS.contains(level);
+        let levels = first.levels.iter().filter(|((_, level), _)| of(level));
+        let devices = first.devices.len().max(1);
+        let room = Room {
+            run: room.run / devices,
+            stretch: room.stretch / devices,
+        };
+        let blocks = levels.map(|(_, state)| state.counters.allocations);
+        let stretches = if blocks.max().unwrap_or(0) <= room.run as u64 {
+            Vec::new()
+        } else {
+            stretches(moments, room)
+        };
+        Self::new(room, stretches)
+    }
+
+    /// `stretches` are kept in detail.
+    pub fn new(room: Room, stretches: Vec<DetailRange>) -> Self {
+        Self {
+            room,
+            stretches,
+            levels: BTreeMap::new(),
+            mappings: Vec::new(),
+            placements: Vec::new(),
+        }
+    }
+
+    /// Takes in a record after the replay has.
+    pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
+        match record {
+            Record::Event(seq, event) => self.event(replay, seq, event, effect),
+            Record::State(..) => self.restored(replay),
+            Record::Definition(
+                _,
+                Definition::Placement {
+                    id, stream, pool, ..
+                },
+            ) => self.placements.push(Placement {
+                id: *id,
+                stream: *stream,
+                pool: *pool,
+            }),
+            Record::Definition(..) => {}
+        }
+    }
+
+    fn following(&mut self, device: DeviceOrdinal, level: Level) -> &mut Following {
+        let Self {
+            room, stretches, ..
+        } = self;
+        self.levels
+            .entry((device, level))
+            .or_insert_with(|| Following {
+                keep: Keep::new(*room, stretches),
+                live: FxHashMap::default(),
+                waiting: FxHashMap::default(),
+                freed: FxHashMap::default(),
+                count: 0,
+            })
+    }
+
+    /// A bounded capture begins with a state: what is live then.
+    fn restored(&mut self, replay: &Replay) {
+        for ((device, level), state) in &replay.levels {
+            if !MOMENT_LEVELS.contains(level) {
+                continue;
+            }
+            let following = self.following(*device, *level);
+            for (address, block) in state.live_blocks() {
+                let stacks = replay.stacks(block.key).without_category();
+                let is_handle = block.flags.contains(EventFlags::VMM_HANDLE);
+                let block = PastBlock {
+                    address,
+                    bytes: block.bytes,
+                    is_handle,
+                    stacks,
+                    made: (block.seq, replay.last),
+                    ..PastBlock::default()
+                };
+                following.count += 1;
+                let live = Live {
+                    block,
+                    is_shared: false,
+                };
+                following.live.insert((address, is_handle), live);
+            }
+        }
+        for (address, mapping) in &replay.objects.mappings {
+            self.mappings.push(PastMapping {
+                address: *address,
+                bytes: mapping.bytes,
+                handle: mapping.handle,
+                made: replay.last_seq,
+                ended: None,
+            });
+        }
+    }
+
+    fn event(&mut self, replay: &Replay, seq: Seq, event: &Event, effect: Effect) {
+        match event.kind {
+            EventKind::MAP if self.mappings.len() < MAPPINGS => self.mappings.push(PastMapping {
+                address: event.ptr,
+                bytes: event.bytes,
+                handle: event.aux,
+                made: seq,
+                ended: None,
+            }),
+            EventKind::UNMAP => self.unmapped(seq, event),
+            EventKind::ALLOCATOR => self.told(seq, event),
+            _ => {}
+        }
+        if effect == Effect::None || !MOMENT_LEVELS.contains(&event.level) {
+            return;
+        }
+        let following = self.following(event.device, event.level);
+        match effect {
+            Effect::Live(block) => following.came(replay, seq, event, block),
+            Effect::Gone(_) => following.went(replay, seq, event),
+            Effect::None => {}
+        }
+    }
+
+    fn unmapped(&mut self, seq: Seq, event: &Event) {
+        let end = event.ptr.saturating_add(event.bytes);
+        let mappings = self.mappings.iter_mut();
+        let within = mappings.filter(|mapping| (event.ptr..end).contains(&mapping.address));
+        for mapping in within.filter(|mapping| mapping.ended.is_none()) {
+            mapping.ended = Some(seq);
+        }
+    }
+
+    /// What the framework's allocator says of a block.
+    fn told(&mut self, seq: Seq, event: &Event) {
+        let Some(following) = self.levels.get_mut(&(event.device, Level::TENSOR)) else {
+            return;
+        };
+        match AllocatorCall(event.aux) {
+            AllocatorCall::RECORD_STREAM => {
+                if let Some(live) = following.live.get_mut(&(event.ptr, false)) {
+                    live.is_shared = true;
+                }
+            }
+            AllocatorCall::RELEASED => {
+                if let Some(mut block) = following.waiting.remove(&event.ptr) {
+                    block.released = Some((seq, event.time));
+                    following.keep.offer(&block, event.time.0);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The blocks, after all records.
+    pub fn finish(self, replay: &Replay) -> PastBlocks {
+        let now = (replay.last_seq, replay.last);
+        let levels = self.levels.into_iter();
+        PastBlocks {
+            levels: levels
+                .map(|((device, level), following)| following.finish(replay, device, level, now))
+                .collect(),
+            mappings: self.mappings,
+            placements: self.placements,
+        }
+    }
+}
+
+impl Following {
+    fn came(&mut self, replay: &Replay, seq: Seq, event: &Event, block: Block) {
+        let is_handle = event.flags.contains(EventFlags::VMM_HANDLE);
+        // Where a free was cancelled the block is as old as it was.
+        let made = self.freed.remove(&block.seq).unwrap_or(event.time);
+        let is_new = block.seq == seq;
+        let tells_slack = event.level == Level::TENSOR && event.slack != Event::SLACK_UNKNOWN;
+        let live = Live {
+            block: PastBlock {
+                address: event.ptr,
+                bytes: block.bytes,
+                slack: (is_new && tells_slack).then_some(event.slack),
+                placement: event.placement,
+                is_handle,
+                stacks: replay.stacks(block.key).without_category(),
+                made: (block.seq, made),
+                ..PastBlock::default()
+            },
+            is_shared: false,
+        };
+        self.count += u64::from(is_new);
+        if let Some(waited) = self.waiting.remove(&event.ptr) {
+            self.keep.offer(&waited, event.time.0);
+        }
+        if let Some(lost) = self.live.insert((event.ptr, is_handle), live) {
+            self.end(lost, replay, seq, event.time);
+        }
+    }
+
+    fn went(&mut self, replay: &Replay, seq: Seq, event: &Event) {
+        let is_handle = event.flags.contains(EventFlags::VMM_HANDLE);
+        if let Some(mut live) = self.live.remove(&(event.ptr, is_handle)) {
+            live.block.category = replay.newest_ended;
+            if event.level != Level::TENSOR {
+                if self.freed.len() == REMEMBERED {
+                    self.freed.clear();
+                }
+                let (made, at) = live.block.made;
+                self.freed.insert(made, at);
+            }
+            self.end(live, replay, seq, event.time);
+        }
+    }
+
+    fn end(&mut self, live: Live, replay: &Replay, seq: Seq, time: Nanos) {
+        let mut block = live.block;
+        block.ended = Some((seq, time));
+        if live.is_shared {
+            // Until it is released; at the end of the run, if it is not.
+            block.released = Some((Seq(u64::MAX), Nanos(u64::MAX)));
+            self.waiting.insert(block.address, block);
+        } else {
+            self.keep.offer(&block, replay.last.0);
+        }
+    }
+
+    fn finish(
+        mut self,
+        replay: &Replay,
+        device: DeviceOrdinal,
+        level: Level,
+        now: (Seq, Nanos),
+    ) -> PastLevel {
+        let row = replay.levels.get(&(device, level));
+        let live = row.into_iter().flat_map(|row| row.live_blocks());
+        let categories: FxHashMap<Seq, _> = live
+            .map(|(_, block)| (block.seq, replay.stacks(block.key).purpose.category()))
+            .collect();
+        for live in self.live.into_values() {
+            let mut block = live.block;
+            block.category = categories.get(&block.made.0).copied().unwrap_or_default();
+            self.keep.offer(&block, now.1.0);
+        }
+        for block in self.waiting.into_values() {
+            self.keep.offer(&block, now.1.0);
+        }
+        let kept = self.keep.finish();
+        PastLevel {
+            device,
+            level,
+            blocks: kept.blocks,
+            count: self.count,
+            is_all: kept.is_all,
+            whole: kept.whole,
+        }
+    }
+}

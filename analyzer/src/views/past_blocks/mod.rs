@@ -1,0 +1,93 @@
+//! Blocks over their lives: what a picture of memory over time draws one by one, and a map of the memory at any event.
+//!
+//! A capture is followed once more after it has been read. Where it has more blocks than there is room for, those are kept
+//! that take most of a picture of the whole run, and all of some stretches of it.
+
+mod follow;
+mod keep;
+
+use gpumem_capture::{DeviceOrdinal, Level, Nanos, PlacementId, Seq};
+
+use crate::replay::{Category, StackKey};
+
+pub use follow::FollowBlocks;
+pub use keep::{DetailRange, Room};
+
+/// A block that was live at some time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PastBlock {
+    /// Its address, or its handle: see [`PastBlock::is_handle`].
+    pub address: u64,
+    /// Its bytes.
+    pub bytes: u64,
+    /// By how much it is larger than what was asked for, where that is known.
+    pub slack: Option<u32>,
+    /// Where the framework's pool took it from.
+    pub placement: PlacementId,
+    /// Whether it is memory of a VMM handle, which lies where it is mapped.
+    pub is_handle: bool,
+    /// The stacks that allocated it, of all categories.
+    pub stacks: StackKey,
+    /// What it was for.
+    pub category: Category,
+    /// When it was allocated. Of what a bounded capture began with: its event, and the time that the capture begins.
+    pub made: (Seq, Nanos),
+    /// When it was freed; `None`: it is live at the end.
+    pub ended: Option<(Seq, Nanos)>,
+    /// When the pool could use it again, where it waited for other streams: `None` where it did not.
+    pub released: Option<(Seq, Nanos)>,
+}
+
+/// A mapping of a VMM handle.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PastMapping {
+    /// Its address.
+    pub address: u64,
+    /// Its bytes.
+    pub bytes: u64,
+    /// The handle.
+    pub handle: u64,
+    /// When it was made.
+    pub made: Seq,
+    /// When it ended.
+    pub ended: Option<Seq>,
+}
+
+/// A part of the framework's pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// By what blocks name it.
+    pub id: PlacementId,
+    /// The stream's handle.
+    pub stream: u64,
+    /// The framework's id of a pool; zeros: the default one.
+    pub pool: (u64, u64),
+}
+
+/// The blocks of a device and level.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PastLevel {
+    /// On which device.
+    pub device: DeviceOrdinal,
+    /// At which level.
+    pub level: Level,
+    /// Those that are kept, in the order in which they were allocated.
+    pub blocks: Vec<PastBlock>,
+    /// How many there were in all.
+    pub count: u64,
+    /// Whether all of them are kept.
+    pub is_all: bool,
+    /// The stretches of which all are kept.
+    pub whole: Vec<DetailRange>,
+}
+
+/// The blocks of all devices.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PastBlocks {
+    /// By device and level.
+    pub levels: Vec<PastLevel>,
+    /// Mappings of VMM handles, in the order in which they were made.
+    pub mappings: Vec<PastMapping>,
+    /// The parts of the framework's pool.
+    pub placements: Vec<Placement>,
+}

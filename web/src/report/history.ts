@@ -1,0 +1,158 @@
+// The blocks of a level over their lives, as analyzer/src/views/page/history.rs writes them.
+
+import { Numbers, inflated } from "../lib/unpack";
+import type { PageHistory } from "./data";
+
+/** Not at any tick. */
+export const NEVER = 0xffffffff;
+
+/** Kind of a driver block: memory of a VMM handle, whose address is where it is mapped. */
+export const HANDLE = 1;
+/** Kind of a driver block: PyTorch's pool has it. */
+export const POOL = 2;
+
+function column<T extends Float64Array | Uint32Array | Uint8Array>(out: T, of: (before: number) => number): T {
+  let before = 0;
+  for (let i = 0; i < out.length; i++) out[i] = before = of(before);
+  return out;
+}
+
+/** Something happened to a block at each tick, or the level is known then. Ticks are in the order of events. */
+export interface Ticks {
+  readonly seqs: Float64Array;
+  /** ns; never less than the one before. */
+  readonly times: Float64Array;
+  /** Bytes of the level just after it. */
+  readonly totals: Float64Array;
+  /** Bytes of the blocks that are in the page. */
+  readonly kept: Float64Array;
+}
+
+/** The blocks of a level, in the order in which they were allocated; each column has a number for each. */
+export interface History {
+  readonly level: string;
+  readonly count: number;
+  /** How many there were, with those that are left out. */
+  readonly all: number;
+  readonly whole: boolean;
+  /** First and last event of the stretches of which no block is left out. */
+  readonly stretches: readonly [number, number][];
+  readonly ticks: Ticks;
+  /** Ticks. `ended` is NEVER where a block is live at the end. */
+  readonly made: Uint32Array;
+  readonly ended: Uint32Array;
+  /** The tick from which the pool could use it again: `ended`, or a later one where it waited for other streams. */
+  readonly released: Uint32Array;
+  readonly bytes: Float64Array;
+  readonly addresses: Float64Array;
+  /** By how much it is larger than what was asked for; -1: not known. */
+  readonly slack: Float64Array;
+  /** -1: not in the page. */
+  readonly stacks: Float64Array;
+  /** The place in data.categories, -1: none. */
+  readonly categories: Float64Array;
+  readonly placements: Uint8Array;
+  readonly kinds: Uint8Array;
+  /** Numbers of the blocks that end, in the order in which they do. */
+  readonly endings: Uint32Array;
+}
+
+export async function unpacked(from: PageHistory): Promise<History> {
+  const read = new Numbers(await inflated(from.columns));
+  const { blocks, events } = from;
+  const seqs = column(new Float64Array(events), (before) => before + read.next());
+  const times = column(new Float64Array(events), (before) => before + read.signed());
+  const made = column(new Uint32Array(blocks), (before) => before + read.next());
+  const later = column(new Float64Array(blocks), () => read.next());
+  const waited = column(new Float64Array(blocks), () => read.next());
+  const bytes = column(new Float64Array(blocks), () => read.next());
+  const addresses = column(new Float64Array(blocks), (before) => before + read.signed());
+  const slack = column(new Float64Array(blocks), () => read.next() - 1);
+  const stacks = column(new Float64Array(blocks), () => read.next() - 1);
+  const categories = column(new Float64Array(blocks), () => read.next() - 1);
+  const placements = column(new Uint8Array(blocks), () => read.next());
+  const kinds = column(new Uint8Array(blocks), () => read.next());
+  const ended = made.map((tick, i) => (later[i] ? tick + (later[i] ?? 0) - 1 : NEVER));
+  const released = ended.map((tick, i) => {
+    const more = waited[i] ?? 0;
+    return more === 0 ? tick : more === 1 ? NEVER : tick + more - 2;
+  });
+  const { ticks, numbers } = withPoints(from, seqs, times);
+  const renumbered = (of: Uint32Array) => of.map((tick) => (tick === NEVER ? NEVER : numbers[tick] ?? 0));
+  const columns = { made: renumbered(made), ended: renumbered(ended), released: renumbered(released), bytes };
+  const endings = Uint32Array.from(columns.ended.keys()).filter((i) => columns.ended[i] !== NEVER);
+  endings.sort((a, b) => (columns.ended[a] ?? 0) - (columns.ended[b] ?? 0) || a - b);
+  const history = {
+    level: from.level, count: blocks, all: from.all, whole: from.whole, stretches: from.stretches, ticks,
+    ...columns, addresses, slack, stacks, categories, placements, kinds, endings,
+  };
+  addUp(history, from);
+  return history;
+}
+
+/** The blocks' events and the points of the level, in one order; `numbers` are the ticks of the former. */
+function withPoints(from: PageHistory, seqs: Float64Array, times: Float64Array): { ticks: Ticks; numbers: Uint32Array } {
+  const all = new Map<number, number>();
+  seqs.forEach((seq, i) => all.set(seq, times[i] ?? 0));
+  for (const [seq, time] of from.points) all.set(seq, time);
+  const order = Float64Array.from(all.keys()).sort();
+  const tickOf = new Map<number, number>();
+  order.forEach((seq, tick) => tickOf.set(seq, tick));
+  let latest = 0;
+  const ticks = {
+    seqs: order,
+    times: order.map((seq) => (latest = Math.max(latest, all.get(seq) ?? 0))),
+    totals: new Float64Array(order.length),
+    kept: new Float64Array(order.length),
+  };
+  return { ticks, numbers: Uint32Array.from(seqs, (seq) => tickOf.get(seq) ?? 0) };
+}
+
+/** What is left out is known where the level's bytes are, and holds from there to the next such tick. */
+function addUp(history: History, from: PageHistory): void {
+  const { ticks, made, ended, bytes } = history;
+  const { kept, totals, seqs } = ticks;
+  for (let i = 0; i < history.count; i++) {
+    const size = bytes[i] ?? 0, from_ = made[i] ?? 0, to = ended[i] ?? NEVER;
+    kept[from_] = (kept[from_] ?? 0) + size;
+    if (to !== NEVER) kept[to] = (kept[to] ?? 0) - size;
+  }
+  for (let i = 1; i < kept.length; i++) kept[i] = (kept[i] ?? 0) + (kept[i - 1] ?? 0);
+  const points = new Map(from.points.map(([seq, , size]) => [seq, size]));
+  let rest = 0, stretch = 0;
+  for (let i = 0; i < totals.length; i++) {
+    const seq = seqs[i] ?? 0, now = kept[i] ?? 0, known = points.get(seq);
+    while (stretch < from.stretches.length && (from.stretches[stretch]?.[1] ?? 0) < seq) stretch++;
+    const inside = from.whole || (from.stretches[stretch]?.[0] ?? Infinity) <= seq;
+    if (known !== undefined) rest = known - now;
+    else if (inside) rest = 0;
+    totals[i] = now + rest;
+  }
+}
+
+/** The last tick that is not after `value`; -1: none. */
+export function lastUpTo(sorted: Float64Array, value: number): number {
+  let low = 0, high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((sorted[middle] ?? 0) <= value) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}
+
+export function isLive(history: History, block: number, tick: number): boolean {
+  return (history.made[block] ?? 0) <= tick && (history.ended[block] ?? 0) > tick;
+}
+
+/** The blocks that are live just after a tick, the oldest first. */
+export function liveAt(history: History, tick: number): number[] {
+  const found = [];
+  for (let i = 0; i < history.count && (history.made[i] ?? 0) <= tick; i++) if ((history.ended[i] ?? 0) > tick) found.push(i);
+  return found;
+}
+
+/** Whether all blocks are in the page that were live just after an event. */
+export function isWhole(history: History, seq: number): boolean {
+  return history.whole || history.stretches.some(([begin, end]) => begin <= seq && seq <= end);
+}

@@ -1,0 +1,75 @@
+// The colours of blocks: by what they are for, by line or by module.
+
+import { item } from "../lib/item";
+import { data } from "./state";
+import type { History } from "./history";
+
+export const PAINTS = ["category", "line", "module"] as const;
+export type Paint = (typeof PAINTS)[number];
+
+/** 0xAABBGGRR, as the pixels of a canvas are. */
+export type Pixel = number;
+
+/** A colour of the style, as pixels have it. */
+export function pixelOf(colour: string): Pixel {
+  const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  if (!context) return 0xff808080;
+  context.fillStyle = colour;
+  context.fillRect(0, 0, 1, 1);
+  const [red = 0, green = 0, blue = 0] = context.getImageData(0, 0, 1, 1).data;
+  return (0xff000000 | (blue << 16) | (green << 8) | red) >>> 0;
+}
+
+/** The value of a colour of the style. */
+export function styled(name: string): string {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+const UNKNOWN = "--unknown";
+/** So many lines or modules have a colour of their own; all others share one. */
+const HUES = 12;
+
+/** What a block is told apart by; -1: not known. */
+function keyOf(history: History, paint: Paint): (block: number) => number {
+  const { stacks, module_of } = data.stacks;
+  if (paint === "category") return (block) => item(history.categories, block);
+  return (block) => {
+    const stack = item(history.stacks, block);
+    if (stack < 0) return -1;
+    return paint === "line" ? item(stacks, stack)[1] : item(module_of, stack) - 1;
+  };
+}
+
+export interface Painted {
+  /** Of a block. */
+  of: (block: number) => Pixel;
+  /** Name and colour of each key that has one of its own, the weightiest first. */
+  legend: { name: string; colour: string }[];
+}
+
+function nameOf(key: number, paint: Paint): string {
+  if (paint === "category") return item(data.categories, key);
+  return paint === "line" ? item(data.stacks.owners, key).line : item(data.stacks.modules, key);
+}
+
+function colourOf(key: number, place: number, paint: Paint): string {
+  if (paint === "category") return styled(`--${item(data.categories, key).replace(/[ _]/g, "-")}`) || styled(UNKNOWN);
+  return styled(`--hue-${place}`);
+}
+
+/** Colours of a level's blocks; of equal weight in bytes over time, the weightiest keys have their own. */
+export function paintOf(history: History, paint: Paint): Painted {
+  const key = keyOf(history, paint), { times } = history.ticks;
+  const weights = new Map<number, number>();
+  const end = times[times.length - 1] ?? 0;
+  for (let block = 0; block < history.count; block++) {
+    const life = (times[item(history.ended, block)] ?? end) - item(times, item(history.made, block));
+    weights.set(key(block), (weights.get(key(block)) ?? 0) + item(history.bytes, block) * Math.max(life, 1));
+  }
+  const keys = [...weights].filter(([of]) => of >= 0).sort((a, b) => b[1] - a[1]).slice(0, HUES).map(([of]) => of);
+  const legend = keys.map((of, place) => ({ name: nameOf(of, paint), colour: colourOf(of, place, paint) }));
+  const pixels = new Map(keys.map((of, place) => [of, pixelOf(legend[place]?.colour ?? "")]));
+  const others = pixelOf(styled(UNKNOWN));
+  if (keys.length < weights.size) legend.push({ name: paint === "category" ? "not told apart" : `other ${paint}s`, colour: styled(UNKNOWN) });
+  return { of: (block) => (block < 0 ? others : pixels.get(key(block)) ?? others), legend };
+}

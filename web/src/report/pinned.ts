@@ -1,0 +1,59 @@
+// The block that is pinned: its size, its life, and the calls that allocated it.
+
+import { byId, fill, make } from "../lib/dom";
+import { bytes, count, many, time } from "../lib/format";
+import { item } from "../lib/item";
+import { life } from "./blocks";
+import { type History, NEVER } from "./history";
+import { data, history, pin, state } from "./state";
+
+/** Frames of a stack, the newest first, each with the text of its line. */
+function frames(stack: number): HTMLLIElement[] {
+  const { stacks, tree, names, text_of, texts } = data.stacks;
+  const out = [];
+  for (let at = item(stacks, stack)[0] + 1; at > 0;) {
+    const [above, name] = item(tree, at - 1);
+    const text = texts[item(text_of, name) - 1];
+    out.push(make("li", {}, [item(names, name), text ? make("code", { text }) : null]));
+    at = above;
+  }
+  return out;
+}
+
+function rows(of: History, block: number): [string, string][] {
+  const size = item(of.bytes, block), slack = item(of.slack, block), stack = item(of.stacks, block);
+  const { seqs, times } = of.ticks, category = item(of.categories, block), made = item(of.made, block), ended = item(of.ended, block);
+  const exact = (value: number) => `${bytes(value)} (${many(value, "byte", "bytes")})`;
+  const at = (tick: number) => `${time(item(times, tick), 0)}, event ${count(item(seqs, tick))}`;
+  const found: [string, string][] = [["Size", exact(size)]];
+  if (slack > 0) found.push(["Asked for", `${exact(size - slack)}, rounded up by ${bytes(slack)}`]);
+  if (category >= 0) found.push(["Category", item(data.categories, category)]);
+  if (stack >= 0) {
+    const owner = item(data.stacks.owners, item(data.stacks.stacks, stack)[1]), module = item(data.stacks.module_of, stack);
+    found.push(["Line", `${owner.path || owner.line} ${owner.function}`.trim()]);
+    if (owner.source) found.push(["Source", owner.source]);
+    if (owner.phase) found.push(["Phase", owner.phase]);
+    if (module) found.push(["Module", item(data.stacks.modules, module - 1)]);
+  }
+  found.push(["Address", `0x${item(of.addresses, block).toString(16)}`], ["Allocated", at(made)]);
+  found.push(["Freed", ended === NEVER ? "not in this run" : at(ended)]);
+  const released = item(of.released, block);
+  if (released !== ended) found.push(["Waited for other streams", released === NEVER ? "to the end of the run" : `until ${at(released)}`]);
+  return found;
+}
+
+export function drawPinned(): void {
+  const of = history(), block = state.pinned, box = byId("pinned");
+  box.hidden = !of || block === null || state.picture !== "blocks";
+  if (!of || block === null || box.hidden) {
+    box.replaceChildren();
+    return;
+  }
+  const stack = item(of.stacks, block);
+  fill("pinned",
+    make("h3", { text: `Pinned: ${bytes(item(of.bytes, block))}, ${life(of, block)}` }),
+    make("dl", {}, rows(of, block).flatMap(([name, value]) => [make("dt", { text: name }), make("dd", { text: value })])),
+    stack < 0 ? make("p", { class: "faint", text: "Its stack is not in this page." })
+      : make("details", { open: true }, [make("summary", { text: "Stack, the newest call first" }), make("ol", {}, frames(stack))]),
+    make("button", { type: "button", id: "unpin", text: "Unpin", on: { click: () => { pin(null); } } }));
+}
