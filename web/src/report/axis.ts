@@ -1,9 +1,9 @@
 // The chart's places: times from left to right, and the points of the view.
 
 import { byId } from "../lib/dom";
-import { item, last } from "../lib/item";
+import { item, last, sumOf } from "../lib/item";
 import type { Point } from "./data";
-import { state } from "./state";
+import { type Span, data, state } from "./state";
 
 /** Room beside and above the plot, in the units of the chart, which are pixels. */
 export const LEFT = 72, RIGHT = 12, TOP = 10, HIGH = 300;
@@ -18,15 +18,71 @@ export function plotWidth(): number {
   return width() - LEFT - RIGHT;
 }
 
+/** What a fold has of an axis, and what all of them have at most (analyzer/src/views/timeline/folds.rs). */
+const FOLD = 0.02, ALL_FOLDS = 0.24;
+
+/** An axis of time: stretches of one scale, with narrow folds between them. */
+export class TimeAxis {
+  /** Where the scale changes: times, and their places from 0 to 1. */
+  private readonly times: number[];
+  private readonly shares: number[];
+  readonly folds: readonly (readonly [number, number])[];
+
+  constructor([from, to]: Span) {
+    // A fold of which only a part is in the view is none: it is what is looked at.
+    this.folds = data.folds.filter(([begin, end]) => begin >= from && end <= to);
+    const folded = sumOf(this.folds, ([begin, end]) => end - begin);
+    const narrow = Math.min(FOLD, ALL_FOLDS / Math.max(this.folds.length, 1));
+    const scale = (1 - narrow * this.folds.length) / Math.max(to - from - folded, 1);
+    this.times = [from];
+    this.shares = [0];
+    for (const [begin, end] of this.folds) {
+      const share = last(this.shares) + (begin - last(this.times)) * scale;
+      this.times.push(begin, end);
+      this.shares.push(share, share + narrow);
+    }
+    this.times.push(to);
+    this.shares.push(1);
+  }
+
+  /** The place of a time, from 0 to 1; beyond the axis as if the scale went on. */
+  share(time: number): number {
+    return between(this.times, this.shares, time);
+  }
+
+  time(share: number): number {
+    return Math.round(between(this.shares, this.times, Math.max(0, Math.min(1, share))));
+  }
+
+  /** The time of a view that is not folded. */
+  unfolded(): number {
+    return last(this.times) - item(this.times, 0) - sumOf(this.folds, ([begin, end]) => end - begin);
+  }
+}
+
+/** What stands in `to` where `value` stands in `from`; both rise. */
+function between(from: readonly number[], to: readonly number[], value: number): number {
+  let piece = 1;
+  while (piece < from.length - 1 && item(from, piece) < value) piece++;
+  const begin = item(from, piece - 1), end = item(from, piece), low = item(to, piece - 1), high = item(to, piece);
+  return end > begin ? low + ((value - begin) / (end - begin)) * (high - low) : high;
+}
+
+let axis: TimeAxis | null = null, axisOf: Span | null = null;
+
+/** The axis of the view. */
+export function viewAxis(): TimeAxis {
+  if (!axis || axisOf !== state.view) [axis, axisOf] = [new TimeAxis(state.view), state.view];
+  return axis;
+}
+
 export function across(at: number): number {
-  const [from, to] = state.view;
-  return LEFT + ((at - from) / Math.max(to - from, 1)) * plotWidth();
+  return LEFT + viewAxis().share(at) * plotWidth();
 }
 
 /** The time at a place between the plot's left edge (0) and its right one (1). */
 export function timeAtShare(share: number): number {
-  const [from, to] = state.view;
-  return Math.round(from + Math.max(0, Math.min(1, share)) * (to - from));
+  return viewAxis().time(share);
 }
 
 export function timeAt(x: number): number {

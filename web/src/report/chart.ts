@@ -1,10 +1,10 @@
 // Memory over time.
 
 import { draw, fill, make, say } from "../lib/dom";
-import { bytes, count, time } from "../lib/format";
+import { bytes, many, time } from "../lib/format";
 import { item, sumOf } from "../lib/item";
 import { byteStep, tickText, timeStep } from "../lib/ticks";
-import { HIGH, LEFT, RIGHT, TOP, across, isInView, plotWidth, stepPath, visible, width } from "./axis";
+import { HIGH, LEFT, RIGHT, TOP, across, isInView, plotWidth, stepPath, viewAxis, visible, width } from "./axis";
 import { drawBlocks, sayAt } from "./blocks";
 import { brushFrom, placeOf } from "./brush";
 import { chartKey, chartWheel } from "./chart_keys";
@@ -37,7 +37,7 @@ export function drawChart(): void {
   // The lines of the grid lie above a canvas, and below areas.
   const parts = area.canvas ? [...area.parts, ...grid] : [...grid, ...area.parts];
   drawTimes(parts);
-  let height = drawCourse(BASE + 24, parts);
+  let height = drawLanes(BASE + 24, parts);
   height = drawHost(visible(now.chart.host), area.most, height, parts);
   drawMarks(parts);
   const [from, to] = state.view;
@@ -75,14 +75,39 @@ function cardArea(): Area {
   return { canvas: null, most, parts, legend: legend(colours) };
 }
 
+/** Room that the text of a tick takes. */
+const TICK_ROOM = 64;
+
 function drawTimes(parts: Parts): void {
-  const [from, to] = state.view, step = timeStep(to - from);
-  for (let tick = Math.ceil(from / step) * step; tick <= to; tick += step) {
-    const x = across(tick).toFixed(1);
-    parts.push(draw("path", { class: "axis", d: `M${x} ${BASE}v4` }));
-    parts.push(draw("text", { x, y: BASE + 17, "text-anchor": "middle", text: tickText(tick, step) }));
+  const [from, to] = state.view, axis = viewAxis();
+  const step = timeStep(axis.unfolded() * Math.max(1, 640 / plotWidth()));
+  const isFolded = (at: number) => axis.folds.some(([begin, end]) => Math.abs(across(at) - across((begin + end) / 2)) < TICK_ROOM / 2);
+  let free = LEFT - TICK_ROOM;
+  const pieces = [from, ...axis.folds.flat(), to];
+  for (let piece = 0; piece < pieces.length; piece += 2) {
+    for (let tick = Math.ceil(item(pieces, piece) / step) * step; tick <= item(pieces, piece + 1); tick += step) {
+      const x = across(tick);
+      if (isFolded(tick) || x < free + TICK_ROOM || x > width() - RIGHT - TICK_ROOM / 3) continue;
+      free = x;
+      parts.push(draw("path", { class: "axis", d: `M${x.toFixed(1)} ${BASE}v4` }));
+      parts.push(draw("text", { x: x.toFixed(1), y: BASE + 17, "text-anchor": "middle", text: tickText(tick, step) }));
+    }
   }
   parts.push(draw("path", { class: "axis", d: `M${LEFT} ${BASE}H${width() - RIGHT}` }));
+  let said = -TICK_ROOM;
+  for (const [begin, end] of axis.folds) {
+    const middle = (across(begin) + across(end)) / 2, text = seconds(end - begin);
+    const zigzag = Array.from({ length: Math.floor(HIGH / 12) }, () => "l4 6l-4 6").join("");
+    parts.push(draw("path", { class: "fold", d: `M${(middle - 2).toFixed(1)} ${TOP}${zigzag}` },
+      [draw("title", { text: `${text} in which nothing happened` })]));
+    if (middle - said < TICK_ROOM / 1.5) continue;
+    said = middle;
+    parts.push(draw("text", { x: middle.toFixed(1), y: BASE + 17, class: "folded", "text-anchor": "middle", text }));
+  }
+}
+
+function seconds(nanos: number): string {
+  return nanos >= 1e9 ? `${(nanos / 1e9).toFixed(1)} s` : nanos >= 1e6 ? `${Math.round(nanos / 1e6)} ms` : `${Math.round(nanos / 1e3)} µs`;
 }
 
 /** Less of the chart's scale than this is said, and not drawn. */
@@ -116,39 +141,32 @@ function legend(colours: readonly string[]): HTMLLIElement[] {
   return [...entries, ...phaseEntries()];
 }
 
-/** Phases and steps. The new height. */
-function drawCourse(top: number, parts: Parts): number {
-  const [from, to] = state.view, high = 12;
-  if (data.trains) {
-    parts.push(draw("text", { x: LEFT - 8, y: top + 10, "text-anchor": "end", text: "phases" }));
-    parts.push(draw("rect", { x: LEFT, y: top, width: plotWidth(), height: high, style: { fill: "var(--soft)" } }));
-    for (const [begins, ends, ...spent] of data.course.phases.filter((of) => of[1] >= from && of[0] <= to)) {
-      const x = Math.max(across(begins), LEFT), end = Math.min(across(ends), width() - RIGHT);
-      let bottom = top + high;
-      PHASES.forEach(([name, colour], index) => {
-        const tall = (item(spent, index) / Math.max(ends - begins, 1)) * high;
-        if (tall <= 0) return;
-        bottom -= tall;
-        parts.push(draw("rect", { x: x.toFixed(1), y: bottom.toFixed(1), width: Math.max(end - x, 0.5).toFixed(1),
-          height: tall.toFixed(1), style: { fill: colour } }, [draw("title", { text: name })]));
-      });
-    }
-    top += high + 4;
+const LANE = 14;
+
+/** Spans of each kind, each in a lane of its own. The new height. */
+function drawLanes(top: number, parts: Parts): number {
+  const right = width() - RIGHT;
+  for (const lane of data.lanes) {
+    const spans = lane.spans.filter(([begins, ends]) => ends >= state.view[0] && begins <= state.view[1]);
+    if (!spans.length) continue;
+    const left = lane.left_out ? `; ${many(lane.left_out, "narrower one is", "narrower ones are")} left out` : "";
+    parts.push(draw("text", { x: LEFT - 6, y: top + 11, "text-anchor": "end", text: lane.name }, [draw("title", { text: lane.name + left })]));
+    parts.push(draw("rect", { x: LEFT, y: top, width: plotWidth(), height: LANE - 2, style: { fill: "var(--soft)" } }));
+    spans.forEach(([begins, ends, label], index) => {
+      const x = Math.max(across(begins), LEFT), wide = Math.max(Math.min(across(ends), right) - x, 1);
+      const title = ends > begins ? `${label}: ${time(begins)} to ${time(ends)}` : `${label}: ${time(begins)}`;
+      parts.push(draw("rect", { class: "span", x: x.toFixed(1), y: top, width: wide.toFixed(1), height: LANE - 2,
+        style: { fill: spanColour(label, index) } }, [draw("title", { text: title })]));
+      if (wide > 7 * label.length + 6) parts.push(draw("text", { class: "label", x: (x + 3).toFixed(1), y: top + 10, text: label }));
+    });
+    top += LANE;
   }
-  const steps = data.course.steps.filter(([at]) => isInView(at));
-  if (steps.length) {
-    parts.push(draw("text", { x: LEFT - 8, y: top + 14, "text-anchor": "end", text: "steps end" }));
-    let free = LEFT + 14;
-    for (const [at, number] of steps) {
-      const x = across(at);
-      if (x < free || x > width() - RIGHT - 14) continue;
-      free = x + 52;
-      parts.push(draw("path", { class: "axis", d: `M${x.toFixed(1)} ${top}v4` }));
-      parts.push(draw("text", { x: x.toFixed(1), y: top + 15, "text-anchor": "middle", text: count(number) }));
-    }
-    top += 22;
-  }
-  return top + 4;
+  return top + 6;
+}
+
+/** A phase has its own colour; others take turns. */
+function spanColour(label: string, index: number): string {
+  return PHASES.find(([name]) => name === label)?.[1] ?? (index % 2 ? "var(--lane-odd)" : "var(--lane-even)");
 }
 
 /** The chosen stretch, the moments that are kept, the one that is shown, failures. */

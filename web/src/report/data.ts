@@ -11,7 +11,10 @@ export interface Page {
   /** The event of the moment to show first; else the peak is. */
   shown: number | null;
   trains: boolean;
+  /** Idle stretches that are drawn narrow: from, to; in the order of time. */
+  folds: [number, number][];
   course: Course;
+  lanes: Lane[];
   /** What tensors are for. */
   categories: string[];
   /** Of VMM handles: address, bytes, handle, the event that made it, the one that ended it (0: none did). */
@@ -31,6 +34,14 @@ export interface Course {
   phases: [number, number, number, number, number, number][];
   /** Time and number of steps that ended. */
   steps: [number, number][];
+}
+
+/** Spans of one kind, in the order of their beginnings: from, to, label. */
+export interface Lane {
+  name: string;
+  spans: [number, number, string][];
+  /** How many narrower ones are left out. */
+  left_out: number;
 }
 
 export interface Stacks {

@@ -2,32 +2,31 @@
 
 import { byId, fill, make, say, valueOf } from "../lib/dom";
 import { bytes, many, percent } from "../lib/format";
-import { type Frame, findFrame, flameTree, matchedBytes, matches } from "./frames";
+import { item } from "../lib/item";
+import { type Frame, KINDS, findFrame, flameTree, matchedBytes, matches } from "./frames";
 import { state } from "./state";
 
 const ROW = 20, NARROWEST = 0.0012;
-const NOTHING: Frame = { number: 0, name: "all", bytes: 0, blocks: 0, parent: null, children: [] };
-let root = NOTHING, wanted = "", focused = 0;
+const NOTHING: Frame = { number: 0, name: "all", kind: 7, text: "", bytes: 0, blocks: 0, parent: null, children: [] };
+let root = NOTHING, wanted = "", focused = 0, isAll = false;
 
-
-function frameColour(name: string): string {
-  let hash = 0;
-  for (let i = 0; i < name.length; i++) hash = (hash * 31 + name.charCodeAt(i)) % 997;
-  const hue = / \(.*:\d+\)$/.test(name) ? 24 + (hash % 32) : name.startsWith("backward:") ? 270 : 190 + (hash % 40);
-  return `hsl(${hue} 72% ${70 + (hash % 9)}%)`;
+/** The colour of a kind, as the style names it. */
+function frameColour(kind: number): string {
+  return `var(--frame-${item(KINDS, kind).toLowerCase().replace(/ /g, "-")})`;
 }
 
 function boxOf(frame: Frame, left: number, width: number, depth: number, isAbove: boolean): HTMLDivElement {
-  const label = `${frame.name}: ${bytes(frame.bytes)}, ${percent(frame.bytes, root.bytes)}, ${many(frame.blocks, "block", "blocks")}`;
+  const name = frame.text ? `${frame.name}: ${frame.text}` : frame.name;
+  const label = `${name}: ${bytes(frame.bytes)} (${many(frame.bytes, "byte", "bytes")}), ${percent(frame.bytes, root.bytes)}, ${many(frame.blocks, "block", "blocks")}`;
   return make("div", { role: "treeitem", "aria-level": depth + 1, "aria-label": label, title: label,
     tabindex: frame.number === focused ? 0 : -1, "data-frame": frame.number,
     "aria-expanded": frame.children.length ? "true" : undefined,
-    class: (matches(frame, wanted) ? "found " : "") + (isAbove ? "above" : ""), text: frame.name,
-    style: { left: `${left * 100}%`, width: `${width * 100}%`, top: `${depth * ROW}px`, background: frameColour(frame.name) } });
+    class: (matches(frame, wanted) ? "found " : "") + (isAbove ? "above" : ""), text: name,
+    style: { left: `${left * 100}%`, width: `${width * 100}%`, top: `${depth * ROW}px`, background: frameColour(frame.kind) } });
 }
 
 export function drawFlame(): void {
-  root = flameTree();
+  root = flameTree(isAll);
   const zoomed = findFrame(root, state.frame) ?? root;
   state.frame = zoomed.number;
   const path: Frame[] = [];
@@ -60,7 +59,22 @@ function sayFlame(zoomed: Frame): void {
     said += `${bytes(found)} (${percent(found, root.bytes)}) in frames with "${wanted}".`;
   }
   say("flame-said", said);
+  fill("flame-kinds", ...kindsOf(root).map((kind) =>
+    make("li", {}, [make("span", { class: "swatch", style: { background: frameColour(kind) } }), item(KINDS, kind)])));
   byId("unzoom", HTMLButtonElement).disabled = zoomed === root;
+}
+
+/** The kinds of frames that a tree has below its root. */
+function kindsOf(tree: Frame): number[] {
+  const found = new Set<number>();
+  const visit = (frame: Frame) => {
+    for (const child of frame.children) {
+      found.add(child.kind);
+      visit(child);
+    }
+  };
+  visit(tree);
+  return [...found].sort((a, b) => a - b);
 }
 
 function zoom(number: number): void {
@@ -129,6 +143,10 @@ export function startFlame(): void {
     drawFlame();
   } } });
   fill("flame-bar", make("label", {}, ["Search frames", search]),
+    make("label", {}, [make("input", { type: "checkbox", id: "all-frames", on: { change: (event) => {
+      isAll = event.currentTarget instanceof HTMLInputElement && event.currentTarget.checked;
+      drawFlame();
+    } } }), "Show dispatch and native frames"]),
     make("button", { type: "button", id: "unzoom", text: "Show all", on: { click: () => { zoom(0); } } }),
     make("span", { class: "faint", text: "Click or Enter enlarges a frame; arrow keys go to callers, calls and neighbours; Escape shows all." }));
 }

@@ -4,32 +4,50 @@ import { many } from "../lib/format";
 import { compare, item, sumOf } from "../lib/item";
 import { data, level } from "./state";
 
+/** What a frame is, as analyzer/src/stacks/kind.rs numbers it. */
+export const FrameKind = { python: 0, library: 1, native: 2, dispatch: 3, backward: 4, optimizer: 5, note: 6, group: 7 } as const;
+
+/** The style's name of each kind's colour, and what it is called. */
+export const KINDS = ["your Python", "installed Python", "native", "dispatch", "backward", "optimizer", "not known", "GPU or module"];
+
 export interface Frame {
   /** 0: the root; -1: no frame, but the stacks that are not in the page. */
   number: number;
   name: string;
+  kind: number;
+  /** Its line of source, where that is known. */
+  text: string;
   bytes: number;
   blocks: number;
   parent: Frame | null;
   children: Frame[];
 }
 
-function newFrame(number: number, name: string, parent: Frame | null, bytes = 0, blocks = 0): Frame {
-  const frame = { number, name, bytes, blocks, parent, children: [] };
+function newFrame(number: number, name: string, kind: number, text: string, parent: Frame | null, bytes = 0, blocks = 0): Frame {
+  const frame = { number, name, kind, text, bytes, blocks, parent, children: [] };
   parent?.children.push(frame);
   return frame;
 }
 
-export function flameTree(): Frame {
-  const now = level(), { tree, names, stacks } = data.stacks;
-  const root = newFrame(0, "all", null, now?.bytes);
+/** The tree of frames. A frame of dispatch folds into its caller unless `all` are wanted. */
+export function flameTree(all: boolean): Frame {
+  const now = level(), { tree, names, stacks, kinds, text_of, texts } = data.stacks;
+  const root = newFrame(0, "all", FrameKind.group, "", null, now?.bytes);
   if (!now) return root;
   const frames = new Map([[0, root]]);
+  // Frames of one name below one caller are one, where what lies between them is folded.
+  const folded = new Map<string, Frame>();
   const frameOf = (number: number): Frame => {
     let found = frames.get(number);
     if (!found) {
-      const [parent, name] = item(tree, number - 1);
-      found = newFrame(number, item(names, name), frameOf(parent));
+      const [parent, name] = item(tree, number - 1), above = frameOf(parent), kind = item(kinds, name);
+      if (kind === FrameKind.dispatch && !all) {
+        found = above;
+      } else {
+        const key = `${above.number} ${name}`;
+        found = folded.get(key) ?? newFrame(number, item(names, name), kind, texts[item(text_of, name) - 1] ?? "", above);
+        folded.set(key, found);
+      }
       frames.set(number, found);
     }
     return found;
@@ -42,7 +60,7 @@ export function flameTree(): Frame {
   }
   const [others, size, blocks] = now.others;
   root.blocks += blocks;
-  if (others) newFrame(-1, `(${many(others, "other stack", "other stacks")}, not in this page)`, root, size, blocks);
+  if (others) newFrame(-1, `(${many(others, "other stack", "other stacks")}, not in this page)`, FrameKind.note, "", root, size, blocks);
   const sort = (of: Frame) => {
     of.children.sort((a, b) => compare(a.name, b.name));
     of.children.forEach(sort);
@@ -62,7 +80,7 @@ export function findFrame(of: Frame, number: number): Frame | null {
 
 /** Whether a frame's name has the text that is wanted, if any is. */
 export function matches(frame: Frame, wanted: string): boolean {
-  return wanted !== "" && frame.name.toLowerCase().includes(wanted);
+  return wanted !== "" && `${frame.name}: ${frame.text}`.toLowerCase().includes(wanted);
 }
 
 /** Bytes below the outermost frames that match. */

@@ -9,7 +9,10 @@ import { drawChart } from "./chart";
 import { drawChoices, sayShown } from "./choices";
 import { drawFlame, startFlame } from "./flame";
 import { drawHead } from "./head";
+import { startKeys } from "./keys";
 import { drawLines, startLines } from "./lines";
+import { startLinks } from "./link";
+import { drawMap, startMap } from "./map";
 import { drawMinimap, moveWindow } from "./minimap";
 import { drawFailures, drawLedger, drawPool } from "./peak";
 import { drawPinned } from "./pinned";
@@ -22,6 +25,7 @@ function draw(what: Change): void {
   else if (what !== "pinned") drawMinimap();
   drawBrush();
   drawPinned();
+  if (what !== "view") drawMap();
   sayShown();
   if (what !== "view" && what !== "pinned") {
     drawFlame();
@@ -44,7 +48,10 @@ function main(): void {
   startFlame();
   startLines();
   startBrush();
+  startMap();
   on((what) => { keepingFocus(() => { draw(what); }); });
+  startKeys();
+  startLinks();
   chooseDevice(0);
   let wide = width();
   new ResizeObserver(() => {
@@ -52,7 +59,7 @@ function main(): void {
     wide = width();
     tell("level");
   }).observe(byId("chart"));
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { tell("view"); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { tell("level"); });
 }
 
 offer({ data, state, bytes, chooseEvent, chooseMoment, chooseRange, chooseView, histories, history, level, pin });

@@ -5,7 +5,7 @@ import { select } from "d3-selection";
 
 import { byId, draw, make } from "../lib/dom";
 import { item } from "../lib/item";
-import { LEFT, plotWidth, width } from "./axis";
+import { LEFT, TimeAxis, plotWidth, width } from "./axis";
 import { type History, lastUpTo } from "./history";
 import { chooseView, data, device, history, state } from "./state";
 
@@ -39,12 +39,18 @@ function cardColumns(columns: number): number[] {
   return out;
 }
 
+let whole: TimeAxis | null = null;
+
+function run(): TimeAxis {
+  return (whole ??= new TimeAxis([data.from, data.to]));
+}
+
 function timeOf(share: number): number {
-  return data.from + share * (data.to - data.from);
+  return run().time(share);
 }
 
 function shareOf(time: number): number {
-  return (time - data.from) / Math.max(data.to - data.from, 1);
+  return run().share(time);
 }
 
 export function drawMinimap(): void {

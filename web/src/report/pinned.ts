@@ -4,17 +4,18 @@ import { byId, fill, make } from "../lib/dom";
 import { bytes, count, many, time } from "../lib/format";
 import { item } from "../lib/item";
 import { life } from "./blocks";
+import { FrameKind } from "./frames";
 import { type History, NEVER } from "./history";
 import { data, history, pin, state } from "./state";
 
-/** Frames of a stack, the newest first, each with the text of its line. */
+/** Frames of a stack without those that only pass a call on, the newest first, each with the text of its line. */
 function frames(stack: number): HTMLLIElement[] {
-  const { stacks, tree, names, text_of, texts } = data.stacks;
+  const { stacks, tree, names, kinds, text_of, texts } = data.stacks;
   const out = [];
   for (let at = item(stacks, stack)[0] + 1; at > 0;) {
     const [above, name] = item(tree, at - 1);
     const text = texts[item(text_of, name) - 1];
-    out.push(make("li", {}, [item(names, name), text ? make("code", { text }) : null]));
+    if (item(kinds, name) !== FrameKind.dispatch) out.push(make("li", {}, [item(names, name), text ? make("code", { text }) : null]));
     at = above;
   }
   return out;

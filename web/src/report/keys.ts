@@ -1,0 +1,55 @@
+// Keys of the page as a whole, and the list of all keys.
+
+import { byId, fill, make } from "../lib/dom";
+import { stepFailures } from "./map";
+import { chooseMoment, device, pin, state } from "./state";
+
+const PAGE_KEYS: [key: string, what: string, does: () => void][] = [
+  ["/", "search frames and lines", () => { search(); }],
+  ["[", "the moment before", () => { chooseMoment(state.moment - 1); }],
+  ["]", "the moment after", () => { chooseMoment(state.moment + 1); }],
+  ["p", "the peak", () => { chooseMoment(device().moments.findIndex((of) => of.kind === "peak")); }],
+  ["f", "the next failure", () => { stepFailures(1); }],
+  ["F", "the failure before", () => { stepFailures(-1); }],
+  ["Escape", "unpin the block", () => { pin(null); }],
+  ["?", "these keys", () => { help(); }],
+];
+
+const CHART_KEYS: [key: string, what: string][] = [
+  ["← →", "the event before, after"], ["Shift ← →, Page Up, Page Down", "move the view"], ["+ −", "zoom in, out"], ["0", "the whole run"],
+  ["Enter", "zoom to the selection"], ["↑ ↓", "pin the block above, below"], ["Ctrl and wheel, pinch", "zoom about the pointer"],
+];
+
+const FLAME_KEYS: [key: string, what: string][] = [
+  ["↑ ↓", "caller, widest call"], ["← →", "neighbours"], ["Enter", "enlarge the frame"], ["Escape", "show all"],
+];
+
+/** The search of frames, or of lines if the focus is there. */
+function search(): void {
+  const frames = byId("flame-search", HTMLInputElement);
+  (document.activeElement === frames ? byId("filter", HTMLInputElement) : frames).focus();
+}
+
+function help(): void {
+  const list = (title: string, keys: readonly (readonly [string, string, ...unknown[]])[]) => [
+    make("h3", { text: title }),
+    make("dl", {}, keys.flatMap(([key, what]) => [make("dt", {}, [make("kbd", { text: key })]), make("dd", { text: what })])),
+  ];
+  fill("help", make("h2", { id: "help-head", text: "Keys" }),
+    ...list("Anywhere", PAGE_KEYS), ...list("In the chart", CHART_KEYS), ...list("In the flamegraph", FLAME_KEYS),
+    make("form", { method: "dialog" }, [make("button", { text: "Close" })]));
+  byId("help", HTMLDialogElement).showModal();
+}
+
+export function startKeys(): void {
+  addEventListener("keydown", (event) => {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+    const of = event.target;
+    if (of instanceof HTMLInputElement || of instanceof HTMLSelectElement || (of instanceof Element && of.closest("dialog"))) return;
+    const found = PAGE_KEYS.find(([key]) => key === event.key);
+    if (!found) return;
+    found[2]();
+    event.preventDefault();
+  });
+  byId("keys").addEventListener("click", help);
+}
