@@ -2,7 +2,7 @@
 
 import { byId, draw, make } from "../lib/dom";
 import { many } from "../lib/format";
-import { item } from "../lib/item";
+import { figureAt, item } from "../lib/item";
 import { tickText, timeStep } from "../lib/ticks";
 import { noColour, penOf, pixel, ramp, variable } from "./colours";
 import { cell, data, endedAt, groupOf, isDead, isOutlying, mostOff, order, peersOver, rankOf } from "./job";
@@ -19,7 +19,7 @@ export const canvas = make("canvas", { id: "cells", tabindex: 0, role: "img" });
 export function weight(index: number, column: number): number | null {
   const value = cell(state.part, index, column);
   if (value === 0) return null;
-  return state.mode ? value - item(peersOver(state.part, groupOf(index)).median, column) : value - 1;
+  return state.mode ? value - figureAt(peersOver(state.part, groupOf(index)).median, column) : value - 1;
 }
 
 /** Of the ranks in a line, the figure of each column that is the farthest out; NaN where none runs. */
@@ -27,7 +27,7 @@ function lineOf([from, to]: Places, wide: number): Float64Array {
   const row = new Float64Array(wide).fill(NaN);
   for (const index of order.slice(from, to)) {
     for (let x = 0; x < wide; x++) {
-      const here = weight(index, x), before = item(row, x);
+      const here = weight(index, x), before = figureAt(row, x);
       if (here !== null && (Number.isNaN(before) || Math.abs(here) > Math.abs(before))) row[x] = here;
     }
   }

@@ -1,7 +1,7 @@
 // The job whose page it is: its figures, and what follows from them alone.
 
 import { bytes } from "../lib/format";
-import { item } from "../lib/item";
+import { figureAt, item } from "../lib/item";
 import type { Data, Ended, Part } from "./data";
 
 /** Parts of the memory: the column of the ranks' most, and how it is called. */
@@ -56,7 +56,7 @@ export function peaks(part: Part): readonly number[] {
 
 /** A cell's bytes: at most so many, and more than one unit less. 0 units: it held nothing then, or did not run. */
 export function cell(part: Part, index: number, column: number): number {
-  return item(item(cells, part), index * data.columns + column);
+  return figureAt(item(cells, part), index * data.columns + column);
 }
 
 export function cellBytes(part: Part, value: number): number {
@@ -113,7 +113,7 @@ export function mostOff(part: Part): number {
     const median = peersOver(part, groupOf(index)).median;
     for (let column = 0; column < data.columns; column++) {
       const value = cell(part, index, column);
-      if (value > 0) most = Math.max(most, Math.abs(value - item(median, column)));
+      if (value > 0) most = Math.max(most, Math.abs(value - figureAt(median, column)));
     }
   }
   most *= data.units[part];

@@ -5,7 +5,8 @@ import { bytes, count, time } from "../lib/format";
 import { item } from "../lib/item";
 import { HIGH, LEFT, TOP, plotWidth, timeAtShare } from "./axis";
 import { type History, lastUpTo, liveAt } from "./history";
-import { type Paint, type Painted, paintOf, pixelOf, styled } from "./paint";
+import { type Painted, paintOf, pixelOf, styled } from "./paint";
+import type { Paint } from "./paints";
 import { NOTHING, REST, type Raster, painted, raster } from "./raster";
 import { chooseEvent, data, history, moment, pin, state } from "./state";
 

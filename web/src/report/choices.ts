@@ -4,7 +4,7 @@ import { fill, make, options, say } from "../lib/dom";
 import { bytes, count, many, time } from "../lib/format";
 import type { Moment } from "./data";
 import { item } from "../lib/item";
-import { PAINTS } from "./paint";
+import { PAINTS } from "./paints";
 import {
   called, chooseCard, chooseDevice, chooseLevel, chooseMoment, choosePaint, data, device, histories, isSurvivors, isWholeRun, level, levelWord, moment,
   state, within,

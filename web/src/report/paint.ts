@@ -1,11 +1,9 @@
 // The colours of blocks: by what they are for, by line or by module.
 
 import { item } from "../lib/item";
-import { data } from "./state";
 import type { History } from "./history";
-
-export const PAINTS = ["category", "line", "module"] as const;
-export type Paint = (typeof PAINTS)[number];
+import type { Paint } from "./paints";
+import { data } from "./state";
 
 /** 0xAABBGGRR, as the pixels of a canvas are. */
 export type Pixel = number;

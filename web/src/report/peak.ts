@@ -14,7 +14,7 @@ export function drawLedger(): void {
     fill("ledger", make("p", { text: "No GPU memory was allocated." }));
     return;
   }
-  const heads: Head[] = [{ name: "Part" }, { name: "Bytes", kind: "number" }, { name: "Share", kind: "number" }, { name: "" },
+  const heads: Head[] = [{ name: "Part" }, { name: "Bytes", kind: "number" }, { name: "Share", kind: "number" }, { name: "As a bar" },
     { name: "Line that led to most of it" }];
   const share = (row: LedgerRow) => row.bytes <= 0 ? ""
     : make("span", { class: "share", style: { width: `${(row.bytes / Math.max(whole, 1)) * 120}px` } });

@@ -4,7 +4,7 @@ import { byId } from "../lib/dom";
 import { item } from "../lib/item";
 import { type Survivors, momentAt, survivors } from "./at";
 import { type History, lastUpTo, unpacked } from "./history";
-import type { Paint } from "./paint";
+import type { Paint } from "./paints";
 import type { Device, Level, Moment, MomentKind, Page } from "./data";
 
 /** From, to. */
