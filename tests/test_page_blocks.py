@@ -182,7 +182,7 @@ def test_levels_colours_and_lanes(at):
     assert at.tell("document.querySelector('#chart canvas')") is None
     assert "context" in at.tell("document.querySelector('#chart .legend').textContent")
     at.tell("(() => { const s = document.getElementById('level'); s.value = 0; s.dispatchEvent(new Event('change')); })()")
-    for number, word in ((0, "activation"), (1, "graphs.py:"), (2, "0")):
+    for number, word in ((0, "activation"), (1, "graphs.py:14"), (2, "Linear#")):
         at.tell(f"(() => {{ const s = document.getElementById('paint'); s.value = {number}; s.dispatchEvent(new Event('change')); }})()")
         assert word in at.tell("document.querySelector('#chart .legend').textContent")
     lanes = at.tell("[...document.querySelectorAll('#chart text')].map(t => t.firstChild.textContent)")
