@@ -102,7 +102,7 @@ impl<'a> Panel<'a> {
         self.slices(top, out);
         self.times(bottom, out);
         marks::draw(self, top, bottom, out);
-        bottom + 34
+        bottom + 40
     }
 
     /// Where bytes are.
@@ -202,7 +202,7 @@ impl<'a> Panel<'a> {
             }
             fits.then_some(x)
         };
-        let y = bottom + 22;
+        let y = bottom + 27;
         for [from, to] in self.span.axis.folds() {
             let x = (self.x(*from) + self.x(*to)) / 2.0;
             let label = format!("≈{}", length_text(to - from));

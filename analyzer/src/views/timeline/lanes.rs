@@ -160,7 +160,8 @@ impl LanesTrack {
 
     fn add(&mut self, kind: LaneKind, (from, name): Open, to: u64) {
         let (begin, end) = (from.max(self.from), to.min(self.to));
-        if begin <= end {
+        // What only touches the stretch is not of it.
+        if begin < end || (begin == end && from == to) {
             let lane = self.lanes.entry(kind).or_default();
             lane.add(end - begin, from, to, name);
         }
