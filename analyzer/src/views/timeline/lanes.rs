@@ -304,7 +304,10 @@ mod tests {
         }
     }
 
-    fn lanes(from: u64, to: u64, events: &[Event]) -> Vec<(LaneKind, Vec<(u64, u64)>, u64)> {
+    /// Its kind, its spans, how many are left out.
+    type Told = (LaneKind, Vec<(u64, u64)>, u64);
+
+    fn lanes(from: u64, to: u64, events: &[Event]) -> Vec<Told> {
         let replay = Replay::default();
         let mut track = LanesTrack::within(from, to);
         track.begin(0);
