@@ -203,6 +203,11 @@ impl Synthetic {
         self.mark(EventKind::RANGE_BEGIN, u64::from(id));
     }
 
+    /// Nothing happens for so many ns.
+    pub fn idle(&mut self, ns: u64) {
+        self.now += ns;
+    }
+
     /// Records an event; returns its number.
     pub fn event(&mut self, mut event: Event) -> Seq {
         self.now += 1_000_000;

@@ -176,3 +176,123 @@ fn host_memory_of_no_device_and_nothing_at_all() {
     let picture = analyze(&["timeline"], &file);
     assert_eq!(picture.status.code(), Some(1));
 }
+
+/// Tensors that come and go, a millisecond each.
+fn busy(capture: &mut Synthetic, times: u64) {
+    let stack = StackId::NONE;
+    for index in 0..times {
+        capture.tensor(0x1000 + index, 2 * M, 1024 * M, stack, stack);
+        capture.free_tensor(0x1000 + index, 2 * M, 1024 * M, stack);
+    }
+}
+
+fn picture(file: &Path) -> String {
+    stdout(&analyze(&["timeline", "-o", "-"], file))
+}
+
+#[test]
+fn idle_time_is_folded_and_the_rest_is_in_full_detail() {
+    for (idle, folds) in [(0, 0), (10_000_000_000, 1)] {
+        let folder = tempdir().expect("a folder");
+        let mut capture = Synthetic::new(folder.path());
+        busy(&mut capture, 30);
+        let before = capture.event(Event::default()).0;
+        capture.idle(idle);
+        busy(&mut capture, 30);
+        let file = capture.finish();
+        let timeline = timeline(&[], &file);
+        let folded = timeline["folds"].as_array().expect("folds");
+        assert_eq!(folded.len(), folds, "{folded:?} after event {before}");
+        assert_eq!(number(&timeline["bucket_ns"]), 1024);
+        let (svg, text) = (picture(&file), ["timeline", "--format", "text"]);
+        let text = stdout(&analyze(&text, &file));
+        assert_eq!(svg.matches("class=\"fold\"").count(), folds);
+        assert_eq!(svg.contains(">≈10.0 s</text>"), folds > 0);
+        let said = text.contains("folded at ≈, for nothing happened: 10.0 s");
+        assert_eq!(said, folds > 0, "{text}");
+    }
+}
+
+#[test]
+fn failures_beside_each_other_are_one_mark_with_their_number() {
+    let folder = tempdir().expect("a folder");
+    let mut capture = Synthetic::new(folder.path());
+    let fail = |capture: &mut Synthetic| {
+        capture.event(Event {
+            kind: EventKind::OUT_OF_MEMORY,
+            level: Level::TENSOR,
+            bytes: 3 << 30,
+            ..Event::default()
+        });
+    };
+    busy(&mut capture, 2000);
+    (0..40).for_each(|_| fail(&mut capture));
+    busy(&mut capture, 2000);
+    fail(&mut capture);
+    let svg = picture(&capture.finish());
+    assert_eq!(svg.matches("class=\"failed\"").count(), 2);
+    assert!(svg.contains("class=\"o\">×40</text>"), "a count");
+    assert!(
+        svg.contains("\nand 32 more</title>"),
+        "of whom eight are named"
+    );
+    assert_eq!(
+        svg.matches("3.00 GiB (3,221,225,472 bytes) asked for")
+            .count(),
+        9
+    );
+}
+
+#[test]
+fn a_part_of_the_run_begins_with_what_there_was() {
+    let folder = tempdir().expect("a folder");
+    let mut capture = Synthetic::new(folder.path());
+    let stack = StackId::NONE;
+    capture.event(Event {
+        kind: EventKind::ALLOC,
+        level: Level::TENSOR,
+        device: DeviceOrdinal(1),
+        ptr: 0x9000,
+        bytes: 5 * M,
+        aux: 8 * M,
+        ..Event::default()
+    });
+    capture.tensor(0x1000, 100 * M, 1024 * M, stack, stack);
+    let from = capture.tensor(0x2000, 7 * M, 1024 * M, stack, stack).0;
+    capture.free_tensor(0x1000, 100 * M, 1024 * M, stack);
+    let most = capture.tensor(0x3000, 20 * M, 1024 * M, stack, stack).0;
+    let to = capture.free_tensor(0x3000, 20 * M, 1024 * M, stack).0;
+    capture.tensor(0x4000, 500 * M, 1024 * M, stack, stack);
+    let file = capture.finish();
+    let [from, most, to] = [from, most, to].map(|seq| seq.to_string());
+    let part = timeline(&["--from", &from, "--to", &to], &file);
+    let of = |device: usize| &part["devices"][device];
+    let tensors = |point: &Value| number(&point["tensor_bytes"]) / M;
+    assert_eq!(tensors(&of(0)["buckets"][0]["most"]), 107);
+    assert_eq!(of(0)["peak"]["seq"].to_string(), from);
+    assert_eq!(tensors(&of(0)["peak"]), 107);
+    assert_eq!(tensors(&of(1)["peak"]), 5, "nothing happened on it");
+    let last = |device: usize| {
+        let buckets = of(device)["buckets"].as_array().expect("buckets");
+        tensors(&buckets.last().expect("a bucket")["last"])
+    };
+    assert_eq!((last(0), last(1)), (7, 5));
+    let after = (number(&part["from_ns"]) + 1_500_000).to_string() + "ns";
+    let later = timeline(&["--from", &after, "--to", &to], &file);
+    assert_eq!(later["devices"][0]["peak"]["seq"].to_string(), most);
+    assert_eq!(tensors(&later["devices"][0]["peak"]), 27);
+    assert_eq!(format!("{}ns", later["from_ns"]), after, "the time itself");
+    let svg = ["timeline", "-o", "-", "--from", &from, "--to", "peak"];
+    let svg = stdout(&analyze(&svg, &file));
+    assert!(
+        svg.contains(&format!(">from event {from} (00:03.203) to the peak (")),
+        "{svg}"
+    );
+    let wrong = analyze(&["timeline", "--from", "peak", "--to", &from], &file);
+    let said = String::from_utf8_lossy(&wrong.stderr);
+    assert_eq!(
+        (wrong.status.code(), said.lines().count()),
+        (Some(1), 1),
+        "{said}"
+    );
+}

@@ -28,7 +28,11 @@ pub(super) const SMALL: f64 = 7.4;
 /// A text of a class at a place.
 pub(super) fn text(x: usize, y: usize, class: &str, text: &str) -> String {
     let text = escaped(text);
-    format!("<text x=\"{x}\" y=\"{y}\" class=\"{class}\">{text}</text>\n")
+    let class = match class {
+        "" => String::new(),
+        class => format!(" class=\"{class}\""),
+    };
+    format!("<text x=\"{x}\" y=\"{y}\"{class}>{text}</text>\n")
 }
 
 /// Lines of text from a place on, wrapped; returns where the next would be.

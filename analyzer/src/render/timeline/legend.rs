@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
+use super::chart::Chart;
 use super::layout::{ROW, SIDE, WIDTH, cut, exact, text, title};
-use super::panel::Panel;
 use crate::render::bytes;
 use crate::views::LaneKind;
 
@@ -26,10 +26,10 @@ enum Sign {
     None,
 }
 
-fn entries(panel: &Panel<'_>) -> Vec<Entry> {
-    let device = panel.device;
+fn entries(chart: &Chart<'_>) -> Vec<Entry> {
+    let device = chart.device;
     let peak = device.peak.as_ref();
-    let bands = device.bands.iter().zip(panel.classes()).enumerate().rev();
+    let bands = device.bands.iter().zip(chart.classes()).enumerate().rev();
     let mut out: Vec<Entry> = bands
         .map(|(index, (band, class))| {
             let at = peak.and_then(|peak| peak.bytes.get(index)).copied();
@@ -51,15 +51,15 @@ fn entries(panel: &Panel<'_>) -> Vec<Entry> {
         .buckets
         .iter()
         .map(|bucket| bucket.nvml_process_bytes);
-    if !panel.level && readings.any(|reading| reading.is_some()) {
+    if !chart.level && readings.any(|reading| reading.is_some()) {
         out.push(Entry {
             sign: Sign::Dashes,
             name: "NVML, this process".into(),
             figure: None,
         });
     }
-    if panel.timeline.trains && !device.bands.is_empty() {
-        let spans = panel.timeline.lane(LaneKind::Phases);
+    if chart.timeline.trains && !device.bands.is_empty() {
+        let spans = chart.timeline.lane(LaneKind::Phases);
         let labels = |word: &str| {
             let mut spans = spans.into_iter().flat_map(|lane| &lane.spans);
             spans.any(|span| span.label == word)
@@ -80,8 +80,8 @@ fn entries(panel: &Panel<'_>) -> Vec<Entry> {
 }
 
 /// Draws it from `top` on, column by column; says where it ends.
-pub(super) fn draw(panel: &Panel<'_>, top: usize, out: &mut String) -> usize {
-    let entries = entries(panel);
+pub(super) fn draw(chart: &Chart<'_>, top: usize, out: &mut String) -> usize {
+    let entries = entries(chart);
     if entries.is_empty() {
         return top;
     }

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use gpumem_capture::Nanos;
 
+use super::chart::Chart;
 use super::layout::{LARGE, RIGHT, exact, title};
-use super::panel::Panel;
 use crate::render::{count, moment};
 use crate::views::TimelineFailure;
 
@@ -14,26 +14,26 @@ const APART: f64 = 9.0;
 /// How many of them its title names.
 const NAMED: usize = 8;
 
-fn of<'a>(panel: &Panel<'a>) -> impl Iterator<Item = &'a TimelineFailure> {
-    let device = panel.device.device;
-    let failures = panel.timeline.failures.iter();
+fn of<'a>(chart: &Chart<'a>) -> impl Iterator<Item = &'a TimelineFailure> {
+    let device = chart.device.device;
+    let failures = chart.timeline.failures.iter();
     failures.filter(move |failure| failure.device == device)
 }
 
 /// The room that they need above the chart.
-pub(super) fn above(panel: &Panel<'_>) -> usize {
-    match of(panel).next() {
-        Some(_) if !panel.device.bands.is_empty() => 24,
+pub(super) fn above(chart: &Chart<'_>) -> usize {
+    match of(chart).next() {
+        Some(_) if !chart.device.bands.is_empty() => 24,
         _ => 4,
     }
 }
 
 /// Draws them.
-pub(super) fn draw(panel: &Panel<'_>, top: usize, bottom: usize, out: &mut String) {
-    let peak = panel.device.peak.as_ref();
-    if let Some(peak) = peak.filter(|peak| panel.span.axis.has(peak.time_ns)) {
-        let (x, y) = (panel.x(peak.time_ns), panel.y(peak.sum(), bottom));
-        let mut said = panel.said(peak);
+pub(super) fn draw(chart: &Chart<'_>, top: usize, bottom: usize, out: &mut String) {
+    let peak = chart.device.peak.as_ref();
+    if let Some(peak) = peak.filter(|peak| chart.span.axis.has(peak.time_ns)) {
+        let (x, y) = (chart.x(peak.time_ns), chart.y(peak.sum(), bottom));
+        let mut said = chart.said(peak);
         said[0] = format!("the peak: {}", said[0]);
         let _ = writeln!(
             out,
@@ -42,14 +42,14 @@ pub(super) fn draw(panel: &Panel<'_>, top: usize, bottom: usize, out: &mut Strin
             title(&said)
         );
     }
-    failures(panel, top, out);
+    failures(chart, top, out);
 }
 
 /// A triangle at the chart's upper edge for each failure, or for several that are near each other.
-fn failures(panel: &Panel<'_>, top: usize, out: &mut String) {
+fn failures(chart: &Chart<'_>, top: usize, out: &mut String) {
     let mut groups: Vec<(f64, Vec<&TimelineFailure>)> = Vec::new();
-    for failure in of(panel) {
-        let x = panel.x(failure.time_ns);
+    for failure in of(chart) {
+        let x = chart.x(failure.time_ns);
         match groups.last_mut() {
             Some((at, group)) if x - *at < APART => group.push(failure),
             _ => groups.push((x, vec![failure])),

@@ -1,5 +1,6 @@
 //! Memory over time as a picture and as text.
 
+mod chart;
 mod colours;
 mod columns;
 mod lanes;

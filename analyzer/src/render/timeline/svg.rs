@@ -1,5 +1,6 @@
 //! The timeline as SVG. The same timeline gives the same bytes.
 
+use super::chart::Chart;
 use super::colours::style;
 use super::columns::Span;
 use super::layout::{CHART, ROW, SIDE, WIDTH, escaped, lines, text};
@@ -28,7 +29,9 @@ pub fn timeline_svg(timeline: &Timeline, heading: &str, subtitle: &str) -> Optio
     }
     y -= ROW / 2;
     for device in &timeline.devices {
-        let panel = Panel::new(timeline, device, &span);
+        let panel = Panel {
+            chart: Chart::new(timeline, device, &span),
+        };
         y = panel.draw(y, &mut body) + 10;
     }
     let style = style();

@@ -160,7 +160,8 @@ impl LanesTrack {
 
     fn add(&mut self, kind: LaneKind, (from, name): Open, to: u64) {
         let (begin, end) = (from.max(self.from), to.min(self.to));
-        if begin <= end {
+        // What only touches the stretch is not of it.
+        if begin < end || (begin == end && from == to) {
             let lane = self.lanes.entry(kind).or_default();
             lane.add(end - begin, from, to, name);
         }
@@ -303,7 +304,10 @@ mod tests {
         }
     }
 
-    fn lanes(from: u64, to: u64, events: &[Event]) -> Vec<(LaneKind, Vec<(u64, u64)>, u64)> {
+    /// Its kind, its spans, how many are left out.
+    type Told = (LaneKind, Vec<(u64, u64)>, u64);
+
+    fn lanes(from: u64, to: u64, events: &[Event]) -> Vec<Told> {
         let replay = Replay::default();
         let mut track = LanesTrack::within(from, to);
         track.begin(0);
