@@ -195,6 +195,19 @@ def test_levels_colours_and_lanes(at):
     assert at.errors() == []
 
 
+def test_dispatch_folds_in_the_flamegraph(at):
+    """What passes a call on is in its caller unless all frames are asked for; no byte is lost either way."""
+    labels = "[...document.querySelectorAll('#flame [role=treeitem]')].map(b => b.getAttribute('aria-label'))"
+    folded = at.tell(labels)
+    at.tell("document.getElementById('all-frames').click()")
+    every = at.tell(labels)
+    assert not any("_wrapped_call_impl" in label or "c10::" in label for label in folded)
+    assert any("_wrapped_call_impl" in label for label in every) and any("c10::" in label for label in every)
+    assert folded[0] == every[0] and any(": y = net(x)" in label for label in folded)
+    kinds = at.tell("document.getElementById('flame-kinds').textContent")
+    assert "your Python" in kinds and "dispatch" in kinds
+
+
 def test_all_of_it_by_keys(at, page):
     _, blocks = data_of(page)
     at.tell("document.getElementById('plot').focus()")

@@ -3,7 +3,7 @@
 import { timeAt } from "./axis";
 import { stepBlocks, stepEvents } from "./blocks";
 import { placeOf } from "./brush";
-import { chooseView, data, moment, pin, state } from "./state";
+import { chooseView, chooseViewSoon, data, moment, pin, state } from "./state";
 
 const CLOSER = 0.7, FARTHER = 1 / CLOSER;
 /** What a key moves the view by, as a share of it. */
@@ -14,13 +14,13 @@ export function zoomAbout(at: number, times: number): void {
   const [from, to] = state.view;
   const left = at - (at - from) * times, right = at + (to - at) * times;
   if (right - left < 2) return;
-  chooseView(Math.max(data.from, Math.round(left)), Math.min(data.to, Math.round(right)));
+  chooseViewSoon(Math.max(data.from, Math.round(left)), Math.min(data.to, Math.round(right)));
 }
 
 export function panBy(share: number): void {
   const [from, to] = state.view, span = to - from;
   const by = Math.max(data.from - from, Math.min(data.to - to, Math.round(span * share)));
-  if (by) chooseView(from + by, to + by);
+  if (by) chooseViewSoon(from + by, to + by);
 }
 
 /** The middle of the view, or the moment where that is in it. */

@@ -20,18 +20,20 @@ import { drawPinned } from "./pinned";
 import { type Change, chooseDevice, chooseEvent, chooseMoment, chooseRange, chooseView, data, histories, history, level, on, pin, state, tell } from "./state";
 
 function draw(what: Change): void {
-  drawChoices();
   drawChart();
-  if (what === "view") moveWindow();
-  else if (what !== "pinned") drawMinimap();
-  drawBrush();
-  drawPinned();
-  if (what !== "view") drawMap();
-  sayShown();
-  if (what !== "view" && what !== "pinned") {
-    drawFlame();
-    drawLines();
+  if (what === "view") {
+    moveWindow();
+    return;
   }
+  drawPinned();
+  drawMap();
+  if (what === "pinned") return;
+  drawChoices();
+  drawMinimap();
+  drawBrush();
+  sayShown();
+  drawFlame();
+  drawLines();
   if (what === "device") {
     drawLedger();
     drawPool();

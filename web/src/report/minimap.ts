@@ -7,7 +7,7 @@ import { byId, draw, make } from "../lib/dom";
 import { item } from "../lib/item";
 import { LEFT, TimeAxis, plotWidth, width } from "./axis";
 import { type History, lastUpTo } from "./history";
-import { chooseView, data, device, history, state } from "./state";
+import { chooseView, chooseViewSoon, data, device, history, state } from "./state";
 
 const HIGH = 44;
 
@@ -65,10 +65,11 @@ export function drawMinimap(): void {
   const svg = draw("svg", { viewBox: `0 0 ${width()} ${HIGH}`, role: "img", "aria-label": "The whole run; the window is what the chart shows" },
     [draw("g", { transform: `translate(${LEFT} 0)` }, [area, ...failures, group])]);
   byId("minimap").replaceChildren(make("div", { class: "plot" }, [svg]));
-  const brush = brushX<unknown>().extent([[0, 0], [wide, HIGH]]).on("brush end", ({ sourceEvent, selection }: { sourceEvent: unknown; selection: [number, number] | null }) => {
+  const brush = brushX<unknown>().extent([[0, 0], [wide, HIGH]]).on("brush end", ({ type, sourceEvent, selection }: { type: string; sourceEvent: unknown; selection: [number, number] | null }) => {
     if (!sourceEvent) return;
-    if (selection) chooseView(Math.round(timeOf(selection[0] / wide)), Math.round(timeOf(selection[1] / wide)));
-    else chooseView(data.from, data.to);
+    const choose = type === "end" ? chooseView : chooseViewSoon;
+    if (selection) choose(Math.round(timeOf(selection[0] / wide)), Math.round(timeOf(selection[1] / wide)));
+    else choose(data.from, data.to);
   });
   const on = select<SVGGElement, unknown>(group).call(brush);
   moveWindow = () => {

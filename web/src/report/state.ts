@@ -182,6 +182,19 @@ export function chooseView(from: number, to: number): void {
   tell("view");
 }
 
+let isComing = false;
+
+/** The same with what is drawn once a frame: for a pointer that goes on moving. */
+export function chooseViewSoon(from: number, to: number): void {
+  state.view = to > from ? [from, to] : [data.from, data.to];
+  if (isComing) return;
+  isComing = true;
+  requestAnimationFrame(() => {
+    isComing = false;
+    tell("view");
+  });
+}
+
 const KINDS: Record<MomentKind, string> = {
   peak: "the peak", end: "the end", most: "most of its stretch", failure: "the failure", asked: "asked for",
   event: "chosen", survivors: "the end of the selection",
