@@ -111,7 +111,7 @@ fn of_frames(names: &Names, symbols: &mut Symbols, frames: &[Frame]) -> Vec<Labe
         match other.kind {
             // What it passes on is still what was asked for before.
             FrameKind::Dispatch => native.is_called = true,
-            kind => native.end(kind != FrameKind::Note, &mut out),
+            _ => native.end(!matches!(frame, Frame::Note(_)), &mut out),
         }
         out.push(other);
     }

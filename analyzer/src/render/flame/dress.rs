@@ -7,7 +7,7 @@
 use super::colours::{Colours, FrameColour};
 use super::style::{LEGEND, legend, rules};
 use super::tree::{MARK, Tree};
-use super::words::{cut, label, title};
+use super::words::{cut, escaped, label, title};
 use crate::render::count;
 
 /// Width of the frames before a browser fits them to its window.
@@ -111,10 +111,4 @@ fn dressed_head(
     let at = at + out[at..].find('>')? + 1;
     out.insert_str(at, &format!("<title>{exact}</title>"));
     Some(out)
-}
-
-/// Text between tags.
-pub(super) fn escaped(text: &str) -> String {
-    let text = text.replace('&', "&amp;");
-    text.replace('<', "&lt;").replace('>', "&gt;")
 }

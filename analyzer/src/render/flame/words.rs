@@ -88,6 +88,12 @@ pub(super) fn cut(label: &str, room: usize) -> String {
     }
 }
 
+/// Text between tags.
+pub(super) fn escaped(text: &str) -> String {
+    let text = text.replace('&', "&amp;");
+    text.replace('<', "&lt;").replace('>', "&gt;")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
