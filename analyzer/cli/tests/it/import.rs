@@ -203,7 +203,7 @@ fn native_frames_have_names_and_libraries() {
     let (file, said, code) = imported(folder.path(), &pickle);
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("has no trace of tensors"), "{said}");
-    let folded = stdout(&analyze(&["flamegraph", "--folded"], &file));
+    let folded = stdout(&analyze(&["flamegraph", "--native", "--folded"], &file));
     golden("import-native.txt", &folded);
     let (rows, _) = json_of(&["lines", "--format", "json"], &file);
     let owners: Vec<(&Value, &Value)> = rows

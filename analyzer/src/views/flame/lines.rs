@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::{Differential, FlameStack, Folded};
+use crate::stacks::FrameKind;
 
 impl Folded {
     /// One line for each stack, sorted: `oldest;…;newest bytes`.
@@ -37,7 +38,12 @@ fn joined(stack: &FlameStack) -> String {
         if index > 0 {
             out.push(';');
         }
-        out.push_str(&sanitised(&frame.label));
+        // `GPU 0`, say: a number counts only in the newest frame.
+        let is_plain = frame.kind == FrameKind::Group && index + 1 < stack.len();
+        match is_plain && !frame.label.contains(';') {
+            true => out.push_str(&frame.label),
+            false => out.push_str(&sanitised(&frame.label)),
+        }
     }
     out
 }
