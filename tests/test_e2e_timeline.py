@@ -255,6 +255,8 @@ def test_lanes_are_what_the_program_said(laned, analyze_json):
     labels = [label for _, _, label in spans["ranges"]]
     expected = [label for step in range(4) for label in (f"batch {step}", "forward pass")]
     assert labels == expected
+    for outer, inner in zip(spans["ranges"][::2], spans["ranges"][1::2]):
+        assert outer[0] < inner[0] < inner[1] < outer[1], (outer, inner)
     begun = [time for time, _, _ in records(report, RANGE_BEGIN)]
     ended = [time for time, _, _ in records(report, RANGE_END)]
     assert [span[0] for span in spans["ranges"]] == begun
