@@ -37,8 +37,8 @@ export interface BlocksArea {
 export function drawBlocks(of: History): BlocksArea {
   const wide = Math.round(plotWidth()), high = HIGH;
   shown = raster(of, edges(wide), wide, high);
-  const { painted: colour, legend } = { painted: paint(of).of, legend: paint(of).legend };
-  const pixels = painted(shown, colour, new Set(state.pinned === null ? [] : [state.pinned]), pixelOf(styled("--soft")));
+  const { pixels: blocks, others, legend } = paint(of);
+  const pixels = painted(shown, { blocks, rest: others, back: pixelOf(styled("--soft")) }, state.pinned);
   const canvas = make("canvas", { width: wide, height: high, "aria-hidden": "true",
     style: { left: `${LEFT}px`, top: `${TOP}px`, width: `${wide}px`, height: `${high}px` } });
   canvas.getContext("2d")?.putImageData(new ImageData(new Uint8ClampedArray(pixels.buffer), wide, high), 0, 0);

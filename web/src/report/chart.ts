@@ -152,8 +152,13 @@ function drawLanes(top: number, parts: Parts): number {
     const left = lane.left_out ? `; ${many(lane.left_out, "narrower one is", "narrower ones are")} left out` : "";
     parts.push(draw("text", { x: LEFT - 6, y: top + 11, "text-anchor": "end", text: lane.name }, [draw("title", { text: lane.name + left })]));
     parts.push(draw("rect", { x: LEFT, y: top, width: plotWidth(), height: LANE - 2, style: { fill: "var(--soft)" } }));
+    let drawn = 0;
     spans.forEach(([begins, ends, label], index) => {
-      const x = Math.max(across(begins), LEFT), wide = Math.max(Math.min(across(ends), right) - x, 1);
+      const x = Math.max(across(begins), LEFT);
+      // What would lie in a pixel that has a span already is not seen.
+      if (Math.min(across(ends), right) < drawn + 0.5) return;
+      const wide = Math.max(Math.min(across(ends), right) - x, 1);
+      drawn = x + wide;
       const title = ends > begins ? `${label}: ${time(begins)} to ${time(ends)}` : `${label}: ${time(begins)}`;
       parts.push(draw("rect", { class: "span", x: x.toFixed(1), y: top, width: wide.toFixed(1), height: LANE - 2,
         style: { fill: spanColour(label, index) } }, [draw("title", { text: title })]));

@@ -32,6 +32,7 @@ function draw(what: Change): void {
   drawMinimap();
   drawBrush();
   sayShown();
+  if (what === "blocks") return;
   drawFlame();
   drawLines();
   if (what === "device") {

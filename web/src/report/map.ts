@@ -40,7 +40,8 @@ export function drawMap(): void {
     "aria-label": `${many(map.pool.length, "segment", "segments")} of PyTorch's pool, the largest first`,
     on: { pointermove: point, click, keydown: mapKey } });
   const context = canvas.getContext("2d");
-  if (context) rows.forEach((segment, row) => { drawSegment(context, segment, row * ROW + 2, paintOf(tensors, state.paint)); });
+  const paint = paintOf(tensors, state.paint);
+  if (context) rows.forEach((segment, row) => { drawSegment(context, segment, row * ROW + 2, paint); });
   const more = map.pool.length - rows.length;
   fill("map", canvas, more > 0 && make("p", { class: "faint", text: `${many(more, "smaller segment is", "smaller segments are")} not drawn.` }));
   sayMap(map, tensors, driver);
@@ -58,7 +59,7 @@ function drawSegment(context: CanvasRenderingContext2D, segment: Segment, top: n
   context.fillRect(1, top, segment.bytes * scale, BAR);
   for (const { block, address, bytes: size, waits } of segment.blocks) {
     const slack = Math.max(0, item(tensors.slack, block)), from = x(address), to = x(address + size);
-    context.fillStyle = waits ? styled("--faint") : cssOf(paint.of(block));
+    context.fillStyle = waits ? styled("--faint") : cssOf(item(paint.pixels, block));
     context.fillRect(from, top, Math.max(to - from - 0.5, 0.5), BAR);
     if (waits) stripes(context, from, to, top);
     // What was rounded up stands lower.

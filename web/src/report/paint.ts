@@ -39,8 +39,10 @@ function keyOf(history: History, paint: Paint): (block: number) => number {
 }
 
 export interface Painted {
-  /** Of a block. */
-  of: (block: number) => Pixel;
+  /** Of each block. */
+  pixels: Uint32Array;
+  /** Of blocks that are not in the page. */
+  others: Pixel;
   /** Name and colour of each key that has one of its own, the weightiest first. */
   legend: { name: string; colour: string }[];
 }
@@ -61,13 +63,14 @@ export function paintOf(history: History, paint: Paint): Painted {
   const weights = new Map<number, number>();
   const end = times[times.length - 1] ?? 0;
   for (let block = 0; block < history.count; block++) {
-    const life = (times[item(history.ended, block)] ?? end) - item(times, item(history.made, block));
-    weights.set(key(block), (weights.get(key(block)) ?? 0) + item(history.bytes, block) * Math.max(life, 1));
+    const life = (times[item(history.ended, block)] ?? end) - item(times, item(history.made, block)), of = key(block);
+    weights.set(of, (weights.get(of) ?? 0) + item(history.bytes, block) * Math.max(life, 1));
   }
   const keys = [...weights].filter(([of]) => of >= 0).sort((a, b) => b[1] - a[1]).slice(0, HUES).map(([of]) => of);
   const legend = keys.map((of, place) => ({ name: nameOf(of, paint), colour: colourOf(of, place, paint) }));
-  const pixels = new Map(keys.map((of, place) => [of, pixelOf(legend[place]?.colour ?? "")]));
+  const own = new Map(keys.map((of, place) => [of, pixelOf(legend[place]?.colour ?? "")]));
   const others = pixelOf(styled(UNKNOWN));
   if (keys.length < weights.size) legend.push({ name: paint === "category" ? "not told apart" : `other ${paint}s`, colour: styled(UNKNOWN) });
-  return { of: (block) => (block < 0 ? others : pixels.get(key(block)) ?? others), legend };
+  const pixels = Uint32Array.from({ length: history.count }, (_, block) => own.get(key(block)) ?? others);
+  return { pixels, others, legend };
 }

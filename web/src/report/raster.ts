@@ -56,10 +56,9 @@ export function raster(history: History, edges: Float64Array, width: number, hei
     let bytes = 0, row = height;
     const fill = (size: number, block: number) => {
       bytes += size;
-      const top = Math.round(height - bytes / most * height);
-      for (; row > top && row > 0;) blocks[--row * width + x] = block;
+      for (const top = Math.round(height - bytes / most * height); row > top && row > 0;) blocks[--row * width + x] = block;
     };
-    live.each(fill, history.bytes);
+    for (let i = 0; i < live.length; i++) fill(history.bytes[live.order[i] ?? 0] ?? 0, live.order[i] ?? 0);
     const rest = (totals[tick] ?? 0) - (kept[tick] ?? 0);
     if (rest > 0) fill(rest, REST);
   }
@@ -68,8 +67,8 @@ export function raster(history: History, edges: Float64Array, width: number, hei
 
 /** The blocks that are live at a tick, the oldest first. Going on is cheap, going back is not. */
 class Live {
-  private order: Int32Array;
-  private length = 0;
+  order: Int32Array;
+  length = 0;
   private begun = 0;
   private at = -1;
 
@@ -97,34 +96,33 @@ class Live {
     }
     [this.begun, this.length, this.at] = [next, length, tick];
   }
-
-  each(visit: (size: number, block: number) => void, bytes: Float64Array): void {
-    for (let i = 0; i < this.length; i++) {
-      const block = this.order[i] ?? 0;
-      visit(bytes[block] ?? 0, block);
-    }
-  }
 }
 
-/** The colours of a picture's pixels; `paint` gives a block's as 0xAABBGGRR, `edge` makes one darker. */
-export function painted(of: Raster, paint: (block: number) => number, marked: ReadonlySet<number>, back: number): Uint32Array<ArrayBuffer> {
+/** The colours of a picture's pixels, as 0xAABBGGRR: of each block, of what is not in the page, and of nothing. */
+export interface Colours {
+  blocks: Uint32Array;
+  rest: number;
+  back: number;
+}
+
+export function painted(of: Raster, colours: Colours, marked: number | null): Uint32Array<ArrayBuffer> {
   const { width, height, blocks } = of;
-  const out = new Uint32Array(width * height);
+  const out = new Uint32Array(width * height), dark = colours.blocks.map(darker), restDark = darker(colours.rest);
   for (let y = 0, at = 0; y < height; y++) {
     for (let x = 0; x < width; x++, at++) {
       const block = blocks[at] ?? NOTHING;
       if (block === NOTHING) {
-        out[at] = back;
+        out[at] = colours.back;
       } else if (block === REST) {
-        out[at] = (x + y) % 6 < 2 ? darker(paint(block)) : paint(block);
-      } else if (marked.has(block)) {
+        out[at] = (x + y) % 6 < 2 ? restDark : colours.rest;
+      } else if (block === marked) {
         out[at] = MARK;
       } else {
         // A line between a block and the one above it or before it, where both are large enough to be told apart.
         const above = y > 0 ? blocks[at - width] : block, below = blocks[at + width] ?? block;
         const left = x > 0 ? blocks[at - 1] : block, right = x + 1 < width ? blocks[at + 1] : block;
-        const edge = (above !== block && below === block) || (left !== block && right === block);
-        out[at] = edge ? darker(paint(block)) : paint(block);
+        const isEdge = (above !== block && below === block) || (left !== block && right === block);
+        out[at] = (isEdge ? dark[block] : colours.blocks[block]) ?? colours.rest;
       }
     }
   }
