@@ -26,7 +26,7 @@ export default defineConfig(
       "@typescript-eslint/switch-exhaustiveness-check": "error",
       // An empty name is no name either: `name || "none"`.
       "@typescript-eslint/prefer-nullish-coalescing": ["error", { ignorePrimitives: { string: true } }],
-      "no-restricted-properties": ["error", ...["innerHTML", "outerHTML", "insertAdjacentHTML", "write"].map((property) => ({ property, message: MARKUP }))],
+      "no-restricted-properties": ["error", ...["innerHTML", "outerHTML", "insertAdjacentHTML", "write", "html"].map((property) => ({ property, message: MARKUP }))],
       "no-restricted-syntax": ["error", {
         selector: "CallExpression[callee.property.name='setAttribute'] > Literal[value='style']",
         message: "The pages' policy allows no style attribute: set properties of element.style.",

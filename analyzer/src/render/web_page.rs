@@ -87,6 +87,10 @@ impl WebPage {
             assert_eq!(self.html.matches(&place).count(), 1, "{place}");
         }
         let page = self.filled(&[("data", "{}"), ("title", "title")]);
+        // The method `html` of d3-selection, which no page calls: the linter refuses it.
+        let own = page
+            .replace("this.innerHTML", "")
+            .replace("this.node().innerHTML", "");
         for unwanted in [
             "src=",
             "style=",
@@ -100,9 +104,10 @@ impl WebPage {
             "unsafe",
             "<!--",
         ] {
-            assert!(!page.contains(unwanted), "{unwanted}");
+            assert!(!own.contains(unwanted), "{unwanted}");
         }
-        let links = page.replace("http://www.w3.org/2000/svg", "");
+        // Names of namespaces.
+        let links = page.replace("http://www.w3.org/", "");
         assert!(!links.contains("://"));
         let between = |before: &str, after: &str| {
             let (_, rest) = page.split_once(before).expect(before);
