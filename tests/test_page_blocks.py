@@ -274,6 +274,8 @@ def test_it_fits_and_is_accessible(at, width, tmp_path):
         at.tell("globalThis.found = undefined")
         assert [of for of in found if of[1] in ("serious", "critical")] == [], json.dumps(found, indent=1)
     assert at.errors() == []
+    if not axe.is_file():
+        pytest.skip("what is accessible was not checked: scripts/web installs axe-core")
 
 
 def test_four_gpus_each_have_their_blocks(python_env, simulate, tmp_path):
