@@ -108,12 +108,6 @@ class Window(browser.Browser):
         self.wait(f"document.readyState === 'complete' && document.querySelector('{part} > *') !== null")
         return self
 
-    def wait(self, expression):
-        """Waits until an expression is true in the page."""
-        end = time.monotonic() + SOON
-        while not self.tell(f"Boolean({expression})"):
-            assert time.monotonic() < end, (expression, self.tell("document.body.innerText"), self.errors())
-
     def rows(self):
         """Name and exact bytes of each row."""
         cells = "[...document.querySelectorAll('#table tbody tr')].map(r => [r.cells[0].firstChild.title, Number(r.querySelector('[data-bytes]').dataset.bytes)])"

@@ -63,9 +63,9 @@ pub use ledger::{
 pub use lines::{LineRow, Lines};
 pub use moments::{DeviceThen, LevelThen, MOMENT_LEVELS, MomentKind, Moments};
 pub use page::{
-    Page, PageBand, PageCause, PageChart, PageCourse, PageDevice, PageFailure, PageHead,
-    PageHistory, PageLane, PageLedgerRow, PageLevel, PageLimits, PageMoment, PageOwner, PagePool,
-    PageSegment, PageSegmentLine, PageSources, PageStacks,
+    Page, PageBand, PageCause, PageChart, PageDevice, PageFailure, PageHead, PageHistory, PageLane,
+    PageLedgerRow, PageLevel, PageLimits, PageMoment, PageOwner, PagePool, PageSegment,
+    PageSegmentLine, PageSources, PageStacks,
 };
 pub use past_blocks::{
     DetailRange, FollowBlocks, PastBlock, PastBlocks, PastLevel, PastMapping, Placement, Room,

@@ -5,7 +5,7 @@ import { item } from "../lib/item";
 
 const LIBRARIES = ["#cc79a7", "#8c6d31", "#c5b000", "#56b4e9", "#d55e00", "#7f5fb0", "#e69f00", "#009e73"];
 
-/** In the order of a course's figures. */
+/** Phases that have a colour of their own. */
 export const PHASES = [["backward", "#8e44ad"], ["optimizer", "#16a085"], ["zero_grad", "#f1a340"], ["another phase", "#7f8c8d"]] as const;
 
 const BANDS: Partial<Record<BandKind, string>> = {

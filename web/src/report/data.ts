@@ -13,7 +13,6 @@ export interface Page {
   trains: boolean;
   /** Idle stretches that are drawn narrow: from, to; in the order of time. */
   folds: [number, number][];
-  course: Course;
   lanes: Lane[];
   /** What tensors are for. */
   categories: string[];
@@ -27,13 +26,6 @@ export interface Page {
   failure_count: number;
   retries: number;
   cause: Cause | null;
-}
-
-export interface Course {
-  /** From, to, ns in backward, optimizer, zero_grad, other phases. */
-  phases: [number, number, number, number, number, number][];
-  /** Time and number of steps that ended. */
-  steps: [number, number][];
 }
 
 /** Spans of one kind, in the order of their beginnings: from, to, label. */

@@ -85,44 +85,6 @@ impl PageChart {
     }
 }
 
-/// Steps and phases by stretch of time.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct PageCourse {
-    /// From, to, ns in backward, optimizer, zero_grad, other phases.
-    pub phases: Vec<[u64; 6]>,
-    /// Time and number of steps that ended.
-    pub steps: Vec<[u64; 2]>,
-}
-
-impl PageCourse {
-    /// Of a timeline.
-    pub fn of(timeline: &Timeline, limits: PageLimits) -> Self {
-        let course = &timeline.course;
-        let together = course.len().div_ceil(limits.buckets.max(1)).max(1);
-        let mut out = Self::default();
-        for buckets in course.chunks(together) {
-            if let (true, Some(first), Some(last)) =
-                (timeline.trains, buckets.first(), buckets.last())
-            {
-                let mut row = [first.from_ns, last.to_ns, 0, 0, 0, 0];
-                for bucket in buckets {
-                    row[2] += bucket.backward_ns;
-                    row[3] += bucket.optimizer_ns;
-                    row[4] += bucket.zero_grad_ns;
-                    row[5] += bucket.other_ns;
-                }
-                out.phases.push(row);
-            }
-            let steps = buckets.iter().rev();
-            let step = steps
-                .filter_map(|bucket| Some([bucket.step_ns?, bucket.step?]))
-                .next();
-            out.steps.extend(step);
-        }
-        out
-    }
-}
-
 /// Spans of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PageLane {
@@ -135,7 +97,7 @@ pub struct PageLane {
 }
 
 impl PageLane {
-    /// Those of a timeline; steps and phases are the course's, where there are many.
+    /// Those of a timeline.
     pub fn all(timeline: &Timeline, limits: PageLimits) -> Vec<Self> {
         let lanes = timeline.lanes.iter();
         lanes

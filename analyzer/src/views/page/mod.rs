@@ -16,7 +16,7 @@ use crate::views::Holder;
 use crate::views::json::ordinal;
 use input::clip;
 
-pub use chart::{PageBand, PageChart, PageCourse, PageLane};
+pub use chart::{PageBand, PageChart, PageLane};
 pub use devices::{PageDevice, PageLedgerRow, PagePool, PageSegment, PageSegmentLine};
 pub use history::PageHistory;
 pub use input::{PageHead, PageLimits, PageSources};
@@ -75,9 +75,7 @@ pub struct Page {
     pub trains: bool,
     /// Idle stretches that are drawn narrow: from, to.
     pub folds: Vec<[u64; 2]>,
-    /// Steps and phases.
-    pub course: PageCourse,
-    /// Ranges, scopes and marks.
+    /// Phases, steps, ranges, scopes and marks.
     pub lanes: Vec<PageLane>,
     /// What tensors are for: names that blocks refer to by number.
     pub categories: Vec<&'static str>,
@@ -140,7 +138,6 @@ impl Page {
             shown: from.shown,
             trains: timeline.trains,
             folds: timeline.folds.clone(),
-            course: PageCourse::of(timeline, limits),
             lanes: PageLane::all(timeline, limits),
             failures: failures.collect(),
             failure_count: replay.failures.count(),
