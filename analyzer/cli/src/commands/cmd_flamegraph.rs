@@ -201,12 +201,12 @@ fn told(file: &Path, args: &Args, moment: At) -> anyhow::Result<Told> {
     let (session, held, mut said) = match args.of {
         OfArg::Live => {
             let session = read(file, query)?;
-            let held = ByStack::at(&session.replay, part.level(&session), moment, select);
+            let held = ByStack::at(&session.replay, part.level(&session)?, moment, select);
             (session, held, at(moment))
         }
         OfArg::Allocated => {
             let session = read(file, query)?;
-            let held = ByStack::allocated(&session.replay, part.level(&session), select);
+            let held = ByStack::allocated(&session.replay, part.level(&session)?, select);
             let said = match moment {
                 At::Peak | At::End => "allocated over the whole run".into(),
                 moment => format!("allocated, {}", at(moment)),
@@ -216,7 +216,7 @@ fn told(file: &Path, args: &Args, moment: At) -> anyhow::Result<Told> {
         OfArg::Temporary => {
             let session = read(file, At::End)?;
             say_bounded(&session, "blocks freed");
-            let level = part.level(&session);
+            let level = part.level(&session)?;
             let sizes = part.size.unwrap_or_default();
             let select = part.select_of_events()?;
             let block_events = BlockEvents::new(&session.replay, level, select, sizes);

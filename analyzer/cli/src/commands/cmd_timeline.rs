@@ -14,6 +14,7 @@ use super::exit::{Exit, say_caveats};
 use super::moment::{PeakOf, has_events, stretch};
 use super::output::{Output, beside, file_name};
 use super::read::read_with;
+use crate::devices;
 use crate::selection::{Capture, LevelArg, moment};
 
 /// How the timeline is given.
@@ -74,6 +75,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             builder.observe(replay, record, effect);
         },
     )?;
+    devices::known(&session, args.device)?;
     has_events(file, stretch, session.replay.last_seq)?;
     let timeline = builder.finish(&session.replay, level, only);
     let part = part(args, stretch);
@@ -92,6 +94,10 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             text.push_str(&timeline_text(&timeline, output.terminal));
             if timeline.devices.is_empty() {
                 text.push_str("No memory was allocated.\n");
+            }
+            if args.output.is_none() {
+                output.text(&text)?;
+                return Ok(Exit::of(&session));
             }
             text.into_bytes()
         }
