@@ -71,7 +71,7 @@ export async function unpacked(from: PageHistory): Promise<History> {
   const later = column(new Float64Array(blocks), () => read.next());
   const waited = column(new Float64Array(blocks), () => read.next());
   const bytes = column(new Float64Array(blocks), () => read.next());
-  const addresses = column(new Float64Array(blocks), (before) => before + read.signed());
+  const addresses = read.sums(blocks);
   const slack = column(new Float64Array(blocks), () => read.next() - 1);
   const stacks = column(new Float64Array(blocks), () => read.next() - 1);
   const categories = column(new Float64Array(blocks), () => read.next() - 1);

@@ -65,8 +65,8 @@ export function segmentPieces(at: PoolAt, segment: Segment, paint: Painted): Pie
 }
 
 export function segmentRow(at: PoolAt, segment: Segment, paint: Painted, index: number): Row {
-  const kind = segment.expandable ? "expandable" : hex(segment.address);
-  return { label: `${bytes(segment.bytes)} · ${bytes(liveBytes(segment))} allocated · ${kind}`, wide: segment.bytes, bytes: segment.bytes,
+  const kind = segment.expandable ? ` · ${many(segment.made.length, "handle", "handles")}` : "";
+  return { label: `${bytes(segment.bytes)} · ${bytes(liveBytes(segment))} allocated${kind}`, wide: segment.bytes, bytes: segment.bytes,
     pieces: index < MOST_ROWS ? segmentPieces(at, segment, paint) : [] };
 }
 

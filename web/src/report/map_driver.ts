@@ -32,7 +32,7 @@ export function driverParts(at: MapAt): DriverParts {
 }
 
 function rowOf(at: MapAt, of: History, block: number): Row {
-  const size = item(of.bytes, block), kind = kindOf(of, block), line = named(of, block);
+  const size = item(of.bytes, block), kind = kindOf(of, block), line = named(of, block).replace(/\S*\//, "");
   const piece = { from: 0, wide: size, colour: kind.colour, look: "full" as const, bytes: size, says: () => blockWords(of, block),
     pin: at.levels.includes(of.level) ? pinBlock(of, block, at.levels) : undefined, pinned: isPinned(of, block, at.levels) };
   return { label: `${bytes(size)} · ${line}`, wide: size, bytes: size, pieces: [piece] };

@@ -63,7 +63,7 @@ function blockPieces(at: MapAt, blocks: readonly number[]): Piece[] {
 function usedRow(at: MapAt, label: string, blocks: readonly number[], reserved: number): Row {
   const pieces = blockPieces(at, blocks), used = sumOf(pieces, (of) => of.wide), unused = reserved - used;
   if (unused > 0) pieces.push({ from: used, wide: unused, colour: "--soft", look: "full", bytes: unused, says: () => `${bytes(unused)} that the card gave and nothing uses` });
-  return { label: `${bytes(used)} of ${bytes(reserved)} live · ${label}`, wide: Math.max(reserved, used), bytes: reserved, pieces };
+  return { label: `${bytes(used)} of ${bytes(reserved)} live${label}`, wide: Math.max(reserved, used), bytes: reserved, pieces };
 }
 
 function reservedRow(of: Span): Row {
@@ -83,7 +83,7 @@ function cudaGroups(at: MapAt, blocks: readonly number[], pools: readonly Span[]
   if (!blocks.length && !pools.length) return [];
   const title = "CUDA's own pools (cudaMallocAsync)", [only] = pools;
   const note = `${bytes(used)} live in ${many(blocks.length, "block", "blocks")}. ${at.hasPhysical ? rest(reserved, used) : UNKNOWN}`;
-  if (only && pools.length === 1) return [{ title, bytes: reserved, note, rows: [usedRow(at, `pool ${hex(only.address)}`, blocks, reserved)] }];
+  if (only && pools.length === 1) return [{ title, bytes: reserved, note, rows: [usedRow(at, ` · pool ${hex(only.address)}`, blocks, reserved)] }];
   const live: Row = { label: `${bytes(used)} live`, wide: used, bytes: used, pieces: blockPieces(at, blocks) };
   const several = pools.length ? " Which pool each block is from is not recorded: the first row has the blocks of all pools, the others what the card gave each pool." : "";
   return [{ title, bytes: reserved, note: note + several, rows: [...(blocks.length ? [live] : []), ...pools.map(reservedRow)] }];
@@ -96,8 +96,8 @@ function graphGroups(at: MapAt, blocks: readonly number[], given: readonly Span[
   const made = nodes.length || at.spans.nodesLeftOut
     ? ` ${many(nodes.length, "memory node", "memory nodes")} of ${many(new Set(nodes.map((of) => of.handle)).size, "graph", "graphs")}, ${bytes(sumOf(nodes, sizeOf))}, made up to then; no event says when a graph ends.` : "";
   const lost = at.spans.nodesLeftOut ? ` ${many(at.spans.nodesLeftOut, "later node is", "later nodes are")} not in this page.` : "";
-  return [{ title: "The driver's memory for CUDA graphs", bytes: reserved, rows: [usedRow(at, "live from a launch to its free", blocks, reserved)],
-    note: `${bytes(used)} live in ${many(blocks.length, "block", "blocks")}. ${at.hasPhysical ? rest(reserved, used) : UNKNOWN}${made}${lost}` }];
+  return [{ title: "The driver's memory for CUDA graphs", bytes: reserved, rows: [usedRow(at, "", blocks, reserved)],
+    note: `${bytes(used)} live in ${many(blocks.length, "block", "blocks")}, each from a launch to its free. ${at.hasPhysical ? rest(reserved, used) : UNKNOWN}${made}${lost}` }];
 }
 
 export function poolsView(at: MapAt): MapView {
@@ -108,8 +108,8 @@ export function poolsView(at: MapAt): MapView {
   const torch = hasPool(at) ? torchGroups(at) : [];
   const figures: MapView["figures"] = torch.length ? [["PyTorch's pools", sumOf(torch, sizeOf)]] : [];
   const cuda = cudaGroups(at, of(CUDA_POOL), pools), graph = graphGroups(at, of(GRAPH), graphs);
-  if (cuda.length) figures.push(["CUDA's pools", sumOf(pools, sizeOf)], ["live in CUDA's pools", sumOf(of(CUDA_POOL), size)]);
-  if (graph.length) figures.push(["kept for graphs", sumOf(graphs, sizeOf)], ["live in graphs", sumOf(of(GRAPH), size)]);
+  if (cuda.length) figures.push(["CUDA's pools, given by the card", sumOf(pools, sizeOf)], ["live in CUDA's pools", sumOf(of(CUDA_POOL), size)]);
+  if (graph.length) figures.push(["for graphs, given by the card", sumOf(graphs, sizeOf)], ["live in graphs", sumOf(of(GRAPH), size)]);
   const colours = [...of(CUDA_POOL), ...of(GRAPH)].flatMap((block) => (driver ? [kindOf(driver, block)] : []));
   return {
     said: saidOf(at), figures, groups: [...torch, ...cuda, ...graph],

@@ -12,7 +12,7 @@ import { type Segment, segmentsAt } from "./segments";
 import { SPAN, type Span, spansAt } from "./spans";
 
 /** Two handles that lie side by side have different ones. */
-const COLOURS = ["--hue-3", "--hue-10"];
+const COLOURS = ["--hue-3", "--hue-9"];
 /** What is unmapped is drawn as wide as this part of what is mapped, and folded where it is more. */
 const FOLD = 1 / 16;
 
@@ -37,17 +37,18 @@ function spaceAt(at: MapAt): Space {
   for (const block of driver ? liveAt(driver, lastUpTo(driver.ticks.seqs, seq)) : []) {
     if (driver && item(driver.kinds, block) & HANDLE) handles.set(item(driver.addresses, block), { block, bytes: item(driver.bytes, block), mappings: [] });
   }
-  const all = spansAt(spans, SPAN.mapping, seq), mappings = all.filter((of) => of.device === at.device || of.device === null || handles.has(of.handle));
+  // Address space belongs to no device: it is shown where the device's memory is mapped in it, and where nothing is.
+  const all = spansAt(spans, SPAN.mapping, seq), isOwn = (of: Span) => of.device === at.device || of.device === null || handles.has(of.handle);
+  const ranges = spansAt(spans, SPAN.addresses, seq).filter((range) => {
+    const inside = all.filter((of) => isIn(of, range));
+    return !inside.length || inside.some(isOwn);
+  });
+  const mappings = all.filter((of) => isOwn(of) || ranges.some((range) => isIn(of, range)));
   for (const of of mappings) {
     const handle = handles.get(of.handle) ?? { block: undefined, bytes: 0, mappings: [] };
     handle.mappings.push(of);
     handles.set(of.handle, handle);
   }
-  // Address space belongs to no device: it is shown where the device's memory is mapped in it, and where nothing is.
-  const ranges = spansAt(spans, SPAN.addresses, seq).filter((range) => {
-    const inside = all.filter((of) => isIn(of, range));
-    return !inside.length || inside.some((of) => mappings.includes(of));
-  });
   const segments = hasPool(at) ? segmentsAt(at.tensors, at.driver, spans, seq).pool.filter((of) => of.expandable) : [];
   return { at, handles, ranges, mappings, segments };
 }
@@ -58,7 +59,7 @@ function isIn(of: Span, range: Span): boolean {
 
 function mappingWords({ at, handles }: Space, of: Span): string {
   const handle = handles.get(of.handle), here = `${bytes(of.bytes)} mapped at ${hex(of.address)}`;
-  if (handle?.block === undefined || !at.driver) return `${here}: handle ${hex(of.handle)}, memory of another process or device`;
+  if (handle?.block === undefined || !at.driver) return `${here}: handle ${hex(of.handle)}, memory of ${of.device === at.device || of.device === null ? "another process or API" : `GPU ${of.device}`}`;
   const part = of.bytes < handle.bytes ? `, a part of the handle (which one is not recorded)` : "";
   const more = handle.mappings.length > 1 ? `, mapped at ${many(handle.mappings.length, "address", "addresses")}` : "";
   return `${here}${part}${more}: ${blockWords(at.driver, handle.block)}`;
@@ -124,11 +125,11 @@ export function vmmView(at: MapAt): MapView {
     rows: nowhere.map((of) => unmappedRow(space, of, of.block ?? 0)) });
   const reserved = sumOf(ranges, size), figures: MapView["figures"] = [["memory of handles", sumOf(own, size)], ["mapped nowhere", sumOf(nowhere, size)],
     ["handles mapped more than once", sumOf(twice, size)], ["address space reserved", reserved], ["of that unmapped", reserved - sumOf(mapped, (of) => of)]];
-  if (foreign.length) figures.push(["mapped, owned elsewhere", sumOf(foreign, size)]);
+  if (foreign.length) figures.push(["mapped, of another process or GPU", sumOf(foreign, size)]);
   return {
     said: isWhole(at.spans, at.seq) && (!at.driver || isWhole(at.driver, at.seq)) ? "" : "Handles or mappings are left out of this page that were there then.",
     figures, groups,
-    legend: [{ name: "mapped (two colours tell handles apart)", colour: item(COLOURS, 0) }, { name: "the next handle", colour: item(COLOURS, 1) }, { name: "mapped at several addresses", colour: item(COLOURS, 0), look: "striped" },
-      { name: "mapped nowhere", colour: "--hue-1" }, { name: "memory of another process or device", colour: "--unknown" }, { name: "nothing mapped; a zigzag: much of that", colour: "--soft" }],
+    legend: [{ name: "a mapped handle", colour: item(COLOURS, 0) }, { name: "the next one", colour: item(COLOURS, 1) }, { name: "mapped at several addresses", colour: item(COLOURS, 0), look: "striped" },
+      { name: "mapped nowhere", colour: "--hue-1" }, { name: "memory of another process or GPU", colour: "--unknown" }, { name: "nothing mapped; a zigzag: much of that", colour: "--soft" }],
   };
 }

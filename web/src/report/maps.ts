@@ -47,6 +47,7 @@ const MAPS: Record<MapName, MapKind> = {
   },
 };
 
+const HINT = "Point at a box for details, click to pin it. Left and right go from event to event, up and down from box to box.";
 const EMPTY: MapView = { said: "", figures: [], legend: [], groups: [] };
 
 function now(): MapAt | undefined {
@@ -65,11 +66,11 @@ export function drawMaps(): void {
   saySum(at);
   const { caption, view } = MAPS[state.map], of = view(at);
   say("map-caption", caption);
-  fill("map-figures", ...of.figures.flatMap(([name, value]) => [make("dt", { text: name }),
-    make("dd", { text: bytes(value), title: many(value, "byte", "bytes"), "data-figure": name, "data-bytes": value })]));
+  fill("map-figures", ...of.figures.map(([name, value]) => make("div", {}, [make("dt", { text: name }),
+    make("dd", { text: bytes(value), title: many(value, "byte", "bytes"), "data-figure": name, "data-bytes": value })])));
   say("map-said", of.said);
   fill("map-legend", ...of.legend.map(({ name, colour, look }) => make("li", {}, [swatch(colour, look), name])));
-  say("map-at", " ");
+  say("map-at", HINT);
   drawGroups("map", of.groups);
 }
 
@@ -114,6 +115,5 @@ export function startMaps(): void {
   fill("map-bar",
     button("event-before", "Event before", () => { stepMap(-1); }), button("event-after", "Event after", () => { stepMap(1); }),
     ...(data.failures.length ? [button("failure-before", "Failure before", () => { stepFailures(-1); }),
-      button("failure-after", "Failure after", () => { stepFailures(1); })] : []),
-    make("span", { class: "faint", text: "Point at a box for details, click to pin it. Arrow keys do the same." }));
+      button("failure-after", "Failure after", () => { stepFailures(1); })] : []));
 }

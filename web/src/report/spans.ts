@@ -43,9 +43,9 @@ export async function unpackedSpans(from: PageSpans): Promise<Spans> {
   const times = column(from.events, (before) => before + read.signed());
   const kinds = column(from.spans, () => read.next());
   const devices = column(from.spans, () => read.next());
-  const addresses = column(from.spans, (before) => before + read.signed());
+  const addresses = read.sums(from.spans);
   const bytes = column(from.spans, () => read.next());
-  const handles = column(from.spans, (before) => before + read.signed());
+  const handles = read.sums(from.spans);
   const made = column(from.spans, (before) => before + read.next());
   const later = column(from.spans, () => read.next());
   const all = [...kinds.keys()].map((place): Span => {
