@@ -1,7 +1,8 @@
-"""Memory of every kind that the driver gives, held at once beside PyTorch's pools, on two GPUs: one map of each kind has
-something to show. Ends with a request that fails, after which part of it is freed."""
+"""Memory of every kind that the driver gives, held at once beside PyTorch's pools, and some of it on each other GPU. Prints
+`SEGMENTS [...]`, PyTorch's own list of the first GPU's. Then a request fails, after which part of it is freed."""
 
 import ctypes
+import json
 
 import torch
 
@@ -24,7 +25,7 @@ def torchs():
     pool = torch.cuda.MemPool()
     with torch.cuda.use_mem_pool(pool):
         held.append(torch.empty(9 * MIB, dtype=torch.uint8, device="cuda"))
-    held.append(torch.empty(6 * MIB, dtype=torch.uint8, device="cuda:1"))
+    held += [torch.empty(6 * gpu * MIB, dtype=torch.uint8, device=f"cuda:{gpu}") for gpu in range(1, torch.cuda.device_count())]
     torch.cuda.synchronize()
     return held, graph, pool
 
@@ -67,9 +68,18 @@ def pooled():
     return blocks, pointer
 
 
+def segments():
+    """As PyTorch has them: pool, small or large, stream, bytes, bytes allocated."""
+    of = [row for row in torch.cuda.memory._snapshot()["segments"] if row["device"] == 0]
+    names = ("segment_pool_id", "segment_type", "stream", "total_size", "allocated_size")
+    return [[row[name] for name in names] for row in of]
+
+
 def main():
     held, graph, pool = torchs()
+    held += [physical(gpu * 2 * MIB, device=gpu) for gpu in range(1, torch.cuda.device_count())]
     mine, space, (blocks, pointer) = drivers(), mapped(), pooled()
+    print("SEGMENTS", json.dumps(segments()), flush=True)
     try:
         torch.empty(1 << 40, dtype=torch.uint8, device="cuda")
     except torch.OutOfMemoryError:

@@ -4,7 +4,7 @@ import { bytes, many } from "../lib/format";
 import { item, sumOf } from "../lib/item";
 import { named } from "./blocks";
 import type { History } from "./history";
-import { hex, isPinned, pinBlock } from "./map_kinds";
+import { blockWords, hex, isPinned, pinBlock } from "./map_kinds";
 import { type Group, MOST_ROWS, type Piece, type Row } from "./map_rows";
 import { failureNow } from "./map_steps";
 import type { MapAt, MapView } from "./map_view";
@@ -92,15 +92,25 @@ function said(map: Segments): string {
 
 export function segmentsView(at: PoolAt): MapView {
   const map = segmentsAt(at.tensors, at.driver, at.spans, at.seq), paint = paintOf(at.tensors, state.paint);
-  const parts = partsOf(at, map.pool), reserved = sumOf(map.pool, sizeOf);
-  const group: Group = { title: "Segments, the largest first", bytes: reserved, rows: map.pool.map((of, index) => segmentRow(at, of, paint, index)) };
+  const parts = partsOf(at, map.pool), unmapped = sumOf(map.unmapped, (block) => item(at.driver.bytes, block)), segments = sumOf(map.pool, sizeOf);
+  const group: Group = { title: "Segments, the largest first", bytes: segments, rows: map.pool.map((of, index) => segmentRow(at, of, paint, index)) };
   return {
     said: said(map),
-    figures: [["reserved", reserved], ["allocated", parts.live], ["of that rounded up", parts.slack], ["waiting for a stream", parts.waiting], ["free", parts.free],
+    figures: [["reserved", segments + unmapped], ["allocated", parts.live], ["of that rounded up", parts.slack], ["waiting for a stream", parts.waiting], ["free", parts.free],
       ["largest free piece", Math.max(0, ...map.pool.map(largestFree))]],
     legend: poolLegend(paint),
-    groups: [group],
+    groups: unmapped ? [group, unmappedGroup(at, map.unmapped, unmapped)] : [group],
   };
+}
+
+/** Handles that PyTorch has made for an expandable segment and not mapped yet, or unmapped and not released yet. */
+function unmappedGroup({ driver, levels }: PoolAt, blocks: readonly number[], sum: number): Group {
+  const rows = blocks.map((block): Row => {
+    const size = item(driver.bytes, block);
+    return { label: bytes(size), wide: size, bytes: size, pieces: [{ from: 0, wide: size, colour: "--hue-1", look: "full", bytes: size,
+      says: () => `mapped nowhere: ${blockWords(driver, block)}`, pin: pinBlock(driver, block, levels), pinned: isPinned(driver, block, levels) }] };
+  });
+  return { title: "Handles for expandable segments that are mapped nowhere", bytes: sum, rows };
 }
 
 export function poolLegend(paint: Painted): MapView["legend"] {

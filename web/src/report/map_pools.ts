@@ -42,6 +42,8 @@ function torchGroups(at: PoolAt): Group[] {
     const title = `PyTorch's ${poolTitle(name)}, blocks ${name.isSmall ? "up to" : "above"} 1 MiB`;
     return group(title, segments, streams.size > 1 ? `Of ${many(streams.size, "stream", "streams")}: a stream uses its own segments alone.` : "");
   });
+  const { unmapped } = map, sum = sumOf(unmapped, (block) => item(at.driver.bytes, block));
+  if (unmapped.length) groups.push({ title: "PyTorch's handles that are mapped nowhere", bytes: sum, rows: [], note: "In no segment yet, or no longer." });
   if (unknown.length) groups.push(group("PyTorch's segments of a pool that is not known", unknown, "No tensor that is in this page ever lay in them."));
   return groups;
 }

@@ -6,6 +6,7 @@ import { many } from "../lib/format";
 import { item, sumOf } from "../lib/item";
 import { stepMap } from "./map_steps";
 import { styled } from "./paint";
+import { type MapName, state } from "./state";
 
 const BAR = 14, GAP = 4, TEXT = 15, LABEL = 300, NARROW = 640;
 /** So many rows of a group are drawn, the first ones. */
@@ -54,6 +55,8 @@ interface Drawn {
 }
 
 let drawn: Drawn[] = [];
+/** The map that they are of. */
+let shown: MapName | null = null;
 
 /** The groups that are shown. */
 export function mapGroups(): readonly Group[] {
@@ -173,7 +176,8 @@ function keyed(of: Drawn, event: KeyboardEvent): void {
 
 /** Draws groups of rows into an element. */
 export function drawGroups(into: string, groups: readonly Group[]): void {
-  const wide = Math.max(200, byId(into).clientWidth), left = wide < NARROW ? 0 : LABEL, before = drawn;
+  const wide = Math.max(200, byId(into).clientWidth), left = wide < NARROW ? 0 : LABEL, before = shown === state.map ? drawn : [];
+  shown = state.map;
   const most = Math.max(1, ...groups.flatMap((of) => of.rows.map((row) => row.wide)));
   const high = left ? BAR + GAP : BAR + GAP + TEXT;
   const children: Child[] = [];

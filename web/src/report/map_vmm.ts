@@ -57,12 +57,19 @@ function isIn(of: Span, range: Span): boolean {
   return range.address <= of.address && of.address < range.address + range.bytes;
 }
 
-function mappingWords({ at, handles }: Space, of: Span): string {
-  const handle = handles.get(of.handle), here = `${bytes(of.bytes)} mapped at ${hex(of.address)}`;
+/** The expandable segment that a mapping is a part of. */
+function segmentWords({ at, segments }: Space, of: Span): string {
+  const found = segments.find((segment) => segment.address <= of.address && of.address < segment.address + segment.bytes);
+  if (!found || !hasPool(at)) return "";
+  return ` · PyTorch's expandable segment of ${bytes(found.bytes)} in ${many(found.made.length, "handle", "handles")}, ${poolWords(poolNameOf(found, at.tensors, at.driver, at.spans, at.seq))}`;
+}
+
+function mappingWords(space: Space, of: Span): string {
+  const { at, handles } = space, handle = handles.get(of.handle), here = `${bytes(of.bytes)} mapped at ${hex(of.address)}`;
   if (handle?.block === undefined || !at.driver) return `${here}: handle ${hex(of.handle)}, memory of ${of.device === at.device || of.device === null ? "another process or API" : `GPU ${of.device}`}`;
   const part = of.bytes < handle.bytes ? `, a part of the handle (which one is not recorded)` : "";
   const more = handle.mappings.length > 1 ? `, mapped at ${many(handle.mappings.length, "address", "addresses")}` : "";
-  return `${here}${part}${more}: ${blockWords(at.driver, handle.block)}`;
+  return `${here}${part}${more}: ${blockWords(at.driver, handle.block)}${segmentWords(space, of)}`;
 }
 
 /** The boxes of what is mapped, the others folded where they are wide; the length of the bar. */
@@ -89,17 +96,18 @@ function bar(space: Space, from: number, to: number, mappings: readonly Span[], 
   return { pieces, wide };
 }
 
-function segmentIn(space: Space, range: Span): string {
+/** Whose a range is, as its label says. */
+function ownerOf(space: Space, range: Span): string {
   const { at } = space, of = space.segments.find((segment) => range.address <= segment.address && segment.address < range.address + range.bytes);
-  if (!of || !hasPool(at)) return "";
+  if (!of || !hasPool(at)) return hex(range.address);
   const name = poolNameOf(of, at.tensors, at.driver, at.spans, at.seq);
-  return ` · PyTorch's expandable segment, ${name ? poolWords(name) : "pool not known"}`;
+  return `PyTorch's, ${name ? `${name.isSmall ? "small" : "large"} blocks` : "pool not known"}`;
 }
 
 function rangeRow(space: Space, range: Span, most: number, index: number): Row {
   const inside = space.mappings.filter((of) => isIn(of, range)), mapped = sumOf(inside, (of) => of.bytes);
   const { pieces, wide } = bar(space, range.address, range.address + range.bytes, index < MOST_ROWS ? inside : [], most);
-  return { label: `${bytes(mapped)} of ${bytes(range.bytes)} mapped · ${hex(range.address)}${segmentIn(space, range)}`, wide, bytes: range.bytes, pieces };
+  return { label: `${bytes(mapped)} of ${bytes(range.bytes)} · ${ownerOf(space, range)}`, wide, bytes: range.bytes, pieces };
 }
 
 function unmappedRow({ at }: Space, handle: Handle, block: number): Row {
@@ -129,7 +137,9 @@ export function vmmView(at: MapAt): MapView {
   return {
     said: isWhole(at.spans, at.seq) && (!at.driver || isWhole(at.driver, at.seq)) ? "" : "Handles or mappings are left out of this page that were there then.",
     figures, groups,
-    legend: [{ name: "a mapped handle", colour: item(COLOURS, 0) }, { name: "the next one", colour: item(COLOURS, 1) }, { name: "mapped at several addresses", colour: item(COLOURS, 0), look: "striped" },
-      { name: "mapped nowhere", colour: "--hue-1" }, { name: "memory of another process or GPU", colour: "--unknown" }, { name: "nothing mapped; a zigzag: much of that", colour: "--soft" }],
+    legend: [{ name: "a mapped handle", colour: item(COLOURS, 0) }, { name: "the next one", colour: item(COLOURS, 1) },
+      ...(twice.length ? [{ name: "mapped at several addresses", colour: item(COLOURS, 0), look: "striped" } as const] : []),
+      ...(nowhere.length ? [{ name: "mapped nowhere", colour: "--hue-1" }] : []), ...(foreign.length ? [{ name: "memory of another process or GPU", colour: "--unknown" }] : []),
+      { name: "nothing mapped; a zigzag: much of that", colour: "--soft" }],
   };
 }
