@@ -1,6 +1,8 @@
 """What the maps of a page should show, out of the JSON views, and of address space out of the capture's own records
 (capture/SPEC.md), which no view prints."""
 
+import functools
+
 import harness
 import spec_reader
 
@@ -8,12 +10,15 @@ ALLOC, FREE, CANCEL, MAP, UNMAP, ADDRESS, ADDRESS_END = 1, 2, 3, 4, 5, 19, 20
 DRIVER, HANDLE = 1, 16
 
 
+@functools.lru_cache(maxsize=None)
 def events(report):
     """Of a capture: seq, pointer, bytes, aux, kind, level, device, flags."""
+    found = []
     for kind, *record in spec_reader.read(report).order.records:
         if kind == "event":
             seq, _, ptr, size, aux, _, _, _, what, level, device, _, flags, *_ = record
-            yield seq, ptr, size, aux, what, level, device, flags
+            found.append((seq, ptr, size, aux, what, level, device, flags))
+    return found
 
 
 class Space:
@@ -66,12 +71,14 @@ def driver_level(report, seq, device):
     return sum(row["bytes"] for row in rows)
 
 
+@functools.lru_cache(maxsize=None)
 def ledger(report, seq, device):
     """The ledger of a device; None: nothing of the device is in the capture yet."""
     found = harness.analyze_json("ledger", "--at", str(seq), "--device", str(device), report)
     return found[0] if found else None
 
 
+@functools.lru_cache(maxsize=None)
 def pool(report, seq, device):
     """PyTorch's pool by `fragmentation`."""
     found = harness.analyze_json("fragmentation", "--at", str(seq), "--device", str(device), report)
