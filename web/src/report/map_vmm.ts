@@ -126,7 +126,7 @@ export function vmmView(at: MapAt): MapView {
   const mapped = inside.map((of) => sumOf(of, size)), most = Math.max(1, ...mapped, ...mappings.map(size), ...nowhere.map(size));
   const order = [...ranges.keys()].sort((a, b) => item(mapped, b) - item(mapped, a) || item(ranges, b).bytes - item(ranges, a).bytes);
   const groups: Group[] = [{ title: "Reserved address space", bytes: sumOf(ranges, size), rows: order.map((place, index) => rangeRow(space, item(ranges, place), most, index)),
-    note: "One row for each reservation, those with most memory first. Addresses cost no memory of the card." }];
+    note: "One row for each reservation: what of it is mapped, those with most first. Addresses cost no memory of the card." }];
   if (loose.length) groups.push({ title: "Mapped where no reservation is recorded", bytes: sumOf(loose, size), rows: loose.map((of): Row =>
     ({ label: `${bytes(of.bytes)} · ${hex(of.address)}`, bytes: of.bytes, ...bar(space, of.address, of.address + of.bytes, [of], most) })) });
   if (nowhere.length) groups.push({ title: "Handles that are mapped nowhere", bytes: sumOf(nowhere, size), note: "They hold memory of the card, and nothing can use it until it is mapped.",

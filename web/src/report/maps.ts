@@ -31,7 +31,7 @@ const OF_SPACE: readonly number[] = [SPAN.mapping, SPAN.addresses];
 const MAPS: Record<MapName, MapKind> = {
   segments: {
     name: "PyTorch's segments", is: hasPool, view: (at) => (hasPool(at) ? segmentsView(at) : EMPTY),
-    caption: "Each bar is a segment: memory that PyTorch's allocator took from the driver and cuts tensors from. A segment goes back to the driver only when nothing is in it.",
+    caption: "Each bar is a segment: memory that PyTorch's allocator took from the driver and cuts tensors from. It goes back to the driver only where nothing is in it.",
   },
   driver: {
     name: "Other driver allocations", is: (at) => Boolean(at.driver) || Boolean(at.host), view: driverView,

@@ -110,7 +110,15 @@ function runs(units: readonly Unit[], starts: ReadonlySet<number>): Segment[] {
   return found;
 }
 
+let newest: { tensors: History; seq: number; found: Segments } | undefined;
+
+/** The segments just after an event; those of the event that was asked for last are kept, for several parts of the page ask. */
 export function segmentsAt(tensors: History, driver: History, spans: Spans, seq: number): Segments {
+  if (newest?.tensors !== tensors || newest.seq !== seq) newest = { tensors, seq, found: cut(tensors, driver, spans, seq) };
+  return newest.found;
+}
+
+function cut(tensors: History, driver: History, spans: Spans, seq: number): Segments {
   const inside = placed(tensors, lastUpTo(tensors.ticks.seqs, seq)), used = inside.filter((of) => !of.waits);
   const live = liveAt(driver, lastUpTo(driver.ticks.seqs, seq));
   const units = unitsOf(driver, spansAt(spans, SPAN.mapping, seq)), kind = (block: number) => item(driver.kinds, block);
