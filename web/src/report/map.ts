@@ -83,6 +83,7 @@ export function partsOf(at: PoolAt, segments: readonly Segment[]): { live: numbe
 
 function said(map: Segments): string {
   if (!map.isWhole) return "Blocks are left out of this page that were live then: what looks free may be in use.";
+  if (map.loose) return `${bytes(map.loose)} of tensors lie in no segment that was recorded: they are not in this map.`;
   const asked = failureNow(), pieces = map.pool.flatMap((of) => of.free).filter((of) => asked && of.bytes >= asked.bytes);
   if (!asked) return "";
   return pieces.length

@@ -32,6 +32,8 @@ export interface Segments {
   others: number[];
   /** The pool's handles that are mapped nowhere. */
   unmapped: number[];
+  /** Bytes of tensors that lie in none of the segments. */
+  loose: number;
   /** Whether all blocks are in the page that were live then. */
   isWhole: boolean;
 }
@@ -134,18 +136,19 @@ function cut(tensors: History, driver: History, spans: Spans, seq: number): Segm
   }
   const starts = new Set(spansAt(spans, SPAN.addresses, seq).map((of) => of.address));
   const pool = [...plain, ...runs(mapped, starts)].sort((a, b) => a.address - b.address);
-  let at = 0;
+  let at = 0, loose = 0;
   for (const block of inside) {
     while (at < pool.length && item(pool, at).address + item(pool, at).bytes <= block.address) at++;
     const segment = pool[at];
     if (segment && segment.address <= block.address) segment.blocks.push(block);
+    else if (!block.waits) loose += block.bytes;
   }
   for (const segment of pool) segment.free = freeIn(segment);
   const size = (block: number) => item(driver.bytes, block);
   return {
     pool: pool.sort((a, b) => b.bytes - a.bytes || a.address - b.address),
     others: live.filter((block) => !own.has(block)).sort((a, b) => size(b) - size(a) || a - b),
-    unmapped,
+    unmapped, loose,
     isWhole: isWhole(tensors, seq) && isWhole(driver, seq) && isWhole(spans, seq),
   };
 }
