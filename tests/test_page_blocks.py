@@ -145,7 +145,7 @@ def test_the_pointer_tells_of_a_block_and_a_click_pins_it(at, page):
     at.key("Escape", 27)
     assert at.tell("document.getElementById('pinned').hidden")
     # The map pins as well, in whichever of its rows something lies at the left.
-    x, y, width, height = at.box("#map-canvas")
+    x, y, width, height = at.box("#map-rows-0")
     for row in range(6):
         at.click(x + width * 0.03, y + 9 + 18 * row)
         if not at.tell("document.getElementById('pinned').hidden"):

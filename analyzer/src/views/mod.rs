@@ -65,10 +65,11 @@ pub use moments::{DeviceThen, LevelThen, MOMENT_LEVELS, MomentKind, Moments};
 pub use page::{
     Page, PageBand, PageCause, PageChart, PageDevice, PageFailure, PageHead, PageHistory, PageLane,
     PageLedgerRow, PageLevel, PageLimits, PageMoment, PageOwner, PagePool, PageSegment,
-    PageSegmentLine, PageSources, PageStacks,
+    PageSegmentLine, PageSources, PageSpans, PageStacks,
 };
 pub use past_blocks::{
-    DetailRange, FollowBlocks, PastBlock, PastBlocks, PastLevel, PastMapping, Placement, Room,
+    DetailRange, FollowBlocks, PastBlock, PastBlocks, PastLevel, PastSpan, PastSpans, Placed,
+    Placement, Room, SpanKind,
 };
 pub use scopes::{MarkRow, ScopeFigures, ScopeName, ScopeRow, ScopeWatch, Scopes};
 pub use sizes::{Histogram, SizeRow, SizesOn};

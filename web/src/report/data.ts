@@ -16,10 +16,11 @@ export interface Page {
   lanes: Lane[];
   /** What tensors are for. */
   categories: string[];
-  /** Of VMM handles: address, bytes, handle, the event that made it, the one that ended it (0: none did). */
-  mappings: [number, number, number, number, number][];
-  /** Parts of PyTorch's pool: its number, the stream's handle, the pool's id. */
-  placements: [number, number, number, number][];
+  /** Libraries that asked the driver for memory. */
+  libraries: string[];
+  spans: PageSpans;
+  /** Parts of PyTorch's pool: the stream's handle, the pool's id (zeros: the default one). */
+  placements: [number, number, number][];
   stacks: Stacks;
   devices: Device[];
   failures: Failure[];
@@ -70,6 +71,10 @@ export interface Device {
   when: string;
   chart: Chart;
   history: PageHistory[];
+  /** Pinned host memory. */
+  host: PageHistory | null;
+  /** Whether it was recorded what stands behind pools and graphs. */
+  has_physical: boolean;
   moments: Moment[];
   ledger: LedgerRow[];
   pool: Pool | null;
@@ -85,6 +90,16 @@ export interface PageHistory {
   stretches: [number, number][];
   /** Event, time, bytes of the level. */
   points: [number, number, number][];
+  columns: string;
+}
+
+/** What is no block, over its life. */
+export interface PageSpans {
+  spans: number;
+  events: number;
+  whole: boolean;
+  stretches: [number, number][];
+  nodes_left_out: number;
   columns: string;
 }
 

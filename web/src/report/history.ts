@@ -10,6 +10,8 @@ export const NEVER = 0xffffffff;
 export const HANDLE = 1;
 /** Kind of a driver block: PyTorch's pool has it. */
 export const POOL = 2;
+/** Other kinds of driver blocks. MAYBE: the caller is not known, so that the pool may have it; BROUGHT: host memory of the program's own. */
+export const MANAGED = 4, ARRAY = 8, CUDA_POOL = 16, GRAPH = 32, MAYBE = 64, BROUGHT = 128;
 
 function column<T extends Float64Array | Uint32Array | Uint8Array>(out: T, of: (before: number) => number): T {
   let before = 0;
@@ -51,8 +53,11 @@ export interface History {
   readonly stacks: Float64Array;
   /** The place in data.categories, -1: none. */
   readonly categories: Float64Array;
-  readonly placements: Uint8Array;
+  /** 0: the default pool and stream; 1: not known; else 2 more than the place in data.placements. */
+  readonly placements: Float64Array;
   readonly kinds: Uint8Array;
+  /** The place in data.libraries, -1: not known. Not of tensors. */
+  readonly libraries: Float64Array;
   /** Numbers of the blocks that end, in the order in which they do. */
   readonly endings: Uint32Array;
 }
@@ -66,12 +71,13 @@ export async function unpacked(from: PageHistory): Promise<History> {
   const later = column(new Float64Array(blocks), () => read.next());
   const waited = column(new Float64Array(blocks), () => read.next());
   const bytes = column(new Float64Array(blocks), () => read.next());
-  const addresses = column(new Float64Array(blocks), (before) => before + read.signed());
+  const addresses = read.sums(blocks);
   const slack = column(new Float64Array(blocks), () => read.next() - 1);
   const stacks = column(new Float64Array(blocks), () => read.next() - 1);
   const categories = column(new Float64Array(blocks), () => read.next() - 1);
-  const placements = column(new Uint8Array(blocks), () => read.next());
+  const placements = column(new Float64Array(blocks), () => read.next());
   const kinds = column(new Uint8Array(blocks), () => read.next());
+  const libraries = column(new Float64Array(from.level === "tensor" ? 0 : blocks), () => read.next() - 1);
   const ended = made.map((tick, i) => (later[i] ? tick + (later[i] ?? 0) - 1 : NEVER));
   const released = ended.map((tick, i) => {
     const more = waited[i] ?? 0;
@@ -84,7 +90,7 @@ export async function unpacked(from: PageHistory): Promise<History> {
   endings.sort((a, b) => (columns.ended[a] ?? 0) - (columns.ended[b] ?? 0) || a - b);
   const history = {
     level: from.level, count: blocks, all: from.all, whole: from.whole, stretches: from.stretches, ticks,
-    ...columns, addresses, slack, stacks, categories, placements, kinds, endings,
+    ...columns, addresses, slack, stacks, categories, placements, kinds, libraries, endings,
   };
   addUp(history, from);
   return history;
@@ -153,6 +159,6 @@ export function liveAt(history: History, tick: number): number[] {
 }
 
 /** Whether all blocks are in the page that were live just after an event. */
-export function isWhole(history: History, seq: number): boolean {
+export function isWhole(history: Pick<History, "whole" | "stretches">, seq: number): boolean {
   return history.whole || history.stretches.some(([begin, end]) => begin <= seq && seq <= end);
 }

@@ -1,7 +1,7 @@
 // Keys of the page as a whole, and the list of all keys.
 
 import { byId, fill, make } from "../lib/dom";
-import { stepFailures } from "./map";
+import { stepFailures } from "./maps";
 import { chooseMoment, device, pin, state } from "./state";
 
 const PAGE_KEYS: [key: string, what: string, does: () => void][] = [
@@ -20,6 +20,10 @@ const CHART_KEYS: [key: string, what: string][] = [
   ["Enter", "zoom to the selection"], ["↑ ↓", "pin the block above, below"], ["Ctrl and wheel, pinch", "zoom about the pointer"],
 ];
 
+const MAP_KEYS: [key: string, what: string][] = [
+  ["← →", "the map's event before, after"], ["↑ ↓", "the piece before, after: it is read out"], ["Enter", "pin it"],
+];
+
 const FLAME_KEYS: [key: string, what: string][] = [
   ["↑ ↓", "caller, widest call"], ["← →", "neighbours"], ["Enter", "enlarge the frame"], ["Escape", "show all"],
 ];
@@ -36,7 +40,7 @@ function help(): void {
     make("dl", {}, keys.flatMap(([key, what]) => [make("dt", {}, [make("kbd", { text: key })]), make("dd", { text: what })])),
   ];
   fill("help", make("h2", { id: "help-head", text: "Keys" }),
-    ...list("Anywhere", PAGE_KEYS), ...list("In the chart", CHART_KEYS), ...list("In the flamegraph", FLAME_KEYS),
+    ...list("Anywhere", PAGE_KEYS), ...list("In the chart", CHART_KEYS), ...list("In a map", MAP_KEYS), ...list("In the flamegraph", FLAME_KEYS),
     make("form", { method: "dialog" }, [make("button", { text: "Close" })]));
   byId("help", HTMLDialogElement).showModal();
 }

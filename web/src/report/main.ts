@@ -13,7 +13,8 @@ import { drawHead } from "./head";
 import { startKeys } from "./keys";
 import { drawLines, startLines } from "./lines";
 import { startLinks } from "./link";
-import { drawMap, startMap } from "./map";
+import { mapGroups } from "./map_rows";
+import { drawMaps, startMaps } from "./maps";
 import { drawMinimap, moveWindow } from "./minimap";
 import { drawFailures, drawLedger, drawPool } from "./peak";
 import { drawPinned } from "./pinned";
@@ -26,7 +27,7 @@ function draw(what: Change): void {
     return;
   }
   drawPinned();
-  drawMap();
+  drawMaps();
   if (what === "pinned") return;
   drawChoices();
   drawMinimap();
@@ -52,7 +53,7 @@ function main(): void {
   startFlame();
   startLines();
   startBrush();
-  startMap();
+  startMaps();
   on((what) => { keepingFocus(() => { draw(what); }); });
   startKeys();
   startLinks();
@@ -66,5 +67,5 @@ function main(): void {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { tell("level"); });
 }
 
-offer({ data, state, bytes, chooseEvent, chooseMoment, chooseRange, chooseView, histories, history, level, pin, timeAtShare, visibleBlocks });
+offer({ data, state, bytes, chooseEvent, chooseMoment, chooseRange, chooseView, histories, history, level, mapGroups, pin, timeAtShare, visibleBlocks });
 main();

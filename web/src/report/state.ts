@@ -4,6 +4,7 @@ import { byId } from "../lib/dom";
 import { item } from "../lib/item";
 import { type Survivors, momentAt, survivors } from "./at";
 import { type History, lastUpTo, unpacked } from "./history";
+import { type Spans, unpackedSpans } from "./spans";
 import type { Paint } from "./paints";
 import type { Device, Level, Moment, MomentKind, Page } from "./data";
 
@@ -13,6 +14,10 @@ export type Span = [number, number];
 export type Change = "device" | "level" | "range" | "view" | "moment" | "blocks" | "pinned";
 /** What the chart shows: a level block by block, or all that the card gave, by its parts. */
 export type Picture = "blocks" | "card";
+
+/** The maps of memory: PyTorch's segments, other driver allocations, address space, pools. */
+export const MAP_NAMES = ["segments", "driver", "vmm", "pools"] as const;
+export type MapName = (typeof MAP_NAMES)[number];
 
 export const data = JSON.parse(byId("data").textContent) as Page;
 
@@ -32,6 +37,7 @@ export const state = {
   view: [data.from, data.to] as Span,
   /** The flamegraph's frame that is enlarged. */
   frame: 0,
+  map: "segments" as MapName,
 };
 
 const listeners: ((what: Change) => void)[] = [];
@@ -62,8 +68,23 @@ export function history(): History | undefined {
   return now && histories().find((of) => of.level === now.level);
 }
 
+/** Pinned host memory of each device, and what is no block. */
+const hosts: (History | null)[] = [];
+let spans: Spans | undefined;
+
+export function hostHistory(): History | null {
+  return hosts[state.device] ?? null;
+}
+
+export function allSpans(): Spans | undefined {
+  return spans;
+}
+
 async function unpack(index: number): Promise<void> {
-  known[index] ??= await Promise.all(item(data.devices, index).history.map(unpacked));
+  const of = item(data.devices, index);
+  spans ??= await unpackedSpans(data.spans);
+  hosts[index] ??= of.host && await unpacked(of.host);
+  known[index] ??= await Promise.all(of.history.map(unpacked));
   if (index === state.device) tell("blocks");
 }
 
@@ -122,6 +143,11 @@ export function chooseCard(): void {
   tell("level");
 }
 
+export function chooseMap(name: MapName): void {
+  state.map = name;
+  tell("pinned");
+}
+
 export function choosePaint(paint: Paint): void {
   state.paint = paint;
   tell("view");
@@ -137,6 +163,11 @@ export function pin(block: number | null): void {
 export function chooseEvent(seq: number): void {
   const at = histories().length ? momentAt(histories(), seq) : undefined;
   if (at) {
+    // Events that change no level have times as well.
+    for (const of of [hostHistory()?.ticks, spans]) {
+      const tick = of ? lastUpTo(of.seqs, seq) : -1;
+      if (of && tick >= 0) at.time = Math.max(at.time, item(of.times, tick));
+    }
     state.chosen = at;
     tell("moment");
     return;

@@ -4,6 +4,8 @@ mod chart;
 mod devices;
 mod history;
 mod input;
+mod libraries;
+mod spans;
 mod stacks;
 
 use serde::Serialize;
@@ -15,11 +17,13 @@ use crate::symbols::Symbols;
 use crate::views::Holder;
 use crate::views::json::ordinal;
 use input::clip;
+use libraries::Libraries;
 
 pub use chart::{PageBand, PageChart, PageLane};
 pub use devices::{PageDevice, PageLedgerRow, PagePool, PageSegment, PageSegmentLine};
 pub use history::PageHistory;
 pub use input::{PageHead, PageLimits, PageSources};
+pub use spans::PageSpans;
 pub use stacks::{PageLevel, PageMoment, PageOwner, PageStacks};
 
 /// A failed allocation.
@@ -79,10 +83,12 @@ pub struct Page {
     pub lanes: Vec<PageLane>,
     /// What tensors are for: names that blocks refer to by number.
     pub categories: Vec<&'static str>,
-    /// Mappings of VMM handles: address, bytes, handle, the event that made it and the one that ended it (0: none did).
-    pub mappings: Vec<[u64; 5]>,
-    /// Parts of PyTorch's pool: what blocks name it by, the stream's handle, the pool's id (zeros: the default one).
-    pub placements: Vec<[u64; 4]>,
+    /// Libraries that asked the driver for memory: names that blocks refer to by number.
+    pub libraries: Vec<String>,
+    /// Mappings of VMM handles, address space, reservations.
+    pub spans: PageSpans,
+    /// Parts of PyTorch's pool: the stream's handle, the pool's id (zeros: the default one).
+    pub placements: Vec<[u64; 3]>,
     /// Frames, owners and stacks of all moments and blocks.
     pub stacks: PageStacks,
     /// The devices.
@@ -109,9 +115,10 @@ impl Page {
         let (replay, timeline) = (from.replay, from.timeline);
         let mut stacks = stacks::Build::new(replay, limits);
         stacks.choose(from.moments, from.blocks, symbols, source);
+        let libraries = Libraries::of(replay, from.blocks);
         let devices = timeline.devices.iter();
         let devices = devices
-            .map(|device| devices::device(device, from, &stacks, limits))
+            .map(|device| devices::device(device, from, &stacks, &libraries, limits))
             .collect();
         let clip = |text: &String| clip(text, limits.name);
         let failures = replay.failures.all();
@@ -158,7 +165,8 @@ impl Page {
             }),
             devices,
             categories: Category::ALL.map(Category::name).to_vec(),
-            mappings: history::mappings(from.blocks),
+            libraries: libraries.names().iter().map(clip).collect(),
+            spans: PageSpans::of(&from.blocks.spans, limits),
             placements: history::placements(from.blocks),
             stacks: stacks.finish(),
         }

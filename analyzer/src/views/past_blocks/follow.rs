@@ -3,20 +3,21 @@
 use std::collections::BTreeMap;
 
 use gpumem_capture::{
-    AllocatorCall, Definition, DeviceOrdinal, Event, EventFlags, EventKind, Level, Nanos, Record,
-    Seq,
+    AllocatorCall, Definition, DeviceOrdinal, Event, EventFlags, EventKind, Level, Nanos,
+    PlacementId, Record, Seq,
 };
 use rustc_hash::FxHashMap;
 
 use super::keep::{DetailRange, Keep, Room};
-use super::{PastBlock, PastBlocks, PastLevel, PastMapping, Placement};
+use super::spans::FollowSpans;
+use super::{PastBlock, PastBlocks, PastLevel, Placed, Placement};
 use crate::replay::{Block, Effect, Replay};
-use crate::views::{MOMENT_LEVELS, Moments};
+use crate::views::Moments;
 
 /// So many stretches are kept in detail.
 const STRETCHES: usize = 6;
-/// So many mappings are kept, the first ones.
-const MAPPINGS: usize = 20_000;
+/// The levels whose blocks are followed.
+const LEVELS: [Level; 3] = [Level::TENSOR, Level::DRIVER, Level::HOST];
 
 /// An address, and whether it is a VMM handle.
 type Address = (u64, bool);
@@ -67,15 +68,17 @@ pub struct FollowBlocks {
     room: Room,
     stretches: Vec<DetailRange>,
     levels: BTreeMap<(DeviceOrdinal, Level), Following>,
-    mappings: Vec<PastMapping>,
+    spans: FollowSpans,
     placements: Vec<Placement>,
+    /// What the numbers of placements mean now: they are given anew.
+    placed: FxHashMap<(DeviceOrdinal, PlacementId), u32>,
 }
 
 impl FollowBlocks {
     /// Keeps all blocks where there is room for them, else those of the stretches that a reader looks at first besides
     /// those of the whole run. `first` has read the capture.
     pub fn choose(first: &Replay, moments: &Moments, room: Room) -> Self {
-        let of = |level: &Level| MOMENT_LEVELS.contains(level);
+        let of = |level: &Level| LEVELS.contains(level);
         let levels = first.levels.iter().filter(|((_, level), _)| of(level));
         let devices = first.devices.len().max(1);
         let room = Room {
@@ -95,10 +98,11 @@ impl FollowBlocks {
     pub fn new(room: Room, stretches: Vec<DetailRange>) -> Self {
         Self {
             room,
+            spans: FollowSpans::new(room, &stretches),
             stretches,
             levels: BTreeMap::new(),
-            mappings: Vec::new(),
             placements: Vec::new(),
+            placed: FxHashMap::default(),
         }
     }
 
@@ -110,14 +114,33 @@ impl FollowBlocks {
             Record::Definition(
                 _,
                 Definition::Placement {
-                    id, stream, pool, ..
+                    id,
+                    device,
+                    stream,
+                    pool,
+                    ..
                 },
-            ) => self.placements.push(Placement {
-                id: *id,
-                stream: *stream,
-                pool: *pool,
-            }),
+            ) => {
+                let place = self.placements.len() as u32;
+                self.placed.insert((*device, *id), place);
+                self.placements.push(Placement {
+                    device: *device,
+                    stream: *stream,
+                    pool: *pool,
+                });
+            }
             Record::Definition(..) => {}
+        }
+    }
+
+    /// What a placement of an event means.
+    fn placed(&self, event: &Event) -> Placed {
+        match event.placement {
+            PlacementId::DEFAULT => Placed::Default,
+            id => self
+                .placed
+                .get(&(event.device, id))
+                .map_or(Placed::Unknown, |place| Placed::Part(*place)),
         }
     }
 
@@ -139,7 +162,7 @@ impl FollowBlocks {
     /// A bounded capture begins with a state: what is live then.
     fn restored(&mut self, replay: &Replay) {
         for ((device, level), state) in &replay.levels {
-            if !MOMENT_LEVELS.contains(level) {
+            if !LEVELS.contains(level) {
                 continue;
             }
             let following = self.following(*device, *level);
@@ -149,7 +172,9 @@ impl FollowBlocks {
                 let block = PastBlock {
                     address,
                     bytes: block.bytes,
+                    placement: Placed::Unknown,
                     is_handle,
+                    flags: block.flags,
                     stacks,
                     made: (block.seq, replay.last),
                     ..PastBlock::default()
@@ -162,47 +187,23 @@ impl FollowBlocks {
                 following.live.insert((address, is_handle), live);
             }
         }
-        for (address, mapping) in &replay.objects.mappings {
-            self.mappings.push(PastMapping {
-                address: *address,
-                bytes: mapping.bytes,
-                handle: mapping.handle,
-                made: replay.last_seq,
-                ended: None,
-            });
-        }
+        self.spans.restored(replay);
     }
 
     fn event(&mut self, replay: &Replay, seq: Seq, event: &Event, effect: Effect) {
-        match event.kind {
-            EventKind::MAP if self.mappings.len() < MAPPINGS => self.mappings.push(PastMapping {
-                address: event.ptr,
-                bytes: event.bytes,
-                handle: event.aux,
-                made: seq,
-                ended: None,
-            }),
-            EventKind::UNMAP => self.unmapped(seq, event),
-            EventKind::ALLOCATOR => self.told(seq, event),
-            _ => {}
+        self.spans.event(seq, event);
+        if event.kind == EventKind::ALLOCATOR {
+            self.told(seq, event);
         }
-        if effect == Effect::None || !MOMENT_LEVELS.contains(&event.level) {
+        if effect == Effect::None || !LEVELS.contains(&event.level) {
             return;
         }
+        let placed = self.placed(event);
         let following = self.following(event.device, event.level);
         match effect {
-            Effect::Live(block) => following.came(replay, seq, event, block),
+            Effect::Live(block) => following.came(replay, seq, event, block, placed),
             Effect::Gone(_) => following.went(replay, seq, event),
             Effect::None => {}
-        }
-    }
-
-    fn unmapped(&mut self, seq: Seq, event: &Event) {
-        let end = event.ptr.saturating_add(event.bytes);
-        let mappings = self.mappings.iter_mut();
-        let within = mappings.filter(|mapping| (event.ptr..end).contains(&mapping.address));
-        for mapping in within.filter(|mapping| mapping.ended.is_none()) {
-            mapping.ended = Some(seq);
         }
     }
 
@@ -235,14 +236,14 @@ impl FollowBlocks {
             levels: levels
                 .map(|((device, level), following)| following.finish(replay, device, level, now))
                 .collect(),
-            mappings: self.mappings,
+            spans: self.spans.finish(),
             placements: self.placements,
         }
     }
 }
 
 impl Following {
-    fn came(&mut self, replay: &Replay, seq: Seq, event: &Event, block: Block) {
+    fn came(&mut self, replay: &Replay, seq: Seq, event: &Event, block: Block, placed: Placed) {
         let is_handle = event.flags.contains(EventFlags::VMM_HANDLE);
         // Where a free was cancelled the block is as old as it was.
         let made = self.freed.remove(&block.seq).unwrap_or(event.time);
@@ -253,8 +254,9 @@ impl Following {
                 address: event.ptr,
                 bytes: block.bytes,
                 slack: (is_new && tells_slack).then_some(event.slack),
-                placement: event.placement,
+                placement: placed,
                 is_handle,
+                flags: block.flags,
                 stacks: replay.stacks(block.key).without_category(),
                 made: (block.seq, made),
                 ..PastBlock::default()
