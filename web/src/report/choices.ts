@@ -44,7 +44,7 @@ export function sayShown(): void {
     return;
   }
   const shown = `Shown: ${device().title} at ${time(then.time, span)}, event ${count(then.seq)}, ${called(then)}: ${bytes(now.bytes)} of ${levelWord(now)}. `;
-  fill("shown", offBy(then), shown + (isWholeRun() ? sayMoments() : saySelected(span)));
+  fill("shown", offBy(then), shown, isWholeRun() ? make("span", { class: "hint", text: sayMoments() }) : saySelected(span));
 }
 
 /** That it is not the moment that was asked for, and how far off it is. */

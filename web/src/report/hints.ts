@@ -21,7 +21,8 @@ function seen(of: Hint): HTMLElement {
   const peak = AT_PEAK.includes(of.kind) ? data.answer.peaks.find((each) => each.device === of.device)?.seq : null;
   const own = data.devices.find((each) => each.device === of.device)?.peak?.[1] === peak;
   const link: Child = typeof peak === "number" && make("p", {}, [momentLink("Show the peak", peak, of.device, own ? "peak" : undefined)]);
-  return make("div", {}, [of.what, of.lines.length > 0 && make("ul", { class: "evidence" }, of.lines.map(evidence)), link]);
+  return make("div", {}, [of.what, of.lines.length > 0 && make("ul", { class: "evidence" }, of.lines.map(evidence)),
+    make("p", { class: "advice", text: `→ ${of.advice}` }), link]);
 }
 
 export function drawHints(): void {
@@ -34,8 +35,7 @@ export function drawHints(): void {
   const columns: Column<Hint>[] = [
     { name: "Bytes", kind: "number", value: (of) => of.bytes, cell: (of) => of.bytes ? figure(of.bytes) : "" },
     ...data.devices.length > 1 ? [{ name: "Device", value: (of: Hint) => of.device, cell: (of: Hint) => gpu(of.device) }] : [],
-    { name: "What was seen", kind: "seen", value: (of) => of.what, cell: seen },
-    { name: "What can be done", kind: "advice", cell: (of) => of.advice },
+    { name: "What was seen, and what can be done", kind: "seen", value: (of) => of.what, cell: seen },
   ];
   drawSortable("hints", `${many(hints.length, "hint", "hints")}, those about most bytes first${ofRun()}`, columns, hints);
 }

@@ -17,6 +17,11 @@ function isGrowing(of: Leak): boolean {
   return of.class === "growing";
 }
 
+/** Bytes per step of what grows. */
+function slopeOf(of: Leak): number {
+  return isGrowing(of) ? of.per_step : 0;
+}
+
 /** Whether anything grows. */
 function verdict(of: Leaks): HTMLElement {
   const needed = of.warm_up + of.least + 1, growing = of.rows.filter(isGrowing);
@@ -39,15 +44,16 @@ function steps({ steps: [oldest, newest] }: Leak): string {
 }
 
 const COLUMNS: Column<Leak>[] = [
-  { name: "Kind", value: (row) => row.class ?? "", cell: (row) => row.class ? CLASSES[row.class] : "" },
   { name: "Line", kind: "path", value: (row) => row.line, cell: lineCell },
-  { name: "Function", value: (row) => row.function, cell: (row) => row.function },
-  { name: "Source", kind: "code", cell: (row) => row.source },
   { name: "Bytes", kind: "number", value: (row) => row.bytes, cell: (row) => figure(row.bytes) },
+  { name: "Per step", kind: "number", value: slopeOf,
+    cell: (row) => isGrowing(row) ? make("span", { text: signed(row.per_step), "data-bytes": row.per_step }) : "" },
+  { name: "Kind", value: (row) => row.class ?? "", cell: (row) => row.class ? CLASSES[row.class] : "" },
   { name: "Blocks", kind: "number", value: (row) => row.blocks, cell: (row) => count(row.blocks) },
   { name: "Survived", kind: "number", value: (row) => row.survived, cell: (row) => figure(row.survived) },
   { name: "In steps", kind: "number", value: (row) => row.steps[1] ?? 0, cell: steps },
-  { name: "Per step", kind: "number", value: (row) => isGrowing(row) ? row.per_step : 0, cell: (row) => isGrowing(row) ? make("span", { text: signed(row.per_step), "data-bytes": row.per_step }) : "" },
+  { name: "Function", value: (row) => row.function, cell: (row) => row.function },
+  { name: "Source", kind: "code", cell: (row) => row.source },
 ];
 
 export function drawLeaks(): void {
@@ -65,7 +71,7 @@ export function drawLeaks(): void {
   const devices = data.devices.length > 1;
   const columns = devices ? [...COLUMNS, { name: "Device", value: (row: Leak) => row.device ?? -1, cell: (row: Leak) => gpu(row.device) }] : COLUMNS;
   const [more, size, blocks] = of.others;
-  const row = (name: string, size: number, blocks: number) => [name, "", "", "", figure(size), count(blocks), "", "", "", ...devices ? [""] : []];
+  const row = (name: string, size: number, blocks: number) => [name, figure(size), "", "", count(blocks), "", "", "", "", ...devices ? [""] : []];
   const foot = more ? [row(many(more, "more line", "more lines"), size, blocks)] : [];
   foot.push(row("together", of.bytes, sumOf(of.rows, (each) => each.blocks) + blocks));
   drawSortable("leaks", `Alive at the end of the last step, ${levelNow()}${ofRun()}; survived: for ${count(of.least)} steps or more`, columns, of.rows, foot);

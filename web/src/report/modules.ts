@@ -10,7 +10,8 @@ import { device } from "./state";
 import { headCell } from "./tables";
 import { ofRun } from "./words";
 
-type Key = "name" | "bytes" | "own" | "blocks";
+const KEYS = ["name", "bytes", "own", "blocks"] as const;
+type Key = typeof KEYS[number];
 
 interface Row {
   module: Module;
@@ -20,9 +21,14 @@ interface Row {
 
 /** So many rows are open at first. */
 const FIRST_ROWS = 16;
-const HEADS: { name: string; kind?: string; key?: Key }[] = [{ name: "Module", kind: "path", key: "name" }, { name: "Class" },
-  { name: "With its parts", kind: "number", key: "bytes" }, { name: "Share", kind: "number" }, { name: "Its own", kind: "number", key: "own" },
-  { name: "Blocks", kind: "number", key: "blocks" }];
+/** The columns beside that of names. */
+const COLUMNS: readonly { name: string; kind?: string; key?: Key; cell: (of: Module, whole: number) => Child }[] = [
+  { name: "Class", cell: (of) => of.class ?? "" },
+  { name: "With its parts", kind: "number", key: "bytes", cell: (of) => figure(of.bytes) },
+  { name: "Share", kind: "number", cell: (of, whole) => percent(of.bytes, whole) },
+  { name: "Its own", kind: "number", key: "own", cell: (of) => of.more ? "" : figure(of.own) },
+  { name: "Blocks", kind: "number", key: "blocks", cell: (of) => count(of.blocks) },
+];
 
 const sorting = { key: "bytes" as Key, up: false };
 let opened = new Set<string>(), shown: Module | null = null, at = 0;
@@ -97,24 +103,29 @@ function treeKey(event: KeyboardEvent): void {
   event.preventDefault();
 }
 
-function rowOf({ module, path, depth }: Row, whole: number): HTMLTableRowElement {
+/** The columns that say something: names alone have no classes. */
+function columnsOf(root: Module): typeof COLUMNS {
+  const hasClass = (of: Module): boolean => of.class !== undefined || (of.parts ?? []).some(hasClass);
+  return hasClass(root) ? COLUMNS : COLUMNS.filter((of) => of.name !== "Class");
+}
+
+function rowOf({ module, path, depth }: Row, columns: typeof COLUMNS, whole: number): HTMLTableRowElement {
   const name = module.more ? many(module.more, "smaller module", "smaller modules") : module.name;
   const isOpen = opened.has(path);
   const label: Child = module.parts?.length
     ? make("button", { type: "button", class: "fold", "data-path": path, "aria-expanded": String(isOpen), text: name, on: { click: () => { setOpen(path, !isOpen); } } })
     : make("span", { class: "leaf", text: name });
-  const cells: Child[] = [label, module.class ?? "", figure(module.bytes), percent(module.bytes, whole), module.more ? "" : figure(module.own), count(module.blocks)];
-  return make("tr", { "data-depth": depth }, cells.map((cell, index) =>
-    make("td", { class: HEADS[index]?.kind, ...!index && { style: { "padding-left": `${8 + 18 * depth}px` } } }, [cell])));
+  return make("tr", { "data-depth": depth }, [make("td", { class: "path", style: { "padding-left": `${8 + 18 * depth}px` } }, [label]),
+    ...columns.map(({ kind, cell }) => make("td", { class: kind }, [cell(module, whole)]))]);
 }
 
 function sortBy(key: string): void {
-  const to = HEADS.find((of) => of.key === key)?.key;
+  const to = KEYS.find((of) => of === key);
   if (!to) return;
   sorting.up = sorting.key === to ? !sorting.up : to === "name";
   sorting.key = to;
   drawModules();
-  [...document.querySelectorAll<HTMLElement>("#modules th button")].find((of) => of.textContent === HEADS.find((head) => head.key === to)?.name)?.focus();
+  document.querySelector<HTMLElement>("#modules th[aria-sort=ascending] button, #modules th[aria-sort=descending] button")?.focus();
 }
 
 export function drawModules(): void {
@@ -142,12 +153,12 @@ export function drawModules(): void {
       byId("modules-at").focus();
     }),
     open("modules-open", "Open all", () => { openAll(root); }), open("modules-close", "Close all", () => { opened.clear(); }));
-  const heads = HEADS.map((head) => headCell(head, { ...sorting, by: sortBy }));
-  const foot = ["together", "", figure(root.bytes), percent(root.bytes, root.bytes), "", count(root.blocks)];
+  const columns = columnsOf(root), heads = [{ name: "Module", kind: "path", key: "name" }, ...columns].map((head) => headCell(head, { ...sorting, by: sortBy }));
   fill("modules", moments(peak, end), make("table", { on: { keydown: treeKey } }, [
     make("caption", { text: `${device().title}, ${levelNow()}, at the ${held === peak ? "peak" : "end"}${ofRun()}; each module with what its parts hold` }),
     make("thead", {}, [make("tr", {}, heads)]),
-    make("tbody", {}, rowsOf(root).map((row) => rowOf(row, root.bytes))),
-    make("tfoot", {}, [make("tr", {}, foot.map((cell, index) => make("td", { class: HEADS[index]?.kind }, [cell])))]),
+    make("tbody", {}, rowsOf(root).map((row) => rowOf(row, columns, root.bytes))),
+    make("tfoot", {}, [make("tr", {}, [make("td", { text: "together" }), ...columns.map(({ name, kind, cell }) =>
+      make("td", { class: kind }, [name === "Its own" ? "" : cell(root, root.bytes)]))])]),
   ]));
 }

@@ -1,6 +1,6 @@
 // The page on paper: light colours, and what can be opened is open.
 
-import { type Change, tell } from "./state";
+import { tell } from "./state";
 
 /** Details that were closed before printing. */
 let closed: HTMLDetailsElement[] = [];
@@ -11,8 +11,15 @@ function print(isOnPaper: boolean): void {
   root.classList.toggle("printing", isOnPaper);
   if (isOnPaper) closed = [...document.querySelectorAll("details")].filter((of) => !of.open);
   for (const of of closed) of.open = isOnPaper;
-  // What is drawn pixel by pixel has the colours of the style when it is drawn.
-  for (const what of ["view", "pinned"] satisfies Change[]) tell(what);
+  // Canvases have the colours that the style had when they were drawn.
+  tell("pinned");
+  for (const canvas of document.querySelectorAll("main canvas")) if (canvas instanceof HTMLCanvasElement) flatten(canvas);
+}
+
+/** What is drawn while a page is made ready for paper is kept as drawing commands, and paper has none that clear. */
+function flatten(canvas: HTMLCanvasElement): void {
+  const context = canvas.getContext("2d");
+  if (canvas.width && canvas.height) context?.putImageData(context.getImageData(0, 0, canvas.width, canvas.height), 0, 0);
 }
 
 export function startPrint(): void {
