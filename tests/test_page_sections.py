@@ -144,6 +144,7 @@ def test_modules_are_those_of_lines_and_open_by_keys(at, report):
                     break
                 parts += below[whole]["bytes"] if deep == depth + 1 else 0
             assert row[whole]["bytes"] == row[own]["bytes"] + parts
+    at.tell("(() => { const s = document.getElementById('modules-at'); s.value = 0; s.dispatchEvent(new Event('change')); })()")
     at.tell("document.getElementById('modules-close').click()")
     closed = len(table(at, "modules"))
     at.tell("document.querySelector('#modules .fold').focus()")

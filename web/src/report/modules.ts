@@ -128,11 +128,15 @@ function sortBy(key: string): void {
   document.querySelector<HTMLElement>("#modules th[aria-sort=ascending] button, #modules th[aria-sort=descending] button")?.focus();
 }
 
+function isModule(of: Module): boolean {
+  return !of.name.startsWith("(no module");
+}
+
 export function drawModules(): void {
   const { peak, end } = holdersNow(), held = at && end ? end : peak, root = held?.modules;
   byId("modules-section").hidden = !held || !peak;
   if (!held || !peak || !root) return;
-  if (!root.parts?.some((of) => !of.name.startsWith("(no module"))) {
+  if (![peak, end].some((of) => of?.modules.parts?.some(isModule))) {
     fill("modules-bar");
     fill("modules", make("p", { text: "No torch.nn.Module was at work, or none is known." }));
     return;
