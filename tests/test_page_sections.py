@@ -223,9 +223,11 @@ def test_paper_is_light_and_has_no_controls(at):
     back = "getComputedStyle(document.documentElement).getPropertyValue('--back').trim()"
     corner = "[...document.querySelector('#chart canvas').getContext('2d').getImageData(2, 2, 1, 1).data]"
     at.call("Emulation.setEmulatedMedia", media="screen", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+    # What is drawn anew for the width is drawn before.
+    at.resize(718, 1000)
+    at.wait("document.getElementById('plot').viewBox.baseVal.width < 718")
     at.wait(f"{corner}[0] < 90")
     assert at.tell(SHOWN_CONTROLS) != []
-    at.resize(718, 1000)
     at.call("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}])
     at.wait(f"{corner}[0] > 200")
     assert at.tell(back) == "#ffffff" and at.tell(SHOWN_CONTROLS) == []
