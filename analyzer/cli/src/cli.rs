@@ -182,7 +182,8 @@ pub enum Command {
     #[command(
         after_help = "Examples:\n  gpumem-analyze html report.bin          # writes report.html\n  \
         gpumem-analyze html -o page.html report.bin\n  \
-        gpumem-analyze html --rank 3 report.bin\n\n\
+        gpumem-analyze html --rank 3 report.bin\n  \
+        gpumem-analyze html --from step=3 --to step=4 -o step.html report.bin\n\n\
         The file has at most 5 MB and needs no network."
     )]
     Html(cmd_html::Args),

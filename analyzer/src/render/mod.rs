@@ -46,7 +46,7 @@ pub use ledger::{ledger_text, pool_text};
 pub use lines::{Source, lines_table};
 pub use modules::modules_table;
 pub use ranks::{Cells, ranks_page, ranks_text, ranks_timeline_text};
-pub use report::{ReportChanges, answered, failure_line, report_text};
+pub use report::{ReportChanges, answered, failure_line, failure_text, report_text};
 pub use scopes::scopes_text;
 pub use sizes::sizes_text;
 pub use style::{Colour, Style, Terminal};

@@ -233,6 +233,12 @@ fn failures(replay: &Replay, cause: Option<&Cause>, file: &str, terminal: Termin
 
 /// One of them.
 pub fn failure_line(replay: &Replay, failure: &OutOfMemory, terminal: Terminal) -> String {
+    let text = failure_text(replay, failure);
+    statement("OUT OF MEMORY", Style::Bad, &text, terminal)
+}
+
+/// The same without its first words.
+pub fn failure_text(replay: &Replay, failure: &OutOfMemory) -> String {
     let event = &failure.event;
     let fact = |key| replay.names.fact(key);
     let owner = owner(&replay.names, failure.span_context.stacks, event.level);
@@ -253,7 +259,7 @@ pub fn failure_line(replay: &Replay, failure: &OutOfMemory, terminal: Terminal) 
         (Some(rank), None) => format!(", rank {rank}"),
         _ => String::new(),
     };
-    let text = format!(
+    format!(
         "{} asked for at {}{function}, {}{}, on {}{rank} ({} level){}{refused}",
         wanted(failure),
         owner.label(&replay.names),
@@ -262,8 +268,7 @@ pub fn failure_line(replay: &Replay, failure: &OutOfMemory, terminal: Terminal) 
         crate::account::place(event.device),
         event.level,
         by_limit(replay, failure),
-    );
-    statement("OUT OF MEMORY", Style::Bad, &text, terminal)
+    )
 }
 
 /// What the program heard nothing of.

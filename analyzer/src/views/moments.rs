@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use gpumem_capture::{DeviceOrdinal, Level, Record};
 use serde::Serialize;
 
-use super::{DeviceTimeline, Timeline, TimelinePoint};
+use super::{DeviceTimeline, Stretch, Timeline, TimelinePoint};
 use crate::replay::{At, Figure, Replay, StackKey};
 
 /// Into how many stretches the run is cut.
@@ -147,19 +147,46 @@ impl Moments {
         moments
     }
 
+    /// The same of a part of the run, of which `timeline` is: a second reading has to tell all of them.
+    pub fn of_stretch(replay: &Replay, timeline: &Timeline, stretch: Stretch) -> Self {
+        let mut moments = Self::default();
+        for of in &timeline.devices {
+            let device = of.device.map_or(DeviceOrdinal::NONE, DeviceOrdinal);
+            moments.devices.insert(device, Vec::new());
+            let peak = of.peak.iter().map(|point| (MomentKind::Peak, point));
+            let end = of.end().into_iter().map(|point| (MomentKind::End, point));
+            let mosts = greatest(of).map(|point| (MomentKind::Most, point));
+            for (kind, point) in peak.chain(end).chain(mosts) {
+                moments.want(device, kind, point.seq, Some(point.time_ns));
+            }
+        }
+        let main = replay.failures.main();
+        if let Some((_, failure)) = main.filter(|(_, failure)| stretch.has(failure.seq)) {
+            moments.also(MomentKind::Failure, failure.seq.0);
+        }
+        moments
+    }
+
+    /// A reading has yet to tell a moment of a device, unless it is one of its moments already.
+    fn want(&mut self, device: DeviceOrdinal, kind: MomentKind, seq: u64, time_ns: Option<u64>) {
+        let known = self.devices.get(&device).into_iter().flatten();
+        let at = self.wanted.entry(seq).or_default();
+        let is_known = known.into_iter().any(|then| then.seq == seq)
+            || at.iter().any(|wanted| wanted.device == device);
+        if !is_known {
+            at.push(Wanted {
+                device,
+                kind,
+                time_ns,
+            });
+        }
+    }
+
     /// The moment just after an event is one of each device's.
     pub fn also(&mut self, kind: MomentKind, seq: u64) {
-        for (device, then) in &self.devices {
-            let at = self.wanted.entry(seq).or_default();
-            let is_known = then.iter().any(|then| then.seq == seq)
-                || at.iter().any(|wanted| wanted.device == *device);
-            if !is_known {
-                at.push(Wanted {
-                    device: *device,
-                    kind,
-                    time_ns: None,
-                });
-            }
+        let devices: Vec<DeviceOrdinal> = self.devices.keys().copied().collect();
+        for device in devices {
+            self.want(device, kind, seq, None);
         }
         self.wanted.retain(|_, wanted| !wanted.is_empty());
     }

@@ -8,16 +8,17 @@ import { type History, lastUpTo, liveAt } from "./history";
 import { type Painted, paintOf, pixelOf, styled } from "./paint";
 import type { Paint } from "./paints";
 import { NOTHING, REST, type Raster, painted, raster } from "./raster";
-import { chooseEvent, data, history, moment, pin, state } from "./state";
+import { chooseEvent, data, history, insteadOf, moment, pin, state } from "./state";
+import { apart } from "./words";
 
 let shown: Raster | null = null;
-let colours: { of: History; by: Paint; dark: boolean; painted: Painted } | null = null;
-
-const dark = matchMedia("(prefers-color-scheme: dark)");
+let colours: { of: History; by: Paint; back: string; painted: Painted } | null = null;
 
 function paint(of: History): Painted {
-  if (colours?.of !== of || colours.by !== state.paint || colours.dark !== dark.matches) {
-    colours = { of, by: state.paint, dark: dark.matches, painted: paintOf(of, state.paint) };
+  // Light and dark have backgrounds of their own, and paper has the light one.
+  const back = styled("--back");
+  if (colours?.of !== of || colours.by !== state.paint || colours.back !== back) {
+    colours = { of, by: state.paint, back, painted: paintOf(of, state.paint) };
   }
   return colours.painted;
 }
@@ -80,11 +81,13 @@ export function sayAt(x: number, y: number): void {
     return;
   }
   const { times, seqs, totals } = of.ticks;
-  const now = `${time(item(times, at.tick), spanOf())}, event ${count(item(seqs, at.tick))}: ${bytes(item(totals, at.tick))}`;
+  const asked = { seq: item(seqs, at.tick), time: item(times, at.tick) }, instead = insteadOf(asked.seq);
+  const now = `${time(asked.time, spanOf())}, event ${count(asked.seq)}: ${bytes(item(totals, at.tick))}`;
   const what = at.block === NOTHING ? ""
     : at.block === REST ? " · blocks that are not in this page"
       : ` · ${bytes(item(of.bytes, at.block))} ${named(of, at.block)}, ${life(of, at.block)}`;
-  say("at", now + what);
+  const off = instead ? ` · blocks are left out here: a click shows event ${count(instead.seq)}, ${apart(asked, instead)}` : "";
+  say("at", now + what + off);
 }
 
 /** A click: pins the block that stands there, and shows the moment. Whether there is any. */
@@ -100,7 +103,8 @@ export function clickAt(x: number, y: number): boolean {
 export function stepEvents(by: number): void {
   const of = history(), now = moment();
   if (!of || !now) return;
-  const tick = Math.max(0, Math.min(of.ticks.seqs.length - 1, lastUpTo(of.ticks.seqs, now.seq) + by));
+  const [first, last] = of.span.map((seq) => lastUpTo(of.ticks.seqs, seq));
+  const tick = Math.max(0, first ?? 0, Math.min(last ?? 0, lastUpTo(of.ticks.seqs, now.seq) + by));
   chooseEvent(item(of.ticks.seqs, tick));
 }
 

@@ -44,7 +44,15 @@ export function drawChart(): void {
   const label = `${now.title}: memory over time, ${time(from)} to ${time(to)}, at most ${bytes(area.most)}`;
   const svg = draw("svg", { id: "plot", viewBox: `0 0 ${width()} ${height}`, role: "img", tabindex: 0, "aria-label": label,
     on: { pointerdown: brushFrom, pointermove: point, pointerleave: () => { say("at", " "); }, keydown: chartKey, wheel: chartWheel } }, parts);
+  if (area.canvas) placeCanvas(area.canvas, height);
   fill("chart", make("div", { class: "plot" }, [area.canvas, svg]), make("ul", { class: "legend", "aria-label": "Colours" }, area.legend));
+}
+
+/** The canvas lies below the plot however wide the chart is shown: paper is narrower. */
+function placeCanvas({ style }: HTMLCanvasElement, height: number): void {
+  const share = (part: number, whole: number) => `${(part / whole) * 100}%`;
+  [style.left, style.top] = [share(LEFT, width()), share(TOP, height)];
+  [style.width, style.height] = [share(plotWidth(), width()), share(HIGH, height)];
 }
 
 function point(event: PointerEvent): void {

@@ -1,6 +1,15 @@
 // The JSON of the page, as the structs of analyzer/src/views/page write it. Times are nanoseconds of the run.
 
+import type { Answer, CategoryBytes, Holder, Sections } from "./sections_data";
+
 export interface Page {
+  answer: Answer;
+  /** Which part of the run the page is of, in words; null: all of it. */
+  part: string | null;
+  /** The events after which such a part begins and ends. */
+  events: [number | null, number | null];
+  /** Tables of the whole run. */
+  sections: Sections;
   file: string;
   ran: string;
   exact: boolean;
@@ -140,11 +149,6 @@ export interface Level {
   others: [number, number, number];
 }
 
-export interface CategoryBytes {
-  category: string;
-  bytes: number;
-}
-
 export interface LedgerRow {
   name: string;
   bytes: number;
@@ -185,5 +189,7 @@ export interface Cause {
   seq: number;
   what: string;
   advice: string;
-  owners: { line: string; function: string; bytes: number; blocks: number; categories?: CategoryBytes[] }[];
+  owners: Holder[];
+  /** All that was live then of their level. */
+  live: number;
 }

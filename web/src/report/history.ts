@@ -39,6 +39,8 @@ export interface History {
   readonly whole: boolean;
   /** First and last event of the stretches of which no block is left out. */
   readonly stretches: readonly [number, number][];
+  /** First and last event of the part of the run that the page is of. */
+  readonly span: readonly [number, number];
   readonly ticks: Ticks;
   /** Ticks. `ended` is NEVER where a block is live at the end. */
   readonly made: Uint32Array;
@@ -62,7 +64,7 @@ export interface History {
   readonly endings: Uint32Array;
 }
 
-export async function unpacked(from: PageHistory): Promise<History> {
+export async function unpacked(from: PageHistory, [begin, end]: readonly [number | null, number | null]): Promise<History> {
   const read = new Numbers(await inflated(from.columns));
   const { blocks, events } = from;
   const seqs = column(new Float64Array(events), (before) => before + read.next());
@@ -83,21 +85,23 @@ export async function unpacked(from: PageHistory): Promise<History> {
     const more = waited[i] ?? 0;
     return more === 0 ? tick : more === 1 ? NEVER : tick + more - 2;
   });
-  const { ticks, numbers } = withPoints(from, seqs, times);
+  const span = [begin ?? 0, end ?? Infinity] as const;
+  const { ticks, numbers } = withPoints(from, seqs, times, span[1]);
   const renumbered = (of: Uint32Array) => of.map((tick) => (tick === NEVER ? NEVER : numbers[tick] ?? 0));
   const columns = { made: renumbered(made), ended: renumbered(ended), released: renumbered(released), bytes };
   const endings = Uint32Array.from(columns.ended.keys()).filter((i) => columns.ended[i] !== NEVER);
   endings.sort((a, b) => (columns.ended[a] ?? 0) - (columns.ended[b] ?? 0) || a - b);
   const history = {
-    level: from.level, count: blocks, all: from.all, whole: from.whole, stretches: from.stretches, ticks,
+    level: from.level, count: blocks, all: from.all, whole: from.whole, stretches: from.stretches, span, ticks,
     ...columns, addresses, slack, stacks, categories, placements, kinds, libraries, endings,
   };
   addUp(history, from);
   return history;
 }
 
-/** The blocks' events and the points of the level, in one order; `numbers` are the ticks of the former. */
-function withPoints(from: PageHistory, seqs: Float64Array, times: Float64Array): { ticks: Ticks; numbers: Uint32Array } {
+/** The blocks' events and the points of the level, in one order; `numbers` are the ticks of the former. What comes after
+  the last event of the page's part of the run is later than all of it. */
+function withPoints(from: PageHistory, seqs: Float64Array, times: Float64Array, end: number): { ticks: Ticks; numbers: Uint32Array } {
   const all = new Map<number, number>();
   seqs.forEach((seq, i) => all.set(seq, times[i] ?? 0));
   for (const [seq, time] of from.points) all.set(seq, time);
@@ -107,7 +111,7 @@ function withPoints(from: PageHistory, seqs: Float64Array, times: Float64Array):
   let latest = 0;
   const ticks = {
     seqs: order,
-    times: order.map((seq) => (latest = Math.max(latest, all.get(seq) ?? 0))),
+    times: order.map((seq) => (latest = Math.max(latest, (all.get(seq) ?? 0) + (seq > end ? 1 : 0)))),
     totals: new Float64Array(order.length),
     kept: new Float64Array(order.length),
   };
@@ -158,7 +162,13 @@ export function liveAt(history: History, tick: number): number[] {
   return found;
 }
 
+/** Whether an event is in the part of the run that the page is of. */
+export function isInside({ span }: Partial<Pick<History, "span">>, seq: number): boolean {
+  return !span || (span[0] <= seq && seq <= span[1]);
+}
+
 /** Whether all blocks are in the page that were live just after an event. */
-export function isWhole(history: Pick<History, "whole" | "stretches">, seq: number): boolean {
+export function isWhole(history: Pick<History, "whole" | "stretches"> & Partial<Pick<History, "span">>, seq: number): boolean {
+  if (!isInside(history, seq)) return false;
   return history.whole || history.stretches.some(([begin, end]) => begin <= seq && seq <= end);
 }

@@ -28,6 +28,10 @@ const FLAME_KEYS: [key: string, what: string][] = [
   ["↑ ↓", "caller, widest call"], ["← →", "neighbours"], ["Enter", "enlarge the frame"], ["Escape", "show all"],
 ];
 
+const MODULE_KEYS: [key: string, what: string][] = [
+  ["→", "open a module, or go into it"], ["←", "close it, or go to the one it is part of"], ["↑ ↓", "the row above, below"],
+];
+
 /** The search of frames, or of lines if the focus is there. */
 function search(): void {
   const frames = byId("flame-search", HTMLInputElement);
@@ -41,6 +45,7 @@ function help(): void {
   ];
   fill("help", make("h2", { id: "help-head", text: "Keys" }),
     ...list("Anywhere", PAGE_KEYS), ...list("In the chart", CHART_KEYS), ...list("In a map", MAP_KEYS), ...list("In the flamegraph", FLAME_KEYS),
+    ...list("In the tree of modules", MODULE_KEYS),
     make("form", { method: "dialog" }, [make("button", { text: "Close" })]));
   byId("help", HTMLDialogElement).showModal();
 }

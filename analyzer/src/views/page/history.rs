@@ -112,7 +112,7 @@ fn history(
         events: events.len(),
         whole: of.is_all && !is_cut,
         stretches: whole.iter().map(|of| [of.from.0, of.to.0]).collect(),
-        points: points(device, of.level, limits),
+        points: points(device, of, limits),
         columns: columns(&blocks, &events, of, replay, names),
     }
 }
@@ -130,10 +130,13 @@ fn events(blocks: &[&PastBlock]) -> Vec<(Seq, Nanos)> {
     by_seq.into_iter().collect()
 }
 
-fn points(device: &DeviceTimeline, level: Level, limits: PageLimits) -> Vec<[u64; 3]> {
-    let name = level.name();
+fn points(device: &DeviceTimeline, of: &PastLevel, limits: PageLimits) -> Vec<[u64; 3]> {
+    let name = of.level.name();
     let together = device.buckets.len().div_ceil(limits.buckets.max(1)).max(1);
-    let mut points = Vec::new();
+    let begins = of.begins.iter();
+    let mut points: Vec<[u64; 3]> = begins
+        .map(|(seq, time, bytes)| [seq.0, time.0, *bytes])
+        .collect();
     for buckets in device.buckets.chunks(together) {
         let peaks = buckets.iter().flat_map(|bucket| &bucket.peaks);
         let peaks = peaks.filter(|peak| peak.level == name);
@@ -142,7 +145,7 @@ fn points(device: &DeviceTimeline, level: Level, limits: PageLimits) -> Vec<[u64
         points.extend(most.map(|most| [most.seq, most.time_ns, most.bytes]));
         points.extend(buckets.last().map(|bucket| {
             let last = &bucket.last;
-            let bytes = match level {
+            let bytes = match of.level {
                 Level::TENSOR => last.tensor_bytes,
                 Level::HOST => last.host_bytes,
                 _ => last.driver_bytes,

@@ -12,7 +12,7 @@ use super::keep::{DetailRange, Keep, Room};
 use super::spans::FollowSpans;
 use super::{PastBlock, PastBlocks, PastLevel, Placed, Placement};
 use crate::replay::{Block, Effect, Replay};
-use crate::views::Moments;
+use crate::views::{Moments, Stretch};
 
 /// So many stretches are kept in detail.
 const STRETCHES: usize = 6;
@@ -22,16 +22,18 @@ const LEVELS: [Level; 3] = [Level::TENSOR, Level::DRIVER, Level::HOST];
 /// An address, and whether it is a VMM handle.
 type Address = (u64, bool);
 
-/// Around the failure, the peaks, the end, and some of the greatest moments: so many events each that there is room for.
-fn stretches(moments: &Moments, room: Room) -> Vec<DetailRange> {
+/// In a part of the run, around the failure, the peaks, the end, and some of the greatest moments: so many events each that there is room for.
+fn stretches(moments: &Moments, room: Room, within: Stretch) -> Vec<DetailRange> {
     let length = room.stretch as u64;
     let mut found: Vec<DetailRange> = Vec::new();
     for seq in moments.by_interest().map(Seq) {
         let is_near = |of: &DetailRange| (of.from.0..of.to.0 + length / 4).contains(&seq.0);
         if found.len() < STRETCHES && !found.iter().any(is_near) {
+            let from = Seq(seq.0.saturating_sub(length / 4 * 3));
+            let to = Seq(seq.0 + length / 4);
             found.push(DetailRange {
-                from: Seq(seq.0.saturating_sub(length / 4 * 3)),
-                to: Seq(seq.0 + length / 4),
+                from: within.from.map_or(from, |begin| begin.seq.max(from)),
+                to: within.to.map_or(to, |end| end.seq.min(to)),
             });
         }
     }
@@ -54,9 +56,13 @@ struct Following {
     live: FxHashMap<Address, Live>,
     /// Freed, and not yet back in the pool.
     waiting: FxHashMap<u64, PastBlock>,
-    /// When blocks were allocated whose free may yet be cancelled: those of the driver level that were freed lately.
-    freed: FxHashMap<Seq, Nanos>,
+    /// When blocks were allocated whose free may yet be cancelled, and whether they were counted: those of the driver
+    /// level that were freed lately.
+    freed: FxHashMap<Seq, (Nanos, bool)>,
     count: u64,
+    within: Stretch,
+    /// What was live where the part of the run begins.
+    begins: Option<(Seq, Nanos, u64)>,
 }
 
 /// How many frees are remembered: a free and its cancellation are of one call.
@@ -66,6 +72,9 @@ const REMEMBERED: usize = 1 << 16;
 #[derive(Debug)]
 pub struct FollowBlocks {
     room: Room,
+    /// Blocks that are live at no moment of it are left out.
+    within: Stretch,
+    has_begun: bool,
     stretches: Vec<DetailRange>,
     levels: BTreeMap<(DeviceOrdinal, Level), Following>,
     spans: FollowSpans,
@@ -76,8 +85,8 @@ pub struct FollowBlocks {
 
 impl FollowBlocks {
     /// Keeps all blocks where there is room for them, else those of the stretches that a reader looks at first besides
-    /// those of the whole run. `first` has read the capture.
-    pub fn choose(first: &Replay, moments: &Moments, room: Room) -> Self {
+    /// those of the whole run, or of a part of it. `first` has read the capture.
+    pub fn choose(first: &Replay, moments: &Moments, room: Room, within: Stretch) -> Self {
         let of = |level: &Level| LEVELS.contains(level);
         let levels = first.levels.iter().filter(|((_, level), _)| of(level));
         let devices = first.devices.len().max(1);
@@ -89,9 +98,15 @@ impl FollowBlocks {
         let stretches = if blocks.max().unwrap_or(0) <= room.run as u64 {
             Vec::new()
         } else {
-            stretches(moments, room)
+            stretches(moments, room, within)
         };
-        Self::new(room, stretches)
+        Self::new(room, stretches).of(within)
+    }
+
+    /// Only of a part of the run.
+    pub fn of(mut self, within: Stretch) -> Self {
+        self.within = within;
+        self
     }
 
     /// `stretches` are kept in detail.
@@ -99,6 +114,8 @@ impl FollowBlocks {
         Self {
             room,
             spans: FollowSpans::new(room, &stretches),
+            within: Stretch::default(),
+            has_begun: false,
             stretches,
             levels: BTreeMap::new(),
             placements: Vec::new(),
@@ -146,7 +163,10 @@ impl FollowBlocks {
 
     fn following(&mut self, device: DeviceOrdinal, level: Level) -> &mut Following {
         let Self {
-            room, stretches, ..
+            room,
+            stretches,
+            within,
+            ..
         } = self;
         self.levels
             .entry((device, level))
@@ -156,6 +176,8 @@ impl FollowBlocks {
                 waiting: FxHashMap::default(),
                 freed: FxHashMap::default(),
                 count: 0,
+                within: *within,
+                begins: None,
             })
     }
 
@@ -179,7 +201,6 @@ impl FollowBlocks {
                     made: (block.seq, replay.last),
                     ..PastBlock::default()
                 };
-                following.count += 1;
                 let live = Live {
                     block,
                     is_shared: false,
@@ -190,7 +211,20 @@ impl FollowBlocks {
         self.spans.restored(replay);
     }
 
+    /// The part of the run begins: what is live then is known.
+    fn begin(&mut self) {
+        let Some(from) = self.within.from else { return };
+        self.has_begun = true;
+        for following in self.levels.values_mut() {
+            let live = following.live.values().map(|live| live.block.bytes);
+            following.begins = Some((from.seq, from.time, live.sum()));
+        }
+    }
+
     fn event(&mut self, replay: &Replay, seq: Seq, event: &Event, effect: Effect) {
+        if !self.has_begun && !self.within.is_before(seq) {
+            self.begin();
+        }
         self.spans.event(seq, event);
         if event.kind == EventKind::ALLOCATOR {
             self.told(seq, event);
@@ -221,7 +255,7 @@ impl FollowBlocks {
             AllocatorCall::RELEASED => {
                 if let Some(mut block) = following.waiting.remove(&event.ptr) {
                     block.released = Some((seq, event.time));
-                    following.keep.offer(&block, event.time.0);
+                    following.offer(&block, event.time.0);
                 }
             }
             _ => {}
@@ -243,10 +277,23 @@ impl FollowBlocks {
 }
 
 impl Following {
+    /// A block has ended, or the run has.
+    fn offer(&mut self, block: &PastBlock, now_ns: u64) {
+        let ended = block.ended.map(|(ended, _)| ended);
+        if self.within.has_block(block.made.0, ended) {
+            self.count += 1;
+            self.keep.offer(block, now_ns);
+        }
+    }
+
     fn came(&mut self, replay: &Replay, seq: Seq, event: &Event, block: Block, placed: Placed) {
         let is_handle = event.flags.contains(EventFlags::VMM_HANDLE);
         // Where a free was cancelled the block is as old as it was.
-        let made = self.freed.remove(&block.seq).unwrap_or(event.time);
+        let was_freed = self.freed.remove(&block.seq);
+        let made = was_freed.map_or(event.time, |(made, is_counted)| {
+            self.count -= u64::from(is_counted);
+            made
+        });
         let is_new = block.seq == seq;
         let tells_slack = event.level == Level::TENSOR && event.slack != Event::SLACK_UNKNOWN;
         let live = Live {
@@ -263,9 +310,8 @@ impl Following {
             },
             is_shared: false,
         };
-        self.count += u64::from(is_new);
         if let Some(waited) = self.waiting.remove(&event.ptr) {
-            self.keep.offer(&waited, event.time.0);
+            self.offer(&waited, event.time.0);
         }
         if let Some(lost) = self.live.insert((event.ptr, is_handle), live) {
             self.end(lost, replay, seq, event.time);
@@ -281,7 +327,8 @@ impl Following {
                     self.freed.clear();
                 }
                 let (made, at) = live.block.made;
-                self.freed.insert(made, at);
+                let is_counted = self.within.has_block(made, Some(seq));
+                self.freed.insert(made, (at, is_counted));
             }
             self.end(live, replay, seq, event.time);
         }
@@ -295,7 +342,7 @@ impl Following {
             block.released = Some((Seq(u64::MAX), Nanos(u64::MAX)));
             self.waiting.insert(block.address, block);
         } else {
-            self.keep.offer(&block, replay.last.0);
+            self.offer(&block, replay.last.0);
         }
     }
 
@@ -311,13 +358,13 @@ impl Following {
         let categories: FxHashMap<Seq, _> = live
             .map(|(_, block)| (block.seq, replay.stacks(block.key).purpose.category()))
             .collect();
-        for live in self.live.into_values() {
+        for live in std::mem::take(&mut self.live).into_values() {
             let mut block = live.block;
             block.category = categories.get(&block.made.0).copied().unwrap_or_default();
-            self.keep.offer(&block, now.1.0);
+            self.offer(&block, now.1.0);
         }
-        for block in self.waiting.into_values() {
-            self.keep.offer(&block, now.1.0);
+        for block in std::mem::take(&mut self.waiting).into_values() {
+            self.offer(&block, now.1.0);
         }
         let kept = self.keep.finish();
         PastLevel {
@@ -325,6 +372,7 @@ impl Following {
             level,
             blocks: kept.blocks,
             count: self.count,
+            begins: self.begins,
             is_all: kept.is_all,
             whole: kept.whole,
         }

@@ -74,12 +74,14 @@ pub struct PastLevel {
     pub level: Level,
     /// Those that are kept, in the order in which they were allocated.
     pub blocks: Vec<PastBlock>,
-    /// How many there were in all.
+    /// How many there were in all, of a part of the run in it.
     pub count: u64,
     /// Whether all of them are kept.
     pub is_all: bool,
     /// The stretches of which all are kept.
     pub whole: Vec<DetailRange>,
+    /// What was live where a part of the run begins: its event, its time and bytes; `None`: it is all of the run.
+    pub begins: Option<(Seq, Nanos, u64)>,
 }
 
 /// The blocks of all devices.
