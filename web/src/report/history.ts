@@ -53,8 +53,6 @@ export interface History {
   readonly categories: Float64Array;
   readonly placements: Uint8Array;
   readonly kinds: Uint8Array;
-  /** Numbers of the blocks that end, in the order in which they do. */
-  readonly endings: Uint32Array;
 }
 
 export async function unpacked(from: PageHistory): Promise<History> {
@@ -80,32 +78,31 @@ export async function unpacked(from: PageHistory): Promise<History> {
   const { ticks, numbers } = withPoints(from, seqs, times);
   const renumbered = (of: Uint32Array) => of.map((tick) => (tick === NEVER ? NEVER : numbers[tick] ?? 0));
   const columns = { made: renumbered(made), ended: renumbered(ended), released: renumbered(released), bytes };
-  const endings = Uint32Array.from(columns.ended.keys()).filter((i) => columns.ended[i] !== NEVER);
-  endings.sort((a, b) => (columns.ended[a] ?? 0) - (columns.ended[b] ?? 0) || a - b);
   const history = {
     level: from.level, count: blocks, all: from.all, whole: from.whole, stretches: from.stretches, ticks,
-    ...columns, addresses, slack, stacks, categories, placements, kinds, endings,
+    ...columns, addresses, slack, stacks, categories, placements, kinds,
   };
   addUp(history, from);
   return history;
 }
 
 /** The blocks' events and the points of the level, in one order; `numbers` are the ticks of the former. */
-function withPoints(from: PageHistory, seqs: Float64Array, times: Float64Array): { ticks: Ticks; numbers: Uint32Array } {
-  const all = new Map<number, number>();
-  seqs.forEach((seq, i) => all.set(seq, times[i] ?? 0));
-  for (const [seq, time] of from.points) all.set(seq, time);
-  const order = Float64Array.from(all.keys()).sort();
-  const tickOf = new Map<number, number>();
-  order.forEach((seq, tick) => tickOf.set(seq, tick));
-  let latest = 0;
-  const ticks = {
-    seqs: order,
-    times: order.map((seq) => (latest = Math.max(latest, all.get(seq) ?? 0))),
-    totals: new Float64Array(order.length),
-    kept: new Float64Array(order.length),
-  };
-  return { ticks, numbers: Uint32Array.from(seqs, (seq) => tickOf.get(seq) ?? 0) };
+function withPoints({ points }: PageHistory, seqs: Float64Array, times: Float64Array): { ticks: Ticks; numbers: Uint32Array } {
+  const size = seqs.length + points.length, order = new Float64Array(size), moments = new Float64Array(size);
+  const numbers = new Uint32Array(seqs.length);
+  let length = 0, latest = 0;
+  for (let event = 0, point = 0; event < seqs.length || point < points.length; length++) {
+    const seq = Math.min(seqs[event] ?? Infinity, points[point]?.[0] ?? Infinity);
+    if (seqs[event] === seq) {
+      latest = Math.max(latest, times[event] ?? 0);
+      numbers[event++] = length;
+    }
+    for (; points[point]?.[0] === seq; point++) latest = Math.max(latest, points[point]?.[1] ?? 0);
+    order[length] = seq;
+    moments[length] = latest;
+  }
+  const figures = () => new Float64Array(length);
+  return { ticks: { seqs: order.slice(0, length), times: moments.slice(0, length), totals: figures(), kept: figures() }, numbers };
 }
 
 /** What is left out is known where the level's bytes are, and holds from there to the next such tick. */
@@ -130,9 +127,9 @@ function addUp(history: History, from: PageHistory): void {
   }
 }
 
-/** The last tick that is not after `value`; -1: none. */
-export function lastUpTo(sorted: Float64Array, value: number): number {
-  let low = 0, high = sorted.length;
+/** The last tick that is not after `value`; -1: none. `from`: one that is not after it. */
+export function lastUpTo(sorted: Float64Array, value: number, from = -1): number {
+  let low = from + 1, high = sorted.length;
   while (low < high) {
     const middle = (low + high) >> 1;
     if ((sorted[middle] ?? 0) <= value) low = middle + 1;

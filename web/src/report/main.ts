@@ -3,7 +3,7 @@
 import { offer } from "../lib/console";
 import { byId, keepingFocus, make } from "../lib/dom";
 import { bytes } from "../lib/format";
-import { timeAtShare, width } from "./axis";
+import { measureAgain, timeAtShare, width } from "./axis";
 import { visibleBlocks } from "./blocks";
 import { drawBrush, startBrush } from "./brush";
 import { drawChart } from "./chart";
@@ -59,6 +59,7 @@ function main(): void {
   chooseDevice(0);
   let wide = width();
   new ResizeObserver(() => {
+    measureAgain();
     if (wide === width()) return;
     wide = width();
     tell("level");

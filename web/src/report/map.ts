@@ -40,7 +40,7 @@ export function drawMap(): void {
     "aria-label": `${many(map.pool.length, "segment", "segments")} of PyTorch's pool, the largest first`,
     on: { pointermove: point, click, keydown: mapKey } });
   const context = canvas.getContext("2d");
-  const paint = paintOf(tensors, state.paint);
+  const paint = paintOf(tensors);
   if (context) rows.forEach((segment, row) => { drawSegment(context, segment, row * ROW + 2, paint); });
   const more = map.pool.length - rows.length;
   fill("map", canvas, more > 0 && make("p", { class: "faint", text: `${many(more, "smaller segment is", "smaller segments are")} not drawn.` }));
