@@ -25,7 +25,7 @@ export interface BlocksArea {
 }
 
 /** The picture, which is drawn into again and again. */
-let plot: { canvas: HTMLCanvasElement; context: CanvasRenderingContext2D; image: ImageData; pixels: Uint32Array } | null = null;
+let plot: { canvas: HTMLCanvasElement; context: CanvasRenderingContext2D; image: ImageData; pixels: Int32Array } | null = null;
 
 function plotOf(wide: number, high: number): NonNullable<typeof plot> {
   if (plot?.image.width === wide && plot.image.height === high) return plot;
@@ -34,7 +34,7 @@ function plotOf(wide: number, high: number): NonNullable<typeof plot> {
   const context = canvas.getContext("2d", { alpha: false, willReadFrequently: true });
   if (!context) throw new Error("the browser draws no pictures");
   const image = new ImageData(wide, high);
-  return (plot = { canvas, context, image, pixels: new Uint32Array(image.data.buffer) });
+  return (plot = { canvas, context, image, pixels: new Int32Array(image.data.buffer) });
 }
 
 /** Draws the blocks of the view. */

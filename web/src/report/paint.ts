@@ -6,17 +6,17 @@ import type { Paint } from "./paints";
 import type { Colours } from "./raster";
 import { data, state } from "./state";
 
-/** 0xAABBGGRR, as the pixels of a canvas are. */
+/** 0xAABBGGRR, as the pixels of a canvas are, in 32 bits with a sign. */
 type Pixel = number;
 
 /** A colour of the style, as pixels have it. */
 function pixelOf(colour: string): Pixel {
   const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  if (!context) return 0xff808080;
+  if (!context) return 0xff808080 | 0;
   context.fillStyle = colour;
   context.fillRect(0, 0, 1, 1);
   const [red = 0, green = 0, blue = 0] = context.getImageData(0, 0, 1, 1).data;
-  return (0xff000000 | (blue << 16) | (green << 8) | red) >>> 0;
+  return (0xff000000 | (blue << 16) | (green << 8) | red);
 }
 
 /** The value of a colour of the style. */
@@ -57,7 +57,7 @@ function colourOf(key: number, place: number, paint: Paint): string {
 /** The same colour, darker. */
 function darker(colour: Pixel): Pixel {
   const part = (shift: number) => Math.round(((colour >>> shift) & 0xff) * 0.78) << shift;
-  return (0xff000000 | part(16) | part(8) | part(0)) >>> 0;
+  return (0xff000000 | part(16) | part(8) | part(0));
 }
 
 /** Colours of a level's blocks; of equal weight in bytes over time, the weightiest keys have their own. */
@@ -75,7 +75,7 @@ function workOut(history: History, paint: Paint): Painted {
   const others = pixelOf(styled(UNKNOWN));
   if (keys.length < weights.size) legend.push({ name: paint === "category" ? "not told apart" : `other ${paint}s`, colour: styled(UNKNOWN) });
   const darks = new Map([...own.values(), others].map((pixel) => [pixel, darker(pixel)]));
-  const pixels = new Uint32Array(history.count), dark = new Uint32Array(history.count);
+  const pixels = new Int32Array(history.count), dark = new Int32Array(history.count);
   for (let block = 0; block < history.count; block++) {
     const pixel = own.get(key(block)) ?? others;
     pixels[block] = pixel;

@@ -73,20 +73,20 @@ export function raster(history: History, edges: Float64Array, height: number, be
   return { of: history, width, height, blocks, most, ticks };
 }
 
-/** The colours of a picture's pixels, as 0xAABBGGRR: of each block, of what is not in the page, and of nothing. */
+/** The colours of a picture's pixels, as 0xAABBGGRR in 32 bits with a sign: of each block, of what is not in the page, and of nothing. */
 export interface Colours {
-  pixels: Uint32Array;
+  pixels: Int32Array;
   /** The same, darker: of the edges of blocks. */
-  dark: Uint32Array;
+  dark: Int32Array;
   others: number;
   othersDark: number;
   back: number;
 }
 
-const MARK = 0xffff5cd6;
+const MARK = 0xffff5cd6 | 0;
 
 /** Puts the colours of a picture into pixels, which lie row by row. */
-export function paintInto(out: Uint32Array, of: Raster, colours: Colours, marked: number | null): void {
+export function paintInto(out: Int32Array, of: Raster, colours: Colours, marked: number | null): void {
   const { width, height, blocks } = of, { pixels, dark, others, othersDark, back } = colours;
   for (let x = 0; x < width; x++) {
     const toLeft = x > 0 ? height : 0, toRight = x + 1 < width ? height : 0, column = x * height, foot = column + height - 1;
