@@ -42,9 +42,27 @@ export function drawChart(): void {
   drawMarks(parts);
   const [from, to] = state.view;
   const label = `${now.title}: memory over time, ${time(from)} to ${time(to)}, at most ${bytes(area.most)}`;
-  const svg = draw("svg", { id: "plot", viewBox: `0 0 ${width()} ${height}`, role: "img", tabindex: 0, "aria-label": label,
-    on: { pointerdown: brushFrom, pointermove: point, pointerleave: () => { say("at", " "); }, keydown: chartKey, wheel: chartWheel } }, parts);
-  fill("chart", make("div", { class: "plot" }, [area.canvas, svg]), make("ul", { class: "legend", "aria-label": "Colours" }, area.legend));
+  const { plot, svg, legend } = (places ??= makePlaces());
+  const canvas = plot.querySelector("canvas");
+  if (canvas !== area.canvas) {
+    canvas?.remove();
+    if (area.canvas) plot.prepend(area.canvas);
+  }
+  svg.setAttribute("viewBox", `0 0 ${width()} ${height}`);
+  svg.setAttribute("aria-label", label);
+  svg.replaceChildren(...parts);
+  legend.replaceChildren(...area.legend);
+}
+
+/** What stays in the page from frame to frame: a browser takes long to arrange one that has other elements. */
+let places: { plot: HTMLDivElement; svg: SVGSVGElement; legend: HTMLUListElement } | null = null;
+
+function makePlaces(): NonNullable<typeof places> {
+  const svg = draw("svg", { id: "plot", role: "img", tabindex: 0,
+    on: { pointerdown: brushFrom, pointermove: point, pointerleave: () => { say("at", " "); }, keydown: chartKey, wheel: chartWheel } });
+  const plot = make("div", { class: "plot" }, [svg]), legend = make("ul", { class: "legend", "aria-label": "Colours" });
+  fill("chart", plot, legend);
+  return { plot, svg, legend };
 }
 
 function point(event: PointerEvent): void {
