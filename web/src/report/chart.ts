@@ -51,7 +51,7 @@ export function drawChart(): void {
   svg.setAttribute("viewBox", `0 0 ${width()} ${height}`);
   svg.setAttribute("aria-label", label);
   svg.replaceChildren(...parts);
-  legend.replaceChildren(...area.legend);
+  legend.replaceChildren(...area.legend, ...leftOut());
 }
 
 /** What stays in the page from frame to frame: a browser takes long to arrange one that has other elements. */
@@ -159,6 +159,12 @@ function legend(colours: readonly string[]): HTMLLIElement[] {
   return [...entries, ...phaseEntries()];
 }
 
+/** Lanes of which only the widest spans are in the page. */
+function leftOut(): HTMLLIElement[] {
+  const lanes = data.lanes.filter((lane) => lane.left_out > 0);
+  return lanes.map((lane) => make("li", { class: "faint", text: `${lane.name}: ${many(lane.left_out, "narrower one is", "narrower ones are")} left out` }));
+}
+
 const LANE = 14;
 
 /** Spans of each kind, each in a lane of its own. The new height. */
@@ -167,8 +173,7 @@ function drawLanes(top: number, parts: Parts): number {
   for (const lane of data.lanes) {
     const spans = lane.spans.filter(([begins, ends]) => ends >= state.view[0] && begins <= state.view[1]);
     if (!spans.length) continue;
-    const left = lane.left_out ? `; ${many(lane.left_out, "narrower one is", "narrower ones are")} left out` : "";
-    parts.push(draw("text", { x: LEFT - 6, y: top + 11, "text-anchor": "end", text: lane.name }, [draw("title", { text: lane.name + left })]));
+    parts.push(draw("text", { x: LEFT - 6, y: top + 11, "text-anchor": "end", text: lane.name }));
     parts.push(draw("rect", { x: LEFT, y: top, width: plotWidth(), height: LANE - 2, style: { fill: "var(--soft)" } }));
     let drawn = 0;
     spans.forEach(([begins, ends, label], index) => {

@@ -68,7 +68,8 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         moments.also(MomentKind::Asked, shown);
     }
     let mut blocks = FollowBlocks::choose(replay, &moments, ROOM);
-    let last = read_with(file, At::End, &mut |replay, record, effect| {
+    let second = Moments::second(replay);
+    let last = read_with(file, second, &mut |replay, record, effect| {
         moments.observe(replay, record);
         blocks.observe(replay, record, effect);
     })?;

@@ -49,6 +49,8 @@ pub struct PageLimits {
     pub blocks: usize,
     /// Stretches of time of each device.
     pub buckets: usize,
+    /// Spans of each lane, the widest.
+    pub spans: usize,
     /// Segments of each device's pool.
     pub segments: usize,
     /// Characters of a name.
@@ -64,6 +66,7 @@ impl Default for PageLimits {
             stacks: 16_000,
             blocks: usize::MAX,
             buckets: 1024,
+            spans: 512,
             segments: 256,
             name: 300,
         }
@@ -79,6 +82,7 @@ impl PageLimits {
         }
         Self {
             stacks,
+            spans: self.spans / 2,
             blocks: self.blocks.min(1 << 18) / 2,
             buckets: (self.buckets / 2).max(16),
             segments: self.segments / 2,

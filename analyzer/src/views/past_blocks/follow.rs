@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use gpumem_capture::{
-    AllocatorCall, Definition, DeviceOrdinal, Event, EventFlags, EventKind, Level, Nanos, Record,
-    Seq,
+    AllocatorCall, Definition, DeviceOrdinal, Event, EventFlags, EventKind, Level, Nanos,
+    PlacementId, Record, Seq,
 };
 use rustc_hash::FxHashMap;
 
-use super::keep::{DetailRange, Keep, Room};
+use super::keep::{DetailRange, Keep, Room, Span};
 use super::{PastBlock, PastBlocks, PastLevel, PastMapping, Placement};
-use crate::replay::{Block, Effect, Replay};
+use crate::replay::{Block, Category, Effect, KeyId, Replay};
 use crate::views::{MOMENT_LEVELS, Moments};
 
 /// So many stretches are kept in detail.
@@ -38,12 +38,47 @@ fn stretches(moments: &Moments, room: Room) -> Vec<DetailRange> {
     found
 }
 
-/// A block that is live, or waits for other streams.
-#[derive(Clone, Debug)]
+/// A block that is live. Most are not kept: no more is followed of one than is asked for at its end.
+#[derive(Clone, Copy, Debug)]
 struct Live {
-    block: PastBlock,
+    bytes: u64,
+    made: (Seq, Nanos),
+    key: KeyId,
+    slack: Option<u32>,
+    placement: PlacementId,
     /// Whether another stream uses it, so that it waits when it is freed.
     is_shared: bool,
+}
+
+impl Live {
+    fn span(&self, ended: Option<(Seq, Nanos)>) -> Span {
+        Span {
+            bytes: self.bytes,
+            made: self.made,
+            ended,
+        }
+    }
+
+    fn past(
+        &self,
+        replay: &Replay,
+        (address, is_handle): Address,
+        category: Category,
+        ended: Option<(Seq, Nanos)>,
+    ) -> PastBlock {
+        PastBlock {
+            address,
+            bytes: self.bytes,
+            slack: self.slack,
+            placement: self.placement,
+            is_handle,
+            stacks: replay.stacks(self.key).without_category(),
+            category,
+            made: self.made,
+            ended,
+            released: None,
+        }
+    }
 }
 
 /// A device and level.
@@ -144,19 +179,14 @@ impl FollowBlocks {
             }
             let following = self.following(*device, *level);
             for (address, block) in state.live_blocks() {
-                let stacks = replay.stacks(block.key).without_category();
                 let is_handle = block.flags.contains(EventFlags::VMM_HANDLE);
-                let block = PastBlock {
-                    address,
-                    bytes: block.bytes,
-                    is_handle,
-                    stacks,
-                    made: (block.seq, replay.last),
-                    ..PastBlock::default()
-                };
                 following.count += 1;
                 let live = Live {
-                    block,
+                    bytes: block.bytes,
+                    made: (block.seq, replay.last),
+                    key: block.key,
+                    slack: None,
+                    placement: PlacementId::default(),
                     is_shared: false,
                 };
                 following.live.insert((address, is_handle), live);
@@ -220,7 +250,7 @@ impl FollowBlocks {
             AllocatorCall::RELEASED => {
                 if let Some(mut block) = following.waiting.remove(&event.ptr) {
                     block.released = Some((seq, event.time));
-                    following.keep.offer(&block, event.time.0);
+                    following.waited(block, event.time.0);
                 }
             }
             _ => {}
@@ -249,52 +279,63 @@ impl Following {
         let is_new = block.seq == seq;
         let tells_slack = event.level == Level::TENSOR && event.slack != Event::SLACK_UNKNOWN;
         let live = Live {
-            block: PastBlock {
-                address: event.ptr,
-                bytes: block.bytes,
-                slack: (is_new && tells_slack).then_some(event.slack),
-                placement: event.placement,
-                is_handle,
-                stacks: replay.stacks(block.key).without_category(),
-                made: (block.seq, made),
-                ..PastBlock::default()
-            },
+            bytes: block.bytes,
+            made: (block.seq, made),
+            key: block.key,
+            slack: (is_new && tells_slack).then_some(event.slack),
+            placement: event.placement,
             is_shared: false,
         };
         self.count += u64::from(is_new);
         if let Some(waited) = self.waiting.remove(&event.ptr) {
-            self.keep.offer(&waited, event.time.0);
+            self.waited(waited, event.time.0);
         }
-        if let Some(lost) = self.live.insert((event.ptr, is_handle), live) {
-            self.end(lost, replay, seq, event.time);
+        let address = (event.ptr, is_handle);
+        if let Some(lost) = self.live.insert(address, live) {
+            self.end(lost, address, Category::None, replay, (seq, event.time));
         }
     }
 
     fn went(&mut self, replay: &Replay, seq: Seq, event: &Event) {
         let is_handle = event.flags.contains(EventFlags::VMM_HANDLE);
-        if let Some(mut live) = self.live.remove(&(event.ptr, is_handle)) {
-            live.block.category = replay.newest_ended;
+        let address = (event.ptr, is_handle);
+        if let Some(live) = self.live.remove(&address) {
             if event.level != Level::TENSOR {
                 if self.freed.len() == REMEMBERED {
                     self.freed.clear();
                 }
-                let (made, at) = live.block.made;
+                let (made, at) = live.made;
                 self.freed.insert(made, at);
             }
-            self.end(live, replay, seq, event.time);
+            let category = replay.newest_ended;
+            self.end(live, address, category, replay, (seq, event.time));
         }
     }
 
-    fn end(&mut self, live: Live, replay: &Replay, seq: Seq, time: Nanos) {
-        let mut block = live.block;
-        block.ended = Some((seq, time));
+    fn end(
+        &mut self,
+        live: Live,
+        address: Address,
+        category: Category,
+        replay: &Replay,
+        at: (Seq, Nanos),
+    ) {
+        let mut past = || live.past(replay, address, category, Some(at));
         if live.is_shared {
+            let mut block = past();
             // Until it is released; at the end of the run, if it is not.
             block.released = Some((Seq(u64::MAX), Nanos(u64::MAX)));
             self.waiting.insert(block.address, block);
         } else {
-            self.keep.offer(&block, replay.last.0);
+            self.keep
+                .offer(live.span(Some(at)), replay.last.0, &mut past);
         }
+    }
+
+    /// A block is back in the pool, or the run has ended before it was.
+    fn waited(&mut self, block: PastBlock, now_ns: u64) {
+        self.keep
+            .offer(Span::of(&block), now_ns, &mut || block.clone());
     }
 
     fn finish(
@@ -309,13 +350,13 @@ impl Following {
         let categories: FxHashMap<Seq, _> = live
             .map(|(_, block)| (block.seq, replay.stacks(block.key).purpose.category()))
             .collect();
-        for live in self.live.into_values() {
-            let mut block = live.block;
-            block.category = categories.get(&block.made.0).copied().unwrap_or_default();
-            self.keep.offer(&block, now.1.0);
+        for (address, live) in std::mem::take(&mut self.live) {
+            let category = categories.get(&live.made.0).copied().unwrap_or_default();
+            let mut past = || live.past(replay, address, category, None);
+            self.keep.offer(live.span(None), now.1.0, &mut past);
         }
-        for block in self.waiting.into_values() {
-            self.keep.offer(&block, now.1.0);
+        for (_, block) in std::mem::take(&mut self.waiting) {
+            self.waited(block, now.1.0);
         }
         let kept = self.keep.finish();
         PastLevel {
