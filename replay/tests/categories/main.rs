@@ -261,7 +261,7 @@ fn of_a_step_and_of_sizes_only_blocks_of_those_count() {
 #[test]
 fn figures_that_are_counted_are_those_that_are_followed() {
     let mut compared = 0;
-    for (seed, mut program, _) in programs() {
+    for (seed, program, _) in programs() {
         let mut followed = Replay::new(At::End);
         let mut counted = Replay::new(Query::without_figures());
         program.define(&mut |record| {
