@@ -8,7 +8,7 @@ use gpumem_capture::{DeviceOrdinal, Level, Record};
 use serde::Serialize;
 
 use super::{DeviceTimeline, Stretch, Timeline, TimelinePoint};
-use crate::replay::{At, Figure, Replay, StackKey};
+use crate::replay::{At, Figure, Query, Replay, StackKey};
 
 /// Into how many stretches the run is cut.
 const STRETCHES: usize = 24;
@@ -217,6 +217,14 @@ impl Moments {
         !self.wanted.is_empty()
     }
 
+    /// What the second reading is asked for: no more than it has to tell.
+    pub fn second(first: &Replay) -> Query {
+        match first.counts_as_followed() {
+            true => Query::without_figures(),
+            false => At::End.into(),
+        }
+    }
+
     /// Takes in a record of the second reading, after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>) {
         let seq = match record {
@@ -239,7 +247,7 @@ impl Moments {
                 time_ns,
                 ..TimelinePoint::default()
             };
-            let then = at(kind, &point, |level| replay.figures(device, level, At::End));
+            let then = at(kind, &point, |level| replay.live_figures(device, level));
             self.devices.entry(device).or_default().push(then);
         }
     }

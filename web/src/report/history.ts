@@ -60,8 +60,6 @@ export interface History {
   readonly kinds: Uint8Array;
   /** The place in data.libraries, -1: not known. Not of tensors. */
   readonly libraries: Float64Array;
-  /** Numbers of the blocks that end, in the order in which they do. */
-  readonly endings: Uint32Array;
 }
 
 export async function unpacked(from: PageHistory, [begin, end]: readonly [number | null, number | null]): Promise<History> {
@@ -89,11 +87,9 @@ export async function unpacked(from: PageHistory, [begin, end]: readonly [number
   const { ticks, numbers } = withPoints(from, seqs, times, span[1]);
   const renumbered = (of: Uint32Array) => of.map((tick) => (tick === NEVER ? NEVER : numbers[tick] ?? 0));
   const columns = { made: renumbered(made), ended: renumbered(ended), released: renumbered(released), bytes };
-  const endings = Uint32Array.from(columns.ended.keys()).filter((i) => columns.ended[i] !== NEVER);
-  endings.sort((a, b) => (columns.ended[a] ?? 0) - (columns.ended[b] ?? 0) || a - b);
   const history = {
     level: from.level, count: blocks, all: from.all, whole: from.whole, stretches: from.stretches, span, ticks,
-    ...columns, addresses, slack, stacks, categories, placements, kinds, libraries, endings,
+    ...columns, addresses, slack, stacks, categories, placements, kinds, libraries,
   };
   addUp(history, from);
   return history;
@@ -101,21 +97,23 @@ export async function unpacked(from: PageHistory, [begin, end]: readonly [number
 
 /** The blocks' events and the points of the level, in one order; `numbers` are the ticks of the former. What comes after
   the last event of the page's part of the run is later than all of it. */
-function withPoints(from: PageHistory, seqs: Float64Array, times: Float64Array, end: number): { ticks: Ticks; numbers: Uint32Array } {
-  const all = new Map<number, number>();
-  seqs.forEach((seq, i) => all.set(seq, times[i] ?? 0));
-  for (const [seq, time] of from.points) all.set(seq, time);
-  const order = Float64Array.from(all.keys()).sort();
-  const tickOf = new Map<number, number>();
-  order.forEach((seq, tick) => tickOf.set(seq, tick));
-  let latest = 0;
-  const ticks = {
-    seqs: order,
-    times: order.map((seq) => (latest = Math.max(latest, (all.get(seq) ?? 0) + (seq > end ? 1 : 0)))),
-    totals: new Float64Array(order.length),
-    kept: new Float64Array(order.length),
-  };
-  return { ticks, numbers: Uint32Array.from(seqs, (seq) => tickOf.get(seq) ?? 0) };
+function withPoints({ points }: PageHistory, seqs: Float64Array, times: Float64Array, end: number): { ticks: Ticks; numbers: Uint32Array } {
+  const size = seqs.length + points.length, order = new Float64Array(size), moments = new Float64Array(size);
+  const numbers = new Uint32Array(seqs.length);
+  let length = 0, latest = 0;
+  for (let event = 0, point = 0; event < seqs.length || point < points.length; length++) {
+    const seq = Math.min(seqs[event] ?? Infinity, points[point]?.[0] ?? Infinity);
+    const after = seq > end ? 1 : 0;
+    if (seqs[event] === seq) {
+      latest = Math.max(latest, (times[event] ?? 0) + after);
+      numbers[event++] = length;
+    }
+    for (; points[point]?.[0] === seq; point++) latest = Math.max(latest, (points[point]?.[1] ?? 0) + after);
+    order[length] = seq;
+    moments[length] = latest;
+  }
+  const figures = () => new Float64Array(length);
+  return { ticks: { seqs: order.slice(0, length), times: moments.slice(0, length), totals: figures(), kept: figures() }, numbers };
 }
 
 /** What is left out is known where the level's bytes are, and holds from there to the next such tick. */
@@ -140,9 +138,9 @@ function addUp(history: History, from: PageHistory): void {
   }
 }
 
-/** The last tick that is not after `value`; -1: none. */
-export function lastUpTo(sorted: Float64Array, value: number): number {
-  let low = 0, high = sorted.length;
+/** The last tick that is not after `value`; -1: none. `from`: one that is not after it. */
+export function lastUpTo(sorted: Float64Array, value: number, from = -1): number {
+  let low = from + 1, high = sorted.length;
   while (low < high) {
     const middle = (low + high) >> 1;
     if ((sorted[middle] ?? 0) <= value) low = middle + 1;

@@ -4,7 +4,7 @@ import { offer } from "../lib/console";
 import { byId, keepingFocus, make } from "../lib/dom";
 import { bytes } from "../lib/format";
 import { drawAnswer } from "./answer";
-import { timeAtShare, width } from "./axis";
+import { measureAgain, timeAtShare, width } from "./axis";
 import { visibleBlocks } from "./blocks";
 import { drawBrush, startBrush } from "./brush";
 import { drawCategories } from "./categories";
@@ -72,6 +72,7 @@ function main(): void {
   chooseDevice(0);
   let wide = width();
   new ResizeObserver(() => {
+    measureAgain();
     if (wide === width()) return;
     wide = width();
     tell("level");

@@ -11,7 +11,6 @@ import type { MapAt, MapView } from "./map_view";
 import { type Painted, paintOf } from "./paint";
 import { poolNameOf, poolWords } from "./pool_names";
 import { type Placed, type Segment, type Segments, largestFree, liveBytes, segmentsAt } from "./segments";
-import { state } from "./state";
 
 /** A map that has tensors and the driver's level. */
 export interface PoolAt extends MapAt {
@@ -92,7 +91,7 @@ function said(map: Segments): string {
 }
 
 export function segmentsView(at: PoolAt): MapView {
-  const map = segmentsAt(at.tensors, at.driver, at.spans, at.seq), paint = paintOf(at.tensors, state.paint);
+  const map = segmentsAt(at.tensors, at.driver, at.spans, at.seq), paint = paintOf(at.tensors);
   const parts = partsOf(at, map.pool), unmapped = sumOf(map.unmapped, (block) => item(at.driver.bytes, block)), segments = sumOf(map.pool, sizeOf);
   const group: Group = { title: "Segments, the largest first", bytes: segments, rows: map.pool.map((of, index) => segmentRow(at, of, paint, index)) };
   return {

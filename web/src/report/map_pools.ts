@@ -11,7 +11,6 @@ import { paintOf } from "./paint";
 import { type PoolName, poolNameOf, poolTitle } from "./pool_names";
 import { type Segment, segmentsAt } from "./segments";
 import { SPAN, type Span, spansAt } from "./spans";
-import { state } from "./state";
 
 /** Small blocks before large ones, the default pool before private ones. */
 function keyOf(name: PoolName): string {
@@ -19,7 +18,7 @@ function keyOf(name: PoolName): string {
 }
 
 function torchGroups(at: PoolAt): Group[] {
-  const map = segmentsAt(at.tensors, at.driver, at.spans, at.seq), paint = paintOf(at.tensors, state.paint);
+  const map = segmentsAt(at.tensors, at.driver, at.spans, at.seq), paint = paintOf(at.tensors);
   const known = new Map<string, { name: PoolName; segments: Segment[]; streams: Set<number> }>(), unknown: Segment[] = [];
   for (const segment of map.pool) {
     const name = poolNameOf(segment, at.tensors, at.driver, at.spans, at.seq);
@@ -115,7 +114,7 @@ export function poolsView(at: MapAt): MapView {
   const colours = [...of(CUDA_POOL), ...of(GRAPH)].flatMap((block) => (driver ? [kindOf(driver, block)] : []));
   return {
     said: saidOf(at), figures, groups: [...torch, ...cuda, ...graph],
-    legend: [...(hasPool(at) && torch.length ? poolLegend(paintOf(at.tensors, state.paint)) : []), ...new Map(colours.map((kind) => [kind.name, kind])).values()],
+    legend: [...(hasPool(at) && torch.length ? poolLegend(paintOf(at.tensors)) : []), ...new Map(colours.map((kind) => [kind.name, kind])).values()],
   };
 }
 

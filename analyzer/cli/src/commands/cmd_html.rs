@@ -84,7 +84,8 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     }
     let mut blocks = FollowBlocks::choose(replay, &moments, ROOM, stretch);
     let mut last_step = LastStep::of(replay);
-    let last = read_with(file, At::End, &mut |replay, record, effect| {
+    let second = Moments::second(replay);
+    let last = read_with(file, second, &mut |replay, record, effect| {
         moments.observe(replay, record);
         blocks.observe(replay, record, effect);
         last_step.observe(replay, record, effect);

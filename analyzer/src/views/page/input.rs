@@ -59,6 +59,8 @@ pub struct PageLimits {
     pub blocks: usize,
     /// Stretches of time of each device.
     pub buckets: usize,
+    /// Spans of each lane, the widest.
+    pub spans: usize,
     /// Segments of each device's pool.
     pub segments: usize,
     /// Rows of each table of the whole run.
@@ -76,6 +78,7 @@ impl Default for PageLimits {
             stacks: 16_000,
             blocks: usize::MAX,
             buckets: 1024,
+            spans: 512,
             segments: 256,
             rows: 1000,
             name: 300,
@@ -92,6 +95,7 @@ impl PageLimits {
         }
         Self {
             stacks,
+            spans: self.spans / 2,
             blocks: self.blocks.min(1 << 18) / 2,
             buckets: (self.buckets / 2).max(16),
             segments: self.segments / 2,

@@ -8,19 +8,17 @@ use gpumem_capture::{
 };
 use rustc_hash::FxHashMap;
 
-use super::keep::{DetailRange, Keep, Room};
+use super::keep::{DetailRange, Keep, Room, Span};
+use super::live::{Address, Live};
 use super::spans::FollowSpans;
 use super::{PastBlock, PastBlocks, PastLevel, Placed, Placement};
-use crate::replay::{Block, Effect, Replay};
+use crate::replay::{Block, Category, Effect, Replay};
 use crate::views::{Moments, Stretch};
 
 /// So many stretches are kept in detail.
 const STRETCHES: usize = 6;
 /// The levels whose blocks are followed.
 const LEVELS: [Level; 3] = [Level::TENSOR, Level::DRIVER, Level::HOST];
-
-/// An address, and whether it is a VMM handle.
-type Address = (u64, bool);
 
 /// In a part of the run, around the failure, the peaks, the end, and some of the greatest moments: so many events each that there is room for.
 fn stretches(moments: &Moments, room: Room, within: Stretch) -> Vec<DetailRange> {
@@ -39,14 +37,6 @@ fn stretches(moments: &Moments, room: Room, within: Stretch) -> Vec<DetailRange>
     }
     found.sort_by_key(|stretch| stretch.from);
     found
-}
-
-/// A block that is live, or waits for other streams.
-#[derive(Clone, Debug)]
-struct Live {
-    block: PastBlock,
-    /// Whether another stream uses it, so that it waits when it is freed.
-    is_shared: bool,
 }
 
 /// A device and level.
@@ -189,20 +179,14 @@ impl FollowBlocks {
             }
             let following = self.following(*device, *level);
             for (address, block) in state.live_blocks() {
-                let stacks = replay.stacks(block.key).without_category();
                 let is_handle = block.flags.contains(EventFlags::VMM_HANDLE);
-                let block = PastBlock {
-                    address,
-                    bytes: block.bytes,
-                    placement: Placed::Unknown,
-                    is_handle,
-                    flags: block.flags,
-                    stacks,
-                    made: (block.seq, replay.last),
-                    ..PastBlock::default()
-                };
                 let live = Live {
-                    block,
+                    bytes: block.bytes,
+                    made: (block.seq, replay.last),
+                    key: block.key,
+                    slack: None,
+                    placement: Placed::Unknown,
+                    flags: block.flags,
                     is_shared: false,
                 };
                 following.live.insert((address, is_handle), live);
@@ -216,7 +200,7 @@ impl FollowBlocks {
         let Some(from) = self.within.from else { return };
         self.has_begun = true;
         for following in self.levels.values_mut() {
-            let live = following.live.values().map(|live| live.block.bytes);
+            let live = following.live.values().map(|live| live.bytes);
             following.begins = Some((from.seq, from.time, live.sum()));
         }
     }
@@ -255,7 +239,7 @@ impl FollowBlocks {
             AllocatorCall::RELEASED => {
                 if let Some(mut block) = following.waiting.remove(&event.ptr) {
                     block.released = Some((seq, event.time));
-                    following.offer(&block, event.time.0);
+                    following.waited(block, event.time.0);
                 }
             }
             _ => {}
@@ -277,13 +261,18 @@ impl FollowBlocks {
 }
 
 impl Following {
-    /// A block has ended, or the run has.
-    fn offer(&mut self, block: &PastBlock, now_ns: u64) {
-        let ended = block.ended.map(|(ended, _)| ended);
-        if self.within.has_block(block.made.0, ended) {
+    /// A block has ended, or the run has. `block` makes it, if it is kept.
+    fn offer(&mut self, span: Span, now_ns: u64, block: &mut dyn FnMut() -> PastBlock) {
+        let ended = span.ended.map(|(ended, _)| ended);
+        if self.within.has_block(span.made.0, ended) {
             self.count += 1;
-            self.keep.offer(block, now_ns);
+            self.keep.offer(span, now_ns, block);
         }
+    }
+
+    /// A block is back in the pool, or the run has ended before it was.
+    fn waited(&mut self, block: PastBlock, now_ns: u64) {
+        self.offer(Span::of(&block), now_ns, &mut || block.clone());
     }
 
     fn came(&mut self, replay: &Replay, seq: Seq, event: &Event, block: Block, placed: Placed) {
@@ -297,52 +286,56 @@ impl Following {
         let is_new = block.seq == seq;
         let tells_slack = event.level == Level::TENSOR && event.slack != Event::SLACK_UNKNOWN;
         let live = Live {
-            block: PastBlock {
-                address: event.ptr,
-                bytes: block.bytes,
-                slack: (is_new && tells_slack).then_some(event.slack),
-                placement: placed,
-                is_handle,
-                flags: block.flags,
-                stacks: replay.stacks(block.key).without_category(),
-                made: (block.seq, made),
-                ..PastBlock::default()
-            },
+            bytes: block.bytes,
+            made: (block.seq, made),
+            key: block.key,
+            slack: (is_new && tells_slack).then_some(event.slack),
+            placement: placed,
+            flags: block.flags,
             is_shared: false,
         };
         if let Some(waited) = self.waiting.remove(&event.ptr) {
-            self.offer(&waited, event.time.0);
+            self.waited(waited, event.time.0);
         }
-        if let Some(lost) = self.live.insert((event.ptr, is_handle), live) {
-            self.end(lost, replay, seq, event.time);
+        let address = (event.ptr, is_handle);
+        if let Some(lost) = self.live.insert(address, live) {
+            self.end(lost, address, Category::None, replay, (seq, event.time));
         }
     }
 
     fn went(&mut self, replay: &Replay, seq: Seq, event: &Event) {
         let is_handle = event.flags.contains(EventFlags::VMM_HANDLE);
-        if let Some(mut live) = self.live.remove(&(event.ptr, is_handle)) {
-            live.block.category = replay.newest_ended;
+        let address = (event.ptr, is_handle);
+        if let Some(live) = self.live.remove(&address) {
             if event.level != Level::TENSOR {
                 if self.freed.len() == REMEMBERED {
                     self.freed.clear();
                 }
-                let (made, at) = live.block.made;
+                let (made, at) = live.made;
                 let is_counted = self.within.has_block(made, Some(seq));
                 self.freed.insert(made, (at, is_counted));
             }
-            self.end(live, replay, seq, event.time);
+            let category = replay.newest_ended;
+            self.end(live, address, category, replay, (seq, event.time));
         }
     }
 
-    fn end(&mut self, live: Live, replay: &Replay, seq: Seq, time: Nanos) {
-        let mut block = live.block;
-        block.ended = Some((seq, time));
+    fn end(
+        &mut self,
+        live: Live,
+        address: Address,
+        category: Category,
+        replay: &Replay,
+        at: (Seq, Nanos),
+    ) {
+        let mut past = || live.past(replay, address, category, Some(at));
         if live.is_shared {
+            let mut block = past();
             // Until it is released; at the end of the run, if it is not.
             block.released = Some((Seq(u64::MAX), Nanos(u64::MAX)));
             self.waiting.insert(block.address, block);
         } else {
-            self.offer(&block, replay.last.0);
+            self.offer(live.span(Some(at)), replay.last.0, &mut past);
         }
     }
 
@@ -358,13 +351,13 @@ impl Following {
         let categories: FxHashMap<Seq, _> = live
             .map(|(_, block)| (block.seq, replay.stacks(block.key).purpose.category()))
             .collect();
-        for live in std::mem::take(&mut self.live).into_values() {
-            let mut block = live.block;
-            block.category = categories.get(&block.made.0).copied().unwrap_or_default();
-            self.offer(&block, now.1.0);
+        for (address, live) in std::mem::take(&mut self.live) {
+            let category = categories.get(&live.made.0).copied().unwrap_or_default();
+            let mut past = || live.past(replay, address, category, None);
+            self.offer(live.span(None), now.1.0, &mut past);
         }
-        for block in std::mem::take(&mut self.waiting).into_values() {
-            self.offer(&block, now.1.0);
+        for (_, block) in std::mem::take(&mut self.waiting) {
+            self.waited(block, now.1.0);
         }
         let kept = self.keep.finish();
         PastLevel {

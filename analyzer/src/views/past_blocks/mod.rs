@@ -5,6 +5,7 @@
 
 mod follow;
 mod keep;
+mod live;
 mod spans;
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, Level, Nanos, Seq};
