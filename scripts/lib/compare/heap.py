@@ -55,13 +55,16 @@ def pictures(pages: dict[str, Path], out: Path) -> None:
         take(shown, out / "memray-flamegraph.png")
         shown.open(pages["temporal"])
         shown.wait("document.querySelectorAll('.d3-flame-graph rect').length > 10", 60)
-        shown.tell("document.querySelector('.toast .close')?.click()")
+        # A hint that lies over the chart and goes by itself.
+        shown.tell("document.querySelector('.toast')?.remove()")
+        shown.tell("globalThis.before = document.getElementById('chart').textContent; undefined")
         shown.tell(
             "(() => { const plot = document.getElementById('plot'), [from, to] = plot.layout.xaxis.range.map(of => new Date(of).getTime());"
             " const at = share => new Date(from + (to - from) * share).toISOString().replace('T', ' ').replace('Z', '');"
-            " return Plotly.relayout(plot, {'xaxis.range': [at(0.96), at(0.98)]}).then(() => { globalThis.moved = 1; }); })(); undefined"
+            " return Plotly.relayout(plot, {'xaxis.range': [at(0.94), at(0.975)]}).then(() => { globalThis.moved = 1; }); })(); undefined"
         )
         shown.wait("globalThis.moved === 1", 60)
+        shown.wait("document.getElementById('chart').textContent !== globalThis.before", 60)
         shown.wait("getComputedStyle(document.getElementById('loading')).display === 'none'", 60)
         settle(shown)
         take(shown, out / "memray-temporal.png")

@@ -54,19 +54,28 @@ def short(name: str) -> str:
     return name.removeprefix(f"{ROOT}/") if name.startswith(str(ROOT)) else name.rsplit("/", 1)[-1] if name.startswith("/") else name
 
 
-def snapshot(capture: Path, site: Path, is_shortened: bool = True) -> Path:
-    """PyTorch's snapshot of a capture, with shorter paths of files for pictures."""
+def is_native(frame: dict) -> bool:
+    """The file of a native frame is its library in our exports."""
+    return ".so" in frame["filename"].rsplit("/", 1)[-1]
+
+
+def for_pictures(snapshot: Path) -> None:
+    """Leaves Python's frames, as PyTorch records them with stacks="python", with shorter paths: both are easier to read."""
+    data = pickle.loads(snapshot.read_bytes())
+    kept: dict[int, list] = {}
+    events = [event for trace in data["device_traces"] for event in trace]
+    for of in [*data["segments"], *(block for segment in data["segments"] for block in segment["blocks"]), *events]:
+        frames = of.get("frames", [])
+        if id(frames) not in kept:
+            kept[id(frames)] = [{**frame, "filename": short(frame["filename"])} for frame in frames if not is_native(frame)]
+        of["frames"] = kept[id(frames)]
+    snapshot.write_bytes(pickle.dumps(data, protocol=4))
+
+
+def snapshot(capture: Path, site: Path) -> Path:
+    """PyTorch's snapshot of a capture."""
     out = site / f"{capture.stem}.snapshot.pickle"
     analyze("export", "torch-snapshot", "-o", out, capture)
-    if is_shortened:
-        data = pickle.loads(out.read_bytes())
-        seen = set()
-        for of in [*data["segments"], *(b for s in data["segments"] for b in s["blocks"]), *(e for t in data["device_traces"] for e in t)]:
-            for frame in of.get("frames", []):
-                if id(frame) not in seen:
-                    seen.add(id(frame))
-                    frame["filename"] = short(frame["filename"])
-        out.write_bytes(pickle.dumps(data, protocol=4))
     return out
 
 
@@ -145,7 +154,10 @@ LINES = "[...document.querySelectorAll('pre')].map((of, i) => [of, i]).filter(([
 def pictures(made: Captures, viz: Path, folder: Path, out: Path) -> None:
     """All of docs/compared.md."""
     where = site(viz, folder)
-    training, failing = (page(snapshot(of, where)) for of in (made.training, made.failing))
+    snapshots = [snapshot(of, where) for of in (made.training, made.failing)]
+    for of in snapshots:
+        for_pictures(of)
+    training, failing = map(page, snapshots)
     with window(1280, 1000) as shown:
         ours.opened(shown, ours.page(made.training, folder))
         block = ours.pinned(shown)
