@@ -13,6 +13,7 @@ sys.path[:0] = [str(ROOT / "tests" / "lib")]
 import browser  # noqa: E402  (lives in tests/lib)
 import captures  # noqa: E402
 import heap  # noqa: E402
+import measure  # noqa: E402
 
 import ours  # noqa: E402
 import viz  # noqa: E402
@@ -48,7 +49,8 @@ def main() -> None:
         if given.memray and (given.measure or given.only in (None, "memray")):
             pages = heap.record(folder, given.python, given.memray)
         if given.measure:
-            print("\n".join(measure.table(made, pages, given.viz, given.large, given.axe, folder)))
+            for line in measure.table(made, pages, given.viz, given.large, given.axe, folder):
+                print(line, flush=True)
             return
         out = IMAGES / "compared"
         out.mkdir(parents=True, exist_ok=True)
