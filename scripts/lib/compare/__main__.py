@@ -55,8 +55,7 @@ def main() -> None:
         out = IMAGES / "compared"
         out.mkdir(parents=True, exist_ok=True)
         if given.only in (None, "ours"):
-            ours.pictures(made, folder, out)
-            ours.front(made, folder, IMAGES / "page.png")
+            ours.pictures(made, folder, IMAGES)
         if pages:
             heap.pictures(pages, out)
         if given.viz and given.only in (None, "memory_viz"):

@@ -71,8 +71,9 @@ def hover(shown: Browser, selector: str, across: float, down: float) -> None:
     shown.move(x + width * across, y + height * down)
 
 
-def pictures(made: Captures, folder: Path, out: Path) -> None:
-    """All of docs/compared.md."""
+def pictures(made: Captures, folder: Path, images: Path) -> None:
+    """All that docs and README.md show of ours."""
+    out = images / "compared"
     training, failing = page(made.training, folder), page(made.failing, folder)
     with window(1280, 1000) as shown:
         opened(shown, training)
@@ -90,18 +91,13 @@ def pictures(made: Captures, folder: Path, out: Path) -> None:
         take(shown, out / "gpumem-out-of-memory.png", part(shown, "header", "#map-section", most=1250))
         analyze("flamegraph", "-o", folder / "flame.svg", made.training)
         shown.open(folder / "flame.svg")
-        take(shown, out / "gpumem-flamegraph.png", (0, 0, 1280, min(900, shown.tell("document.documentElement.getBoundingClientRect().height"))))
+        take(shown, images / "flamegraph.png", (0, 0, 1280, min(900, shown.tell("document.documentElement.getBoundingClientRect().height"))))
+        # README's: from the top of the page to the map. The stack of the pinned block is long, and in a picture above.
+        opened(shown, training)
+        pinned(shown)
+        shown.tell("document.querySelector('#pinned details').open = false")
+        take(shown, images / "page.png", part(shown, "header", "#map-section", most=1500))
     with window(390, 844, "dark") as shown:
         opened(shown, training)
         pinned(shown)
         take(shown, out / "gpumem-phone.png", (0, 0, 390, 844))
-
-
-def front(made: Captures, folder: Path, out: Path) -> None:
-    """README's picture: from the top of the page to the map, with a block pinned."""
-    with window(1280, 1000) as shown:
-        opened(shown, page(made.training, folder))
-        pinned(shown)
-        # The stack is long, and in docs/images/compared/gpumem-timeline.png.
-        shown.tell("document.querySelector('#pinned details').open = false")
-        take(shown, out, part(shown, "header", "#map-section", most=1500))
