@@ -10,7 +10,7 @@ from pathlib import Path
 from captures import ROOT, TRAINING, simulated
 from shots import settle, take, window
 
-REPORTS = {"flamegraph": ["flamegraph"], "temporal": ["flamegraph", "--temporal"], "table": ["table"]}
+REPORTS = {"flamegraph": ["flamegraph"], "temporal": ["flamegraph", "--temporal", "--leaks"], "table": ["table"]}
 
 
 def packages(python: Path) -> str:
