@@ -55,8 +55,8 @@ def pictures(pages: dict[str, Path], out: Path) -> None:
         take(shown, out / "memray-flamegraph.png")
         shown.open(pages["temporal"])
         shown.wait("document.querySelectorAll('.d3-flame-graph rect').length > 10", 60)
-        # A hint that lies over the chart and goes by itself.
-        shown.tell("document.querySelector('.toast')?.remove()")
+        # A hint that lies over the chart and goes by itself, and a warning that a reader closes.
+        shown.tell("document.querySelectorAll('.toast, .alert').forEach(of => of.remove())")
         shown.tell("globalThis.before = document.getElementById('chart').textContent; undefined")
         shown.tell(
             "(() => { const plot = document.getElementById('plot'), [from, to] = plot.layout.xaxis.range.map(of => new Date(of).getTime());"
@@ -66,6 +66,8 @@ def pictures(pages: dict[str, Path], out: Path) -> None:
         shown.wait("globalThis.moved === 1", 60)
         shown.wait("document.getElementById('chart').textContent !== globalThis.before", 60)
         shown.wait("getComputedStyle(document.getElementById('loading')).display === 'none'", 60)
+        # Frames move to their places, and have labels then.
+        shown.wait("(of => of.textContent.includes('root') && of.getBoundingClientRect().width > 1200)(document.querySelector('#chart g.frame'))", 60)
         settle(shown)
         take(shown, out / "memray-temporal.png")
         shown.open(pages["table"])
