@@ -65,12 +65,6 @@ def section(name: str) -> str:
     return f"section[aria-labelledby={name}]"
 
 
-def hover(shown: Browser, selector: str, across: float, down: float) -> None:
-    """Moves the pointer to a place of an element, by its shares of width and height."""
-    x, y, width, height = shown.box(selector)
-    shown.move(x + width * across, y + height * down)
-
-
 def pictures(made: Captures, folder: Path, images: Path) -> None:
     """All that docs and README.md show of ours."""
     out = images / "compared"
