@@ -110,6 +110,23 @@ def test_dispatch_is_folded_unless_all_frames_are_asked_for(environment, trained
     assert deepest[0] < 16 < 32 < deepest[1]
 
 
+def test_inverted_stacks_begin_with_the_newest_frame(trained, analyze, tmp_path):
+    """The same bytes, each stack the other way round, so that a function is one box below all its callers."""
+    report = trained("torch215").report
+    upright, inverted = (
+        dict(line.rsplit(" ", 1) for line in analyze("flamegraph", "--folded", *of, report).stdout.splitlines()) for of in ([], ["--inverted"])
+    )
+    assert {";".join(reversed(stack.split(";"))): size for stack, size in upright.items()} == inverted
+    boxes = draw(analyze, tmp_path / "x.svg", "--inverted", report)
+    assert ", inverted<" in (tmp_path / "x.svg").read_text()
+    newest = {}
+    for stack, size in inverted.items():
+        newest.setdefault(stack.split(";")[0], []).append(int(size))
+    name, sizes = max(newest.items(), key=lambda of: len(of[1]))
+    assert len(sizes) > 3
+    assert sum(sizes) in [box.width for box in boxes if box.title.startswith(f"{name} (")]
+
+
 def test_the_library_that_allocates_is_named(trained, analyze):
     folded = analyze("flamegraph", "--folded", "--level", "driver", trained("torch215").report).stdout
     handles = [line.split(";") for line in folded.splitlines() if "cublasCreate" in line]

@@ -83,7 +83,10 @@ pub struct Args {
     /// What the colours mean
     #[arg(long, value_enum, default_value_t, conflicts_with_all = ["diff", "from", "folded"])]
     pub colour_by: ColourByArg,
-    /// The oldest frames at the top
+    /// Stacks from the newest frame on: what each function holds itself, and below it who called it
+    #[arg(long)]
+    pub inverted: bool,
+    /// The oldest frames at the top (with --inverted the newest)
     #[arg(long)]
     pub icicle: bool,
     /// Where to; `-` is standard output. By default beside the capture, as .svg
@@ -137,6 +140,9 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         (None, None) => None,
     };
     let mut title = folded.title(level, &told.said);
+    if args.inverted {
+        title.push_str(", inverted");
+    }
     let change = before.map(|(before, than)| {
         let (was, is) = (before.bytes(), folded.bytes());
         let (word, by) = if is < was {
@@ -252,6 +258,7 @@ fn told(file: &Path, args: &Args, moment: At) -> anyhow::Result<Told> {
     let folding = Folding {
         by,
         native: args.native,
+        inverted: args.inverted,
     };
     let folded = Folded::of(&session.replay, &mut symbols, &held, folding, &mut text);
     drop(bar);

@@ -45,9 +45,11 @@ pub struct Folding {
     pub by: FrameBy,
     /// All frames: else those that are dispatch are folded into their callers.
     pub native: bool,
+    /// The newest frame first, below the GPU where there are several: what each function holds, whoever called it.
+    pub inverted: bool,
 }
 
-/// The frames of a stack, the oldest first.
+/// The frames of a stack, the oldest first; inverted, the newest first.
 pub type FlameStack = Vec<SharedFrame>;
 
 /// Bytes by stack, as flamegraphs take them.
@@ -91,6 +93,9 @@ impl Folded {
                 let mut stack: FlameStack = all.filter_map(|frame| frames.shared(frame)).collect();
                 if folding.by == FrameBy::Module {
                     stack.push(frames.owner(&owner(names, *stacks, held.level)));
+                }
+                if folding.inverted {
+                    stack[usize::from(device.is_some())..].reverse();
                 }
                 let category = stacks.purpose.category();
                 *folded.stacks.entry(stack).or_default() += FlameHeld::of(*figure, category);
