@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::cell::{Cell, Content};
-use super::{Align, Layout, columns};
+use super::layout::{Align, Layout, columns};
 
 /// For each row that looks like another one and is not the same: what it says in the columns in which they differ.
 pub(super) fn told_apart(rows: &[Vec<Cell>], layout: &Layout<'_>) -> HashMap<usize, String> {
