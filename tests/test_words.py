@@ -67,3 +67,8 @@ def test_the_changelogs_newest_section_alone_is_read():
     page = "# Changelog\n\n## [2]\nnew\n\n## [1]\nold\n"
     assert "old" not in text.newest_section(page)
     assert "new" in text.newest_section(page)
+
+
+def test_a_marked_table_of_output_is_left_out():
+    page = f"{text.OUTPUT}\n| a | of its own |\n|---|---|\n\n| b | anew |\n"
+    assert [block.text for block in text.markdown(page)] == ["b", "anew"]

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 # Inline code is one short word of a sentence, whatever it contains.
 CODE = "code"
+# Stands before a table that quotes what a program prints; its messages are checked where they are written.
+OUTPUT = "<!-- words: the table quotes output -->"
 
 
 @dataclass
@@ -21,7 +23,8 @@ class Block:
 
 
 def markdown(text):
-    """The blocks of a page, without code, addresses of links and comments."""
+    """The blocks of a page, without code, addresses of links and comments, and tables of quoted output."""
+    text = re.sub(rf"^{OUTPUT}\n+((?:\|.*\n)+)", _only_newlines, text, flags=re.M)
     text = re.sub(r"<!--.*?-->", _only_newlines, text, flags=re.S)
     text = re.sub(r"^( *)```.*?^\1```", _only_newlines, text, flags=re.S | re.M)
     text = re.sub(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", _code, text, flags=re.S)
