@@ -66,9 +66,10 @@ class Phrases:
 
 
 def sentences(block):
-    """(offset, sentence) of each; a colon at a line's end and a semicolon end none."""
+    """(offset, sentence) of each. Messages also end one at an empty line and at an indented one, as usages and examples."""
     start = 0
-    for end in re.finditer(r"[.!?][)\"”]?(?=\s|$)|\Z", block.text):
+    ends = r"[.!?][)\"”]?(?=\s|$)|\Z" + (r"|[\n\u2028](?=\s)" if block.kind == "message" else "")
+    for end in re.finditer(ends, block.text):
         sentence = block.text[start : end.end()]
         if sentence.strip():
             yield start + len(sentence) - len(sentence.lstrip()), sentence.strip()

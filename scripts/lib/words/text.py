@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 # Inline code is one short word of a sentence, whatever it contains.
 CODE = "code"
+# An escaped end of line: a line of the message, and none of the source.
+LINE_END = "\u2028"
 # Stands before a table that quotes what a program prints; its messages are checked where they are written.
 OUTPUT = "<!-- words: the table quotes output -->"
 
@@ -95,7 +97,7 @@ def rust(text):
     for found in RUST.finditer(text):
         literal = found["raw"] if found["raw"] is not None else found["plain"]
         if literal and _is_message(literal):
-            literal = re.sub(r"\\\n", "\n", literal).replace("\\n", " ").replace('\\"', '"')
+            literal = re.sub(r"\\\n", "\n", literal).replace("\\n", LINE_END).replace('\\"', '"')
             literal = re.sub(r"\{[^{}]*\}|`[^`]*`", CODE, literal)
             blocks.append(Block(text.count("\n", 0, found.start()) + 1, "message", literal))
     return blocks
@@ -123,13 +125,13 @@ def python(text):
         else:
             continue
         if _is_message(literal):
-            blocks.append(Block(node.lineno, "message", re.sub(r"`[^`]*`", CODE, literal).replace("\n", " ")))
+            blocks.append(Block(node.lineno, "message", re.sub(r"`[^`]*`", CODE, literal)))
     return blocks
 
 
 def _is_message(literal):
     """Whether people read it: several words, and no SQL, markup, style or list of examples."""
-    if literal.startswith("Examples:") or re.search(r"\b(SELECT|CREATE|INSERT)\b|</|;\s*\}|^\s*[.#\w-]+\s*\{", literal):
+    if literal.startswith(("Examples:", "import ")) or re.search(r"\b(SELECT|CREATE|INSERT)\b|</|;\s*\}|^\s*[.#\w-]+\s*\{", literal):
         return False
     return len(re.findall(r"(?<!\S)[A-Za-z][a-z']*(?=[\s,.;:]|$)", literal)) >= 3
 
