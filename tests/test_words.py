@@ -72,3 +72,8 @@ def test_the_changelogs_newest_section_alone_is_read():
 def test_a_marked_table_of_output_is_left_out():
     page = f"{text.OUTPUT}\n| a | of its own |\n|---|---|\n\n| b | anew |\n"
     assert [block.text for block in text.markdown(page)] == ["b", "anew"]
+
+
+def test_rows_of_a_help_page_are_texts_of_their_own():
+    page = "Shows lines.\n\nUsage: x [OPTIONS]\n\nCommands:\n  lines   Bytes by line\n  tree    Bytes by caller\n\n  --by X  the key\n          Possible values:\n          - line: a line of code\n"
+    assert [block.text for block in text.help_page(page)] == ["Shows lines.", "Bytes by line", "Bytes by caller", "Possible values:", "a line of code"]

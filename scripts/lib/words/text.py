@@ -68,19 +68,28 @@ def newest_section(text):
     return text[: heads[1]] if len(heads) > 1 else text
 
 
+SKIPPED = re.compile(r"\s+-{1,2}\w|[Uu]sage:|Examples:|\s+(?:gpumem|LD_PRELOAD|GPUMEM_|\S+=|mkdir|cd|for|jq) ?")
+# A row of two columns (`  lines   Bytes by line`), a value (`  - off: none`) or a heading (`Commands:`).
+ITEM = re.compile(r"(?:\s+|\s*- )\S[^:]{0,40}?(?:\s{2,}|:\s+)(?=\S)|\S.*:$")
+
+
 def help_page(text):
-    """The blocks of what `--help` prints: paragraphs, each option with its description."""
-    blocks, lines, first = [], [], 0
+    """The blocks of what `--help` prints: paragraphs, and descriptions of options, values and commands."""
+    blocks, lines, first, deepest = [], [], 0, 0
     for number, line in enumerate([*text.splitlines(), ""], 1):
-        starts_option = re.match(r"\s+-{1,2}\w|Usage:|usage:|Examples:|\s+(?:gpumem|LD_PRELOAD|GPUMEM_|\S+=|mkdir|cd|for|jq) ?", line)
-        if (not line.strip() or starts_option) and lines:
+        skipped, item = SKIPPED.match(line), ITEM.match(line)
+        indent = len(line) - len(line.lstrip())
+        if (not line.strip() or skipped or item or indent < deepest) and lines:
             blocks.append(Block(first, "prose", "\n".join(lines)))
             lines = []
-        if starts_option:
+        if skipped:
             continue
+        if item:
+            line = line[item.end() :]
         if line.strip():
             if not lines:
                 first = number
+            deepest = 0 if item else indent
             lines.append(re.sub(r"`[^`]*`|'[^']*'", CODE, line.strip()))
     return blocks
 
