@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--devices", metavar="N", type=int, default=1, help="GPUs of that kind in the machine (1)")
     parser.add_argument(
         "--search", nargs=2, metavar=("WORDS", "LOW..HIGH"),
-        help="the largest number that fits, put in the place of {} in WORDS, which are added to the program's own",
+        help="the largest number that fits, put instead of {} in WORDS, which are added to the program's own",
     )  # fmt: skip
     parser.add_argument(
         "--world", metavar="N", type=int,
