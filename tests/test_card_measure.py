@@ -123,8 +123,8 @@ def test_it_leaves_nothing_behind(tmp_path):
     done = measure(env={**env, "GPUMEM_SIM_CARD": str(tmp_path / "cards")}, cwd=place)
     assert [path.name for path in place.iterdir()] == ["a-card-9000.json"]
     assert not list(home.iterdir())
-    assert "the card has what it had before: nothing is left on it" in done.stderr
-    assert "written: a-card-9000.json" in done.stdout and "Please send it" in done.stdout
+    assert "the card's use is the same as before" in done.stderr
+    assert "written: a-card-9000.json" in done.stdout and "To share it" in done.stdout
     assert _cards.load(place / "a-card-9000.json").context.likely == 94 * MIB
     # Every process that started CUDA has books: none of them is the command's own.
     ended = [json.loads(path.read_text())["devices"][0] for path in books.iterdir()]

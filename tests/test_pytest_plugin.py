@@ -267,10 +267,10 @@ def test_nothing():
 """
 
 
-def test_the_heaviest(run_tests):
+def test_the_largest_tests(run_tests):
     done = run_tests(HEAVY, "--gpumem", "--gpumem-top", "2")
     assert done.returncode == 0, harness.described(done)
-    part = done.stdout.split("GPU memory: the heaviest tests")[1].splitlines()
+    part = done.stdout.split("GPU memory: the largest tests")[1].splitlines()
     assert [line.split() for line in part[1:5]] == [
         ["peak", "left", "GPU", "level", "test"],
         ["30.0", "MiB", "30.0", "MiB", "0", "driver", "test_it.py::test_heavy"],

@@ -13,7 +13,7 @@ pub fn markdown() -> String {
         let _ = writeln!(text, "### {}\n\n{}\n", table.name, table.doc.trim());
         let _ = writeln!(
             text,
-            "Sorted by {sorted_by}.\n\n| column | type | what it is |\n|---|---|---|"
+            "Sorted by {sorted_by}.\n\n| column | type | meaning |\n|---|---|---|"
         );
         for column in table.columns {
             let kind = match column.kind {

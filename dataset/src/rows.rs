@@ -6,13 +6,13 @@ use crate::table::{Table, TableInfo, table};
 pub const SCHEMA: i64 = 1;
 
 table! {
-    /// One capture: a process, its rank, its peaks and how it ended. What has no row here is no part of the dataset yet.
+    /// One capture: a process, its rank, its peaks and its end. A capture without a row here is not yet part of the dataset.
     Rank in "ranks", sorted by (rank, capture) {
-        /// The capture: a hash of its number, which is random, and of its process's number and start.
+        /// The capture: a hash of its random number and of its process's number and start.
         capture: key,
         /// The version of these tables that wrote the row.
         schema: int,
-        /// Where the capture was read from.
+        /// The path or address from which the capture was read.
         file: text,
         /// The machine's name.
         host: [text],
@@ -22,7 +22,7 @@ table! {
         rank: [int],
         /// Ranks of the job.
         world_size: [int],
-        /// Its number among those on its machine.
+        /// Its number among the ranks on its machine.
         local_rank: [int],
         /// The number of its machine.
         node_rank: [int],
@@ -30,9 +30,10 @@ table! {
         restarts: [int],
         /// The job's names, joined by " · ".
         job: [text],
-        /// Where it stands in the mesh: `dp=1,pp=0`, sorted by name.
+        /// Its position in the mesh: `dp=1,pp=0`, sorted by name.
         coordinates: [text],
-        /// What its peers share of that, all but dimensions of data: `pp=0`; empty where all ranks are peers.
+        /// The part of the position that its peers share, which is all except dimensions of data: `pp=0`; empty if all ranks
+        /// are peers.
         peers: text,
         /// The program's command line.
         program: [text],
@@ -48,19 +49,19 @@ table! {
         card_bytes: [int],
         /// When recording began.
         started: time,
-        /// The failure, or the end; of a process that was killed the last time that is known.
+        /// The time of the failure, or of the end; for a killed process the last known time.
         ended: time,
         /// `clean`, `killed`, `out_of_memory`, or `running`.
         ending: text,
-        /// What could not be allocated, if it ran out of memory.
+        /// Bytes that could not be allocated, if it ran out of memory.
         wanted_bytes: [int],
-        /// The greatest memory of tensors.
+        /// Highest memory of tensors.
         tensor_peak_bytes: int,
-        /// The greatest memory of PyTorch's allocator.
+        /// Highest memory of PyTorch's allocator.
         reserved_peak_bytes: int,
-        /// The greatest memory of the process on that GPU.
+        /// Highest memory of the process on that GPU.
         process_peak_bytes: int,
-        /// What NVML saw beyond that, at its last reading.
+        /// Additional memory in NVML's last reading.
         unexplained_bytes: [int],
         /// Steps that ended.
         steps: int,
@@ -68,7 +69,7 @@ table! {
         events: int,
         /// Whether every figure is exact.
         exact: bool,
-        /// What the capture lacks, where it is not exact.
+        /// What is missing from the capture, if it is not exact.
         missing: [text],
         /// Version of PyTorch.
         pytorch: [text],
@@ -86,7 +87,7 @@ table! {
 }
 
 table! {
-    /// What `--label KEY=VALUE` said of a capture when it was ingested: a team, a project, a queue.
+    /// Labels that `--label KEY=VALUE` gave a capture when it was ingested: a team, a project, a queue.
     Label in "labels", sorted by (key, value, capture) {
         /// The capture.
         capture: key,
@@ -98,23 +99,24 @@ table! {
 }
 
 table! {
-    /// Who held memory at a moment. Rows of one capture, device, moment and level sum to what the level held.
+    /// Holders of memory at a moment. Rows of one capture, device, moment and level add up to the level's total.
     Held in "held", sorted by (line_key, module, category, level, moment, capture) {
         /// The capture.
         capture: key,
         /// The GPU, by its number.
         device: int,
-        /// `peak` (of PyTorch's tensors for `tensor`, of all that the driver allocated for `pool` and `driver`), `end`, or
-        /// `failure` (the one that `gpumem-analyze oom` shows: the last that was raised, else the last).
+        /// `peak` (of PyTorch's tensors for `tensor`, of all allocations of the driver for `pool` and `driver`), `end`, or
+        /// `failure` (the failure in `gpumem-analyze oom`: the last that was raised, else the last).
         moment: text,
-        /// `tensor`, `pool` (what PyTorch's allocator took from the driver), `driver` (what others allocated from it), or
-        /// `overhead` (contexts, kernels and whole pages: what the card gave beyond what the driver allocated).
+        /// `tensor`, `pool` (memory that PyTorch's allocator took from the driver), `driver` (memory that others allocated
+        /// from it), or `overhead` (contexts, kernels and whole pages: memory that the card gave beyond the driver's
+        /// allocations).
         level: text,
         /// What a tensor is for: `parameter`, `gradient`, `optimizer state`, `activation`, `input`, `workspace`, `temporary`,
         /// `other`. Null at other levels.
         category: [text],
-        /// The line: see the table lines. Of more than 2,000 holders of a moment and level those with fewest bytes are put
-        /// together, by category, as `(others)`.
+        /// The line: see the table lines. If a moment and level has more than 2,000 holders, those with the fewest bytes are
+        /// combined, by category, as `(others)`.
         line_key: key,
         /// PyTorch's module in which a tensor was allocated. Null at other levels.
         module: [text],
@@ -128,13 +130,13 @@ table! {
 }
 
 table! {
-    /// Lines of code, and what stands for one where no line is known. A key may have several rows, one for each number that
-    /// the line had.
+    /// Lines of code, and labels for memory without a known line. A key may have several rows, one for each number that the
+    /// line had.
     Line in "lines", sorted by (line_key, line) {
         /// A hash of file, function and the line's text, of the autograd node and the library, and of whether it is a
-        /// workspace of cuBLAS. Of a line whose text is not known its number counts in place of the text.
+        /// workspace of cuBLAS. If the text of the line is not known, its number replaces the text.
         line_key: key,
-        /// What reports print: `train.py:212 (backward: MulBackward0)`.
+        /// The label in reports: `train.py:212 (backward: MulBackward0)`.
         label: text,
         /// The file, as seen from the program's directory or from the folder of installed packages.
         file: [text],
@@ -142,12 +144,12 @@ table! {
         line: [int],
         /// The function.
         function: [text],
-        /// The line itself. Null if its file was not there when the capture was ingested, or was changed since the program
-        /// started.
+        /// The text of the line. Null if its file did not exist when the capture was ingested, or was changed after the
+        /// program started.
         text: [text],
         /// The class of the autograd node that allocated.
         node: [text],
-        /// The library that allocated, where no line of Python did.
+        /// The library that allocated, if no line of Python did.
         library: [text],
     }
 }
@@ -159,21 +161,21 @@ table! {
         stack_key: key,
         /// 0 is the outermost frame.
         depth: int,
-        /// The function; of native code without a known name the library; `backward: …` for a node of autograd; or what
-        /// is missing, in parentheses.
+        /// The function; for native code without a known name the library; `backward: …` for a node of autograd; or what is
+        /// missing, in parentheses.
         function: text,
         /// The file, as in the table lines.
         file: [text],
         /// The line's number.
         line: [int],
-        /// The library, of a native frame.
+        /// The library of a native frame.
         library: [text],
     }
 }
 
 table! {
-    /// Where all memory of the GPU was, as `gpumem-analyze ledger` shows it, when the process held most and at the end. Rows
-    /// of one capture, device and moment sum to what NVML saw.
+    /// All memory of the GPU by owner, as in `gpumem-analyze ledger`, at the process's peak and at the end. Rows of one
+    /// capture, device and moment add up to NVML's figure.
     LedgerEntry in "ledger", sorted by (entry, owner, capture) {
         /// The capture.
         capture: key,
@@ -181,19 +183,19 @@ table! {
         device: int,
         /// `peak`, or `end`.
         moment: text,
-        /// What it is: the `kind` of the row in the ledger's JSON, as `tensors`, `cached`, `library`, `context`, `module`.
+        /// The `kind` of the row in the ledger's JSON: `tensors`, `cached`, `library`, `context`, `module`.
         entry: text,
-        /// The library, where the row is of one.
+        /// The library, if the row belongs to a library.
         owner: [text],
-        /// Bytes; only what is left over between figures can be negative.
+        /// Bytes; only the remainder between figures can be negative.
         bytes: int,
     }
 }
 
 table! {
-    /// The course of memory: the greatest figure in each stretch of time. Stretches are of equal length for a GPU of a capture, a
-    /// power of two in microseconds, and begin at multiples of it, so that those of ranks lie on each other. There are at most 64
-    /// of a level.
+    /// Memory over time: the highest figure in each interval. All intervals of one GPU of a capture have the same length, a
+    /// power of two in microseconds. They begin at multiples of it, so that the intervals of ranks coincide. There are at most
+    /// 64 for a level.
     SeriesPoint in "series", sorted by (level, time, capture) {
         /// The capture.
         capture: key,
@@ -201,68 +203,69 @@ table! {
         device: int,
         /// `tensor`, `reserved` (PyTorch's allocator), or `process`.
         level: text,
-        /// When the stretch begins.
+        /// Start of the interval.
         time: time,
-        /// How long it is, in microseconds.
+        /// Its length, in microseconds.
         width_us: int,
-        /// The greatest memory in it.
+        /// Highest memory in it.
         bytes: int,
     }
 }
 
 table! {
-    /// The greatest memory of tensors in each step of the training.
+    /// Highest memory of tensors in each step of the training.
     Step in "steps", sorted by (first_step, capture) {
         /// The capture.
         capture: key,
         /// The GPU, by its number.
         device: int,
-        /// The step, counted from 1; of long runs the first of several.
+        /// The step, counted from 1; in long runs the first of several.
         first_step: int,
-        /// How many steps the row is of.
+        /// Number of steps in the row.
         steps: int,
-        /// The greatest memory in them.
+        /// Highest memory in them.
         bytes: int,
     }
 }
 
 table! {
-    /// Allocations that failed for want of memory: of many the first ones and the newest, as `gpumem-analyze oom` has them.
+    /// Allocations that failed because memory ran out: if there are many, the first and the newest ones, as in `gpumem-analyze
+    /// oom`.
     Failure in "failures", sorted by (time, capture) {
         /// The capture.
         capture: key,
         /// The GPU, by its number.
         device: int,
-        /// When.
+        /// Time of the event.
         time: time,
-        /// Why: the `kind` of the cause in the JSON of `gpumem-analyze oom`. Null of all but the failure that it shows and 15
-        /// others, and of failures before the first record of a bounded capture.
+        /// The cause: its `kind` in the JSON of `gpumem-analyze oom`. Null except for the failure that it shows and 15 others,
+        /// and for failures before the first record of a bounded capture.
         cause: [text],
         /// Whether a framework raised an exception. Else a function of CUDA failed.
         raised: bool,
-        /// What could not be allocated.
+        /// Bytes that could not be allocated.
         wanted_bytes: int,
-        /// What was free on the GPU. Null where `cause` is, or if it is not known.
+        /// Free bytes on the GPU. Null if `cause` is null, or if it is not known.
         free_bytes: [int],
-        /// What tensors held. Null of failures before the first record of a bounded capture.
+        /// Bytes of live tensors. Null for failures before the first record of a bounded capture.
         tensor_bytes: [int],
-        /// What PyTorch's allocator held, likewise.
+        /// Bytes reserved by PyTorch's allocator; null in the same cases.
         reserved_bytes: [int],
-        /// The line that asked: see the table lines.
+        /// The requesting line: see the table lines.
         line_key: [key],
-        /// The step in which it was, counted from 1.
+        /// Its step, counted from 1.
         step: [int],
     }
 }
 
 table! {
-    /// Each event, where `--events` asked for them.
+    /// Each event, if the capture was ingested with `--events`.
     Event in "events", sorted by (capture, seq) {
         /// The capture.
         capture: key,
         /// The event's number.
         seq: int,
-        /// When.
+        /// Time of the event.
         time: time,
         /// What happened: `alloc`, `free`, …, as in `gpumem-analyze export csv`.
         kind: text,
@@ -270,13 +273,13 @@ table! {
         level: [text],
         /// The GPU, by its number.
         device: [int],
-        /// The address; of one beyond 2^63 the signed number with the same bits.
+        /// The address; beyond 2^63, the signed number with the same bits.
         ptr: int,
         /// Bytes.
         bytes: int,
-        /// What the level held after it.
+        /// Bytes of the level after the event.
         live_bytes: [int],
-        /// The event that allocated the block, of one that frees it.
+        /// For an event that frees a block, the event that allocated it.
         block_seq: [int],
         /// The line: see the table lines.
         line_key: [key],

@@ -10,25 +10,25 @@ from ._report import say
 _USAGE = """\
 Usage: gpumem COMMAND …
 
-  run [OPTIONS] PROGRAM …   runs a program and prints where its GPU memory went (gpumem run --help)
+  run [OPTIONS] PROGRAM …   runs a program and shows where its GPU memory goes (gpumem run --help)
   analyze …                 reads captures: gpumem-analyze, with all of its commands
-  live PID | CAPTURE        what a program that runs holds now, in the terminal
+  live PID | CAPTURE        the memory of a running program, in the terminal
   ci --base BASE --head HEAD --fail-over 2%
-                            peaks of a change and before it, as a comment; budgets, history, trend (gpumem ci --help)
+                            peaks before and after a change, as a comment; budgets, history, trend (gpumem ci --help)
   hints CAPTURE, oom CAPTURE
-                            what could be done, why memory ran out: with replays under other settings
+                            possible savings, or why memory ran out; with replays under other settings
   whatif CAPTURE …          the same run under other settings of PyTorch's allocator (gpumem whatif --help)
   plan --card CARD -- PROGRAM …
                             whether a program fits a GPU that you do not have (gpumem plan --help)
   card list | show CARD | measure
-                            what is known of cards, and how to measure one (gpumem card --help)
+                            files of known cards; measures a card (gpumem card --help)
   fleet query NAME DATASET | sql "select …" DATASET | ingest …
-                            many jobs' captures: a dataset, and questions to it (gpumem fleet --help)
+                            a dataset of many jobs' captures, and queries (gpumem fleet --help)
   exporter --captures PATTERN
                             metrics of running programs for Prometheus
   mcp [--root DIR]…         a Model Context Protocol server over captures, for assistants
   kernel [--user | --prefix PATH | --sys-prefix] [--name NAME]
-                            adds a Jupyter kernel that is recorded, so that %%gpumem works in it
+                            adds a recorded Jupyter kernel, in which %%gpumem works
   library                   prints the path of libgpumem.so: LD_PRELOAD=$(gpumem library) python train.py
   version                   prints the version
 """

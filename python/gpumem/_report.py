@@ -70,8 +70,8 @@ def _why_nothing() -> str:
     if not _driver.is_installed():
         return "there is no CUDA driver on this machine (libcuda.so.1 was not found)"
     return (
-        "no process made a CUDA call with the library in it (programs that are static, setuid or in a container of "
-        "their own are started without)"
+        "no process made a CUDA call with the library in it (programs that are static, setuid or in another "
+        "container start without it)"
     )
 
 

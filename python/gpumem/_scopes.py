@@ -80,7 +80,7 @@ class Scope:
     def begin(self) -> "Scope":
         """Begins the scope, or begins it anew if it has ended."""
         if self._state is _OPEN:
-            raise RuntimeError(f"scope {self.name!r} has begun: end() it, or reset() it to begin anew")
+            raise RuntimeError(f"scope {self.name!r} has begun: call end(), or reset() to begin again")
         self._start()
         return self
 

@@ -62,13 +62,13 @@ class _Misused(Exception):
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("gpumem", "GPU memory")
     group.addoption(
-        "--gpumem", action="store_true", help=f"tell at the end which tests took most GPU memory; {_RUN}"
+        "--gpumem", action="store_true", help=f"print at the end which tests took most GPU memory; {_RUN}"
     )
-    group.addoption("--gpumem-top", type=int, default=10, metavar="N", help="how many tests that tells of (10)")
+    group.addoption("--gpumem-top", type=int, default=10, metavar="N", help="number of tests to print (10)")
     group.addoption(
         "--gpumem-missing",
         choices=("error", "skip", "ignore"),
-        help="what becomes of tests with a limit where nothing is recorded: error (the default), skip, or "
+        help="how to handle tests with a limit if nothing is recorded: error (the default), skip, or "
         "ignore the limit",
     )
     parser.addini("gpumem_missing", "as --gpumem-missing", default="error")
@@ -255,7 +255,7 @@ class _Summary:
                 rows.append((use.peak, test, use))
         # By bytes; equal ones by name, so that two runs read the same.
         rows.sort(key=lambda row: (-row[0], row[1]))
-        terminalreporter.section("GPU memory: the heaviest tests")
+        terminalreporter.section("GPU memory: the largest tests")
         if not rows:
             terminalreporter.line("no test used a GPU")
             return

@@ -97,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--stack-sample", metavar="SIZE", type=_distance,
-        help="take stacks once in so many allocated bytes on average: 512KiB; totals stay exact, bytes by line are "
+        help="record stacks once per this many allocated bytes on average: 512KiB; totals stay exact, bytes by line are "
         "estimates (GPUMEM_STACK_SAMPLE)",
     )
     parser.add_argument(

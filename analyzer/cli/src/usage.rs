@@ -44,7 +44,7 @@ pub fn before_command(cli: &Cli) -> Option<String> {
         !symbols.debug_dir.is_empty() || !symbols.symbols.is_empty() || symbols.sysroot.is_some();
     match &cli.file {
         Some(file) => Some(format!(
-            "{} stands before the command: it goes behind it",
+            "{} is before the command: put it after the command",
             file.display()
         )),
         None => has_symbols.then(|| "options of a command go behind it".to_owned()),

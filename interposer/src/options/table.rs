@@ -29,8 +29,8 @@ pub(super) static TABLE: &[Row] = &[
             name: "GPUMEM_OUTPUT",
             values: "a path; %p is the process id, %r the rank, %h the host's name",
             default: "report.bin, or report.rank<N>.bin under a launcher",
-            meaning: "where the capture goes; an earlier one is never overwritten: the next free \
-                      name is taken (report-2.bin)",
+            meaning: "path of the capture. If the file exists, the recorder uses the next free name \
+                      (report-2.bin) and never overwrites",
         },
         |options, value| {
             options.output = Some(value.clone());
@@ -42,7 +42,7 @@ pub(super) static TABLE: &[Row] = &[
             name: "GPUMEM_STACKS",
             values: "mixed, python, native, off",
             default: "mixed",
-            meaning: "which stacks each event carries",
+            meaning: "stacks that each event records",
         },
         |options, value| {
             let stacks = match value.to_str() {
@@ -59,11 +59,11 @@ pub(super) static TABLE: &[Row] = &[
     (
         Described {
             name: "GPUMEM_STACK_SAMPLE",
-            values: "bytes, with KiB, MiB or GiB if wanted, 4KiB to 1GiB (512KiB suits most); off",
+            values: "bytes, optionally with KiB, MiB or GiB, 4KiB to 1GiB (recommended: 512KiB); off",
             default: "off: every allocation",
-            meaning: "tensors carry stacks once in so many allocated bytes on average, for recording that is always on: \
-                      totals, peaks and counters stay exact, bytes by line become estimates and are marked as such \
-                      (docs/stacks.md)",
+            meaning: "record a tensor's stack once per this many allocated bytes on average, for recording \
+                      that is always on. Totals, peaks and counters stay exact; bytes by line become estimates \
+                      and are marked as estimates (docs/stacks.md)",
         },
         |options, value| {
             let every = value.to_str().and_then(bytes);
@@ -76,9 +76,9 @@ pub(super) static TABLE: &[Row] = &[
         Described {
             name: "GPUMEM_BACKWARD",
             values: "on, off",
-            default: "on; always off where GPUMEM_STACKS leaves Python stacks out",
-            meaning: "whether what PyTorch's backward allocates is charged to the forward lines, and \
-                      phases and steps of a training are recorded",
+            default: "on; always off if GPUMEM_STACKS excludes Python stacks",
+            meaning: "charge the allocations of PyTorch's backward to the lines of the forward, and record \
+                      phases and steps of a training",
         },
         |options, value| {
             options.backward = value != "off";
@@ -90,8 +90,8 @@ pub(super) static TABLE: &[Row] = &[
             name: "GPUMEM_FREE_STACKS",
             values: "on, off",
             default: "off",
-            meaning: "whether releases carry a Python stack too, so that `changes` knows the line of each; \
-                      as dear as that of an allocation",
+            meaning: "record a Python stack for each release too, so that `changes` shows its line. A release \
+                      then costs as much as an allocation",
         },
         |options, value| {
             options.free_stacks = value == "on";
@@ -103,7 +103,7 @@ pub(super) static TABLE: &[Row] = &[
             name: "GPUMEM_QUIET",
             values: "1, 0",
             default: "0",
-            meaning: "leaves out the line that names the capture at exit",
+            meaning: "do not print the line that names the capture at exit",
         },
         |options, value| {
             options.quiet = value == "1";
@@ -115,8 +115,8 @@ pub(super) static TABLE: &[Row] = &[
             name: "GPUMEM_POSTMORTEM",
             values: "on, off",
             default: "on; off with GPUMEM_QUIET=1",
-            meaning: "whether an allocation that fails for want of memory is told of on stderr at once: the \
-                      cause, and who holds what",
+            meaning: "when an allocation fails because memory ran out, print the cause and the largest holders \
+                      to stderr at once",
         },
         |options, value| {
             options.postmortem = Some(value == "on");
@@ -128,8 +128,8 @@ pub(super) static TABLE: &[Row] = &[
             name: "GPUMEM_WARN_AT",
             values: "1% to 100%; off",
             default: "off",
-            meaning: "says on stderr when a reading of NVML finds that much of a card in use, by whomever: once, until 5 % \
-                      less than that are in use again",
+            meaning: "print one line to stderr when an NVML reading shows that this share of a card is in use, \
+                      by all processes. The next warning can come after use has fallen 5 % below it",
         },
         |options, value| {
             let percent = value.to_str().and_then(|value| value.strip_suffix('%'));
@@ -142,10 +142,11 @@ pub(super) static TABLE: &[Row] = &[
         Described {
             name: "GPUMEM_RING",
             values: "auto, memfd, file, or the path of a folder in memory (tmpfs)",
-            default: "auto: a file in /dev/shm, or in $XDG_RUNTIME_DIR; where neither is to be had, as memfd",
-            meaning: "where events wait to be written to the capture (docs/ring.md). After a kill they are found there on \
-                      the same machine. memfd: in memory without a name, where a kill loses up to 50 ms of them; file: \
-                      in the capture itself, where calls wait for its disk",
+            default: "auto: a file in /dev/shm, else in $XDG_RUNTIME_DIR, else memfd",
+            meaning: "where events wait until they are written to the capture (docs/ring.md). After a kill, \
+                      the same machine still has the events of a file. memfd: unnamed memory, where a kill \
+                      loses up to 50 ms of events. file: the capture itself, where CUDA calls wait for its \
+                      disk",
         },
         |options, value| {
             options.ring = match value.to_str() {
@@ -163,7 +164,7 @@ pub(super) static TABLE: &[Row] = &[
             name: "GPUMEM_RING_SLOTS",
             values: "slots of 64 bytes, 1024 to 16777216",
             default: "65536 (4 MiB)",
-            meaning: "room for events that are not compressed yet; rounded up to a power of two",
+            meaning: "number of slots for events that are not compressed yet, rounded up to a power of two",
         },
         |options, value| match value.to_str().and_then(|text| text.parse::<u32>().ok()) {
             Some(slots) if (1024..=16_777_216).contains(&slots) => {
@@ -176,10 +177,10 @@ pub(super) static TABLE: &[Row] = &[
     (
         Described {
             name: "GPUMEM_SAMPLE_MS",
-            values: "milliseconds, 0 to 3600000; 0: only when something happens",
+            values: "milliseconds, 0 to 3600000; 0: only at peaks, failures and the end",
             default: "100",
-            meaning: "how often NVML is asked what the card itself says; it is also asked at each new \
-                      peak, when memory runs out, and at the end",
+            meaning: "interval of NVML readings of the card's memory. NVML is also read at each new peak, when \
+                      memory runs out, and at the end",
         },
         |options, value| match value.to_str().and_then(|text| text.parse::<u64>().ok()) {
             Some(every @ 0..=3_600_000) => {
@@ -192,10 +193,10 @@ pub(super) static TABLE: &[Row] = &[
     (
         Described {
             name: "GPUMEM_BOUNDED",
-            values: "bytes, with KiB, MiB or GiB if wanted; at least 16MiB, and more with a larger ring",
+            values: "bytes, optionally with KiB, MiB or GiB; at least 16MiB, and more with a larger ring",
             default: "none: the file grows",
-            meaning: "the size that the capture has from its first moment to its last: for runs of weeks. It \
-                      keeps what is live, what was at the peaks, totals, and the newest events",
+            meaning: "fixed size of the capture, for runs of weeks. The capture keeps live blocks, the blocks \
+                      at the peaks, totals and the newest events",
         },
         |options, value| {
             options.bounded = value.to_str().and_then(bytes);
@@ -205,12 +206,13 @@ pub(super) static TABLE: &[Row] = &[
     (
         Described {
             name: "GPUMEM_LIMIT",
-            values: "bytes, with KiB, MiB, GiB, TiB (2^10 steps) or KB, MB, GB, TB (10^3 steps) if wanted: of \
-                     every device (8GiB), of devices by CUDA's ordinals (0=8GiB,1=16GiB), or both \
-                     (24GiB,1=16GiB); at least 1MiB",
-            default: "none: cards are as large as they are",
-            meaning: "makes a card look smaller: allocations that such a card would not have fail as the \
-                      driver's, and what the program is told of the card agrees (docs/limit.md)",
+            values: "bytes, optionally with KiB, MiB, GiB, TiB (2^10 steps) or KB, MB, GB, TB (10^3 steps): \
+                     for every device (8GiB), by CUDA's ordinals (0=8GiB,1=16GiB), or both (24GiB,1=16GiB); \
+                     at least 1MiB",
+            default: "none: the card's real size",
+            meaning: "limit the memory of a card. Allocations that do not fit a card of this size fail with \
+                      the driver's error, and the sizes that the program reads agree with the limit \
+                      (docs/limit.md)",
         },
         // Kept by itself: it holds from the first call on, also before there is a capture.
         |_, value| value.to_str().and_then(Spec::parse).is_some(),
@@ -220,8 +222,8 @@ pub(super) static TABLE: &[Row] = &[
             name: "GPUMEM_COORDS",
             values: "dp=1,tp=0,pp=3: up to 16 names of a-z, 0-9 and _, with numbers",
             default: "none",
-            meaning: "where this rank stands in each dimension of the job's parallelism (docs/ranks.md). What the program \
-                      gives by `gpumem.coords` takes its place",
+            meaning: "position of this rank in each dimension of the job's parallelism (docs/ranks.md). \
+                      `gpumem.coords` in the program overrides it",
         },
         |options, value| {
             options.coordinates = value.to_str().and_then(Coordinates::parse);
@@ -231,10 +233,10 @@ pub(super) static TABLE: &[Row] = &[
     (
         Described {
             name: "GPUMEM_LIST",
-            values: "the path of a file that is there",
+            values: "the path of an existing file",
             default: "none",
-            meaning: "a file to which each capture's whole path, with a NUL at its end, is added when the \
-                      capture begins. `gpumem run` learns from it what was written",
+            meaning: "file to which the full path of each capture, followed by a NUL, is appended when the \
+                      capture begins. `gpumem run` uses it to find the captures",
         },
         |options, value| {
             options.list = Some(value.clone());
@@ -246,9 +248,9 @@ pub(super) static TABLE: &[Row] = &[
             name: "GPUMEM_HOLDER",
             values: "the path of a Unix datagram socket",
             default: "none",
-            meaning: "a socket to which each capture's ring is passed when the capture begins: its descriptor \
-                      (SCM_RIGHTS) and the capture's path. `gpumem run` holds it open, so that a kill loses nothing of \
-                      it, wherever it lies",
+            meaning: "socket to which each capture's ring is passed when the capture begins: its descriptor \
+                      (SCM_RIGHTS) and the capture's path. `gpumem run` keeps the descriptor open, so that a \
+                      kill loses no events, wherever the ring is",
         },
         |options, value| {
             options.holder = Some(value.clone());

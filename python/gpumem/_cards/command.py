@@ -44,8 +44,8 @@ def _parser() -> argparse.ArgumentParser:
         each.add_argument("--format", choices=("text", "json"), default="text", help="text, or JSON with integers")
     measuring = commands.add_parser(
         "measure", help="measures the card of this machine and writes its file", allow_abbrev=False,
-        description="Measures the card of this machine within two minutes and writes its file. Other programs must rest "
-        "meanwhile. Each figure is taken by a process of its own, which ends again; nothing else is left behind.",
+        description="Measures the card of this machine within two minutes and writes its file. No other program "
+        "may use it during this. A separate process takes each figure and ends. Only the file remains.",
     )  # fmt: skip
     measuring.add_argument(
         "-o", "--output", metavar="FILE", help="where the file goes, `-` for stdout; without it NAME.json in this folder"

@@ -99,7 +99,7 @@ def _write(data: dict, output: Optional[str]) -> None:
         raise _No(f"{path}: {error.strerror}") from None
     print(text.page(Card(data, path)))
     print(f"\nwritten: {path}   (gpumem plan --card {path if path.is_absolute() else './' + str(path)})")
-    print("Please send it: attach the file to an issue of gpumem. What is above is all that it says, and the readings.")
+    print("To share it, attach the file to an issue of gpumem. It contains the figures above and the readings, and no more.")
 
 
 def _json(data: dict) -> str:
@@ -123,7 +123,7 @@ def _left(nvml: _nvml.Nvml, device: _devices.Device, before: Optional[_nvml.Memo
     if before is None or after is None:
         return
     if before.used == after.used:
-        say("the card has what it had before: nothing is left on it")
+        say("the card's use is the same as before")
     else:
         say(f"the card's use went from {_sizes.text(before.used)} to {_sizes.text(after.used)} meanwhile, not by gpumem: its processes have ended")
     sys.stdout.flush()

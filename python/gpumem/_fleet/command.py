@@ -30,8 +30,8 @@ Usage: gpumem fleet COMMAND …
   ingest, stage, commit, fetch, prune
                             make and keep a dataset: gpumem-analyze fleet --help
 
-DATASET is a folder, or s3://, gs:// or az://, of which what is asked for is kept
-in the cache.
+DATASET is a folder, or s3://, gs:// or az://. The requested parts of a store are
+kept in the cache.
 """
 
 

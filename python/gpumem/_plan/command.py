@@ -39,8 +39,8 @@ _EPILOG = """\
   gpumem plan --card h100 --search '--batch {}' 1..512 -- train.py
   gpumem plan --card 24GiB -- python -m mypackage.train
 
-Exit status: 0 it fits, 4 it does not, 5 too close to say (of several cards:
-the best one); 1 no result, since the program failed for another reason; 2 the
+Exit status: 0 it fits, 4 it does not fit, 5 too close to decide (the best of
+several cards). 1 no result: the program failed for another reason. 2 the
 command line is wrong.
 """
 
@@ -67,13 +67,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--devices", metavar="N", type=int, default=1, help="GPUs of that kind in the machine (1)")
     parser.add_argument(
         "--search", nargs=2, metavar=("WORDS", "LOW..HIGH"),
-        help="the largest number that fits, put in the place of {} in WORDS, which are added to the program's own",
+        help="the largest number that fits, put instead of {} in WORDS, which are added to the program's own",
     )  # fmt: skip
     parser.add_argument(
         "--world", metavar="N", type=int,
         help="the program as one rank of N, alone: PyTorch's process groups answer as though the others were there",
     )  # fmt: skip
-    parser.add_argument("--rank", metavar="R[,R…]", type=_ranks, help="which ranks, of --world: each is a run of its own (0)")
+    parser.add_argument("--rank", metavar="R[,R…]", type=_ranks, help="ranks of --world to plan; each is a separate run (0)")
     parser.add_argument(
         "--no-values", dest="values", action="store_false",
         help="compute nothing on the CPU: what the program reads back from the card is whatever its memory holds",

@@ -49,7 +49,7 @@ def report(verdicts: Sequence[Verdict], searched: Optional[Sequence[str]]) -> st
 def _largest(of: Verdict, number: Optional[int], searched: Sequence[str]) -> str:
     template, bounds = searched
     if number is None:
-        return f"{of.case.name}: nothing of {bounds} fits. With the least:"
+        return f"{of.case.name}: no value of {bounds} fits. With the lowest:"
     return f"{of.case.name}: {template.replace('{}', str(number))} is the most of {bounds} that fits. With it:"
 
 

@@ -146,7 +146,7 @@ def tried(change: Change, run: Run) -> Tried:
     names = sorted(set(said.read_text(encoding="utf-8").split())) if said.exists() else []
     name = f"{change.text}: {', '.join(names)}" if names and change.inside == "checkpoint" else change.text
     if change.inside in ("checkpoint", "adafactor") and not names:
-        return Tried(name, None, "the program has nothing of the kind")
+        return Tried(name, None, "the program does not use it")
     try:
         return Tried(name, fullest(run) if fitted(run) else None)
     except (Failed, Unreadable) as error:

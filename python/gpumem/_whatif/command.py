@@ -26,8 +26,8 @@ that allocator itself. It needs the capture, a Python with the PyTorch of the
 run, and neither a GPU nor the model nor its data."""
 
 _EPILOG = """\
-A replay speaks up to its first failure: what the program would have done then,
-no capture says.
+A replay is valid up to its first failure. No capture shows what the program
+would have done after it.
 
   gpumem whatif report.bin
   gpumem whatif report.bin --conf expandable_segments:True \\
@@ -38,7 +38,7 @@ no capture says.
   gpumem whatif report.bin --conf expandable_segments:True --save replays
 
 Exit status: 0 complete, 1 no result, 2 the command line is wrong, 3 a result
-that is not exact, of which is said why.
+that is not exact, with the reason.
 """
 
 

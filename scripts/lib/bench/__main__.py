@@ -95,10 +95,10 @@ def main() -> None:
         "# Benchmark",
         "",
         f"`scripts/bench`, {datetime.date.today().isoformat()}, on {machine()}. PyTorch 2.15.0 on the simulator, where",
-        "kernels take no time: on a card the same events weigh less. Medians of "
-        f"{rounds} rounds (depths, threads and memray: {few}) in which the configurations took turns. Load average before "
+        "kernels take no time; on a card, recording is a smaller share. Medians of "
+        f"{rounds} rounds (depths, threads and memray: {few}) in which the configurations alternated. Load average before "
         f"the run: {load:.1f}"
-        + (" (the machine was busy: trust the ratios more than the times)." if load > 1 else "."),
+        + (" (the machine was busy; the ratios are more reliable than the times)." if load > 1 else "."),
         "",
         "## Cost of recording",
         "",
@@ -110,10 +110,10 @@ def main() -> None:
         "",
         "## Parts of an event",
         "",
-        "Measured from inside a call under nested `nn.Module`s: the recorder's own functions one by one on the stacks "
-        "that stand there, and as a whole what the preloaded library adds to PyTorch's report of a block and of its "
-        "release (two events; the first carries stacks). The least of the rounds. In brackets: of that whole with both "
-        "stacks, in the same run.",
+        "Measured inside a call under nested `nn.Module`s. The rows are the recorder's own functions one by one on the "
+        "current stacks. The last rows show what the preloaded library adds to PyTorch's report of a block and of its "
+        "release (two events; the first carries stacks). The least of the rounds. In brackets: the share of that whole "
+        "with both stacks, in the same run.",
         "",
         *by_part,
         "",
@@ -125,23 +125,24 @@ def main() -> None:
         "",
         "## Threads",
         "",
-        "Reports of blocks and releases, both stacks, 31 Python frames each, by Python threads that have let go of the "
-        "GIL: time of the processor per pair; and, *by the clock*, how many times as long a pair takes on as many cores "
-        "as the threads have, beside the thread that empties the ring. *A device each*: what threads share is the ring; *one device "
-        "for all*: its counters too, which PyTorch's own lock of the device would otherwise guard.",
+        "Reports of blocks and releases, both stacks, 31 Python frames each, by Python threads without the GIL. The "
+        "figures are processor time per pair. *By the clock* is the wall time of a pair relative to one thread, on as "
+        "many cores as the threads have, while another thread drains the ring. With *a device each*, threads share only "
+        "the ring. With *one device for all*, they share its counters too, which PyTorch's own lock of the device would "
+        "otherwise guard.",
         "",
         *by_threads,
         "",
         "## The host's heap: memray",
         "",
         "memray 1.20 in the same rounds: 1 KiB from malloc under nine modules that are called as PyTorch's are. For "
-        "Python frames memray pays at each call of a function, not at each allocation.",
+        "Python frames, memray has a cost at each call of a function, not at each allocation.",
         "",
         *on_heap,
         "",
         "## Memory of the library",
         "",
-        "Resident memory of a process with the library less that of one without.",
+        "Resident memory of a process with the library minus that of a process without it.",
         "",
         *taken,
         "",

@@ -51,7 +51,7 @@ def measure(python: str, other: Path, starts: int, rounds: int, folder: Path) ->
                     for server, values in answers.items():
                         row[server.label].append(values)
     rows = [
-        f"Medians of {starts} starts of {rounds} rounds in which all take turns; *before* is `{other.name}` of the other "
+        f"Medians of {starts} starts of {rounds} rounds in which all alternate; *before* is `{other.name}` of the other "
         "version. In brackets the least and the greatest median of one start.",
         "",
         "| | stacks | alone, ns | before adds | now adds | now / before, of the whole | the same library again |",

@@ -32,7 +32,7 @@ def measure(python: str, stacks: int, folder: Path) -> list[str]:
         "its code": [sample["own_files"] for sample in samples],
         "ring and counters, in shared memory": [sample["ring"] for sample in samples],
         f"**together** (budget: {BUDGET})": both,
-        "besides, pages of the program's libraries: their unwind tables": others,
+        "also pages of the program's libraries: their unwind tables": others,
     }
     rows = ["| MiB | after the first | at the end | most at any sample |", "|---|---:|---:|---:|"]
     rows += [
@@ -41,8 +41,8 @@ def measure(python: str, stacks: int, folder: Path) -> list[str]:
     ]
     return rows + [
         "",
-        f"{stacks:,} Python stacks and as many native ones, each of which reports a block and its release; a sample "
-        f"after every hundredth of them. The most at any moment, between samples too: {highest:.1f} MiB. The capture is "
+        f"{stacks:,} Python stacks and as many native ones. Each reports a block and its release, with a sample "
+        f"after every hundredth. The highest value at any moment, also between samples: {highest:.1f} MiB. The capture is "
         f"{disk:.0f} MiB on disk.",
         "",
         checked(mixed.capture),

@@ -35,10 +35,9 @@ def measure(python: str, starts: int, rounds: int, steps: int, folder: Path) -> 
                 ratios.setdefault(server.label, {}).setdefault(kind, []).append(of_start)
     rows = [
         f"*transformer*: a step with Adam of four transformer blocks, {tensors['transformer']} tensors a step; *conv net*: "
-        f"of three convolutions with batch norms, {tensors['conv']} tensors. {starts} starts of every process; in each, "
-        f"{rounds} rounds in which they take turns every {steps} steps, of which the median counts. *added*: the median "
-        "over all rounds of what it took more than PyTorch alone in that round and, in brackets, the least and the greatest "
-        "median of one start.",
+        f"of three convolutions with batch norms, {tensors['conv']} tensors. {starts} starts of every process. In each "
+        f"start, they alternate every {steps} steps for {rounds} rounds. *added*: the median over all rounds of the time beyond "
+        "PyTorch alone in that round; in brackets, the least and the greatest median of one start.",
         "",
         "| | " + " | ".join(f"{name}, ms | added" for name in KINDS.values()) + " |",
         "|---|" + "---:|---:|" * len(KINDS),

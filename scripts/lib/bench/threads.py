@@ -35,8 +35,8 @@ def measure(python: str, rounds: int, count: int, folder: Path) -> list[str]:
                         tensors.setdefault((threads, devices), []).append(tensor)
     return [
         *of_reports(reports), "",
-        "Threads that make a tensor of 1 KiB and drop it: PyTorch's allocator has a lock for each device. Time of the "
-        "processor per tensor, and what gpumem adds to it with both stacks.", "",
+        "Threads that make a tensor of 1 KiB and drop it: PyTorch's allocator has a lock for each device. Processor "
+        "time per tensor, and what gpumem adds to it with both stacks.", "",
         *of_tensors(tensors), "", checked(mixed.capture),
     ]
 

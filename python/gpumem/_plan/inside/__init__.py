@@ -29,7 +29,7 @@ def environment(parts: Iterable[str], before: Optional[Mapping[str, str]] = None
 def cannot(command: Sequence[str]) -> Optional[str]:
     """Why the parts cannot be installed in this command's Python, in a line; `None` if nothing speaks against it."""
     if os.pathsep in FIRST:
-        return f"{FIRST} has a colon in its name, so it cannot stand in PYTHONPATH"
+        return f"{FIRST} has a colon in its name, so it cannot be in PYTHONPATH"
     if not os.path.basename(command[0]).startswith("python"):
         return None
     words = iter(command[1:])

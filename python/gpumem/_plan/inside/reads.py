@@ -112,7 +112,7 @@ class Reads:
             where = f"{os.path.basename(place.file)}:{place.line}" if place is not NOWHERE else "a thread of autograd"
             raise EndlessLoop(
                 f"gpumem plan: {where} has read a value that is not known on the simulator ({operation}) "
-                f"{line.in_all} times, now {value!r}, so a loop that waits for it would not end. "
+                f"{line.in_all} times, now {value!r}, so a loop that waits for it does not end. "
                 f"{ASSUME}={where}=VALUE gives the line a value; {LOOP_MOST} (now {self._most}) allows more reads"
             )
 
