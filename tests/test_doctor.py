@@ -1,0 +1,401 @@
+"""`gpumem doctor`: what it finds on a machine, and what it advises.
+
+Machines are made: a simulated GPU, a PATH with another project's command, folders that are full or read-only. What cannot be made
+here (WSL, MPS, errors of a driver) is a folder with the files that show it, or an answer of the probe. What breaks these tests: a
+check that passes where recording fails, or an exit status that does not follow from the lines."""
+
+import ctypes
+import json
+import os
+import re
+import shutil
+import stat
+import sys
+
+import harness
+import jsonschema
+import pytest
+
+sys.path.insert(0, str(harness.ROOT / "python"))
+
+from gpumem._doctor import check, commands, driver, places, preload, surroundings, text, versions  # noqa: E402
+
+CHECKOUT = {"PYTHONPATH": str(harness.ROOT / "python")}
+SCHEMA = json.loads((harness.ROOT / "docs" / "schema" / "doctor.json").read_text())
+# Other settings of the machine that runs the tests do not count.
+CLEAN = {"GPUMEM_OUTPUT": None, "GPUMEM_RING": None, "KUBERNETES_SERVICE_HOST": None}
+
+
+@pytest.fixture
+def doctor(tmp_path):
+    """doctor(words…) runs `gpumem doctor` in the test's own folder; the status, and each check by its name."""
+
+    def run(*words, env=None, prefix=(), python=sys.executable, cwd=tmp_path, timeout=200):
+        command = [*prefix, python, "-m", "gpumem", "doctor", "--format", "json", *words]
+        done = harness.run(command, env={**CLEAN, **CHECKOUT, **(env or {})}, cwd=cwd, check=False, timeout=timeout)
+        assert done.stdout, harness.described(done)
+        said = json.loads(done.stdout)
+        jsonschema.validate(said, SCHEMA)
+        rows = said["rows"]
+        assert said["works"] == (done.returncode == 0) == ("error" not in {row["status"] for row in rows})
+        assert all(row["advice"] for row in rows if row["status"] != "ok"), rows
+        return done.returncode, {row["check"]: row for row in rows}
+
+    return run
+
+
+def is_there(library):
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(is_there("libcuda.so.1"), reason="this machine has a driver")
+def test_without_a_driver(doctor):
+    """Recording cannot work; the rest is examined all the same."""
+    status, rows = doctor()
+    assert status == 1
+    assert [name for name, row in rows.items() if row["status"] == "error"] == ["driver"]
+    assert rows["driver"]["found"] == "libcuda.so.1 was not found"
+    assert "gpumem run --simulate" in rows["driver"]["advice"]
+    assert rows["self-test"]["status"] == rows["recorder"]["status"] == "ok"
+
+
+def test_on_the_simulated_gpu(doctor):
+    status, rows = doctor("--simulate", env={"GPUMEM_SIM_MEMORY": "24GiB", "GPUMEM_SIM_DEVICES": "2"})
+    assert status == 0
+    assert rows["driver"]["found"].startswith("the simulated GPU, CUDA ")
+    assert rows["NVML"]["found"].startswith("2 cards")
+    assert rows["GPU 0"]["found"] == rows["GPU 1"]["found"] == "gpumem simulated GPU, 24.0 GiB"
+    assert rows["analyzer"]["found"].startswith("gpumem-analyze ")
+    assert "LD_PRELOAD" not in rows, "what doctor puts there itself is no finding"
+
+
+def test_fewer_gpus_are_shown_than_there_are(doctor):
+    env = {"GPUMEM_SIM_DEVICES": "2", "CUDA_VISIBLE_DEVICES": "1"}
+    status, rows = doctor("--simulate", env=env)
+    assert status == 0 and rows["GPUs"]["found"].startswith("1 more of this machine is hidden")
+    status, rows = doctor("--simulate", env={**env, "CUDA_VISIBLE_DEVICES": ""})
+    assert status == 1
+    assert "error" in {rows[name]["status"] for name in ("driver", "GPUs") if name in rows}
+
+
+def test_mig_is_seen(doctor):
+    status, rows = doctor("--simulate", env={"GPUMEM_SIM_MIG": "2"})
+    assert status == 0 and rows["MIG"]["status"] == "warning", rows["MIG"]
+    assert rows["MIG"]["found"].startswith("card 0 has 2 instances")
+
+
+def test_text_fits_80_columns(tmp_path):
+    """Also where paths are longer than that and have letters that stdout cannot show."""
+    folder = tmp_path / ("a" * 90) / "gr\u00fc\u00dfe"
+    folder.mkdir(parents=True)
+    command = [sys.executable, "-m", "gpumem", "doctor", "--simulate"]
+    for env in ({}, {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}):
+        done = harness.run(command, env={**CLEAN, **CHECKOUT, **env}, cwd=folder, check=False)
+        lines = done.stdout.splitlines()
+        assert lines[-1].startswith("Recording works"), harness.described(done)
+        assert not [line for line in lines if len(line) > 80]
+        assert done.stdout.isascii() == bool(env)
+
+
+def test_each_line_of_text_is_a_check():
+    checks = [check.Check("one", "ok", "word " * 30), check.Check("two", "error", "/" + "x" * 70, "do " * 40)]
+    page = text.page(checks).splitlines()
+    assert page[0].startswith("ok       one         word word") and max(map(len, page)) <= 80
+    at = page.index("error    two")
+    assert page[at + 1].strip() == "/" + "x" * 70, "a path that fits a line is not broken"
+    assert page[at + 2].startswith(" " * 21 + "-> do do")
+    assert page[-1] == "Recording does not work: 1 error, 0 warnings."
+    assert text.verdict(checks[:1]) == "Recording works."
+
+
+@pytest.mark.parametrize("name", ("py38", "py39", "py310", "py311", "py312", "py313", "py314", "py315", "py313t"))
+def test_each_interpreter(name, doctor, python_env):
+    """It runs the checks, and is itself known to the recorder or not."""
+    python = python_env(name)
+    status, rows = doctor("--simulate", python=python)
+    assert status == 0, rows
+    declined = {"py315": "not a release of 3.8 to 3.14", "py313t": "free-threaded"}.get(name)
+    assert rows["Python"]["status"] == ("warning" if declined else "ok")
+    assert rows["Python"]["found"].endswith(declined or str(rows["Python"]["found"].split(", ", 1)[1]))
+    assert f"CPython {name[2]}.{name[3:].rstrip('t')}." in rows["Python"]["found"]
+
+
+def test_another_python_is_asked(doctor, python_env):
+    """--python is the one that runs the program."""
+    status, rows = doctor("--simulate", "--python", python_env("torch215"))
+    assert status == 0
+    assert re.fullmatch(r"2\.15\.0\S*, built for CUDA 13\.\d", rows["PyTorch"]["found"])
+    assert rows["PyTorch"]["status"] == "ok" and "CPython 3.12." in rows["Python"]["found"]
+    done = harness.run([sys.executable, "-m", "gpumem", "doctor", "--python", "/no/python"], env=CHECKOUT, check=False)
+    assert done.returncode == 2 and "--python /no/python: no such program" in done.stderr
+
+
+def test_versions_are_those_of_the_recorder():
+    """The recorder's tables are in Rust; the doctor's copy says the same."""
+    rows = (harness.ROOT / "python-frames" / "src" / "rows.rs").read_text()
+    bounds = {name: tuple(map(int, pair)) for name, *pair in re.findall(r"const (OLDEST|NEWEST): .* = \((\d+), (\d+)\);", rows)}
+    assert bounds == {"OLDEST": versions.OLDEST_PYTHON, "NEWEST": versions.NEWEST_PYTHON}
+    table = (harness.ROOT / "docs" / "measured" / "backward.md").read_text()
+    run = sorted(tuple(map(int, found)) for found in re.findall(r"^\| (\d+)\.(\d+)\.\d+ \|", table, re.M))
+    assert (run[0], run[-1]) == (versions.OLDEST_TORCH, versions.NEWEST_TORCH)
+
+
+SAID = {"implementation": "CPython", "version": "3.12.1", "minor": [3, 12], "level": "final", "executable": "python", "free_threaded": False}
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({"implementation": "PyPy"}, "not CPython"),
+        ({"minor": [3, 7], "version": "3.7.16"}, "not a release of"),
+        ({"level": "beta"}, "not a release of"),
+    ],
+)
+def test_an_interpreter_without_python_stacks(changes, found):
+    assert versions.python(SAID).status == "ok"
+    said = versions.python({**SAID, **changes})
+    assert said.status == "warning" and found in said.found and "Python stacks" in said.advice
+
+
+def test_pytorch_by_its_version():
+    assert versions.torch({"version": "2.6.0+cu124", "cuda": "12.4"}).status == "ok"
+    assert "built without CUDA" in versions.torch({"version": "2.6.0+cpu", "cuda": None}).found
+    for version in ("1.11.0+cu113", "2.16.0+cu134", "of an unknown version"):
+        said = versions.torch({"version": version, "cuda": "13.2"})
+        assert said.status == "warning" and "not among 1.12 to 2.15" in said.found
+
+
+def program(folder, name, text):
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    path.write_text(text)
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+def test_another_projects_command_is_first(doctor, tmp_path):
+    """PyPI's project gpumem has a command of that name; the wheel's second name is used then."""
+    theirs = program(tmp_path / "theirs", "gpumem", "#!/usr/bin/python3\nfrom gpumonitor.bw import main\n")
+    text = f"#!{sys.executable}\nfrom gpumem.__main__ import main\n"
+    ours = [program(tmp_path / "ours", name, text).parent for name in ("gpumem", "libgpumem")][0]
+    path = os.environ["PATH"]
+    _, rows = doctor("--simulate", env={"PATH": f"{theirs.parent}:{ours}:{path}"})
+    assert rows["command"]["status"] == "warning"
+    assert rows["command"]["found"] == f"{theirs} is first on PATH and belongs to another project"
+    assert rows["command"]["advice"] == "Use libgpumem in place of gpumem."
+    _, rows = doctor("--simulate", env={"PATH": f"{theirs.parent}:{path}"})
+    assert rows["command"]["advice"] == f"Use {sys.executable} -m gpumem in place of gpumem."
+    # This package's own command, of an environment that is not this one.
+    _, rows = doctor("--simulate", env={"PATH": f"{ours}:{theirs.parent}:{path}"})
+    assert rows["command"]["found"].endswith("belongs to another installation of gpumem")
+    _, rows = doctor("--simulate", env={"PATH": str(tmp_path)})
+    assert rows["command"]["found"] == "no command gpumem is on PATH"
+
+
+def test_the_command_of_this_environment_is_first(tmp_path, monkeypatch):
+    """By its folder, and by a link to it as pipx and uv make them."""
+    own = program(tmp_path / "env" / "bin", "gpumem", "from gpumem.__main__ import main\n")
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "gpumem").symlink_to(own)
+    monkeypatch.setattr(commands, "_folders", lambda: [str(own.parent)])
+    for folder in (own.parent, tmp_path / "links"):
+        said = commands.on_path(check.Machine(env={"PATH": str(folder)}))
+        assert said == check.Check("command", "ok", f"{folder}/gpumem is first on PATH")
+
+
+def mounted(options, folder):
+    """A command in whose mount namespace a file system in memory lies at this folder."""
+    if os.geteuid() != 0 or harness.run(["unshare", "--mount", "true"], check=False).returncode:
+        pytest.skip("mounts need root")
+    script = 'mount -t tmpfs -o "$0" none "$1" && shift && exec "$@"'
+    return ["unshare", "--mount", "sh", "-c", script, options, folder]
+
+
+def filled(folder):
+    """Goes before a command: fills the folder's file system first."""
+    return ["sh", "-c", 'dd if=/dev/zero of="$0/all" bs=4k 2>/dev/null; exec "$@"', folder]
+
+
+def test_a_full_folder(doctor, tmp_path):
+    full = tmp_path / "full"
+    full.mkdir()
+    prefix = [*mounted("size=64k", full), *filled(full)]
+    status, rows = doctor("--simulate", env={"GPUMEM_OUTPUT": str(full / "report.bin")}, prefix=prefix)
+    assert status == 1 and rows["output"]["status"] == "error"
+    assert rows["output"]["found"] == f"{full} (tmpfs, in memory): No space left on device"
+    assert rows["output"]["advice"].startswith("Free some space")
+
+
+def test_a_read_only_folder(doctor, tmp_path):
+    folder = tmp_path / "ro"
+    folder.mkdir()
+    status, rows = doctor("--simulate", env={"GPUMEM_OUTPUT": str(folder / "x.bin")}, prefix=mounted("ro", folder))
+    assert status == 1 and rows["output"]["found"] == f"{folder} (tmpfs, in memory): Read-only file system"
+    status, rows = doctor("--simulate", env={"GPUMEM_OUTPUT": "no/such/x.bin"})
+    assert status == 1 and rows["output"]["found"] == f"{tmp_path}/no/such: no such folder"
+    assert not list(tmp_path.rglob(".gpumem-doctor*"))
+
+
+def test_a_folder_in_memory_or_with_little_room(doctor, tmp_path):
+    folder = tmp_path / "memory"
+    folder.mkdir()
+    for size, advice in (("1g", "is lost when the machine restarts"), ("20m", "GPUMEM_BOUNDED=64MiB")):
+        status, rows = doctor("--simulate", env={"GPUMEM_OUTPUT": str(folder / "x.bin")}, prefix=mounted(f"size={size}", folder))
+        assert status == 0 and rows["output"]["status"] == "warning" and advice in rows["output"]["advice"]
+
+
+def test_a_full_dev_shm(doctor):
+    """The recorder goes on with another place, so recording works."""
+    status, rows = doctor("--simulate", prefix=[*mounted("size=64k", "/dev/shm"), *filled("/dev/shm")])
+    assert status == 0 and rows["ring"]["status"] == "warning" and "No space left" in rows["ring"]["found"]
+    status, rows = doctor("--simulate", prefix=mounted("size=1m", "/dev/shm"))
+    assert rows["ring"]["found"] == "/dev/shm, 1.00 MiB free; each process needs 4.00 MiB"
+    assert status == 0 and rows["self-test"]["status"] == "ok"
+    status, rows = doctor("--simulate", env={"GPUMEM_RING": "memfd"})
+    assert rows["ring"] == {"check": "ring", "status": "ok", "found": "GPUMEM_RING=memfd: /dev/shm is not used", "advice": None}
+
+
+def test_a_recorder_that_cannot_be_loaded(doctor, tmp_path):
+    status, rows = doctor("--simulate", env={"GPUMEM_LIBRARY": "/etc/passwd"})
+    assert status == 1 and rows["recorder"]["status"] == rows["self-test"]["status"] == "error"
+    assert "cannot be preloaded" in rows["recorder"]["found"]
+    assert "Python" in rows, "the interpreter is asked all the same"
+    status, rows = doctor("--simulate", env={"GPUMEM_LIBRARY": str(tmp_path / "none.so")})
+    assert status == 1 and rows["recorder"]["found"].endswith("none.so: no such file")
+
+
+def test_an_analyzer_that_does_not_run(doctor, tmp_path):
+    """Captures are written without it."""
+    status, rows = doctor("--simulate", env={"GPUMEM_ANALYZE": "/bin/false"})
+    assert status == 0 and rows["analyzer"]["status"] == rows["self-test"]["status"] == "warning"
+    other = program(tmp_path, "gpumem-analyze", '#!/bin/sh\n[ "$1" = --version ] && echo gpumem-analyze 9.9.9\n')
+    status, rows = doctor("--simulate", env={"GPUMEM_ANALYZE": str(other)})
+    assert re.search(r"is 9\.9\.9, the package is \d", rows["analyzer"]["found"])
+
+
+def test_options_that_are_set(doctor):
+    _, rows = doctor("--simulate", env={"GPUMEM_STACKS": "python", "GPUMEM_SIM_MEMORY": "8GiB"})
+    assert rows["options"]["found"] == "GPUMEM_STACKS=python"
+    _, rows = doctor("--simulate", env={"GPUMEM_STAKCS": "python"})
+    assert rows["options"] == {
+        "check": "options", "status": "warning", "found": "GPUMEM_STAKCS is not an option", "advice": "Did you mean GPUMEM_STACKS?",
+    }  # fmt: skip
+
+
+def machine(tmp_path, files, **env):
+    root = tmp_path / "root"
+    shutil.rmtree(root, ignore_errors=True)
+    for name, content in files.items():
+        path = root / name.lstrip("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    return check.Machine(str(root), env)
+
+
+def test_where_it_runs(tmp_path):
+    bare = machine(tmp_path, {})
+    assert {each.status for each in list(surroundings.checks(bare))} == {"ok"}
+    assert surroundings.container(bare).found == surroundings.wsl(bare).found == surroundings.mps(bare).found == "not found"
+    for files, env, kind in (
+        ({"/.dockerenv": ""}, {}, "Docker"),
+        ({"/run/.containerenv": ""}, {}, "Podman"),
+        ({}, {"APPTAINER_CONTAINER": "x.sif"}, "Apptainer"),
+        ({}, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "Kubernetes"),
+        ({"/proc/1/cgroup": "0::/kubepods/pod1\n"}, {}, "kubepods"),
+    ):
+        assert surroundings.kind_of_container(machine(tmp_path, files, **env)) == kind
+    assert surroundings.wsl(machine(tmp_path, {"/proc/version": "Linux 5.15 (Microsoft@x)"})).found.startswith("found")
+    assert surroundings.mps(machine(tmp_path, {"/tmp/nvidia-mps/control": ""})).status == "warning"
+    assert surroundings.mps(machine(tmp_path, {"/pipes/control": ""}, CUDA_MPS_PIPE_DIRECTORY="/pipes")).status == "warning"
+    assert "is 2" in surroundings.ptrace(machine(tmp_path, {"/proc/sys/kernel/yama/ptrace_scope": "2\n"})).found
+    preloads = surroundings.others_preloaded(machine(tmp_path, {}, LD_PRELOAD="/x/libjemalloc.so.2:/y/libgpumem.so"))
+    assert preloads.found == "libjemalloc.so.2; the recorder is loaded before it"
+
+
+def test_file_systems(tmp_path):
+    lines = [
+        "22 1 8:1 / / rw - overlay overlay rw", "23 22 0:5 / /data rw - nfs4 server:/data rw",
+        r"24 22 0:6 / /with\040space rw master:1 - fuse.sshfs host: rw", "25 22 0:7 / /data rw - xfs /dev/sdb rw",
+    ]  # fmt: skip
+    found = machine(tmp_path, {"/proc/self/mountinfo": "\n".join(lines)})
+    assert places.mount_of("/elsewhere", found).kind == "overlay"
+    assert places.mount_of("/data/x", found).kind == "xfs", "a later mount covers an earlier one"
+    assert places.mount_of("/database", found).kind == "overlay"
+    assert places.mount_of("/with space/x", found).kind == "fuse.sshfs"
+    for kind, named in (("nfs4", "a network"), ("fuse.sshfs", "a FUSE"), ("overlay", "a container's layer"), ("tmpfs", "in memory")):
+        assert places.described(kind).startswith(f"{kind}, {named}")
+    assert places.described("ext4") == "ext4"
+
+
+CARD = {"name": "NVIDIA H100", "total": 80 << 30, "used": 1 << 30, "instances": 0, "processes": 1}
+NVML = {"loads": True, "init": 0, "version": "590.48.01", "cards": [CARD]}
+DRIVER = {
+    "loads": True, "file": "/usr/lib/libcuda.so.590.48.01", "init": 0, "cuda": 13020,
+    "devices": [{"name": "NVIDIA H100", "total": 79 << 30, "uuid": "1"}],
+}  # fmt: skip
+
+
+def judged(tmp_path, driver_=None, nvml=None, files=None, **env):
+    said = {"driver": {**DRIVER, **(driver_ or {})}, "nvml": nvml or NVML}
+    return {each.name: each for each in driver.checks(said, machine(tmp_path, files or {}, **env))}
+
+
+def test_a_driver_that_works(tmp_path):
+    found = judged(tmp_path)
+    assert found["driver"].found == "590.48.01, CUDA 13.2, /usr/lib/libcuda.so.590.48.01"
+    assert found["GPU 0"].found == "NVIDIA H100, 79.0 GiB, 1.00 GiB in use"
+    assert {each.status for each in found.values()} == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [(34, "stubs"), (100, "CUDA_VISIBLE_DEVICES"), (802, "nvidia-fabricmanager"), (803, "Restart"), (804, "compat"), (999, "nvidia-smi")],
+)
+def test_a_driver_that_does_not_start(tmp_path, code, advice):
+    found = judged(tmp_path, {"init": code, "devices": []})
+    assert found["driver"].status == "error" and f"cuInit returned {code}" in found["driver"].found and advice in found["driver"].advice
+
+
+def test_a_driver_that_is_not_there(tmp_path):
+    missing = {"loads": False, "why": "libcuda.so.1: cannot open shared object file: No such file or directory"}
+    module = {"/proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  590.48.01  Mon\n"}
+    for files, advice in (
+        ({}, "Install NVIDIA's driver"), ({"/.dockerenv": ""}, "--gpus all"), ({"/proc/version": "microsoft"}, "for Windows"),
+        (module, "user-space libraries"),
+    ):  # fmt: skip
+        found = judged(tmp_path, missing, {"loads": False, "why": ""}, files)
+        assert advice in found["driver"].advice and set(found) == {"driver", "NVML"}
+    found = judged(tmp_path, {"loads": False, "why": "libcuda.so.1: file too short"})
+    assert found["driver"].found.endswith("cannot be loaded: libcuda.so.1: file too short")
+
+
+def test_nvml_that_does_not_answer(tmp_path):
+    """Recording works without it."""
+    found = judged(tmp_path, nvml={"loads": True, "init": 18})
+    assert found["NVML"].status == "warning" and "differ in version" in found["NVML"].found and "Restart" in found["NVML"].advice
+    assert found["driver"].status == "ok" and "MIG" not in found
+    found = judged(tmp_path, nvml={**NVML, "cards": [{**CARD, "processes": None}]})
+    assert "processes are not listed" in found["NVML"].found
+
+
+def test_a_driver_that_hangs(tmp_path, monkeypatch):
+    """The probe is a process of its own, which is given up; the doctor is not."""
+    monkeypatch.setattr(driver, "SECONDS", 0.01)
+    said = driver.probe(os.environ)
+    [found] = driver.checks(said, machine(tmp_path, {}))
+    assert found.status == "error" and "did not answer within" in found.found
+    monkeypatch.setattr(driver, "SECONDS", 60)
+    monkeypatch.setattr(driver.sys, "executable", "/bin/false")
+    assert driver.probe(os.environ)["failed"].startswith("asking the driver ended with 1")
+
+
+def test_the_self_test_sees_a_wrong_figure(monkeypatch):
+    """What was allocated is what the capture has."""
+    assert preload.recording(os.environ).status == "ok"
+    monkeypatch.setattr(preload, "_BYTES", 2 << 20)
+    said = preload.recording(os.environ)
+    assert said.status == "error" and "the capture has ['1048576'] bytes" in said.found
