@@ -76,7 +76,7 @@ def ask(python: str) -> Asked:
     if said["api"] is None or not said["loaded"]:
         advice = _advice(why) if why else "A program that is static or setuid ignores LD_PRELOAD: use another Python."
         return Asked(said, Check("recorder", ERROR, f"{library} was not loaded into {python}{': ' if why else ''}{why}", advice))
-    return Asked(said, Check("recorder", OK, f"{library} is loaded into a program that LD_PRELOAD starts"))
+    return Asked(said, Check("recorder", OK, f"LD_PRELOAD loads it into a program: {library}"))
 
 
 def _say(python: str, env: Mapping[str, str]) -> Tuple[Optional[Dict[str, Any]], str]:

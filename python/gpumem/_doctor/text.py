@@ -1,5 +1,7 @@
 """The doctor's lines for people: 80 columns, plain text."""
 
+import os
+import re
 import sys
 import textwrap
 from typing import Iterator, List, Sequence
@@ -21,7 +23,7 @@ def page(checks: Sequence[Check]) -> str:
 
 def block(check: Check) -> Iterator[str]:
     """The lines of a check: its status and name beside the first, its advice last."""
-    found = _filled(check.found, "")
+    found = _filled(_short(check.found), "")
     head = f"{check.status:<{_STATUS}}{check.name:<{_NAME}}"
     if len(head + found[0]) <= WIDTH:
         yield head + found.pop(0)
@@ -29,7 +31,13 @@ def block(check: Check) -> Iterator[str]:
         yield head.rstrip()
     yield from map(_indented, found)
     if check.advice:
-        yield from map(_indented, _filled(check.advice, "-> "))
+        yield from map(_indented, _filled(_short(check.advice), "-> "))
+
+
+def _short(text: str) -> str:
+    """The home folder as shells write it: paths below it are long."""
+    home = os.path.expanduser("~").rstrip("/")
+    return re.sub(rf"(?<![^\s:]){re.escape(home)}/", "~/", text) if home else text
 
 
 def _filled(text: str, mark: str) -> List[str]:
