@@ -23,7 +23,7 @@ _EPILOG = """\
 The folder and the options are those of a recording that is started from here:
 GPUMEM_OUTPUT, GPUMEM_RING and the others are read.
 
-  gpumem doctor
+  gpumem doctor                  # for the GPUs of this machine
   gpumem doctor --simulate
   gpumem doctor --python ~/venv/bin/python --format json
 

@@ -82,7 +82,7 @@ def of_driver(driver: Dict[str, Any], nvml: Dict[str, Any], machine: Machine) ->
 
 
 def _not_loaded(why: str) -> str:
-    return "libcuda.so.1 was not found" if "cannot open shared object file" in why else f"libcuda.so.1 cannot be loaded: {why}"
+    return "libcuda.so.1 was not found" if "cannot open" in why else f"libcuda.so.1 cannot be loaded: {why}"
 
 
 def _where_from(machine: Machine, has_module: bool) -> str:

@@ -14,45 +14,9 @@ from .check import ERROR, OK, WARNING, Check
 
 SECONDS = 60
 
-# Runs in any CPython from 3.6 on, without this package: says which interpreter it is, and what is loaded.
-INTERPRETER = """\
-import ctypes, json, os, platform, re, sys, sysconfig
-try:
-    from importlib.util import find_spec
-    place = os.path.dirname(find_spec("torch").origin)
-    with open(os.path.join(place, "version.py"), encoding="utf-8") as file:
-        text = file.read()
-    def value(name):
-        found = re.search(r"^%s\\b[^=\\n]*= *'([^']+)'" % name, text, re.M)
-        return found.group(1) if found else None
-    torch = {"version": value("__version__") or "of an unknown version", "cuda": value("cuda")}
-except Exception:
-    torch = None
-with open("/proc/self/maps", "rb") as file:
-    mapped = {os.fsdecode(line.split(None, 5)[-1].strip()) for line in file if b"libgpumem.so" in line}
-everything = ctypes.PyDLL(None)
-options = []
-if hasattr(everything, "gpumem_help_env"):
-    size = everything.gpumem_help_env(None, 0)
-    buffer = ctypes.create_string_buffer(size + 1)
-    everything.gpumem_help_env(buffer, size + 1)
-    options = re.findall("^GPUMEM_[A-Z_]+$", buffer.value.decode(), re.M)
-print(json.dumps({
-    "implementation": platform.python_implementation(), "version": platform.python_version(),
-    "minor": sys.version_info[:2], "level": sys.version_info[3], "executable": sys.executable,
-    "free_threaded": bool(sysconfig.get_config_var("Py_GIL_DISABLED")), "torch": torch,
-    "loaded": sorted(mapped), "api": everything.gpumem_api_version() if hasattr(everything, "gpumem_api_version") else None,
-    "options": options,
-}))
-"""
-
-# One allocation from the driver; the recorder writes a capture of it.
-_ALLOCATES = """\
-import sys
-sys.path.insert(0, sys.argv[1])
-from gpumem import _driver
-_driver.Allocation(1 << 20).free()
-"""
+# Scripts that run in an interpreter of their own, the first in any CPython from 3.6 on and without this package.
+_INTERPRETER = Path(__file__).with_name("interpreter.py")
+_ALLOCATES = Path(__file__).with_name("allocates.py")
 _BYTES = 1 << 20
 
 
@@ -81,7 +45,7 @@ def ask(python: str) -> Asked:
 
 def _say(python: str, env: Mapping[str, str]) -> Tuple[Optional[Dict[str, Any]], str]:
     """What the interpreter says, and its first line on stderr."""
-    done = _run([python, "-c", INTERPRETER], env)
+    done = _run([python, str(_INTERPRETER)], env)
     first = done.stderr.strip().splitlines()[:1]
     why = first[0] if first else (f"it ended with {done.returncode}" if done.returncode else "")
     try:
@@ -130,7 +94,7 @@ def _recorded(capture: Path, machine_env: Mapping[str, str]) -> str:
     env = _launcher.environment({"GPUMEM_OUTPUT": str(capture), "GPUMEM_QUIET": "1"}, base)
     env = _simulator.environment(sys.executable, env, {})
     package = str(Path(__file__).resolve().parents[2])
-    done = _run([sys.executable, "-c", _ALLOCATES, package], env)
+    done = _run([sys.executable, str(_ALLOCATES), package], env)
     return "" if done.returncode == 0 and capture.is_file() else _first(done)
 
 
