@@ -144,7 +144,9 @@ def test_versions_are_those_of_the_recorder():
     assert (run[0], run[-1]) == (versions.OLDEST_TORCH, versions.NEWEST_TORCH)
 
 
-SAID = {"implementation": "CPython", "version": "3.12.1", "minor": [3, 12], "level": "final", "executable": "python", "free_threaded": False}
+SAID = {
+    "implementation": "CPython", "version": "3.12.1", "minor": [3, 12], "level": "final", "executable": "python", "free_threaded": False,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(

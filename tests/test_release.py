@@ -143,7 +143,8 @@ def test_the_debian_package(artifacts, python_env, tmp_path):
         assert len(listed.splitlines()) == len(files)
     # What a Debian has: the package is found by the system's Python, with its own libraries and commands.
     env = {"PYTHONPATH": str(tmp_path / "usr" / "lib" / "python3" / "dist-packages"), "PATH": f"{tmp_path}/usr/bin:{os.environ['PATH']}"}
-    run = lambda *words: harness.run([sys.executable, tmp_path / "usr" / "bin" / "libgpumem", *words], env=env, cwd=tmp_path).stdout  # noqa: E731
+    command = [sys.executable, tmp_path / "usr" / "bin" / "libgpumem"]
+    run = lambda *words: harness.run([*command, *words], env=env, cwd=tmp_path).stdout  # noqa: E731
     assert run("version") == f"gpumem {VERSION}\n"
     assert run("library").strip() == f"{env['PYTHONPATH']}/gpumem/libgpumem.so"
     assert run("analyze", "--version") == f"gpumem-analyze {VERSION}\n"
@@ -251,6 +252,17 @@ def test_the_wheel_has_both_commands(wheel):
         points = archive.read(f"libgpumem-{VERSION}.dist-info/entry_points.txt").decode()
         record = archive.read(f"libgpumem-{VERSION}.dist-info/RECORD").decode()
     assert points.splitlines() == [
-        "[pytest11]", "gpumem=gpumem.pytest_plugin", "", "[console_scripts]", "gpumem=gpumem.__main__:main", "libgpumem=gpumem.__main__:main",
+        "[pytest11]", "gpumem=gpumem.pytest_plugin", "", "[console_scripts]", "gpumem=gpumem.__main__:main",
+        "libgpumem=gpumem.__main__:main",
     ]  # fmt: skip
     assert record.count("entry_points.txt") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_first_report_from_a_wheel(wheel, python_env):
+    """In a new environment without a compiler, within a minute (docs/measured/install.md)."""
+    python_env("torch215")
+    done = harness.run([sys.executable, harness.ROOT / "scripts" / "lib" / "first_report.py", wheel], check=False, timeout=500)
+    assert done.returncode == 0, harness.described(done)
+    assert re.search(r"^total +\d+\.\d s$", done.stdout, re.M)

@@ -48,6 +48,7 @@ def contents(version):
     yield f"{info}/WHEEL", b"Wheel-Version: 1.0\nGenerator: checkout_wheel\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n", 0o644
     for file in ("LICENSE-MIT", "LICENSE-APACHE", "NOTICE"):
         yield f"{info}/licenses/{file}", (ROOT / file).read_bytes(), 0o644
+    yield f"{info}/licenses/THIRD-PARTY.txt", b"made by scripts/wheel\n", 0o644
 
 
 def make(folder):

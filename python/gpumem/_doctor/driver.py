@@ -65,7 +65,8 @@ def checks(said: Dict[str, Any], machine: Machine) -> Iterator[Check]:
 
 
 def of_driver(driver: Dict[str, Any], nvml: Dict[str, Any], machine: Machine) -> Check:
-    kernel = re.search(r"(?:Kernel Module|Open Kernel Module)[^\d]*.*?\s(\d+\.\d+(?:\.\d+)?)\s", machine.read("/proc/driver/nvidia/version"))
+    # "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  590.48.01  Release Build …"
+    kernel = re.search(r"Kernel Module.*?\s(\d+\.\d+(?:\.\d+)?)\s", machine.read("/proc/driver/nvidia/version"))
     if not driver["loads"]:
         return Check("driver", ERROR, _not_loaded(driver["why"]), _where_from(machine, bool(kernel)))
     file = driver["file"] or "libcuda.so.1"

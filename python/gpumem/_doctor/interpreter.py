@@ -9,25 +9,28 @@ import re
 import sys
 import sysconfig
 from importlib.util import find_spec
+from typing import Any, Dict, List, Optional
 
 
-def torch():
+def torch() -> Optional[Dict[str, Any]]:
     """What torch/version.py holds, without importing PyTorch; None if it is not installed."""
     try:
-        file = os.path.join(os.path.dirname(find_spec("torch").origin), "version.py")
-        with open(file, encoding="utf-8") as opened:
+        spec = find_spec("torch")
+        if spec is None or spec.origin is None:
+            return None
+        with open(os.path.join(os.path.dirname(spec.origin), "version.py"), encoding="utf-8") as opened:
             text = opened.read()
-    except Exception:  # not there, or not readable
+    except Exception:  # a package that is broken
         return None
 
-    def value(name):
+    def value(name: str) -> Optional[str]:
         found = re.search(r"^%s\b[^=\n]*= *'([^']+)'" % name, text, re.M)
         return found.group(1) if found else None
 
     return {"version": value("__version__") or "of an unknown version", "cuda": value("cuda")}
 
 
-def options(library):
+def options(library: Any) -> List[str]:
     """Names of the library's options."""
     if not hasattr(library, "gpumem_help_env"):
         return []
@@ -37,13 +40,13 @@ def options(library):
     return re.findall("^GPUMEM_[A-Z_]+$", buffer.value.decode(), re.M)
 
 
-def loaded():
+def loaded() -> List[str]:
     """Files of the library in this process."""
     with open("/proc/self/maps", "rb") as file:
         return sorted({os.fsdecode(line.split(None, 5)[-1].strip()) for line in file if b"libgpumem.so" in line})
 
 
-def main():
+def main() -> None:
     # This file's folder, which has other modules.
     del sys.path[0]
     library = ctypes.PyDLL(None)

@@ -20,6 +20,7 @@ _NETWORK = {
 }  # fmt: skip
 _MEMORY = {"tmpfs", "ramfs"}
 _LAYERED = {"overlay", "aufs"}
+_NOT_FOR_RINGS = {"btrfs", "zfs"} | _NETWORK
 
 
 class Mount(NamedTuple):
@@ -115,8 +116,9 @@ def output(machine: Machine) -> Check:
         return Check("output", WARNING, found, "The capture is lost when the machine restarts: use a folder on a disk.")
     if mount and mount.kind in _LAYERED:
         return Check("output", WARNING, found, "The capture is lost with the container: use a folder on a volume.")
-    if machine.env.get("GPUMEM_RING") == "file" and mount and (mount.kind in ("btrfs", "zfs", *_NETWORK) or mount.kind.startswith("fuse")):
-        return Check("output", WARNING, found, "GPUMEM_RING=file needs a local disk that does not copy on writing: unset it (docs/ring.md).")
+    if machine.env.get("GPUMEM_RING") == "file" and mount and (mount.kind in _NOT_FOR_RINGS or mount.kind.startswith("fuse")):
+        advice = "GPUMEM_RING=file needs a local disk that does not copy on writing: unset it (docs/ring.md)."
+        return Check("output", WARNING, found, advice)
     return Check("output", OK, found)
 
 
@@ -157,7 +159,7 @@ def temporary(machine: Machine) -> Check:
         folder = tempfile.gettempdir()
     except OSError as error:
         return Check("temporary", ERROR, f"no folder for temporary files: {error.strerror}", "Name one that can be written to in TMPDIR.")
-    error = refused(folder)
-    if error is not None:
-        return Check("temporary", ERROR, f"{folder}: {error.strerror}", "Free some space, or name another folder in TMPDIR.")
+    refusal = refused(folder)
+    if refusal is not None:
+        return Check("temporary", ERROR, f"{folder}: {refusal.strerror}", "Free some space, or name another folder in TMPDIR.")
     return Check("temporary", OK, f"{folder}, {_sizes.text(free(folder))} free")

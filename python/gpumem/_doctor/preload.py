@@ -36,7 +36,8 @@ def ask(python: str) -> Asked:
     library = _files.preloadable(_files.library())
     said, why = _say(python, env)
     if said is None:
-        return Asked(_say(python, dict(os.environ))[0], Check("recorder", ERROR, f"{python} does not run with {library}: {why}", _advice(why)))
+        check = Check("recorder", ERROR, f"{python} does not run with {library}: {why}", _advice(why))
+        return Asked(_say(python, dict(os.environ))[0], check)
     if said["api"] is None or not said["loaded"]:
         advice = _advice(why) if why else "A program that is static or setuid ignores LD_PRELOAD: use another Python."
         return Asked(said, Check("recorder", ERROR, f"{library} was not loaded into {python}{': ' if why else ''}{why}", advice))
@@ -113,7 +114,8 @@ def analyzer() -> Check:
     done = _run([str(program), "--version"], os.environ)
     said = done.stdout.strip()
     if done.returncode or not said:
-        return Check(name, WARNING, f"{program} does not run: {_first(done)}", "Captures are written, and no report is printed. Install the wheel again.")
+        advice = "Captures are written, and no report is printed. Install the wheel again."
+        return Check(name, WARNING, f"{program} does not run: {_first(done)}", advice)
     version = said.split()[-1]
     if version != _files.version():
         return Check(

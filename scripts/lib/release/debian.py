@@ -62,9 +62,11 @@ def package(version: str, epoch: int, wheel: Dict[str, File], program: File, man
 
 
 def _of_pip(name: str) -> bool:
-    """What pip reads alone. Without a RECORD pip leaves the files to dpkg, as for Debian's own packages."""
+    """What pip reads alone, and licences, which are in the package's documents. Without a RECORD pip leaves the files to dpkg, as
+    for Debian's own packages."""
     path = PurePosixPath(name)
-    return path.parent.name.endswith(".dist-info") and path.name in ("RECORD", "WHEEL")
+    info = [part for part in path.parts if part.endswith(".dist-info")]
+    return bool(info) and (path.name in ("RECORD", "WHEEL") or "licenses" in path.parts)
 
 
 def _control(version: str, data: Dict[str, File]) -> str:

@@ -124,7 +124,8 @@ def _bundled(crates: List[Part]) -> List[Part]:
             folder = _folder(part)
             version = part.version.partition("+zstd.")[2]
             texts = (read(folder / "zstd" / "LICENSE"),)
-            found.append(Part("generic", "zstd", version, "BSD-3-Clause", "Meta Platforms, Inc. and affiliates", "https://github.com/facebook/zstd", texts=texts))
+            source = "https://github.com/facebook/zstd"
+            found.append(Part("generic", "zstd", version, "BSD-3-Clause", "Meta Platforms, Inc. and affiliates", source, texts=texts))
         if part.name == "libsqlite3-sys":
             head = (_folder(part) / "sqlite3" / "sqlite3.h").read_text(encoding="utf-8")
             version = re.search(r'#define SQLITE_VERSION +"(.*)"', head)[1]
@@ -134,7 +135,8 @@ def _bundled(crates: List[Part]) -> List[Part]:
         if part.name.endswith("jemalloc-sys"):
             text = read(_folder(part) / "jemalloc" / "COPYING")
             version = part.version.partition("+")[2].partition("-")[0]
-            found.append(Part("generic", "jemalloc", version, "BSD-2-Clause", "Jason Evans and others", "https://jemalloc.net", texts=(text,)))
+            source = "https://jemalloc.net"
+            found.append(Part("generic", "jemalloc", version, "BSD-2-Clause", "Jason Evans and others", source, texts=(text,)))
     return found
 
 
@@ -166,8 +168,14 @@ def _toolchain() -> List[Part]:
     licences = Path(subprocess.check_output(["rustc", "--print", "sysroot"], universal_newlines=True).strip()) / "share/doc/rust/licenses"
     apache, mit, exception = (_optional(licences / f"{name}.txt") for name in ("Apache-2.0", "MIT", "LLVM-exception"))
     return [
-        Part("generic", "rust-std", version, "MIT OR Apache-2.0", "The Rust Project contributors", "https://github.com/rust-lang/rust", texts=apache + mit),
-        Part("generic", "llvm-libunwind", _pinned("ziglang"), "Apache-2.0 WITH LLVM-exception", "The LLVM Project contributors", "https://llvm.org", texts=apache + exception),
+        Part(
+            "generic", "rust-std", version, "MIT OR Apache-2.0", "The Rust Project contributors", "https://github.com/rust-lang/rust",
+            texts=apache + mit,
+        ),
+        Part(
+            "generic", "llvm-libunwind", _pinned("ziglang"), "Apache-2.0 WITH LLVM-exception", "The LLVM Project contributors",
+            "https://llvm.org", texts=apache + exception,
+        ),
     ]  # fmt: skip
 
 
