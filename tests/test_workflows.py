@@ -83,6 +83,8 @@ def test_workflows_run_the_scripts_of_a_laptop(parsed):
         for job in said["jobs"].values():
             assert int(job["timeout-minutes"]) <= 120
             for step in job["steps"]:
+                if step.get("uses", "").startswith("actions/checkout@"):
+                    assert step["with"]["persist-credentials"] == "false", path
                 if "run" in step:
                     assert "${{" not in step["run"] and "\n" not in step["run"], step
                     scripts.update(re.findall(r"(?:scripts/|\.ci/)\S+", step["run"]))
