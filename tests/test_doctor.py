@@ -73,6 +73,16 @@ def test_on_the_simulated_gpu(doctor):
     assert "LD_PRELOAD" not in rows, "what doctor puts there itself is no finding"
 
 
+def test_it_leaves_nothing_behind(doctor, tmp_path):
+    """Even if the recorder is preloaded into everything."""
+    before = set(os.listdir("/dev/shm"))
+    _, rows = doctor("--simulate", env={"LD_PRELOAD": str(harness.LIBRARY), "TMPDIR": str(tmp_path)})
+    assert rows["driver"]["status"] == rows["self-test"]["status"] == "ok"
+    assert list(tmp_path.iterdir()) == []
+    left = [name for name in set(os.listdir("/dev/shm")) - before if "doctor" in name]
+    assert not left
+
+
 def test_fewer_gpus_are_shown_than_there_are(doctor):
     env = {"GPUMEM_SIM_DEVICES": "2", "CUDA_VISIBLE_DEVICES": "1"}
     status, rows = doctor("--simulate", env=env)

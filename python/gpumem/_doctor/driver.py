@@ -5,9 +5,9 @@ import os
 import re
 import subprocess
 import sys
-from typing import Any, Dict, Iterator, List
+from typing import Any, Dict, Iterator, List, Mapping
 
-from .. import _sizes
+from .. import _files, _sizes
 from . import surroundings
 from .check import ERROR, OK, WARNING, Check, Machine
 
@@ -33,13 +33,13 @@ _NVML = {
 _WITHOUT_NVML = "Tensors and the driver's allocations are recorded exactly. The card's own figures are missing."
 
 
-def probe(env: Any) -> Dict[str, Any]:
+def probe(env: Mapping[str, str]) -> Dict[str, Any]:
     """Asks the driver and NVML in a process of its own."""
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     code = "import runpy, sys; sys.path.insert(0, sys.argv.pop(1)); runpy.run_module('gpumem._doctor.probe', run_name='__main__')"
     try:
         done = subprocess.run(
-            [sys.executable, "-c", code, package], env=dict(env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            [sys.executable, "-c", code, package], env=_unrecorded(env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, universal_newlines=True, errors="replace", timeout=SECONDS, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
@@ -49,6 +49,12 @@ def probe(env: Any) -> Dict[str, Any]:
         return said
     except ValueError:
         return {"failed": f"asking the driver ended with {done.returncode}: {done.stderr.strip()[-200:]}"}
+
+
+def _unrecorded(env: Mapping[str, str]) -> Dict[str, str]:
+    """Without the recorder, which would write a capture of the probe."""
+    names = env.get("LD_PRELOAD", "").replace(":", " ").split()
+    return {**env, "LD_PRELOAD": ":".join(name for name in names if os.path.basename(name) != _files.LIBRARY)}
 
 
 def checks(said: Dict[str, Any], machine: Machine) -> Iterator[Check]:
