@@ -45,12 +45,12 @@ def dependencies(package):
 
 
 TOP_LEVEL_FOLDERS = {
-    ".ci", "analyzer", "capture", "cuda-abi", "dataset", "docs", "fuzz", "interposer", "python", "python-frames", "replay", "scripts",
-    "simulator", "stacks", "sys", "tests", "torch-abi", "tracker", "unwind", "web", "whatif",
+    ".ci", ".github", "analyzer", "capture", "cuda-abi", "dataset", "docs", "fuzz", "interposer", "packaging", "python", "python-frames",
+    "replay", "scripts", "simulator", "stacks", "sys", "tests", "torch-abi", "tracker", "unwind", "web", "whatif",
 }
 TOP_LEVEL_FILES = {
     ".gitattributes", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "Cargo.lock", "Cargo.toml",
-    "LICENSE-APACHE", "LICENSE-MIT", "NOTICE", "README.md", "deny.toml", "rustfmt.toml",
+    "LICENSE-APACHE", "LICENSE-MIT", "NOTICE", "README.md", "SECURITY.md", "deny.toml", "rustfmt.toml",
 }
 
 

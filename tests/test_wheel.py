@@ -106,7 +106,7 @@ def test_what_it_needs(wheel, python_env, tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
         names = archive.namelist()
-    for file in ("LICENSE-MIT", "LICENSE-APACHE", "NOTICE"):
+    for file in ("LICENSE-MIT", "LICENSE-APACHE", "NOTICE", "THIRD-PARTY.txt"):
         assert f"libgpumem-{version}.dist-info/licenses/{file}" in names
     assert "gpumem/py.typed" in names and not [name for name in names if "__pycache__" in name]
     sources = {path.name for path in (harness.ROOT / "python" / "gpumem").glob("*.py")}
@@ -167,6 +167,7 @@ def test_it_installs(name, installed, tmp_path):
     folder = installed(name)
     binaries = folder / "bin"
     path = {"PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}"}
+    assert harness.run([binaries / "libgpumem", "version"]).stdout == harness.run([binaries / "gpumem", "version"]).stdout
     library = harness.run([binaries / "gpumem", "library"], cwd=tmp_path).stdout.strip()
     # LD_PRELOAD cannot name a path with a space: it is a link to the wheel's own.
     assert " " not in library and os.path.realpath(library).startswith(str(folder)) and os.path.isfile(library)

@@ -29,6 +29,7 @@ Usage: gpumem COMMAND …
   mcp [--root DIR]…         a Model Context Protocol server over captures, for assistants
   kernel [--user | --prefix PATH | --sys-prefix] [--name NAME]
                             adds a recorded Jupyter kernel, in which %%gpumem works
+  doctor [--simulate]       checks whether recording works on this machine (gpumem doctor --help)
   library                   prints the path of libgpumem.so: LD_PRELOAD=$(gpumem library) python train.py
   version                   prints the version
 """
@@ -71,6 +72,10 @@ def main(words: Optional[List[str]] = None) -> int:
             from ._whatif import advice
 
             return advice.main(command, rest)
+        if command == "doctor":
+            from ._doctor import command as doctor
+
+            return doctor.main(rest)
         if command == "library":
             print(_files.preloadable(_files.library()))
             return 0

@@ -78,13 +78,13 @@ def _analyzers() -> Iterator[Path]:
     named = os.environ.get("GPUMEM_LIBRARY")
     if named:
         yield Path(named).resolve().with_name(ANALYZER)
-    installed = _installed(ANALYZER)
+    installed = installed_command(ANALYZER)
     if installed:
         yield installed
     yield _BUILT / ANALYZER
 
 
-def _installed(name: str) -> Optional[Path]:
+def installed_command(name: str) -> Optional[Path]:
     """A command of the installed package, wherever pip has put its commands (--user, --target, …)."""
     if not (_HERE / LIBRARY).is_file():
         return None  # a checkout: what is installed besides is another version

@@ -1,5 +1,6 @@
-"""console_script.py WHEEL: gives the wheel the command `gpumem` as an entry point, which maturin does not beside a
-binary. An installer then makes a command that runs whatever the path of its Python is."""
+"""console_script.py WHEEL: gives the wheel the commands `gpumem` and `libgpumem` as entry points, which maturin does not beside a
+binary. An installer then makes commands that run whatever the path of their Python is. The second name is for environments where
+another project's `gpumem` is installed (PyPI has one)."""
 
 import base64
 import csv
@@ -9,11 +10,11 @@ import os
 import sys
 import zipfile
 
-ENTRY = "[console_scripts]\ngpumem=gpumem.__main__:main\n"
+ENTRY = "[console_scripts]\ngpumem=gpumem.__main__:main\nlibgpumem=gpumem.__main__:main\n"
 
 
 def with_entry(text: str) -> str:
-    """The entry points, and ours."""
+    """The entry points, with the commands."""
     if "[console_scripts]" in text:
         raise SystemExit("console_script: the wheel has console scripts already")
     return f"{text.rstrip()}\n\n{ENTRY}".lstrip()

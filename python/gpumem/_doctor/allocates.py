@@ -1,0 +1,10 @@
+"""A script, run on the simulated GPU with the library preloaded: one allocation of the driver, which is recorded. The first argument is
+the folder of the package."""
+
+import sys
+
+if __name__ == "__main__":
+    sys.path[0] = sys.argv[1]
+    from gpumem import _driver
+
+    _driver.Allocation(1 << 20).free()
