@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -143,6 +144,16 @@ def job(python_env, tmp_path_factory):
     """The captures of a job some of whose ranks are planted: see ranks_job."""
     own = tmp_path_factory.getbasetemp()
     return ranks_job.recorded(python_env("torch215"), own.parent if os.environ.get("PYTEST_XDIST_WORKER") else own)
+
+
+@pytest.fixture(scope="session")
+def keeps_graphs(python_env, tmp_path_factory):
+    """The capture of a training that keeps its graphs until there is no memory; run once a session."""
+    folder = tmp_path_factory.mktemp("graphs")
+    for program in (harness.WORKLOADS / "dies" / "graphs.py", harness.WORKLOADS / "winds_up.py"):
+        shutil.copy(program, folder)
+    harness.simulate([python_env("torch215"), "graphs.py"], memory="1GiB", preload=True, cwd=folder, check=False)
+    return folder / "report.bin"
 
 
 @pytest.fixture(scope="module")

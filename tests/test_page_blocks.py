@@ -4,7 +4,6 @@ What breaks these tests: a level at an event that is not that of `lines`, pixels
 that of `fragmentation`, a zoom to what is seen already, a key or a link that leads elsewhere, and what overflows a narrow window."""
 
 import json
-import shutil
 
 import browser
 import harness
@@ -21,18 +20,14 @@ FOUR = (
 
 
 @pytest.fixture(scope="module")
-def report(python_env, tmp_path_factory):
+def report(keeps_graphs):
     """The capture of a training that keeps its graphs until there is no memory."""
-    folder = tmp_path_factory.mktemp("graphs")
-    for program in (harness.WORKLOADS / "dies" / "graphs.py", harness.WORKLOADS / "winds_up.py"):
-        shutil.copy(program, folder)
-    harness.simulate([python_env("torch215"), "graphs.py"], memory="1GiB", preload=True, cwd=folder, check=False)
-    return folder / "report.bin"
+    return keeps_graphs
 
 
 @pytest.fixture(scope="module")
-def page(report):
-    out = report.with_suffix(".html")
+def page(report, tmp_path_factory):
+    out = tmp_path_factory.mktemp("blocks") / "report.html"
     harness.analyze("html", "-o", out, report)
     return out
 
@@ -145,7 +140,7 @@ def test_the_pointer_tells_of_a_block_and_a_click_pins_it(at, page):
     at.key("Escape", 27)
     assert at.tell("document.getElementById('pinned').hidden")
     # The map pins as well, in whichever of its rows something lies at the left.
-    x, y, width, height = at.box("#map-canvas")
+    x, y, width, height = at.box("#map-rows-0")
     for row in range(6):
         at.click(x + width * 0.03, y + 9 + 18 * row)
         if not at.tell("document.getElementById('pinned').hidden"):

@@ -286,6 +286,8 @@ def test_flamegraphs_sum_to_the_peaks(job, told, tmp_path):
     assert {box.width for box in leaks} >= {24 * MIB}
     _, boxes = flamegraph(job, tmp_path / "mean.svg", "--of", "mean")
     assert boxes[0].width == sum(peaks) // WORLD
+    _, every = flamegraph(job, tmp_path / "native.svg", "--native")
+    assert every[0].width == sum(peaks) and len(every) > len(svg.boxes(tmp_path / "sum.svg"))
 
 
 def test_a_rank_beside_its_peers_mean(job, told, tmp_path):

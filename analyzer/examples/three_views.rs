@@ -19,7 +19,7 @@ fn main() -> ExitCode {
         eprintln!("usage: three_views report.bin OUT.svg");
         return ExitCode::from(2);
     };
-    let (path, level, terminal) = (Path::new(file), Level::TENSOR, Terminal::of_stdout());
+    let (path, level, terminal) = (Path::new(file), Level::TENSOR, Terminal::PLAIN);
     let session = session::read(path, At::Peak, &mut |_, _, _| {}, &mut |_| {});
     let session = session.expect("a capture");
     let summary = Summary::of(&session);

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from . import _library
+from ._ordinals import DeviceLike, ordinal
 
 
 class Counters(NamedTuple):
@@ -24,14 +25,7 @@ class DeviceCounters(NamedTuple):
     physical: Counters
 
 
-def check_device(device: int) -> int:
-    """The ordinal, if it can be one."""
-    if not 0 <= device < 255:
-        raise ValueError(f"no such device: {device}")
-    return device
-
-
-def counters(device: int = 0) -> DeviceCounters:
-    """The counters of a device, by its ordinal in this process; zeros while nothing is recorded."""
-    check_device(device)
-    return DeviceCounters(*(Counters(*_library.counters(device, level)) for level in _library.LEVELS))
+def counters(device: DeviceLike = 0) -> DeviceCounters:
+    """The counters of a device: its ordinal in this process, "cuda:1" or a `torch.device`; zeros while nothing is recorded."""
+    of = ordinal(device)
+    return DeviceCounters(*(Counters(*_library.counters(of, level)) for level in _library.LEVELS))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from . import _files, _library
+from ._ordinals import DeviceLike, ordinal
 
 ANALYZER = "gpumem-analyze"
 _LEVELS = ("tensor", "driver", "host")
@@ -29,9 +30,10 @@ class LiveLine(NamedTuple):
 class Snapshot(List[LiveLine]):
     """A list of `LiveLine`, in each level and device the largest first."""
 
-    def total(self, level: str = "tensor", device: int = 0) -> int:
+    def total(self, level: str = "tensor", device: DeviceLike = 0) -> int:
         """Bytes live at a level of a device: what `gpumem.counters` says, if nothing moves meanwhile."""
-        return sum(row.bytes for row in self if (row.level, row.device) == (level, device))
+        of = ordinal(device)
+        return sum(row.bytes for row in self if (row.level, row.device) == (level, of))
 
     def to_frame(self) -> Any:
         """The same as a pandas DataFrame; needs pandas."""

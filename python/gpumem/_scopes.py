@@ -13,7 +13,7 @@ import inspect
 from typing import Any, Callable, List, NamedTuple, Optional, TypeVar, Union, overload
 
 from . import _devices, _framework, _library
-from ._counters import check_device
+from ._ordinals import DeviceLike, ordinal, ordinal_or_none
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -68,11 +68,11 @@ class Scope:
     tensors on one device: `device`, or the one that was current when the scope began. `device(n)` gives
     any device at all levels. They follow the program until the scope ends, and then stay."""
 
-    def __init__(self, name: str = "", *, device: Optional[int] = None) -> None:
+    def __init__(self, name: str = "", *, device: Optional[DeviceLike] = None) -> None:
         self.name = name
         self._number = 0
         self._state = _READY
-        self._asked = None if device is None else check_device(device)
+        self._asked = ordinal_or_none(device)
         self._current: Optional[int] = None
         self._sample: Optional[_framework.Sample] = None
         self._source = "none"
@@ -154,10 +154,10 @@ class Scope:
             return Figures(*self._sample.figures(device))
         return _NONE
 
-    def device(self, device: int) -> DeviceFigures:
-        """All that the scope says of a device, by its ordinal in this process."""
-        check_device(device)
-        return DeviceFigures(*(self._read(device, level) for level in _library.LEVELS))
+    def device(self, device: DeviceLike) -> DeviceFigures:
+        """All that the scope says of a device: its ordinal in this process, "cuda:1" or a `torch.device`."""
+        of = ordinal(device)
+        return DeviceFigures(*(self._read(of, level) for level in _library.LEVELS))
 
     def devices(self) -> List[int]:
         """The devices of which the scope says anything: ordinals in this process."""
@@ -210,8 +210,8 @@ def _size(count: int) -> str:
 @overload
 def scope(name: F) -> F: ...
 @overload
-def scope(name: str = ..., *, device: Optional[int] = ...) -> Scope: ...
-def scope(name: Union[str, Callable[..., Any]] = "", *, device: Optional[int] = None) -> Any:
+def scope(name: str = ..., *, device: Optional[DeviceLike] = ...) -> Scope: ...
+def scope(name: Union[str, Callable[..., Any]] = "", *, device: Optional[DeviceLike] = None) -> Any:
     """A scope for `with`, for `begin()` and `end()`, or a decorator, also without parentheses: a function's
     scope then has its qualified name. It has not begun."""
     if callable(name):
@@ -219,7 +219,7 @@ def scope(name: Union[str, Callable[..., Any]] = "", *, device: Optional[int] = 
     return Scope(name, device=device)
 
 
-def _decorated(function: F, name: str, device: Optional[int]) -> F:
+def _decorated(function: F, name: str, device: Optional[DeviceLike]) -> F:
     def ended(scope: Scope) -> None:
         wrapper.scope = scope
 
@@ -255,7 +255,7 @@ def _decorated(function: F, name: str, device: Optional[int]) -> F:
 class _Call:
     """The scope of one call; told to `ended` once it has ended."""
 
-    def __init__(self, name: str, device: Optional[int], ended: Callable[[Scope], None]) -> None:
+    def __init__(self, name: str, device: Optional[DeviceLike], ended: Callable[[Scope], None]) -> None:
         self._scope, self._ended = Scope(name, device=device), ended
 
     def __enter__(self) -> Scope:
@@ -267,7 +267,7 @@ class _Call:
 
 
 def _async_generator(
-    function: Callable[..., Any], name: str, device: Optional[int], ended: Callable[[Scope], None]
+    function: Callable[..., Any], name: str, device: Optional[DeviceLike], ended: Callable[[Scope], None]
 ) -> Callable[..., Any]:
     async def steps(*args: Any, **named: Any) -> Any:
         with _Call(name, device, ended):

@@ -185,6 +185,22 @@ impl LevelState {
         }
     }
 
+    /// What each stack's live blocks and reservations have, and what those stand for.
+    pub(crate) fn counted(&self, sampled: Sampled<'_>) -> Vec<(KeyId, Figure, Figure)> {
+        let mut found: FxHashMap<KeyId, (Figure, Figure)> = FxHashMap::default();
+        for block in self.blocks.values() {
+            let (own, unseen) = found.entry(block.key).or_default();
+            *own += Figure::block(block.bytes);
+            *unseen += sampled.unseen(*block).unwrap_or_default();
+        }
+        let reservations = self.reservations.values();
+        for (key, bytes) in reservations.flat_map(|reservation| reservation.parts()) {
+            found.entry(*key).or_default().0 += Figure::block(*bytes);
+        }
+        let row = |(key, (own, unseen))| (key, own, unseen);
+        found.into_iter().map(row).collect()
+    }
+
     /// A new peak of the device, at this event.
     pub(crate) fn device_peak(&mut self, seq: Seq) {
         self.peak_snapshot.begin(seq);

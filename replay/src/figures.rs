@@ -5,9 +5,10 @@ use rustc_hash::FxHashMap;
 
 use crate::high_water::{Figure, Total};
 use crate::ids::{KeyId, StackKey};
+use crate::level_state::{Anomalies, LevelState};
 use crate::query::At;
 use crate::replay::Replay;
-use crate::sampling::share_out;
+use crate::sampling::{Sampled, share_out};
 
 /// By how much figures that were added up block by block are scaled where stacks are sampled: those of a stack as its
 /// figure at a moment, or over the whole run, is.
@@ -92,6 +93,44 @@ impl Replay {
             At::Peak => self.named(state.at_peak()),
             _ => self.named(state.live_by_stack()),
         }
+    }
+
+    /// Figures by stack of what is live now, zeros left out, in no particular order. Where the query follows none
+    /// ([`crate::Query::without_figures`]) they are counted: see [`Replay::counts_as_followed`].
+    pub fn live_figures(&self, device: DeviceOrdinal, level: Level) -> Vec<(StackKey, Figure)> {
+        if !self.window.counts_none() {
+            return self.figures(device, level, At::End);
+        }
+        let Some(state) = self.levels.get(&(device, level)) else {
+            return Vec::new();
+        };
+        let sampled = Sampled::new(self.sampling, &self.keys).at(level);
+        self.named(state.counted(sampled).into_iter())
+    }
+
+    /// Whether figures that are counted at a moment are those that would have been followed up to it: each block was
+    /// allocated and freed once, as large as it was, and all of them are kept one by one.
+    pub fn counts_as_followed(&self) -> bool {
+        let is_whole = |state: &LevelState| {
+            let Anomalies {
+                double_allocations,
+                frees_without_block,
+                frees_of_other_size,
+                unknown_pointers: _,
+                lost_cancels,
+                mismatches: _,
+                reservations_of_other_size,
+            } = state.anomalies;
+            let odd = [
+                double_allocations,
+                frees_without_block,
+                frees_of_other_size,
+                lost_cancels,
+                reservations_of_other_size,
+            ];
+            odd == [0; 5] && state.unkept.is_none()
+        };
+        self.restored.is_none() && self.levels.values().all(is_whole)
     }
 
     /// Figures by stack of a level at the device's peak (see [`crate::DevicePeak`]), zeros left out.

@@ -53,6 +53,12 @@ impl Default for Sizes {
 }
 
 impl Sizes {
+    /// None at all.
+    pub const NONE: Self = Self {
+        least: u64::MAX,
+        most: 0,
+    };
+
     /// Whether every size is one of them.
     pub fn are_all(&self) -> bool {
         *self == Self::default()
@@ -65,6 +71,15 @@ impl Sizes {
 }
 
 impl Query {
+    /// No figures by stack are followed: [`crate::Replay::live_figures`] counts them where they are asked for.
+    pub fn without_figures() -> Self {
+        Self {
+            moment: At::End,
+            sizes: Sizes::NONE,
+            ..Self::default()
+        }
+    }
+
     /// What each device's peak had is kept.
     pub fn keeping_peaks() -> Self {
         Self {

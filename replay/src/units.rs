@@ -96,22 +96,16 @@ pub fn time(nanos: Nanos) -> String {
     }
 }
 
-/// Whole percents of each part, rounded so that the parts of a whole sum to 100 (largest remainders
-/// first). All zeros where the whole is 0.
-pub fn share(parts: &[u64]) -> Vec<u64> {
-    let whole: u128 = parts.iter().map(|part| u128::from(*part)).sum();
-    if whole == 0 {
-        return vec![0; parts.len()];
+/// A part of a whole: `31 %`, to the nearest percent. What is there is never `0 %`, and what is not all is never `100 %`:
+/// `<1 %`, `>99 %`.
+pub fn percent(part: u64, whole: u64) -> String {
+    let (part, whole) = (u128::from(part), u128::from(whole));
+    let nearest = (part * 100 + whole / 2).checked_div(whole).unwrap_or(0);
+    match nearest {
+        0 if part > 0 => "<1 %".into(),
+        100 if part < whole => ">99 %".into(),
+        nearest => format!("{nearest} %"),
     }
-    let scaled: Vec<u128> = parts.iter().map(|part| u128::from(*part) * 100).collect();
-    let mut percents: Vec<u64> = scaled.iter().map(|part| (part / whole) as u64).collect();
-    let mut order: Vec<usize> = (0..parts.len()).collect();
-    order.sort_by_key(|index| (std::cmp::Reverse(scaled[*index] % whole), *index));
-    let missing = 100 - percents.iter().sum::<u64>();
-    for index in order.into_iter().take(missing as usize) {
-        percents[index] += 1;
-    }
-    percents
 }
 
 /// A bar of `part` in `whole`, at most `width` characters, in eighths.
@@ -151,11 +145,17 @@ mod tests {
     }
 
     #[test]
-    fn shares_sum_to_a_hundred() {
-        assert_eq!(share(&[1, 1, 1]), [34, 33, 33]);
-        assert_eq!(share(&[u64::MAX / 2, u64::MAX / 2]), [50, 50]);
-        assert_eq!(share(&[0, 0]), [0, 0]);
-        assert_eq!(share(&[0, 7]), [0, 100]);
+    fn percents_are_the_nearest_and_never_hide_a_part() {
+        assert_eq!(percent(1, 3), "33 %");
+        assert_eq!(percent(2, 3), "67 %");
+        assert_eq!(percent(1, 8), "13 %", "half is rounded up");
+        assert_eq!(percent(u64::MAX / 2, u64::MAX), "50 %");
+        assert_eq!((percent(0, 7), percent(0, 0)), ("0 %".into(), "0 %".into()));
+        assert_eq!(
+            (percent(1, 1000), percent(999, 1000)),
+            ("<1 %".into(), ">99 %".into())
+        );
+        assert_eq!(percent(7, 7), "100 %");
     }
 
     #[test]

@@ -23,6 +23,7 @@ class Block:
     category: int
     placement: int
     kind: int
+    library: Optional[int]
 
 
 def numbers(data):
@@ -50,6 +51,7 @@ def blocks(history):
     ended, released, size = take(n), take(n), take(n)
     address = list(itertools.accumulate(map(signed, take(n))))
     slack, stack, category, placement, kind = (take(n) for _ in range(5))
+    library = [0] * n if history["level"] == "tensor" else take(n)
     assert next(left, None) is None
     out = []
     for i in range(n):
@@ -60,6 +62,7 @@ def blocks(history):
                 seqs[made[i]], times[made[i]], None if end is None else seqs[end], None if end is None else times[end],
                 None if release is None else seqs[release], released[i] > 0, size[i], address[i],
                 slack[i] - 1 if slack[i] else None, stack[i] - 1 if stack[i] else None, category[i], placement[i], kind[i],
+                library[i] - 1 if library[i] else None,
             )
         )
     return out

@@ -1,8 +1,10 @@
 //! What several commands take that says nothing of which figures.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use gpumem_analyzer::render::Colour;
 use gpumem_analyzer::views::Within;
 use gpumem_capture::Nanos;
 
@@ -16,6 +18,47 @@ pub enum Format {
     Text,
     /// JSON with integers.
     Json,
+}
+
+/// When output is coloured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ColourArg {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// In pipes and files as well
+    Always,
+    /// Nowhere
+    Never,
+}
+
+impl From<ColourArg> for Colour {
+    fn from(colour: ColourArg) -> Self {
+        match colour {
+            ColourArg::Auto => Self::Auto,
+            ColourArg::Always => Self::Always,
+            ColourArg::Never => Self::Never,
+        }
+    }
+}
+
+/// What `--color` says; it holds for the words about a wrong command line, too.
+pub fn colour(arguments: &[OsString]) -> Colour {
+    let mut words = arguments.iter().skip(1).filter_map(|word| word.to_str());
+    let mut found = ColourArg::Auto;
+    while let Some(word) = words.next() {
+        let value = match word {
+            "--" => break,
+            "--color" | "--colour" => words.next(),
+            _ => word
+                .strip_prefix("--color=")
+                .or_else(|| word.strip_prefix("--colour=")),
+        };
+        if let Some(value) = value.and_then(|value| ColourArg::from_str(value, false).ok()) {
+            found = value;
+        }
+    }
+    found.into()
 }
 
 /// Where names of native functions are looked for. A file counts only if its build id is the one that

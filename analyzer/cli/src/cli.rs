@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::args::SymbolArgs;
+use crate::args::{ColourArg, SymbolArgs};
 use crate::commands::{
     cmd_changes, cmd_check, cmd_ci, cmd_diff, cmd_export, cmd_exporter, cmd_flamegraph, cmd_fleet,
     cmd_fragmentation, cmd_hints, cmd_html, cmd_import, cmd_leaks, cmd_ledger, cmd_lines, cmd_live,
@@ -32,11 +32,7 @@ Examples:
 ///
 /// Bytes are shown as KiB, MiB, GiB (steps of 1024); JSON carries plain integers.
 #[derive(Debug, Parser)]
-#[command(
-    name = "gpumem-analyze",
-    version,
-    args_conflicts_with_subcommands = true
-)]
+#[command(name = "gpumem-analyze", version)]
 #[command(arg_required_else_help = true, subcommand_negates_reqs = true)]
 #[command(after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub struct Cli {
@@ -46,6 +42,17 @@ pub struct Cli {
     /// Where names are looked for.
     #[command(flatten)]
     pub symbols: SymbolArgs,
+    /// When to colour: also NO_COLOR, FORCE_COLOR
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "WHEN",
+        default_value_t,
+        alias = "colour"
+    )]
+    #[arg(hide_possible_values = true, hide_default_value = true)]
+    pub color: ColourArg,
     /// One view alone, or another task.
     #[command(subcommand)]
     pub command: Option<Command>,
@@ -175,7 +182,8 @@ pub enum Command {
     #[command(
         after_help = "Examples:\n  gpumem-analyze html report.bin          # writes report.html\n  \
         gpumem-analyze html -o page.html report.bin\n  \
-        gpumem-analyze html --rank 3 report.bin\n\n\
+        gpumem-analyze html --rank 3 report.bin\n  \
+        gpumem-analyze html --from step=3 --to step=4 -o step.html report.bin\n\n\
         The file has at most 5 MB and needs no network."
     )]
     Html(cmd_html::Args),
@@ -238,7 +246,15 @@ pub enum Command {
         /// The shell
         shell: Shell,
     },
-    /// The manual page, on standard output
-    #[command(after_help = "Examples:\n  gpumem-analyze man | man -l -")]
-    Man,
+    /// Manual pages: one for each command
+    #[command(after_help = "Examples:\n  gpumem-analyze man | man -l -\n  \
+        gpumem-analyze man lines | man -l -\n  \
+        gpumem-analyze man -o ~/.local/share/man/man1    # then: man gpumem-analyze-lines")]
+    Man {
+        /// The command, as `lines` or `fleet ingest`; by default gpumem-analyze itself
+        command: Vec<String>,
+        /// Write the pages of all commands into this folder
+        #[arg(short, long, value_name = "DIR", conflicts_with = "command")]
+        output: Option<PathBuf>,
+    },
 }

@@ -4,25 +4,38 @@
 mod args;
 mod cli;
 mod commands;
+mod devices;
+mod locale;
 mod selection;
+mod usage;
 
+use std::ffi::OsString;
 use std::io::{self, BufWriter, Write as _};
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser as _};
-use gpumem_analyzer::render::Terminal;
+use clap::error::ErrorKind;
+use clap::{CommandFactory as _, FromArgMatches as _};
+use gpumem_analyzer::render::{Colour, Terminal};
 
 use cli::{Cli, Command};
 use commands::exit::Exit;
 use commands::output::Output;
 
+/// The exit code for a wrong command line.
+const WRONG: u8 = 2;
+
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let colour = args::colour(&arguments);
+    let cli = match parsed(&arguments, colour) {
+        Ok(cli) => cli,
+        Err(error) => return refused(&arguments, &error),
+    };
     // Not locked: the threads of mcp write to it, too.
     let mut out = BufWriter::new(io::stdout());
     let mut output = Output {
         out: &mut out,
-        terminal: Terminal::of_stdout(),
+        terminal: Terminal::of_stdout(colour),
     };
     let result = run(&cli, &mut output).and_then(|exit| {
         out.flush()?;
@@ -33,7 +46,10 @@ fn main() -> ExitCode {
         // The reader of our output has seen enough.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => match error.downcast::<clap::Error>() {
-            Ok(error) => error.format(&mut Cli::command()).exit(),
+            Ok(error) => {
+                eprintln!("gpumem-analyze: {}", first_line(&error));
+                ExitCode::from(WRONG)
+            }
             Err(error) => {
                 eprintln!("gpumem-analyze: {error:#}");
                 ExitCode::from(1)
@@ -42,14 +58,59 @@ fn main() -> ExitCode {
     }
 }
 
+fn parsed(arguments: &[OsString], colour: Colour) -> Result<Cli, clap::Error> {
+    let help = match colour {
+        Colour::Auto => clap::ColorChoice::Auto,
+        Colour::Always => clap::ColorChoice::Always,
+        Colour::Never => clap::ColorChoice::Never,
+    };
+    let line = Cli::command().color(help);
+    let found = line.try_get_matches_from(arguments)?;
+    let cli = Cli::from_arg_matches(&found)?;
+    match usage::before_command(&cli) {
+        Some(what) => Err(clap::Error::raw(ErrorKind::ArgumentConflict, what)),
+        None => Ok(cli),
+    }
+}
+
+/// A wrong command line, or one that asks for help.
+fn refused(arguments: &[OsString], error: &clap::Error) -> ExitCode {
+    match usage::meant(arguments, error) {
+        Some(meant) => {
+            eprintln!("gpumem-analyze: {meant}");
+            ExitCode::from(WRONG)
+        }
+        None => {
+            match usage::plainly(arguments, error) {
+                Some(text) => eprintln!("gpumem-analyze: {text}"),
+                None => {
+                    let _ = error.print();
+                }
+            }
+            ExitCode::from(error.exit_code().try_into().unwrap_or(WRONG))
+        }
+    }
+}
+
+/// What is wrong, without clap's `error: ` and its usage.
+fn first_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let line = text.lines().next().unwrap_or_default();
+    line.strip_prefix("error: ").unwrap_or(line).to_owned()
+}
+
 fn run(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     match &cli.command {
         None => match &cli.file {
+            Some(file) if !file.exists() && usage::command_meant(file).is_some() => {
+                let meant = usage::command_meant(file).unwrap_or_default();
+                Err(clap::Error::raw(ErrorKind::InvalidSubcommand, meant).into())
+            }
             Some(file) => commands::cmd_report::run(file, &cli.symbols, output),
             None => anyhow::bail!("no capture was named: see gpumem-analyze --help"),
         },
         Some(Command::Summary(args)) => commands::cmd_summary::run(args, output),
-        Some(Command::Live(args)) => commands::cmd_live::run(args),
+        Some(Command::Live(args)) => commands::cmd_live::run(args, output.terminal.colour),
         Some(Command::Lines(args)) => commands::cmd_lines::run(args, output),
         Some(Command::Oom(args)) => commands::cmd_oom::run(args, output),
         Some(Command::Fragmentation(args)) => commands::cmd_fragmentation::run(args, output),
@@ -79,7 +140,10 @@ fn run(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         Some(Command::Completions { shell }) => {
             commands::cmd_shell::completions(*shell, Cli::command(), output)
         }
-        Some(Command::Man) => commands::cmd_shell::man(Cli::command(), output),
+        Some(Command::Man {
+            command,
+            output: to,
+        }) => commands::cmd_shell::man(Cli::command(), command, to.as_deref(), output),
     }
 }
 

@@ -10,6 +10,8 @@ use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{ByStack, Select, at, level_or_default};
 use gpumem_capture::{DeviceOrdinal, Level};
 
+use crate::devices;
+
 /// What is meant by a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LevelArg {
@@ -129,8 +131,15 @@ impl Part {
     }
 
     /// The level asked for, or the one that tells most.
-    pub fn level(&self, session: &Session) -> Level {
-        level_or_default(self.level.map(Into::into), &session.replay)
+    ///
+    /// # Errors
+    /// The capture does not have the GPU that is asked for.
+    pub fn level(&self, session: &Session) -> anyhow::Result<Level> {
+        devices::known(session, self.device)?;
+        Ok(level_or_default(
+            self.level.map(Into::into),
+            &session.replay,
+        ))
     }
 
     /// The filters in words: `, files with net.py, blocks of 1 MiB or more`; empty where there are none.

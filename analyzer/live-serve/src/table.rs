@@ -32,7 +32,7 @@ struct Line {
     device: Option<u8>,
     bytes: u64,
     blocks: u64,
-    share: u64,
+    share: String,
     name: String,
     of: String,
     more: String,

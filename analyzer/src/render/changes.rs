@@ -1,17 +1,53 @@
 //! Changes line by line, as gpu_mem_track prints them.
 
-use super::{Style, Terminal, bytes, count, mebibytes};
+use super::{Align, Style, Table, Terminal, bytes, count, mebibytes};
 use crate::names::Names;
 use crate::views::{Change, Group};
 
-/// The head line of a change. `times`: how often it happened alike. `devices`: whether to name the device.
-pub fn change_head(
-    change: &Change,
-    times: u64,
+/// Changes as a table, each with how often it happened alike. `devices`: whether to name the device.
+pub fn changes_table(
+    changes: &[(&Change, u64)],
+    title: &str,
     devices: bool,
     names: &Names,
     terminal: Terminal,
 ) -> String {
+    let (left, right) = (Align::Left, Align::Right);
+    let mut table = Table::new(&[left, left, right, right, right, right, left])
+        .elastic(&[1, 0])
+        .shed(&[1]);
+    let device = if devices { "device" } else { "" };
+    table
+        .row([title, "", "change", "live after", "up to", "times", device])
+        .style_row(Style::Strong)
+        .span(2);
+    for (change, times) in changes {
+        let place = match (&change.file, change.line) {
+            (Some(file), Some(line)) => format!("  {}:{line}", names.short_path(file)),
+            _ => "  (outside Python)".into(),
+        };
+        let sign = if change.change_bytes < 0 { '-' } else { '+' };
+        let device = match change.device {
+            _ if !devices => String::new(),
+            Some(ordinal) => format!("GPU {ordinal}"),
+            None => "none".into(),
+        };
+        table.row([
+            &place,
+            change.function.as_deref().unwrap_or(""),
+            &format!("{sign}{}", bytes(change.change_bytes.unsigned_abs())),
+            &bytes(change.total_bytes),
+            &bytes(change.peak_bytes),
+            &count(*times),
+            &device,
+        ]);
+        table.place(0, 0).style(1, Style::Faint);
+    }
+    table.render(terminal, 0)
+}
+
+/// The head line of a change. `devices`: whether to name the device.
+fn change_head(change: &Change, devices: bool, names: &Names, terminal: Terminal) -> String {
     let place = match (&change.file, change.line) {
         (Some(file), Some(line)) => {
             let function = change.function.as_deref().unwrap_or("?");
@@ -41,9 +77,6 @@ pub fn change_head(
             .map_or("no GPU".into(), |ordinal| format!("GPU {ordinal}"));
         head.push_str(&format!("  {device}"));
     }
-    if times > 1 {
-        head.push_str(&format!("  ({} times alike)", count(times)));
-    }
     let mut out = terminal.paint(Style::Strong, &head);
     out.push('\n');
     out
@@ -51,7 +84,7 @@ pub fn change_head(
 
 /// One change: its head line and its groups.
 pub fn change_text(change: &Change, devices: bool, names: &Names, terminal: Terminal) -> String {
-    let mut out = change_head(change, 1, devices, names, terminal);
+    let mut out = change_head(change, devices, names, terminal);
     let limit = usize::MAX;
     for (sign, groups) in [('+', &change.added), ('-', &change.removed)] {
         out.push_str(&groups_text(sign, groups, limit));

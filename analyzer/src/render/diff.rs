@@ -12,7 +12,7 @@ pub fn diff_text(diff: &Diff, title: &str, devices: bool, terminal: Terminal) ->
     let mut columns = vec![Align::Left; first + 1];
     columns.extend([Align::Right; 4]);
     columns.push(Align::Left);
-    let mut table = Table::new(&columns).elastic(&[0, first]).keep_end(0);
+    let mut table = Table::new(&columns).elastic(&[first, 0]).shed(&[first]);
     let mut heads = vec![""; first + 1];
     heads[0] = title;
     let device = if devices { "device" } else { "" };
@@ -41,7 +41,9 @@ pub fn diff_text(diff: &Diff, title: &str, devices: bool, terminal: Terminal) ->
         let function = row.of.function.as_deref().unwrap_or_default();
         cells.extend([function, &before, &after, &change, &blocks, &device]);
         table.cells(&cells);
+        let note = row.of.owner.find(" (").unwrap_or(row.of.owner.len());
         table.style(first, Style::Faint);
+        table.place(0, row.of.owner.len() - note);
     }
     let alike: Vec<&DiffRow> = diff.rows.iter().filter(is_alike).collect();
     if !alike.is_empty() {

@@ -2,15 +2,17 @@
 
 use gpumem_capture::Nanos;
 
-use super::{Align, Style, Table, Terminal, bar, bytes, count, moment};
+use super::{Align, Style, Table, Terminal, bytes, count, moment, percent};
 use crate::account::many;
 use crate::replay::Replay;
 use crate::views::{FragmentedAt, FragmentedSegment, ReservedOverTime};
 
 /// Segments shown.
 const SEGMENTS: usize = 40;
-/// Cells of a segment's map.
+/// Cells of a segment's map, and where the terminal is narrower than [`WIDE`].
 const CELLS: u64 = 32;
+const FEWER_CELLS: u64 = 16;
+const WIDE: usize = 100;
 /// Characters of the longest bar.
 const BAR: usize = 20;
 
@@ -34,7 +36,7 @@ pub fn pool_map_text(
         return out;
     }
     let (left, right) = (Align::Left, Align::Right);
-    let mut table = Table::new(&[left, right, right, right, left, left]).elastic(&[5, 0]);
+    let mut table = Table::new(&[left, right, right, right, left, left]).elastic(&[5]);
     let map = "used and free";
     table.row(["segment", "bytes", "free", "largest", map, "pinned by"]);
     table.style_row(Style::Faint);
@@ -52,15 +54,16 @@ pub fn pool_map_text(
                 more => format!("{label}, {more} more"),
             }
         });
+        let note = by.find([',', ' ']).map_or(0, |note| by.len() - note);
         table.row([
             &format!("{:#x}{kind}", segment.address),
             &bytes(segment.bytes),
             &bytes(segment.cached_bytes),
             &bytes(segment.largest_free_block_bytes),
-            &cells(row),
+            &cells(row, cells_of(terminal)),
             &by,
         ]);
-        table.style(4, Style::Bar);
+        table.style(4, Style::Bar).place(5, note);
     }
     out.push_str(&table.render(terminal, 2));
     if let Some(rest) = now.segments.get(SEGMENTS..).filter(|rest| !rest.is_empty()) {
@@ -77,18 +80,29 @@ fn pieces(now: &FragmentedAt) -> String {
         return "nothing is free".into();
     }
     format!(
-        "{} in {}, the largest {}: {} % of what is free is in others; {} is in none with room for {}",
+        "{} in {}, the largest {}: {} of what is free is in others; {} is in none with room for {}",
         bytes(now.free_bytes),
         many(now.free_blocks, "free piece", "free pieces"),
         bytes(now.largest_free_block_bytes),
-        now.fragmented_percent,
+        percent(
+            now.free_bytes - now.largest_free_block_bytes,
+            now.free_bytes
+        ),
         bytes(now.too_small_bytes),
         bytes(now.request_bytes),
     )
 }
 
+/// Cells of a segment's map.
+fn cells_of(terminal: Terminal) -> u64 {
+    match terminal.width {
+        Some(width) if width < WIDE => FEWER_CELLS,
+        _ => CELLS,
+    }
+}
+
 /// `█` all used, `▓▒░` partly, `·` free.
-fn cells(row: &FragmentedSegment) -> String {
+fn cells(row: &FragmentedSegment, cells: u64) -> String {
     let cell = |eighths: u8| match eighths {
         0 => '·',
         1..=2 => '░',
@@ -96,7 +110,7 @@ fn cells(row: &FragmentedSegment) -> String {
         6..=7 => '▓',
         _ => '█',
     };
-    row.map(CELLS).into_iter().map(cell).collect()
+    row.map(cells).into_iter().map(cell).collect()
 }
 
 /// The pool over time, and at the moments that matter.
@@ -143,9 +157,9 @@ pub fn over_time_text(
             &bytes(figures.reserved_bytes),
             &bytes(figures.live_bytes),
             &bytes(figures.free_bytes),
-            &bar(figures.free_bytes, peak.reserved_bytes, BAR),
+            "",
         ]);
-        table.style(5, Style::Bar);
+        table.bar(5, figures.free_bytes, peak.reserved_bytes, BAR);
     }
     out.push_str(&table.render(terminal, 2));
     out

@@ -4,10 +4,13 @@ use crate::render::palette;
 use crate::render::web_page::{WebPage, escaped};
 use crate::views::Page;
 
+/// The page's own style.
+const STYLE: &str = include_str!("../../../web/src/report/page.css");
+
 fn web_page() -> WebPage {
     WebPage::new(
         include_str!("../../../web/src/report/page.html"),
-        &palette::variables(),
+        &[STYLE, &palette::variables()].concat(),
         include_str!("../../../web/dist/report.js"),
     )
 }

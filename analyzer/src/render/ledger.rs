@@ -2,7 +2,7 @@
 
 use gpumem_capture::Level;
 
-use super::{Align, Source, Style, Table, Terminal, bar, bytes, moment, share, signed, time};
+use super::{Align, Source, Style, Table, Terminal, bytes, moment, percent, signed, time};
 use crate::attribution::Owner;
 use crate::replay::{Category, Replay};
 use crate::views::{Kind, Ledger, LedgerAt, LedgerRow, Pool, when};
@@ -32,19 +32,23 @@ pub fn ledger_text(
 ) -> String {
     let mut out = terminal.paint(Style::Strong, &title(ledger));
     out.push('\n');
-    let figures: Vec<u64> = ledger
-        .rows
-        .iter()
-        .map(|row| row.bytes.max(0) as u64)
-        .collect();
+    let part = |row: &LedgerRow| row.bytes.max(0) as u64;
+    let whole = ledger.rows.iter().map(part).sum();
     let (left, right) = (Align::Left, Align::Right);
     let mut table = Table::new(&[left, right, right, left, left]).elastic(&[4, 0]);
-    for (row, share) in ledger.rows.iter().zip(share(&figures)) {
-        let bar = bar(row.bytes.max(0) as u64, ledger.bytes, BAR);
-        let share = format!("{share} %");
+    for row in &ledger.rows {
+        let share = percent(part(row), whole);
         let detail = detail(replay, row, source);
-        table.row([&row.name, &signed(row.bytes), &share, &bar, &detail]);
-        table.style(3, Style::Bar).style(4, Style::Faint);
+        table.row([&row.name, &signed(row.bytes), &share, "", &detail.text]);
+        table
+            .bar(3, part(row), ledger.bytes, BAR)
+            .style(4, Style::Faint);
+        if let Some(note) = detail.note {
+            table.place(4, note);
+        }
+        if row.kind == Kind::Line {
+            table.place(0, 0);
+        }
         if row.kind == Kind::Tensors {
             categories(ledger, &mut table);
             workspaces(replay, ledger, source, &mut table);
@@ -107,14 +111,17 @@ fn workspaces(replay: &Replay, ledger: &Ledger, source: &mut Source, table: &mut
     let Some(workspaces) = &ledger.workspaces else {
         return;
     };
-    let mut most = workspaces.owner.label(&replay.names);
+    let place = workspaces.owner.label(&replay.names);
+    let mut most = place.clone();
     if let Some(line) = workspaces.owner.line() {
         let text = source.line(&line.file, line.line);
         most = format!("{most}  {text}").trim_end().to_owned();
     }
     let bytes = bytes(workspaces.bytes);
     table.row(["  of these cuBLAS workspaces", &bytes, "", "", &most]);
-    table.style_row(Style::Faint);
+    table
+        .style_row(Style::Faint)
+        .place(4, most.len() - place.len());
 }
 
 fn title(ledger: &Ledger) -> String {
@@ -136,29 +143,36 @@ fn title(ledger: &Ledger) -> String {
     format!("GPU {} {when}: {}{of}", ledger.device, bytes(ledger.bytes))
 }
 
-fn detail(replay: &Replay, row: &LedgerRow, source: &mut Source) -> String {
-    let line = match row
-        .owner
-        .as_ref()
-        .and_then(|owner| Some((owner, owner.line()?)))
-    {
+/// What stands behind a row's bar.
+struct Detail {
+    text: String,
+    /// Where it is a line of code: the bytes at its end that are not the place itself.
+    note: Option<usize>,
+}
+
+fn detail(replay: &Replay, row: &LedgerRow, source: &mut Source) -> Detail {
+    let owner = row.owner.as_ref();
+    let (place, code) = match owner.and_then(|owner| Some((owner, owner.line()?))) {
         Some((owner, line)) => {
-            let text = source.line(&line.file, line.line);
+            let code = source.line(&line.file, line.line);
             match row.kind {
-                Kind::Line => text,
-                _ => format!("{}  {text}", owner.label(&replay.names))
-                    .trim_end()
-                    .to_owned(),
+                Kind::Line => (String::new(), code),
+                _ => (owner.label(&replay.names), code),
             }
         }
-        None => String::new(),
+        None => (String::new(), String::new()),
     };
-    match &row.detail {
-        Some(detail) if row.kind == Kind::Line && !line.is_empty() => format!("{line}   {detail}"),
-        Some(detail) if line.is_empty() => detail.clone(),
-        Some(detail) => format!("{detail}, {line}"),
-        None => line,
-    }
+    let line = format!("{place}  {code}").trim().to_owned();
+    let (text, note) = match &row.detail {
+        Some(detail) if row.kind == Kind::Line && !line.is_empty() => {
+            (format!("{line}   {detail}"), None)
+        }
+        Some(detail) if line.is_empty() => (detail.clone(), None),
+        Some(detail) => (format!("{detail}, {line}"), None),
+        None => (line.clone(), Some(line.len() - place.len())),
+    };
+    let note = note.filter(|_| !place.is_empty());
+    Detail { text, note }
 }
 
 /// What stands below the table: where the figures come from, and what they do not say.
@@ -261,7 +275,7 @@ pub fn pool_text(
     );
     let (left, right) = (Align::Left, Align::Right);
     let mut out = format!("{}\n", terminal.paint(Style::Strong, &title));
-    let mut table = Table::new(&[left, right, right, right, right, left]).elastic(&[5, 0]);
+    let mut table = Table::new(&[left, right, right, right, right, left]).elastic(&[5]);
     let heads = [
         "segment",
         "bytes",
@@ -286,6 +300,8 @@ pub fn pool_text(
         {
             by.push(format!("{more} more"));
         }
+        let by = by.join(", ");
+        let note = by.find([',', ' ']).map_or(0, |note| by.len() - note);
         let kind = if segment.expandable {
             " expandable"
         } else {
@@ -297,8 +313,9 @@ pub fn pool_text(
             &bytes(segment.live_bytes),
             &bytes(segment.largest_free_block_bytes),
             &bytes(segment.pinned_bytes),
-            &by.join(", "),
+            &by,
         ]);
+        table.place(5, note);
     }
     out.push_str(&table.render(terminal, 2));
     if let Some(rest) = pool
@@ -319,7 +336,7 @@ pub fn pool_text(
     out.push_str("  What would be given back if the tensors of one line were freed\n");
     let mut table = Table::new(&[left, right, right, right, left])
         .elastic(&[4, 0])
-        .keep_end(0);
+        .shed(&[4]);
     let heads = ["line", "given back", "tensors", "segments", ""];
     table.row(heads).style_row(Style::Faint);
     for line in pool.lines.iter().take(LINES) {
@@ -334,7 +351,9 @@ pub fn pool_text(
             &line.segments.to_string(),
             &text,
         ]);
-        table.style(4, Style::Faint);
+        table
+            .place(0, line.owner.note().len())
+            .style(4, Style::Faint);
     }
     out.push_str(&table.render(terminal, 2));
     if let Some(more) = pool.lines.len().checked_sub(LINES).filter(|more| *more > 0) {

@@ -32,7 +32,7 @@ impl<'a> LineTable<'a> {
         let (left, right) = (Align::Left, Align::Right);
         let mut table = Table::new(&[left, left, left, right, right, right, right, right, left])
             .elastic(&[2, 0, 1])
-            .keep_end(0);
+            .shed(&[1, 2]);
         let first = devices.next();
         let devices = devices.any(|device| Some(device) != first);
         let [a, b, c, d, e] = figures;
@@ -69,7 +69,7 @@ impl<'a> LineTable<'a> {
         let cells = [&label, function, &text, a, b, c, d, e, &device];
         let row = self.table.cells(&cells);
         row.style(1, Style::Faint).style(2, Style::Faint);
-        row.note(0, owner.note().len());
+        row.place(0, owner.note().len());
     }
 
     /// All of it.

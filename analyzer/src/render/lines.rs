@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::{Align, Style, Table, Terminal, bytes, count, share};
+use super::{Align, Style, Table, Terminal, bytes, count, percent};
 use crate::account::Phase;
 use crate::names::Names;
 use crate::views::LineRow;
@@ -20,8 +20,6 @@ pub struct Source {
 const SOURCE_LIMIT: u64 = 8 << 20;
 /// Characters of a line of source that are shown.
 const SOURCE_COLUMNS: usize = 48;
-/// Columns of a terminal below which there is no room for phase, category and function.
-const NARROW: usize = 96;
 
 impl Source {
     /// Sources of a run: relative names start at its directory; files that were changed after it
@@ -107,8 +105,7 @@ pub fn lines_table(
     source: &mut Source,
     terminal: Terminal,
 ) -> String {
-    let figures: Vec<u64> = rows.iter().map(|row| row.bytes).collect();
-    let shares = share(&figures);
+    let whole = rows.iter().map(|row| row.bytes).sum();
     // How many columns stand before the function.
     let phases = rows.iter().any(|row| row.phase.is_some());
     let estimated = rows.iter().any(|row| row.error_bytes.is_some());
@@ -116,8 +113,6 @@ pub fn lines_table(
     let mut categories = rows.iter().flat_map(|row| &row.categories);
     let categories = categories.any(|of| of.category.is_specific());
     let first = 1 + usize::from(phases) + usize::from(categories);
-    // The line says where it is; its function is left out first.
-    let is_narrow = categories && terminal.width.is_some_and(|width| width < NARROW);
     let mut columns = vec![Align::Left; first + 2];
     columns.push(Align::Right);
     if estimated {
@@ -126,7 +121,8 @@ pub fn lines_table(
     columns.extend([Align::Right, Align::Right, Align::Left]);
     let mut table = Table::new(&columns)
         .elastic(&[first + 1, 0, first, first - 1])
-        .keep_end(0);
+        // The line says where it is.
+        .shed(&[first, first + 1]);
     let device = if devices { "device" } else { "" };
     let mut heads = vec![""; first + 2];
     heads[0] = title;
@@ -136,7 +132,7 @@ pub fn lines_table(
     }
     heads.extend(["share", "blocks", device]);
     table.cells(&heads).style_row(Style::Strong).span(first + 2);
-    for (row, share) in rows.iter().zip(shares).take(limit) {
+    for row in rows.iter().take(limit) {
         let text = match row.owner.line() {
             Some(line) => source.line(&line.file, line.line),
             None => String::new(),
@@ -147,7 +143,11 @@ pub fn lines_table(
             None => "none".into(),
         };
         let label = format!("  {}", row.owner.label(names));
-        let (bytes, share, blocks) = (bytes(row.bytes), format!("{share} %"), count(row.blocks));
+        let (bytes, share, blocks) = (
+            bytes(row.bytes),
+            percent(row.bytes, whole),
+            count(row.blocks),
+        );
         let mut cells: Vec<&str> = vec![&label];
         if phases {
             cells.push(row.phase.map_or("", Phase::word));
@@ -156,11 +156,7 @@ pub fn lines_table(
         if categories {
             cells.push(&category);
         }
-        let function = match is_narrow {
-            true => "",
-            false => row.owner.function(),
-        };
-        cells.extend([function, &text, &bytes]);
+        cells.extend([row.owner.function(), &text, &bytes]);
         let error = row.error_bytes.unwrap_or(0);
         let error = format!("± {}", super::bytes(error));
         if estimated {
@@ -171,7 +167,7 @@ pub fn lines_table(
         table
             .style(first, Style::Faint)
             .style(first + 1, Style::Faint)
-            .note(0, row.owner.note().len());
+            .place(0, row.owner.note().len());
     }
     table.render(terminal, 0)
 }

@@ -1,6 +1,6 @@
 //! The table of modules that own memory.
 
-use super::{Align, Style, Table, Terminal, bytes, count, share};
+use super::{Align, Style, Table, Terminal, bytes, count, percent};
 use crate::account::place;
 use crate::names::NO_MODULE;
 use crate::views::ModuleRow;
@@ -14,15 +14,15 @@ pub fn modules_table(rows: &[ModuleRow], title: &str, terminal: Terminal) -> Str
     let estimated = rows.iter().any(|row| row.error_bytes.is_some());
     let mut table = Table::new(&[left, left, right, left, right, right, left])
         .elastic(&[0, 1])
-        .keep_end(0);
+        .shed(&[1]);
     let error = if estimated { "± error" } else { "" };
     let device = if devices { "device" } else { "" };
     table
         .cells(&[title, "", "bytes", error, "share", "blocks", device])
         .style_row(Style::Strong)
         .span(2);
-    let figures: Vec<u64> = rows.iter().map(|row| row.bytes).collect();
-    for (row, share) in rows.iter().zip(share(&figures)) {
+    let whole = rows.iter().map(|row| row.bytes).sum();
+    for row in rows {
         let name = row.module.as_deref().unwrap_or(NO_MODULE);
         // What has no name goes by its class already.
         let class = row.class.as_deref();
@@ -40,12 +40,12 @@ pub fn modules_table(rows: &[ModuleRow], title: &str, terminal: Terminal) -> Str
             class.unwrap_or(""),
             &bytes(row.bytes),
             error.as_deref().unwrap_or(""),
-            &format!("{share} %"),
+            &percent(row.bytes, whole),
             &count(row.blocks),
             &device,
         ];
         let cells = table.cells(&cells);
-        cells.style(1, Style::Faint).note(0, note.len());
+        cells.style(1, Style::Faint).place(0, note.len());
     }
     table.render(terminal, 0)
 }

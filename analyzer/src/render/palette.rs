@@ -140,7 +140,7 @@ pub fn variables() -> String {
         rules.collect()
     };
     format!(
-        ":root {{ {}}}\n@media (prefers-color-scheme: dark) {{ :root {{ {}}} }}\n",
+        ":root {{ {}}}\n@media screen and (prefers-color-scheme: dark) {{ :root:not(.printing) {{ {}}} }}\n",
         rules(|pair| pair.light),
         rules(|pair| pair.dark)
     )

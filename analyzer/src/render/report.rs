@@ -5,14 +5,14 @@ use gpumem_capture::{DeviceOrdinal, EventFlags, Level, ProcessKey};
 
 use super::cause::{cause_text, statement};
 use super::{
-    Source, Style, Terminal, account_lines, bytes, caveats, change_head, hints_text, ledger_text,
-    lines_table, moment, what_ran,
+    Source, Style, Terminal, account_lines, bytes, caveats, changes_table, hints_text, ledger_text,
+    lines_table, moment, signed, what_ran,
 };
 use crate::account::{is_by_limit, limit_of, many, when_of};
 use crate::attribution::owner;
 use crate::replay::{OutOfMemory, Replay};
 use crate::session::Session;
-use crate::views::{ByStack, Cause, Change, HintKind, Hints, Ledger, Lines, Summary, when};
+use crate::views::{ByStack, Cause, Change, HintKind, Hints, Kind, Ledger, Lines, Summary, when};
 
 /// Lines shown for each device.
 const LINES: usize = 8;
@@ -44,6 +44,7 @@ pub fn report_text(
     let mut source = Source::new(&replay.names, session.header.started_wall_ns);
     let mut out = caveats(&session.account, terminal);
     out.push_str(&failures(replay, cause, file, terminal));
+    out.push_str(&peak(replay, ledgers, terminal));
     out.push_str(&what_ran(file, &summary, terminal));
     out.push_str(&account_lines(&session.account, terminal));
     if ledgers.is_empty() {
@@ -57,27 +58,25 @@ pub fn report_text(
     }
     // What a run died of stands above: how it came there is under `changes`.
     if cause.is_none() && !changes.shown.is_empty() {
-        let title = "What changed, line by line (the greatest changes, in the order of time)";
-        out.push_str(&format!("\n{}\n", terminal.paint(Style::Strong, title)));
+        let title = "What changed most, in the order of time";
         let devices = ledgers.len() > 1;
         let extents = changes.shown.iter().map(|(change, _)| change.extent());
         let greatest = extents.max().unwrap_or(0);
-        let mut shown = 0;
         let large = changes.shown.iter();
         let large = large.filter(|(change, _)| change.extent() >= LEAST.min(greatest));
-        for (change, times) in large {
-            shown += times;
-            out.push_str(&change_head(
-                change,
-                *times,
-                devices,
-                &replay.names,
-                terminal,
-            ));
-        }
+        let large: Vec<(&Change, u64)> = large.map(|(change, times)| (change, *times)).collect();
+        let shown = large.iter().map(|(_, times)| times).sum();
+        out.push('\n');
+        out.push_str(&changes_table(
+            &large,
+            title,
+            devices,
+            &replay.names,
+            terminal,
+        ));
         if let Some(more) = changes.seen.checked_sub(shown).filter(|more| *more > 0) {
             let more = many(more, "more change", "more changes");
-            out.push_str(&format!("… {more}, see gpumem-analyze changes {file}\n"));
+            out.push_str(&format!("  … {more}, see gpumem-analyze changes {file}\n"));
         }
     }
     // Retries stand above.
@@ -92,6 +91,51 @@ pub fn report_text(
     out
 }
 
+/// What the GPU that held most held, and the line that had most of it.
+fn peak(replay: &Replay, ledgers: &[Ledger], terminal: Terminal) -> String {
+    let Some(most) = ledgers.iter().max_by_key(|ledger| ledger.bytes) else {
+        return String::new();
+    };
+    let of = most
+        .total_bytes
+        .map(|total| format!(" of {}", bytes(total)));
+    let mut text = format!(
+        "{}{} on GPU {}{}",
+        bytes(most.bytes),
+        of.unwrap_or_default(),
+        most.device,
+        when(&most.when)
+    );
+    let tensors = most.rows.iter().find(|row| row.kind == Kind::Tensors);
+    if let Some(tensors) = tensors.filter(|row| row.bytes > 0) {
+        text.push_str(&format!("; tensors {}", signed(tensors.bytes)));
+    }
+    let (level, _) = level_of(replay, most);
+    let device = DeviceOrdinal(most.device);
+    let lines = Lines::of(replay, &ByStack::at_device_peak(replay, device, level));
+    if let Some(first) = lines.rows.first() {
+        text.push_str(&format!(
+            ", most at {} ({})",
+            first.owner.label(&replay.names),
+            bytes(first.bytes)
+        ));
+    }
+    if ledgers.len() > 1 {
+        let others = many(ledgers.len() as u64 - 1, "other GPU", "other GPUs");
+        text.push_str(&format!("; {others} below"));
+    }
+    format!("{}         {text}\n", terminal.paint(Style::Strong, "peak"))
+}
+
+/// The level whose lines are shown: tensors, or the driver's where there are none.
+fn level_of(replay: &Replay, ledger: &Ledger) -> (Level, &'static str) {
+    let device = DeviceOrdinal(ledger.device);
+    match replay.levels.contains_key(&(device, Level::TENSOR)) {
+        true => (Level::TENSOR, "tensors"),
+        false => (Level::DRIVER, "driver level"),
+    }
+}
+
 /// The lines that own a device's peak: of tensors, or of the driver level where there are none.
 fn device_lines(
     file: &str,
@@ -101,12 +145,7 @@ fn device_lines(
     terminal: Terminal,
 ) -> String {
     let device = DeviceOrdinal(ledger.device);
-    let tensors = replay.levels.contains_key(&(device, Level::TENSOR));
-    let (level, what) = if tensors {
-        (Level::TENSOR, "tensors")
-    } else {
-        (Level::DRIVER, "driver level")
-    };
+    let (level, what) = level_of(replay, ledger);
     let lines = Lines::of(replay, &ByStack::at_device_peak(replay, device, level));
     let title = format!("Lines that own the peak ({what})");
     if lines.rows.is_empty() {
@@ -194,6 +233,12 @@ fn failures(replay: &Replay, cause: Option<&Cause>, file: &str, terminal: Termin
 
 /// One of them.
 pub fn failure_line(replay: &Replay, failure: &OutOfMemory, terminal: Terminal) -> String {
+    let text = failure_text(replay, failure);
+    statement("OUT OF MEMORY", Style::Bad, &text, terminal)
+}
+
+/// The same without its first words.
+pub fn failure_text(replay: &Replay, failure: &OutOfMemory) -> String {
     let event = &failure.event;
     let fact = |key| replay.names.fact(key);
     let owner = owner(&replay.names, failure.span_context.stacks, event.level);
@@ -214,7 +259,7 @@ pub fn failure_line(replay: &Replay, failure: &OutOfMemory, terminal: Terminal) 
         (Some(rank), None) => format!(", rank {rank}"),
         _ => String::new(),
     };
-    let text = format!(
+    format!(
         "{} asked for at {}{function}, {}{}, on {}{rank} ({} level){}{refused}",
         wanted(failure),
         owner.label(&replay.names),
@@ -223,8 +268,7 @@ pub fn failure_line(replay: &Replay, failure: &OutOfMemory, terminal: Terminal) 
         crate::account::place(event.device),
         event.level,
         by_limit(replay, failure),
-    );
-    statement("OUT OF MEMORY", Style::Bad, &text, terminal)
+    )
 }
 
 /// What the program heard nothing of.

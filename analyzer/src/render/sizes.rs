@@ -2,7 +2,7 @@
 
 use gpumem_capture::Level;
 
-use super::{Align, Style, Table, Terminal, bar, bytes, count};
+use super::{Align, Style, Table, Terminal, bytes, count};
 use crate::account::place;
 use crate::views::{SizeRow, SizesOn};
 
@@ -25,7 +25,7 @@ pub fn sizes_text(level: Level, found: &[SizesOn], when: &str, terminal: Termina
         out.push_str(&format!("; live {when}\n"));
         let (left, right) = (Align::Left, Align::Right);
         let mut table = Table::new(&[right, right, right, left, right, right, left]);
-        let heads = ["size", "allocations", "bytes", "", "live", "bytes", ""];
+        let heads = ["size", "allocated", "bytes", "", "live", "bytes", ""];
         table.row(heads).style_row(Style::Faint);
         let most = |of: fn(&SizeRow) -> u64| on.rows.iter().map(of).max().unwrap_or(0);
         let most_allocated = most(|row| row.allocated_bytes);
@@ -35,12 +35,17 @@ pub fn sizes_text(level: Level, found: &[SizesOn], when: &str, terminal: Termina
                 &size(row),
                 &count(row.allocations),
                 &bytes(row.allocated_bytes),
-                &bar(row.allocated_bytes, most_allocated, BAR),
+                "",
                 &count(row.live_blocks),
                 &bytes(row.live_bytes),
-                &bar(row.live_bytes, most_live, BAR),
+                "",
             ]);
-            table.style(3, Style::Bar).style(6, Style::Bar);
+            table.bar(3, row.allocated_bytes, most_allocated, BAR).bar(
+                6,
+                row.live_bytes,
+                most_live,
+                BAR,
+            );
         }
         table.row([
             "together",

@@ -1,10 +1,37 @@
 //! What the output goes to, and colour.
 
 use std::borrow::Cow;
+use std::ffi::OsString;
 use std::io::IsTerminal as _;
 
 use textwrap::core::display_width;
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
+
+/// When output is coloured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Colour {
+    /// On a terminal, unless the environment says otherwise.
+    #[default]
+    Auto,
+    /// In pipes and files as well.
+    Always,
+    /// Nowhere.
+    Never,
+}
+
+impl Colour {
+    /// By what was asked for, then `NO_COLOR`, `FORCE_COLOR`, and whether it is a terminal that has colours.
+    fn is_wanted(self, is_terminal: bool, env: impl Fn(&str) -> Option<OsString>) -> bool {
+        let is_set = |name| env(name).is_some_and(|value| !value.is_empty());
+        match self {
+            Self::Always => true,
+            Self::Never => false,
+            Self::Auto if is_set("NO_COLOR") => false,
+            Self::Auto if is_set("FORCE_COLOR") => env("FORCE_COLOR").is_some_and(|of| of != "0"),
+            Self::Auto => is_terminal && env("TERM").is_none_or(|term| term != "dumb"),
+        }
+    }
+}
 
 /// What the output goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,17 +49,16 @@ impl Terminal {
         colour: false,
     };
 
-    /// Standard output as it is; `NO_COLOR` and `TERM=dumb` are honoured.
-    pub fn of_stdout() -> Self {
-        if !std::io::stdout().is_terminal() {
-            return Self::PLAIN;
-        }
-        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
-            || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        let width = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+    /// Standard output as it is.
+    pub fn of_stdout(colour: Colour) -> Self {
+        let is_terminal = std::io::stdout().is_terminal();
+        let width = match is_terminal {
+            true => terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)),
+            false => None,
+        };
         Self {
             width,
-            colour: !refused,
+            colour: colour.is_wanted(is_terminal, |name| std::env::var_os(name)),
         }
     }
 
@@ -137,6 +163,25 @@ mod tests {
         };
         assert_eq!(colour.paint(Style::Good, "yes"), "\x1b[32myes\x1b[0m");
         assert_eq!(colour.paint(Style::Good, ""), "");
+    }
+
+    #[test]
+    fn what_is_asked_for_counts_before_the_environment() {
+        let env = |set: &'static [(&str, &str)]| {
+            move |name: &str| {
+                let found = set.iter().find(|(of, _)| *of == name);
+                found.map(|(_, value)| OsString::from(value))
+            }
+        };
+        let auto = Colour::Auto;
+        assert!(auto.is_wanted(true, env(&[])) && !auto.is_wanted(false, env(&[])));
+        assert!(!auto.is_wanted(true, env(&[("NO_COLOR", "1"), ("FORCE_COLOR", "1")])));
+        assert!(auto.is_wanted(true, env(&[("NO_COLOR", "")])));
+        assert!(auto.is_wanted(false, env(&[("FORCE_COLOR", "1")])));
+        assert!(!auto.is_wanted(true, env(&[("FORCE_COLOR", "0")])));
+        assert!(!auto.is_wanted(true, env(&[("TERM", "dumb")])));
+        assert!(Colour::Always.is_wanted(false, env(&[("NO_COLOR", "1")])));
+        assert!(!Colour::Never.is_wanted(true, env(&[("FORCE_COLOR", "1")])));
     }
 
     #[test]

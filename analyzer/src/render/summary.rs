@@ -67,9 +67,6 @@ pub fn account_lines(account: &Account, terminal: Terminal) -> String {
             shown(from)
         ),
     };
-    if let Some(reached) = reached(account) {
-        out.push_str(&format!("             {reached}\n"));
-    }
     if account.ending == Ending::Killed {
         out.push_str(if account.is_exact() {
             "             the process was killed, or left without its exit handlers; nothing that was recorded is lost\n"
@@ -79,6 +76,11 @@ pub fn account_lines(account: &Account, terminal: Terminal) -> String {
     }
     out.push_str(&notes(account));
     out
+}
+
+/// By which way the program reached the driver; empty where nothing is known of it.
+pub fn reached_line(account: &Account) -> String {
+    reached(account).map_or(String::new(), |reached| format!("             {reached}\n"))
 }
 
 fn notes(account: &Account) -> String {
@@ -276,6 +278,7 @@ pub fn summary_text(
     let mut out = caveats(account, terminal);
     out.push_str(&what_ran(file, summary, terminal));
     out.push_str(&account_lines(account, terminal));
+    out.push_str(&reached_line(account));
     for device in &summary.devices {
         let name = device.name.as_deref().unwrap_or("unknown GPU");
         let uuid = device

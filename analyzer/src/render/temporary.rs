@@ -1,7 +1,7 @@
 //! Temporary blocks by line, as text.
 
 use super::line_table::LineTable;
-use super::{Source, Terminal, bytes, count};
+use super::{Source, Terminal, bytes, count, percent};
 use crate::account::many;
 use crate::replay::Replay;
 use crate::views::{Temporary, TemporaryRow, Within};
@@ -54,14 +54,12 @@ fn row_of(table: &mut LineTable<'_>, row: &TemporaryRow) {
         0 => String::new(),
         peak => bytes(peak),
     };
-    // Rounded down: all is said only of all.
-    let percent = u128::from(row.blocks) * 100 / u128::from(row.all_blocks.max(1));
     let (sum, blocks, largest) = (
         bytes(row.bytes),
         count(row.blocks),
         bytes(row.largest_bytes),
     );
-    let of_all = format!("{percent} %");
+    let of_all = percent(row.blocks, row.all_blocks);
     let figures = [&*sum, &blocks, &of_all, &largest, &peak];
     table.row(&row.owner, figures, row.device);
 }

@@ -1,6 +1,6 @@
 //! The tree of calls, as text.
 
-use super::{Align, Style, Table, Terminal, bytes, count};
+use super::{Align, Style, Table, Terminal, bytes, count, percent};
 use crate::account::many;
 use crate::views::Node;
 
@@ -70,10 +70,9 @@ struct Printer {
 
 impl Printer {
     fn row(&mut self, figures: (u64, u64), depth: usize, text: &str) {
-        let share = u128::from(figures.0) * 100 / u128::from(self.whole.max(1));
         self.table.row([
             &bytes(figures.0),
-            &format!("{share} %"),
+            &percent(figures.0, self.whole),
             &count(figures.1),
             &format!("{}{text}", "  ".repeat(depth)),
         ]);

@@ -36,7 +36,7 @@ pub struct FragmentedAt {
     pub free_blocks: u64,
     /// The largest.
     pub largest_free_block_bytes: u64,
-    /// How much of what is free is in other pieces than the largest, in percent, rounded down.
+    /// How much of what is free is in other pieces than the largest, in percent, to the nearest.
     pub fragmented_percent: u64,
     /// A request of this size.
     pub request_bytes: u64,
@@ -87,14 +87,14 @@ impl FragmentedAt {
         let free = blocks().map(|block| block.bytes).sum();
         let largest = blocks().map(|block| block.bytes).max().unwrap_or(0);
         let small = blocks().filter(|block| block.bytes < request);
-        let others = u128::from(free - largest) * 100;
+        let nearest = u128::from(free - largest) * 100 + u128::from(free / 2);
         Self {
             reserved_bytes: pool.reserved_bytes,
             live_bytes: pool.live_bytes,
             free_bytes: free,
             free_blocks: blocks().count() as u64,
             largest_free_block_bytes: largest,
-            fragmented_percent: others.checked_div(u128::from(free)).unwrap_or(0) as u64,
+            fragmented_percent: nearest.checked_div(u128::from(free)).unwrap_or(0) as u64,
             request_bytes: request,
             too_small_bytes: small.map(|block| block.bytes).sum(),
             segments,

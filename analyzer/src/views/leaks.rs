@@ -9,6 +9,11 @@ use super::json::by_name;
 use super::ledger::Place;
 use crate::attribution::Owner;
 
+/// How old a survivor is at least, in steps, where nothing else is asked for.
+pub const LEAST_STEPS: u64 = 3;
+/// The last step of the warm-up, where nothing else is asked for.
+pub const WARM_UP_STEPS: u64 = 1;
+
 /// What kind of survivor a line's memory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]

@@ -55,7 +55,7 @@ pub use fragmentation::{
 };
 pub use greatest::Greatest;
 pub use hints::{Evidence, Hint, HintKind, HintWatch, Hints};
-pub use leaks::{Class, LeakHolder, LeakRow, Leaks};
+pub use leaks::{Class, LEAST_STEPS, LeakHolder, LeakRow, Leaks, WARM_UP_STEPS};
 pub use ledger::{
     Asked, By, JumpRow, Kind, Ledger, LedgerAt, LedgerRow, Place, Pool, PoolLine, ReadingRow,
     Segment, SegmentLine, Workspaces,
@@ -63,12 +63,14 @@ pub use ledger::{
 pub use lines::{LineRow, Lines};
 pub use moments::{DeviceThen, LevelThen, MOMENT_LEVELS, MomentKind, Moments};
 pub use page::{
-    Page, PageBand, PageCause, PageChart, PageDevice, PageFailure, PageHead, PageHistory, PageLane,
-    PageLedgerRow, PageLevel, PageLimits, PageMoment, PageOwner, PagePool, PageSegment,
-    PageSegmentLine, PageSources, PageStacks,
+    Page, PageAnswer, PageBand, PageCause, PageChart, PageDevice, PageEvidence, PageFailure,
+    PageHead, PageHeld, PageHint, PageHistory, PageHolders, PageLane, PageLeak, PageLeaks,
+    PageLedgerRow, PageLevel, PageLimits, PageLine, PageModule, PageMoment, PageOwner, PagePeak,
+    PagePool, PageSections, PageSegment, PageSegmentLine, PageSources, PageSpans, PageStacks,
 };
 pub use past_blocks::{
-    DetailRange, FollowBlocks, PastBlock, PastBlocks, PastLevel, PastMapping, Placement, Room,
+    DetailRange, FollowBlocks, PastBlock, PastBlocks, PastLevel, PastSpan, PastSpans, Placed,
+    Placement, Room, SpanKind,
 };
 pub use scopes::{MarkRow, ScopeFigures, ScopeName, ScopeRow, ScopeWatch, Scopes};
 pub use sizes::{Histogram, SizeRow, SizesOn};

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use gpumem_capture::{DeviceOrdinal, Level, Record};
 use serde::Serialize;
 
-use super::{DeviceTimeline, Timeline, TimelinePoint};
-use crate::replay::{At, Figure, Replay, StackKey};
+use super::{DeviceTimeline, Stretch, Timeline, TimelinePoint};
+use crate::replay::{At, Figure, Query, Replay, StackKey};
 
 /// Into how many stretches the run is cut.
 const STRETCHES: usize = 24;
@@ -147,19 +147,46 @@ impl Moments {
         moments
     }
 
+    /// The same of a part of the run, of which `timeline` is: a second reading has to tell all of them.
+    pub fn of_stretch(replay: &Replay, timeline: &Timeline, stretch: Stretch) -> Self {
+        let mut moments = Self::default();
+        for of in &timeline.devices {
+            let device = of.device.map_or(DeviceOrdinal::NONE, DeviceOrdinal);
+            moments.devices.insert(device, Vec::new());
+            let peak = of.peak.iter().map(|point| (MomentKind::Peak, point));
+            let end = of.end().into_iter().map(|point| (MomentKind::End, point));
+            let mosts = greatest(of).map(|point| (MomentKind::Most, point));
+            for (kind, point) in peak.chain(end).chain(mosts) {
+                moments.want(device, kind, point.seq, Some(point.time_ns));
+            }
+        }
+        let main = replay.failures.main();
+        if let Some((_, failure)) = main.filter(|(_, failure)| stretch.has(failure.seq)) {
+            moments.also(MomentKind::Failure, failure.seq.0);
+        }
+        moments
+    }
+
+    /// A reading has yet to tell a moment of a device, unless it is one of its moments already.
+    fn want(&mut self, device: DeviceOrdinal, kind: MomentKind, seq: u64, time_ns: Option<u64>) {
+        let known = self.devices.get(&device).into_iter().flatten();
+        let at = self.wanted.entry(seq).or_default();
+        let is_known = known.into_iter().any(|then| then.seq == seq)
+            || at.iter().any(|wanted| wanted.device == device);
+        if !is_known {
+            at.push(Wanted {
+                device,
+                kind,
+                time_ns,
+            });
+        }
+    }
+
     /// The moment just after an event is one of each device's.
     pub fn also(&mut self, kind: MomentKind, seq: u64) {
-        for (device, then) in &self.devices {
-            let at = self.wanted.entry(seq).or_default();
-            let is_known = then.iter().any(|then| then.seq == seq)
-                || at.iter().any(|wanted| wanted.device == *device);
-            if !is_known {
-                at.push(Wanted {
-                    device: *device,
-                    kind,
-                    time_ns: None,
-                });
-            }
+        let devices: Vec<DeviceOrdinal> = self.devices.keys().copied().collect();
+        for device in devices {
+            self.want(device, kind, seq, None);
         }
         self.wanted.retain(|_, wanted| !wanted.is_empty());
     }
@@ -190,6 +217,14 @@ impl Moments {
         !self.wanted.is_empty()
     }
 
+    /// What the second reading is asked for: no more than it has to tell.
+    pub fn second(first: &Replay) -> Query {
+        match first.counts_as_followed() {
+            true => Query::without_figures(),
+            false => At::End.into(),
+        }
+    }
+
     /// Takes in a record of the second reading, after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>) {
         let seq = match record {
@@ -212,7 +247,7 @@ impl Moments {
                 time_ns,
                 ..TimelinePoint::default()
             };
-            let then = at(kind, &point, |level| replay.figures(device, level, At::End));
+            let then = at(kind, &point, |level| replay.live_figures(device, level));
             self.devices.entry(device).or_default().push(then);
         }
     }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use gpumem_capture::{EventFlags, Level, StackId};
-use gpumem_replay::units::{bytes, count, share};
+use gpumem_replay::units::{bytes, count, percent};
 
 use super::cause::Cause;
 use super::figures::{Figures, Held};
@@ -188,12 +188,13 @@ fn cause_text(figures: &Figures, cause: &Cause) -> String {
 }
 
 /// A line of a table: bytes, share of the whole, blocks, and whose.
-fn row(out: &mut String, (held, share, blocks): (u64, u64, Option<u64>), label: &str) {
+fn row(out: &mut String, (held, whole, blocks): (u64, u64, Option<u64>), label: &str) {
     let blocks = blocks.map_or_else(String::new, count);
     let _ = writeln!(
         out,
-        "  {:>10}  {share:>3} %  {blocks:>9}  {}",
+        "  {:>10}  {:>5}  {blocks:>9}  {}",
         bytes(held),
+        percent(held, whole),
         cut(label)
     );
 }
@@ -228,21 +229,15 @@ fn table_of(
     }
     let _ = writeln!(out, "  {:>10}  share  {:>9}  {title}", "bytes", "blocks");
     let rows = by_line(held, level, lines);
-    let share_of = |held: u64| {
-        share(&[held, whole.saturating_sub(held)])
-            .first()
-            .copied()
-            .unwrap_or(0)
-    };
     for (held, blocks, label) in rows.iter().take(most) {
-        row(out, (*held, share_of(*held), Some(*blocks)), label);
+        row(out, (*held, whole, Some(*blocks)), label);
     }
     let rest = rows.get(most..).unwrap_or_default();
     if !rest.is_empty() {
         let held = rest.iter().map(|row| row.0).sum();
         let blocks = rest.iter().map(|row| row.1).sum();
         let label = format!("{} other lines", count(rest.len() as u64));
-        row(out, (held, share_of(held), Some(blocks)), &label);
+        row(out, (held, whole, Some(blocks)), &label);
     }
 }
 
@@ -299,11 +294,7 @@ fn who_holds(figures: &Figures, lines: Option<&Lines>) -> String {
         let _ = writeln!(out, "  {:>10}  share  {:>9}  besides", "bytes", "");
     }
     for (held, label) in parts.iter().filter(|(bytes, _)| *bytes != 0) {
-        let share = share(&[*held, whole.saturating_sub(*held)])
-            .first()
-            .copied()
-            .unwrap_or(0);
-        row(&mut out, (*held, share, None), label);
+        row(&mut out, (*held, whole, None), label);
     }
     out
 }

@@ -259,6 +259,36 @@ fn of_a_step_and_of_sizes_only_blocks_of_those_count() {
 }
 
 #[test]
+fn figures_that_are_counted_are_those_that_are_followed() {
+    let mut compared = 0;
+    for (seed, program, _) in programs() {
+        let mut followed = Replay::new(At::End);
+        let mut counted = Replay::new(Query::without_figures());
+        program.define(&mut |record| {
+            followed.feed(record);
+            counted.feed(record);
+        });
+        for (seq, event) in (1..).map(Seq).zip(&program.events) {
+            followed.feed(Record::Event(seq, event));
+            counted.feed(Record::Event(seq, event));
+            if !counted.counts_as_followed() {
+                break;
+            }
+            for (device, level) in DEVICES
+                .into_iter()
+                .flat_map(|device| [Level::TENSOR, Level::DRIVER].map(|level| (device, level)))
+            {
+                let found = named(counted.live_figures(device, level));
+                let expected = named(followed.figures(device, level, At::End));
+                assert_eq!(found, expected, "program {seed}: after {seq:?}");
+                compared += found.len();
+            }
+        }
+    }
+    assert!(compared > 1000, "{compared}");
+}
+
+#[test]
 fn a_state_taken_on_the_way_changes_nothing() {
     for (seed, mut program, lives) in programs() {
         let last = program.events.len() as u64;

@@ -27,8 +27,12 @@ export function many(value: number, one: string, more: string): string {
   return `${count(value)} ${value === 1 ? one : more}`;
 }
 
+/** To the nearest percent, as the command line has it: what is there is never 0 %, what is not all never 100 %. */
 export function percent(part: number, whole: number): string {
-  return whole > 0 ? `${((part / whole) * 100).toFixed(1)} %` : "";
+  if (whole <= 0) return "";
+  const nearest = Math.floor((part / whole) * 100 + 0.5);
+  if (nearest === 0 && part > 0) return "<1 %";
+  return nearest === 100 && part < whole ? ">99 %" : `${nearest} %`;
 }
 
 /** A moment of the run, to a thousandth of a second, or finer where the run is short. */

@@ -28,3 +28,14 @@ export function sumOf<T>(list: readonly T[], of: (item: T) => number): number {
 export function compare<T extends string | number>(a: T, b: T): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
+
+/** Items that have the same key, in their order. */
+export function grouped<T, K>(list: Iterable<T>, key: (item: T) => K): Map<K, T[]> {
+  const found = new Map<K, T[]>();
+  for (const each of list) {
+    const of = key(each), group = found.get(of);
+    if (group) group.push(each);
+    else found.set(of, [each]);
+  }
+  return found;
+}

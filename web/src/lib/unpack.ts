@@ -8,6 +8,9 @@ export async function inflated(text: string): Promise<Uint8Array> {
   return new Uint8Array(await new Response(whole).arrayBuffer());
 }
 
+/** Sums of smaller numbers are exact. */
+const EXACT = 2 ** 51;
+
 /** Numbers in groups of seven bits, the least first. */
 export class Numbers {
   private at = 0;
@@ -28,5 +31,30 @@ export class Numbers {
   signed(): number {
     const value = this.next();
     return value % 2 ? -(value + 1) / 2 : value / 2;
+  }
+
+  /** Addresses and handles, each by how much it is greater than the one before: added exactly, and rounded once where one has more than 53 bits. */
+  sums(length: number): Float64Array {
+    let small = 0, large: bigint | null = null;
+    return Float64Array.from({ length }, () => {
+      const start = this.at, step = this.signed();
+      if (large === null && Math.abs(small) < EXACT && Math.abs(step) < EXACT) return (small += step);
+      this.at = start;
+      large = BigInt.asUintN(64, (large ?? BigInt(small)) + this.signedLarge());
+      const rounded = Number(large);
+      if (rounded < EXACT) [small, large] = [rounded, null];
+      return rounded;
+    });
+  }
+
+  private signedLarge(): bigint {
+    let value = 0n, shift = 0n, byte: number | undefined;
+    do {
+      byte = this.from[this.at++];
+      if (byte === undefined) throw new RangeError("the numbers end too early");
+      value |= BigInt(byte & 0x7f) << shift;
+      shift += 7n;
+    } while (byte & 0x80);
+    return value & 1n ? -((value + 1n) >> 1n) : value >> 1n;
   }
 }

@@ -86,7 +86,8 @@ export interface Row {
   device: number | null;
   bytes: number;
   blocks: number;
-  share: number;
+  /** Of all rows, in words: `31 %`. */
+  share: string;
   name: string;
   of: string;
   more: string;

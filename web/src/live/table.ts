@@ -18,6 +18,7 @@ interface Column {
 }
 
 function columns(now: Table): Column[] {
+  const most = Math.max(...now.rows.map((row) => row.bytes), 1);
   const all: Column[] = [{ head: [ONE[now.by], "name"], cell: nameCell }];
   if (now.by !== "category") {
     all.push({ head: [now.by === "module" ? "class" : "function", "optional"], cell: (row) => make("span", { text: row.of }) },
@@ -25,7 +26,7 @@ function columns(now: Table): Column[] {
   }
   all.push({ head: ["bytes", "number"], cell: (row) => figure(row.bytes) },
     { head: ["share", "share-cell"], cell: (row) =>
-      make("span", {}, [make("span", { class: "share", style: { width: `${row.share * 0.6}px` } }), ` ${row.share} %`]) },
+      make("span", {}, [make("span", { class: "share", style: { width: `${(row.bytes / most) * 60}px` } }), ` ${row.share}`]) },
     { head: ["blocks", "number"], cell: (row) => make("span", { text: count(row.blocks) }) });
   if (new Set(now.rows.map((row) => row.device)).size > 1) {
     all.push({ head: ["device", "number"], cell: (row) => make("span", { text: row.device === null ? "none" : `GPU ${row.device}` }) });

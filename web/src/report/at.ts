@@ -2,7 +2,7 @@
 
 import { item } from "../lib/item";
 import type { Level, Moment } from "./data";
-import { type History, isLive, isWhole, lastUpTo } from "./history";
+import { type History, isInside, isLive, isWhole, lastUpTo } from "./history";
 
 /** Bytes and blocks by stack, as moments have them. Blocks whose stack is not in the page are the others. */
 function byStack(history: History, blocks: Iterable<number>): Pick<Level, "bytes" | "stacks" | "others"> {
@@ -30,13 +30,18 @@ function* blocksOf(history: History, takes: (block: number) => boolean): Iterabl
   for (let block = 0; block < history.count; block++) if (takes(block)) yield block;
 }
 
+/** Whether it is known what was live of a level just after an event. */
+export function isKnown(history: History, seq: number): boolean {
+  return isInside(history, seq) && (lastUpTo(history.ticks.seqs, seq) < 0 || isWhole(history, seq));
+}
+
 /** The moment just after an event; undefined: blocks are left out that were live then. */
 export function momentAt(histories: readonly History[], seq: number): Moment | undefined {
   const levels: Level[] = [];
   let time = 0;
   for (const history of histories) {
     const tick = lastUpTo(history.ticks.seqs, seq);
-    if (tick >= 0 && !isWhole(history, seq)) return undefined;
+    if (!isKnown(history, seq)) return undefined;
     time = Math.max(time, tick < 0 ? 0 : item(history.ticks.times, tick));
     levels.push({ level: history.level, ...byStack(history, blocksOf(history, (block) => tick >= 0 && isLive(history, block, tick))) });
   }

@@ -9,9 +9,17 @@ import { type Span, data, state } from "./state";
 export const LEFT = 72, RIGHT = 12, TOP = 10, HIGH = 300;
 const NARROWEST = 300;
 
+let wide = 0;
+
 /** How wide the chart is: as the page has room for. */
 export function width(): number {
-  return Math.max(NARROWEST, byId("chart").clientWidth);
+  // A browser that is asked for it lays out what has changed: it is asked once.
+  return (wide ||= Math.max(NARROWEST, byId("chart").clientWidth));
+}
+
+/** The page may have more room, or less. */
+export function measureAgain(): void {
+  wide = 0;
 }
 
 export function plotWidth(): number {

@@ -5,26 +5,18 @@ import { bytes, count, time } from "../lib/format";
 import { item } from "../lib/item";
 import { HIGH, LEFT, TOP, plotWidth, timeAtShare } from "./axis";
 import { type History, lastUpTo, liveAt } from "./history";
-import { type Painted, paintOf, pixelOf, styled } from "./paint";
-import type { Paint } from "./paints";
-import { NOTHING, REST, type Raster, painted, raster } from "./raster";
-import { chooseEvent, data, history, moment, pin, state } from "./state";
+import { type Painted, paintOf } from "./paint";
+import { NOTHING, REST, type Raster, paintInto, raster } from "./raster";
+import { chooseEvent, data, history, insteadOf, moment, pin, state } from "./state";
+import { apart } from "./words";
 
 let shown: Raster | null = null;
-let colours: { of: History; by: Paint; dark: boolean; painted: Painted } | null = null;
-
-const dark = matchMedia("(prefers-color-scheme: dark)");
-
-function paint(of: History): Painted {
-  if (colours?.of !== of || colours.by !== state.paint || colours.dark !== dark.matches) {
-    colours = { of, by: state.paint, dark: dark.matches, painted: paintOf(of, state.paint) };
-  }
-  return colours.painted;
-}
 
 /** The times of the edges of so many columns. */
 function edges(columns: number): Float64Array {
-  return Float64Array.from({ length: columns + 1 }, (_, x) => timeAtShare(x / columns));
+  const out = new Float64Array(columns + 1);
+  for (let x = 0; x <= columns; x++) out[x] = timeAtShare(x / columns);
+  return out;
 }
 
 export interface BlocksArea {
@@ -33,24 +25,35 @@ export interface BlocksArea {
   legend: Painted["legend"];
 }
 
-/** Draws the blocks of the view. */
-export function drawBlocks(of: History): BlocksArea {
-  const wide = Math.round(plotWidth()), high = HIGH;
-  shown = raster(of, edges(wide), wide, high);
-  const { pixels: blocks, others, legend } = paint(of);
-  const pixels = painted(shown, { blocks, rest: others, back: pixelOf(styled("--soft")) }, state.pinned);
+/** The picture, which is drawn into again and again. */
+let plot: { canvas: HTMLCanvasElement; context: CanvasRenderingContext2D; image: ImageData; pixels: Int32Array } | null = null;
+
+function plotOf(wide: number, high: number): NonNullable<typeof plot> {
+  if (plot?.image.width === wide && plot.image.height === high) return plot;
   const canvas = make("canvas", { width: wide, height: high, "aria-hidden": "true",
     style: { left: `${LEFT}px`, top: `${TOP}px`, width: `${wide}px`, height: `${high}px` } });
-  canvas.getContext("2d")?.putImageData(new ImageData(new Uint8ClampedArray(pixels.buffer), wide, high), 0, 0);
+  const context = canvas.getContext("2d", { alpha: false, willReadFrequently: true });
+  if (!context) throw new Error("the browser draws no pictures");
+  const image = new ImageData(wide, high);
+  return (plot = { canvas, context, image, pixels: new Int32Array(image.data.buffer) });
+}
+
+/** Draws the blocks of the view. */
+export function drawBlocks(of: History): BlocksArea {
+  const { canvas, context, image, pixels } = plotOf(Math.round(plotWidth()), HIGH);
+  shown = raster(of, edges(image.width), image.height, shown);
+  const colours = paintOf(of);
+  paintInto(pixels, shown, colours, state.pinned);
+  context.putImageData(image, 0, 0);
   const rest = of.whole ? [] : [{ name: "blocks that are not in this page", colour: "var(--unknown)" }];
-  return { canvas, most: shown.most, legend: [...legend, ...rest] };
+  return { canvas, most: shown.most, legend: [...colours.legend, ...rest] };
 }
 
 /** The block at a place of the plot, and the tick that is shown there. */
 export function hit(x: number, y: number): { block: number; tick: number } | null {
   const column = Math.floor(x), row = Math.floor(y);
   if (!shown || column < 0 || column >= shown.width || row < 0 || row >= shown.height) return null;
-  return { block: item(shown.blocks, row * shown.width + column), tick: item(shown.ticks, column) };
+  return { block: item(shown.blocks, column * shown.height + row), tick: item(shown.ticks, column) };
 }
 
 /** The line that a block is of, and what it is for. */
@@ -80,11 +83,13 @@ export function sayAt(x: number, y: number): void {
     return;
   }
   const { times, seqs, totals } = of.ticks;
-  const now = `${time(item(times, at.tick), spanOf())}, event ${count(item(seqs, at.tick))}: ${bytes(item(totals, at.tick))}`;
+  const asked = { seq: item(seqs, at.tick), time: item(times, at.tick) }, instead = insteadOf(asked.seq);
+  const now = `${time(asked.time, spanOf())}, event ${count(asked.seq)}: ${bytes(item(totals, at.tick))}`;
   const what = at.block === NOTHING ? ""
     : at.block === REST ? " · blocks that are not in this page"
       : ` · ${bytes(item(of.bytes, at.block))} ${named(of, at.block)}, ${life(of, at.block)}`;
-  say("at", now + what);
+  const off = instead ? ` · blocks are left out here: a click shows event ${count(instead.seq)}, ${apart(asked, instead)}` : "";
+  say("at", now + what + off);
 }
 
 /** A click: pins the block that stands there, and shows the moment. Whether there is any. */
@@ -100,7 +105,8 @@ export function clickAt(x: number, y: number): boolean {
 export function stepEvents(by: number): void {
   const of = history(), now = moment();
   if (!of || !now) return;
-  const tick = Math.max(0, Math.min(of.ticks.seqs.length - 1, lastUpTo(of.ticks.seqs, now.seq) + by));
+  const [first, last] = of.span.map((seq) => lastUpTo(of.ticks.seqs, seq));
+  const tick = Math.max(0, first ?? 0, Math.min(last ?? 0, lastUpTo(of.ticks.seqs, now.seq) + by));
   chooseEvent(item(of.ticks.seqs, tick));
 }
 

@@ -53,7 +53,7 @@ export function startBrush(): void {
     slider("to", "To", state.to, (at) => { chooseRange(state.from, Math.max(at, state.from)); }),
     make("button", { type: "button", id: "zoom", text: "Zoom to the selection", on: { click: () => { chooseView(state.from, state.to); } } }),
     make("button", { type: "button", id: "survivors", text: "Allocated in it and still live at its end", on: { click: chooseSurvivors } }),
-    make("button", { type: "button", id: "whole", text: "Whole run", on: { click: () => {
+    make("button", { type: "button", id: "whole", text: data.part === null ? "Whole run" : "All of this part", on: { click: () => {
       chooseRange(data.from, data.to);
       chooseView(data.from, data.to);
     } } }),

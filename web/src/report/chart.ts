@@ -42,9 +42,35 @@ export function drawChart(): void {
   drawMarks(parts);
   const [from, to] = state.view;
   const label = `${now.title}: memory over time, ${time(from)} to ${time(to)}, at most ${bytes(area.most)}`;
-  const svg = draw("svg", { id: "plot", viewBox: `0 0 ${width()} ${height}`, role: "img", tabindex: 0, "aria-label": label,
-    on: { pointerdown: brushFrom, pointermove: point, pointerleave: () => { say("at", " "); }, keydown: chartKey, wheel: chartWheel } }, parts);
-  fill("chart", make("div", { class: "plot" }, [area.canvas, svg]), make("ul", { class: "legend", "aria-label": "Colours" }, area.legend));
+  const { plot, svg, legend } = (places ??= makePlaces());
+  const canvas = plot.querySelector("canvas");
+  if (canvas !== area.canvas) {
+    canvas?.remove();
+    if (area.canvas) plot.prepend(area.canvas);
+  }
+  if (area.canvas) placeCanvas(area.canvas, height);
+  svg.setAttribute("viewBox", `0 0 ${width()} ${height}`);
+  svg.setAttribute("aria-label", label);
+  svg.replaceChildren(...parts);
+  legend.replaceChildren(...area.legend, ...leftOut());
+}
+
+/** What stays in the page from frame to frame: a browser takes long to arrange one that has other elements. */
+let places: { plot: HTMLDivElement; svg: SVGSVGElement; legend: HTMLUListElement } | null = null;
+
+function makePlaces(): NonNullable<typeof places> {
+  const svg = draw("svg", { id: "plot", role: "img", tabindex: 0,
+    on: { pointerdown: brushFrom, pointermove: point, pointerleave: () => { say("at", " "); }, keydown: chartKey, wheel: chartWheel } });
+  const plot = make("div", { class: "plot" }, [svg]), legend = make("ul", { class: "legend", "aria-label": "Colours" });
+  fill("chart", plot, legend);
+  return { plot, svg, legend };
+}
+
+/** The canvas lies below the plot however wide the chart is shown: paper is narrower. */
+function placeCanvas({ style }: HTMLCanvasElement, height: number): void {
+  const share = (part: number, whole: number) => `${(part / whole) * 100}%`;
+  [style.left, style.top] = [share(LEFT, width()), share(TOP, height)];
+  [style.width, style.height] = [share(plotWidth(), width()), share(HIGH, height)];
 }
 
 function point(event: PointerEvent): void {
@@ -141,6 +167,12 @@ function legend(colours: readonly string[]): HTMLLIElement[] {
   return [...entries, ...phaseEntries()];
 }
 
+/** Lanes of which only the widest spans are in the page. */
+function leftOut(): HTMLLIElement[] {
+  const lanes = data.lanes.filter((lane) => lane.left_out > 0);
+  return lanes.map((lane) => make("li", { class: "faint", text: `${lane.name}: ${many(lane.left_out, "narrower one is", "narrower ones are")} left out` }));
+}
+
 const LANE = 14;
 
 /** Spans of each kind, each in a lane of its own. The new height. */
@@ -149,8 +181,7 @@ function drawLanes(top: number, parts: Parts): number {
   for (const lane of data.lanes) {
     const spans = lane.spans.filter(([begins, ends]) => ends >= state.view[0] && begins <= state.view[1]);
     if (!spans.length) continue;
-    const left = lane.left_out ? `; ${many(lane.left_out, "narrower one is", "narrower ones are")} left out` : "";
-    parts.push(draw("text", { x: LEFT - 6, y: top + 11, "text-anchor": "end", text: lane.name }, [draw("title", { text: lane.name + left })]));
+    parts.push(draw("text", { x: LEFT - 6, y: top + 11, "text-anchor": "end", text: lane.name }));
     parts.push(draw("rect", { x: LEFT, y: top, width: plotWidth(), height: LANE - 2, style: { fill: "var(--soft)" } }));
     let drawn = 0;
     spans.forEach(([begins, ends, label], index) => {

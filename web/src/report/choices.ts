@@ -5,6 +5,7 @@ import { bytes, count, many, time } from "../lib/format";
 import type { Moment } from "./data";
 import { item } from "../lib/item";
 import { PAINTS } from "./paints";
+import { apart } from "./words";
 import {
   called, chooseCard, chooseDevice, chooseLevel, chooseMoment, choosePaint, data, device, histories, isSurvivors, isWholeRun, level, levelWord, moment,
   state, within,
@@ -43,7 +44,13 @@ export function sayShown(): void {
     return;
   }
   const shown = `Shown: ${device().title} at ${time(then.time, span)}, event ${count(then.seq)}, ${called(then)}: ${bytes(now.bytes)} of ${levelWord(now)}. `;
-  say("shown", shown + (isWholeRun() ? sayMoments() : saySelected(span)));
+  fill("shown", offBy(then), shown, isWholeRun() ? make("span", { class: "hint", text: sayMoments() }) : saySelected(span));
+}
+
+/** That it is not the moment that was asked for, and how far off it is. */
+function offBy(then: Moment): HTMLElement | null {
+  const { asked } = state;
+  return asked && make("span", { id: "off", text: `Blocks are left out of this page at event ${count(asked.seq)}: this is the nearest moment that it has in full, ${apart(asked, then)}. ` });
 }
 
 function sayMoments(): string {

@@ -1,6 +1,15 @@
 // The JSON of the page, as the structs of analyzer/src/views/page write it. Times are nanoseconds of the run.
 
+import type { Answer, CategoryBytes, Holder, Sections } from "./sections_data";
+
 export interface Page {
+  answer: Answer;
+  /** Which part of the run the page is of, in words; null: all of it. */
+  part: string | null;
+  /** The events after which such a part begins and ends. */
+  events: [number | null, number | null];
+  /** Tables of the whole run. */
+  sections: Sections;
   file: string;
   ran: string;
   exact: boolean;
@@ -16,10 +25,11 @@ export interface Page {
   lanes: Lane[];
   /** What tensors are for. */
   categories: string[];
-  /** Of VMM handles: address, bytes, handle, the event that made it, the one that ended it (0: none did). */
-  mappings: [number, number, number, number, number][];
-  /** Parts of PyTorch's pool: its number, the stream's handle, the pool's id. */
-  placements: [number, number, number, number][];
+  /** Libraries that asked the driver for memory. */
+  libraries: string[];
+  spans: PageSpans;
+  /** Parts of PyTorch's pool: the stream's handle, the pool's id (zeros: the default one). */
+  placements: [number, number, number][];
   stacks: Stacks;
   devices: Device[];
   failures: Failure[];
@@ -70,6 +80,10 @@ export interface Device {
   when: string;
   chart: Chart;
   history: PageHistory[];
+  /** Pinned host memory. */
+  host: PageHistory | null;
+  /** Whether it was recorded what stands behind pools and graphs. */
+  has_physical: boolean;
   moments: Moment[];
   ledger: LedgerRow[];
   pool: Pool | null;
@@ -85,6 +99,16 @@ export interface PageHistory {
   stretches: [number, number][];
   /** Event, time, bytes of the level. */
   points: [number, number, number][];
+  columns: string;
+}
+
+/** What is no block, over its life. */
+export interface PageSpans {
+  spans: number;
+  events: number;
+  whole: boolean;
+  stretches: [number, number][];
+  nodes_left_out: number;
   columns: string;
 }
 
@@ -123,11 +147,6 @@ export interface Level {
   stacks: [number, number, number][];
   /** What other stacks held: how many, bytes, blocks. */
   others: [number, number, number];
-}
-
-export interface CategoryBytes {
-  category: string;
-  bytes: number;
 }
 
 export interface LedgerRow {
@@ -170,5 +189,7 @@ export interface Cause {
   seq: number;
   what: string;
   advice: string;
-  owners: { line: string; function: string; bytes: number; blocks: number; categories?: CategoryBytes[] }[];
+  owners: Holder[];
+  /** All that was live then of their level. */
+  live: number;
 }

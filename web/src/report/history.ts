@@ -10,6 +10,8 @@ export const NEVER = 0xffffffff;
 export const HANDLE = 1;
 /** Kind of a driver block: PyTorch's pool has it. */
 export const POOL = 2;
+/** Other kinds of driver blocks. MAYBE: the caller is not known, so that the pool may have it; BROUGHT: host memory of the program's own. */
+export const MANAGED = 4, ARRAY = 8, CUDA_POOL = 16, GRAPH = 32, MAYBE = 64, BROUGHT = 128;
 
 function column<T extends Float64Array | Uint32Array | Uint8Array>(out: T, of: (before: number) => number): T {
   let before = 0;
@@ -37,6 +39,8 @@ export interface History {
   readonly whole: boolean;
   /** First and last event of the stretches of which no block is left out. */
   readonly stretches: readonly [number, number][];
+  /** First and last event of the part of the run that the page is of. */
+  readonly span: readonly [number, number];
   readonly ticks: Ticks;
   /** Ticks. `ended` is NEVER where a block is live at the end. */
   readonly made: Uint32Array;
@@ -51,13 +55,14 @@ export interface History {
   readonly stacks: Float64Array;
   /** The place in data.categories, -1: none. */
   readonly categories: Float64Array;
-  readonly placements: Uint8Array;
+  /** 0: the default pool and stream; 1: not known; else 2 more than the place in data.placements. */
+  readonly placements: Float64Array;
   readonly kinds: Uint8Array;
-  /** Numbers of the blocks that end, in the order in which they do. */
-  readonly endings: Uint32Array;
+  /** The place in data.libraries, -1: not known. Not of tensors. */
+  readonly libraries: Float64Array;
 }
 
-export async function unpacked(from: PageHistory): Promise<History> {
+export async function unpacked(from: PageHistory, [begin, end]: readonly [number | null, number | null]): Promise<History> {
   const read = new Numbers(await inflated(from.columns));
   const { blocks, events } = from;
   const seqs = column(new Float64Array(events), (before) => before + read.next());
@@ -66,46 +71,49 @@ export async function unpacked(from: PageHistory): Promise<History> {
   const later = column(new Float64Array(blocks), () => read.next());
   const waited = column(new Float64Array(blocks), () => read.next());
   const bytes = column(new Float64Array(blocks), () => read.next());
-  const addresses = column(new Float64Array(blocks), (before) => before + read.signed());
+  const addresses = read.sums(blocks);
   const slack = column(new Float64Array(blocks), () => read.next() - 1);
   const stacks = column(new Float64Array(blocks), () => read.next() - 1);
   const categories = column(new Float64Array(blocks), () => read.next() - 1);
-  const placements = column(new Uint8Array(blocks), () => read.next());
+  const placements = column(new Float64Array(blocks), () => read.next());
   const kinds = column(new Uint8Array(blocks), () => read.next());
+  const libraries = column(new Float64Array(from.level === "tensor" ? 0 : blocks), () => read.next() - 1);
   const ended = made.map((tick, i) => (later[i] ? tick + (later[i] ?? 0) - 1 : NEVER));
   const released = ended.map((tick, i) => {
     const more = waited[i] ?? 0;
     return more === 0 ? tick : more === 1 ? NEVER : tick + more - 2;
   });
-  const { ticks, numbers } = withPoints(from, seqs, times);
+  const span = [begin ?? 0, end ?? Infinity] as const;
+  const { ticks, numbers } = withPoints(from, seqs, times, span[1]);
   const renumbered = (of: Uint32Array) => of.map((tick) => (tick === NEVER ? NEVER : numbers[tick] ?? 0));
   const columns = { made: renumbered(made), ended: renumbered(ended), released: renumbered(released), bytes };
-  const endings = Uint32Array.from(columns.ended.keys()).filter((i) => columns.ended[i] !== NEVER);
-  endings.sort((a, b) => (columns.ended[a] ?? 0) - (columns.ended[b] ?? 0) || a - b);
   const history = {
-    level: from.level, count: blocks, all: from.all, whole: from.whole, stretches: from.stretches, ticks,
-    ...columns, addresses, slack, stacks, categories, placements, kinds, endings,
+    level: from.level, count: blocks, all: from.all, whole: from.whole, stretches: from.stretches, span, ticks,
+    ...columns, addresses, slack, stacks, categories, placements, kinds, libraries,
   };
   addUp(history, from);
   return history;
 }
 
-/** The blocks' events and the points of the level, in one order; `numbers` are the ticks of the former. */
-function withPoints(from: PageHistory, seqs: Float64Array, times: Float64Array): { ticks: Ticks; numbers: Uint32Array } {
-  const all = new Map<number, number>();
-  seqs.forEach((seq, i) => all.set(seq, times[i] ?? 0));
-  for (const [seq, time] of from.points) all.set(seq, time);
-  const order = Float64Array.from(all.keys()).sort();
-  const tickOf = new Map<number, number>();
-  order.forEach((seq, tick) => tickOf.set(seq, tick));
-  let latest = 0;
-  const ticks = {
-    seqs: order,
-    times: order.map((seq) => (latest = Math.max(latest, all.get(seq) ?? 0))),
-    totals: new Float64Array(order.length),
-    kept: new Float64Array(order.length),
-  };
-  return { ticks, numbers: Uint32Array.from(seqs, (seq) => tickOf.get(seq) ?? 0) };
+/** The blocks' events and the points of the level, in one order; `numbers` are the ticks of the former. What comes after
+  the last event of the page's part of the run is later than all of it. */
+function withPoints({ points }: PageHistory, seqs: Float64Array, times: Float64Array, end: number): { ticks: Ticks; numbers: Uint32Array } {
+  const size = seqs.length + points.length, order = new Float64Array(size), moments = new Float64Array(size);
+  const numbers = new Uint32Array(seqs.length);
+  let length = 0, latest = 0;
+  for (let event = 0, point = 0; event < seqs.length || point < points.length; length++) {
+    const seq = Math.min(seqs[event] ?? Infinity, points[point]?.[0] ?? Infinity);
+    const after = seq > end ? 1 : 0;
+    if (seqs[event] === seq) {
+      latest = Math.max(latest, (times[event] ?? 0) + after);
+      numbers[event++] = length;
+    }
+    for (; points[point]?.[0] === seq; point++) latest = Math.max(latest, (points[point]?.[1] ?? 0) + after);
+    order[length] = seq;
+    moments[length] = latest;
+  }
+  const figures = () => new Float64Array(length);
+  return { ticks: { seqs: order.slice(0, length), times: moments.slice(0, length), totals: figures(), kept: figures() }, numbers };
 }
 
 /** What is left out is known where the level's bytes are, and holds from there to the next such tick. */
@@ -130,9 +138,9 @@ function addUp(history: History, from: PageHistory): void {
   }
 }
 
-/** The last tick that is not after `value`; -1: none. */
-export function lastUpTo(sorted: Float64Array, value: number): number {
-  let low = 0, high = sorted.length;
+/** The last tick that is not after `value`; -1: none. `from`: one that is not after it. */
+export function lastUpTo(sorted: Float64Array, value: number, from = -1): number {
+  let low = from + 1, high = sorted.length;
   while (low < high) {
     const middle = (low + high) >> 1;
     if ((sorted[middle] ?? 0) <= value) low = middle + 1;
@@ -152,7 +160,13 @@ export function liveAt(history: History, tick: number): number[] {
   return found;
 }
 
+/** Whether an event is in the part of the run that the page is of. */
+export function isInside({ span }: Partial<Pick<History, "span">>, seq: number): boolean {
+  return !span || (span[0] <= seq && seq <= span[1]);
+}
+
 /** Whether all blocks are in the page that were live just after an event. */
-export function isWhole(history: History, seq: number): boolean {
+export function isWhole(history: Pick<History, "whole" | "stretches"> & Partial<Pick<History, "span">>, seq: number): boolean {
+  if (!isInside(history, seq)) return false;
   return history.whole || history.stretches.some(([begin, end]) => begin <= seq && seq <= end);
 }

@@ -1,7 +1,7 @@
 // Keys of the page as a whole, and the list of all keys.
 
 import { byId, fill, make } from "../lib/dom";
-import { stepFailures } from "./map";
+import { stepFailures } from "./maps";
 import { chooseMoment, device, pin, state } from "./state";
 
 const PAGE_KEYS: [key: string, what: string, does: () => void][] = [
@@ -20,8 +20,16 @@ const CHART_KEYS: [key: string, what: string][] = [
   ["Enter", "zoom to the selection"], ["↑ ↓", "pin the block above, below"], ["Ctrl and wheel, pinch", "zoom about the pointer"],
 ];
 
+const MAP_KEYS: [key: string, what: string][] = [
+  ["← →", "the map's event before, after"], ["↑ ↓", "the piece before, after: it is read out"], ["Enter", "pin it"],
+];
+
 const FLAME_KEYS: [key: string, what: string][] = [
   ["↑ ↓", "caller, widest call"], ["← →", "neighbours"], ["Enter", "enlarge the frame"], ["Escape", "show all"],
+];
+
+const MODULE_KEYS: [key: string, what: string][] = [
+  ["→", "open a module, or go into it"], ["←", "close it, or go to the one it is part of"], ["↑ ↓", "the row above, below"],
 ];
 
 /** The search of frames, or of lines if the focus is there. */
@@ -36,7 +44,8 @@ function help(): void {
     make("dl", {}, keys.flatMap(([key, what]) => [make("dt", {}, [make("kbd", { text: key })]), make("dd", { text: what })])),
   ];
   fill("help", make("h2", { id: "help-head", text: "Keys" }),
-    ...list("Anywhere", PAGE_KEYS), ...list("In the chart", CHART_KEYS), ...list("In the flamegraph", FLAME_KEYS),
+    ...list("Anywhere", PAGE_KEYS), ...list("In the chart", CHART_KEYS), ...list("In a map", MAP_KEYS), ...list("In the flamegraph", FLAME_KEYS),
+    ...list("In the tree of modules", MODULE_KEYS),
     make("form", { method: "dialog" }, [make("button", { text: "Close" })]));
   byId("help", HTMLDialogElement).showModal();
 }

@@ -4,8 +4,9 @@ import { fill, make, valueOf } from "../lib/dom";
 import { bytes, count, many, percent, time } from "../lib/format";
 import { compare, item, sumOf } from "../lib/item";
 import type { Level, Owner } from "./data";
-import { called, data, device, level, levelWord, moment } from "./state";
+import { called, data, device, level, levelWord, moment, state } from "./state";
 import { type Cell, type Head, table } from "./tables";
+import { apart } from "./words";
 
 const MOST_ROWS = 500;
 
@@ -78,7 +79,7 @@ export function drawLines(): void {
     blocks += otherBlocks;
   }
   sums(filter ? "together, of those found" : "together", all, blocks);
-  const caption = `${device().title}, ${levelWord(now)}, ${time(then.time, data.to - data.from)}, event ${count(then.seq)} (${called(then)})`;
+  const caption = `${device().title}, ${levelWord(now)}, ${time(then.time, data.to - data.from)}, event ${count(then.seq)} (${called(then)}${state.asked ? `, ${apart(state.asked, then)} than asked for` : ""})`;
   fill("lines", table(caption, HEADS, shown, foot, { ...sorting, by: sortBy }));
 }
 

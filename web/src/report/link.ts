@@ -2,7 +2,7 @@
 
 import { item } from "../lib/item";
 import type { MomentKind } from "./data";
-import { chooseCard, chooseDevice, chooseEvent, chooseLevel, chooseMoment, chooseView, data, device, level, moment, on, state } from "./state";
+import { MAP_NAMES, chooseCard, chooseDevice, chooseEvent, chooseLevel, chooseMap, chooseMoment, chooseView, data, device, level, moment, on, state } from "./state";
 
 /** Moments that have a name in a link. */
 const NAMES: Partial<Record<MomentKind, string>> = { peak: "peak", end: "end", failure: "oom" };
@@ -14,6 +14,7 @@ export function link(): string {
   if (data.devices.length > 1) of.set("device", String(device().device ?? "none"));
   if (state.picture === "card") of.set("show", "card");
   else if (level()) of.set("show", level()?.level ?? "");
+  if (state.map !== "segments") of.set("map", state.map);
   if (from > data.from || to < data.to) of.set("view", `${from}-${to}`);
   return `#${of.toString()}`;
 }
@@ -21,6 +22,8 @@ export function link(): string {
 function follow(): void {
   const of = new URLSearchParams(location.hash.slice(1));
   const at = of.get("at"), show = of.get("show"), named = of.get("device"), view = /^(\d+)-(\d+)$/.exec(of.get("view") ?? "");
+  const map = MAP_NAMES.find((name) => name === of.get("map"));
+  if (map && map !== state.map) chooseMap(map);
   const index = data.devices.findIndex((each) => String(each.device ?? "none") === named);
   if (index >= 0 && index !== state.device) chooseDevice(index);
   const levels = moment()?.levels ?? [], place = levels.findIndex((each) => each.level === show);

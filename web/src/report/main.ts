@@ -3,20 +3,27 @@
 import { offer } from "../lib/console";
 import { byId, keepingFocus, make } from "../lib/dom";
 import { bytes } from "../lib/format";
-import { timeAtShare, width } from "./axis";
+import { drawAnswer } from "./answer";
+import { measureAgain, timeAtShare, width } from "./axis";
 import { visibleBlocks } from "./blocks";
 import { drawBrush, startBrush } from "./brush";
+import { drawCategories } from "./categories";
 import { drawChart } from "./chart";
 import { drawChoices, sayShown } from "./choices";
+import { drawContents } from "./contents";
 import { drawFlame, startFlame } from "./flame";
-import { drawHead } from "./head";
+import { drawHints } from "./hints";
 import { startKeys } from "./keys";
+import { drawLeaks } from "./leaks";
 import { drawLines, startLines } from "./lines";
 import { startLinks } from "./link";
-import { drawMap, startMap } from "./map";
+import { mapGroups } from "./map_rows";
+import { drawMaps, startMaps } from "./maps";
 import { drawMinimap, moveWindow } from "./minimap";
 import { drawFailures, drawLedger, drawPool } from "./peak";
+import { drawModules } from "./modules";
 import { drawPinned } from "./pinned";
+import { startPrint } from "./print";
 import { type Change, chooseDevice, chooseEvent, chooseMoment, chooseRange, chooseView, data, histories, history, level, on, pin, state, tell } from "./state";
 
 function draw(what: Change): void {
@@ -26,24 +33,29 @@ function draw(what: Change): void {
     return;
   }
   drawPinned();
-  drawMap();
+  drawMaps();
   if (what === "pinned") return;
   drawChoices();
   drawMinimap();
   drawBrush();
   sayShown();
+  drawContents();
   if (what === "blocks") return;
   drawFlame();
   drawLines();
   if (what === "device") {
     drawLedger();
     drawPool();
+    drawCategories();
+    drawModules();
   }
 }
 
 function main(): void {
-  drawHead();
+  drawAnswer();
   drawFailures();
+  drawHints();
+  drawLeaks();
   if (!data.devices.length) {
     for (const of of document.querySelectorAll<HTMLElement>("main > section")) of.hidden = of.id !== "failures-section" || !data.failure_count;
     document.querySelector("main")?.prepend(make("p", { text: "No GPU memory was allocated." }));
@@ -52,13 +64,15 @@ function main(): void {
   startFlame();
   startLines();
   startBrush();
-  startMap();
+  startMaps();
   on((what) => { keepingFocus(() => { draw(what); }); });
   startKeys();
+  startPrint();
   startLinks();
   chooseDevice(0);
   let wide = width();
   new ResizeObserver(() => {
+    measureAgain();
     if (wide === width()) return;
     wide = width();
     tell("level");
@@ -66,5 +80,5 @@ function main(): void {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { tell("level"); });
 }
 
-offer({ data, state, bytes, chooseEvent, chooseMoment, chooseRange, chooseView, histories, history, level, pin, timeAtShare, visibleBlocks });
+offer({ data, state, bytes, chooseEvent, chooseMoment, chooseRange, chooseView, histories, history, level, mapGroups, pin, timeAtShare, visibleBlocks });
 main();

@@ -62,7 +62,7 @@ export function drawMinimap(): void {
   const failures = data.failures.filter((failure) => failure.device === device().device)
     .map((failure) => draw("path", { class: "failure", d: `M${(shareOf(failure.time) * wide).toFixed(1)} 7l-4 -7h8z`, style: { fill: "var(--bad)" } }));
   const group = draw("g", { class: "window" });
-  const svg = draw("svg", { viewBox: `0 0 ${width()} ${HIGH}`, role: "img", "aria-label": "The whole run; the window is what the chart shows" },
+  const svg = draw("svg", { viewBox: `0 0 ${width()} ${HIGH}`, role: "img", "aria-label": `${data.part === null ? "The whole run" : "All of this part of the run"}; the window is what the chart shows` },
     [draw("g", { transform: `translate(${LEFT} 0)` }, [area, ...failures, group])]);
   byId("minimap").replaceChildren(make("div", { class: "plot" }, [svg]));
   const brush = brushX<unknown>().extent([[0, 0], [wide, HIGH]]).on("brush end", ({ type, sourceEvent, selection }: { type: string; sourceEvent: unknown; selection: [number, number] | null }) => {

@@ -3,19 +3,20 @@
 import { item } from "../lib/item";
 import type { History } from "./history";
 import type { Paint } from "./paints";
-import { data } from "./state";
+import type { Colours } from "./raster";
+import { data, state } from "./state";
 
-/** 0xAABBGGRR, as the pixels of a canvas are. */
-export type Pixel = number;
+/** 0xAABBGGRR, as the pixels of a canvas are, in 32 bits with a sign. */
+type Pixel = number;
 
 /** A colour of the style, as pixels have it. */
-export function pixelOf(colour: string): Pixel {
+function pixelOf(colour: string): Pixel {
   const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  if (!context) return 0xff808080;
+  if (!context) return 0xff808080 | 0;
   context.fillStyle = colour;
   context.fillRect(0, 0, 1, 1);
   const [red = 0, green = 0, blue = 0] = context.getImageData(0, 0, 1, 1).data;
-  return (0xff000000 | (blue << 16) | (green << 8) | red) >>> 0;
+  return (0xff000000 | (blue << 16) | (green << 8) | red);
 }
 
 /** The value of a colour of the style. */
@@ -38,11 +39,7 @@ function keyOf(history: History, paint: Paint): (block: number) => number {
   };
 }
 
-export interface Painted {
-  /** Of each block. */
-  pixels: Uint32Array;
-  /** Of blocks that are not in the page. */
-  others: Pixel;
+export interface Painted extends Colours {
   /** Name and colour of each key that has one of its own, the weightiest first. */
   legend: { name: string; colour: string }[];
 }
@@ -57,8 +54,14 @@ function colourOf(key: number, place: number, paint: Paint): string {
   return styled(`--hue-${place}`);
 }
 
+/** The same colour, darker. */
+function darker(colour: Pixel): Pixel {
+  const part = (shift: number) => Math.round(((colour >>> shift) & 0xff) * 0.78) << shift;
+  return (0xff000000 | part(16) | part(8) | part(0));
+}
+
 /** Colours of a level's blocks; of equal weight in bytes over time, the weightiest keys have their own. */
-export function paintOf(history: History, paint: Paint): Painted {
+function workOut(history: History, paint: Paint): Painted {
   const key = keyOf(history, paint), { times } = history.ticks;
   const weights = new Map<number, number>();
   const end = times[times.length - 1] ?? 0;
@@ -71,6 +74,24 @@ export function paintOf(history: History, paint: Paint): Painted {
   const own = new Map(keys.map((of, place) => [of, pixelOf(legend[place]?.colour ?? "")]));
   const others = pixelOf(styled(UNKNOWN));
   if (keys.length < weights.size) legend.push({ name: paint === "category" ? "not told apart" : `other ${paint}s`, colour: styled(UNKNOWN) });
-  const pixels = Uint32Array.from({ length: history.count }, (_, block) => own.get(key(block)) ?? others);
-  return { pixels, others, legend };
+  const darks = new Map([...own.values(), others].map((pixel) => [pixel, darker(pixel)]));
+  const pixels = new Int32Array(history.count), dark = new Int32Array(history.count);
+  for (let block = 0; block < history.count; block++) {
+    const pixel = own.get(key(block)) ?? others;
+    pixels[block] = pixel;
+    dark[block] = darks.get(pixel) ?? pixel;
+  }
+  return { pixels, dark, others, othersDark: darker(others), back: pixelOf(styled("--soft")), legend };
+}
+
+const known = new Map<History, { by: Paint; back: string; painted: Painted }>();
+
+/** Colours of a level's blocks as they are chosen. */
+export function paintOf(history: History): Painted {
+  // Light and dark have backgrounds of their own, and paper has the light one.
+  const before = known.get(history), back = styled("--back"), by = state.paint;
+  if (before?.by === by && before.back === back) return before.painted;
+  const painted = workOut(history, by);
+  known.set(history, { by, back, painted });
+  return painted;
 }

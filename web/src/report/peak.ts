@@ -6,7 +6,9 @@ import { sumOf } from "../lib/item";
 import { lineColours } from "./colours";
 import type { LedgerRow, Pool, Segment } from "./data";
 import { data, device } from "./state";
+import { momentLink } from "./moment_link";
 import { type Cell, type Head, table } from "./tables";
+import { ofRun } from "./words";
 
 export function drawLedger(): void {
   const now = device(), whole = sumOf(now.ledger, (row) => row.bytes);
@@ -23,7 +25,10 @@ export function drawLedger(): void {
     ...(row.categories ?? []).map((of): Cell[] =>
       [make("span", { class: "part", text: `of these ${of.category}` }), bytes(of.bytes), percent(of.bytes, whole), "", ""]),
   ]);
-  const at = now.peak ? `${now.title} at its peak, ${time(now.peak[0])}, event ${count(now.peak[1])}${now.when}` : now.title;
+  // The ledger is of the whole run, and the device's peak of the page's part of it.
+  const peak = data.answer.peaks.find((of) => of.device === now.device);
+  const { time: then, seq, when } = peak ?? { time: null, seq: null, when: "" };
+  const at = then !== null && seq !== null ? `${now.title} at its peak, ${time(then)}, event ${count(seq)}${when}${ofRun()}` : now.title;
   fill("ledger", table(at, heads, rows, [["together", bytes(whole), percent(whole, whole), "", ""]]));
 }
 
@@ -35,7 +40,7 @@ export function drawPool(): void {
   const pool = device().pool;
   byId("pool-section").hidden = !pool;
   if (!pool) return;
-  say("pool-said", `${bytes(pool.reserved)} held from the driver, ${bytes(pool.live)} of them in tensors; the largest free block has ${bytes(pool.largest_free)}.`);
+  say("pool-said", `${bytes(pool.reserved)} held from the driver, ${bytes(pool.live)} of them in tensors; the largest free block has ${bytes(pool.largest_free)}${ofRun()}.`);
   const [more, size, live] = pool.others;
   const foot = more ? [[many(more, "smaller segment", "smaller segments"), bytes(size), bytes(live), "", "", "", ""]] : [];
   fill("pool", table(POOL_CAPTION, POOL_HEADS, segmentRows(pool), foot));
@@ -58,9 +63,9 @@ function segmentRows(pool: Pool): Cell[][] {
 export function drawFailures(): void {
   byId("failures-section").hidden = !data.failure_count;
   const heads: Head[] = [{ name: "Time" }, { name: "Event", kind: "number" }, { name: "Device" }, { name: "Asked for", kind: "number" }, { name: "By" }];
-  const rows = data.failures.map((of) => [time(of.time), count(of.seq), of.device === null ? "none" : `GPU ${of.device}`,
+  const rows = data.failures.map((of) => [time(of.time), momentLink(count(of.seq), of.seq, of.device), of.device === null ? "none" : `GPU ${of.device}`,
     bytes(of.bytes), of.line + of.when]);
   const caption = `${many(data.failure_count, "allocation", "allocations")} for which there was no memory${ 
-    data.failure_count > rows.length ? "; the first ones and the newest are shown" : ""}`;
+    data.failure_count > rows.length ? "; the first ones and the newest are shown" : ""}${data.part === null ? "" : ", in this part of the run"}`;
   fill("failures", table(caption, heads, rows));
 }

@@ -3,16 +3,19 @@
 // are: in each column stands the moment at which the level held most in its time.
 
 import { type History, lastUpTo } from "./history";
+import { Live } from "./live";
 
 /** What stands in no block's pixel. */
 export const NOTHING = -1;
 /** What is not in the page: the part of the level that no block of it explains. */
 export const REST = -2;
 
-/** The picture: which block each pixel is of, row by row from the top. */
+/** The picture: which block each pixel is of. */
 export interface Raster {
+  readonly of: History;
   readonly width: number;
   readonly height: number;
+  /** Column by column, each from its top. */
   readonly blocks: Int32Array;
   /** Bytes at the top edge. */
   readonly most: number;
@@ -26,112 +29,82 @@ function columnTicks(history: History, edges: Float64Array): Int32Array {
   const out = new Int32Array(edges.length - 1);
   let at = lastUpTo(times, edges[0] ?? 0);
   for (let x = 0; x < out.length; x++) {
-    let best = at;
-    for (const end = edges[x + 1] ?? 0; at + 1 < times.length && (times[at + 1] ?? 0) <= end;) {
-      at++;
-      if (best < 0 || (totals[at] ?? 0) > (totals[best] ?? 0)) best = at;
-    }
+    const end = lastUpTo(times, edges[x + 1] ?? 0, at);
     // What came before the column is still there where nothing in it is more, or where it is all there is.
+    let best = at, most = at < 0 ? -1 : totals[at] ?? 0;
+    for (let tick = at + 1; tick <= end; tick++) {
+      const total = totals[tick] ?? 0;
+      if (total > most) [best, most] = [tick, total];
+    }
     out[x] = best;
+    at = Math.max(at, end);
   }
   return out;
 }
 
-export function raster(history: History, edges: Float64Array, width: number, height: number): Raster {
-  const ticks = columnTicks(history, edges);
+/** The picture of a stretch. Columns that a picture before has too are taken from it, as where a view was moved a little. */
+export function raster(history: History, edges: Float64Array, height: number, before: Raster | null): Raster {
+  const ticks = columnTicks(history, edges), width = ticks.length;
   const { totals, kept } = history.ticks;
-  const most = ticks.reduce((found, tick) => Math.max(found, tick < 0 ? 0 : totals[tick] ?? 0), 1);
+  let most = 1;
+  for (const tick of ticks) if (tick >= 0) most = Math.max(most, totals[tick] ?? 0);
   const blocks = new Int32Array(width * height).fill(NOTHING);
-  const live = new Live(history);
-  let before = -2;
+  const known = before?.of === history && before.most === most && before.height === height ? before : null;
+  const live = new Live(history, blocks, height, most);
+  let earlier = -1, same = 0;
   for (let x = 0; x < width; x++) {
-    const tick = ticks[x] ?? -1;
-    if (tick === before) {
-      for (let at = x; at < blocks.length; at += width) blocks[at] = blocks[at - 1] ?? NOTHING;
+    const tick = ticks[x] ?? -1, column = x * height;
+    if (tick < 0) continue;
+    if (tick === earlier) {
+      blocks.copyWithin(column, column - height, column);
       continue;
     }
-    before = tick;
-    if (tick < 0) continue;
-    live.goTo(tick);
-    let bytes = 0, row = height;
-    const fill = (size: number, block: number) => {
-      bytes += size;
-      for (const top = Math.round(height - bytes / most * height); row > top && row > 0;) blocks[--row * width + x] = block;
-    };
-    for (let i = 0; i < live.length; i++) fill(history.bytes[live.order[i] ?? 0] ?? 0, live.order[i] ?? 0);
-    const rest = (totals[tick] ?? 0) - (kept[tick] ?? 0);
-    if (rest > 0) fill(rest, REST);
-  }
-  return { width, height, blocks, most, ticks };
-}
-
-/** The blocks that are live at a tick, the oldest first. Going on is cheap, going back is not. */
-class Live {
-  order: Int32Array;
-  length = 0;
-  private begun = 0;
-  private at = -1;
-
-  constructor(private readonly history: History) {
-    this.order = new Int32Array(1024);
-  }
-
-  goTo(tick: number): void {
-    const { made, ended, count } = this.history;
-    if (tick < this.at) [this.begun, this.length] = [0, 0];
-    let length = 0;
-    for (let i = 0; i < this.length; i++) {
-      const block = this.order[i] ?? 0;
-      if ((ended[block] ?? 0) > tick) this.order[length++] = block;
-    }
-    let next = this.begun;
-    for (; next < count && (made[next] ?? 0) <= tick; next++) {
-      if ((ended[next] ?? 0) <= tick) continue;
-      if (length === this.order.length) {
-        const more = new Int32Array(length * 2);
-        more.set(this.order);
-        this.order = more;
+    earlier = tick;
+    if (known) {
+      while (same < known.width && (known.ticks[same] ?? 0) < tick) same++;
+      if (same < known.width && known.ticks[same] === tick) {
+        blocks.set(known.blocks.subarray(same * height, (same + 1) * height), column);
+        continue;
       }
-      this.order[length++] = next;
     }
-    [this.begun, this.length, this.at] = [next, length, tick];
+    live.goTo(tick);
+    live.draw(column, (totals[tick] ?? 0) - (kept[tick] ?? 0), REST);
   }
+  return { of: history, width, height, blocks, most, ticks };
 }
 
-/** The colours of a picture's pixels, as 0xAABBGGRR: of each block, of what is not in the page, and of nothing. */
+/** The colours of a picture's pixels, as 0xAABBGGRR in 32 bits with a sign: of each block, of what is not in the page, and of nothing. */
 export interface Colours {
-  blocks: Uint32Array;
-  rest: number;
+  pixels: Int32Array;
+  /** The same, darker: of the edges of blocks. */
+  dark: Int32Array;
+  others: number;
+  othersDark: number;
   back: number;
 }
 
-export function painted(of: Raster, colours: Colours, marked: number | null): Uint32Array<ArrayBuffer> {
-  const { width, height, blocks } = of;
-  const out = new Uint32Array(width * height), dark = colours.blocks.map(darker), restDark = darker(colours.rest);
-  for (let y = 0, at = 0; y < height; y++) {
-    for (let x = 0; x < width; x++, at++) {
+const MARK = 0xffff5cd6 | 0;
+
+/** Puts the colours of a picture into pixels, which lie row by row. */
+export function paintInto(out: Int32Array, of: Raster, colours: Colours, marked: number | null): void {
+  const { width, height, blocks } = of, { pixels, dark, others, othersDark, back } = colours;
+  for (let x = 0; x < width; x++) {
+    const toLeft = x > 0 ? height : 0, toRight = x + 1 < width ? height : 0, column = x * height, foot = column + height - 1;
+    let above = blocks[column] ?? NOTHING;
+    for (let at = column, to = x; at <= foot; at++, to += width) {
       const block = blocks[at] ?? NOTHING;
       if (block === NOTHING) {
-        out[at] = colours.back;
+        out[to] = back;
       } else if (block === REST) {
-        out[at] = (x + y) % 6 < 2 ? restDark : colours.rest;
+        out[to] = (x + at - column) % 6 < 2 ? othersDark : others;
       } else if (block === marked) {
-        out[at] = MARK;
+        out[to] = MARK;
       } else {
         // A line between a block and the one above it or before it, where both are large enough to be told apart.
-        const above = y > 0 ? blocks[at - width] : block, below = blocks[at + width] ?? block;
-        const left = x > 0 ? blocks[at - 1] : block, right = x + 1 < width ? blocks[at + 1] : block;
-        const isEdge = (above !== block && below === block) || (left !== block && right === block);
-        out[at] = (isEdge ? dark[block] : colours.blocks[block]) ?? colours.rest;
+        const isEdge = (above !== block && (at === foot || blocks[at + 1] === block)) || (blocks[at - toLeft] !== block && blocks[at + toRight] === block);
+        out[to] = (isEdge ? dark[block] : pixels[block]) ?? others;
       }
+      above = block;
     }
   }
-  return out;
-}
-
-const MARK = 0xffff5cd6;
-
-function darker(colour: number): number {
-  const part = (shift: number) => Math.round((colour >>> shift & 0xff) * 0.78) << shift;
-  return (0xff000000 | part(16) | part(8) | part(0)) >>> 0;
 }

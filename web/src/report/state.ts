@@ -2,8 +2,9 @@
 
 import { byId } from "../lib/dom";
 import { item } from "../lib/item";
-import { type Survivors, momentAt, survivors } from "./at";
+import { type Survivors, isKnown, momentAt, survivors } from "./at";
 import { type History, lastUpTo, unpacked } from "./history";
+import { type Spans, unpackedSpans } from "./spans";
 import type { Paint } from "./paints";
 import type { Device, Level, Moment, MomentKind, Page } from "./data";
 
@@ -14,6 +15,10 @@ export type Change = "device" | "level" | "range" | "view" | "moment" | "blocks"
 /** What the chart shows: a level block by block, or all that the card gave, by its parts. */
 export type Picture = "blocks" | "card";
 
+/** The maps of memory: PyTorch's segments, other driver allocations, address space, pools. */
+export const MAP_NAMES = ["segments", "driver", "vmm", "pools"] as const;
+export type MapName = (typeof MAP_NAMES)[number];
+
 export const data = JSON.parse(byId("data").textContent) as Page;
 
 export const state = {
@@ -22,6 +27,8 @@ export const state = {
   moment: 0,
   /** A moment that is none of the device's: any event, or what a stretch left behind. */
   chosen: null as Moment | null,
+  /** The event that was asked for, where the moment is only the nearest to it. */
+  asked: null as { seq: number; time: number } | null,
   picture: "blocks" as Picture,
   /** By what blocks have their colours. */
   paint: "category" as Paint,
@@ -32,6 +39,7 @@ export const state = {
   view: [data.from, data.to] as Span,
   /** The flamegraph's frame that is enlarged. */
   frame: 0,
+  map: "segments" as MapName,
 };
 
 const listeners: ((what: Change) => void)[] = [];
@@ -62,8 +70,23 @@ export function history(): History | undefined {
   return now && histories().find((of) => of.level === now.level);
 }
 
+/** Pinned host memory of each device, and what is no block. */
+const hosts: (History | null)[] = [];
+let spans: Spans | undefined;
+
+export function hostHistory(): History | null {
+  return hosts[state.device] ?? null;
+}
+
+export function allSpans(): Spans | undefined {
+  return spans;
+}
+
 async function unpack(index: number): Promise<void> {
-  known[index] ??= await Promise.all(item(data.devices, index).history.map(unpacked));
+  const of = item(data.devices, index);
+  spans ??= await unpackedSpans(data.spans);
+  hosts[index] ??= of.host && await unpacked(of.host, data.events);
+  known[index] ??= await Promise.all(of.history.map((part) => unpacked(part, data.events)));
   if (index === state.device) tell("blocks");
 }
 
@@ -100,7 +123,7 @@ export function within(): number[] {
 export function chooseDevice(index: number): void {
   state.device = index;
   state.level = 0;
-  [state.chosen, state.pinned] = [null, null];
+  [state.chosen, state.pinned, state.asked] = [null, null, null];
   state.picture = device().history.length ? "blocks" : "card";
   const shown = device().moments.findIndex((then) => then.seq === data.shown);
   const peak = device().moments.findIndex((then) => then.kind === "peak");
@@ -122,6 +145,11 @@ export function chooseCard(): void {
   tell("level");
 }
 
+export function chooseMap(name: MapName): void {
+  state.map = name;
+  tell("pinned");
+}
+
 export function choosePaint(paint: Paint): void {
   state.paint = paint;
   tell("view");
@@ -137,12 +165,28 @@ export function pin(block: number | null): void {
 export function chooseEvent(seq: number): void {
   const at = histories().length ? momentAt(histories(), seq) : undefined;
   if (at) {
-    state.chosen = at;
+    // Events that change no level have times as well.
+    for (const of of [hostHistory()?.ticks, spans]) {
+      const tick = of ? lastUpTo(of.seqs, seq) : -1;
+      if (of && tick >= 0) at.time = Math.max(at.time, item(of.times, tick));
+    }
+    [state.chosen, state.asked] = [at, null];
     tell("moment");
     return;
   }
-  const times = histories().map(({ ticks }) => ticks.times[Math.max(0, lastUpTo(ticks.seqs, seq))] ?? 0);
-  chooseNearest(Math.max(0, ...times));
+  const asked = { seq, time: timeOf(seq) };
+  const index = nearest(asked.time);
+  if (index >= 0) show(index, asked);
+}
+
+/** When an event was, as far as the page knows. */
+function timeOf(seq: number): number {
+  return Math.max(0, ...histories().map(({ ticks }) => ticks.times[Math.max(0, lastUpTo(ticks.seqs, seq))] ?? 0));
+}
+
+/** What a click on an event shows where it is not the moment just after it. */
+export function insteadOf(seq: number): Moment | undefined {
+  return histories().every((of) => isKnown(of, seq)) ? undefined : device().moments[nearest(timeOf(seq))];
 }
 
 /** What was allocated in the chosen stretch and was live at its end. */
@@ -151,14 +195,18 @@ export function chooseSurvivors(): void {
     const tick = lastUpTo(ticks.times, time);
     return tick < 0 ? -1 : item(ticks.seqs, tick);
   }));
-  state.chosen = survivors(histories(), seqAt(state.from), seqAt(state.to));
+  [state.chosen, state.asked] = [survivors(histories(), seqAt(state.from), seqAt(state.to)), null];
+  tell("moment");
+}
+
+function show(index: number, asked: typeof state.asked): void {
+  [state.chosen, state.asked] = [null, asked];
+  state.moment = Math.max(0, Math.min(device().moments.length - 1, index));
   tell("moment");
 }
 
 export function chooseMoment(index: number): void {
-  state.chosen = null;
-  state.moment = Math.max(0, Math.min(device().moments.length - 1, index));
-  tell("moment");
+  show(index, null);
 }
 
 export function chooseNearest(at: number): void {
@@ -170,7 +218,7 @@ export function chooseNearest(at: number): void {
 export function chooseRange(from: number, to: number): void {
   state.from = Math.max(data.from, Math.min(from, to));
   state.to = Math.min(data.to, Math.max(from, to));
-  state.chosen = null;
+  [state.chosen, state.asked] = [null, null];
   const size = (then: Moment) => then.levels[0]?.bytes ?? 0;
   const greatest = best(within(), (a, b) => size(a) > size(b));
   state.moment = greatest >= 0 ? greatest : Math.max(nearest((state.from + state.to) / 2), 0);

@@ -29,7 +29,8 @@ export function table(caption: string, heads: readonly Head[], rows: readonly Ce
   ]);
 }
 
-function headCell({ name, kind, key }: Head, sorting: Sorting | undefined): HTMLTableCellElement {
+/** A head; one with a key is a button that sorts. */
+export function headCell({ name, kind, key }: Head, sorting: Sorting | undefined): HTMLTableCellElement {
   const attributes = { scope: "col", class: kind };
   if (key === undefined || !sorting) return make("th", attributes, [name]);
   const sorted = key === sorting.key ? (sorting.up ? "ascending" : "descending") : "none";

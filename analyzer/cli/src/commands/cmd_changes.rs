@@ -41,7 +41,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let part = &args.part;
     let file = &part.capture(&args.file);
     let first = read(file, At::End)?;
-    let level = part.level(&first);
+    let level = part.level(&first)?;
     let blocks = Select {
         file: None,
         function: None,

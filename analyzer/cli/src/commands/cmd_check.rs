@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use gpumem_analyzer::account::{Comparison, many};
-use gpumem_analyzer::render::{Style, account_lines, bytes, count};
+use gpumem_analyzer::render::{Style, account_lines, bytes, count, reached_line};
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::session::Session;
 use serde::Serialize;
@@ -151,5 +151,6 @@ fn text(file: &str, session: &Session, whole: bool, length: u64, output: &Output
         out.push_str(&format!("  - {line}\n"));
     }
     out.push_str(&account_lines(&session.account, terminal));
+    out.push_str(&reached_line(&session.account));
     out
 }

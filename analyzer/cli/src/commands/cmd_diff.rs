@@ -69,7 +69,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let (first, second) = (&from.part.capture(&args.before), &args.after);
     let before = read(first, from.query())?;
     let after = read(second, to.query())?;
-    let level = from.part.level(&before);
+    let level = from.part.level(&before)?;
     let lines = [(&before, from), (&after, &to)].map(|(session, selection)| {
         let lines = Lines::of(&session.replay, &selection.held(session, level));
         say_mismatches(&lines.mismatches, level);

@@ -18,6 +18,7 @@ use gpumem_analyzer::session::Session;
 use super::exit::{Exit, say_caveats};
 use super::output::{Output, beside, in_its_place};
 use super::read::read_with;
+use crate::devices;
 use args::Format;
 use task::Task;
 
@@ -87,6 +88,7 @@ fn first(args: &Args, file: &Path) -> anyhow::Result<(Session, Steps)> {
     let session = read_with(file, args.query(moment), &mut |_, record, _| {
         steps.observe(record);
     })?;
+    devices::known(&session, args.part.device)?;
     Ok((session, steps))
 }
 

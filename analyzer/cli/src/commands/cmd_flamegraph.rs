@@ -83,7 +83,10 @@ pub struct Args {
     /// What the colours mean
     #[arg(long, value_enum, default_value_t, conflicts_with_all = ["diff", "from", "folded"])]
     pub colour_by: ColourByArg,
-    /// The oldest frames at the top
+    /// Stacks from the newest frame on: what each function holds itself, and below it who called it
+    #[arg(long)]
+    pub inverted: bool,
+    /// The oldest frames at the top (with --inverted the newest)
     #[arg(long)]
     pub icicle: bool,
     /// Where to; `-` is standard output. By default beside the capture, as .svg
@@ -137,6 +140,9 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         (None, None) => None,
     };
     let mut title = folded.title(level, &told.said);
+    if args.inverted {
+        title.push_str(", inverted");
+    }
     let change = before.map(|(before, than)| {
         let (was, is) = (before.bytes(), folded.bytes());
         let (word, by) = if is < was {
@@ -201,12 +207,12 @@ fn told(file: &Path, args: &Args, moment: At) -> anyhow::Result<Told> {
     let (session, held, mut said) = match args.of {
         OfArg::Live => {
             let session = read(file, query)?;
-            let held = ByStack::at(&session.replay, part.level(&session), moment, select);
+            let held = ByStack::at(&session.replay, part.level(&session)?, moment, select);
             (session, held, at(moment))
         }
         OfArg::Allocated => {
             let session = read(file, query)?;
-            let held = ByStack::allocated(&session.replay, part.level(&session), select);
+            let held = ByStack::allocated(&session.replay, part.level(&session)?, select);
             let said = match moment {
                 At::Peak | At::End => "allocated over the whole run".into(),
                 moment => format!("allocated, {}", at(moment)),
@@ -216,7 +222,7 @@ fn told(file: &Path, args: &Args, moment: At) -> anyhow::Result<Told> {
         OfArg::Temporary => {
             let session = read(file, At::End)?;
             say_bounded(&session, "blocks freed");
-            let level = part.level(&session);
+            let level = part.level(&session)?;
             let sizes = part.size.unwrap_or_default();
             let select = part.select_of_events()?;
             let block_events = BlockEvents::new(&session.replay, level, select, sizes);
@@ -252,6 +258,7 @@ fn told(file: &Path, args: &Args, moment: At) -> anyhow::Result<Told> {
     let folding = Folding {
         by,
         native: args.native,
+        inverted: args.inverted,
     };
     let folded = Folded::of(&session.replay, &mut symbols, &held, folding, &mut text);
     drop(bar);

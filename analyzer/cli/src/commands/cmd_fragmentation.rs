@@ -15,6 +15,7 @@ use super::output::{Output, file_name};
 use super::read::{ledgers, read_with};
 use super::view::print_rows;
 use crate::args::Format;
+use crate::devices;
 use crate::selection::{moment, size};
 
 /// `fragmentation`.
@@ -114,6 +115,7 @@ fn read_pools(args: &Args, file: &Path) -> anyhow::Result<(Session, Vec<Row>)> {
     let session = read_with(file, query, &mut |replay, record, _| {
         ReservedOverTime::observe(&mut over_time, replay, record);
     })?;
+    devices::known(&session, args.device)?;
     say_bounded(&session, "the pool");
     let device = args.device.map(DeviceOrdinal);
     let asked = |at| Asked {

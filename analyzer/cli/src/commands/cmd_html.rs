@@ -1,22 +1,27 @@
 //! `gpumem-analyze html`: one page for a browser, that needs nothing else.
 
+mod last_step;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use gpumem_analyzer::render::{Source, Terminal, account_lines, bytes, count, page_html, what_ran};
-use gpumem_analyzer::replay::{At, Query};
+use gpumem_analyzer::render::{
+    Source, Terminal, account_lines, bytes, count, failure_text, page_html, what_ran,
+};
+use gpumem_analyzer::replay::{At, Query, Replay};
 use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{
-    Asked, FollowBlocks, MomentKind, Moments, Page, PageHead, PageLimits, PageSources, Room,
-    Summary, TimelineBuilder,
+    Asked, FollowBlocks, HintWatch, Hints, Moment, MomentKind, Moments, Page, PageHead, PageLimits,
+    PageSources, Room, Stretch, Summary, TimelineBuilder,
 };
 
 use super::exit::{Exit, say_caveats};
-use super::moment::{PeakOf, moment_of};
+use super::moment::{PeakOf, has_events, moment_of, part, stretch};
 use super::output::{Output, beside, file_name};
 use super::read::{cause, ledgers, read_with, symbols};
 use crate::args::SymbolArgs;
 use crate::selection::{Capture, moment};
+use last_step::LastStep;
 
 /// No page is larger.
 const LARGEST: usize = 5_000_000;
@@ -37,6 +42,12 @@ pub struct Args {
     /// number, a time (`1.5s`, `00:01.500`) or step=N (at its end)
     #[arg(long, value_name = "MOMENT", default_value = "peak", value_parser = moment)]
     pub at: At,
+    /// Only from this moment on, block by block: peak, end, oom, an event's number, a time or step=N (at its end)
+    #[arg(long, value_name = "MOMENT", value_parser = moment)]
+    pub from: Option<At>,
+    /// Only up to this moment
+    #[arg(long, value_name = "MOMENT", value_parser = moment)]
+    pub to: Option<At>,
     /// Where names are looked for.
     #[command(flatten)]
     pub symbols: SymbolArgs,
@@ -48,31 +59,39 @@ pub struct Args {
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let file = &args.capture.path();
-    let mut builder = TimelineBuilder::default();
+    let stretch = stretch(file, args.from, args.to, PeakOf::default())?;
+    let mut builder = TimelineBuilder::of(stretch);
+    let mut watch = HintWatch::default();
     let session = read_with(
         file,
         Query::keeping_peaks(),
         &mut |replay, record, effect| {
             builder.observe(replay, record, effect);
+            watch.observe(replay, record, effect);
         },
     )?;
+    watch.finish();
     let replay = &session.replay;
+    has_events(file, stretch, replay.last_seq)?;
     let timeline = builder.finish(replay, None, None);
-    let mut moments = Moments::choose(replay, &timeline);
-    let shown = match args.at {
-        At::Peak => None,
-        At::End => Some(replay.last_seq.0),
-        at => Some(moment_of(file, at, PeakOf::default())?.seq.0),
+    let mut moments = match stretch.is_whole() {
+        true => Moments::choose(replay, &timeline),
+        false => Moments::of_stretch(replay, &timeline, stretch),
     };
+    let shown = shown(file, args.at, stretch, replay)?;
     if let Some(shown) = shown {
         moments.also(MomentKind::Asked, shown);
     }
-    let mut blocks = FollowBlocks::choose(replay, &moments, ROOM);
-    let last = read_with(file, At::End, &mut |replay, record, effect| {
+    let mut blocks = FollowBlocks::choose(replay, &moments, ROOM, stretch);
+    let mut last_step = LastStep::of(replay);
+    let second = Moments::second(replay);
+    let last = read_with(file, second, &mut |replay, record, effect| {
         moments.observe(replay, record);
         blocks.observe(replay, record, effect);
+        last_step.observe(replay, record, effect);
     })?;
     let blocks = blocks.finish(&last.replay);
+    let leaks = last_step.finish(&last.replay);
     drop(last);
     let moments = moments.finish();
     let ledgers = ledgers(file, &session, Asked::default())?;
@@ -84,11 +103,16 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         blocks: &blocks,
         ledgers: &ledgers,
         cause: cause.as_ref(),
+        // Why it failed stands above all of them.
+        hints: &Hints::of(&session, None, &ledgers, &watch),
+        leaks: leaks.as_ref(),
+        stretch,
         shown,
     };
     let (mut symbols, bar) = symbols(file, &session, &args.symbols);
     let mut source = Source::new(&replay.names, session.header.started_wall_ns);
-    let head = head(file, &session);
+    let mut head = head(file, &session);
+    head.part = part((args.from, args.to), stretch);
     let mut limits = PageLimits::default();
     let html = loop {
         let mut text = |file: &str, line: u32| source.line(file, line);
@@ -125,6 +149,7 @@ fn head(file: &Path, session: &Session) -> PageHead {
         line.trim().to_owned()
     });
     let sampled = session.account.sampled();
+    let main = session.replay.failures.main();
     PageHead {
         file: name,
         ran: ran
@@ -137,5 +162,29 @@ fn head(file: &Path, session: &Session) -> PageHead {
         exact: session.account.is_exact(),
         account: sampled.into_iter().chain(lines).collect(),
         missing: session.account.missing.clone(),
+        failed: main.map(|(_, failure)| failure_text(&session.replay, &failure)),
+        part: None,
     }
+}
+
+/// The event of the moment to show first; `None`: the peak is.
+fn shown(file: &Path, at: At, stretch: Stretch, replay: &Replay) -> anyhow::Result<Option<u64>> {
+    let found = match at {
+        At::Peak => return Ok(None),
+        At::End => stretch.to.unwrap_or(Moment {
+            seq: replay.last_seq,
+            time: replay.last,
+        }),
+        at => moment_of(file, at, PeakOf::default())?,
+    };
+    let begin = stretch.from.map_or(0, |from| from.seq.0);
+    let end = stretch.to.map_or(replay.last_seq, |to| to.seq).0;
+    if !(begin..=end).contains(&found.seq.0) {
+        bail!(
+            "{}: --at is event {}, which is not between --from and --to (events {begin} to {end}): name one that is",
+            file.display(),
+            found.seq.0
+        );
+    }
+    Ok(Some(found.seq.0))
 }

@@ -1,10 +1,10 @@
 //! `gpumem-analyze leaks`.
 
-use gpumem_analyzer::views::at;
 use std::path::PathBuf;
 
 use gpumem_analyzer::render::leaks_text;
 use gpumem_analyzer::replay::At;
+use gpumem_analyzer::views::{LEAST_STEPS, WARM_UP_STEPS, at};
 
 use super::exit::{Exit, say_mismatches};
 use super::output::Output;
@@ -21,10 +21,10 @@ pub struct Args {
     #[arg(long, value_name = "MOMENT", value_parser = not_the_peak)]
     pub at: Option<At>,
     /// A survivor is as old as this many steps that ended since it was allocated
-    #[arg(long, value_name = "K", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "K", default_value_t = LEAST_STEPS, value_parser = clap::value_parser!(u64).range(1..))]
     pub steps: u64,
     /// The warm-up ends with this step
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = WARM_UP_STEPS)]
     pub warm_up: u64,
     /// Of what.
     #[command(flatten)]

@@ -11,6 +11,7 @@ use super::output::Output;
 use super::read::{ledgers, not_kept, read};
 use super::view::print_rows;
 use crate::args::Format;
+use crate::devices;
 use crate::selection::{Capture, moment};
 
 /// The moment of a ledger.
@@ -136,16 +137,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         (When::Moment(_), None) => LedgerAt::End,
     };
     let device = args.device.map(DeviceOrdinal);
-    if let Some(device) = device
-        && !session.replay.devices.contains_key(&device)
-        && !session.replay.names.devices.contains_key(&device)
-    {
-        anyhow::bail!(
-            "{}: nothing was recorded of a GPU {}: gpumem-analyze summary names those there are",
-            file.display(),
-            device.0
-        );
-    }
+    devices::known(&session, args.device)?;
     if let (LedgerAt::PeakOf(level), Some(restored)) = (at, session.replay.restored) {
         let rows = session.replay.levels.iter();
         let mut peaks = rows

@@ -115,7 +115,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     };
     let file = &args.selection.part.capture(&args.file);
     let session = read(file, query)?;
-    let level = args.selection.part.level(&session);
+    let level = args.selection.part.level(&session)?;
     if args.annotate {
         return annotated(args, &session, level, output);
     }

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpumem_analyzer::render::{Terminal, bytes};
+use gpumem_analyzer::render::bytes;
 use gpumem_capture::{DeviceOrdinal, Reader, Seq};
 use gpumem_live::view::{App, Export, Look, run as show, run_folder};
 use gpumem_live::{Ask, Folder, Watch};
@@ -16,6 +16,7 @@ use gpumem_live_serve::{LiveServer, ServeError, StartError};
 
 use super::exit::{Exit, explained};
 use super::output::beside;
+use crate::locale::is_utf_8;
 use crate::selection::LevelArg;
 
 /// How often the screen changes.
@@ -45,7 +46,7 @@ pub struct Args {
 }
 
 /// Runs it.
-pub fn run(args: &Args) -> anyhow::Result<Exit> {
+pub fn run(args: &Args, has_colour: bool) -> anyhow::Result<Exit> {
     let path = match args.of.to_str().and_then(|of| of.parse().ok()) {
         Some(pid) if !args.of.exists() => of_process(pid)?,
         _ => args.of.clone(),
@@ -62,7 +63,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         anyhow::bail!("live needs a terminal: gpumem-analyze summary tells the same once");
     }
     let look = Look {
-        has_colour: Terminal::of_stdout().colour,
+        has_colour,
         has_unicode: !args.ascii && is_utf_8(),
     };
     if path.is_dir() {
@@ -149,16 +150,6 @@ fn serve(path: &Path, ask: Ask, address: SocketAddr) -> anyhow::Result<Exit> {
     loop {
         std::thread::park();
     }
-}
-
-/// Whether the locale's characters are UTF-8.
-fn is_utf_8() -> bool {
-    let of = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let locale = of("LC_ALL")
-        .or_else(|| of("LC_CTYPE"))
-        .or_else(|| of("LANG"));
-    let locale = locale.unwrap_or_default().to_ascii_lowercase();
-    locale.ends_with("utf-8") || locale.ends_with("utf8")
 }
 
 /// The capture that a process of this machine writes: a file that it has open or mapped, and whose head names it.

@@ -89,7 +89,6 @@ pub fn run(file: &Path, asked: &SymbolArgs, output: &mut Output<'_>) -> anyhow::
                     path.display(),
                     file.display()
                 );
-                return Ok(Exit::Partial);
             }
         }
     }

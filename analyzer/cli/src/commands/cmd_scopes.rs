@@ -62,8 +62,9 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     for (number, what) in said.iter().filter(|(number, _)| *number > 0) {
         eprintln!("gpumem-analyze: {number} {what}");
     }
+    let level = part.level(&session)?;
     print(output, &session, args.format, &scopes, |_, terminal| {
-        let told = scopes_text(&scopes, part.level(&session), args.each, terminal);
+        let told = scopes_text(&scopes, level, args.each, terminal);
         match told.is_empty() {
             true => {
                 "No scope and no mark: a program makes them with gpumem.scope and gpumem.mark.\n"

@@ -1,5 +1,8 @@
 //! `gpumem-analyze completions` and `gpumem-analyze man`.
 
+use std::path::Path;
+
+use anyhow::Context as _;
 use clap::Command;
 use clap_complete::Shell;
 
@@ -18,17 +21,33 @@ pub fn completions(
     Ok(Exit::Complete)
 }
 
-/// Prints the man page: the command's, and each subcommand's after it.
-pub fn man(mut line: Command, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let mut page = Vec::new();
+/// Prints the manual page of a command, or writes those of all into a folder.
+pub fn man(
+    mut line: Command,
+    command: &[String],
+    folder: Option<&Path>,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Exit> {
     line.build();
-    clap_mangen::Man::new(line.clone()).render(&mut page)?;
-    for subcommand in line.get_subcommands() {
-        let name = format!("gpumem-analyze-{}", subcommand.get_name());
-        clap_mangen::Man::new(subcommand.clone())
-            .title(name)
-            .render(&mut page)?;
+    if let Some(folder) = folder {
+        let made =
+            std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(line, folder));
+        made.with_context(|| format!("cannot write to {}", folder.display()))?;
+        output.text(&format!("{}: a page for each command\n", folder.display()))?;
+        return Ok(Exit::Complete);
     }
+    let mut of = &line;
+    let mut name = "gpumem-analyze".to_owned();
+    for word in command {
+        let found = of.find_subcommand(word);
+        of = found.with_context(|| format!("{name} has no command {word}: see {name} --help"))?;
+        name.push('-');
+        name.push_str(word);
+    }
+    let mut page = Vec::new();
+    clap_mangen::Man::new(of.clone())
+        .title(name)
+        .render(&mut page)?;
     output.out.write_all(&page)?;
     Ok(Exit::Complete)
 }

@@ -34,7 +34,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let file = &args.part.capture(&args.file);
     let first = read(file, At::End)?;
     say_bounded(&first, "blocks freed");
-    let (level, sizes) = (args.part.level(&first), args.part.size.unwrap_or_default());
+    let (level, sizes) = (args.part.level(&first)?, args.part.size.unwrap_or_default());
     let block_events = BlockEvents::new(&first.replay, level, args.part.select_of_events()?, sizes);
     let mut short_lived = ShortLived::new(args.short_lived.within(), block_events);
     let session = read_with(file, At::End, &mut |replay, record, effect| {

@@ -4,16 +4,16 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::ValueEnum;
-use gpumem_analyzer::render::{bytes, caveats, count, timeline_svg, timeline_text};
+use gpumem_analyzer::render::{bytes, caveats, timeline_svg, timeline_text};
 use gpumem_analyzer::replay::{At, Query};
-use gpumem_analyzer::units::time;
-use gpumem_analyzer::views::{Moment, Stretch, Timeline, TimelineBuilder};
+use gpumem_analyzer::views::{Timeline, TimelineBuilder};
 use gpumem_capture::DeviceOrdinal;
 
 use super::exit::{Exit, say_caveats};
-use super::moment::{PeakOf, has_events, stretch};
+use super::moment::{PeakOf, has_events, part, stretch};
 use super::output::{Output, beside, file_name};
 use super::read::read_with;
+use crate::devices;
 use crate::selection::{Capture, LevelArg, moment};
 
 /// How the timeline is given.
@@ -74,9 +74,10 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             builder.observe(replay, record, effect);
         },
     )?;
+    devices::known(&session, args.device)?;
     has_events(file, stretch, session.replay.last_seq)?;
     let timeline = builder.finish(&session.replay, level, only);
-    let part = part(args, stretch);
+    let part = part((args.from, args.to), stretch);
     let contents = match args.format {
         TimelineFormat::Json => {
             say_caveats(&session);
@@ -92,6 +93,10 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             text.push_str(&timeline_text(&timeline, output.terminal));
             if timeline.devices.is_empty() {
                 text.push_str("No memory was allocated.\n");
+            }
+            if args.output.is_none() {
+                output.text(&text)?;
+                return Ok(Exit::of(&session));
             }
             text.into_bytes()
         }
@@ -116,28 +121,6 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     };
     output.deliver(&to, &contents, &said(&timeline))?;
     Ok(Exit::of(&session))
-}
-
-/// Which part of the run is shown; `None`: all of it.
-fn part(args: &Args, stretch: Stretch) -> Option<String> {
-    let end = |at: Option<At>, moment: Option<Moment>, whole: &str| match (at, moment) {
-        (Some(At::Time(asked)), Some(_)) => time(asked),
-        (Some(at), Some(found)) => {
-            let event = format!("event {}", count(found.seq.0));
-            let when = time(found.time);
-            match at {
-                At::Event(_) => format!("{event} ({when})"),
-                At::Step(step) => format!("the end of step {step} ({when}, {event})"),
-                At::Peak => format!("the peak ({when}, {event})"),
-                At::Failure => format!("the failure ({when}, {event})"),
-                At::Time(_) | At::End => format!("the end ({when}, {event})"),
-            }
-        }
-        _ => whole.to_owned(),
-    };
-    let from = end(args.from, stretch.from, "the start");
-    let to = end(args.to, stretch.to, "the end");
-    (!stretch.is_whole()).then(|| format!("from {from} to {to}"))
 }
 
 /// The devices with their peaks, in a line.

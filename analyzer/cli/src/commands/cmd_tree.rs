@@ -55,7 +55,7 @@ pub struct Args {
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let file = &args.selection.part.capture(&args.file);
     let session = read(file, args.selection.query())?;
-    let level = args.selection.part.level(&session);
+    let level = args.selection.part.level(&session)?;
     let held = args.selection.held(&session, level);
     let (root, of) = match args.by {
         ByArg::Module => (Node::by_module(&session.replay, &held), TreeOf::Modules),

@@ -7,6 +7,8 @@ use gpumem_analyzer::account::place;
 use gpumem_analyzer::session::{self, Session};
 use gpumem_capture::{DeviceOrdinal, Level, OpenError};
 
+use super::foreign;
+
 /// How a command ended that has a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -40,6 +42,14 @@ impl Exit {
 
 /// The error with what to do about it.
 pub fn explained(path: &Path, error: &session::Error) -> anyhow::Error {
+    if let Some(advice) = foreign::advice(path)
+        && let session::Error::Open(_) = error
+    {
+        return match path.is_dir() {
+            true => anyhow::anyhow!("{}: a folder, not a capture: {advice}", path.display()),
+            false => anyhow::anyhow!("{error}: {advice}"),
+        };
+    }
     let advice = match error {
         session::Error::Open(OpenError::Io { source, .. }) => match source.kind() {
             ErrorKind::NotFound => {

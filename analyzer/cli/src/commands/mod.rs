@@ -32,6 +32,7 @@ pub mod cmd_timeline;
 pub mod cmd_tree;
 mod each;
 pub mod exit;
+mod foreign;
 mod moment;
 pub mod output;
 mod progress;

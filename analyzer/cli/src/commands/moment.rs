@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use anyhow::{anyhow, bail};
+use gpumem_analyzer::render::count;
 use gpumem_analyzer::replay::{At, Replay};
+use gpumem_analyzer::units::time;
 use gpumem_analyzer::views::{Moment, Stretch};
 use gpumem_capture::{DeviceOrdinal, Level, Record, Seq};
 
@@ -117,6 +119,28 @@ pub fn stretch(
         }
     }
     Ok(stretch)
+}
+
+/// Which part of the run is shown; `None`: all of it.
+pub fn part((from, to): (Option<At>, Option<At>), stretch: Stretch) -> Option<String> {
+    let end = |at: Option<At>, moment: Option<Moment>, whole: &str| match (at, moment) {
+        (Some(At::Time(asked)), Some(_)) => time(asked),
+        (Some(at), Some(found)) => {
+            let event = format!("event {}", count(found.seq.0));
+            let when = time(found.time);
+            match at {
+                At::Event(_) => format!("{event} ({when})"),
+                At::Step(step) => format!("the end of step {step} ({when}, {event})"),
+                At::Peak => format!("the peak ({when}, {event})"),
+                At::Failure => format!("the failure ({when}, {event})"),
+                At::Time(_) | At::End => format!("the end ({when}, {event})"),
+            }
+        }
+        _ => whole.to_owned(),
+    };
+    let from = end(from, stretch.from, "the start");
+    let to = end(to, stretch.to, "the end");
+    (!stretch.is_whole()).then(|| format!("from {from} to {to}"))
 }
 
 /// Refuses a stretch after which the run has no event.

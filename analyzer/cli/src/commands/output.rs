@@ -9,6 +9,8 @@ use gpumem_analyzer::render::Terminal;
 use gpumem_analyzer::replay::Sampling;
 use serde::Serialize;
 
+use crate::locale::{ascii, wants_ascii};
+
 /// What commands print to.
 pub struct Output<'a> {
     /// Standard output.
@@ -20,7 +22,11 @@ pub struct Output<'a> {
 impl Output<'_> {
     /// Prints text, its long lines wrapped on a terminal.
     pub fn text(&mut self, text: &str) -> anyhow::Result<()> {
-        self.out.write_all(self.terminal.wrap(text).as_bytes())?;
+        let text = self.terminal.wrap(text);
+        match wants_ascii() {
+            true => self.out.write_all(ascii(&text).as_bytes())?,
+            false => self.out.write_all(text.as_bytes())?,
+        }
         Ok(())
     }
 

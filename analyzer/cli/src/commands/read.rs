@@ -55,7 +55,7 @@ fn known(path: &Path, query: Query) -> anyhow::Result<Query> {
 /// level's peak is asked for and lies before the records of a bounded capture.
 pub fn read_for_blocks(path: &Path, query: Query, part: &Part) -> anyhow::Result<(Session, Level)> {
     let first = read(path, query)?;
-    let level = part.level(&first);
+    let level = part.level(&first)?;
     if let (At::Peak, Some(restored)) = (query.moment, first.replay.restored) {
         let rows = first.replay.levels.iter();
         let mut of_level = rows.filter(|((_, of), _)| *of == level);
@@ -152,7 +152,7 @@ pub fn survivors(
     });
     let sizes = part.size.unwrap_or_default();
     let mut survivors = Survivors::new(AskedLeaks {
-        level: part.level(&first),
+        level: part.level(&first)?,
         moment,
         sizes,
         select: part.select_of_events()?,

@@ -71,7 +71,7 @@ fn free_pieces_are_told_with_their_places_and_what_has_no_room() {
     assert_eq!(figures(&end, POOL), [40, 14, 26, 12]);
     assert_eq!(
         (&end["free_blocks"], &end["fragmented_percent"]),
-        (&json!(3), &json!(53))
+        (&json!(3), &json!(54))
     );
     assert_eq!(
         (&end["request_bytes"], &end["too_small_bytes"]),

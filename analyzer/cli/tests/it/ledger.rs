@@ -320,7 +320,7 @@ fn a_stray_context_is_named() {
     let only = ledgers(&["--device", "1"], &file);
     assert_eq!((only.len(), &only[0]["device"]), (1, &json!(1)));
     let none = analyze(&["ledger", "--device", "5"], &file);
-    assert_eq!(none.status.code(), Some(1));
+    assert_eq!(none.status.code(), Some(2));
 }
 
 #[test]

@@ -50,7 +50,8 @@ fn what_a_filter_takes_and_what_it_leaves_are_the_whole() {
         assert_eq!(of(&["--file", "train.py", "--function", "Net."]), net);
         assert_eq!(of(&["--library", "libtorch_cuda"]), whole);
         assert_eq!(of(&["--device", "0"]), whole);
-        assert_eq!(of(&["--device", "1"]), 0);
+        let none = analyze(&["lines", "--at", at, "--device", "1"], &file);
+        assert_eq!(none.status.code(), Some(2), "it has one GPU");
     }
     let of = |library| sum(&["--level", "driver", "--library", library], &file);
     assert_eq!((of("libc10"), of("libcublas"), of("lib")), (256, 32, 288));
@@ -224,7 +225,8 @@ fn changes_take_the_filters_of_other_views() {
     let of = |arguments: &[&str]| moved(arguments, &file);
     assert_eq!(of(&[]), (102, 102));
     assert_eq!(of(&["--device", "0"]), (102, 102));
-    assert_eq!(of(&["--device", "1"]), (0, 0));
+    let none = analyze(&["changes", "--device", "1"], &file);
+    assert_eq!(none.status.code(), Some(2), "it has one GPU");
     // Totals are those of the blocks that are asked for: two of 60 MiB, one of them freed.
     assert_eq!(of(&["--size", "60MiB"]), (60, 60));
     assert_eq!(of(&["--size", "..59MiB"]), (42, 42));

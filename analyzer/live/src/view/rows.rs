@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use gpumem_analyzer::render::share;
+use gpumem_analyzer::render::percent;
 use gpumem_analyzer::views::{CategoryRow, LineRow, ModuleRow};
 
 use crate::ask::Order;
@@ -69,8 +69,8 @@ pub struct Row {
     pub blocks: u64,
     /// The figure of the order, where it is another one.
     pub measure: Option<i64>,
-    /// Of all rows, in percent.
-    pub share: u64,
+    /// Of all rows: `31 %`.
+    pub share: String,
     /// File and line, category, or module.
     pub name: String,
     /// Function, or class.
@@ -82,9 +82,9 @@ pub struct Row {
 /// All rows whose text contains `filter`, in this order.
 pub fn rows(table: &Table, filter: &str, sort: Sort) -> Vec<Row> {
     let mut all = of(&table.rows);
-    let bytes: Vec<_> = all.iter().map(|row| row.bytes).collect();
-    for (row, share) in all.iter_mut().zip(share(&bytes)) {
-        row.share = share;
+    let whole = all.iter().map(|row| row.bytes).sum();
+    for row in &mut all {
+        row.share = percent(row.bytes, whole);
     }
     // The order may be newer than the table.
     let measure = table.measure.as_ref();
@@ -117,7 +117,7 @@ fn of(rows: &Rows) -> Vec<Row> {
                 bytes: row.bytes,
                 blocks: row.blocks,
                 measure: None,
-                share: 0,
+                share: String::new(),
                 name: match (&row.file, row.line) {
                     (Some(file), Some(line)) => format!("{file}:{line}"),
                     (Some(file), None) => file.clone(),
@@ -142,7 +142,7 @@ fn of(rows: &Rows) -> Vec<Row> {
                 bytes: row.bytes,
                 blocks: row.blocks,
                 measure: None,
-                share: 0,
+                share: String::new(),
                 name: row.category.name().to_owned(),
                 of: String::new(),
                 more: String::new(),
@@ -156,7 +156,7 @@ fn of(rows: &Rows) -> Vec<Row> {
                 bytes: row.bytes,
                 blocks: row.blocks,
                 measure: None,
-                share: 0,
+                share: String::new(),
                 name: match &row.module {
                     Some(module) => module.clone(),
                     None => "(outside all modules)".into(),

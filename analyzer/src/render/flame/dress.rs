@@ -15,6 +15,9 @@ const WIDTH: f64 = 1180.0;
 /// Width of a character.
 const CHARACTER: f64 = 7.1;
 
+/// How wide inferno's program makes the frames.
+const FITTED: &str = "svg.width.baseVal.value - xpad * 2";
+
 /// The picture that inferno drew of a tree. `top` is where its frames begin.
 pub(super) fn dressed(svg: &str, tree: &Tree<'_>, colours: Colours, top: usize) -> Option<String> {
     let (head, frames) = svg.split_once("<g>")?;
@@ -94,6 +97,8 @@ fn dressed_head(
             format!("height=\"{higher}\" fill"),
         ),
         ("</style>".into(), format!("{rules}</style>")),
+        // A window that is not shown has no width, and frames cannot have less than none.
+        (FITTED.into(), format!("Math.max(1, {FITTED})")),
         ("<text id=\"details\"".into(), format!("{down}\"details\"")),
         ("<text id=\"matched\"".into(), format!("{down}\"matched\"")),
         (

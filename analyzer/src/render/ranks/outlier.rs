@@ -5,9 +5,6 @@ use crate::account::many;
 use crate::ranks::{Difference, Metric, Of, Outlier};
 use crate::render::{Align, Source, Style, Table, Terminal, bytes, signed};
 
-/// Columns of a terminal below which there is no room for folders.
-const NARROW: usize = 120;
-
 /// By how much one rank differs, by which line, and since when.
 pub(super) fn difference(of: &[Outlier]) -> String {
     let Some(main) = of.first() else {
@@ -47,9 +44,7 @@ pub(super) fn told(of: &[Outlier], source: &mut Source, terminal: Terminal) -> S
     );
     let mut out = terminal.paint(Style::Strong, &head) + "\n";
     let (left, right) = (Align::Left, Align::Right);
-    let mut table = Table::new(&[right, right, right, left])
-        .elastic(&[3])
-        .keep_end(3);
+    let mut table = Table::new(&[right, right, right, left]).elastic(&[3]);
     table
         .row(["more", "it has", "peers have", ""])
         .style_row(Style::Faint);
@@ -80,12 +75,6 @@ pub(super) fn told(of: &[Outlier], source: &mut Source, terminal: Terminal) -> S
             let text = row.place.as_ref();
             let text = text.map(|place| source.line(&place.file, place.line));
             let text = text.filter(|text| !text.is_empty());
-            // The line's text says more than the folders.
-            let is_narrow = terminal.width.is_some_and(|width| width < NARROW);
-            let name = match is_narrow && text.is_some() {
-                true => without_folders(&name),
-                false => name,
-            };
             let place = name.find(" (").unwrap_or(name.len());
             let cell = match text {
                 Some(text) => format!("{name}  {text}"),
@@ -98,23 +87,13 @@ pub(super) fn told(of: &[Outlier], source: &mut Source, terminal: Terminal) -> S
                 &cell,
             ]);
             if row.place.is_some() {
-                // The place itself stays, whatever is cut.
-                table.note(3, cell.len() - place);
+                table.place(3, cell.len() - place);
             }
         }
     }
     out.push_str(&table.render(terminal, 2));
     out.push('\n');
     out
-}
-
-/// `  …/train.py:88 (backward: MmBackward0)`.
-fn without_folders(name: &str) -> String {
-    let place = name.find(" (").unwrap_or(name.len());
-    match name.get(..place).and_then(|place| place.rfind('/')) {
-        Some(at) => format!("  …{}", name.get(at..).unwrap_or(name)),
-        None => name.to_owned(),
-    }
 }
 
 /// Whether holders of a kind are parts of what a metric counts.

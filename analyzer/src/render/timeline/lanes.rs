@@ -73,7 +73,7 @@ pub(super) fn draw(timeline: &Timeline, span: &Span, top: usize, out: &mut Strin
 /// What is not drawn, in lines.
 pub(super) fn left_out(timeline: &Timeline, span: &Span) -> Vec<String> {
     let lanes = timeline.lanes.iter().filter_map(|lane| {
-        // Of phases and steps all are drawn, by stretch of time.
+        // Of these all are drawn, by stretch of time: see `phases::merged`.
         if matches!(lane.kind, LaneKind::Phases | LaneKind::Steps) {
             return None;
         }
@@ -91,7 +91,7 @@ pub(super) fn left_out(timeline: &Timeline, span: &Span) -> Vec<String> {
         }
         (!said.is_empty()).then(|| format!("{name}: {} are not shown", said.join(" and ")))
     });
-    lanes.collect()
+    phases::merged(timeline).into_iter().chain(lanes).collect()
 }
 
 fn x(span: &Span, time: u64) -> f64 {

@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 use super::columns::Span;
 use super::layout::{CHART, LARGE, LEFT, area, title};
 use super::scale::{length_text, step_stride};
+use crate::render::count;
 use crate::units::time;
-use crate::views::{CourseBucket, LaneKind, LaneSpan, Timeline};
+use crate::views::{CourseBucket, Lane, LaneKind, LaneSpan, Timeline};
 use gpumem_capture::Nanos;
 
 const PHASES: [(&str, &str); 5] = [
@@ -71,6 +72,21 @@ fn spans(
         let said = [of.label.clone(), format!("{from} to {to}, {length}")];
         rect(phase_class(&of.label), of.from_ns, of.to_ns, &said);
     }
+}
+
+/// That phases are shares of time where there are more of them than are known one by one.
+pub(super) fn merged(timeline: &Timeline) -> Option<String> {
+    merged_in(timeline.lane(LaneKind::Phases)?, &timeline.course)
+}
+
+fn merged_in(lane: &Lane, course: &[CourseBucket]) -> Option<String> {
+    let widths = course.iter().map(|of| of.to_ns.saturating_sub(of.from_ns));
+    let width = widths.max().filter(|_| lane.left_out > 0)?;
+    Some(format!(
+        "phases: {} are shares of time, in stretches of {}; --from and --to show fewer of them one by one",
+        count(lane.spans.len() as u64 + lane.left_out),
+        length_text(width)
+    ))
 }
 
 /// Time in each phase by column, then all of it.
@@ -144,5 +160,31 @@ pub(super) fn step_ends(timeline: &Timeline, span: &Span, y: usize, out: &mut St
              class=\"m f\">{step}</text>",
             y + 20
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phases_that_are_shares_of_time_are_said() {
+        let bucket = |from_ns, to_ns| CourseBucket {
+            from_ns,
+            to_ns,
+            ..CourseBucket::default()
+        };
+        let course = [bucket(0, 2_000_000), bucket(2_000_000, 2_500_000)];
+        let mut lane = Lane {
+            kind: LaneKind::Phases,
+            name: "phases",
+            spans: Vec::new(),
+            left_out: 0,
+        };
+        assert_eq!(merged_in(&lane, &course), None);
+        lane.left_out = 5002;
+        let said = merged_in(&lane, &course).unwrap_or_default();
+        let begins = "phases: 5,002 are shares of time, in stretches of 2.00 ms; --from";
+        assert!(said.starts_with(begins), "{said}");
     }
 }

@@ -1,7 +1,7 @@
 //! The timeline as text, as wide as the terminal.
 
 use super::columns::{Span, columns};
-use super::phases::by_column;
+use super::phases::{by_column, merged};
 use super::scale::{axis_ticks, tick_text};
 use super::{failures_line, folds_line, peak_line, retries_line, title};
 use crate::render::{Align, Style, Table, Terminal, bytes};
@@ -108,7 +108,8 @@ fn chart(timeline: &Timeline, device: &DeviceTimeline, span: &Span, out: &mut St
         out.push_str(&format!("{:>AXIS$} {ends}\n", "steps end"));
     }
     out.push_str(&times(span));
-    if let Some(line) = folds_line(timeline) {
+    let said = [folds_line(timeline), merged(timeline)];
+    for line in said.into_iter().flatten() {
         for line in textwrap::wrap(&line, span.columns + AXIS - 1) {
             out.push_str(&format!("  {line}\n"));
         }

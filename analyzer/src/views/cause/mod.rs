@@ -47,6 +47,24 @@ pub struct Holder {
 }
 
 impl Holder {
+    /// The lines that hold most, the largest first, and the bytes of all.
+    pub fn most(replay: &Replay, held: &ByStack) -> (Vec<Self>, u64) {
+        let lines = Lines::of(replay, held);
+        let live = lines.bytes();
+        let mut owners: Vec<Self> = Vec::new();
+        for row in lines.rows {
+            // A line may have a row for each phase.
+            let line = row.owner.label(&replay.names);
+            match owners.iter_mut().find(|of| of.line == line) {
+                Some(of) => of.add(row),
+                None => owners.push(Self::of(line, row)),
+            }
+        }
+        owners.sort_by_key(|of| Reverse((of.bytes, of.blocks)));
+        owners.truncate(OWNERS);
+        (owners, live)
+    }
+
     fn of(line: String, row: LineRow) -> Self {
         Self {
             line,
@@ -194,18 +212,5 @@ fn owners(replay: &Replay, failure: &OutOfMemory, level: Level) -> (Vec<Holder>,
         ..Select::default()
     };
     let held = ByStack::at(replay, level, At::Event(failure.seq), &select);
-    let lines = Lines::of(replay, &held);
-    let live = lines.bytes();
-    let mut owners: Vec<Holder> = Vec::new();
-    for row in lines.rows {
-        // A line may have a row for each phase.
-        let line = row.owner.label(&replay.names);
-        match owners.iter_mut().find(|of| of.line == line) {
-            Some(of) => of.add(row),
-            None => owners.push(Holder::of(line, row)),
-        }
-    }
-    owners.sort_by_key(|of| Reverse((of.bytes, of.blocks)));
-    owners.truncate(OWNERS);
-    (owners, live)
+    Holder::most(replay, &held)
 }

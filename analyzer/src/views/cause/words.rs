@@ -3,7 +3,7 @@
 use super::judge::{Found, Line};
 use super::kind::CauseKind;
 use crate::account::many;
-use crate::units::{bytes, count, share};
+use crate::units::{bytes, count, percent as part_of};
 
 /// What the cause is, and what to change.
 pub(super) fn of(found: &Found) -> (String, String) {
@@ -154,6 +154,6 @@ fn total(found: &Found) -> String {
 
 /// The part of what is live.
 fn percent(found: &Found) -> String {
-    let shares = share(&[found.bytes, found.live.saturating_sub(found.bytes)]);
-    format!("{} % of what is live", shares.first().copied().unwrap_or(0))
+    let of = part_of(found.bytes, found.live);
+    format!("{of} of what is live")
 }

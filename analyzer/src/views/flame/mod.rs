@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 use super::by_stack::ByStack;
 use super::module_of::module_path;
 use crate::account::{many, place};
-use crate::attribution::owner;
+use crate::attribution::{Owner, owner};
 use crate::names::{Names, NativeFrame};
 use crate::replay::{Replay, StackKey};
 use crate::stacks::{FrameKind, Labelled, labelled};
@@ -45,9 +45,11 @@ pub struct Folding {
     pub by: FrameBy,
     /// All frames: else those that are dispatch are folded into their callers.
     pub native: bool,
+    /// The newest frame first, below the GPU where there are several: what each function holds, whoever called it.
+    pub inverted: bool,
 }
 
-/// The frames of a stack, the oldest first.
+/// The frames of a stack, the oldest first; inverted, the newest first.
 pub type FlameStack = Vec<SharedFrame>;
 
 /// Bytes by stack, as flamegraphs take them.
@@ -84,11 +86,17 @@ impl Folded {
             let device = (held.devices.len() > 1).then(|| Labelled::group(place(on.device)));
             for (stacks, figure) in on.figures.iter().filter(|(_, figure)| figure.bytes > 0) {
                 let shown = match folding.by {
-                    FrameBy::Module => modules(names, *stacks, held.level),
+                    FrameBy::Module => modules(names, *stacks),
                     FrameBy::Line | FrameBy::Function => labelled(names, symbols, *stacks),
                 };
                 let all = device.iter().chain(&shown);
-                let stack = all.filter_map(|frame| frames.shared(frame)).collect();
+                let mut stack: FlameStack = all.filter_map(|frame| frames.shared(frame)).collect();
+                if folding.by == FrameBy::Module {
+                    stack.push(frames.owner(&owner(names, *stacks, held.level)));
+                }
+                if folding.inverted {
+                    stack[usize::from(device.is_some())..].reverse();
+                }
                 let category = stacks.purpose.category();
                 *folded.stacks.entry(stack).or_default() += FlameHeld::of(*figure, category);
             }
@@ -116,11 +124,10 @@ impl Folded {
     }
 }
 
-/// The modules at work, and the line that owns the bytes.
-fn modules(names: &Names, stacks: StackKey, level: Level) -> Vec<Labelled> {
-    let owner = owner(names, stacks, level);
-    let path = module_path(names, stacks).into_iter().map(Labelled::group);
-    path.chain([Labelled::of_owner(names, &owner)]).collect()
+/// The modules at work.
+fn modules(names: &Names, stacks: StackKey) -> Vec<Labelled> {
+    let path = module_path(names, stacks).into_iter();
+    path.map(Labelled::group).collect()
 }
 
 /// Each frame once.
@@ -132,6 +139,20 @@ struct Frames<'a> {
 }
 
 impl Frames<'_> {
+    /// Who owns bytes, with the text of the line if it is one.
+    fn owner(&mut self, owner: &Owner) -> SharedFrame {
+        let frame = Labelled::of_owner(self.names, owner);
+        let key = (Rc::clone(&frame.label), frame.kind);
+        if let Some(known) = self.known.get(&key) {
+            return known.clone();
+        }
+        let line = owner.line();
+        let text = line.map(|line| cut((self.source)(&line.file, line.line)));
+        let shared = SharedFrame::new(&frame.label, frame.kind, &text.unwrap_or_default());
+        self.known.insert(key, shared.clone());
+        shared
+    }
+
     /// The frame as stacks share it; `None`: it is folded into its caller.
     fn shared(&mut self, frame: &Labelled) -> Option<SharedFrame> {
         let is_folded = frame.kind == FrameKind::Dispatch && !self.folding.native;

@@ -1,11 +1,13 @@
 //! The page's timeline: fewer stretches than the timeline's own, where it must be.
 
+use std::cmp::Reverse;
+
 use serde::Serialize;
 
 use super::input::{PageLimits, clip};
 use crate::replay::Category;
 use crate::views::categories::by_name_if_any;
-use crate::views::{BandKind, DeviceTimeline, Timeline, TimelinePoint};
+use crate::views::{BandKind, DeviceTimeline, Lane, LaneSpan, Timeline, TimelinePoint};
 
 /// One band.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -100,16 +102,20 @@ impl PageLane {
     /// Those of a timeline.
     pub fn all(timeline: &Timeline, limits: PageLimits) -> Vec<Self> {
         let lanes = timeline.lanes.iter();
-        lanes
-            .map(|lane| Self {
-                name: lane.name,
-                spans: lane
-                    .spans
-                    .iter()
-                    .map(|span| (span.from_ns, span.to_ns, clip(&span.label, limits.name)))
-                    .collect(),
-                left_out: lane.left_out,
-            })
-            .collect()
+        lanes.map(|lane| Self::of(lane, limits)).collect()
+    }
+
+    fn of(lane: &Lane, limits: PageLimits) -> Self {
+        let mut spans: Vec<&LaneSpan> = lane.spans.iter().collect();
+        let left_out = spans.len().saturating_sub(limits.spans) as u64;
+        spans.sort_by_key(|span| Reverse(span.to_ns.saturating_sub(span.from_ns)));
+        spans.truncate(limits.spans);
+        spans.sort_by_key(|span| (span.from_ns, Reverse(span.to_ns)));
+        let row = |span: &LaneSpan| (span.from_ns, span.to_ns, clip(&span.label, limits.name));
+        Self {
+            name: lane.name,
+            spans: spans.into_iter().map(row).collect(),
+            left_out: lane.left_out + left_out,
+        }
     }
 }

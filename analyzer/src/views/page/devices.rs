@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::chart::PageChart;
 use super::history::{PageHistory, histories};
 use super::input::{PageLimits, PageSources, clip};
+use super::libraries::Libraries;
 use super::stacks::{Build, PageMoment};
 use crate::attribution::Owner;
 use crate::replay::Replay;
@@ -92,6 +93,10 @@ pub struct PageDevice {
     pub chart: PageChart,
     /// Blocks over their lives, level by level.
     pub history: Vec<PageHistory>,
+    /// Those of pinned host memory.
+    pub host: Option<PageHistory>,
+    /// Whether the physical level was recorded: what stands behind pools and graphs.
+    pub has_physical: bool,
     /// Moments in the order of time.
     pub moments: Vec<PageMoment>,
     /// The ledger at the peak; its rows sum to the whole.
@@ -104,6 +109,7 @@ pub(super) fn device(
     device: &DeviceTimeline,
     from: &PageSources<'_>,
     stacks: &Build<'_>,
+    libraries: &Libraries,
     limits: PageLimits,
 ) -> PageDevice {
     let replay = from.replay;
@@ -114,6 +120,7 @@ pub(super) fn device(
         .ledgers
         .iter()
         .find(|ledger| ledger.device == ordinal.0);
+    let of = |levels: &[Level]| histories(device, levels, from, (stacks, libraries), limits);
     PageDevice {
         title: match device.device {
             Some(ordinal) => format!("GPU {ordinal}"),
@@ -127,7 +134,9 @@ pub(super) fn device(
             .map(|peak| [peak.time_ns, peak.seq, peak.sum()]),
         when: clip(&crate::views::when(&device.peak_when), limits.name),
         chart: PageChart::of(device, limits),
-        history: histories(device, from, stacks, limits),
+        history: of(&MOMENT_LEVELS),
+        host: of(&[Level::HOST]).pop(),
+        has_physical: replay.levels.contains_key(&(ordinal, Level::PHYSICAL)),
         moments: moments.map(|then| stacks.moment(then, has)).collect(),
         ledger: ledger.map_or(Vec::new(), |ledger| rows(replay, ledger, limits)),
         pool: ledger

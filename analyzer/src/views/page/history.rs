@@ -14,21 +14,23 @@
 //! | | slack | u: 0: not known; else 1 more than it |
 //! | | stack | u: 0: not in the page; else 1 more than its number |
 //! | | category | u: see [`Category::ALL`], 1 more than its place; 0: none |
-//! | | placement | u |
-//! | | kind | u: 1: memory of a VMM handle; 2: of PyTorch's pool; their sum if both |
+//! | | placement | u: 0: the default stream's part of the default pool; 1: not known; else 2 more than its place in the page |
+//! | | kind | u: a sum: see [`kind`] |
+//! | | library | u: not of tensors; 0: not known; else 1 more than its place in the page |
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use gpumem_capture::{DeviceOrdinal, Level, Nanos, Seq};
+use gpumem_capture::{DeviceOrdinal, EventFlags, Level, Nanos, Seq};
 use serde::{Serialize, Serializer};
 
 use super::input::{PageLimits, PageSources};
+use super::libraries::Libraries;
 use super::stacks::Build;
-use crate::attribution::{PYTORCH_ALLOCATOR, library};
+use crate::attribution::PYTORCH_ALLOCATOR;
 use crate::packed::{number, signed, text};
-use crate::replay::{Category, Replay};
-use crate::views::{DeviceTimeline, PastBlock, PastBlocks, PastLevel, PastMapping};
+use crate::replay::{Backing, Category, Replay};
+use crate::views::{DeviceTimeline, PastBlock, PastBlocks, PastLevel, Placed};
 
 /// The blocks of a level over their lives.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -57,34 +59,25 @@ fn as_text<S: Serializer>(columns: &[u8], serializer: S) -> Result<S::Ok, S::Err
     text.serialize(serializer)
 }
 
-pub(super) fn mappings(blocks: &PastBlocks) -> Vec<[u64; 5]> {
-    let mappings = blocks.mappings.iter();
-    let row = |of: &PastMapping| {
-        let ended = of.ended.map_or(0, |ended| ended.0);
-        [of.address, of.bytes, of.handle, of.made.0, ended]
-    };
-    mappings.map(row).collect()
-}
-
-pub(super) fn placements(blocks: &PastBlocks) -> Vec<[u64; 4]> {
+pub(super) fn placements(blocks: &PastBlocks) -> Vec<[u64; 3]> {
     let placements = blocks.placements.iter();
     placements
-        .map(|of| [u64::from(of.id.0), of.stream, of.pool.0, of.pool.1])
+        .map(|of| [of.stream, of.pool.0, of.pool.1])
         .collect()
 }
 
-/// The levels of a device that have blocks.
+/// Those of the levels of a device that have blocks.
 pub(super) fn histories(
     device: &DeviceTimeline,
+    levels: &[Level],
     from: &PageSources<'_>,
-    stacks: &Build<'_>,
+    names: (&Build<'_>, &Libraries),
     limits: PageLimits,
 ) -> Vec<PageHistory> {
     let ordinal = device.device.map_or(DeviceOrdinal::NONE, DeviceOrdinal);
-    let levels = from.blocks.levels.iter();
-    levels
-        .filter(|of| of.device == ordinal && of.count > 0)
-        .map(|of| history(device, of, from.replay, stacks, limits))
+    let all = from.blocks.levels.iter();
+    all.filter(|of| of.device == ordinal && levels.contains(&of.level) && of.count > 0)
+        .map(|of| history(device, of, from.replay, names, limits))
         .collect()
 }
 
@@ -92,7 +85,7 @@ fn history(
     device: &DeviceTimeline,
     of: &PastLevel,
     replay: &Replay,
-    stacks: &Build<'_>,
+    names: (&Build<'_>, &Libraries),
     limits: PageLimits,
 ) -> PageHistory {
     let is_cut = of.blocks.len() > limits.blocks;
@@ -111,6 +104,7 @@ fn history(
     PageHistory {
         level: match of.level {
             Level::TENSOR => "tensor",
+            Level::HOST => "host",
             _ => "driver",
         },
         all: of.count,
@@ -118,8 +112,8 @@ fn history(
         events: events.len(),
         whole: of.is_all && !is_cut,
         stretches: whole.iter().map(|of| [of.from.0, of.to.0]).collect(),
-        points: points(device, of.level, limits),
-        columns: columns(&blocks, &events, of.level, replay, stacks),
+        points: points(device, of, limits),
+        columns: columns(&blocks, &events, of, replay, names),
     }
 }
 
@@ -136,14 +130,13 @@ fn events(blocks: &[&PastBlock]) -> Vec<(Seq, Nanos)> {
     by_seq.into_iter().collect()
 }
 
-fn points(device: &DeviceTimeline, level: Level, limits: PageLimits) -> Vec<[u64; 3]> {
-    let name = if level == Level::TENSOR {
-        "tensor"
-    } else {
-        "driver"
-    };
+fn points(device: &DeviceTimeline, of: &PastLevel, limits: PageLimits) -> Vec<[u64; 3]> {
+    let name = of.level.name();
     let together = device.buckets.len().div_ceil(limits.buckets.max(1)).max(1);
-    let mut points = Vec::new();
+    let begins = of.begins.iter();
+    let mut points: Vec<[u64; 3]> = begins
+        .map(|(seq, time, bytes)| [seq.0, time.0, *bytes])
+        .collect();
     for buckets in device.buckets.chunks(together) {
         let peaks = buckets.iter().flat_map(|bucket| &bucket.peaks);
         let peaks = peaks.filter(|peak| peak.level == name);
@@ -152,8 +145,9 @@ fn points(device: &DeviceTimeline, level: Level, limits: PageLimits) -> Vec<[u64
         points.extend(most.map(|most| [most.seq, most.time_ns, most.bytes]));
         points.extend(buckets.last().map(|bucket| {
             let last = &bucket.last;
-            let bytes = match level {
+            let bytes = match of.level {
                 Level::TENSOR => last.tensor_bytes,
+                Level::HOST => last.host_bytes,
                 _ => last.driver_bytes,
             };
             [last.seq, last.time_ns, bytes]
@@ -167,11 +161,12 @@ fn points(device: &DeviceTimeline, level: Level, limits: PageLimits) -> Vec<[u64
 fn columns(
     blocks: &[&PastBlock],
     events: &[(Seq, Nanos)],
-    level: Level,
+    of: &PastLevel,
     replay: &Replay,
-    stacks: &Build<'_>,
+    (stacks, libraries): (&Build<'_>, &Libraries),
 ) -> Vec<u8> {
     let mut out = Vec::new();
+    let level = of.level;
     let at = |seq: Seq| events.partition_point(|(of, _)| *of < seq) as u64;
     let (mut seq, mut time) = (0, 0);
     for (of, _) in events {
@@ -222,16 +217,44 @@ fn columns(
         number(place.map_or(0, |place| place as u64 + 1), &mut out);
     }
     for block in blocks {
-        number(u64::from(block.placement.0), &mut out);
+        let placement = match block.placement {
+            Placed::Default => 0,
+            Placed::Unknown => 1,
+            Placed::Part(place) => u64::from(place) + 2,
+        };
+        number(placement, &mut out);
     }
+    let has_pool = replay.levels.contains_key(&(of.device, Level::TENSOR));
     for block in blocks {
-        let is_pools = level == Level::DRIVER
-            && library(&replay.names, block.stacks, level)
-                .is_none_or(|name| name == PYTORCH_ALLOCATOR);
-        number(
-            u64::from(block.is_handle) + 2 * u64::from(is_pools),
-            &mut out,
-        );
+        number(kind(block, level, libraries, has_pool), &mut out);
+    }
+    for block in blocks.iter().filter(|_| level != Level::TENSOR) {
+        let library = libraries.number(level, block.stacks);
+        number(library.map_or(0, |number| number as u64 + 1), &mut out);
     }
     out
+}
+
+/// What kind of memory a block is: 1: of a VMM handle, 2: PyTorch's pool has it, 4: managed, 8: an array, 16: of one of
+/// CUDA's own pools, 32: of a graph's node, 64: a pool may have it, for the caller is not known, 128: host memory that the
+/// program brought.
+fn kind(block: &PastBlock, level: Level, libraries: &Libraries, has_pool: bool) -> u64 {
+    let has = |flag| block.flags.contains(flag);
+    let backing = Backing::of(block.flags);
+    let may_be_cut =
+        level == Level::DRIVER && has_pool && matches!(backing, Backing::Pages | Backing::Handle);
+    let library = libraries.name(level, block.stacks);
+    [
+        (block.is_handle, 1),
+        (may_be_cut && library == Some(PYTORCH_ALLOCATOR), 2),
+        (has(EventFlags::MANAGED), 4),
+        (has(EventFlags::ARRAY), 8),
+        (backing == Backing::Pool, 16),
+        (backing == Backing::Graph, 32),
+        (may_be_cut && library.is_none(), 64),
+        (has(EventFlags::REGISTERED), 128),
+    ]
+    .into_iter()
+    .filter_map(|(is, bit)| is.then_some(bit))
+    .sum()
 }

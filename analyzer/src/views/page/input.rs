@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gpumem_capture::DeviceOrdinal;
 
 use crate::replay::Replay;
-use crate::views::{Cause, DeviceThen, Ledger, PastBlocks, Timeline};
+use crate::views::{Cause, DeviceThen, Hints, Leaks, Ledger, PastBlocks, Stretch, Timeline};
 
 /// What a page is made from.
 pub struct PageSources<'a> {
@@ -21,6 +21,12 @@ pub struct PageSources<'a> {
     pub ledgers: &'a [Ledger],
     /// Why the failure to tell of first happened.
     pub cause: Option<&'a Cause>,
+    /// What could be done.
+    pub hints: &'a Hints,
+    /// What was alive at the end of the last step, its event and its time; `None`: nothing was allocated.
+    pub leaks: Option<&'a (Leaks, (u64, u64))>,
+    /// Of which part of the run blocks and moments are.
+    pub stretch: Stretch,
     /// The event of the moment to show first; else the peak is.
     pub shown: Option<u64>,
 }
@@ -38,6 +44,10 @@ pub struct PageHead {
     pub account: Vec<String>,
     /// What is missing.
     pub missing: Vec<String>,
+    /// The failure to tell of first, in a sentence.
+    pub failed: Option<String>,
+    /// Which part of the run it is: `from step 3 to the end`; `None`: all of it.
+    pub part: Option<String>,
 }
 
 /// How much a page has at most; what is beyond is summed.
@@ -49,8 +59,12 @@ pub struct PageLimits {
     pub blocks: usize,
     /// Stretches of time of each device.
     pub buckets: usize,
+    /// Spans of each lane, the widest.
+    pub spans: usize,
     /// Segments of each device's pool.
     pub segments: usize,
+    /// Rows of each table of the whole run.
+    pub rows: usize,
     /// Characters of a name.
     pub name: usize,
 }
@@ -64,7 +78,9 @@ impl Default for PageLimits {
             stacks: 16_000,
             blocks: usize::MAX,
             buckets: 1024,
+            spans: 512,
             segments: 256,
+            rows: 1000,
             name: 300,
         }
     }
@@ -79,9 +95,11 @@ impl PageLimits {
         }
         Self {
             stacks,
+            spans: self.spans / 2,
             blocks: self.blocks.min(1 << 18) / 2,
             buckets: (self.buckets / 2).max(16),
             segments: self.segments / 2,
+            rows: (self.rows / 2).max(16),
             name: (self.name / 2).max(16),
         }
     }

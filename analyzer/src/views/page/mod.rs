@@ -1,9 +1,15 @@
 //! What the page for a browser is made of: tables of numbers that refer to each other, all bounded.
 
+mod answer;
 mod chart;
 mod devices;
 mod history;
 mod input;
+mod libraries;
+mod modules;
+mod rows;
+mod sections;
+mod spans;
 mod stacks;
 
 use serde::Serialize;
@@ -15,11 +21,17 @@ use crate::symbols::Symbols;
 use crate::views::Holder;
 use crate::views::json::ordinal;
 use input::clip;
+use libraries::Libraries;
 
+pub use answer::{PageAnswer, PagePeak};
 pub use chart::{PageBand, PageChart, PageLane};
 pub use devices::{PageDevice, PageLedgerRow, PagePool, PageSegment, PageSegmentLine};
 pub use history::PageHistory;
 pub use input::{PageHead, PageLimits, PageSources};
+pub use modules::PageModule;
+pub use rows::{PageEvidence, PageHint, PageLeak, PageLeaks, PageLine};
+pub use sections::{PageHeld, PageHolders, PageSections};
+pub use spans::PageSpans;
 pub use stacks::{PageLevel, PageMoment, PageOwner, PageStacks};
 
 /// A failed allocation.
@@ -50,6 +62,8 @@ pub struct PageCause {
     pub advice: String,
     /// The lines that held most then.
     pub owners: Vec<Holder>,
+    /// All that was live then of their level.
+    pub live: u64,
 }
 
 /// All that the page shows.
@@ -65,6 +79,12 @@ pub struct Page {
     pub account: Vec<String>,
     /// What is missing.
     pub missing: Vec<String>,
+    /// What stands first.
+    pub answer: PageAnswer,
+    /// Which part of the run it is, in words; `None`: all of it.
+    pub part: Option<String>,
+    /// The events that such a part begins and ends with.
+    pub events: [Option<u64>; 2],
     /// When the axis begins, ns.
     pub from: u64,
     /// When it ends.
@@ -79,22 +99,26 @@ pub struct Page {
     pub lanes: Vec<PageLane>,
     /// What tensors are for: names that blocks refer to by number.
     pub categories: Vec<&'static str>,
-    /// Mappings of VMM handles: address, bytes, handle, the event that made it and the one that ended it (0: none did).
-    pub mappings: Vec<[u64; 5]>,
-    /// Parts of PyTorch's pool: what blocks name it by, the stream's handle, the pool's id (zeros: the default one).
-    pub placements: Vec<[u64; 4]>,
+    /// Libraries that asked the driver for memory: names that blocks refer to by number.
+    pub libraries: Vec<String>,
+    /// Mappings of VMM handles, address space, reservations.
+    pub spans: PageSpans,
+    /// Parts of PyTorch's pool: the stream's handle, the pool's id (zeros: the default one).
+    pub placements: Vec<[u64; 3]>,
     /// Frames, owners and stacks of all moments and blocks.
     pub stacks: PageStacks,
     /// The devices.
     pub devices: Vec<PageDevice>,
-    /// The first failures, and the newest.
+    /// The first failures, and the newest, of the part of the run.
     pub failures: Vec<PageFailure>,
-    /// All failures.
+    /// All failures of it.
     pub failure_count: u64,
     /// Refusals of the driver that PyTorch's allocator answered.
     pub retries: u64,
     /// Why the one to tell of first happened.
     pub cause: Option<PageCause>,
+    /// Tables of the whole run.
+    pub sections: PageSections,
 }
 
 impl Page {
@@ -109,13 +133,15 @@ impl Page {
         let (replay, timeline) = (from.replay, from.timeline);
         let mut stacks = stacks::Build::new(replay, limits);
         stacks.choose(from.moments, from.blocks, symbols, source);
+        let libraries = Libraries::of(replay, from.blocks);
         let devices = timeline.devices.iter();
         let devices = devices
-            .map(|device| devices::device(device, from, &stacks, limits))
+            .map(|device| devices::device(device, from, &stacks, &libraries, limits))
             .collect();
         let clip = |text: &String| clip(text, limits.name);
-        let failures = replay.failures.all();
-        let failures = failures.into_iter().map(|(_, failure)| {
+        let failures = replay.failures.all().into_iter();
+        let failures = failures.filter(|(_, failure)| from.stretch.has(failure.seq));
+        let failures = failures.map(|(_, failure)| {
             let event = &failure.event;
             let owner = owner(&replay.names, failure.span_context.stacks, event.level);
             PageFailure {
@@ -133,6 +159,9 @@ impl Page {
             exact: head.exact,
             account: head.account.iter().map(clip).collect(),
             missing: head.missing.iter().take(50).map(clip).collect(),
+            answer: PageAnswer::of(head.failed.as_deref(), from, limits),
+            part: head.part.clone(),
+            events: [timeline.from_seq, timeline.to_seq],
             from: timeline.from_ns,
             to: timeline.to_ns,
             shown: from.shown,
@@ -140,7 +169,7 @@ impl Page {
             folds: timeline.folds.clone(),
             lanes: PageLane::all(timeline, limits),
             failures: failures.collect(),
-            failure_count: replay.failures.count(),
+            failure_count: timeline.failure_count,
             retries: replay.failures.answered(),
             cause: from.cause.map(|cause| PageCause {
                 seq: cause.event,
@@ -149,18 +178,17 @@ impl Page {
                 owners: cause
                     .owners
                     .iter()
-                    .map(|of| Holder {
-                        line: clip(&of.line),
-                        function: clip(&of.function),
-                        ..of.clone()
-                    })
+                    .map(|of| answer::clipped(of, limits))
                     .collect(),
+                live: cause.live_bytes,
             }),
             devices,
             categories: Category::ALL.map(Category::name).to_vec(),
-            mappings: history::mappings(from.blocks),
+            libraries: libraries.names().iter().map(clip).collect(),
+            spans: PageSpans::of(&from.blocks.spans, limits),
             placements: history::placements(from.blocks),
             stacks: stacks.finish(),
+            sections: PageSections::of(from, source, limits),
         }
     }
 }

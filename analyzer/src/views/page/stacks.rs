@@ -102,6 +102,15 @@ pub(super) struct Build<'a> {
     modules: FxHashMap<String, u32>,
 }
 
+/// A level's place among those of moments. Pinned host memory is named as what else the driver gives.
+fn index_of(level: Level) -> Option<usize> {
+    let level = match level {
+        Level::HOST => Level::DRIVER,
+        level => level,
+    };
+    MOMENT_LEVELS.iter().position(|of| *of == level)
+}
+
 impl<'a> Build<'a> {
     pub fn new(replay: &'a Replay, limits: PageLimits) -> Self {
         Self {
@@ -135,7 +144,7 @@ impl<'a> Build<'a> {
             }
         }
         for of in &blocks.levels {
-            let index = MOMENT_LEVELS.iter().position(|level| *level == of.level);
+            let index = index_of(of.level);
             for block in index.iter().flat_map(|_| &of.blocks) {
                 let stacks = block.stacks.with_category(block.category);
                 let most = most.entry((index.unwrap_or(0), stacks)).or_default();
@@ -177,7 +186,7 @@ impl<'a> Build<'a> {
 
     /// The number of a stack that was taken.
     pub fn number(&self, level: Level, stacks: StackKey) -> Option<u32> {
-        let index = MOMENT_LEVELS.iter().position(|of| *of == level)?;
+        let index = index_of(level)?;
         self.numbers.get(&(index, stacks)).copied()
     }
 

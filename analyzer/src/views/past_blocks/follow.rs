@@ -3,47 +3,40 @@
 use std::collections::BTreeMap;
 
 use gpumem_capture::{
-    AllocatorCall, Definition, DeviceOrdinal, Event, EventFlags, EventKind, Level, Nanos, Record,
-    Seq,
+    AllocatorCall, Definition, DeviceOrdinal, Event, EventFlags, EventKind, Level, Nanos,
+    PlacementId, Record, Seq,
 };
 use rustc_hash::FxHashMap;
 
-use super::keep::{DetailRange, Keep, Room};
-use super::{PastBlock, PastBlocks, PastLevel, PastMapping, Placement};
-use crate::replay::{Block, Effect, Replay};
-use crate::views::{MOMENT_LEVELS, Moments};
+use super::keep::{DetailRange, Keep, Room, Span};
+use super::live::{Address, Live};
+use super::spans::FollowSpans;
+use super::{PastBlock, PastBlocks, PastLevel, Placed, Placement};
+use crate::replay::{Block, Category, Effect, Replay};
+use crate::views::{Moments, Stretch};
 
 /// So many stretches are kept in detail.
 const STRETCHES: usize = 6;
-/// So many mappings are kept, the first ones.
-const MAPPINGS: usize = 20_000;
+/// The levels whose blocks are followed.
+const LEVELS: [Level; 3] = [Level::TENSOR, Level::DRIVER, Level::HOST];
 
-/// An address, and whether it is a VMM handle.
-type Address = (u64, bool);
-
-/// Around the failure, the peaks, the end, and some of the greatest moments: so many events each that there is room for.
-fn stretches(moments: &Moments, room: Room) -> Vec<DetailRange> {
+/// In a part of the run, around the failure, the peaks, the end, and some of the greatest moments: so many events each that there is room for.
+fn stretches(moments: &Moments, room: Room, within: Stretch) -> Vec<DetailRange> {
     let length = room.stretch as u64;
     let mut found: Vec<DetailRange> = Vec::new();
     for seq in moments.by_interest().map(Seq) {
         let is_near = |of: &DetailRange| (of.from.0..of.to.0 + length / 4).contains(&seq.0);
         if found.len() < STRETCHES && !found.iter().any(is_near) {
+            let from = Seq(seq.0.saturating_sub(length / 4 * 3));
+            let to = Seq(seq.0 + length / 4);
             found.push(DetailRange {
-                from: Seq(seq.0.saturating_sub(length / 4 * 3)),
-                to: Seq(seq.0 + length / 4),
+                from: within.from.map_or(from, |begin| begin.seq.max(from)),
+                to: within.to.map_or(to, |end| end.seq.min(to)),
             });
         }
     }
     found.sort_by_key(|stretch| stretch.from);
     found
-}
-
-/// A block that is live, or waits for other streams.
-#[derive(Clone, Debug)]
-struct Live {
-    block: PastBlock,
-    /// Whether another stream uses it, so that it waits when it is freed.
-    is_shared: bool,
 }
 
 /// A device and level.
@@ -53,9 +46,13 @@ struct Following {
     live: FxHashMap<Address, Live>,
     /// Freed, and not yet back in the pool.
     waiting: FxHashMap<u64, PastBlock>,
-    /// When blocks were allocated whose free may yet be cancelled: those of the driver level that were freed lately.
-    freed: FxHashMap<Seq, Nanos>,
+    /// When blocks were allocated whose free may yet be cancelled, and whether they were counted: those of the driver
+    /// level that were freed lately.
+    freed: FxHashMap<Seq, (Nanos, bool)>,
     count: u64,
+    within: Stretch,
+    /// What was live where the part of the run begins.
+    begins: Option<(Seq, Nanos, u64)>,
 }
 
 /// How many frees are remembered: a free and its cancellation are of one call.
@@ -65,17 +62,22 @@ const REMEMBERED: usize = 1 << 16;
 #[derive(Debug)]
 pub struct FollowBlocks {
     room: Room,
+    /// Blocks that are live at no moment of it are left out.
+    within: Stretch,
+    has_begun: bool,
     stretches: Vec<DetailRange>,
     levels: BTreeMap<(DeviceOrdinal, Level), Following>,
-    mappings: Vec<PastMapping>,
+    spans: FollowSpans,
     placements: Vec<Placement>,
+    /// What the numbers of placements mean now: they are given anew.
+    placed: FxHashMap<(DeviceOrdinal, PlacementId), u32>,
 }
 
 impl FollowBlocks {
     /// Keeps all blocks where there is room for them, else those of the stretches that a reader looks at first besides
-    /// those of the whole run. `first` has read the capture.
-    pub fn choose(first: &Replay, moments: &Moments, room: Room) -> Self {
-        let of = |level: &Level| MOMENT_LEVELS.contains(level);
+    /// those of the whole run, or of a part of it. `first` has read the capture.
+    pub fn choose(first: &Replay, moments: &Moments, room: Room, within: Stretch) -> Self {
+        let of = |level: &Level| LEVELS.contains(level);
         let levels = first.levels.iter().filter(|((_, level), _)| of(level));
         let devices = first.devices.len().max(1);
         let room = Room {
@@ -86,19 +88,28 @@ impl FollowBlocks {
         let stretches = if blocks.max().unwrap_or(0) <= room.run as u64 {
             Vec::new()
         } else {
-            stretches(moments, room)
+            stretches(moments, room, within)
         };
-        Self::new(room, stretches)
+        Self::new(room, stretches).of(within)
+    }
+
+    /// Only of a part of the run.
+    pub fn of(mut self, within: Stretch) -> Self {
+        self.within = within;
+        self
     }
 
     /// `stretches` are kept in detail.
     pub fn new(room: Room, stretches: Vec<DetailRange>) -> Self {
         Self {
             room,
+            spans: FollowSpans::new(room, &stretches),
+            within: Stretch::default(),
+            has_begun: false,
             stretches,
             levels: BTreeMap::new(),
-            mappings: Vec::new(),
             placements: Vec::new(),
+            placed: FxHashMap::default(),
         }
     }
 
@@ -110,20 +121,42 @@ impl FollowBlocks {
             Record::Definition(
                 _,
                 Definition::Placement {
-                    id, stream, pool, ..
+                    id,
+                    device,
+                    stream,
+                    pool,
+                    ..
                 },
-            ) => self.placements.push(Placement {
-                id: *id,
-                stream: *stream,
-                pool: *pool,
-            }),
+            ) => {
+                let place = self.placements.len() as u32;
+                self.placed.insert((*device, *id), place);
+                self.placements.push(Placement {
+                    device: *device,
+                    stream: *stream,
+                    pool: *pool,
+                });
+            }
             Record::Definition(..) => {}
+        }
+    }
+
+    /// What a placement of an event means.
+    fn placed(&self, event: &Event) -> Placed {
+        match event.placement {
+            PlacementId::DEFAULT => Placed::Default,
+            id => self
+                .placed
+                .get(&(event.device, id))
+                .map_or(Placed::Unknown, |place| Placed::Part(*place)),
         }
     }
 
     fn following(&mut self, device: DeviceOrdinal, level: Level) -> &mut Following {
         let Self {
-            room, stretches, ..
+            room,
+            stretches,
+            within,
+            ..
         } = self;
         self.levels
             .entry((device, level))
@@ -133,76 +166,62 @@ impl FollowBlocks {
                 waiting: FxHashMap::default(),
                 freed: FxHashMap::default(),
                 count: 0,
+                within: *within,
+                begins: None,
             })
     }
 
     /// A bounded capture begins with a state: what is live then.
     fn restored(&mut self, replay: &Replay) {
         for ((device, level), state) in &replay.levels {
-            if !MOMENT_LEVELS.contains(level) {
+            if !LEVELS.contains(level) {
                 continue;
             }
             let following = self.following(*device, *level);
             for (address, block) in state.live_blocks() {
-                let stacks = replay.stacks(block.key).without_category();
                 let is_handle = block.flags.contains(EventFlags::VMM_HANDLE);
-                let block = PastBlock {
-                    address,
-                    bytes: block.bytes,
-                    is_handle,
-                    stacks,
-                    made: (block.seq, replay.last),
-                    ..PastBlock::default()
-                };
-                following.count += 1;
                 let live = Live {
-                    block,
+                    bytes: block.bytes,
+                    made: (block.seq, replay.last),
+                    key: block.key,
+                    slack: None,
+                    placement: Placed::Unknown,
+                    flags: block.flags,
                     is_shared: false,
                 };
                 following.live.insert((address, is_handle), live);
             }
         }
-        for (address, mapping) in &replay.objects.mappings {
-            self.mappings.push(PastMapping {
-                address: *address,
-                bytes: mapping.bytes,
-                handle: mapping.handle,
-                made: replay.last_seq,
-                ended: None,
-            });
+        self.spans.restored(replay);
+    }
+
+    /// The part of the run begins: what is live then is known.
+    fn begin(&mut self) {
+        let Some(from) = self.within.from else { return };
+        self.has_begun = true;
+        for following in self.levels.values_mut() {
+            let live = following.live.values().map(|live| live.bytes);
+            following.begins = Some((from.seq, from.time, live.sum()));
         }
     }
 
     fn event(&mut self, replay: &Replay, seq: Seq, event: &Event, effect: Effect) {
-        match event.kind {
-            EventKind::MAP if self.mappings.len() < MAPPINGS => self.mappings.push(PastMapping {
-                address: event.ptr,
-                bytes: event.bytes,
-                handle: event.aux,
-                made: seq,
-                ended: None,
-            }),
-            EventKind::UNMAP => self.unmapped(seq, event),
-            EventKind::ALLOCATOR => self.told(seq, event),
-            _ => {}
+        if !self.has_begun && !self.within.is_before(seq) {
+            self.begin();
         }
-        if effect == Effect::None || !MOMENT_LEVELS.contains(&event.level) {
+        self.spans.event(seq, event);
+        if event.kind == EventKind::ALLOCATOR {
+            self.told(seq, event);
+        }
+        if effect == Effect::None || !LEVELS.contains(&event.level) {
             return;
         }
+        let placed = self.placed(event);
         let following = self.following(event.device, event.level);
         match effect {
-            Effect::Live(block) => following.came(replay, seq, event, block),
+            Effect::Live(block) => following.came(replay, seq, event, block, placed),
             Effect::Gone(_) => following.went(replay, seq, event),
             Effect::None => {}
-        }
-    }
-
-    fn unmapped(&mut self, seq: Seq, event: &Event) {
-        let end = event.ptr.saturating_add(event.bytes);
-        let mappings = self.mappings.iter_mut();
-        let within = mappings.filter(|mapping| (event.ptr..end).contains(&mapping.address));
-        for mapping in within.filter(|mapping| mapping.ended.is_none()) {
-            mapping.ended = Some(seq);
         }
     }
 
@@ -220,7 +239,7 @@ impl FollowBlocks {
             AllocatorCall::RELEASED => {
                 if let Some(mut block) = following.waiting.remove(&event.ptr) {
                     block.released = Some((seq, event.time));
-                    following.keep.offer(&block, event.time.0);
+                    following.waited(block, event.time.0);
                 }
             }
             _ => {}
@@ -235,65 +254,88 @@ impl FollowBlocks {
             levels: levels
                 .map(|((device, level), following)| following.finish(replay, device, level, now))
                 .collect(),
-            mappings: self.mappings,
+            spans: self.spans.finish(),
             placements: self.placements,
         }
     }
 }
 
 impl Following {
-    fn came(&mut self, replay: &Replay, seq: Seq, event: &Event, block: Block) {
+    /// A block has ended, or the run has. `block` makes it, if it is kept.
+    fn offer(&mut self, span: Span, now_ns: u64, block: &mut dyn FnMut() -> PastBlock) {
+        let ended = span.ended.map(|(ended, _)| ended);
+        if self.within.has_block(span.made.0, ended) {
+            self.count += 1;
+            self.keep.offer(span, now_ns, block);
+        }
+    }
+
+    /// A block is back in the pool, or the run has ended before it was.
+    fn waited(&mut self, block: PastBlock, now_ns: u64) {
+        self.offer(Span::of(&block), now_ns, &mut || block.clone());
+    }
+
+    fn came(&mut self, replay: &Replay, seq: Seq, event: &Event, block: Block, placed: Placed) {
         let is_handle = event.flags.contains(EventFlags::VMM_HANDLE);
         // Where a free was cancelled the block is as old as it was.
-        let made = self.freed.remove(&block.seq).unwrap_or(event.time);
+        let was_freed = self.freed.remove(&block.seq);
+        let made = was_freed.map_or(event.time, |(made, is_counted)| {
+            self.count -= u64::from(is_counted);
+            made
+        });
         let is_new = block.seq == seq;
         let tells_slack = event.level == Level::TENSOR && event.slack != Event::SLACK_UNKNOWN;
         let live = Live {
-            block: PastBlock {
-                address: event.ptr,
-                bytes: block.bytes,
-                slack: (is_new && tells_slack).then_some(event.slack),
-                placement: event.placement,
-                is_handle,
-                stacks: replay.stacks(block.key).without_category(),
-                made: (block.seq, made),
-                ..PastBlock::default()
-            },
+            bytes: block.bytes,
+            made: (block.seq, made),
+            key: block.key,
+            slack: (is_new && tells_slack).then_some(event.slack),
+            placement: placed,
+            flags: block.flags,
             is_shared: false,
         };
-        self.count += u64::from(is_new);
         if let Some(waited) = self.waiting.remove(&event.ptr) {
-            self.keep.offer(&waited, event.time.0);
+            self.waited(waited, event.time.0);
         }
-        if let Some(lost) = self.live.insert((event.ptr, is_handle), live) {
-            self.end(lost, replay, seq, event.time);
+        let address = (event.ptr, is_handle);
+        if let Some(lost) = self.live.insert(address, live) {
+            self.end(lost, address, Category::None, replay, (seq, event.time));
         }
     }
 
     fn went(&mut self, replay: &Replay, seq: Seq, event: &Event) {
         let is_handle = event.flags.contains(EventFlags::VMM_HANDLE);
-        if let Some(mut live) = self.live.remove(&(event.ptr, is_handle)) {
-            live.block.category = replay.newest_ended;
+        let address = (event.ptr, is_handle);
+        if let Some(live) = self.live.remove(&address) {
             if event.level != Level::TENSOR {
                 if self.freed.len() == REMEMBERED {
                     self.freed.clear();
                 }
-                let (made, at) = live.block.made;
-                self.freed.insert(made, at);
+                let (made, at) = live.made;
+                let is_counted = self.within.has_block(made, Some(seq));
+                self.freed.insert(made, (at, is_counted));
             }
-            self.end(live, replay, seq, event.time);
+            let category = replay.newest_ended;
+            self.end(live, address, category, replay, (seq, event.time));
         }
     }
 
-    fn end(&mut self, live: Live, replay: &Replay, seq: Seq, time: Nanos) {
-        let mut block = live.block;
-        block.ended = Some((seq, time));
+    fn end(
+        &mut self,
+        live: Live,
+        address: Address,
+        category: Category,
+        replay: &Replay,
+        at: (Seq, Nanos),
+    ) {
+        let mut past = || live.past(replay, address, category, Some(at));
         if live.is_shared {
+            let mut block = past();
             // Until it is released; at the end of the run, if it is not.
             block.released = Some((Seq(u64::MAX), Nanos(u64::MAX)));
             self.waiting.insert(block.address, block);
         } else {
-            self.keep.offer(&block, replay.last.0);
+            self.offer(live.span(Some(at)), replay.last.0, &mut past);
         }
     }
 
@@ -309,13 +351,13 @@ impl Following {
         let categories: FxHashMap<Seq, _> = live
             .map(|(_, block)| (block.seq, replay.stacks(block.key).purpose.category()))
             .collect();
-        for live in self.live.into_values() {
-            let mut block = live.block;
-            block.category = categories.get(&block.made.0).copied().unwrap_or_default();
-            self.keep.offer(&block, now.1.0);
+        for (address, live) in std::mem::take(&mut self.live) {
+            let category = categories.get(&live.made.0).copied().unwrap_or_default();
+            let mut past = || live.past(replay, address, category, None);
+            self.offer(live.span(None), now.1.0, &mut past);
         }
-        for block in self.waiting.into_values() {
-            self.keep.offer(&block, now.1.0);
+        for (_, block) in std::mem::take(&mut self.waiting) {
+            self.waited(block, now.1.0);
         }
         let kept = self.keep.finish();
         PastLevel {
@@ -323,6 +365,7 @@ impl Following {
             level,
             blocks: kept.blocks,
             count: self.count,
+            begins: self.begins,
             is_all: kept.is_all,
             whole: kept.whole,
         }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use gpumem_capture::Seq;
+use gpumem_capture::{Nanos, Seq};
 
 use super::PastBlock;
 
@@ -27,7 +27,7 @@ pub struct DetailRange {
 
 impl DetailRange {
     /// Whether a block was live at some moment of it.
-    fn has(self, block: &PastBlock) -> bool {
+    fn has(self, block: Span) -> bool {
         let ended = block.ended.is_none_or(|(ended, _)| ended > self.from);
         block.made.0 <= self.to && ended
     }
@@ -37,40 +37,17 @@ impl DetailRange {
 #[derive(Clone, Debug, Default)]
 struct Highest {
     room: usize,
-    blocks: BinaryHeap<Reverse<Ranked>>,
+    /// The lowest on top, with its place in `blocks`.
+    ranks: BinaryHeap<Reverse<Ranked>>,
+    blocks: Vec<PastBlock>,
     is_full: bool,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Ranked {
     rank: u128,
-    block: PastBlock,
-}
-
-impl Ranked {
-    fn key(&self) -> (u128, Reverse<Seq>) {
-        (self.rank, Reverse(self.block.made.0))
-    }
-}
-
-impl PartialEq for Ranked {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl Eq for Ranked {}
-
-impl PartialOrd for Ranked {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Ranked {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key().cmp(&other.key())
-    }
+    made: Reverse<Seq>,
+    place: usize,
 }
 
 impl Highest {
@@ -81,16 +58,41 @@ impl Highest {
         }
     }
 
-    fn offer(&mut self, rank: u128, block: &PastBlock) {
-        if self.blocks.len() >= self.room {
-            self.is_full = true;
-            if self.blocks.peek().is_none_or(|least| least.0.rank >= rank) {
-                return;
-            }
-            self.blocks.pop();
+    fn offer(&mut self, rank: u128, made: Seq, block: &mut dyn FnMut() -> PastBlock) {
+        let made = Reverse(made);
+        if self.blocks.len() < self.room {
+            let place = self.blocks.len();
+            self.blocks.push(block());
+            self.ranks.push(Reverse(Ranked { rank, made, place }));
+            return;
         }
-        let block = block.clone();
-        self.blocks.push(Reverse(Ranked { rank, block }));
+        self.is_full = true;
+        if let Some(mut least) = self.ranks.peek_mut()
+            && least.0.rank < rank
+        {
+            let place = least.0.place;
+            self.blocks[place] = block();
+            *least = Reverse(Ranked { rank, made, place });
+        }
+    }
+}
+
+/// When a block was made and ended, and its bytes: by these it is judged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub bytes: u64,
+    pub made: (Seq, Nanos),
+    /// `None`: it is live at the end.
+    pub ended: Option<(Seq, Nanos)>,
+}
+
+impl Span {
+    pub fn of(block: &PastBlock) -> Self {
+        Self {
+            bytes: block.bytes,
+            made: block.made,
+            ended: block.ended,
+        }
     }
 }
 
@@ -123,15 +125,15 @@ impl Keep {
         }
     }
 
-    /// A block has ended, or the run has.
-    pub fn offer(&mut self, block: &PastBlock, now_ns: u64) {
-        let ended = block.ended.map_or(now_ns, |(_, ended)| ended.0);
-        let life = ended.saturating_sub(block.made.1.0).max(1);
-        self.run
-            .offer(u128::from(block.bytes) * u128::from(life), block);
+    /// A block has ended, or the run has. `block` makes it, if it is kept.
+    pub fn offer(&mut self, span: Span, now_ns: u64, block: &mut dyn FnMut() -> PastBlock) {
+        let ended = span.ended.map_or(now_ns, |(_, ended)| ended.0);
+        let life = ended.saturating_sub(span.made.1.0).max(1);
+        let area = u128::from(span.bytes) * u128::from(life);
+        self.run.offer(area, span.made.0, block);
         for (stretch, highest) in &mut self.stretches {
-            if stretch.has(block) {
-                highest.offer(u128::from(block.bytes), block);
+            if stretch.has(span) {
+                highest.offer(u128::from(span.bytes), span.made.0, block);
             }
         }
     }
@@ -141,7 +143,7 @@ impl Keep {
         let mut blocks: Vec<PastBlock> = Vec::new();
         let mut whole = Vec::new();
         let mut take = |highest: Highest| {
-            blocks.extend(highest.blocks.into_iter().map(|ranked| ranked.0.block));
+            blocks.extend(highest.blocks);
         };
         take(self.run);
         for (stretch, highest) in self.stretches {
@@ -164,8 +166,6 @@ impl Keep {
 
 #[cfg(test)]
 mod tests {
-    use gpumem_capture::Nanos;
-
     use super::*;
 
     fn block(made: u64, ended: Option<u64>, bytes: u64) -> PastBlock {
@@ -181,7 +181,7 @@ mod tests {
     fn kept(room: Room, stretches: &[DetailRange], blocks: &[PastBlock]) -> Kept {
         let mut keep = Keep::new(room, stretches);
         for block in blocks {
-            keep.offer(block, 1000);
+            keep.offer(Span::of(block), 1000, &mut || block.clone());
         }
         keep.finish()
     }

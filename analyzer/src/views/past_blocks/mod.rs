@@ -5,13 +5,16 @@
 
 mod follow;
 mod keep;
+mod live;
+mod spans;
 
-use gpumem_capture::{DeviceOrdinal, Level, Nanos, PlacementId, Seq};
+use gpumem_capture::{DeviceOrdinal, EventFlags, Level, Nanos, Seq};
 
 use crate::replay::{Category, StackKey};
 
 pub use follow::FollowBlocks;
 pub use keep::{DetailRange, Room};
+pub use spans::{PastSpan, PastSpans, SpanKind};
 
 /// A block that was live at some time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,9 +26,11 @@ pub struct PastBlock {
     /// By how much it is larger than what was asked for, where that is known.
     pub slack: Option<u32>,
     /// Where the framework's pool took it from.
-    pub placement: PlacementId,
+    pub placement: Placed,
     /// Whether it is memory of a VMM handle, which lies where it is mapped.
     pub is_handle: bool,
+    /// What kind of memory it is.
+    pub flags: EventFlags,
     /// The stacks that allocated it, of all categories.
     pub stacks: StackKey,
     /// What it was for.
@@ -38,26 +43,23 @@ pub struct PastBlock {
     pub released: Option<(Seq, Nanos)>,
 }
 
-/// A mapping of a VMM handle.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PastMapping {
-    /// Its address.
-    pub address: u64,
-    /// Its bytes.
-    pub bytes: u64,
-    /// The handle.
-    pub handle: u64,
-    /// When it was made.
-    pub made: Seq,
-    /// When it ended.
-    pub ended: Option<Seq>,
+/// Where the framework's pool took a block from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placed {
+    /// From the default stream's part of the default pool.
+    #[default]
+    Default,
+    /// That is not known.
+    Unknown,
+    /// From the part with this place in [`PastBlocks::placements`].
+    Part(u32),
 }
 
 /// A part of the framework's pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
-    /// By what blocks name it.
-    pub id: PlacementId,
+    /// On which device.
+    pub device: DeviceOrdinal,
     /// The stream's handle.
     pub stream: u64,
     /// The framework's id of a pool; zeros: the default one.
@@ -73,12 +75,14 @@ pub struct PastLevel {
     pub level: Level,
     /// Those that are kept, in the order in which they were allocated.
     pub blocks: Vec<PastBlock>,
-    /// How many there were in all.
+    /// How many there were in all, of a part of the run in it.
     pub count: u64,
     /// Whether all of them are kept.
     pub is_all: bool,
     /// The stretches of which all are kept.
     pub whole: Vec<DetailRange>,
+    /// What was live where a part of the run begins: its event, its time and bytes; `None`: it is all of the run.
+    pub begins: Option<(Seq, Nanos, u64)>,
 }
 
 /// The blocks of all devices.
@@ -86,8 +90,8 @@ pub struct PastLevel {
 pub struct PastBlocks {
     /// By device and level.
     pub levels: Vec<PastLevel>,
-    /// Mappings of VMM handles, in the order in which they were made.
-    pub mappings: Vec<PastMapping>,
+    /// Mappings, address space, reservations and what else is no block, over their lives.
+    pub spans: PastSpans,
     /// The parts of the framework's pool.
     pub placements: Vec<Placement>,
 }

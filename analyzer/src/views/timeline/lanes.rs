@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::replay::Replay;
 
 /// So many spans of a lane are kept, the widest.
-const KEPT: usize = 512;
+const KEPT: usize = 4096;
 /// How many open spans are followed, of a thread or of all scopes.
 const OPEN: usize = 256;
 
@@ -366,16 +366,16 @@ mod tests {
     #[test]
     fn the_widest_are_kept_and_the_others_counted() {
         let mut events = Vec::new();
-        for number in 0..2000 {
+        for number in 0..16_000 {
             let (at, length) = (number * 1000, if number % 4 == 0 { 100 } else { 10 });
             events.push(event(EventKind::RANGE_BEGIN, at, 1, 0));
             events.push(event(EventKind::RANGE_END, at + length, 0, 0));
         }
         let lanes = lanes(0, u64::MAX, &events);
         let (_, spans, left_out) = &lanes[0];
-        assert_eq!((spans.len(), *left_out), (KEPT, 2000 - KEPT as u64));
+        assert_eq!((spans.len(), *left_out), (KEPT, 16_000 - KEPT as u64));
         let wide = spans.iter().filter(|(from, to)| to - from == 100);
-        assert_eq!(wide.count(), 500);
+        assert_eq!(wide.count(), 4000);
         assert!(spans.is_sorted(), "in the order of their beginnings");
     }
 }

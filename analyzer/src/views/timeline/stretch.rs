@@ -27,17 +27,22 @@ impl Stretch {
     }
 
     /// Whether an event is in it.
-    pub(super) fn has(&self, seq: Seq) -> bool {
+    pub(in crate::views) fn has(&self, seq: Seq) -> bool {
         !self.is_before(seq) && !self.is_after(seq)
     }
 
+    /// Whether a block that was allocated by one event, and freed by another if it was, is live at some moment of it.
+    pub(in crate::views) fn has_block(&self, made: Seq, ended: Option<Seq>) -> bool {
+        !self.is_after(made) && ended.is_none_or(|ended| !self.is_before(ended))
+    }
+
     /// Whether an event comes before it.
-    pub(super) fn is_before(&self, seq: Seq) -> bool {
+    pub(in crate::views) fn is_before(&self, seq: Seq) -> bool {
         self.from.is_some_and(|from| seq <= from.seq)
     }
 
     /// Whether an event comes after it.
-    pub(super) fn is_after(&self, seq: Seq) -> bool {
+    pub(in crate::views) fn is_after(&self, seq: Seq) -> bool {
         self.to.is_some_and(|to| seq > to.seq)
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use gpumem_analyzer::export::Steps;
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::session::{Observer, Session};
-use gpumem_analyzer::views::{ByStack, at};
+use gpumem_analyzer::views::{ByStack, at, level_or_default};
 use gpumem_capture::Level;
 
 use super::args::Args;
@@ -24,7 +24,7 @@ pub(super) struct Task<'a> {
 impl Task<'_> {
     /// The level asked for, or the one that tells most.
     pub fn level(&self) -> Level {
-        self.args.part.level(self.first)
+        level_or_default(self.args.part.level.map(Into::into), &self.first.replay)
     }
 
     /// `the tensor level at the peak, GPU 0`.

@@ -52,19 +52,23 @@ enum Stacks {
     Change(Differential),
 }
 
-/// Draws it.
+/// Draws it, with all frames where `native` says so.
 pub fn draw(
     job: &Job,
-    of: OfArg,
+    (of, native): (OfArg, bool),
     symbols: &SymbolArgs,
     named: &str,
     to: &Path,
     output: &mut Output<'_>,
 ) -> anyhow::Result<()> {
     let all: Vec<&RankRow> = job.ranks.iter().collect();
+    let folding = Folding {
+        native,
+        ..Folding::default()
+    };
     let (stacks, title, said) = match of {
         OfArg::Sum | OfArg::Mean => {
-            let sum = stacks_of(&all, symbols)?;
+            let sum = stacks_of(&all, symbols, folding)?;
             let (folded, what) = match of {
                 OfArg::Mean => (sum.mean(all.len() as u64), "the mean of"),
                 _ => (sum, "the sum of"),
@@ -80,8 +84,8 @@ pub fn draw(
         }
         OfArg::Rank(rank) => {
             let (own, peers) = beside(job, rank)?;
-            let after = stacks_of(&[own], symbols)?;
-            let before = stacks_of(&peers, symbols)?.mean(peers.len() as u64);
+            let after = stacks_of(&[own], symbols, folding)?;
+            let before = stacks_of(&peers, symbols, folding)?.mean(peers.len() as u64);
             let differs = after.bytes() as i128 - before.bytes() as i128;
             let more = if differs < 0 { "less" } else { "more" };
             let said = format!(
@@ -128,7 +132,7 @@ fn beside(job: &Job, rank: u64) -> anyhow::Result<(&RankRow, Vec<&RankRow>)> {
 }
 
 /// What the stacks of ranks held at the peaks of their tensors, summed; captures are read beside one another.
-fn stacks_of(ranks: &[&RankRow], asked: &SymbolArgs) -> anyhow::Result<Folded> {
+fn stacks_of(ranks: &[&RankRow], asked: &SymbolArgs, folding: Folding) -> anyhow::Result<Folded> {
     let files: Vec<(&PathBuf, Option<u8>)> =
         ranks.iter().map(|row| (&row.file, row.device)).collect();
     let sum = Mutex::new(Ok(Folded::default()));
@@ -138,7 +142,7 @@ fn stacks_of(ranks: &[&RankRow], asked: &SymbolArgs) -> anyhow::Result<Folded> {
         "reading stacks",
         symbols,
         |symbols, (path, device)| {
-            let folded = stacks(path, *device, symbols);
+            let folded = stacks(path, *device, symbols, folding);
             let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
             match (&mut *sum, folded) {
                 (Ok(sum), Ok(folded)) => sum.add(folded),
@@ -150,7 +154,12 @@ fn stacks_of(ranks: &[&RankRow], asked: &SymbolArgs) -> anyhow::Result<Folded> {
     sum.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn stacks(path: &Path, device: Option<u8>, symbols: &mut Symbols) -> anyhow::Result<Folded> {
+fn stacks(
+    path: &Path,
+    device: Option<u8>,
+    symbols: &mut Symbols,
+    folding: Folding,
+) -> anyhow::Result<Folded> {
     let session = session::read(path, Query::default(), &mut |_, _, _| {}, &mut |_| {});
     let session = session.map_err(|error| explained(path, &error))?;
     let select = Select {
@@ -161,7 +170,6 @@ fn stacks(path: &Path, device: Option<u8>, symbols: &mut Symbols) -> anyhow::Res
     symbols.begin_capture(PerfMap::of(path, &session.header));
     let mut source = Source::new(&session.replay.names, session.header.started_wall_ns);
     let mut text = |file: &str, line: u32| source.whole_line(file, line).to_owned();
-    let folding = Folding::default();
     Ok(Folded::of(
         &session.replay,
         symbols,

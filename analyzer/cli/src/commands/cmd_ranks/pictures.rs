@@ -48,6 +48,9 @@ pub struct Pictures {
     /// its peers' mean, red is more and blue less
     #[arg(long, value_name = "sum|mean|RANK", requires = "flamegraph")]
     pub of: Option<OfArg>,
+    /// The flamegraph has all frames: also native frames below Python's, and those that only pass a call on
+    #[arg(long, requires = "flamegraph")]
+    pub native: bool,
     /// Where names are looked for.
     #[command(flatten)]
     pub symbols: SymbolArgs,
@@ -74,7 +77,7 @@ impl Pictures {
     ) -> anyhow::Result<()> {
         if let Some(to) = &self.flamegraph {
             let of = self.of.unwrap_or_default();
-            return draw_flamegraph(job, of, &self.symbols, named, to, output);
+            return draw_flamegraph(job, (of, self.native), &self.symbols, named, to, output);
         }
         if let Some(to) = &self.html {
             let html = ranks_page(job, named)?;

@@ -101,7 +101,7 @@ pub(super) fn draw_table(
             (true, None) => " ".repeat(7),
         };
         let figures = format!(
-            "{:>9} {:>3} % {:>7}  {device}",
+            "{:>9} {:>5} {:>7}  {device}",
             bytes(row.bytes),
             row.share,
             count(row.blocks)

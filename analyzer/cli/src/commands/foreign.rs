@@ -1,0 +1,95 @@
+//! Files that are no captures: what they are, and what takes them.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+/// Captures of a folder that are named.
+const NAMED: usize = 3;
+
+/// What to do with something that is no capture; `None` where it is not known what it is.
+pub fn advice(path: &Path) -> Option<String> {
+    if path.is_dir() {
+        return Some(of_folder(path));
+    }
+    let shown = path.display();
+    let extension = path.extension().and_then(|of| of.to_str());
+    let head = head(path)?;
+    let is = |magic: &[u8]| head.starts_with(magic);
+    let nsys = "gpumem does not read Nsight Systems' files: record with LD_PRELOAD=libgpumem.so";
+    if matches!(extension, Some("nsys-rep" | "qdrep" | "qdstrm")) {
+        return Some(nsys.into());
+    }
+    if is(b"SQLite format 3\0") {
+        return Some(format!("it is an SQLite database, as nsys exports; {nsys}"));
+    }
+    if extension == Some("otf2") || is(b"OTF2") {
+        return Some(
+            "it is an OTF2 trace, which gpumem does not read: record with LD_PRELOAD=libgpumem.so"
+                .into(),
+        );
+    }
+    // Protocols 2 to 5.
+    if is(&[0x80]) && head.get(1).is_some_and(|of| (2..=5).contains(of)) || is(b"PK\x03\x04") {
+        return Some(format!(
+            "if it is a memory snapshot of PyTorch's: gpumem-analyze import torch-snapshot {shown} -o {}",
+            path.with_extension("bin").display()
+        ));
+    }
+    if is(b"PAR1") {
+        return Some(
+            "it is a Parquet file: DuckDB, polars or pandas read what gpumem-analyze fleet wrote"
+                .into(),
+        );
+    }
+    if is(b"{") || is(b"[") {
+        return Some(format!(
+            "it is JSON; if it is a memory snapshot of PyTorch's: gpumem-analyze import torch-snapshot {shown} -o {}",
+            path.with_extension("bin").display()
+        ));
+    }
+    if is(b"<svg") || is(b"<?xml") || is(b"<!DOCTYPE") || is(b"<!doctype") {
+        return Some(
+            "it is a picture or page made of a capture: open it in a browser, and name the report.bin it was made of".into(),
+        );
+    }
+    if is(&[0x1f, 0x8b]) || is(&[0x28, 0xb5, 0x2f, 0xfd]) {
+        return Some("it is compressed: unpack it first (gunzip, zstd -d)".into());
+    }
+    None
+}
+
+/// What there is in a folder.
+fn of_folder(path: &Path) -> String {
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    let mut captures: Vec<_> = entries
+        .map(|entry| entry.path())
+        .filter(|of| of.extension().is_some_and(|of| of == "bin"))
+        .collect();
+    captures.sort();
+    let shown = path.display();
+    match &captures[..] {
+        [] => "name a report.bin: this folder has none".into(),
+        [only] => format!("name the capture in it: {}", only.display()),
+        [first, rest @ ..] => {
+            let more = match rest.len() + 1 {
+                all if all > NAMED => format!(" ({all} captures)"),
+                _ => String::new(),
+            };
+            format!(
+                "name one of its captures, as {}{more}, or compare them: gpumem-analyze ranks {shown}",
+                first.display()
+            )
+        }
+    }
+}
+
+fn head(path: &Path) -> Option<Vec<u8>> {
+    let mut head = Vec::new();
+    File::open(path)
+        .ok()?
+        .take(16)
+        .read_to_end(&mut head)
+        .ok()?;
+    Some(head)
+}

@@ -1,0 +1,167 @@
+//! Wrong command lines: what was probably meant.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser as _};
+
+use crate::cli::Cli;
+
+/// How alike two words are that are taken for each other.
+const ALIKE: f64 = 0.8;
+/// A view that takes what people give to the report.
+const USUAL: &str = "lines";
+
+/// One line with a command line that would have worked, and the exit code; `None`: clap's own words are as good.
+pub fn meant(arguments: &[OsString], error: &clap::Error) -> Option<String> {
+    if matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    ) {
+        return None;
+    }
+    let found = guesses(arguments).into_iter().find(|guess| works(guess))?;
+    let wrong = said(arguments);
+    let better = said(&found);
+    Some(format!(
+        "`{wrong}` is not a command line of gpumem-analyze: did you mean `{better}`?"
+    ))
+}
+
+/// What stands before a command and is none of its own; clap would take it for the report's.
+pub fn before_command(cli: &Cli) -> Option<String> {
+    cli.command.as_ref()?;
+    let symbols = &cli.symbols;
+    let has_symbols =
+        !symbols.debug_dir.is_empty() || !symbols.symbols.is_empty() || symbols.sysroot.is_some();
+    match &cli.file {
+        Some(file) => Some(format!(
+            "{} stands before the command: it goes behind it",
+            file.display()
+        )),
+        None => has_symbols.then(|| "options of a command go behind it".to_owned()),
+    }
+}
+
+/// One line for what clap says in many or in a misleading way.
+pub fn plainly(arguments: &[OsString], error: &clap::Error) -> Option<String> {
+    match error.kind() {
+        ErrorKind::ArgumentConflict if error.context().next().is_none() => {
+            let text = error.to_string();
+            let line = text.lines().next().unwrap_or_default();
+            Some(line.trim_start_matches("error: ").to_owned())
+        }
+        ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand => {
+            let first = arguments.get(1)?.to_str()?;
+            let is_word = !first.starts_with('-') && !is_command(first.as_ref());
+            (is_word && !Path::new(first).exists()).then(|| {
+                format!("no file and no command is named {first}: gpumem-analyze --help lists the commands")
+            })
+        }
+        _ => None,
+    }
+}
+
+/// The same for a report on a file that is not there and has nearly a command's name.
+pub fn command_meant(file: &Path) -> Option<String> {
+    let name = file.to_str()?;
+    let command = command_like(name)?;
+    Some(format!(
+        "no file and no command is named {name}: did you mean `gpumem-analyze {command} report.bin`?"
+    ))
+}
+
+fn works(arguments: &[OsString]) -> bool {
+    Cli::try_parse_from(arguments).is_ok_and(|cli| before_command(&cli).is_none())
+}
+
+/// Command lines that are near, the nearest first.
+fn guesses(arguments: &[OsString]) -> Vec<Vec<OsString>> {
+    let with_format = format_of(arguments);
+    let mut guesses = Vec::new();
+    for line in [arguments, &with_format] {
+        guesses.push(line.to_vec());
+        guesses.extend(command_first(line));
+        guesses.extend(command_mended(line));
+        let has_command = line.iter().skip(1).any(|word| is_command(word));
+        let mut usual = line.to_vec();
+        if !has_command && line.len() > 1 {
+            usual.insert(1, USUAL.into());
+            guesses.push(usual);
+        }
+    }
+    guesses.retain(|guess| guess != arguments);
+    guesses
+}
+
+/// `--json` → `--format json`.
+fn format_of(arguments: &[OsString]) -> Vec<OsString> {
+    let mended = arguments.iter().flat_map(|argument| {
+        let argument = argument.clone();
+        match argument.to_str() {
+            Some("--json") => vec!["--format".into(), "json".into()],
+            Some("--text") => vec!["--format".into(), "text".into()],
+            _ => vec![argument],
+        }
+    });
+    mended.collect()
+}
+
+/// `report.bin lines` → `lines report.bin`.
+fn command_first(arguments: &[OsString]) -> Option<Vec<OsString>> {
+    let at = arguments
+        .iter()
+        .skip(1)
+        .position(|argument| is_command(argument))?;
+    let mut moved = arguments.to_vec();
+    let command = moved.remove(at + 1);
+    moved.insert(1, command);
+    Some(moved)
+}
+
+/// `line report.bin` → `lines report.bin`, and in the wrong place, too.
+fn command_mended(arguments: &[OsString]) -> Option<Vec<OsString>> {
+    let words = arguments.iter().enumerate().skip(1);
+    let mut words = words.filter(|(_, word)| !Path::new(word).exists());
+    let (at, command) = words.find_map(|(at, word)| Some((at, command_like(word.to_str()?)?)))?;
+    let mut mended = arguments.to_vec();
+    mended.remove(at);
+    mended.insert(1, command.into());
+    Some(mended)
+}
+
+fn is_command(word: &OsStr) -> bool {
+    let line = Cli::command();
+    line.get_subcommands().any(|of| of.get_name() == word)
+}
+
+/// The command whose name is nearly this.
+fn command_like(word: &str) -> Option<String> {
+    if word.starts_with('-') {
+        return None;
+    }
+    let line = Cli::command();
+    let alike = line.get_subcommands().map(|of| {
+        let name = of.get_name();
+        (strsim::jaro_winkler(name, word), name.to_owned())
+    });
+    let best = alike.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (best.0 >= ALIKE).then_some(best.1)
+}
+
+/// As a shell takes it.
+fn said(arguments: &[OsString]) -> String {
+    let words = arguments.iter().enumerate().map(|(at, word)| {
+        let word = word.to_string_lossy();
+        let plain = |c: char| c.is_alphanumeric() || "-_./=:,@%+".contains(c);
+        match at {
+            0 => "gpumem-analyze".to_owned(),
+            _ if !word.is_empty() && word.chars().all(plain) => word.into_owned(),
+            _ => format!("'{}'", word.replace('\'', r"'\''")),
+        }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,296 @@
+//! Columns that align, and fit the terminal without making two different rows look the same.
+
+mod apart;
+mod cell;
+#[cfg(test)]
+mod tests;
+mod widths;
+
+use textwrap::core::display_width;
+
+use super::{Style, Terminal};
+use cell::{Cell, Content};
+use widths::{Asked, GAP, row_width};
+
+/// Which side a column's cells lean to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// Text.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// Rows of cells; [`Table::render`] aligns them.
+pub struct Table {
+    columns: Vec<Align>,
+    /// The columns that are cut where the terminal is narrow, the first as far as it can first.
+    elastic: Vec<usize>,
+    /// The columns that are left out where cutting is not enough, the first first.
+    shed: Vec<usize>,
+    rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    /// A table with these columns, two blanks between them.
+    pub fn new(columns: &[Align]) -> Self {
+        Self {
+            columns: columns.to_vec(),
+            elastic: Vec::new(),
+            shed: Vec::new(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// The columns that are cut (with `…`) where a row is wider than the terminal, one after the other.
+    pub fn elastic(mut self, columns: &[usize]) -> Self {
+        self.elastic = columns.to_vec();
+        self
+    }
+
+    /// The columns that are left out where that is not enough, one after the other.
+    pub fn shed(mut self, columns: &[usize]) -> Self {
+        self.shed = columns.to_vec();
+        self
+    }
+
+    /// Adds a row; missing cells are empty.
+    pub fn row<const N: usize>(&mut self, cells: [&str; N]) -> &mut Self {
+        self.cells(&cells)
+    }
+
+    /// The same, of any number of cells.
+    pub fn cells(&mut self, cells: &[&str]) -> &mut Self {
+        self.rows
+            .push(cells.iter().map(|text| Cell::text(text)).collect());
+        self
+    }
+
+    /// Lets the first cell of the row added last run over `columns` columns; the others of these must be
+    /// empty.
+    pub fn span(&mut self, columns: usize) -> &mut Self {
+        if let Some(row) = self.rows.last_mut() {
+            row.drain(1..columns.min(row.len()));
+            row[0].span = columns;
+        }
+        self
+    }
+
+    /// A cell of the row added last is a path: where it is too wide, it gives up folders. The last `note` bytes are
+    /// a note, which is cut at its end.
+    pub fn place(&mut self, column: usize, note: usize) -> &mut Self {
+        if let Some(cell) = self.cell(column)
+            && let Content::Text(text) = &cell.content
+        {
+            let (path, note) = text
+                .split_at_checked(text.len().saturating_sub(note))
+                .unwrap_or((text, ""));
+            let trimmed = path.trim_start_matches(' ');
+            cell.content = Content::Place {
+                indent: path.len() - trimmed.len(),
+                path: trimmed.to_owned(),
+                note: note.to_owned(),
+            };
+        }
+        self
+    }
+
+    /// A cell of the row added last is a bar of `part` in `whole`, at most `most` columns wide.
+    pub fn bar(&mut self, column: usize, part: u64, whole: u64, most: usize) -> &mut Self {
+        if let Some(cell) = self.cell(column) {
+            cell.content = Content::Bar { part, whole, most };
+            cell.style = Some(Style::Bar);
+        }
+        self
+    }
+
+    /// Styles a cell of the row added last.
+    pub fn style(&mut self, column: usize, style: Style) -> &mut Self {
+        if let Some(cell) = self.cell(column) {
+            cell.style = Some(style);
+        }
+        self
+    }
+
+    fn cell(&mut self, column: usize) -> Option<&mut Cell> {
+        self.rows.last_mut().and_then(|row| row.get_mut(column))
+    }
+
+    /// Styles every cell of the row added last.
+    pub fn style_row(&mut self, style: Style) -> &mut Self {
+        for column in 0..self.columns.len() {
+            self.style(column, style);
+        }
+        self
+    }
+
+    /// The rows as lines, each after `indent` blanks.
+    pub fn render(&self, terminal: Terminal, indent: usize) -> String {
+        let asked = self.asked(terminal);
+        let widths = match terminal.width.map(|width| width.saturating_sub(indent)) {
+            Some(limit) if row_width(&naturals(&asked)) > limit => {
+                let widths = widths::fit(&asked, limit, &self.elastic, &self.shed);
+                self.with_slack(widths, &asked, limit)
+            }
+            _ => naturals(&asked),
+        };
+        let layout = Layout {
+            columns: &self.columns,
+            asked: &asked,
+            widths: &widths,
+            terminal,
+            indent,
+        };
+        let mut out = String::new();
+        let mut more = apart::told_apart(&self.rows, &layout);
+        for (index, row) in self.rows.iter().enumerate() {
+            layout.row(row, &mut out);
+            if let Some(more) = more.remove(&index) {
+                layout.below(&more, &mut out);
+            }
+        }
+        out
+    }
+
+    /// What the rows ask of each column.
+    fn asked(&self, terminal: Terminal) -> Vec<Asked> {
+        let mut asked = vec![Asked::default(); self.columns.len()];
+        for row in &self.rows {
+            for (column, cell) in columns(row).filter(|(_, cell)| cell.span == 1) {
+                asked[column].add(cell);
+            }
+        }
+        // A title has a line of its own where it is wider than what it runs over.
+        if terminal.width.is_some() {
+            return asked;
+        }
+        for row in &self.rows {
+            for (column, cell) in columns(row).filter(|(_, cell)| cell.span > 1) {
+                let over = &mut asked[column..column + cell.span];
+                let have = row_width(&naturals(over));
+                let gap = match over.last() {
+                    Some(last) if last.natural == 0 && have > 0 => GAP,
+                    _ => 0,
+                };
+                if let Some(last) = over.last_mut() {
+                    last.natural += cell.natural().saturating_sub(have + gap);
+                }
+            }
+        }
+        asked
+    }
+
+    /// What paths without their folders leave, for the text beside them.
+    fn with_slack(&self, mut widths: Vec<usize>, asked: &[Asked], limit: usize) -> Vec<usize> {
+        for column in &self.elastic {
+            let cells = self.rows.iter().flat_map(|row| columns(row));
+            let cells = cells.filter(|(of, cell)| of == column && cell.span == 1);
+            let fitted = cells.map(|(_, cell)| {
+                let text = cell.fitted(widths[*column], asked[*column].natural);
+                display_width(&text)
+            });
+            widths[*column] = fitted.max().unwrap_or(0);
+        }
+        let text = self.elastic.iter();
+        for column in text.filter(|column| !asked[**column].has_places) {
+            let left = limit.saturating_sub(row_width(&widths));
+            if widths[*column] > 0 {
+                widths[*column] = (widths[*column] + left).min(asked[*column].natural);
+            }
+        }
+        widths
+    }
+}
+
+fn naturals(asked: &[Asked]) -> Vec<usize> {
+    asked.iter().map(|asked| asked.natural).collect()
+}
+
+/// The cells of a row, each with its first column.
+fn columns(row: &[Cell]) -> impl Iterator<Item = (usize, &Cell)> {
+    row.iter().scan(0, |next, cell| {
+        let column = *next;
+        *next += cell.span;
+        Some((column, cell))
+    })
+}
+
+/// What all rows have in common.
+struct Layout<'a> {
+    columns: &'a [Align],
+    asked: &'a [Asked],
+    widths: &'a [usize],
+    terminal: Terminal,
+    indent: usize,
+}
+
+impl Layout<'_> {
+    /// A cell's text as it is shown.
+    fn shown(&self, column: usize, cell: &Cell) -> String {
+        cell.fitted(self.width(column, cell), self.asked[column].natural)
+    }
+
+    fn width(&self, column: usize, cell: &Cell) -> usize {
+        row_width(&self.widths[column..(column + cell.span).min(self.widths.len())])
+    }
+
+    /// A row and the end of its line.
+    fn row(&self, row: &[Cell], out: &mut String) {
+        let mut line = " ".repeat(self.indent);
+        let mut pending = 0;
+        for (column, cell) in columns(row) {
+            let width = self.width(column, cell);
+            if width == 0 {
+                continue;
+            }
+            if cell.is_empty() {
+                pending += width + GAP;
+                continue;
+            }
+            if cell.span > 1 && cell.natural() > width {
+                self.title(cell, out);
+                pending += width + GAP;
+                continue;
+            }
+            let text = self.shown(column, cell);
+            let pad = width.saturating_sub(display_width(&text));
+            let (before, after) = match self.columns[column] {
+                Align::Right => (pad, 0),
+                Align::Left => (0, pad),
+            };
+            line.push_str(&" ".repeat(pending + before));
+            match cell.style {
+                Some(style) => line.push_str(&self.terminal.paint(style, &text)),
+                None => line.push_str(&text),
+            }
+            pending = after + GAP;
+        }
+        if !line.trim().is_empty() || row.iter().all(Cell::is_empty) {
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+    }
+
+    /// A cell on lines of its own.
+    fn title(&self, cell: &Cell, out: &mut String) {
+        let text = format!("{}{}", " ".repeat(self.indent), cell.whole());
+        for line in self.terminal.wrap(&text).lines() {
+            let text = line.trim_start();
+            out.push_str(&line[..line.len() - text.len()]);
+            match cell.style {
+                Some(style) => out.push_str(&self.terminal.paint(style, text)),
+                None => out.push_str(text),
+            }
+            out.push('\n');
+        }
+    }
+
+    /// What tells the row above apart from others.
+    fn below(&self, text: &str, out: &mut String) {
+        let text = format!("{}{text}", " ".repeat(self.indent + 2 * GAP));
+        for line in self.terminal.wrap(&text).lines() {
+            out.push_str(line);
+            out.push('\n');
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! How wide each column is where a row would be wider than the terminal.
+
+use super::cell::{Cell, Content, FLOOR};
+
+/// Columns between two others.
+pub(super) const GAP: usize = 2;
+/// A text that gives way first keeps this much until paths have given up their folders.
+const COMFORT: usize = 32;
+/// Bars give way to this before text does.
+const BAR: usize = 12;
+
+/// What the rows ask of a column.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Asked {
+    /// With nothing cut.
+    pub natural: usize,
+    /// While others can give way.
+    least: usize,
+    has_bars: bool,
+    /// Paths, which give up whole folders.
+    pub has_places: bool,
+}
+
+impl Asked {
+    /// With one more cell in the column.
+    pub fn add(&mut self, cell: &Cell) {
+        self.natural = self.natural.max(cell.natural());
+        self.least = self.least.max(cell.least());
+        self.has_bars |= matches!(cell.content, Content::Bar { .. });
+        self.has_places |= matches!(cell.content, Content::Place { .. });
+    }
+}
+
+/// Columns that a row takes, behind its indent.
+pub(super) fn row_width(widths: &[usize]) -> usize {
+    let shown = widths.iter().filter(|width| **width > 0).count();
+    widths.iter().sum::<usize>() + GAP * shown.saturating_sub(1)
+}
+
+/// Widths of at most `limit` together. `elastic`: the columns that are cut, the first first. `shed`: those that are left out
+/// where that is not enough, one after the other.
+pub(super) fn fit(asked: &[Asked], limit: usize, elastic: &[usize], shed: &[usize]) -> Vec<usize> {
+    let mut left_out = 0;
+    loop {
+        let mut asked = asked.to_vec();
+        for column in shed.iter().take(left_out) {
+            asked[*column] = Asked::default();
+        }
+        let widths = narrowed(&asked, limit, elastic);
+        if row_width(&widths) <= limit {
+            return widths;
+        }
+        if left_out == shed.len() {
+            return squeezed(widths, &asked, limit, elastic);
+        }
+        left_out += 1;
+    }
+}
+
+/// Each column as wide as it can be, and no narrower than is readable.
+fn narrowed(asked: &[Asked], limit: usize, elastic: &[usize]) -> Vec<usize> {
+    let mut widths: Vec<usize> = asked.iter().map(|asked| asked.natural).collect();
+    let bars = || (0..asked.len()).filter(|column| asked[*column].has_bars);
+    let text = || elastic.iter().filter(|column| !asked[**column].has_bars);
+    for column in bars() {
+        give_way(&mut widths, column, BAR, limit);
+    }
+    for column in text().filter(|column| !asked[**column].has_places) {
+        give_way(&mut widths, *column, COMFORT, limit);
+    }
+    for column in text().filter(|column| asked[**column].has_places) {
+        give_way(&mut widths, *column, asked[*column].least, limit);
+    }
+    for column in text() {
+        give_way(&mut widths, *column, asked[*column].least, limit);
+    }
+    for column in bars() {
+        give_way(&mut widths, column, asked[column].least, limit);
+    }
+    widths
+}
+
+/// The last resort: cells of which little can be read.
+fn squeezed(
+    mut widths: Vec<usize>,
+    asked: &[Asked],
+    limit: usize,
+    elastic: &[usize],
+) -> Vec<usize> {
+    let bars = (0..asked.len()).filter(|column| asked[*column].has_bars);
+    for column in bars.chain(elastic.iter().copied()) {
+        give_way(&mut widths, column, FLOOR, limit);
+    }
+    widths
+}
+
+fn give_way(widths: &mut [usize], column: usize, least: usize, limit: usize) {
+    let over = row_width(widths).saturating_sub(limit);
+    let width = &mut widths[column];
+    *width = (*width).min(width.saturating_sub(over).max(least));
+}

@@ -1,0 +1,83 @@
+//! What stands first on the page: whether memory ran out, and who held it at the peak of each device.
+
+use gpumem_capture::{DeviceOrdinal, Level};
+use serde::Serialize;
+
+use super::input::{PageLimits, PageSources, clip};
+use crate::views::{ByStack, Holder, Ledger};
+
+/// A device at its peak in the whole run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PagePeak {
+    /// Its ordinal.
+    pub device: u8,
+    /// The event; `None`: not known.
+    pub seq: Option<u64>,
+    /// Its time.
+    pub time: Option<u64>,
+    /// What the program was at then.
+    pub when: String,
+    /// All that its ledger has.
+    pub bytes: u64,
+    /// Memory of the card.
+    pub total: Option<u64>,
+    /// The level that the lines are of.
+    pub level: &'static str,
+    /// All that was live of it.
+    pub live: u64,
+    /// The lines that held most, the largest first.
+    pub owners: Vec<Holder>,
+}
+
+/// What stands first on the page.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PageAnswer {
+    /// The failure to tell of first, as the report has it; `None`: nothing failed.
+    pub failed: Option<String>,
+    /// Other failures of the run.
+    pub others: u64,
+    /// The peaks of the devices in the whole run.
+    pub peaks: Vec<PagePeak>,
+}
+
+impl PageAnswer {
+    pub(super) fn of(failed: Option<&str>, from: &PageSources<'_>, limits: PageLimits) -> Self {
+        let ledgers = from.ledgers.iter();
+        Self {
+            failed: failed.map(|text| clip(text, 4 * limits.name)),
+            others: from.replay.failures.count().saturating_sub(1),
+            peaks: ledgers.map(|ledger| peak(ledger, from, limits)).collect(),
+        }
+    }
+}
+
+fn peak(ledger: &Ledger, from: &PageSources<'_>, limits: PageLimits) -> PagePeak {
+    let replay = from.replay;
+    let device = DeviceOrdinal(ledger.device);
+    let level = match replay.levels.contains_key(&(device, Level::TENSOR)) {
+        true => Level::TENSOR,
+        false => Level::DRIVER,
+    };
+    let held = ByStack::at_device_peak(replay, device, level);
+    let (owners, live) = Holder::most(replay, &held);
+    PagePeak {
+        device: ledger.device,
+        seq: ledger.seq,
+        time: ledger.time_ns,
+        when: clip(&crate::views::when(&ledger.when), limits.name),
+        bytes: ledger.bytes,
+        total: ledger.total_bytes,
+        level: level.name(),
+        live,
+        owners: owners.iter().map(|of| clipped(of, limits)).collect(),
+    }
+}
+
+/// A holder with names of so many characters at most.
+pub(super) fn clipped(of: &Holder, limits: PageLimits) -> Holder {
+    Holder {
+        line: clip(&of.line, limits.name),
+        function: clip(&of.function, limits.name),
+        ..of.clone()
+    }
+}

@@ -1,0 +1,55 @@
+"""The captures that all pictures are of: a training that ends, and a program that runs out of memory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+ANALYZER = ROOT / "target" / "release" / "gpumem-analyze"
+LIBRARY = ROOT / "target" / "release" / "libgpumem.so"
+WITH_SIMULATOR = ROOT / "scripts" / "with-simulator"
+TRAINING = Path("tests/workloads/train.py")
+PIECES = ROOT / "tests" / "workloads" / "dies" / "pieces.py"
+
+
+@dataclass(frozen=True)
+class Captures:
+    """The training's, and that of the program that fails."""
+
+    training: Path
+    failing: Path
+
+
+def simulated(python: Path, program: list, memory: str, folder: Path, fails: bool = False, **environment: str) -> None:
+    """Runs a program on the simulator."""
+    command = [WITH_SIMULATOR, "--memory", memory, "--profile", "cuda13", python, *program]
+    done = subprocess.run(
+        [*map(str, command)], cwd=folder, env={**os.environ, **environment}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )
+    if (done.returncode != 0) != fails:
+        sys.exit(f"{program}: exit code {done.returncode}\n{done.stdout}")
+
+
+def record(folder: Path, python: Path) -> Captures:
+    """Records what is not there yet."""
+    made = Captures(folder / "demo.bin", folder / "pieces.bin")
+    recorder = {"LD_PRELOAD": str(LIBRARY), "GPUMEM_QUIET": "1"}
+    if not made.training.exists():
+        simulated(python, [TRAINING], "16GiB", ROOT, GPUMEM_OUTPUT=str(made.training), **recorder)
+    if not made.failing.exists():
+        shutil.copy(PIECES, folder)
+        simulated(python, [PIECES.name], "1GiB", folder, fails=True, GPUMEM_OUTPUT=str(made.failing), **recorder)
+    return made
+
+
+def analyze(*arguments: object) -> None:
+    """Runs gpumem-analyze; a capture that is partial is one all the same."""
+    done = subprocess.run([str(ANALYZER), *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode not in (0, 3):
+        sys.exit(f"gpumem-analyze {' '.join(map(str, arguments))}: {done.stdout}")

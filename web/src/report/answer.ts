@@ -1,0 +1,61 @@
+// What stands first: whether memory ran out and why, who held what at the peak, and whether the account is exact.
+
+import { type Child, byId, fill, make, say } from "../lib/dom";
+import { figure } from "../lib/figure";
+import { bytes, many } from "../lib/format";
+import type { Cause } from "./data";
+import { momentLink } from "./moment_link";
+import type { PeakAnswer } from "./sections_data";
+import { data } from "./state";
+import { atMoment, holders } from "./words";
+
+export function drawAnswer(): void {
+  say("file", data.file);
+  say("ran", data.ran);
+  const [claim = "", ...more] = data.account;
+  const missing = data.missing.length > 0 &&
+    make("ul", { "aria-label": "What is missing" }, data.missing.map((line) => make("li", { class: "not-exact", text: line })));
+  fill("account", make("p", { id: "claim", class: data.exact ? "exact" : "not-exact", text: claim }), missing,
+    ...more.map((line) => make("p", { class: "faint", text: line })));
+  // As in the report: what is not exact is said before all figures.
+  if (!data.exact) byId("answer").before(byId("account"));
+  fill("answer", ...failed(), data.cause && why(data.cause), retries(), ...data.answer.peaks.map(peak), part());
+}
+
+/** The cause's figures are of another device than the peak's: each says where it is. */
+function failed(): Child[] {
+  const { failed, others, peaks } = data.answer;
+  if (failed === null) return peaks.length ? [make("p", { id: "outcome", class: "exact", text: "No allocation failed for want of memory." })] : [];
+  const at = data.failures.find((of) => of.seq === data.cause?.seq);
+  return [
+    make("p", { id: "outcome", class: "failed" }, [make("strong", { text: "Out of memory: " }), failed, ". ",
+      data.cause && momentLink("Show that moment", data.cause.seq, at?.device ?? null, "oom")]),
+    others > 0 && make("p", {}, [`${many(others, "more allocation", "more allocations")} failed: `, make("a", { href: "#failures-head", text: "all that failed" })]),
+  ];
+}
+
+function why(cause: Cause): HTMLElement {
+  return make("p", { id: "cause" }, [make("strong", { text: "Cause: " }), cause.what, make("br"),
+    make("strong", { text: "To change: " }), cause.advice, make("br"), make("strong", { text: "Held then: " }), ...holders(cause.owners),
+    " of ", figure(cause.live), " live"]);
+}
+
+function retries(): Child {
+  return data.retries > 0 && make("p", { id: "retries",
+    text: `${many(data.retries, "retry", "retries")} by PyTorch's allocator: the driver refused, it gave back what it had cached, and then had the memory.` });
+}
+
+function peak(of: PeakAnswer): HTMLElement {
+  const { seq, time } = of, moment = seq !== null && time !== null ? { seq, time } : null;
+  const own = data.devices.find((each) => each.device === of.device)?.peak?.[1];
+  const at = moment ? [" at ", momentLink(atMoment(moment), moment.seq, of.device, own === moment.seq ? "peak" : undefined)] : [];
+  const what = of.level === "tensor" ? " of tensors" : " of driver memory";
+  return make("p", { class: "peak", "data-device": of.device }, [make("strong", { text: `GPU ${of.device} at its peak: ` }), figure(of.bytes),
+    of.total === null ? "" : ` of ${bytes(of.total)}`, ...at, of.when, ". ", ...(of.owners.length
+      ? [make("strong", { text: "Most of it: " }), ...holders(of.owners), ", of ", figure(of.live), what] : [])]);
+}
+
+function part(): Child {
+  return data.part !== null && make("p", { id: "part", class: "not-exact",
+    text: `This page is of a part of the run, ${data.part}. What stands above is of the whole run, and so are the tables that say so.` });
+}

@@ -1,0 +1,203 @@
+// Rows of boxes, as maps have them: drawn, pointed at, and gone through by keys.
+
+import { type Child, byId, make, say } from "../lib/dom";
+import { figure } from "../lib/figure";
+import { many } from "../lib/format";
+import { item, sumOf } from "../lib/item";
+import { stepMap } from "./map_steps";
+import { styled } from "./paint";
+import { type MapName, state } from "./state";
+
+const BAR = 14, GAP = 4, TEXT = 15, LABEL = 300, NARROW = 640;
+/** So many rows of a group are drawn, the first ones. */
+export const MOST_ROWS = 120;
+
+/** What a box is: filled; striped; the lower half; the place of much that is left out; an outline. */
+export type Look = "full" | "striped" | "low" | "fold" | "outline";
+
+export interface Piece {
+  /** In bytes of the row's bar. */
+  from: number;
+  wide: number;
+  /** A colour; one that begins with -- is the style's. */
+  colour: string;
+  look: Look;
+  says: () => string;
+  /** How many bytes it stands for. */
+  bytes: number;
+  pin?: (() => void) | undefined;
+  pinned?: boolean;
+}
+
+export interface Row {
+  label: string;
+  /** Of the bar. */
+  wide: number;
+  pieces: Piece[];
+  bytes: number;
+}
+
+export interface Group {
+  title: string;
+  bytes: number;
+  note?: string;
+  rows: Row[];
+}
+
+interface Drawn {
+  group: Group;
+  canvas: HTMLCanvasElement;
+  most: number;
+  left: number;
+  high: number;
+  /** The place among all pieces that keys have come to; -1: none. */
+  cursor: number;
+}
+
+let drawn: Drawn[] = [];
+/** The map that they are of. */
+let shown: MapName | null = null;
+
+/** The groups that are shown. */
+export function mapGroups(): readonly Group[] {
+  return drawn.map((of) => of.group);
+}
+
+function colourOf(of: string): string {
+  return of.startsWith("--") ? styled(of) : of;
+}
+
+function stripes(context: CanvasRenderingContext2D, from: number, to: number, top: number): void {
+  context.strokeStyle = styled("--back");
+  context.lineWidth = 1;
+  context.beginPath();
+  for (let x = from; x < to; x += 5) {
+    context.moveTo(x, top + BAR);
+    context.lineTo(Math.min(x + 5, to), top);
+  }
+  context.stroke();
+}
+
+/** A zigzag: more lies here than is drawn. */
+function fold(context: CanvasRenderingContext2D, from: number, to: number, top: number): void {
+  context.strokeStyle = styled("--faint");
+  context.lineWidth = 1.5;
+  context.beginPath();
+  for (let x = from, up = false; x <= to; x += 3, up = !up) context.lineTo(x, top + (up ? 4 : BAR - 4));
+  context.stroke();
+}
+
+function box(context: CanvasRenderingContext2D, piece: Piece, x: (at: number) => number, top: number): void {
+  const from = x(piece.from), to = x(piece.from + piece.wide), wide = Math.max(to - from - 0.5, 1);
+  context.fillStyle = colourOf(piece.colour);
+  if (piece.look === "low") context.fillRect(from, top + BAR / 2, wide, BAR / 2);
+  else if (piece.look === "fold") fold(context, from + 2, to - 2, top);
+  else if (piece.look === "outline") {
+    context.strokeStyle = colourOf(piece.colour);
+    context.lineWidth = 1.5;
+    context.strokeRect(from + 1, top + 1, Math.max(wide - 2, 1), BAR - 2);
+  } else context.fillRect(from, top, wide, BAR);
+  if (piece.look === "striped") stripes(context, from, to, top);
+  if (!piece.pinned) return;
+  context.strokeStyle = styled("--focus");
+  context.lineWidth = 3;
+  context.strokeRect(from, top, Math.max(wide, 2), BAR);
+}
+
+function xOf(of: Drawn): (at: number) => number {
+  const scale = (of.canvas.width - of.left - 2) / of.most;
+  return (at) => of.left + 1 + at * scale;
+}
+
+/** As much of a label as there is room for, cut at its right end. */
+function cut(context: CanvasRenderingContext2D, text: string, wide: number): string {
+  if (context.measureText(text).width <= wide) return text;
+  let length = Math.min(text.length, Math.floor(wide / 4));
+  while (length > 0 && context.measureText(`${text.slice(0, length)}…`).width > wide) length--;
+  return `${text.slice(0, length)}…`;
+}
+
+function draw(of: Drawn): void {
+  const context = of.canvas.getContext("2d"), x = xOf(of);
+  if (!context) return;
+  context.clearRect(0, 0, of.canvas.width, of.canvas.height);
+  context.font = '12px system-ui, "DejaVu Sans", sans-serif';
+  context.textBaseline = "middle";
+  of.group.rows.slice(0, MOST_ROWS).forEach((row, index) => {
+    const y = index * of.high, top = y + of.high - BAR - GAP / 2;
+    context.fillStyle = styled("--text");
+    const room = of.left ? of.left - 10 : of.canvas.width;
+    context.fillText(cut(context, row.label, room), 0, of.left ? top + BAR / 2 + 1 : y + TEXT / 2);
+    context.fillStyle = styled("--soft");
+    context.fillRect(x(0), top, x(row.wide) - x(0), BAR);
+    for (const piece of row.pieces) box(context, piece, x, top);
+    context.strokeStyle = styled("--line");
+    context.lineWidth = 1;
+    context.strokeRect(x(0), top, x(row.wide) - x(0), BAR);
+  });
+  mark(of, context, x);
+}
+
+/** Where the keys are. */
+function mark(of: Drawn, context: CanvasRenderingContext2D, x: (at: number) => number): void {
+  const at = pieces(of)[of.cursor];
+  if (!at) return;
+  context.strokeStyle = styled("--focus");
+  context.lineWidth = 2;
+  const top = at.row * of.high + of.high - BAR - GAP / 2;
+  context.strokeRect(x(at.piece.from) - 1, top - 1, Math.max(x(at.piece.from + at.piece.wide) - x(at.piece.from), 2) + 2, BAR + 2);
+}
+
+function pieces(of: Drawn): { row: number; piece: Piece }[] {
+  return of.group.rows.slice(0, MOST_ROWS).flatMap((row, index) => row.pieces.map((piece) => ({ row: index, piece })));
+}
+
+/** What stands at a place: the narrowest box, for boxes may lie on each other. */
+function pieceAt(of: Drawn, event: MouseEvent): Piece | undefined {
+  const seen = of.canvas.getBoundingClientRect();
+  const left = ((event.clientX - seen.left) / seen.width) * of.canvas.width, top = ((event.clientY - seen.top) / seen.height) * of.canvas.height;
+  const row = of.group.rows[Math.floor(top / of.high)], x = xOf(of);
+  // A narrow box is one pixel at least.
+  const found = row?.pieces.filter((piece) => x(piece.from) - 0.5 <= left && left < Math.max(x(piece.from + piece.wide), x(piece.from) + 1.5));
+  return found?.sort((a, b) => a.wide - b.wide)[0] ?? (left < of.left ? row?.pieces[0] : undefined);
+}
+
+function keyed(of: Drawn, event: KeyboardEvent): void {
+  const all = pieces(of), by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (event.key === "ArrowRight" || event.key === "ArrowLeft") stepMap(event.key === "ArrowRight" ? 1 : -1);
+  else if (event.key === "Enter") all[of.cursor]?.piece.pin?.();
+  else if (by && all.length) {
+    of.cursor = Math.max(0, Math.min(all.length - 1, of.cursor + by));
+    draw(of);
+    say("map-at", item(all, of.cursor).piece.says());
+  } else return;
+  event.preventDefault();
+}
+
+/** Draws groups of rows into an element. */
+export function drawGroups(into: string, groups: readonly Group[]): void {
+  const wide = Math.max(200, byId(into).clientWidth), left = wide < NARROW ? 0 : LABEL, before = shown === state.map ? drawn : [];
+  shown = state.map;
+  const most = Math.max(1, ...groups.flatMap((of) => of.rows.map((row) => row.wide)));
+  const high = left ? BAR + GAP : BAR + GAP + TEXT;
+  const children: Child[] = [];
+  drawn = groups.map((group, index) => {
+    const rows = group.rows.slice(0, MOST_ROWS), rest = group.rows.slice(MOST_ROWS);
+    const canvas = make("canvas", { id: `map-rows-${index}`, width: wide, height: Math.max(1, rows.length * high), role: "img", tabindex: 0,
+      "aria-label": `${group.title}: ${many(group.rows.length, "row", "rows")}; up and down go through them` });
+    const of = { group, canvas, most, left, high, cursor: Math.min(before[index]?.cursor ?? -1, pieceCount(group) - 1) };
+    canvas.addEventListener("pointermove", (event) => { say("map-at", pieceAt(of, event)?.says() ?? " "); });
+    canvas.addEventListener("click", (event) => { pieceAt(of, event)?.pin?.(); });
+    canvas.addEventListener("keydown", (event) => { keyed(of, event); });
+    children.push(make("h3", { "data-group": group.title }, [`${group.title}: `, figure(group.bytes)]),
+      group.note ? make("p", { class: "faint", text: group.note }) : null, group.rows.length > 0 && canvas,
+      rest.length > 0 && make("p", { class: "faint", text: `${many(rest.length, "more row", "more rows")} of ${sumOf(rest, (row) => row.bytes).toLocaleString("en")} bytes ${rest.length === 1 ? "is" : "are"} not drawn.` }));
+    draw(of);
+    return of;
+  });
+  byId(into).replaceChildren(...children.filter((child): child is Node => child instanceof Node));
+}
+
+function pieceCount(group: Group): number {
+  return sumOf(group.rows.slice(0, MOST_ROWS), (row) => row.pieces.length);
+}

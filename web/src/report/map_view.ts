@@ -1,0 +1,27 @@
+// What every map is made from and gives.
+
+import type { Group } from "./map_rows";
+import type { History } from "./history";
+import type { Spans } from "./spans";
+
+/** The moment that a map is of, and what is known of the device. */
+export interface MapAt {
+  seq: number;
+  /** Ordinal; null: no device. */
+  device: number | null;
+  hasPhysical: boolean;
+  tensors: History | undefined;
+  driver: History | undefined;
+  host: History | null;
+  spans: Spans;
+  /** The levels that the chart can show, in its order. */
+  levels: readonly string[];
+}
+
+export interface MapView {
+  /** What is to be said before the groups: what is missing or not known. */
+  said: string;
+  figures: [name: string, bytes: number][];
+  legend: { name: string; colour: string; look?: "striped" | "outline" | "low" }[];
+  groups: Group[];
+}

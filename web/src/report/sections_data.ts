@@ -1,0 +1,123 @@
+// The page's JSON of what stands first, and of the tables of the whole run (analyzer/src/views/page/{answer,sections,modules,rows}.rs).
+
+export interface CategoryBytes {
+  category: string;
+  bytes: number;
+}
+
+/** A line with what it holds. */
+export interface Holder {
+  line: string;
+  function: string;
+  bytes: number;
+  blocks: number;
+  categories?: CategoryBytes[];
+}
+
+/** A device at its peak in the whole run. */
+export interface PeakAnswer {
+  device: number;
+  seq: number | null;
+  time: number | null;
+  when: string;
+  bytes: number;
+  total: number | null;
+  level: string;
+  live: number;
+  owners: Holder[];
+}
+
+export interface Answer {
+  /** The failure to tell of first; null: nothing failed. */
+  failed: string | null;
+  others: number;
+  peaks: PeakAnswer[];
+}
+
+export interface CategoryRow extends CategoryBytes {
+  blocks: number;
+}
+
+/** A module with what its parts hold. */
+export interface Module {
+  name: string;
+  class?: string;
+  bytes: number;
+  blocks: number;
+  /** Bytes of it alone. */
+  own: number;
+  /** It stands for so many modules that are left out. */
+  more?: number;
+  parts?: Module[];
+}
+
+/** A level at a moment. */
+export interface Held {
+  seq: number;
+  time: number;
+  bytes: number;
+  categories: CategoryRow[];
+  modules: Module;
+}
+
+export interface Holders {
+  device: number | null;
+  peak: Held | null;
+  end: Held | null;
+}
+
+export interface Line {
+  line: string;
+  path: string;
+  function: string;
+  source: string;
+}
+
+export interface Evidence extends Line {
+  bytes: number;
+  blocks: number;
+}
+
+export interface Hint {
+  kind: string;
+  device: number;
+  bytes: number;
+  what: string;
+  advice: string;
+  /** The one that holds the others comes first. */
+  lines: Evidence[];
+}
+
+export type LeakClass = "growing" | "cache" | "warm-up" | "end-only";
+
+export interface Leak extends Line {
+  device: number | null;
+  class: LeakClass | null;
+  bytes: number;
+  blocks: number;
+  survived: number;
+  steps: [number | null, number | null];
+  per_step: number;
+}
+
+export interface Leaks {
+  seq: number;
+  time: number;
+  steps: number;
+  warm_up: number;
+  least: number;
+  bytes: number;
+  rows: Leak[];
+  /** Lines that are left out: how many, bytes, blocks. */
+  others: [number, number, number];
+  /** The line that keeps the rest of what grows, its blocks, bytes of the others. */
+  holder: [Line, number, number] | null;
+}
+
+export interface Sections {
+  level: string;
+  estimated: boolean;
+  devices: Holders[];
+  hints: Hint[];
+  leaks: Leaks | null;
+}
