@@ -66,3 +66,11 @@ def test_an_anchor_that_leads_nowhere_fails_the_build(python_env, tmp_path):
     command = [python, "-m", "mkdocs", "build", "--strict"]
     done = subprocess.run(command, cwd=tmp_path, env=harness.clean_environment({"NO_MKDOCS_2_WARNING": "1"}), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert done.returncode != 0 and "there-is-no-such-heading" in done.stdout, done.stdout
+
+
+def test_each_question_names_the_thread_that_it_comes_from():
+    page = (harness.ROOT / "docs" / "how-to" / "faq.md").read_text().partition("## Troubleshooting")[0]
+    questions = page.split("\n### ")[1:]
+    assert len(questions) >= 30
+    for question in questions:
+        assert re.search(r"^Asked in \[[^\]]+\]\(https://[^)]+\)", question, re.M), question.partition("\n")[0]
