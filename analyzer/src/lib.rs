@@ -14,6 +14,7 @@
 
 pub mod account;
 pub mod export;
+#[cfg(feature = "databases")]
 pub mod fleet;
 pub mod import;
 pub mod moment;

@@ -7,11 +7,13 @@ use clap_complete::Shell;
 
 use crate::args::{ColourArg, SymbolArgs};
 use crate::commands::{
-    cmd_changes, cmd_check, cmd_ci, cmd_diff, cmd_export, cmd_exporter, cmd_flamegraph, cmd_fleet,
-    cmd_fragmentation, cmd_hints, cmd_html, cmd_import, cmd_leaks, cmd_ledger, cmd_lines, cmd_live,
-    cmd_mcp, cmd_oom, cmd_ranks, cmd_recover, cmd_scopes, cmd_sizes, cmd_summary, cmd_symbolize,
-    cmd_temporary, cmd_threads, cmd_timeline, cmd_tree,
+    cmd_changes, cmd_check, cmd_diff, cmd_export, cmd_flamegraph, cmd_fragmentation, cmd_hints,
+    cmd_html, cmd_import, cmd_leaks, cmd_ledger, cmd_lines, cmd_oom, cmd_ranks, cmd_recover,
+    cmd_scopes, cmd_sizes, cmd_summary, cmd_symbolize, cmd_temporary, cmd_threads, cmd_timeline,
+    cmd_tree,
 };
+#[cfg(feature = "full")]
+use crate::commands::{cmd_ci, cmd_exporter, cmd_fleet, cmd_live, cmd_mcp};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -109,6 +111,7 @@ pub enum Command {
     #[command(after_help = "Examples:\n  gpumem-analyze live report.bin\n  \
         gpumem-analyze live 4711                     # the program with that number\n\n\
         Nothing is asked of the program, which goes on when you leave. ? tells the keys.")]
+    #[cfg(feature = "full")]
     Live(cmd_live::Args),
     /// What the program's own scopes added, and their peaks; and the moments that it marked
     #[command(after_help = "Examples:\n  gpumem-analyze scopes report.bin\n  \
@@ -144,6 +147,7 @@ pub enum Command {
         gpumem-analyze ci --head main/ --history .gpumem/history --trend trend.svg\n\n\
         Exit code 4: a limit or budget was broken; 3: a capture is partial and was not judged."
     )]
+    #[cfg(feature = "full")]
     Ci(cmd_ci::Args),
     /// Which rank of a job differs from its peers, by which lines, and since which step
     #[command(
@@ -153,6 +157,7 @@ pub enum Command {
     )]
     Ranks(cmd_ranks::Args),
     /// A dataset of many captures
+    #[cfg(feature = "full")]
     Fleet(cmd_fleet::Args),
     /// A picture of all stacks, as wide as the bytes they own
     #[command(
@@ -231,6 +236,7 @@ pub enum Command {
         gpumem-analyze mcp --root runs/ --root src/\n\n\
         An assistant's client starts it: docs/commands/mcp.md has its configuration. Nothing is written."
     )]
+    #[cfg(feature = "full")]
     Mcp(cmd_mcp::Args),
     /// Metrics of running programs for Prometheus: what each holds, its peak, leaks, failures
     #[command(
@@ -238,6 +244,7 @@ pub enum Command {
         gpumem-analyze exporter --listen 0.0.0.0:9841 --allow-remote --captures runs/\n\n\
         It runs until it is killed. docs/commands/exporter.md has the metrics, a dashboard and alerts."
     )]
+    #[cfg(feature = "full")]
     Exporter(cmd_exporter::Args),
     /// Completions for a shell, on standard output
     #[command(after_help = "Examples:\n  gpumem-analyze completions bash > \

@@ -1,5 +1,7 @@
 //! `gpumem-analyze`: the command line over the library.
 #![forbid(unsafe_code)]
+// What only the commands of the full build use.
+#![cfg_attr(not(feature = "full"), allow(dead_code))]
 
 mod args;
 mod cli;
@@ -110,6 +112,7 @@ fn run(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             None => anyhow::bail!("no capture was named: see gpumem-analyze --help"),
         },
         Some(Command::Summary(args)) => commands::cmd_summary::run(args, output),
+        #[cfg(feature = "full")]
         Some(Command::Live(args)) => commands::cmd_live::run(args, output.terminal.colour),
         Some(Command::Lines(args)) => commands::cmd_lines::run(args, output),
         Some(Command::Oom(args)) => commands::cmd_oom::run(args, output),
@@ -118,8 +121,10 @@ fn run(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         Some(Command::Ledger(args)) => commands::cmd_ledger::run(args, output),
         Some(Command::Changes(args)) => commands::cmd_changes::run(args, output),
         Some(Command::Diff(args)) => commands::cmd_diff::run(args, output),
+        #[cfg(feature = "full")]
         Some(Command::Ci(args)) => commands::cmd_ci::run(args, output),
         Some(Command::Ranks(args)) => commands::cmd_ranks::run(args, output),
+        #[cfg(feature = "full")]
         Some(Command::Fleet(args)) => commands::cmd_fleet::run(args, output),
         Some(Command::Flamegraph(args)) => commands::cmd_flamegraph::run(args, output),
         Some(Command::Hints(args)) => commands::cmd_hints::run(args, output),
@@ -130,12 +135,14 @@ fn run(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         Some(Command::Sizes(args)) => commands::cmd_sizes::run(args, output),
         Some(Command::Threads(args)) => commands::cmd_threads::run(args, output),
         Some(Command::Scopes(args)) => commands::cmd_scopes::run(args, output),
+        #[cfg(feature = "full")]
         Some(Command::Exporter(args)) => commands::cmd_exporter::run(args),
         Some(Command::Export(args)) => commands::cmd_export::run(args, output),
         Some(Command::Symbolize(args)) => commands::cmd_symbolize::run(args, output),
         Some(Command::Recover(args)) => commands::cmd_recover::run(args, output),
         Some(Command::Import(args)) => commands::cmd_import::run(args, output),
         Some(Command::Check(args)) => commands::cmd_check::run(args, output),
+        #[cfg(feature = "full")]
         Some(Command::Mcp(args)) => commands::cmd_mcp::run(args),
         Some(Command::Completions { shell }) => {
             commands::cmd_shell::completions(*shell, Cli::command(), output)

@@ -8,6 +8,8 @@ use clap::{CommandFactory as _, Parser as _};
 
 use crate::cli::Cli;
 
+/// Commands that are left out of builds without the feature `full`.
+const OF_FULL_BUILDS: [&str; 5] = ["ci", "exporter", "fleet", "live", "mcp"];
 /// How alike two words are that are taken for each other.
 const ALIKE: f64 = 0.8;
 /// A view that takes what people give to the report.
@@ -21,6 +23,9 @@ pub fn meant(arguments: &[OsString], error: &clap::Error) -> Option<String> {
             | ErrorKind::DisplayVersion
             | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     ) {
+        return None;
+    }
+    if arguments.get(1).is_some_and(|word| is_left_out(word)) {
         return None;
     }
     let found = guesses(arguments).into_iter().find(|guess| works(guess))?;
@@ -56,6 +61,11 @@ pub fn plainly(arguments: &[OsString], error: &clap::Error) -> Option<String> {
         }
         ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand => {
             let first = arguments.get(1)?.to_str()?;
+            if is_left_out(first.as_ref()) {
+                return Some(format!(
+                    "this gpumem-analyze was built without {first}: cargo build --release -p gpumem-analyze builds all of it"
+                ));
+            }
             let is_word = !first.starts_with('-') && !is_command(first.as_ref());
             (is_word && !Path::new(first).exists()).then(|| {
                 format!("no file and no command is named {first}: gpumem-analyze --help lists the commands")
@@ -76,6 +86,11 @@ pub fn command_meant(file: &Path) -> Option<String> {
 
 fn works(arguments: &[OsString]) -> bool {
     Cli::try_parse_from(arguments).is_ok_and(|cli| before_command(&cli).is_none())
+}
+
+/// Whether this build lacks a command.
+fn is_left_out(word: &OsStr) -> bool {
+    !cfg!(feature = "full") && OF_FULL_BUILDS.iter().any(|name| *name == word)
 }
 
 /// Command lines that are near, the nearest first.

@@ -12,7 +12,9 @@ pub mod firefox;
 mod folded;
 mod leaked;
 pub mod otlp_profile;
+#[cfg(feature = "databases")]
 mod parquet;
+#[cfg(feature = "databases")]
 mod past_peaks;
 pub mod perfetto;
 pub mod pprof;
@@ -21,6 +23,7 @@ mod protobuf;
 mod samples;
 mod series;
 pub mod speedscope;
+#[cfg(feature = "databases")]
 mod sqlite;
 mod strings;
 mod torch_frames;
@@ -32,10 +35,13 @@ pub use csv::Csv;
 pub use events::{EventRow, Events, Filter};
 pub use folded::folded;
 pub use leaked::Steps;
+#[cfg(feature = "databases")]
 pub use parquet::Parquet;
+#[cfg(feature = "databases")]
 pub use past_peaks::{past_peaks_parquet, read_past_peaks};
 pub use prometheus::prometheus;
 pub use samples::{Location, SampleRow, Samples};
 pub use series::{Point, Series};
+#[cfg(feature = "databases")]
 pub use sqlite::Sqlite;
 pub use torch_snapshot::{TorchSnapshot, torch_snapshot};

@@ -2,6 +2,8 @@
 
 mod args;
 mod course;
+#[cfg(feature = "full")]
+mod databases;
 mod events;
 mod stacks;
 mod task;
@@ -103,8 +105,14 @@ fn write(task: &Task<'_>, out: &mut dyn Write) -> anyhow::Result<String> {
         Format::Firefox => task.firefox(out),
         Format::Csv => task.csv(out),
         Format::Prometheus => task.prometheus(out),
+        #[cfg(feature = "full")]
         Format::Sqlite => task.sqlite(out),
+        #[cfg(feature = "full")]
         Format::Parquet => task.parquet(out),
+        #[cfg(not(feature = "full"))]
+        Format::Sqlite | Format::Parquet => bail!(
+            "this gpumem-analyze was built without databases: cargo build --release -p gpumem-analyze builds all of it"
+        ),
         Format::TorchSnapshot => task.torch_snapshot(out),
     }
 }

@@ -2,11 +2,14 @@
 
 pub mod cmd_changes;
 pub mod cmd_check;
+#[cfg(feature = "full")]
 pub mod cmd_ci;
 pub mod cmd_diff;
 pub mod cmd_export;
+#[cfg(feature = "full")]
 pub mod cmd_exporter;
 pub mod cmd_flamegraph;
+#[cfg(feature = "full")]
 pub mod cmd_fleet;
 pub mod cmd_fragmentation;
 pub mod cmd_hints;
@@ -15,7 +18,9 @@ pub mod cmd_import;
 pub mod cmd_leaks;
 pub mod cmd_ledger;
 pub mod cmd_lines;
+#[cfg(feature = "full")]
 pub mod cmd_live;
+#[cfg(feature = "full")]
 pub mod cmd_mcp;
 pub mod cmd_oom;
 pub mod cmd_ranks;

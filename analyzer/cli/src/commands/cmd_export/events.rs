@@ -1,11 +1,10 @@
 //! Exports with a row for each event, and of the whole run's figures.
 
-use std::fs::File;
-use std::io::{self, Write};
+use std::io::Write;
 
 use anyhow::bail;
 use gpumem_analyzer::account::many;
-use gpumem_analyzer::export::{self, Csv, Events, Filter, Parquet, Sqlite};
+use gpumem_analyzer::export::{self, Csv, Events, Filter};
 use gpumem_analyzer::views::Summary;
 use gpumem_capture::{DeviceOrdinal, Level, Record};
 
@@ -19,7 +18,7 @@ impl Task<'_> {
     }
 
     /// Gives each event's row to a sink.
-    fn rows(
+    pub(super) fn rows(
         &self,
         sink: &mut dyn FnMut(export::EventRow<'_>) -> anyhow::Result<()>,
     ) -> anyhow::Result<String> {
@@ -46,25 +45,6 @@ impl Task<'_> {
             Some(error) => Err(error),
             None => Ok(format!("{}{}", many(rows, "event", "events"), part.said())),
         }
-    }
-
-    /// SQLite writes to a file of its own, which is then copied.
-    pub(super) fn sqlite(&self, out: &mut dyn Write) -> anyhow::Result<String> {
-        let file = tempfile::NamedTempFile::new_in(&self.folder)?;
-        let mut database = Sqlite::create(file.path())?;
-        let said = self.rows(&mut |row| Ok(database.row(&row)?))?;
-        let (mut symbols, bar) = symbols(self.file, self.first, &self.args.symbols);
-        database.finish(self.first, &mut symbols)?;
-        drop(bar);
-        io::copy(&mut File::open(file.path())?, out)?;
-        Ok(said)
-    }
-
-    pub(super) fn parquet(&self, out: &mut dyn Write) -> anyhow::Result<String> {
-        let mut table = Parquet::new(self.first, out)?;
-        let said = self.rows(&mut |row| Ok(table.row(&row)?))?;
-        table.finish()?;
-        Ok(said)
     }
 
     pub(super) fn torch_snapshot(&self, out: &mut dyn Write) -> anyhow::Result<String> {
