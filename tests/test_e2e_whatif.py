@@ -108,6 +108,8 @@ def test_the_command(bench, python_env):
     conf = "expandable_segments:True"
     done = gpumem(python, capture, "--conf", conf, "--format", "json", "--smallest-card")
     [device] = json.loads(done.stdout)["devices"]
+    told = gpumem(python, capture, "--conf", conf, "--smallest-card")
+    assert told.returncode == 0 and "smallest card" in told.stdout, told.stderr
     own, other = device["replays"]
     assert (own["settings"], other["settings"]) == ("", conf)
     assert own["figures"] == own["figures_least"] == own["figures_greatest"] and own["replays"] == 1 and own["fits"] is True

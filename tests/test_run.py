@@ -503,3 +503,7 @@ def test_on_a_simulated_card(python_env, tmp_path):
         [*map(str, words[:4]), "--card", "t4", str(program)], capture_output=True, text=True, env=env, timeout=60
     )
     assert refused.returncode == 125 and "--card goes with --simulate" in refused.stderr
+    unknown = subprocess.run(
+        [*map(str, words[:4]), "--simulate", "--card", "h1000", str(program)], capture_output=True, text=True, env=env, timeout=60
+    )
+    assert unknown.returncode == 125 and "no card 'h1000'" in unknown.stderr and unknown.stderr.count("\n") == 1

@@ -50,7 +50,7 @@ TOP_LEVEL_FOLDERS = {
 }
 TOP_LEVEL_FILES = {
     ".gitattributes", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "Cargo.lock", "Cargo.toml",
-    "LICENSE-APACHE", "LICENSE-MIT", "NOTICE", "README.md", "SECURITY.md", "deny.toml", "rustfmt.toml",
+    "LICENSE-APACHE", "LICENSE-MIT", "NOTICE", "README.md", "SECURITY.md", "deny.toml", "mkdocs.yml", "rustfmt.toml",
 }
 
 

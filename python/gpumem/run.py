@@ -161,7 +161,7 @@ def _simulated(options: argparse.Namespace, command: Sequence[str], env: Mapping
     if options.card:
         try:
             settings.update(_cards.simulated.environment_of(_cards.simulated.parse(options.card)))
-        except ValueError as error:
+        except (ValueError, _cards.Unknown) as error:
             raise _Wrong(str(error)) from None
     handle, shared = tempfile.mkstemp(prefix="gpumem-cards.")
     os.close(handle)

@@ -11,7 +11,7 @@ from .._report import wrapped
 from .saving import Saving
 from .search import ALLOCATED, UNKNOWN_CARD, Recorded, Result, reserved, worst
 from .settings import risks
-from .spans import between, less
+from .spans import between, less, to
 from .table import Cards, enough, table, without_time
 from .where import line
 

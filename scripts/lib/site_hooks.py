@@ -1,0 +1,133 @@
+"""What mkdocs does for the site beyond mkdocs.yml, as its hooks.
+
+A folder in the navigation stands for its pages. A file outside docs/ that a page links to, such as capture/SPEC.md, becomes a
+part of the site below repository/, so that links work on GitHub and here. GitHub begins a list right after a line of text;
+Python-Markdown needs an empty line between them."""
+
+import posixpath
+import re
+from pathlib import Path
+
+from mkdocs.structure.files import File
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+OUTSIDE = "repository"
+LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
+FENCE = re.compile(r" *(```|~~~)")
+ITEM = re.compile(r"([-*+]|\d+[.)]) ")
+# The path in the repository of each copy.
+SOURCES: dict[str, str] = {}
+
+
+def on_config(config):
+    config.nav = [expanded(entry) for entry in config.nav]
+    return config
+
+
+def expanded(entry):
+    """An entry of the navigation with the pages of its folders."""
+    if isinstance(entry, dict):
+        return {title: expanded(below) for title, below in entry.items()}
+    if isinstance(entry, list):
+        return [page for below in entry for page in pages_of(below)]
+    return entry
+
+
+def pages_of(entry):
+    """A page, a section, or all pages of a folder."""
+    if isinstance(entry, str) and entry.endswith("/"):
+        pages = sorted((DOCS / entry).glob("*.md"), key=lambda page: (page.name != "README.md", page.name))
+        return [page.relative_to(DOCS).as_posix() for page in pages]
+    return [expanded(entry)]
+
+
+def place(target, page):
+    """Where in the repository a link of a page leads, if it leaves docs/; else None."""
+    if "://" in target or target.startswith(("mailto:", "/")):
+        return None
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(page), target))
+    outside = not path.startswith("docs/") and path != "docs"
+    return path if outside and (ROOT / path).exists() else None
+
+
+def source(uri):
+    """The path in the repository of what the site has at this place."""
+    return SOURCES.get(uri, "docs/" + uri)
+
+
+def target_of(path):
+    """The place in the site of a file of the repository. A folder is its README."""
+    if (ROOT / path).is_dir():
+        path += "/README.md"
+    # mkdocs leaves out what begins with a dot.
+    uri = "/".join(part.lstrip(".") for part in [OUTSIDE, *path.split("/")])
+    if not uri.endswith((".md", ".json", ".txt", ".yml", ".yaml", ".svg", ".png")):
+        uri += ".txt"
+    SOURCES[uri] = path
+    return uri
+
+
+def on_files(files, config):
+    """Adds the files outside docs/ that pages link to, and those that these link to."""
+    waiting = [file.src_uri for file in files if file.src_uri.endswith(".md")]
+    while waiting:
+        page = source(waiting.pop())
+        for _, target, _, _ in LINK.findall((ROOT / page).read_text()):
+            path = place(target, page)
+            if path is None:
+                continue
+            uri = target_of(path)
+            if files.get_file_from_path(uri) is not None:
+                continue
+            wanted = ROOT / path / "README.md" if (ROOT / path).is_dir() else ROOT / path
+            if not wanted.exists():
+                continue
+            if uri.endswith(".md"):
+                # Only pages of docs/ bring more pages with them: the repository is not copied.
+                files.append(File.generated(config, uri, content=wanted.read_text()))
+            else:
+                files.append(File.generated(config, uri, content=wanted.read_bytes()))
+    return files
+
+
+def on_page_markdown(markdown, page, config, files):
+    uri = page.file.src_uri
+    return lists_apart(rewritten(markdown, uri, files))
+
+
+def rewritten(markdown, uri, files):
+    """Links that leave docs/ lead to the copies; those of a copy that lead nowhere in the site are text."""
+    here = source(uri)
+
+    def link(match):
+        start, target, anchor, end = match.groups()
+        path = place(target, here)
+        if path is None and uri.startswith(OUTSIDE + "/") and "://" not in target:
+            path = posixpath.normpath(posixpath.join(posixpath.dirname(here), target))
+        if path is None:
+            return match[0]
+        place_in_site = path[len("docs/"):] if path.startswith("docs/") else target_of(path)
+        if files.get_file_from_path(place_in_site) is None:
+            return "]"
+        return f"{start}{posixpath.relpath(place_in_site, posixpath.dirname(uri) or '.')}{anchor or ''}{end}"
+
+    return LINK.sub(link, markdown)
+
+
+def lists_apart(markdown):
+    """An empty line before each list that follows text at once."""
+    lines, fence, text = [], "", False
+    for line in markdown.split("\n"):
+        marker = FENCE.match(line)
+        if marker and (not fence or marker[1] == fence):
+            fence = "" if fence else marker[1]
+            text = False
+        elif not fence:
+            item = ITEM.match(line)
+            if item and text:
+                lines.append("")
+            # What follows an item belongs to its list until a line is empty.
+            text = bool(line.strip()) and not item and (text or not lines or not lines[-1].strip())
+        lines.append(line)
+    return "\n".join(lines)
