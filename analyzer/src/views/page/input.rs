@@ -71,6 +71,8 @@ pub struct PageLimits {
 
 /// Rather than fewer stacks than this, there is less of all else.
 const FEW_STACKS: usize = 1000;
+/// Rather than fewer stacks, tables have no more rows than this.
+const FEW_ROWS: usize = 250;
 
 impl Default for PageLimits {
     fn default() -> Self {
@@ -87,9 +89,13 @@ impl Default for PageLimits {
 }
 
 impl PageLimits {
-    /// Less: half as many stacks, and if those are few already, half of everything.
+    /// Less: fewer rows, then fewer stacks, and if those are few already, half of everything.
     pub fn less(self) -> Self {
-        let stacks = self.stacks / 2;
+        if self.rows > FEW_ROWS {
+            let rows = FEW_ROWS;
+            return Self { rows, ..self };
+        }
+        let stacks = self.stacks / 4 * 3;
         if stacks >= FEW_STACKS {
             return Self { stacks, ..self };
         }
