@@ -4,6 +4,7 @@ import { make, say } from "../lib/dom";
 import { bytes, count, time } from "../lib/format";
 import { item } from "../lib/item";
 import { HIGH, LEFT, TOP, plotWidth, timeAtShare } from "./axis";
+import { foundBlocks } from "./find";
 import { type History, lastUpTo, liveAt } from "./history";
 import { type Painted, paintOf } from "./paint";
 import { NOTHING, REST, type Raster, paintInto, raster } from "./raster";
@@ -43,7 +44,7 @@ export function drawBlocks(of: History): BlocksArea {
   const { canvas, context, image, pixels } = plotOf(Math.round(plotWidth()), HIGH);
   shown = raster(of, edges(image.width), image.height, shown);
   const colours = paintOf(of);
-  paintInto(pixels, shown, colours, state.pinned);
+  paintInto(pixels, shown, colours, state.pinned, foundBlocks(of));
   context.putImageData(image, 0, 0);
   const rest = of.whole ? [] : [{ name: "blocks that are not in this page", colour: "var(--unknown)" }];
   return { canvas, most: shown.most, legend: [...colours.legend, ...rest] };

@@ -137,11 +137,16 @@ function flameKey(event: KeyboardEvent): void {
   event.preventDefault();
 }
 
+/** Marks the frames that have a text. */
+export function searchFrames(text: string): void {
+  const input = byId("flame-search", HTMLInputElement);
+  if (input.value !== text) input.value = text;
+  wanted = text.trim().toLowerCase();
+  drawFlame();
+}
+
 export function startFlame(): void {
-  const search = make("input", { type: "search", id: "flame-search", on: { input: (event) => {
-    wanted = valueOf(event).trim().toLowerCase();
-    drawFlame();
-  } } });
+  const search = make("input", { type: "search", id: "flame-search", on: { input: (event) => { searchFrames(valueOf(event)); } } });
   fill("flame-bar", make("label", {}, ["Search frames", search]),
     make("label", {}, [make("input", { type: "checkbox", id: "all-frames", on: { change: (event) => {
       isAll = event.currentTarget instanceof HTMLInputElement && event.currentTarget.checked;

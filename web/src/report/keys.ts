@@ -2,10 +2,11 @@
 
 import { byId, fill, make } from "../lib/dom";
 import { stepFailures } from "./maps";
+import { focusSearch } from "./search";
 import { chooseMoment, device, pin, state } from "./state";
 
 const PAGE_KEYS: [key: string, what: string, does: () => void][] = [
-  ["/", "search frames and lines", () => { search(); }],
+  ["/", "search blocks and frames; again: frames only, lines", focusSearch],
   ["[", "the moment before", () => { chooseMoment(state.moment - 1); }],
   ["]", "the moment after", () => { chooseMoment(state.moment + 1); }],
   ["p", "the peak", () => { chooseMoment(device().moments.findIndex((of) => of.kind === "peak")); }],
@@ -20,6 +21,8 @@ const CHART_KEYS: [key: string, what: string][] = [
   ["Enter", "zoom to the selection"], ["↑ ↓", "pin the block above, below"], ["Ctrl and wheel, pinch", "zoom about the pointer"],
 ];
 
+const SEARCH_KEYS: [key: string, what: string][] = [["Enter", "the next block found"], ["Shift Enter", "the one before"]];
+
 const MAP_KEYS: [key: string, what: string][] = [
   ["← →", "the map's event before, after"], ["↑ ↓", "the piece before, after: it is read out"], ["Enter", "pin it"],
 ];
@@ -32,19 +35,13 @@ const MODULE_KEYS: [key: string, what: string][] = [
   ["→", "open a module, or go into it"], ["←", "close it, or go to the one it is part of"], ["↑ ↓", "the row above, below"],
 ];
 
-/** The search of frames, or of lines if the focus is there. */
-function search(): void {
-  const frames = byId("flame-search", HTMLInputElement);
-  (document.activeElement === frames ? byId("filter", HTMLInputElement) : frames).focus();
-}
-
 function help(): void {
   const list = (title: string, keys: readonly (readonly [string, string, ...unknown[]])[]) => [
     make("h3", { text: title }),
     make("dl", {}, keys.flatMap(([key, what]) => [make("dt", {}, [make("kbd", { text: key })]), make("dd", { text: what })])),
   ];
   fill("help", make("h2", { id: "help-head", text: "Keys" }),
-    ...list("Anywhere", PAGE_KEYS), ...list("In the chart", CHART_KEYS), ...list("In a map", MAP_KEYS), ...list("In the flamegraph", FLAME_KEYS),
+    ...list("Anywhere", PAGE_KEYS), ...list("In the chart", CHART_KEYS), ...list("In the search", SEARCH_KEYS), ...list("In a map", MAP_KEYS), ...list("In the flamegraph", FLAME_KEYS),
     ...list("In the tree of modules", MODULE_KEYS),
     make("form", { method: "dialog" }, [make("button", { text: "Close" })]));
   byId("help", HTMLDialogElement).showModal();

@@ -24,6 +24,7 @@ import { drawFailures, drawLedger, drawPool } from "./peak";
 import { drawModules } from "./modules";
 import { drawPinned } from "./pinned";
 import { startPrint } from "./print";
+import { sayFound, startSearch } from "./search";
 import { type Change, chooseDevice, chooseEvent, chooseMoment, chooseRange, chooseView, data, histories, history, level, on, pin, state, tell } from "./state";
 
 function draw(what: Change): void {
@@ -34,7 +35,8 @@ function draw(what: Change): void {
   }
   drawPinned();
   drawMaps();
-  if (what === "pinned") return;
+  sayFound();
+  if (what === "pinned" || what === "found") return;
   drawChoices();
   drawMinimap();
   drawBrush();
@@ -62,6 +64,7 @@ function main(): void {
     return;
   }
   startFlame();
+  startSearch();
   startLines();
   startBrush();
   startMaps();

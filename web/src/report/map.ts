@@ -3,6 +3,7 @@
 import { bytes, many } from "../lib/format";
 import { item, sumOf } from "../lib/item";
 import { named } from "./blocks";
+import { isFound } from "./find";
 import type { History } from "./history";
 import { blockWords, hex, isPinned, pinBlock } from "./map_kinds";
 import { type Group, MOST_ROWS, type Piece, type Row } from "./map_rows";
@@ -51,7 +52,7 @@ export function segmentPieces(at: PoolAt, segment: Segment, paint: Painted): Pie
   const pieces = segment.blocks.flatMap(({ block, address, bytes: size, waits }): Piece[] => {
     const slack = Math.max(0, item(tensors.slack, block)), from = address - segment.address;
     const says = () => `${bytes(size)} ${named(tensors, block)}${slack > 0 ? `, ${bytes(slack)} of it rounded up` : ""}${waits ? ", freed, waits for a stream" : ""} · ${place()}`;
-    const of = { colour: waits ? "--faint" : cssOf(item(paint.pixels, block)), says, pin: pinBlock(tensors, block, levels), pinned: isPinned(tensors, block, levels) };
+    const of = { colour: waits ? "--faint" : cssOf(item(paint.pixels, block)), says, pin: pinBlock(tensors, block, levels), pinned: isPinned(tensors, block, levels), found: isFound(tensors, block) };
     const used: Piece = { ...of, from, wide: size - slack, look: waits ? "striped" : "full", bytes: size - slack };
     return slack > 0 ? [used, { ...of, from: from + size - slack, wide: slack, look: waits ? "striped" : "low", bytes: slack }] : [used];
   });
@@ -108,7 +109,7 @@ function unmappedGroup({ driver, levels }: PoolAt, blocks: readonly number[], su
   const rows = blocks.map((block): Row => {
     const size = item(driver.bytes, block);
     return { label: bytes(size), wide: size, bytes: size, pieces: [{ from: 0, wide: size, colour: "--hue-1", look: "full", bytes: size,
-      says: () => `mapped nowhere: ${blockWords(driver, block)}`, pin: pinBlock(driver, block, levels), pinned: isPinned(driver, block, levels) }] };
+      says: () => `mapped nowhere: ${blockWords(driver, block)}`, pin: pinBlock(driver, block, levels), pinned: isPinned(driver, block, levels), found: isFound(driver, block) }] };
   });
   return { title: "Handles for expandable segments that are mapped nowhere", bytes: sum, rows };
 }

@@ -8,6 +8,8 @@ import { stepMap } from "./map_steps";
 import { styled } from "./paint";
 import { type MapName, state } from "./state";
 
+/** The outline of what was found, as in the chart and the flamegraph. */
+const FOUND = "#d65cff";
 const BAR = 14, GAP = 4, TEXT = 15, LABEL = 300, NARROW = 640;
 /** So many rows of a group are drawn, the first ones. */
 export const MOST_ROWS = 120;
@@ -27,6 +29,8 @@ export interface Piece {
   bytes: number;
   pin?: (() => void) | undefined;
   pinned?: boolean;
+  /** Whether a search found it. */
+  found?: boolean;
 }
 
 export interface Row {
@@ -98,8 +102,8 @@ function box(context: CanvasRenderingContext2D, piece: Piece, x: (at: number) =>
     context.strokeRect(from + 1, top + 1, Math.max(wide - 2, 1), BAR - 2);
   } else context.fillRect(from, top, wide, BAR);
   if (piece.look === "striped") stripes(context, from, to, top);
-  if (!piece.pinned) return;
-  context.strokeStyle = styled("--focus");
+  if (!piece.pinned && !piece.found) return;
+  context.strokeStyle = piece.pinned ? styled("--focus") : FOUND;
   context.lineWidth = 3;
   context.strokeRect(from, top, Math.max(wide, 2), BAR);
 }

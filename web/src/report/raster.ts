@@ -85,8 +85,13 @@ export interface Colours {
 
 const MARK = 0xffff5cd6 | 0;
 
-/** Puts the colours of a picture into pixels, which lie row by row. */
-export function paintInto(out: Int32Array, of: Raster, colours: Colours, marked: number | null): void {
+/** Half of a colour and half of another. */
+function between(one: number, other: number): number {
+  return 0xff000000 | ((one >>> 1) & 0x7f7f7f) + ((other >>> 1) & 0x7f7f7f);
+}
+
+/** Puts the colours of a picture into pixels, which lie row by row. `found`: blocks that a search found, which are outlined; others fade. */
+export function paintInto(out: Int32Array, of: Raster, colours: Colours, marked: number | null, found: Uint8Array | null): void {
   const { width, height, blocks } = of, { pixels, dark, others, othersDark, back } = colours;
   for (let x = 0; x < width; x++) {
     const toLeft = x > 0 ? height : 0, toRight = x + 1 < width ? height : 0, column = x * height, foot = column + height - 1;
@@ -105,6 +110,20 @@ export function paintInto(out: Int32Array, of: Raster, colours: Colours, marked:
         out[to] = (isEdge ? dark[block] : pixels[block]) ?? others;
       }
       above = block;
+    }
+  }
+  if (found) outline(out, of, colours.back, marked, found);
+}
+
+/** Outlines what was found, and fades all else. */
+function outline(out: Int32Array, { width, height, blocks }: Raster, back: number, marked: number | null, found: Uint8Array): void {
+  for (let x = 0; x < width; x++) {
+    const column = x * height, toLeft = x > 0 ? height : 0, toRight = x + 1 < width ? height : 0;
+    for (let y = 0, to = x; y < height; y++, to += width) {
+      const at = column + y, block = blocks[at] ?? NOTHING;
+      if (block === NOTHING || block === marked) continue;
+      if (found[block] !== 1) out[to] = between(out[to] ?? 0, back);
+      else if (y === 0 || blocks[at - 1] !== block || y + 1 === height || blocks[at + 1] !== block || blocks[at - toLeft] !== block || blocks[at + toRight] !== block) out[to] = MARK;
     }
   }
 }

@@ -11,7 +11,7 @@ import type { Device, Level, Moment, MomentKind, Page } from "./data";
 /** From, to. */
 export type Span = [number, number];
 /** What changed. */
-export type Change = "device" | "level" | "range" | "view" | "moment" | "blocks" | "pinned";
+export type Change = "device" | "level" | "range" | "view" | "moment" | "blocks" | "pinned" | "found" | "frame";
 /** What the chart shows: a level block by block, or all that the card gave, by its parts. */
 export type Picture = "blocks" | "card";
 
@@ -252,7 +252,7 @@ export function called(then: Moment): string {
   return KINDS[then.kind];
 }
 
-export function levelWord(of: Level): string {
+export function levelWord(of: Pick<Level, "level">): string {
   return of.level === "tensor" ? "tensors" : "driver level";
 }
 

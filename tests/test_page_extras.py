@@ -1,0 +1,116 @@
+"""Search, events, zoom of bytes, axis of events, zoom of maps, and Back, on the page of a training that runs out of memory.
+
+What breaks these tests: a search that misses a block or counts one twice, an event that is not in its table, a zoom that
+moves what it is about, an axis of events that loses the peak, a segment without its line, and a Back that leads elsewhere."""
+
+import browser
+import harness
+import page_blocks
+import pytest
+from browser import page_data
+
+
+@pytest.fixture(scope="module")
+def page(keeps_graphs, tmp_path_factory):
+    out = tmp_path_factory.mktemp("extras") / "report.html"
+    harness.analyze("html", "-o", out, keeps_graphs)
+    return out
+
+
+@pytest.fixture
+def at(window, page):
+    """The page as it is when it is opened, with its blocks."""
+    window.resize(1280, 1400)
+    window.open(page)
+    window.wait("gpumem.histories().length > 0")
+    return window
+
+
+def blocks_of(page, level="tensor"):
+    [history] = [of for of in page_data(page)["devices"][0]["history"] if of["level"] == level]
+    return page_blocks.blocks(history)
+
+
+def search(window, text):
+    """Types into the page's search; what is said then."""
+    window.tell(f"(() => {{ const s = document.getElementById('find'); s.value = {text!r}; s.dispatchEvent(new Event('input')); }})()")
+    return window.tell("document.getElementById('found').textContent")
+
+
+def pixels(window, colour):
+    """How many pixels of the chart have a colour, as 0xAABBGGRR."""
+    return window.tell(
+        "(() => { const c = document.querySelector('#chart canvas'); const {data} = c.getContext('2d').getImageData(0, 0, c.width, c.height);"
+        f" return new Uint32Array(data.buffer).filter(p => p === {colour}).length; }})()"
+    )
+
+
+OUTLINE = "0xffff5cd6"
+
+
+def texts_of_stacks(page):
+    """Of each stack of the page all that a search looks at: frames with their source, line, function, phase, module."""
+    stacks = page_data(page)["stacks"]
+    found = []
+    for (frame, owner), module in zip(stacks["stacks"], stacks["module_of"]):
+        texts = [str(value) for value in stacks["owners"][owner].values() if value]
+        if module:
+            texts.append(stacks["modules"][module - 1])
+        above = frame + 1
+        while above:
+            above, name = stacks["tree"][above - 1]
+            texts.append(stacks["names"][name])
+            if stacks["text_of"][name]:
+                texts.append(stacks["texts"][stacks["text_of"][name] - 1])
+        found.append("\n".join(texts).lower())
+    return found
+
+
+def matching_blocks(page, text):
+    """The numbers of the tensors that a search for a text finds."""
+    stacks, categories = texts_of_stacks(page), page_data(page)["categories"]
+    named = {number for number, stack in enumerate(stacks) if text in stack}
+    return [
+        number for number, block in enumerate(blocks_of(page))
+        if block.stack in named or (block.category and text in categories[block.category - 1])
+    ]
+
+
+def test_search_finds_blocks_by_address_line_and_category(at, page):
+    found, seq = blocks_of(page), at.tell("gpumem.history().ticks.seqs[gpumem.history().ticks.seqs.length >> 1]")
+    at.tell(f"gpumem.chooseEvent({seq})")
+    one = found[len(found) // 2]
+    inside = one.address + one.size - 1
+    holding = [block for block in found if block.address <= inside < block.address + block.size]
+    said = search(at, hex(inside))
+    assert f"tensors: {len(holding)} of {len(found):,} blocks found" in said
+    assert f"({sum(block.size for block in holding):,} bytes)" in said and "driver level: " in said
+    for text in ("activation", "graphs.py:14"):
+        matching = [found[number] for number in matching_blocks(page, text)]
+        live = page_blocks.live(matching, seq)
+        said = search(at, text)
+        assert f"tensors: {len(matching):,} of {len(found):,} blocks found" in said and 0 < len(live) < len(matching) < len(found)
+        assert f"({sum(block.size for block in matching):,} bytes)" in said
+        assert f"live now: {len(live):,}, " in said and f"({sum(block.size for block in live):,} bytes)." in said
+    assert pixels(at, OUTLINE) > 100
+    assert at.tell("gpumem.mapGroups().some(g => g.rows.some(r => r.pieces.some(p => p.found)))")
+    assert at.tell("document.getElementById('flame-search').value") == "graphs.py:14"
+    assert "none of" in search(at, "no such text") and pixels(at, OUTLINE) == 0
+    search(at, "")
+    assert at.tell("document.getElementById('found').textContent") == ""
+
+
+def test_search_by_keys_goes_from_match_to_match(at, page):
+    at.key("/", 191)
+    assert at.tell("document.activeElement.id") == "find"
+    search(at, "activation")
+    found, matching = blocks_of(page), matching_blocks(page, "activation")
+    at.key("Enter", 13)
+    assert at.tell("gpumem.state.pinned") == matching[0]
+    at.key("Enter", 13)
+    assert at.tell("gpumem.state.pinned") == matching[1]
+    assert at.tell("gpumem.state.chosen.seq") == found[matching[1]].made
+    assert at.tell("document.activeElement.id") == "find"
+    at.tell("document.getElementById('match-before').click()")
+    assert at.tell("gpumem.state.pinned") == matching[0]
+    search(at, "")
