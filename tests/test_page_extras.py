@@ -114,3 +114,52 @@ def test_search_by_keys_goes_from_match_to_match(at, page):
     at.tell("document.getElementById('match-before').click()")
     assert at.tell("gpumem.state.pinned") == matching[0]
     search(at, "")
+
+
+def table_of_events(window):
+    """The rows of the table of events: event, what, exact bytes, address; and the event of the marked ones."""
+    return window.tell(
+        "(() => { const rows = [...document.querySelectorAll('#events tbody tr')];"
+        " return {rows: rows.map(r => [Number(r.cells[0].textContent.replace(/,/g, '')), r.cells[2].textContent, r.cells[3].firstChild.title, r.cells[4].textContent]),"
+        " now: rows.filter(r => r.matches('[aria-current]')).map(r => Number(r.cells[0].textContent.replace(/,/g, '')))}; })()"
+    )
+
+
+def test_the_table_of_events_has_all_that_happened_around_the_moment(at, page):
+    """Allocations and frees of all levels, and failures, as a second reader has them."""
+    found = {level: blocks_of(page, level) for level in ("tensor", "driver")}
+    wanted = []
+    for level, (made, freed) in {"tensor": ("tensor allocated", "tensor freed"), "driver": ("driver memory allocated", "driver memory freed")}.items():
+        for block in found[level]:
+            wanted.append([block.made, made, block.size, hex(block.address)])
+            if block.ended is not None:
+                wanted.append([block.ended, freed, block.size, hex(block.address)])
+    wanted += [[failure["seq"], "allocation failed", failure["bytes"], ""] for failure in page_data(page)["failures"]]
+    wanted.sort(key=lambda of: of[0])
+    [failure] = page_data(page)["failures"]
+    for seq in (found["tensor"][3].made, found["tensor"][len(found["tensor"]) // 2].made, failure["seq"]):
+        at.tell(f"gpumem.chooseEvent({seq})")
+        table = table_of_events(at)
+        before = [of for of in wanted if of[0] <= seq][-100:]
+        near = before + [of for of in wanted if of[0] > seq][:100]
+        told = [[event, what, int(size.split(" ")[0].replace(",", "")), address] for event, what, size, address in table["rows"]]
+        assert sorted(told) == sorted(near) and [of[0] for of in told] == [of[0] for of in near]
+        assert {*table["now"]} == {seq}
+        assert at.tell("document.getElementById('events').scrollTop") > 0 or len(before) < 10
+
+
+def test_rows_of_events_are_gone_through_and_clicked(at, page):
+    at.tell(f"gpumem.chooseEvent({blocks_of(page)[500].made})")
+    here = at.tell("gpumem.state.chosen.seq")
+    table = [seq for seq, *_ in table_of_events(at)["rows"]]
+    at.tell("document.getElementById('events').focus()")
+    at.key("ArrowDown", 40)
+    after = min(seq for seq in table if seq > here)
+    assert at.tell("gpumem.state.chosen.seq") == after and at.tell("document.activeElement.id") == "events"
+    at.key("ArrowUp", 38)
+    assert at.tell("gpumem.state.chosen.seq") == here
+    x, y, width, _ = at.box("#events tr.now + tr")
+    at.click(x + width / 2, y + 5)
+    assert at.tell("gpumem.state.chosen.seq") == after
+    assert f"event {after:,}" in at.tell("document.getElementById('shown').textContent")
+    assert at.tell("document.getElementById('pinned').textContent") != ""

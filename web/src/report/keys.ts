@@ -27,6 +27,8 @@ const MAP_KEYS: [key: string, what: string][] = [
   ["← →", "the map's event before, after"], ["↑ ↓", "the piece before, after: it is read out"], ["Enter", "pin it"],
 ];
 
+const EVENT_KEYS: [key: string, what: string][] = [["↑ ↓", "the event before, after"]];
+
 const FLAME_KEYS: [key: string, what: string][] = [
   ["↑ ↓", "caller, widest call"], ["← →", "neighbours"], ["Enter", "enlarge the frame"], ["Escape", "show all"],
 ];
@@ -41,7 +43,7 @@ function help(): void {
     make("dl", {}, keys.flatMap(([key, what]) => [make("dt", {}, [make("kbd", { text: key })]), make("dd", { text: what })])),
   ];
   fill("help", make("h2", { id: "help-head", text: "Keys" }),
-    ...list("Anywhere", PAGE_KEYS), ...list("In the chart", CHART_KEYS), ...list("In the search", SEARCH_KEYS), ...list("In a map", MAP_KEYS), ...list("In the flamegraph", FLAME_KEYS),
+    ...list("Anywhere", PAGE_KEYS), ...list("In the chart", CHART_KEYS), ...list("In the search", SEARCH_KEYS), ...list("In a map", MAP_KEYS), ...list("In the table of events", EVENT_KEYS), ...list("In the flamegraph", FLAME_KEYS),
     ...list("In the tree of modules", MODULE_KEYS),
     make("form", { method: "dialog" }, [make("button", { text: "Close" })]));
   byId("help", HTMLDialogElement).showModal();

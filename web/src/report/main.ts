@@ -11,6 +11,7 @@ import { drawCategories } from "./categories";
 import { drawChart } from "./chart";
 import { drawChoices, sayShown } from "./choices";
 import { drawContents } from "./contents";
+import { drawEvents, startEvents } from "./event_rows";
 import { drawFlame, startFlame } from "./flame";
 import { drawHints } from "./hints";
 import { startKeys } from "./keys";
@@ -35,6 +36,7 @@ function draw(what: Change): void {
   }
   drawPinned();
   drawMaps();
+  drawEvents();
   sayFound();
   if (what === "pinned" || what === "found") return;
   drawChoices();
@@ -68,6 +70,7 @@ function main(): void {
   startLines();
   startBrush();
   startMaps();
+  startEvents();
   on((what) => { keepingFocus(() => { draw(what); }); });
   startKeys();
   startPrint();

@@ -253,7 +253,7 @@ export function called(then: Moment): string {
 }
 
 export function levelWord(of: Pick<Level, "level">): string {
-  return of.level === "tensor" ? "tensors" : "driver level";
+  return of.level === "tensor" ? "tensors" : of.level === "host" ? "pinned host memory" : "driver level";
 }
 
 export function isWholeRun(): boolean {
