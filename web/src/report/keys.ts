@@ -1,6 +1,7 @@
 // Keys of the page as a whole, and the list of all keys.
 
 import { byId, fill, make } from "../lib/dom";
+import { jump } from "./jumps";
 import { stepFailures } from "./maps";
 import { focusSearch } from "./search";
 import { chooseMoment, device, pin, state } from "./state";
@@ -17,8 +18,9 @@ const PAGE_KEYS: [key: string, what: string, does: () => void][] = [
 ];
 
 const CHART_KEYS: [key: string, what: string][] = [
-  ["← →", "the event before, after"], ["Shift ← →, Page Up, Page Down", "move the view"], ["+ −", "zoom in, out"], ["0", "the whole run"],
+  ["← →", "the event before, after"], ["Shift ← →, Page Up, Page Down", "move the view"], ["+ −", "zoom in, out"], ["0", "the whole run, all bytes"],
   ["Enter", "zoom to the selection"], ["↑ ↓", "pin the block above, below"], ["Ctrl and wheel, pinch", "zoom about the pointer"],
+  ["> <, Shift and wheel", "zoom in bytes, out"], ["Shift ↑ ↓", "move the zoomed bytes"], ["e", "enlarge the pinned block"], ["a", "across time, or event by event"],
 ];
 
 const SEARCH_KEYS: [key: string, what: string][] = [["Enter", "the next block found"], ["Shift Enter", "the one before"]];
@@ -30,7 +32,7 @@ const MAP_KEYS: [key: string, what: string][] = [
 const EVENT_KEYS: [key: string, what: string][] = [["↑ ↓", "the event before, after"]];
 
 const FLAME_KEYS: [key: string, what: string][] = [
-  ["↑ ↓", "caller, widest call"], ["← →", "neighbours"], ["Enter", "enlarge the frame"], ["Escape", "show all"],
+  ["↑ ↓", "caller, widest call; in flames the other way round"], ["← →", "neighbours"], ["Enter", "enlarge the frame"], ["Escape", "show all"],
 ];
 
 const MODULE_KEYS: [key: string, what: string][] = [
@@ -56,7 +58,7 @@ export function startKeys(): void {
     if (of instanceof HTMLInputElement || of instanceof HTMLSelectElement || (of instanceof Element && of.closest("dialog"))) return;
     const found = PAGE_KEYS.find(([key]) => key === event.key);
     if (!found) return;
-    found[2]();
+    jump(found[2]);
     event.preventDefault();
   });
   byId("keys").addEventListener("click", help);

@@ -29,6 +29,10 @@ import { sayFound, startSearch } from "./search";
 import { type Change, chooseDevice, chooseEvent, chooseMoment, chooseRange, chooseView, data, histories, history, level, on, pin, state, tell } from "./state";
 
 function draw(what: Change): void {
+  if (what === "frame") {
+    drawFlame();
+    return;
+  }
   drawChart();
   if (what === "view") {
     moveWindow();

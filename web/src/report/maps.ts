@@ -4,6 +4,7 @@ import { byId, fill, make, say } from "../lib/dom";
 import { figure } from "../lib/figure";
 import { bytes, many } from "../lib/format";
 import { item } from "../lib/item";
+import { jump } from "./jumps";
 import { hasPool, segmentsView } from "./map";
 import { driverParts, driverView, hasHandles } from "./map_driver";
 import { poolsView } from "./map_pools";
@@ -96,7 +97,7 @@ function saySum(at: MapAt): void {
 
 function drawTabs(offered: readonly MapName[]): void {
   const names = offered.map((name) => make("button", { type: "button", role: "tab", id: `map-tab-${name}`, text: MAPS[name].name, "aria-selected": String(name === state.map),
-    "aria-controls": "map-panel", tabindex: name === state.map ? 0 : -1, on: { click: () => { chooseMap(name); } } }));
+    "aria-controls": "map-panel", tabindex: name === state.map ? 0 : -1, on: { click: () => { jump(() => { chooseMap(name); }); } } }));
   fill("map-tabs", ...names);
 }
 
