@@ -163,3 +163,107 @@ def test_rows_of_events_are_gone_through_and_clicked(at, page):
     assert at.tell("gpumem.state.chosen.seq") == after
     assert f"event {after:,}" in at.tell("document.getElementById('shown').textContent")
     assert at.tell("document.getElementById('pinned').textContent") != ""
+
+
+def test_bytes_are_zoomed_about_the_pinned_block(at, page):
+    """The smallest block that is live at a moment gets a third of the chart."""
+    found = blocks_of(page)
+    seq = found[700].made
+    live = page_blocks.live(found, seq)
+    small = min(live, key=lambda block: block.size)
+    below = sum(block.size for block in live[: live.index(small)])
+    at.tell(f"gpumem.chooseEvent({seq}); gpumem.pin({found.index(small)}); document.getElementById('plot').focus()")
+    at.key("e", 69)
+    low, high = at.tell("gpumem.state.scale")
+    assert (low, high) == (max(0, below - small.size), below + 2 * small.size)
+    assert pixels(at, OUTLINE) > 1000
+    assert f"bytes={low}-{high}" in at.tell("location.hash")
+    at.key("<", 188)
+    assert at.tell("gpumem.state.scale[1] - gpumem.state.scale[0]") > high - low
+    at.key("0", 48)
+    assert at.tell("gpumem.state.scale") is None and at.tell("document.getElementById('scale').textContent") == ""
+    x, y, width, height = at.box("#chart canvas")
+    at.wheel(x + width / 2, y + height * 0.75, -200, 8)
+    at.wait("gpumem.state.scale")
+    low, high = at.tell("gpumem.state.scale")
+    most = max(at.tell("[...gpumem.history().ticks.totals]"))
+    # What is under the pointer stays there.
+    assert abs(low + (high - low) * 0.25 - most * 0.25) < most * 0.01 and high - low < most / 2
+    assert "Shown: the bytes from" in at.tell("document.getElementById('scale').textContent")
+
+
+def test_an_axis_of_events_keeps_the_peak_and_gives_each_event_as_much_room(at):
+    at.tell("document.getElementById('plot').focus()")
+    at.key("a", 65)
+    assert at.tell("gpumem.state.axis") == "event" and "axis=event" in at.tell("location.hash")
+    # Half of the axis is half of the events.
+    count, middle = at.tell("[gpumem.history().ticks.times.length, gpumem.timeAtShare(0.5)]")
+    before = at.tell(f"[...gpumem.history().ticks.times].filter(time => time <= {middle}).length")
+    assert abs(before - count / 2) <= 1
+    label = at.tell("document.getElementById('plot').getAttribute('aria-label')")
+    at.key("a", 65)
+    assert at.tell("document.getElementById('plot').getAttribute('aria-label')").split("at most")[1] == label.split("at most")[1]
+    at.key("a", 65)
+    at.key("+", 187)
+    at.wait("gpumem.state.view[1] - gpumem.state.view[0] < gpumem.data.to - gpumem.data.from")
+    begins, ends = at.tell("gpumem.state.view")
+    inside = at.tell(f"[...gpumem.history().ticks.times].filter(time => time >= {begins} && time <= {ends}).length")
+    assert abs(inside - 0.7 * count) < 0.02 * count
+    at.tell("document.getElementById('plot').focus()")
+    at.key("0", 48)
+    at.key("a", 65)
+
+
+def test_a_segment_says_who_took_it(at, page):
+    """The line of the driver's block at the segment's address, and its calls."""
+    stacks = page_data(page)["stacks"]
+    driver = {block.address: block for block in blocks_of(page, "driver")}
+    said = at.tell("gpumem.mapGroups()[0].rows.map(row => row.pieces.at(-1).says())")
+    for words in said:
+        block = driver[int(words.split("segment ")[1].split(",")[0], 16)]
+        line = stacks["owners"][stacks["stacks"][block.stack][1]]["line"]
+        assert f"taken from the driver by {line}" in words and f"event {block.made:,}" in words and " ← " in words
+    assert said
+
+
+def test_driver_memory_has_colours_by_line_at_first(at):
+    at.tell("(() => { const s = document.getElementById('level'); s.value = 1; s.dispatchEvent(new Event('change')); })()")
+    assert at.tell("document.getElementById('paint').selectedOptions[0].textContent") == "line"
+    assert "graphs.py:" in at.tell("document.querySelector('#chart .legend').textContent")
+    at.tell("(() => { const s = document.getElementById('level'); s.value = 0; s.dispatchEvent(new Event('change')); })()")
+    assert at.tell("document.getElementById('paint').selectedOptions[0].textContent") == "category"
+
+
+def test_flames_stand_on_their_oldest_call(at):
+    tops = "(() => { const all = [...document.querySelectorAll('#flame [role=treeitem]')]; return all.map(b => [Number(b.ariaLevel), b.offsetTop]); })()"
+    icicles = dict(at.tell(tops))
+    at.tell("document.getElementById('flames').click()")
+    flames = dict(at.tell(tops))
+    deepest = max(icicles)
+    assert icicles[1] == 0 == flames[deepest] and flames[1] == icicles[deepest] > 0
+    assert "flames=up" in at.tell("location.hash")
+    at.tell("document.querySelector('#flame [data-frame=\"0\"]').focus()")
+    at.key("ArrowUp", 38)
+    assert at.tell("document.activeElement.getAttribute('aria-level')") == "2"
+
+
+def test_back_leads_to_what_was_shown(at):
+    frame = at.tell("document.querySelectorAll('#flame [role=treeitem]')[3].dataset.frame")
+    before = at.tell("gpumem.state.moment")
+    at.tell(f"document.querySelector('#flame [data-frame=\"{frame}\"]').click()")
+    assert f"frame={frame}" in at.tell("location.hash")
+    at.tell("document.getElementById('earlier').click()")
+    assert at.tell("gpumem.state.moment") == before - 1
+    at.tell("history.back()")
+    at.wait(f"gpumem.state.moment === {before} && gpumem.state.frame === {frame}")
+    at.tell("history.back()")
+    at.wait("gpumem.state.frame === 0")
+    assert at.tell("gpumem.state.moment") == before
+    at.tell("history.forward()")
+    at.wait(f"gpumem.state.frame === {frame}")
+    # Steps are no jumps.
+    length = at.tell("history.length")
+    at.tell("document.getElementById('plot').focus()")
+    at.key("ArrowLeft", 37)
+    at.key("ArrowLeft", 37)
+    assert at.tell("history.length") == length and at.errors() == []
