@@ -267,3 +267,30 @@ def test_back_leads_to_what_was_shown(at):
     at.key("ArrowLeft", 37)
     at.key("ArrowLeft", 37)
     assert at.tell("history.length") == length and at.errors() == []
+
+
+def test_maps_are_zoomed_and_moved_and_small_segments_are_seen(at, page):
+    """A map drawn twice as wide has its second half where the first was; a small segment has 8 pixels."""
+    at.tell(f"gpumem.chooseEvent({blocks_of(page)[700].made})")
+    # The right edge of each row's bar, in pixels from the bar's left.
+    bars = """(() => { const c = document.getElementById('map-rows-0'), x = c.getContext('2d'), rows = gpumem.mapGroups()[0].rows;
+      const empty = [0, 0, 0, 0].join();
+      return rows.slice(0, 100).map((_, i) => { const {data} = x.getImageData(300, i * 18 + 9, c.width - 300, 1); let last = 0;
+        for (let at = 0; at < data.length / 4; at++) if (data.slice(at * 4, at * 4 + 4).join() !== empty) last = at; return last; }); })()"""
+    sizes = at.tell("gpumem.mapGroups()[0].rows.map(row => row.wide)")
+    wide = at.tell(bars)
+    assert wide[0] > 900 and min(wide) >= 8
+    for size, pixels_ in zip(sizes, wide):
+        assert abs(pixels_ - max(8, size / sizes[0] * wide[0])) <= 3
+    at.tell("document.getElementById('map-rows-0').focus()")
+    at.key("+", 187)
+    larger = at.tell(bars)
+    for size, pixels_ in zip(sizes, larger):
+        assert abs(pixels_ - min(larger[0], max(8, 1.5 * size / sizes[0] * wide[0]))) <= 3
+    at.key("0", 48)
+    assert at.tell(bars) == wide
+    x, y, width, height = at.box("#map-rows-0")
+    at.wheel(x + 300 + (width - 300) / 2, y + 10, -138, 2)
+    at.wait(f"JSON.stringify({bars}) !== '{str(wide).replace(' ', '')}'")
+    at.tell("document.getElementById('map-whole').click()")
+    assert at.tell(bars) == wide and at.errors() == []

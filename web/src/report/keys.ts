@@ -27,6 +27,7 @@ const SEARCH_KEYS: [key: string, what: string][] = [["Enter", "the next block fo
 
 const MAP_KEYS: [key: string, what: string][] = [
   ["← →", "the map's event before, after"], ["↑ ↓", "the piece before, after: it is read out"], ["Enter", "pin it"],
+  ["+ −, Ctrl and wheel", "zoom in, out"], ["Shift ← →, Shift and wheel", "move the map"], ["0", "the whole map"],
 ];
 
 const EVENT_KEYS: [key: string, what: string][] = [["↑ ↓", "the event before, after"]];
