@@ -3,7 +3,6 @@
 What breaks these tests: a search that misses a block or counts one twice, an event that is not in its table, a zoom that
 moves what it is about, an axis of events that loses the peak, a segment without its line, and a Back that leads elsewhere."""
 
-import browser
 import harness
 import page_blocks
 import pytest
@@ -294,3 +293,36 @@ def test_maps_are_zoomed_and_moved_and_small_segments_are_seen(at, page):
     at.wait(f"JSON.stringify({bars}) !== '{str(wide).replace(' ', '')}'")
     at.tell("document.getElementById('map-whole').click()")
     assert at.tell(bars) == wide and at.errors() == []
+
+
+def test_no_source_leaves_the_text_of_lines_out(page, keeps_graphs, tmp_path):
+    """What a line of the program says is in the page, and in none that is made without source; its name is in both."""
+    out = tmp_path / "bare.html"
+    harness.analyze("html", "--no-source", "-o", out, keeps_graphs)
+    data, bare = page_data(page), page_data(out)
+    texts = [text for text in data["stacks"]["texts"] if len(text) > 5]
+    assert texts and bare["stacks"]["texts"] == []
+    assert not any(owner["source"] for owner in bare["stacks"]["owners"])
+    plain = out.read_text().split('id="data">')[1].split("</script>")[0]
+    assert [text for text in texts if text in plain] == [] and "graphs.py" in plain
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_it_is_accessible_with_all_of_it_in_use(at, width, tmp_path):
+    """With a search, a zoom and a pinned block, light and dark, nothing overflows and axe-core finds nothing serious."""
+    axe = harness.ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
+    at.resize(width, 1200)
+    search(at, "activation")
+    at.tell("document.getElementById('match-after').click(); document.getElementById('enlarge').click(); document.getElementById('flames').click()")
+    at.wait(f"document.documentElement.scrollWidth <= {width}")
+    for scheme in ("light", "dark"):
+        at.picture(tmp_path / f"{scheme}.png", scheme)
+        if not axe.is_file():
+            pytest.skip("what is accessible was not checked: scripts/web installs axe-core")
+        at.tell(axe.read_text() + "; undefined")
+        at.tell("axe.run().then(found => { globalThis.found = found.violations; }); undefined")
+        at.wait("globalThis.found !== undefined", 60)
+        found = at.tell("globalThis.found.map(v => [v.id, v.impact, v.nodes.slice(0, 3).map(n => n.html.slice(0, 160) + ' ' + n.failureSummary)])")
+        at.tell("globalThis.found = undefined")
+        assert [of for of in found if of[1] in ("serious", "critical")] == []
+    assert at.errors() == []
