@@ -3,6 +3,8 @@
 What breaks these tests: a search that misses a block or counts one twice, an event that is not in its table, a zoom that
 moves what it is about, an axis of events that loses the peak, a segment without its line, and a Back that leads elsewhere."""
 
+import math
+
 import harness
 import page_blocks
 import pytest
@@ -78,12 +80,14 @@ def matching_blocks(page, text):
 def test_search_finds_blocks_by_address_line_and_category(at, page):
     found, seq = blocks_of(page), at.tell("gpumem.history().ticks.seqs[gpumem.history().ticks.seqs.length >> 1]")
     at.tell(f"gpumem.chooseEvent({seq})")
-    one = found[len(found) // 2]
-    inside = one.address + one.size - 1
-    holding = [block for block in found if block.address <= inside < block.address + block.size]
-    said = search(at, hex(inside))
-    assert f"tensors: {len(holding)} of {len(found):,} blocks found" in said
-    assert f"({sum(block.size for block in holding):,} bytes)" in said and "driver level: " in said
+    ends = {block.address + block.size for block in found}
+    # Its first byte is just after another block's last one.
+    one = next(block for block in found[len(found) // 2 :] if block.address in ends)
+    for inside in (one.address, one.address + one.size - 1):
+        holding = [block for block in found if block.address <= inside < block.address + block.size]
+        said = search(at, hex(inside))
+        assert f"tensors: {len(holding):,} of {len(found):,} blocks found" in said
+        assert f"({sum(block.size for block in holding):,} bytes)" in said and "driver level: 1 of " in said
     for text in ("activation", "graphs.py:14"):
         matching = [found[number] for number in matching_blocks(page, text)]
         live = page_blocks.live(matching, seq)
@@ -268,31 +272,57 @@ def test_back_leads_to_what_was_shown(at):
     assert at.tell("history.length") == length and at.errors() == []
 
 
+# The right edge of each row's bar, in pixels from the bars' left.
+BARS = """(() => { const c = document.getElementById('map-rows-0'), x = c.getContext('2d'), rows = gpumem.mapGroups()[0].rows;
+  return rows.slice(0, 100).map((_, i) => { const {data} = x.getImageData(300, i * 18 + 9, c.width - 300, 1); let last = 0;
+    for (let at = 0; at < data.length / 4; at++) if (data[at * 4 + 3]) last = at; return last; }); })()"""
+
+
 def test_maps_are_zoomed_and_moved_and_small_segments_are_seen(at, page):
-    """A map drawn twice as wide has its second half where the first was; a small segment has 8 pixels."""
+    """Each bar is as wide as its bytes in the new scale, and what the pointer is at stays where it is."""
     at.tell(f"gpumem.chooseEvent({blocks_of(page)[700].made})")
-    # The right edge of each row's bar, in pixels from the bar's left.
-    bars = """(() => { const c = document.getElementById('map-rows-0'), x = c.getContext('2d'), rows = gpumem.mapGroups()[0].rows;
-      const empty = [0, 0, 0, 0].join();
-      return rows.slice(0, 100).map((_, i) => { const {data} = x.getImageData(300, i * 18 + 9, c.width - 300, 1); let last = 0;
-        for (let at = 0; at < data.length / 4; at++) if (data.slice(at * 4, at * 4 + 4).join() !== empty) last = at; return last; }); })()"""
     sizes = at.tell("gpumem.mapGroups()[0].rows.map(row => row.wide)")
-    wide = at.tell(bars)
+    wide = at.tell(BARS)
     assert wide[0] > 900 and min(wide) >= 8
     for size, pixels_ in zip(sizes, wide):
         assert abs(pixels_ - max(8, size / sizes[0] * wide[0])) <= 3
     at.tell("document.getElementById('map-rows-0').focus()")
     at.key("+", 187)
-    larger = at.tell(bars)
+    larger = at.tell(BARS)
     for size, pixels_ in zip(sizes, larger):
         assert abs(pixels_ - min(larger[0], max(8, 1.5 * size / sizes[0] * wide[0]))) <= 3
     at.key("0", 48)
-    assert at.tell(bars) == wide
+    assert at.tell(BARS) == wide
     x, y, width, height = at.box("#map-rows-0")
     at.wheel(x + 300 + (width - 300) / 2, y + 10, -138, 2)
-    at.wait(f"JSON.stringify({bars}) !== '{str(wide).replace(' ', '')}'")
+    at.wait(f"JSON.stringify({BARS}) !== '{str(wide).replace(' ', '')}'")
+    # The middle, where the pointer is, stays there; what lies to the left of what is shown is not seen.
+    times = math.exp(138 / 200)
+    left = 0.5 - 0.5 / times
+    for size, pixels_ in zip(sizes, at.tell(BARS)):
+        assert abs(pixels_ - min(wide[0], max(0, (size / sizes[0] - left) * times * wide[0]))) <= 6
     at.tell("document.getElementById('map-whole').click()")
-    assert at.tell(bars) == wide and at.errors() == []
+    assert at.tell(BARS) == wide
+    assert at.errors() == []
+
+
+def test_a_small_segment_beside_a_large_one_has_8_pixels(window, python_env, simulate, tmp_path):
+    """2 MiB beside 512 MiB would have 3 pixels of the map; it is said that it has more."""
+    program = "import torch\nlarge = torch.ones(1 << 27, device='cuda')\nsmall = torch.ones(16, device='cuda')\ntorch.cuda.synchronize()\n"
+    simulate([python_env("torch215"), "-c", program], preload=True)
+    out = tmp_path / "small.html"
+    harness.analyze("html", "-o", out, tmp_path / "report.bin")
+    window.resize(1280, 1400)
+    window.open(out)
+    window.wait("gpumem.histories().length > 0")
+    assert [size >> 20 for size in window.tell("gpumem.mapGroups()[0].rows.map(row => row.wide)")] == [512, 2]
+    large, small = window.tell(BARS)
+    assert large > 900 and 8 <= small <= 10
+    assert "1 row is drawn wider than to scale" in window.tell("document.getElementById('map').textContent")
+    for _ in range(2):
+        window.tell("document.getElementById('map-closer').click()")
+    # 2 of 512 MiB, four times as wide.
+    assert abs(window.tell(BARS)[1] - 4 * large * 2 / 512) <= 3
 
 
 def test_no_source_leaves_the_text_of_lines_out(page, keeps_graphs, tmp_path):
@@ -324,5 +354,5 @@ def test_it_is_accessible_with_all_of_it_in_use(at, width, tmp_path):
         at.wait("globalThis.found !== undefined", 60)
         found = at.tell("globalThis.found.map(v => [v.id, v.impact, v.nodes.slice(0, 3).map(n => n.html.slice(0, 160) + ' ' + n.failureSummary)])")
         at.tell("globalThis.found = undefined")
-        assert [of for of in found if of[1] in ("serious", "critical")] == []
+        assert [of for of in found if of[1] in ("serious", "critical")] == [], found
     assert at.errors() == []
