@@ -323,6 +323,7 @@ def test_a_small_segment_beside_a_large_one_has_8_pixels(window, python_env, sim
         window.tell("document.getElementById('map-closer').click()")
     # 2 of 512 MiB, four times as wide.
     assert abs(window.tell(BARS)[1] - 4 * large * 2 / 512) <= 3
+    assert "drawn wider" not in window.tell("document.getElementById('map').textContent")
 
 
 def test_no_source_leaves_the_text_of_lines_out(page, keeps_graphs, tmp_path):

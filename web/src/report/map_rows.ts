@@ -57,6 +57,8 @@ interface Drawn {
   high: number;
   /** The place among all pieces that keys have come to; -1: none. */
   cursor: number;
+  /** Says how many rows are wider than to scale. */
+  note: HTMLParagraphElement;
 }
 
 let drawn: Drawn[] = [];
@@ -153,6 +155,8 @@ function draw(of: Drawn): void {
     context.restore();
   });
   mark(of, context);
+  const narrow = of.group.rows.slice(0, MOST_ROWS).filter((row) => isNarrow(of, row)).length;
+  of.note.textContent = narrow ? `${many(narrow, "row is", "rows are")} drawn wider than to scale, ${LEAST_WIDE} pixels, so that you see what is in them: zoom in for their true width.` : "";
 }
 
 /** Where the keys are. */
@@ -254,7 +258,7 @@ export function drawGroups(into: string, groups: readonly Group[]): void {
     const rows = group.rows.slice(0, MOST_ROWS), rest = group.rows.slice(MOST_ROWS);
     const canvas = make("canvas", { id: `map-rows-${index}`, width: wide, height: Math.max(1, rows.length * high), role: "img", tabindex: 0,
       "aria-label": `${group.title}: ${many(group.rows.length, "row", "rows")}; up and down go through them` });
-    const of = { group, canvas, most, left, high, cursor: Math.min(before[index]?.cursor ?? -1, pieceCount(group) - 1) };
+    const of = { group, canvas, most, left, high, note: make("p", { class: "faint" }), cursor: Math.min(before[index]?.cursor ?? -1, pieceCount(group) - 1) };
     canvas.addEventListener("pointermove", (event) => { say("map-at", pieceAt(of, event)?.says() ?? " "); });
     canvas.addEventListener("click", (event) => { pieceAt(of, event)?.pin?.(); });
     canvas.addEventListener("wheel", (event) => { wheeled(of, event); }, { passive: false });
@@ -263,8 +267,7 @@ export function drawGroups(into: string, groups: readonly Group[]): void {
       group.note ? make("p", { class: "faint", text: group.note }) : null, group.rows.length > 0 && canvas,
       rest.length > 0 && make("p", { class: "faint", text: `${many(rest.length, "more row", "more rows")} of ${sumOf(rest, (row) => row.bytes).toLocaleString("en")} bytes ${rest.length === 1 ? "is" : "are"} not drawn.` }));
     draw(of);
-    const narrow = rows.filter((row) => isNarrow(of, row)).length;
-    if (narrow) children.push(make("p", { class: "faint", text: `${many(narrow, "row is", "rows are")} drawn wider than to scale, ${LEAST_WIDE} pixels, so that you see what is in them: zoom in for their true width.` }));
+    children.push(of.note);
     return of;
   });
   byId(into).replaceChildren(...children.filter((child): child is Node => child instanceof Node));
