@@ -319,10 +319,11 @@ def test_a_small_segment_beside_a_large_one_has_8_pixels(window, python_env, sim
     large, small = window.tell(BARS)
     assert large > 900 and 8 <= small <= 10
     assert "1 row is drawn wider than to scale" in window.tell("document.getElementById('map').textContent")
-    for _ in range(2):
-        window.tell("document.getElementById('map-closer').click()")
-    # 2 of 512 MiB, four times as wide.
-    assert abs(window.tell(BARS)[1] - 4 * large * 2 / 512) <= 3
+    window.tell("document.getElementById('map-rows-0').focus()")
+    for _ in range(4):
+        window.key("+", 187)
+    # 2 of 512 MiB, each time half as wide again.
+    assert abs(window.tell(BARS)[1] - 1.5**4 * large * 2 / 512) <= 3
     assert "drawn wider" not in window.tell("document.getElementById('map').textContent")
 
 
