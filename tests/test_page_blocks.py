@@ -227,7 +227,7 @@ def test_all_of_it_by_keys(at, page):
     at.key("p", 80)
     assert at.tell("gpumem.state.chosen") is None
     at.key("/", 191)
-    assert at.tell("document.activeElement.id") == "flame-search"
+    assert at.tell("document.activeElement.id") == "find"
     at.tell("document.activeElement.blur()")
     at.key("?", 191)
     assert at.tell("document.getElementById('help').open") and "the next failure" in at.tell("document.getElementById('help').textContent")

@@ -3,7 +3,8 @@
 import { byId } from "../lib/dom";
 import { item, last, sumOf } from "../lib/item";
 import type { Point } from "./data";
-import { type Span, data, state } from "./state";
+import { type History, lastUpTo } from "./history";
+import { type Span, data, history, state } from "./state";
 
 /** Room beside and above the plot, in the units of the chart, which are pixels. */
 export const LEFT = 72, RIGHT = 12, TOP = 10, HIGH = 300;
@@ -76,12 +77,70 @@ function between(from: readonly number[], to: readonly number[], value: number):
   return end > begin ? low + ((value - begin) / (end - begin)) * (high - low) : high;
 }
 
-let axis: TimeAxis | null = null, axisOf: Span | null = null;
+/** An axis of a level's events: each is as wide as the next. What lies between two of them lies between their places. */
+export class EventAxis {
+  readonly folds: readonly (readonly [number, number])[] = [];
+  /** The first tick, and how many there are. */
+  readonly first: number;
+  readonly count: number;
+
+  constructor(readonly of: History, [from, to]: Span) {
+    this.first = Math.max(0, lastUpTo(of.ticks.times, from));
+    this.count = Math.max(1, lastUpTo(of.ticks.times, to) - this.first + 1);
+  }
+
+  share(time: number): number {
+    const { times } = this.of.ticks, tick = lastUpTo(times, time), begin = times[tick] ?? data.from, end = times[tick + 1] ?? data.to;
+    return (tick - this.first + (end > begin ? Math.min(1, (time - begin) / (end - begin)) : 0)) / this.count;
+  }
+
+  /** The tick at a place, which may lie beyond the axis. */
+  tick(share: number): number {
+    return this.first + Math.floor(share * this.count);
+  }
+
+  time(share: number): number {
+    const { times } = this.of.ticks;
+    return times[Math.max(0, Math.min(times.length - 1, this.first + this.count - 1, this.tick(Math.max(0, share))))] ?? data.from;
+  }
+
+  /** From the tick at one place to the one before another; to the ends of the run where they lie beyond it. */
+  span(left: number, right: number): Span {
+    const { times } = this.of.ticks, first = this.first + Math.round(left * this.count), end = this.first + Math.round(right * this.count) - 1;
+    return [first <= 0 ? data.from : times[first] ?? data.from, end >= times.length - 1 ? data.to : times[Math.max(first, end)] ?? data.to];
+  }
+}
+
+let axis: TimeAxis | EventAxis | null = null, axisOf: Span | null = null;
+
+/** Whether the chart's axis is of events: it has to have blocks. */
+function axisLevel(): History | undefined {
+  return state.axis === "event" && state.picture === "blocks" ? history() : undefined;
+}
 
 /** The axis of the view. */
-export function viewAxis(): TimeAxis {
-  if (!axis || axisOf !== state.view) [axis, axisOf] = [new TimeAxis(state.view), state.view];
+export function viewAxis(): TimeAxis | EventAxis {
+  const of = axisLevel(), known = axis instanceof EventAxis ? axis.of : undefined;
+  if (!axis || axisOf !== state.view || known !== of) [axis, axisOf] = [of ? new EventAxis(of, state.view) : new TimeAxis(state.view), state.view];
   return axis;
+}
+
+/** The place of an event of the level; of other events, that of their time. */
+export function acrossEvent(seq: number, time: number): number {
+  const now = viewAxis();
+  if (!(now instanceof EventAxis)) return across(time);
+  const tick = lastUpTo(now.of.ticks.seqs, seq);
+  return now.of.ticks.seqs[tick] === seq ? LEFT + ((tick - now.first) / now.count) * plotWidth() : across(time);
+}
+
+/** The last tick before each of so many columns, and the last one of all. */
+export function columnEdges(of: History, columns: number): Int32Array {
+  const now = viewAxis(), out = new Int32Array(columns + 1), { times } = of.ticks;
+  let at = -1;
+  for (let x = 0; x <= columns; x++) {
+    out[x] = at = now instanceof EventAxis ? Math.min(now.first + now.count - 1, now.tick(x / columns)) : lastUpTo(times, now.time(x / columns), at);
+  }
+  return out;
 }
 
 export function across(at: number): number {

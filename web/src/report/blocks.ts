@@ -3,7 +3,8 @@
 import { make, say } from "../lib/dom";
 import { bytes, count, time } from "../lib/format";
 import { item } from "../lib/item";
-import { HIGH, LEFT, TOP, plotWidth, timeAtShare } from "./axis";
+import { HIGH, LEFT, TOP, columnEdges, plotWidth } from "./axis";
+import { foundBlocks } from "./find";
 import { type History, lastUpTo, liveAt } from "./history";
 import { type Painted, paintOf } from "./paint";
 import { NOTHING, REST, type Raster, paintInto, raster } from "./raster";
@@ -12,15 +13,10 @@ import { apart } from "./words";
 
 let shown: Raster | null = null;
 
-/** The times of the edges of so many columns. */
-function edges(columns: number): Float64Array {
-  const out = new Float64Array(columns + 1);
-  for (let x = 0; x <= columns; x++) out[x] = timeAtShare(x / columns);
-  return out;
-}
-
 export interface BlocksArea {
   canvas: HTMLCanvasElement;
+  /** Bytes at the foot and at the top. */
+  low: number;
   most: number;
   legend: Painted["legend"];
 }
@@ -41,12 +37,18 @@ function plotOf(wide: number, high: number): NonNullable<typeof plot> {
 /** Draws the blocks of the view. */
 export function drawBlocks(of: History): BlocksArea {
   const { canvas, context, image, pixels } = plotOf(Math.round(plotWidth()), HIGH);
-  shown = raster(of, edges(image.width), image.height, shown);
+  shown = raster(of, columnEdges(of, image.width), image.height, shown, state.scale);
   const colours = paintOf(of);
-  paintInto(pixels, shown, colours, state.pinned);
+  paintInto(pixels, shown, colours, state.pinned, foundBlocks(of));
   context.putImageData(image, 0, 0);
   const rest = of.whole ? [] : [{ name: "blocks that are not in this page", colour: "var(--unknown)" }];
-  return { canvas, most: shown.most, legend: [...colours.legend, ...rest] };
+  return { canvas, low: shown.low, most: shown.most, legend: [...colours.legend, ...rest] };
+}
+
+/** The bytes at a height of the plot, and at its top. */
+export function bytesAt(y: number): [at: number, most: number] {
+  const { low, most } = shown ?? { low: 0, most: 1 };
+  return [low + (1 - Math.max(0, Math.min(HIGH, y)) / HIGH) * (most - low), most];
 }
 
 /** The block at a place of the plot, and the tick that is shown there. */

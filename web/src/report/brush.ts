@@ -4,6 +4,7 @@ import { byId, fill, make, valueOf } from "../lib/dom";
 import { time } from "../lib/format";
 import { LEFT, TOP, timeAt, width } from "./axis";
 import { clickAt } from "./blocks";
+import { jump } from "./jumps";
 import { chooseNearest, chooseRange, chooseSurvivors, chooseView, data, state } from "./state";
 
 const NOTCHES = 1000;
@@ -30,7 +31,7 @@ export function brushFrom(event: PointerEvent): void {
     removeEventListener("pointerup", done);
     const [x] = placeOf(up);
     if (Math.abs(x - startX) > LEAST_DRAG) chooseRange(timeAt(startX), timeAt(x));
-    else if (state.picture !== "blocks" || !clickAt(startX - LEFT, startY - TOP)) chooseNearest(timeAt(startX));
+    else jump(() => { if (state.picture !== "blocks" || !clickAt(startX - LEFT, startY - TOP)) chooseNearest(timeAt(startX)); });
   };
   addEventListener("pointermove", move);
   addEventListener("pointerup", done);
@@ -55,6 +56,7 @@ export function startBrush(): void {
     make("button", { type: "button", id: "survivors", text: "Allocated in it and still live at its end", on: { click: chooseSurvivors } }),
     make("button", { type: "button", id: "whole", text: data.part === null ? "Whole run" : "All of this part", on: { click: () => {
       chooseRange(data.from, data.to);
+      state.scale = null;
       chooseView(data.from, data.to);
     } } }),
     make("span", { class: "faint", text: "Drag over the chart, or use the sliders, to select a stretch of time." }));

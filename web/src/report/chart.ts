@@ -1,10 +1,10 @@
 // Memory over time.
 
 import { draw, fill, make, say } from "../lib/dom";
-import { bytes, many, time } from "../lib/format";
+import { bytes, count, many, time } from "../lib/format";
 import { item, sumOf } from "../lib/item";
 import { byteStep, tickText, timeStep } from "../lib/ticks";
-import { HIGH, LEFT, RIGHT, TOP, across, isInView, plotWidth, stepPath, viewAxis, visible, width } from "./axis";
+import { EventAxis, HIGH, LEFT, RIGHT, TOP, across, acrossEvent, isInView, plotWidth, stepPath, viewAxis, visible, width } from "./axis";
 import { drawBlocks, sayAt } from "./blocks";
 import { brushFrom, placeOf } from "./brush";
 import { chartKey, chartWheel } from "./chart_keys";
@@ -18,6 +18,8 @@ type Parts = SVGElement[];
 const BASE = TOP + HIGH;
 
 interface Area {
+  /** Bytes at the foot and at the top. */
+  low: number;
   most: number;
   /** Below the axes. */
   canvas: HTMLCanvasElement | null;
@@ -29,8 +31,9 @@ export function drawChart(): void {
   const now = device(), of = history();
   const area = state.picture === "blocks" && of ? blocksArea(of) : cardArea();
   const grid: Parts = [];
-  for (let tick = 0, step = byteStep(area.most); tick <= area.most; tick += step) {
-    const y = BASE - (tick / area.most) * HIGH;
+  const { low, most } = area, step = byteStep(most - low);
+  for (let tick = Math.ceil(low / step) * step; tick <= most; tick += step) {
+    const y = BASE - ((tick - low) / (most - low)) * HIGH;
     grid.push(draw("path", { class: "grid", d: `M${LEFT} ${y.toFixed(1)}H${width() - RIGHT}` }));
     grid.push(draw("text", { x: LEFT - 6, y: (y + 4).toFixed(1), "text-anchor": "end", text: bytes(tick) }));
   }
@@ -38,10 +41,12 @@ export function drawChart(): void {
   const parts = area.canvas ? [...area.parts, ...grid] : [...grid, ...area.parts];
   drawTimes(parts);
   let height = drawLanes(BASE + 24, parts);
-  height = drawHost(visible(now.chart.host), area.most, height, parts);
+  height = drawHost(visible(now.chart.host), most, height, parts);
   drawMarks(parts);
   const [from, to] = state.view;
-  const label = `${now.title}: memory over time, ${time(from)} to ${time(to)}, at most ${bytes(area.most)}`;
+  const scale = state.scale && area.canvas ? `from ${bytes(low)} to ${bytes(most)}` : `at most ${bytes(most)}`;
+  const label = `${now.title}: memory over ${axisName()}, ${time(from)} to ${time(to)}, ${scale}`;
+  say("scale", state.scale && area.canvas ? `Shown: the bytes from ${bytes(low)} to ${bytes(most)} of the level. 0 shows all.` : "");
   const { plot, svg, legend } = (places ??= makePlaces());
   const canvas = plot.querySelector("canvas");
   if (canvas !== area.canvas) {
@@ -79,8 +84,8 @@ function point(event: PointerEvent): void {
 }
 
 function blocksArea(of: History): Area {
-  const { canvas, most, legend } = drawBlocks(of);
-  return { canvas, most, parts: [], legend: [...legend.map(({ name, colour }) => entry(name, colour)), ...phaseEntries()] };
+  const { canvas, low, most, legend } = drawBlocks(of);
+  return { canvas, low, most, parts: [], legend: [...legend.map(({ name, colour }) => entry(name, colour)), ...phaseEntries()] };
 }
 
 function cardArea(): Area {
@@ -98,14 +103,33 @@ function cardArea(): Area {
     parts.push(draw("path", { fill: "none", class: "axis", "stroke-dasharray": "3 3", d: path },
       [draw("title", { text: "NVML, this process" })]));
   }
-  return { canvas: null, most, parts, legend: legend(colours) };
+  return { canvas: null, low: 0, most, parts, legend: legend(colours) };
 }
 
 /** Room that the text of a tick takes. */
 const TICK_ROOM = 64;
 
+/** The numbers of events along an axis of them. */
+function drawEventNumbers({ of, first, count: all }: EventAxis, parts: Parts): void {
+  const labels = Math.min(all, Math.max(2, Math.floor(plotWidth() / (TICK_ROOM * 1.6))));
+  for (let label = 0; label < labels; label++) {
+    const place = Math.floor((label * all) / labels), x = LEFT + (place / all) * plotWidth();
+    parts.push(draw("path", { class: "axis", d: `M${x.toFixed(1)} ${BASE}v4` }));
+    parts.push(draw("text", { x: x.toFixed(1), y: BASE + 17, "text-anchor": label ? "middle" : "start", text: `#${count(item(of.ticks.seqs, first + place))}` }));
+  }
+  parts.push(draw("path", { class: "axis", d: `M${LEFT} ${BASE}H${width() - RIGHT}` }));
+}
+
+function axisName(): string {
+  return viewAxis() instanceof EventAxis ? "its events" : "time";
+}
+
 function drawTimes(parts: Parts): void {
   const [from, to] = state.view, axis = viewAxis();
+  if (axis instanceof EventAxis) {
+    drawEventNumbers(axis, parts);
+    return;
+  }
   const step = timeStep(axis.unfolded() * Math.max(1, 640 / plotWidth()));
   const isFolded = (at: number) => axis.folds.some(([begin, end]) => Math.abs(across(at) - across((begin + end) / 2)) < TICK_ROOM / 2);
   let free = LEFT - TICK_ROOM;
@@ -213,13 +237,13 @@ function drawMarks(parts: Parts): void {
       height: HIGH, style: { fill: "var(--chosen)", stroke: "var(--focus)" } }));
   }
   for (const failure of data.failures.filter((of) => of.device === device().device && isInView(of.time))) {
-    const x = across(failure.time).toFixed(1);
+    const x = acrossEvent(failure.seq, failure.time).toFixed(1);
     parts.push(draw("path", { class: "failure", d: `M${x} ${TOP + 10}l-6 -10h12z`, style: { fill: "var(--bad)" } },
       [draw("title", { text: `out of memory: ${bytes(failure.bytes)} asked for at ${failure.line}` })]));
   }
   device().moments.forEach((then, index) => {
     if (!isInView(then.time)) return;
-    const x = across(then.time).toFixed(1), now = index === state.moment && !state.chosen;
+    const x = acrossEvent(then.seq, then.time).toFixed(1), now = index === state.moment && !state.chosen;
     if (now) parts.push(draw("path", { class: "axis", "stroke-dasharray": "2 3", d: `M${x} ${TOP}V${BASE}` }));
     parts.push(draw("circle", { cx: x, cy: BASE, r: now ? 6 : then.kind === "peak" ? 5 : 3,
       style: { fill: now ? "var(--focus)" : "var(--back)", stroke: "var(--text)" } },
@@ -227,6 +251,6 @@ function drawMarks(parts: Parts): void {
   });
   const chosen = state.chosen;
   if (chosen && isInView(chosen.time)) {
-    parts.push(draw("path", { id: "cursor", d: `M${across(chosen.time).toFixed(1)} ${TOP}V${BASE}`, style: { stroke: "var(--focus)" } }));
+    parts.push(draw("path", { id: "cursor", d: `M${acrossEvent(chosen.seq, chosen.time).toFixed(1)} ${TOP}V${BASE}`, style: { stroke: "var(--focus)" } }));
   }
 }

@@ -1,9 +1,10 @@
 // The chart by keys, and by a wheel.
 
-import { timeAt } from "./axis";
-import { stepBlocks, stepEvents } from "./blocks";
+import { EventAxis, TOP, timeAt, viewAxis } from "./axis";
+import { bytesAt, stepBlocks, stepEvents } from "./blocks";
 import { placeOf } from "./brush";
-import { chooseView, chooseViewSoon, data, moment, pin, state } from "./state";
+import { enlarge, middleOfScale, moveScale, scaleAbout } from "./scale";
+import { type Span, chooseAxis, chooseView, chooseViewSoon, data, moment, pin, state } from "./state";
 
 const CLOSER = 0.7, FARTHER = 1 / CLOSER;
 /** What a key moves the view by, as a share of it. */
@@ -13,11 +14,28 @@ const PAN = 0.2;
 export function zoomAbout(at: number, times: number): void {
   const [from, to] = state.view;
   const left = at - (at - from) * times, right = at + (to - at) * times;
+  const axis = viewAxis();
+  if (axis instanceof EventAxis) {
+    const place = axis.share(at);
+    moveTo(axis.span(place - place * times, place + (1 - place) * times));
+    return;
+  }
   if (right - left < 2) return;
   chooseViewSoon(Math.max(data.from, Math.round(left)), Math.min(data.to, Math.round(right)));
 }
 
+/** The view as it is where that stretch has no time. */
+function moveTo([from, to]: Span): void {
+  if (to > from) chooseViewSoon(from, to);
+}
+
 export function panBy(share: number): void {
+  const axis = viewAxis();
+  if (axis instanceof EventAxis) {
+    const last = axis.of.ticks.times.length, by = Math.max(-axis.first / axis.count, Math.min((last - axis.first) / axis.count - 1, share));
+    moveTo(axis.span(by, 1 + by));
+    return;
+  }
   const [from, to] = state.view, span = to - from;
   const by = Math.max(data.from - from, Math.min(data.to - to, Math.round(span * share)));
   if (by) chooseViewSoon(from + by, to + by);
@@ -27,6 +45,11 @@ export function panBy(share: number): void {
 function middle(): number {
   const [from, to] = state.view, at = moment()?.time ?? from;
   return at >= from && at <= to ? at : (from + to) / 2;
+}
+
+function scaleBy(times: number): void {
+  const [, most] = bytesAt(0);
+  if (state.picture === "blocks") scaleAbout(middleOfScale(most), times, most);
 }
 
 const KEYS: Record<string, () => void> = {
@@ -41,7 +64,16 @@ const KEYS: Record<string, () => void> = {
   "+": () => { zoomAbout(middle(), CLOSER); },
   "=": () => { zoomAbout(middle(), CLOSER); },
   "-": () => { zoomAbout(middle(), FARTHER); },
-  "0": () => { chooseView(data.from, data.to); },
+  ">": () => { scaleBy(CLOSER); },
+  "<": () => { scaleBy(FARTHER); },
+  "Shift+ArrowUp": () => { moveScale(PAN); },
+  "Shift+ArrowDown": () => { moveScale(-PAN); },
+  "e": enlarge,
+  "a": () => { chooseAxis(state.axis === "time" ? "event" : "time"); },
+  "0": () => {
+    state.scale = null;
+    chooseView(data.from, data.to);
+  },
   "Enter": () => { chooseView(state.from, state.to); },
   "Escape": () => { pin(null); },
 };
@@ -55,11 +87,14 @@ export function chartKey(event: KeyboardEvent): void {
   event.preventDefault();
 }
 
-/** With Ctrl, as a pinch of two fingers comes, the view grows or shrinks about the pointer; with Shift it moves. */
+/** With Ctrl, as a pinch of two fingers comes, the view grows or shrinks about the pointer, with Shift its bytes; sideways it moves. */
 export function chartWheel(event: WheelEvent): void {
-  if (!event.ctrlKey && !event.shiftKey) return;
-  const by = event.deltaY || event.deltaX;
-  if (event.ctrlKey) zoomAbout(timeAt(placeOf(event)[0]), Math.exp(Math.max(-1, Math.min(1, by / 200))));
-  else panBy(by / 1000);
+  const by = event.deltaY || event.deltaX, times = Math.exp(Math.max(-1, Math.min(1, by / 200))), [x, y] = placeOf(event);
+  if (event.ctrlKey) zoomAbout(timeAt(x), times);
+  else if (event.shiftKey && state.picture === "blocks") {
+    const [at, most] = bytesAt(y - TOP);
+    scaleAbout(at, times, most);
+  } else if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) panBy(event.deltaX / 1000);
+  else return;
   event.preventDefault();
 }

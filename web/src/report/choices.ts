@@ -4,10 +4,11 @@ import { fill, make, options, say } from "../lib/dom";
 import { bytes, count, many, time } from "../lib/format";
 import type { Moment } from "./data";
 import { item } from "../lib/item";
+import { jump } from "./jumps";
 import { PAINTS } from "./paints";
 import { apart } from "./words";
 import {
-  called, chooseCard, chooseDevice, chooseLevel, chooseMoment, choosePaint, data, device, histories, isSurvivors, isWholeRun, level, levelWord, moment,
+  AXES, called, chooseAxis, chooseCard, chooseDevice, chooseLevel, chooseMoment, choosePaint, data, device, histories, history, isSurvivors, isWholeRun, level, levelWord, moment, paintBy,
   state, within,
 } from "./state";
 
@@ -15,16 +16,18 @@ export function drawChoices(): void {
   const span = data.to - data.from, now = device();
   const size = (then: Moment) => (then.levels[0] ? bytes(then.levels[0].bytes) : "");
   const moments = now.moments.map((then) => `${time(then.time, span)}  ${size(then)}  (${called(then)})`);
-  const levels = (moment()?.levels ?? []).map(levelWord);
+  const blocks = history(), levels = (moment()?.levels ?? []).map(levelWord);
   const button = (id: string, text: string, index: number, disabled: boolean) =>
-    make("button", { type: "button", id, text, disabled, on: { click: () => { chooseMoment(index); } } });
+    make("button", { type: "button", id, text, disabled, on: { click: () => { jump(() => { chooseMoment(index); }); } } });
   fill("choices",
     data.devices.length > 1 && options("device", "Device", data.devices.map((of) => `${of.title} ${of.name}`), state.device, chooseDevice),
     options("level", "Show", [...levels, "everything on the card"], state.picture === "card" ? levels.length : state.level,
-      (index) => { if (index < levels.length) chooseLevel(index); else chooseCard(); }),
-    state.picture === "blocks" && histories().length > 0 && options("paint", "Colour by", PAINTS, PAINTS.indexOf(state.paint),
+      (index) => { jump(() => { if (index < levels.length) chooseLevel(index); else chooseCard(); }); }),
+    state.picture === "blocks" && blocks && options("paint", "Colour by", PAINTS, PAINTS.indexOf(paintBy(blocks)),
       (index) => { choosePaint(item(PAINTS, index)); }),
-    options("moment", "Moment", moments, state.chosen ? -1 : state.moment, chooseMoment),
+    state.picture === "blocks" && blocks && options("axis", "Across", ["time", blocks.whole ? "events" : "events in this page"], AXES.indexOf(state.axis),
+      (index) => { chooseAxis(item(AXES, index)); }),
+    options("moment", "Moment", moments, state.chosen ? -1 : state.moment, (index) => { jump(() => { chooseMoment(index); }); }),
     button("earlier", "Earlier", state.moment - 1, state.moment <= 0),
     button("later", "Later", state.moment + 1, state.moment >= now.moments.length - 1),
     button("peak", "Peak", now.moments.findIndex((of) => of.kind === "peak"), false));

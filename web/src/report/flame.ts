@@ -1,14 +1,15 @@
-// The flamegraph of the moment that is shown: the oldest frames at the top.
+// The flamegraph of the moment that is shown: the oldest frames at the top, or as flames at the foot.
 
 import { byId, fill, make, say, valueOf } from "../lib/dom";
 import { bytes, many, percent } from "../lib/format";
 import { item } from "../lib/item";
 import { type Frame, KINDS, findFrame, flameTree, matchedBytes, matches } from "./frames";
-import { state } from "./state";
+import { jump } from "./jumps";
+import { state, tell } from "./state";
 
 const ROW = 20, NARROWEST = 0.0012;
 const NOTHING: Frame = { number: 0, name: "all", kind: 7, text: "", bytes: 0, blocks: 0, parent: null, children: [] };
-let root = NOTHING, wanted = "", focused = 0, isAll = false;
+let root = NOTHING, wanted = "", focused = 0;
 
 /** The colour of a kind, as the style names it. */
 function frameColour(kind: number): string {
@@ -26,7 +27,7 @@ function boxOf(frame: Frame, left: number, width: number, depth: number, isAbove
 }
 
 export function drawFlame(): void {
-  root = flameTree(isAll);
+  root = flameTree(state.allFrames);
   const zoomed = findFrame(root, state.frame) ?? root;
   state.frame = zoomed.number;
   const path: Frame[] = [];
@@ -45,9 +46,12 @@ export function drawFlame(): void {
     }
   };
   below(zoomed, 0, 1, path.length);
+  if (state.flames) for (const box of boxes) box.style.top = `${deepest * ROW - Number.parseFloat(box.style.top)}px`;
+  byId("flames", HTMLInputElement).checked = state.flames;
+  byId("all-frames", HTMLInputElement).checked = state.allFrames;
   const zoomedBox = boxes[path.length];
   if (zoomedBox && !boxes.some((box) => box.tabIndex === 0)) zoomedBox.tabIndex = 0;
-  fill("flame", make("div", { role: "tree", "aria-label": "Calls that own the memory, the oldest first",
+  fill("flame", make("div", { role: "tree", "aria-label": `Calls that own the memory, the oldest ${state.flames ? "at the foot" : "first"}`,
     style: { height: `${(deepest + 1) * ROW}px` }, on: { click: flameClick, keydown: flameKey } }, boxes));
   sayFlame(zoomed);
 }
@@ -79,9 +83,11 @@ function kindsOf(tree: Frame): number[] {
 
 function zoom(number: number): void {
   if (number < 0) return;
-  state.frame = number;
   focused = number;
-  drawFlame();
+  jump(() => {
+    state.frame = number;
+    tell("frame");
+  });
 }
 
 /** The number of the frame that an event is at. */
@@ -125,7 +131,9 @@ function flameKey(event: KeyboardEvent): void {
   const number = frameAt(event);
   const frame = number === undefined ? null : findFrame(root, number);
   if (!frame) return;
-  const move = MOVES[event.key];
+  // Up and down are as one sees them: the calls of flames stand above their caller.
+  const turned: Record<string, string> = { ArrowUp: "ArrowDown", ArrowDown: "ArrowUp" };
+  const move = MOVES[(state.flames && turned[event.key]) || event.key];
   if (move) {
     focusFrame(move(frame));
   } else if (["Enter", " ", "Escape"].includes(event.key)) {
@@ -137,16 +145,25 @@ function flameKey(event: KeyboardEvent): void {
   event.preventDefault();
 }
 
+/** Marks the frames that have a text. */
+export function searchFrames(text: string): void {
+  const input = byId("flame-search", HTMLInputElement);
+  if (input.value !== text) input.value = text;
+  wanted = text.trim().toLowerCase();
+  drawFlame();
+}
+
 export function startFlame(): void {
-  const search = make("input", { type: "search", id: "flame-search", on: { input: (event) => {
-    wanted = valueOf(event).trim().toLowerCase();
-    drawFlame();
-  } } });
+  const search = make("input", { type: "search", id: "flame-search", on: { input: (event) => { searchFrames(valueOf(event)); } } });
   fill("flame-bar", make("label", {}, ["Search frames", search]),
     make("label", {}, [make("input", { type: "checkbox", id: "all-frames", on: { change: (event) => {
-      isAll = event.currentTarget instanceof HTMLInputElement && event.currentTarget.checked;
-      drawFlame();
+      state.allFrames = event.currentTarget instanceof HTMLInputElement && event.currentTarget.checked;
+      tell("frame");
     } } }), "Show dispatch and native frames"]),
+    make("label", {}, [make("input", { type: "checkbox", id: "flames", on: { change: (event) => {
+      state.flames = event.currentTarget instanceof HTMLInputElement && event.currentTarget.checked;
+      tell("frame");
+    } } }), "Flames: the oldest calls at the foot"]),
     make("button", { type: "button", id: "unzoom", text: "Show all", on: { click: () => { zoom(0); } } }),
     make("span", { class: "faint", text: "Click or Enter enlarges a frame; arrow keys go to callers, calls and neighbours; Escape shows all." }));
 }

@@ -2,7 +2,10 @@
 
 import { item } from "../lib/item";
 import type { MomentKind } from "./data";
-import { MAP_NAMES, chooseCard, chooseDevice, chooseEvent, chooseLevel, chooseMap, chooseMoment, chooseView, data, device, level, moment, on, state } from "./state";
+import { takeJump } from "./jumps";
+import {
+  MAP_NAMES, type Span, chooseCard, chooseDevice, chooseEvent, chooseLevel, chooseMap, chooseMoment, chooseScale, chooseView, data, device, level, moment, on, state, tell,
+} from "./state";
 
 /** Moments that have a name in a link. */
 const NAMES: Partial<Record<MomentKind, string>> = { peak: "peak", end: "end", failure: "oom" };
@@ -16,40 +19,72 @@ export function link(): string {
   else if (level()) of.set("show", level()?.level ?? "");
   if (state.map !== "segments") of.set("map", state.map);
   if (from > data.from || to < data.to) of.set("view", `${from}-${to}`);
+  if (state.scale) of.set("bytes", state.scale.join("-"));
+  if (state.axis === "event") of.set("axis", "event");
+  if (state.frame) of.set("frame", String(state.frame));
+  if (state.allFrames) of.set("frames", "all");
+  if (state.flames) of.set("flames", "up");
   return `#${of.toString()}`;
 }
 
-function follow(): void {
+function spanOf(text: string | null): Span | null {
+  const found = /^(\d+)-(\d+)$/.exec(text ?? "");
+  return found && [Number(found[1]), Number(found[2])];
+}
+
+/** Goes where the address says. `isAll`: what it does not name is as it is at first; else it stays as it is. */
+function follow(isAll: boolean): void {
   const of = new URLSearchParams(location.hash.slice(1));
-  const at = of.get("at"), show = of.get("show"), named = of.get("device"), view = /^(\d+)-(\d+)$/.exec(of.get("view") ?? "");
-  const map = MAP_NAMES.find((name) => name === of.get("map"));
-  if (map && map !== state.map) chooseMap(map);
+  const has = (name: string) => isAll || of.has(name);
+  const at = of.get("at"), show = of.get("show"), named = of.get("device"), view = spanOf(of.get("view")), frame = of.get("frame") ?? "0";
+  const map = MAP_NAMES.find((name) => name === (of.get("map") ?? "segments"));
+  if (has("map") && map && map !== state.map) chooseMap(map);
   const index = data.devices.findIndex((each) => String(each.device ?? "none") === named);
   if (index >= 0 && index !== state.device) chooseDevice(index);
   const levels = moment()?.levels ?? [], place = levels.findIndex((each) => each.level === show);
   if (show === "card") chooseCard();
-  else if (place >= 0 && place !== state.level) chooseLevel(place);
-  if (view) chooseView(Math.max(data.from, Number(view[1])), Math.min(data.to, Number(view[2])));
-  if (at === null) return;
+  else if (place >= 0 && (place !== state.level || state.picture === "card")) chooseLevel(place);
+  if (has("axis")) state.axis = of.get("axis") === "event" ? "event" : "time";
+  if (has("frames")) state.allFrames = of.get("frames") === "all";
+  if (has("flames")) state.flames = of.get("flames") === "up";
+  if (has("bytes")) chooseScale(spanOf(of.get("bytes")));
+  if (view) chooseView(Math.max(data.from, view[0]), Math.min(data.to, view[1]));
+  else if (isAll) chooseView(data.from, data.to);
   const named_ = device().moments.findIndex((then) => NAMES[then.kind] === at);
   if (named_ >= 0) chooseMoment(named_);
   else if (at === "oom" && data.failures.length) chooseEvent(item(data.failures, 0).seq);
-  else if (/^\d+$/.test(at)) chooseEvent(Number(at));
+  else if (at !== null && /^\d+$/.test(at)) chooseEvent(Number(at));
+  if (has("frame") && /^\d+$/.test(frame)) state.frame = Number(frame);
+  if (has("frame") || has("frames") || has("flames")) tell("frame");
 }
 
-/** Goes where the address says, and keeps the address as what is shown. Called once blocks are there. */
+/** In the browser's history: an entry that names all that is shown. */
+const ALL = "all";
+
+/** Goes where the address says, and keeps the address as what is shown. A jump is an entry of its own in the browser's history, so that
+ Back leads to what was shown before it. Called once blocks are there. */
 export function startLinks(): void {
   let isStarted = false, written = "";
   on((what) => {
     if (what === "blocks" && !isStarted) {
       isStarted = true;
-      if (location.hash.length > 1) follow();
-    } else if (isStarted) {
       written = link();
-      history.replaceState(null, "", written);
+      if (location.hash.length > 1) follow(false);
+    } else if (isStarted) {
+      const now = link(), isJump = takeJump() && now !== written;
+      if (isJump) {
+        history.replaceState(ALL, "", written);
+        history.pushState(ALL, "", now);
+      } else history.replaceState(ALL, "", now);
+      written = now;
     }
   });
+  addEventListener("popstate", (event) => {
+    if (event.state !== ALL) return;
+    written = location.hash;
+    follow(true);
+  });
   addEventListener("hashchange", () => {
-    if (location.hash !== written) follow();
+    if (location.hash !== written) follow(false);
   });
 }

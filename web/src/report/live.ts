@@ -14,8 +14,8 @@ export class Live {
   private same = 0;
   private drawn = -1;
 
-  /** `blocks`: the columns' pixels, each as high as `most` bytes. */
-  constructor(private readonly history: History, private readonly blocks: Int32Array, private readonly height: number, private readonly most: number) {}
+  /** `blocks`: the columns' pixels, each from `low` bytes at its foot to `most` at its top. */
+  constructor(private readonly history: History, private readonly blocks: Int32Array, private readonly height: number, private readonly low: number, private readonly most: number) {}
 
   /** Goes on to a tick, which is later than the one before. */
   goTo(tick: number): void {
@@ -60,8 +60,8 @@ export class Live {
 
   /** Fills the column that begins at a place, which is empty: the blocks, and `rest` bytes more above them. */
   draw(column: number, rest: number, restIs: number): void {
-    const { blocks, height, most, order, sums, length, same } = this, foot = column + height;
-    const topOf = (sum: number) => Math.max(column, column + Math.round(height - sum / most * height));
+    const { blocks, height, low, order, sums, length, same } = this, foot = column + height;
+    const span = this.most - low, topOf = (sum: number) => Math.min(foot, Math.max(column, column + Math.round(height - (sum - low) / span * height)));
     let at = foot, sum = 0;
     if (same > 0 && this.drawn >= 0) {
       sum = sums[same - 1] ?? 0;
@@ -70,7 +70,7 @@ export class Live {
     }
     for (let i = this.drawn < 0 ? 0 : same; i < length && at > column; i++) {
       // The first block whose upper edge is in the next row, or higher.
-      const edge = (foot - at + 0.5) / height * most;
+      const edge = low + (foot - at + 0.5) / height * span;
       while (i + 8 < length && (sums[i + 7] ?? 0) <= edge) i += 8;
       while (i + 1 < length && (sums[i] ?? 0) <= edge) i++;
       const top = topOf(sums[i] ?? 0);

@@ -11,6 +11,7 @@ import { drawCategories } from "./categories";
 import { drawChart } from "./chart";
 import { drawChoices, sayShown } from "./choices";
 import { drawContents } from "./contents";
+import { drawEvents, startEvents } from "./event_rows";
 import { drawFlame, startFlame } from "./flame";
 import { drawHints } from "./hints";
 import { startKeys } from "./keys";
@@ -24,9 +25,14 @@ import { drawFailures, drawLedger, drawPool } from "./peak";
 import { drawModules } from "./modules";
 import { drawPinned } from "./pinned";
 import { startPrint } from "./print";
+import { sayFound, startSearch } from "./search";
 import { type Change, chooseDevice, chooseEvent, chooseMoment, chooseRange, chooseView, data, histories, history, level, on, pin, state, tell } from "./state";
 
 function draw(what: Change): void {
+  if (what === "frame") {
+    drawFlame();
+    return;
+  }
   drawChart();
   if (what === "view") {
     moveWindow();
@@ -34,7 +40,9 @@ function draw(what: Change): void {
   }
   drawPinned();
   drawMaps();
-  if (what === "pinned") return;
+  drawEvents();
+  sayFound();
+  if (what === "pinned" || what === "found") return;
   drawChoices();
   drawMinimap();
   drawBrush();
@@ -62,9 +70,11 @@ function main(): void {
     return;
   }
   startFlame();
+  startSearch();
   startLines();
   startBrush();
   startMaps();
+  startEvents();
   on((what) => { keepingFocus(() => { draw(what); }); });
   startKeys();
   startPrint();

@@ -1,8 +1,9 @@
 // A map of PyTorch's segments at the moment that is shown.
 
-import { bytes, many } from "../lib/format";
+import { bytes, count, many, time } from "../lib/format";
 import { item, sumOf } from "../lib/item";
 import { named } from "./blocks";
+import { isFound } from "./find";
 import type { History } from "./history";
 import { blockWords, hex, isPinned, pinBlock } from "./map_kinds";
 import { type Group, MOST_ROWS, type Piece, type Row } from "./map_rows";
@@ -11,6 +12,7 @@ import type { MapAt, MapView } from "./map_view";
 import { type Painted, paintOf } from "./paint";
 import { poolNameOf, poolWords } from "./pool_names";
 import { type Placed, type Segment, type Segments, largestFree, liveBytes, segmentsAt } from "./segments";
+import { callWords } from "./stack_words";
 
 /** A map that has tensors and the driver's level. */
 export interface PoolAt extends MapAt {
@@ -42,7 +44,16 @@ function segmentWords(at: PoolAt, segment: Segment): string {
   const handles = segment.expandable ? `, expandable, of ${many(segment.made.length, "handle", "handles")}` : "";
   const name = poolNameOf(segment, at.tensors, at.driver, at.spans, at.seq);
   return `segment ${hex(segment.address)}, ${bytes(segment.bytes)}${handles}, ${poolWords(name)}, ` +
-    `${bytes(liveBytes(segment))} allocated in ${many(segment.blocks.length, "block", "blocks")}; ${pinnedBy(at.tensors, segment)}`;
+    `${bytes(liveBytes(segment))} allocated in ${many(segment.blocks.length, "block", "blocks")}; ${pinnedBy(at.tensors, segment)}; ${takenBy(at.driver, segment)}`;
+}
+
+/** Who took a segment from the driver: its line, when, and the newest calls. Of one that is made of handles, the first that is mapped. */
+function takenBy(driver: History, segment: Segment): string {
+  const block = segment.made[0]?.block;
+  if (block === undefined) return "who took it from the driver is not known";
+  const tick = item(driver.made, block), stack = callWords(item(driver.stacks, block));
+  const which = segment.made.length > 1 ? "its first handle was taken" : "taken";
+  return `${which} from the driver by ${named(driver, block)}, ${time(item(driver.ticks.times, tick), 0)}, event ${count(item(driver.ticks.seqs, tick))}${stack ? `: ${stack}` : ""}`;
 }
 
 /** A segment's blocks and what is free between them. */
@@ -51,13 +62,16 @@ export function segmentPieces(at: PoolAt, segment: Segment, paint: Painted): Pie
   const pieces = segment.blocks.flatMap(({ block, address, bytes: size, waits }): Piece[] => {
     const slack = Math.max(0, item(tensors.slack, block)), from = address - segment.address;
     const says = () => `${bytes(size)} ${named(tensors, block)}${slack > 0 ? `, ${bytes(slack)} of it rounded up` : ""}${waits ? ", freed, waits for a stream" : ""} · ${place()}`;
-    const of = { colour: waits ? "--faint" : cssOf(item(paint.pixels, block)), says, pin: pinBlock(tensors, block, levels), pinned: isPinned(tensors, block, levels) };
+    const of = { colour: waits ? "--faint" : cssOf(item(paint.pixels, block)), says, pin: pinBlock(tensors, block, levels), pinned: isPinned(tensors, block, levels), found: isFound(tensors, block) };
     const used: Piece = { ...of, from, wide: size - slack, look: waits ? "striped" : "full", bytes: size - slack };
     return slack > 0 ? [used, { ...of, from: from + size - slack, wide: slack, look: waits ? "striped" : "low", bytes: slack }] : [used];
   });
+  const made = segment.made[0]?.block, itself = made === undefined ? undefined : pinBlock(at.driver, made, levels);
+  const pinned = made !== undefined && isPinned(at.driver, made, levels);
   const free = segment.free.map(({ address, bytes: size }): Piece => {
     const fits = asked !== undefined && size >= asked;
-    return { from: address - segment.address, wide: size, colour: fits ? "--good" : "--soft", look: fits ? "outline" : "full", bytes: size,
+    // What is free is nobody's: a click pins the segment itself, as the driver gave it.
+    return { from: address - segment.address, wide: size, pin: itself, pinned, colour: fits ? "--good" : "--soft", look: fits ? "outline" : "full", bytes: size,
       says: () => `${bytes(size)} free${fits ? ", room for the request that failed" : ""} · ${place()}` };
   });
   return [...pieces, ...free];
@@ -108,7 +122,7 @@ function unmappedGroup({ driver, levels }: PoolAt, blocks: readonly number[], su
   const rows = blocks.map((block): Row => {
     const size = item(driver.bytes, block);
     return { label: bytes(size), wide: size, bytes: size, pieces: [{ from: 0, wide: size, colour: "--hue-1", look: "full", bytes: size,
-      says: () => `mapped nowhere: ${blockWords(driver, block)}`, pin: pinBlock(driver, block, levels), pinned: isPinned(driver, block, levels) }] };
+      says: () => `mapped nowhere: ${blockWords(driver, block)}`, pin: pinBlock(driver, block, levels), pinned: isPinned(driver, block, levels), found: isFound(driver, block) }] };
   });
   return { title: "Handles for expandable segments that are mapped nowhere", bytes: sum, rows };
 }

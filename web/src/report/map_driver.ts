@@ -3,6 +3,7 @@
 import { bytes } from "../lib/format";
 import { grouped, item, sumOf } from "../lib/item";
 import { named } from "./blocks";
+import { isFound } from "./find";
 import { HANDLE, type History, MANAGED, isWhole, lastUpTo, liveAt } from "./history";
 import { hasPool } from "./map";
 import { blockWords, hex, isPinned, kindOf, libraryOf, pinBlock } from "./map_kinds";
@@ -34,7 +35,7 @@ export function driverParts(at: MapAt): DriverParts {
 function rowOf(at: MapAt, of: History, block: number): Row {
   const size = item(of.bytes, block), kind = kindOf(of, block), line = named(of, block).replace(/\S*\//, "");
   const piece = { from: 0, wide: size, colour: kind.colour, look: "full" as const, bytes: size, says: () => blockWords(of, block),
-    pin: at.levels.includes(of.level) ? pinBlock(of, block, at.levels) : undefined, pinned: isPinned(of, block, at.levels) };
+    pin: at.levels.includes(of.level) ? pinBlock(of, block, at.levels) : undefined, pinned: isPinned(of, block, at.levels), found: isFound(of, block) };
   return { label: `${bytes(size)} · ${line}`, wide: size, bytes: size, pieces: [piece] };
 }
 

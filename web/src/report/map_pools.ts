@@ -2,6 +2,7 @@
 
 import { bytes, many } from "../lib/format";
 import { compare, item, sumOf } from "../lib/item";
+import { isFound } from "./find";
 import { CUDA_POOL, GRAPH, MANAGED, lastUpTo, liveAt } from "./history";
 import { type PoolAt, hasPool, partsOf, poolLegend, segmentRow, sizeOf } from "./map";
 import { blockWords, hex, isPinned, kindOf, pinBlock } from "./map_kinds";
@@ -54,7 +55,7 @@ function blockPieces(at: MapAt, blocks: readonly number[]): Piece[] {
     if (!driver) break;
     const size = item(driver.bytes, block);
     pieces.push({ from, wide: size, colour: kindOf(driver, block).colour, look: "full", bytes: size, says: () => blockWords(driver, block),
-      pin: pinBlock(driver, block, at.levels), pinned: isPinned(driver, block, at.levels) });
+      pin: pinBlock(driver, block, at.levels), pinned: isPinned(driver, block, at.levels), found: isFound(driver, block) });
     from += size;
   }
   return pieces;

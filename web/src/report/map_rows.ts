@@ -6,8 +6,11 @@ import { many } from "../lib/format";
 import { item, sumOf } from "../lib/item";
 import { stepMap } from "./map_steps";
 import { styled } from "./paint";
+import { LEAST_WIDE, panZoom, showAll, showPlace, zoomAt, zoomNow } from "./map_zoom";
 import { type MapName, state } from "./state";
 
+/** The outline of what was found, as in the chart and the flamegraph. */
+const FOUND = "#d65cff";
 const BAR = 14, GAP = 4, TEXT = 15, LABEL = 300, NARROW = 640;
 /** So many rows of a group are drawn, the first ones. */
 export const MOST_ROWS = 120;
@@ -27,6 +30,8 @@ export interface Piece {
   bytes: number;
   pin?: (() => void) | undefined;
   pinned?: boolean;
+  /** Whether a search found it. */
+  found?: boolean;
 }
 
 export interface Row {
@@ -52,6 +57,8 @@ interface Drawn {
   high: number;
   /** The place among all pieces that keys have come to; -1: none. */
   cursor: number;
+  /** Says how many rows are wider than to scale. */
+  note: HTMLParagraphElement;
 }
 
 let drawn: Drawn[] = [];
@@ -98,15 +105,21 @@ function box(context: CanvasRenderingContext2D, piece: Piece, x: (at: number) =>
     context.strokeRect(from + 1, top + 1, Math.max(wide - 2, 1), BAR - 2);
   } else context.fillRect(from, top, wide, BAR);
   if (piece.look === "striped") stripes(context, from, to, top);
-  if (!piece.pinned) return;
-  context.strokeStyle = styled("--focus");
+  if (!piece.pinned && !piece.found) return;
+  context.strokeStyle = piece.pinned ? styled("--focus") : FOUND;
   context.lineWidth = 3;
   context.strokeRect(from, top, Math.max(wide, 2), BAR);
 }
 
-function xOf(of: Drawn): (at: number) => number {
-  const scale = (of.canvas.width - of.left - 2) / of.most;
-  return (at) => of.left + 1 + at * scale;
+/** Where the bytes of a row lie. A narrow row has a scale of its own, in which it is just wide enough to be seen. */
+function xOf(of: Drawn, row: Row): (at: number) => number {
+  const wide = of.canvas.width - of.left - 2, { times, left } = zoomNow(), scale = Math.max((wide * times) / of.most, isNarrow(of, row) ? LEAST_WIDE / Math.max(row.wide, 1) : 0);
+  const begin = of.left + 1 - left * wide * times;
+  return (at) => begin + at * scale;
+}
+
+function isNarrow(of: Drawn, row: Row): boolean {
+  return (of.canvas.width - of.left - 2) * zoomNow().times * row.wide < LEAST_WIDE * of.most;
 }
 
 /** As much of a label as there is room for, cut at its right end. */
@@ -118,7 +131,7 @@ function cut(context: CanvasRenderingContext2D, text: string, wide: number): str
 }
 
 function draw(of: Drawn): void {
-  const context = of.canvas.getContext("2d"), x = xOf(of);
+  const context = of.canvas.getContext("2d");
   if (!context) return;
   context.clearRect(0, 0, of.canvas.width, of.canvas.height);
   context.font = '12px system-ui, "DejaVu Sans", sans-serif';
@@ -128,20 +141,29 @@ function draw(of: Drawn): void {
     context.fillStyle = styled("--text");
     const room = of.left ? of.left - 10 : of.canvas.width;
     context.fillText(cut(context, row.label, room), 0, of.left ? top + BAR / 2 + 1 : y + TEXT / 2);
+    const x = xOf(of, row);
+    context.save();
+    context.beginPath();
+    context.rect(of.left, top - 2, of.canvas.width - of.left, BAR + 4);
+    context.clip();
     context.fillStyle = styled("--soft");
     context.fillRect(x(0), top, x(row.wide) - x(0), BAR);
     for (const piece of row.pieces) box(context, piece, x, top);
     context.strokeStyle = styled("--line");
     context.lineWidth = 1;
     context.strokeRect(x(0), top, x(row.wide) - x(0), BAR);
+    context.restore();
   });
-  mark(of, context, x);
+  mark(of, context);
+  const narrow = of.group.rows.slice(0, MOST_ROWS).filter((row) => isNarrow(of, row)).length;
+  of.note.textContent = narrow ? `${many(narrow, "row is", "rows are")} drawn wider than to scale, ${LEAST_WIDE} pixels, so that you see what is in them: zoom in for their true width.` : "";
 }
 
 /** Where the keys are. */
-function mark(of: Drawn, context: CanvasRenderingContext2D, x: (at: number) => number): void {
+function mark(of: Drawn, context: CanvasRenderingContext2D): void {
   const at = pieces(of)[of.cursor];
   if (!at) return;
+  const x = xOf(of, item(of.group.rows, at.row));
   context.strokeStyle = styled("--focus");
   context.lineWidth = 2;
   const top = at.row * of.high + of.high - BAR - GAP / 2;
@@ -156,21 +178,72 @@ function pieces(of: Drawn): { row: number; piece: Piece }[] {
 function pieceAt(of: Drawn, event: MouseEvent): Piece | undefined {
   const seen = of.canvas.getBoundingClientRect();
   const left = ((event.clientX - seen.left) / seen.width) * of.canvas.width, top = ((event.clientY - seen.top) / seen.height) * of.canvas.height;
-  const row = of.group.rows[Math.floor(top / of.high)], x = xOf(of);
+  const row = of.group.rows[Math.floor(top / of.high)];
+  if (!row) return undefined;
+  if (left < of.left) return row.pieces[0];
+  const x = xOf(of, row);
   // A narrow box is one pixel at least.
-  const found = row?.pieces.filter((piece) => x(piece.from) - 0.5 <= left && left < Math.max(x(piece.from + piece.wide), x(piece.from) + 1.5));
-  return found?.sort((a, b) => a.wide - b.wide)[0] ?? (left < of.left ? row?.pieces[0] : undefined);
+  const found = row.pieces.filter((piece) => x(piece.from) - 0.5 <= left && left < Math.max(x(piece.from + piece.wide), x(piece.from) + 1.5));
+  return found.sort((a, b) => a.wide - b.wide)[0];
+}
+
+const CLOSER = 1.5, PAN = 0.2;
+
+function redraw(): void {
+  for (const of of drawn) draw(of);
+}
+
+/** The map wider or narrower; what stands at a place from 0 to 1 stays there. */
+export function zoomMap(by: number, place = 0.5): void {
+  zoomAt(place, by);
+  redraw();
+}
+
+function panMap(share: number): void {
+  panZoom(share);
+  redraw();
+}
+
+export function wholeMap(): void {
+  showAll();
+  redraw();
+}
+
+const ZOOMS: Record<string, (place: number) => void> = {
+  "+": (place) => { zoomMap(CLOSER, place); }, "=": (place) => { zoomMap(CLOSER, place); }, "-": (place) => { zoomMap(1 / CLOSER, place); }, "0": wholeMap,
+};
+
+/** Where the piece is that keys have come to, from 0 to 1. */
+function cursorPlace(of: Drawn): number {
+  const at = pieces(of)[of.cursor], wide = of.canvas.width - of.left - 2;
+  if (!at) return 0;
+  return Math.max(0, Math.min(1, (xOf(of, item(of.group.rows, at.row))(at.piece.from + at.piece.wide / 2) - of.left) / wide));
+}
+
+/** With Ctrl, as a pinch comes, the map is zoomed about the pointer; with Shift or sideways it moves. */
+function wheeled(of: Drawn, event: WheelEvent): void {
+  const seen = of.canvas.getBoundingClientRect(), wide = of.canvas.width - of.left;
+  const place = (((event.clientX - seen.left) / seen.width) * of.canvas.width - of.left) / wide, by = event.deltaY || event.deltaX;
+  if (event.ctrlKey) zoomMap(Math.exp(-Math.max(-1, Math.min(1, by / 200))), Math.max(0, Math.min(1, place)));
+  else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) panMap(by / 1000);
+  else return;
+  event.preventDefault();
 }
 
 function keyed(of: Drawn, event: KeyboardEvent): void {
   const all = pieces(of), by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-  if (event.key === "ArrowRight" || event.key === "ArrowLeft") stepMap(event.key === "ArrowRight" ? 1 : -1);
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.shiftKey && event.key.startsWith("Arrow")) panMap(event.key === "ArrowRight" ? PAN : event.key === "ArrowLeft" ? -PAN : 0);
+  else if (event.key === "ArrowRight" || event.key === "ArrowLeft") stepMap(event.key === "ArrowRight" ? 1 : -1);
   else if (event.key === "Enter") all[of.cursor]?.piece.pin?.();
   else if (by && all.length) {
     of.cursor = Math.max(0, Math.min(all.length - 1, of.cursor + by));
-    draw(of);
-    say("map-at", item(all, of.cursor).piece.says());
-  } else return;
+    const { row, piece } = item(all, of.cursor);
+    if (!isNarrow(of, item(of.group.rows, row))) showPlace(piece.from / of.most, (piece.from + piece.wide) / of.most);
+    redraw();
+    say("map-at", piece.says());
+  } else if (event.key in ZOOMS) ZOOMS[event.key]?.(cursorPlace(of));
+  else return;
   event.preventDefault();
 }
 
@@ -185,14 +258,16 @@ export function drawGroups(into: string, groups: readonly Group[]): void {
     const rows = group.rows.slice(0, MOST_ROWS), rest = group.rows.slice(MOST_ROWS);
     const canvas = make("canvas", { id: `map-rows-${index}`, width: wide, height: Math.max(1, rows.length * high), role: "img", tabindex: 0,
       "aria-label": `${group.title}: ${many(group.rows.length, "row", "rows")}; up and down go through them` });
-    const of = { group, canvas, most, left, high, cursor: Math.min(before[index]?.cursor ?? -1, pieceCount(group) - 1) };
+    const of = { group, canvas, most, left, high, note: make("p", { class: "faint" }), cursor: Math.min(before[index]?.cursor ?? -1, pieceCount(group) - 1) };
     canvas.addEventListener("pointermove", (event) => { say("map-at", pieceAt(of, event)?.says() ?? " "); });
     canvas.addEventListener("click", (event) => { pieceAt(of, event)?.pin?.(); });
+    canvas.addEventListener("wheel", (event) => { wheeled(of, event); }, { passive: false });
     canvas.addEventListener("keydown", (event) => { keyed(of, event); });
     children.push(make("h3", { "data-group": group.title }, [`${group.title}: `, figure(group.bytes)]),
       group.note ? make("p", { class: "faint", text: group.note }) : null, group.rows.length > 0 && canvas,
       rest.length > 0 && make("p", { class: "faint", text: `${many(rest.length, "more row", "more rows")} of ${sumOf(rest, (row) => row.bytes).toLocaleString("en")} bytes ${rest.length === 1 ? "is" : "are"} not drawn.` }));
     draw(of);
+    children.push(of.note);
     return of;
   });
   byId(into).replaceChildren(...children.filter((child): child is Node => child instanceof Node));

@@ -2,6 +2,7 @@
 
 import { bytes, many } from "../lib/format";
 import { item, sumOf } from "../lib/item";
+import { isFound } from "./find";
 import { HANDLE, isWhole, lastUpTo, liveAt } from "./history";
 import { hasPool } from "./map";
 import { blockWords, hex, isPinned, libraryOf, pinBlock } from "./map_kinds";
@@ -87,7 +88,7 @@ function bar(space: Space, from: number, to: number, mappings: readonly Span[], 
     unmapped(of.address);
     const handle = handles.get(of.handle), block = handle?.block, driver = at.driver;
     const colour = block === undefined ? "--unknown" : item(COLOURS, index % COLOURS.length);
-    const pinned = block !== undefined && driver ? { pin: pinBlock(driver, block, at.levels), pinned: isPinned(driver, block, at.levels) } : {};
+    const pinned = block !== undefined && driver ? { pin: pinBlock(driver, block, at.levels), pinned: isPinned(driver, block, at.levels), found: isFound(driver, block) } : {};
     pieces.push({ from: wide, wide: of.bytes, colour, look: (handle?.mappings.length ?? 0) > 1 ? "striped" : "full", bytes: of.bytes, says: () => mappingWords(space, of), ...pinned });
     wide += of.bytes;
     address = of.address + of.bytes;
@@ -114,7 +115,7 @@ function unmappedRow({ at }: Space, handle: Handle, block: number): Row {
   const { driver } = at;
   return { label: `${bytes(handle.bytes)} · ${driver ? libraryOf(driver, block) : ""}`, wide: handle.bytes, bytes: handle.bytes, pieces: [{
     from: 0, wide: handle.bytes, colour: "--hue-1", look: "full", bytes: handle.bytes, says: () => (driver ? `mapped nowhere: ${blockWords(driver, block)}` : ""),
-    pin: driver ? pinBlock(driver, block, at.levels) : undefined, pinned: driver ? isPinned(driver, block, at.levels) : false,
+    pin: driver ? pinBlock(driver, block, at.levels) : undefined, pinned: driver ? isPinned(driver, block, at.levels) : false, found: driver ? isFound(driver, block) : false,
   }] };
 }
 

@@ -4,10 +4,11 @@ import { byId, fill, make, say } from "../lib/dom";
 import { figure } from "../lib/figure";
 import { bytes, many } from "../lib/format";
 import { item } from "../lib/item";
+import { jump } from "./jumps";
 import { hasPool, segmentsView } from "./map";
 import { driverParts, driverView, hasHandles } from "./map_driver";
 import { poolsView } from "./map_pools";
-import { drawGroups } from "./map_rows";
+import { drawGroups, wholeMap, zoomMap } from "./map_rows";
 import { stepFailures, stepMap } from "./map_steps";
 import type { MapAt, MapView } from "./map_view";
 import { vmmView } from "./map_vmm";
@@ -96,7 +97,7 @@ function saySum(at: MapAt): void {
 
 function drawTabs(offered: readonly MapName[]): void {
   const names = offered.map((name) => make("button", { type: "button", role: "tab", id: `map-tab-${name}`, text: MAPS[name].name, "aria-selected": String(name === state.map),
-    "aria-controls": "map-panel", tabindex: name === state.map ? 0 : -1, on: { click: () => { chooseMap(name); } } }));
+    "aria-controls": "map-panel", tabindex: name === state.map ? 0 : -1, on: { click: () => { jump(() => { chooseMap(name); }); } } }));
   fill("map-tabs", ...names);
 }
 
@@ -114,6 +115,7 @@ export function startMaps(): void {
   byId("map-tabs").addEventListener("keydown", tabKey);
   fill("map-bar",
     button("event-before", "Event before", () => { stepMap(-1); }), button("event-after", "Event after", () => { stepMap(1); }),
+    button("map-closer", "Zoom in", () => { zoomMap(2); }), button("map-farther", "Zoom out", () => { zoomMap(0.5); }), button("map-whole", "Whole map", wholeMap),
     ...(data.failures.length ? [button("failure-before", "Failure before", () => { stepFailures(-1); }),
       button("failure-after", "Failure after", () => { stepFailures(1); })] : []));
 }

@@ -4,7 +4,7 @@ import { item } from "../lib/item";
 import type { History } from "./history";
 import type { Paint } from "./paints";
 import type { Colours } from "./raster";
-import { data, state } from "./state";
+import { data, paintBy } from "./state";
 
 /** 0xAABBGGRR, as the pixels of a canvas are, in 32 bits with a sign. */
 type Pixel = number;
@@ -89,7 +89,7 @@ const known = new Map<History, { by: Paint; back: string; painted: Painted }>();
 /** Colours of a level's blocks as they are chosen. */
 export function paintOf(history: History): Painted {
   // Light and dark have backgrounds of their own, and paper has the light one.
-  const before = known.get(history), back = styled("--back"), by = state.paint;
+  const before = known.get(history), back = styled("--back"), by = paintBy(history);
   if (before?.by === by && before.back === back) return before.painted;
   const painted = workOut(history, by);
   known.set(history, { by, back, painted });

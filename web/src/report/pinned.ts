@@ -4,21 +4,14 @@ import { byId, fill, make } from "../lib/dom";
 import { bytes, count, many, time } from "../lib/format";
 import { item } from "../lib/item";
 import { life } from "./blocks";
-import { FrameKind } from "./frames";
+import { enlarge } from "./scale";
 import { type History, NEVER } from "./history";
+import { calls } from "./stack_words";
 import { data, history, pin, state } from "./state";
 
 /** Frames of a stack without those that only pass a call on, the newest first, each with the text of its line. */
 function frames(stack: number): HTMLLIElement[] {
-  const { stacks, tree, names, kinds, text_of, texts } = data.stacks;
-  const out = [];
-  for (let at = item(stacks, stack)[0] + 1; at > 0;) {
-    const [above, name] = item(tree, at - 1);
-    const text = texts[item(text_of, name) - 1];
-    if (item(kinds, name) !== FrameKind.dispatch) out.push(make("li", {}, [item(names, name), text ? make("code", { text }) : null]));
-    at = above;
-  }
-  return out;
+  return calls(stack).map(([name, text]) => make("li", {}, [name, text ? make("code", { text }) : null]));
 }
 
 function rows(of: History, block: number): [string, string][] {
@@ -56,5 +49,6 @@ export function drawPinned(): void {
     make("dl", {}, rows(of, block).flatMap(([name, value]) => [make("dt", { text: name }), make("dd", { text: value })])),
     stack < 0 ? make("p", { class: "faint", text: "Its stack is not in this page." })
       : make("details", { open: true }, [make("summary", { text: "Stack, the newest call first" }), make("ol", {}, frames(stack))]),
-    make("button", { type: "button", id: "unpin", text: "Unpin", on: { click: () => { pin(null); } } }));
+    make("div", { class: "bar" }, [make("button", { type: "button", id: "enlarge", text: "Enlarge in the chart", on: { click: enlarge } }),
+      make("button", { type: "button", id: "unpin", text: "Unpin", on: { click: () => { pin(null); } } })]));
 }

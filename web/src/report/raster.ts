@@ -2,7 +2,7 @@
 // above those that are older. Pixels are worked out column by column, so that a frame takes as long however many blocks there
 // are: in each column stands the moment at which the level held most in its time.
 
-import { type History, lastUpTo } from "./history";
+import type { History } from "./history";
 import { Live } from "./live";
 
 /** What stands in no block's pixel. */
@@ -17,19 +17,20 @@ export interface Raster {
   readonly height: number;
   /** Column by column, each from its top. */
   readonly blocks: Int32Array;
-  /** Bytes at the top edge. */
+  /** Bytes at the foot and at the top edge. */
+  readonly low: number;
   readonly most: number;
   /** The tick that each column shows; -1: before the first. */
   readonly ticks: Int32Array;
 }
 
-/** The ticks at which the columns of a picture hold most. `edges` are times: one more than there are columns. */
-function columnTicks(history: History, edges: Float64Array): Int32Array {
-  const { times, totals } = history.ticks;
+/** The ticks at which the columns of a picture hold most. `edges`: the last tick of what comes before each column, and of the last one. */
+function columnTicks(history: History, edges: Int32Array): Int32Array {
+  const { totals } = history.ticks;
   const out = new Int32Array(edges.length - 1);
-  let at = lastUpTo(times, edges[0] ?? 0);
+  let at = edges[0] ?? -1;
   for (let x = 0; x < out.length; x++) {
-    const end = lastUpTo(times, edges[x + 1] ?? 0, at);
+    const end = Math.max(at, edges[x + 1] ?? -1);
     // What came before the column is still there where nothing in it is more, or where it is all there is.
     let best = at, most = at < 0 ? -1 : totals[at] ?? 0;
     for (let tick = at + 1; tick <= end; tick++) {
@@ -42,15 +43,17 @@ function columnTicks(history: History, edges: Float64Array): Int32Array {
   return out;
 }
 
-/** The picture of a stretch. Columns that a picture before has too are taken from it, as where a view was moved a little. */
-export function raster(history: History, edges: Float64Array, height: number, before: Raster | null): Raster {
+/** The picture of a stretch. Columns that a picture before has too are taken from it, as where a view was moved a little. `scale`: the bytes
+ at its foot and at its top; null: as the stretch has them. */
+export function raster(history: History, edges: Int32Array, height: number, before: Raster | null, scale: readonly [number, number] | null): Raster {
   const ticks = columnTicks(history, edges), width = ticks.length;
   const { totals, kept } = history.ticks;
-  let most = 1;
-  for (const tick of ticks) if (tick >= 0) most = Math.max(most, totals[tick] ?? 0);
+  const low = scale?.[0] ?? 0;
+  let most = scale?.[1] ?? 1;
+  if (!scale) for (const tick of ticks) if (tick >= 0) most = Math.max(most, totals[tick] ?? 0);
   const blocks = new Int32Array(width * height).fill(NOTHING);
-  const known = before?.of === history && before.most === most && before.height === height ? before : null;
-  const live = new Live(history, blocks, height, most);
+  const known = before?.of === history && before.most === most && before.low === low && before.height === height ? before : null;
+  const live = new Live(history, blocks, height, low, most);
   let earlier = -1, same = 0;
   for (let x = 0; x < width; x++) {
     const tick = ticks[x] ?? -1, column = x * height;
@@ -70,7 +73,7 @@ export function raster(history: History, edges: Float64Array, height: number, be
     live.goTo(tick);
     live.draw(column, (totals[tick] ?? 0) - (kept[tick] ?? 0), REST);
   }
-  return { of: history, width, height, blocks, most, ticks };
+  return { of: history, width, height, blocks, low, most, ticks };
 }
 
 /** The colours of a picture's pixels, as 0xAABBGGRR in 32 bits with a sign: of each block, of what is not in the page, and of nothing. */
@@ -85,8 +88,13 @@ export interface Colours {
 
 const MARK = 0xffff5cd6 | 0;
 
-/** Puts the colours of a picture into pixels, which lie row by row. */
-export function paintInto(out: Int32Array, of: Raster, colours: Colours, marked: number | null): void {
+/** Half of a colour and half of another. */
+function between(one: number, other: number): number {
+  return 0xff000000 | ((one >>> 1) & 0x7f7f7f) + ((other >>> 1) & 0x7f7f7f);
+}
+
+/** Puts the colours of a picture into pixels, which lie row by row. `found`: blocks that a search found, which are outlined; others fade. */
+export function paintInto(out: Int32Array, of: Raster, colours: Colours, marked: number | null, found: Uint8Array | null): void {
   const { width, height, blocks } = of, { pixels, dark, others, othersDark, back } = colours;
   for (let x = 0; x < width; x++) {
     const toLeft = x > 0 ? height : 0, toRight = x + 1 < width ? height : 0, column = x * height, foot = column + height - 1;
@@ -105,6 +113,20 @@ export function paintInto(out: Int32Array, of: Raster, colours: Colours, marked:
         out[to] = (isEdge ? dark[block] : pixels[block]) ?? others;
       }
       above = block;
+    }
+  }
+  if (found) outline(out, of, colours.back, marked, found);
+}
+
+/** Outlines what was found, and fades all else. */
+function outline(out: Int32Array, { width, height, blocks }: Raster, back: number, marked: number | null, found: Uint8Array): void {
+  for (let x = 0; x < width; x++) {
+    const column = x * height, toLeft = x > 0 ? height : 0, toRight = x + 1 < width ? height : 0;
+    for (let y = 0, to = x; y < height; y++, to += width) {
+      const at = column + y, block = blocks[at] ?? NOTHING;
+      if (block === NOTHING || block === marked) continue;
+      if (found[block] !== 1) out[to] = between(out[to] ?? 0, back);
+      else if (y === 0 || blocks[at - 1] !== block || y + 1 === height || blocks[at + 1] !== block || blocks[at - toLeft] !== block || blocks[at + toRight] !== block) out[to] = MARK;
     }
   }
 }

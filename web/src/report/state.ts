@@ -11,9 +11,13 @@ import type { Device, Level, Moment, MomentKind, Page } from "./data";
 /** From, to. */
 export type Span = [number, number];
 /** What changed. */
-export type Change = "device" | "level" | "range" | "view" | "moment" | "blocks" | "pinned";
+export type Change = "device" | "level" | "range" | "view" | "moment" | "blocks" | "pinned" | "found" | "frame";
 /** What the chart shows: a level block by block, or all that the card gave, by its parts. */
 export type Picture = "blocks" | "card";
+
+/** What the chart is drawn over. */
+export const AXES = ["time", "event"] as const;
+export type Axis = (typeof AXES)[number];
 
 /** The maps of memory: PyTorch's segments, other driver allocations, address space, pools. */
 export const MAP_NAMES = ["segments", "driver", "vmm", "pools"] as const;
@@ -30,8 +34,8 @@ export const state = {
   /** The event that was asked for, where the moment is only the nearest to it. */
   asked: null as { seq: number; time: number } | null,
   picture: "blocks" as Picture,
-  /** By what blocks have their colours. */
-  paint: "category" as Paint,
+  /** By what the blocks of each level have their colours. What driver memory is for is not known: its lines are told apart. */
+  paints: { driver: "line" } as Partial<Record<string, Paint>>,
   /** The block of the level that is looked at by itself. */
   pinned: null as number | null,
   from: data.from,
@@ -39,6 +43,13 @@ export const state = {
   view: [data.from, data.to] as Span,
   /** The flamegraph's frame that is enlarged. */
   frame: 0,
+  /** Whether the flamegraph has frames of dispatch and native ones, and whether the oldest are at its foot. */
+  allFrames: false,
+  flames: false,
+  /** What the chart's axis is of: time, or one event as wide as the next. */
+  axis: "time" as Axis,
+  /** Bytes at the foot and at the top of the chart; null: all. */
+  scale: null as Span | null,
   map: "segments" as MapName,
 };
 
@@ -123,7 +134,7 @@ export function within(): number[] {
 export function chooseDevice(index: number): void {
   state.device = index;
   state.level = 0;
-  [state.chosen, state.pinned, state.asked] = [null, null, null];
+  [state.chosen, state.pinned, state.asked, state.scale] = [null, null, null, null];
   state.picture = device().history.length ? "blocks" : "card";
   const shown = device().moments.findIndex((then) => then.seq === data.shown);
   const peak = device().moments.findIndex((then) => then.kind === "peak");
@@ -135,7 +146,7 @@ export function chooseDevice(index: number): void {
 
 export function chooseLevel(index: number): void {
   state.level = index;
-  state.pinned = null;
+  [state.pinned, state.scale] = [null, null];
   state.picture = "blocks";
   tell("level");
 }
@@ -145,13 +156,24 @@ export function chooseCard(): void {
   tell("level");
 }
 
+export function chooseAxis(axis: Axis): void {
+  state.axis = axis;
+  tell("view");
+}
+
 export function chooseMap(name: MapName): void {
   state.map = name;
   tell("pinned");
 }
 
+/** By what a level's blocks have their colours. */
+export function paintBy({ level }: Pick<Level, "level">): Paint {
+  return state.paints[level] ?? "category";
+}
+
 export function choosePaint(paint: Paint): void {
-  state.paint = paint;
+  const of = history();
+  if (of) state.paints[of.level] = paint;
   tell("view");
 }
 
@@ -230,6 +252,12 @@ export function chooseView(from: number, to: number): void {
   tell("view");
 }
 
+/** The bytes from the chart's foot to its top; null: all that the view has. */
+export function chooseScale(scale: Span | null): void {
+  state.scale = scale && scale[1] > scale[0] ? scale : null;
+  tell("view");
+}
+
 let isComing = false;
 
 /** The same with what is drawn once a frame: for a pointer that goes on moving. */
@@ -252,8 +280,8 @@ export function called(then: Moment): string {
   return KINDS[then.kind];
 }
 
-export function levelWord(of: Level): string {
-  return of.level === "tensor" ? "tensors" : "driver level";
+export function levelWord(of: Pick<Level, "level">): string {
+  return of.level === "tensor" ? "tensors" : of.level === "host" ? "pinned host memory" : "driver level";
 }
 
 export function isWholeRun(): boolean {

@@ -48,6 +48,9 @@ pub struct Args {
     /// Only up to this moment
     #[arg(long, value_name = "MOMENT", value_parser = moment)]
     pub to: Option<At>,
+    /// Leave the text of source lines out of the page; names of files and functions stay
+    #[arg(long)]
+    pub no_source: bool,
     /// Where names are looked for.
     #[command(flatten)]
     pub symbols: SymbolArgs,
@@ -115,7 +118,10 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     head.part = part((args.from, args.to), stretch);
     let mut limits = PageLimits::default();
     let html = loop {
-        let mut text = |file: &str, line: u32| source.line(file, line);
+        let mut text = |file: &str, line: u32| match args.no_source {
+            true => String::new(),
+            false => source.line(file, line),
+        };
         let page = Page::of(&head, &sources, &mut symbols, &mut text, limits);
         let html = page_html(&page)?;
         if html.len() <= LARGEST {

@@ -1,0 +1,85 @@
+// The table of events around the moment that is shown. It follows the moment; a row leads to its event.
+
+import { byId, fill, make, say } from "../lib/dom";
+import { count, many, time } from "../lib/format";
+import { figure } from "../lib/figure";
+import { named } from "./blocks";
+import { type Event, eventsAround } from "./events";
+import { isFound } from "./find";
+import { isWhole } from "./history";
+import { jump } from "./jumps";
+import { hex } from "./map_kinds";
+import { allSpans, chooseEvent, data, device, histories, hostHistory, levelWord, moment, state } from "./state";
+
+let shown: readonly Event[] = [];
+
+function failures(): Event[] {
+  return data.failures.filter((of) => of.device === device().device)
+    .map((of) => ({ seq: of.seq, time: of.time, what: "allocation failed", bytes: of.bytes, address: null, of: of.line }));
+}
+
+function lineOf({ of }: Event): string {
+  return typeof of === "string" ? of : named(of.history, of.block);
+}
+
+function row(of: Event, index: number, now: number): HTMLTableRowElement {
+  const isNow = of.seq === now, found = typeof of.of !== "string" && isFound(of.of.history, of.of.block);
+  const cells: [kind: string, cell: Node | string][] = [["number", count(of.seq)], ["number", time(of.time, data.to - data.from)], ["", of.what],
+    ["number", figure(of.bytes)], ["number", of.address === null ? "" : hex(of.address)], ["", lineOf(of)]];
+  return make("tr", { "data-event": index, "aria-current": isNow ? "true" : undefined, class: `${isNow ? "now" : ""}${found ? " found" : ""}`.trim() || undefined },
+    cells.map(([kind, cell]) => make("td", { class: kind || undefined }, [cell])));
+}
+
+const HEADS = [["Event", "number"], ["Time", "number"], ["What", ""], ["Bytes", "number"], ["Address", "number"], ["Line", ""]] as const;
+
+export function drawEvents(): void {
+  const then = moment(), spans = allSpans(), all = histories(), host = hostHistory();
+  byId("events-section").hidden = !then || !spans;
+  if (!then || !spans) return;
+  const every = host ? [...all, host] : all;
+  shown = eventsAround(then.seq, every, spans, device().device, failures());
+  const left = every.filter((of) => !of.ticks.seqs.length || isWhole(of, then.seq) ? false : !of.whole).map(levelWord);
+  say("events-said", left.length ? `Blocks are left out of this page at this moment (${left.join(", ")}): the table has the events of those that are in it.` : "");
+  const table = make("table", {}, [
+    make("caption", { text: `${device().title}: ${many(shown.length, "event", "events")} around event ${count(then.seq)}. Click a row, or use the arrow keys, to go to its event.` }),
+    make("thead", {}, [make("tr", {}, HEADS.map(([text, kind]) => make("th", { scope: "col", class: kind || undefined, text })))]),
+    make("tbody", {}, shown.map((of, index) => row(of, index, then.seq)))]);
+  fill("events", table);
+  requestAnimationFrame(showNow);
+}
+
+/** Scrolls the table, and not the page, to the moment. */
+function showNow(): void {
+  const box = byId("events"), now = [...box.querySelectorAll<HTMLElement>("tr.now")].at(-1);
+  const after = shown.findIndex((of) => of.seq > (moment()?.seq ?? 0)), rows = box.querySelectorAll<HTMLElement>("tbody tr");
+  const to = now ?? rows[(after < 0 ? rows.length : after) - 1];
+  box.scrollTop = to ? to.offsetTop - box.clientHeight / 2 : 0;
+}
+
+/** To an event: its block is pinned where the chart's level has it. */
+function goTo(of: Event | undefined): void {
+  if (!of) return;
+  const now = moment()?.levels.findIndex((level) => typeof of.of !== "string" && level.level === of.of.history.level) ?? -1;
+  if (typeof of.of !== "string" && now === state.level && state.picture === "blocks") state.pinned = of.of.block;
+  chooseEvent(of.seq);
+}
+
+/** The nearest row of another event. */
+function beside(by: 1 | -1): Event | undefined {
+  const seq = moment()?.seq ?? 0;
+  return by > 0 ? shown.find((of) => of.seq > seq) : shown.filter((of) => of.seq < seq).at(-1);
+}
+
+export function startEvents(): void {
+  const box = byId("events");
+  box.addEventListener("click", (event) => {
+    const row = event.target instanceof Element ? event.target.closest<HTMLElement>("[data-event]") : null;
+    if (row) jump(() => { goTo(shown[Number(row.dataset["event"])]); });
+  });
+  box.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") goTo(beside(event.key === "ArrowDown" ? 1 : -1));
+    else return;
+    event.preventDefault();
+  });
+}

@@ -1,0 +1,103 @@
+// What happened around the moment that is shown, event by event: blocks, mappings and failures.
+
+import { item } from "../lib/item";
+import { HANDLE, type History, NEVER, isInside, lastUpTo } from "./history";
+import { SPAN, type Spans } from "./spans";
+
+export interface Event {
+  seq: number;
+  time: number;
+  what: string;
+  bytes: number;
+  /** null: it has none. */
+  address: number | null;
+  /** The block that it is of; else a text. */
+  of: { history: History; block: number } | string;
+}
+
+/** So many events before the moment, it included, and so many after it. */
+export const AROUND = 100;
+
+/** Something that happened to blocks of a level, in the order of ticks. */
+interface Index {
+  blocks: Uint32Array;
+  ticks: Uint32Array;
+  words: (kind: number) => string;
+}
+
+const WORDS: Record<string, readonly [made: string, ended: string]> = {
+  tensor: ["tensor allocated", "tensor freed"], driver: ["driver memory allocated", "driver memory freed"], host: ["host memory pinned", "host memory unpinned"],
+};
+const HANDLES = ["VMM handle created", "VMM handle released"] as const;
+
+/** Blocks by a tick of theirs: those that have it, in its order. */
+function inOrder(of: Uint32Array, takes: (block: number) => boolean): Pick<Index, "blocks" | "ticks"> {
+  const blocks = Uint32Array.from(of.keys()).filter((block) => of[block] !== NEVER && takes(block)).sort((a, b) => item(of, a) - item(of, b) || a - b);
+  return { blocks, ticks: blocks.map((block) => item(of, block)) };
+}
+
+const indexes = new WeakMap<History, readonly Index[]>();
+
+function indexesOf(of: History): readonly Index[] {
+  let found = indexes.get(of);
+  if (found) return found;
+  const word = (place: 0 | 1) => (kind: number) => (kind & HANDLE ? HANDLES[place] : WORDS[of.level]?.[place] ?? of.level);
+  const waits = (block: number) => of.released[block] !== of.ended[block];
+  found = [
+    { ...inOrder(of.made, () => true), words: word(0) },
+    { ...inOrder(of.ended, () => true), words: word(1) },
+    { ...inOrder(of.released, waits), words: () => "other streams are done with it" },
+  ];
+  indexes.set(of, found);
+  return found;
+}
+
+function aroundIn(of: History, seq: number): Event[] {
+  const { seqs, times } = of.ticks, tick = lastUpTo(seqs, seq);
+  return indexesOf(of).flatMap(({ blocks, ticks, words }) => {
+    let low = 0, high = ticks.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (item(ticks, middle) <= tick) low = middle + 1;
+      else high = middle;
+    }
+    return [...blocks.subarray(Math.max(0, low - AROUND), low + AROUND)].map((block, place): Event => {
+      const at = item(ticks, Math.max(0, low - AROUND) + place);
+      return { seq: item(seqs, at), time: item(times, at), what: words(item(of.kinds, block)), bytes: item(of.bytes, block), address: item(of.addresses, block), of: { history: of, block } };
+    });
+  });
+}
+
+const SPAN_WORDS = new Map<number, readonly [made: string, ended: string]>([
+  [SPAN.mapping, ["mapped", "unmapped"]], [SPAN.addresses, ["addresses reserved", "addresses released"]],
+  [SPAN.alias, ["memory of another's opened", "memory of another's closed"]], [SPAN.node, ["graph node made", "graph node ended"]],
+]);
+
+const spanEvents = new Map<number | null, readonly Event[]>();
+
+/** What began and ended of a device's spans, in order. */
+function eventsOf(spans: Spans, device: number | null): readonly Event[] {
+  const { seqs, times } = spans, timeOf = (seq: number) => times[lastUpTo(seqs, seq)] ?? 0;
+  return spans.all.flatMap((of): Event[] => {
+    const words = SPAN_WORDS.get(of.kind);
+    // What is of no device, as reserved addresses, is any device's.
+    if (!words || (of.device !== null && of.device !== device)) return [];
+    const on = of.kind === SPAN.mapping ? `handle 0x${of.handle.toString(16)}` : of.kind === SPAN.node ? `graph 0x${of.handle.toString(16)}` : "";
+    const event = (seq: number, what: string): Event => ({ seq, time: timeOf(seq), what, bytes: of.bytes, address: of.address, of: on });
+    return [event(of.made, words[0]), ...(of.ended < Infinity ? [event(of.ended, words[1])] : [])];
+  }).sort((a, b) => a.seq - b.seq);
+}
+
+/** Those around an event: as many as are shown at most. */
+function near(sorted: readonly Event[], seq: number): Event[] {
+  const after = sorted.findIndex((of) => of.seq > seq), end = after < 0 ? sorted.length : after;
+  return sorted.slice(Math.max(0, end - AROUND), end + AROUND);
+}
+
+/** The events around one, in order, of what is in the page: of a device's blocks and spans, and `failures`. */
+export function eventsAround(seq: number, histories: readonly History[], spans: Spans, device: number | null, failures: readonly Event[]): Event[] {
+  const others = spanEvents.get(device) ?? eventsOf(spans, device);
+  spanEvents.set(device, others);
+  const all = [...histories.flatMap((of) => aroundIn(of, seq)), ...near(others, seq), ...near(failures, seq)];
+  return near(all.filter((of) => isInside(histories[0] ?? {}, of.seq)).sort((a, b) => a.seq - b.seq), seq);
+}
