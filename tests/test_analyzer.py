@@ -49,7 +49,8 @@ def test_colour_and_width_are_for_terminals(trained, analyze):
     assert ESCAPE.search(said)
     rows = ESCAPE.sub("", said).splitlines()
     assert max(map(len, rows)) <= 80
-    assert len(rows) == len(plain.splitlines())
+    # Rows that would look alike have a line more, indented, with what tells them apart.
+    assert len([row for row in rows if not row.startswith("    ")]) == len(plain.splitlines())
     assert any("…" in row for row in rows)
 
 

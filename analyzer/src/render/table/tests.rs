@@ -91,6 +91,15 @@ fn columns_are_left_out_where_cutting_is_not_enough() {
 }
 
 #[test]
+fn where_a_row_is_stays_readable_to_the_last() {
+    let left = Align::Left;
+    let mut table = Table::new(&[left, left, Align::Right]).elastic(&[0, 1]);
+    table.row(["a/train.py:88", "optimizer state", "3.21 GiB"]);
+    table.place(0, 0);
+    assert_eq!(at(&table, 28), "train.py:88  opti…  3.21 GiB\n");
+}
+
+#[test]
 fn rows_that_differ_in_what_is_cut_are_told_apart_below() {
     let left = Align::Left;
     let mut table = Table::new(&[left, left, Align::Right]).elastic(&[1, 0]);

@@ -80,7 +80,7 @@ fn narrowed(asked: &[Asked], limit: usize, elastic: &[usize]) -> Vec<usize> {
     widths
 }
 
-/// The last resort: cells of which little can be read.
+/// The last resort: cells of which little can be read, those that say where something is last.
 fn squeezed(
     mut widths: Vec<usize>,
     asked: &[Asked],
@@ -88,7 +88,10 @@ fn squeezed(
     elastic: &[usize],
 ) -> Vec<usize> {
     let bars = (0..asked.len()).filter(|column| asked[*column].has_bars);
-    for column in bars.chain(elastic.iter().copied()) {
+    let (places, text): (Vec<usize>, Vec<usize>) = elastic
+        .iter()
+        .partition(|column| asked[**column].has_places);
+    for column in bars.chain(text).chain(places) {
         give_way(&mut widths, column, FLOOR, limit);
     }
     widths
