@@ -84,14 +84,16 @@ function workOut(history: History, paint: Paint): Painted {
   return { pixels, dark, others, othersDark: darker(others), back: pixelOf(styled("--soft")), legend };
 }
 
-const known = new Map<History, { by: Paint; back: string; painted: Painted }>();
+const scheme = matchMedia("(prefers-color-scheme: dark)");
+const known = new Map<History, { by: Paint; look: string; painted: Painted }>();
 
 /** Colours of a level's blocks as they are chosen. */
 export function paintOf(history: History): Painted {
-  // Light and dark have backgrounds of their own, and paper has the light one.
-  const before = known.get(history), back = styled("--back"), by = paintBy(history);
-  if (before?.by === by && before.back === back) return before.painted;
+  // Light and dark have backgrounds of their own, and paper has the light one. A computed style would cost each frame some milliseconds.
+  const look = document.documentElement.classList.contains("printing") ? "paper" : String(scheme.matches);
+  const before = known.get(history), by = paintBy(history);
+  if (before?.by === by && before.look === look) return before.painted;
   const painted = workOut(history, by);
-  known.set(history, { by, back, painted });
+  known.set(history, { by, look, painted });
   return painted;
 }

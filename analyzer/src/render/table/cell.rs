@@ -8,6 +8,8 @@ use super::super::{Style, bar};
 pub(super) const LEAST: usize = 12;
 /// A name at the end of a path is shown whole up to this width.
 const NAME: usize = 28;
+/// Folders give way until this much of a note can be read.
+const NOTED: usize = 24;
 /// A note is cut to no less than this.
 const NOTE: usize = 4;
 /// A bar is made no narrower while anything else can give way.
@@ -102,7 +104,7 @@ impl Cell {
 
 /// A path with as many of its folders as there is room for, and what room is left for the note.
 fn place(path: &str, note: &str, width: usize) -> String {
-    let wanted = display_width(note).min(LEAST);
+    let wanted = display_width(note).min(NOTED);
     let shown = shorter(path)
         .find(|path| display_width(path) + wanted <= width)
         .or_else(|| shorter(path).find(|path| display_width(path) <= width))
