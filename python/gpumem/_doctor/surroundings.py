@@ -7,6 +7,7 @@ from typing import Iterator, List, Optional
 
 from .check import ERROR, OK, WARNING, Check, Machine
 
+# The default of CUDA_MPS_PIPE_DIRECTORY in NVIDIA's documentation: a place on the machine of the user.
 _MPS = "/tmp/nvidia-mps"
 
 

@@ -15,7 +15,7 @@ LEAST_SENTENCES = 8
 
 # Checks of proselint's that are not used, with the reason.
 UNUSED = {
-    "annotations": "TODO and the like are found by reviewers",
+    "annotations": "marks of unfinished work are for reviewers",
     "cliches": "its lists hold plain words such as 'in turn' and 'at once'",
     "dates_times": "times are ISO 8601",
     "hedging": "'I would', 'so to speak': the pages have no first person",
