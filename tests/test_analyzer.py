@@ -4,40 +4,20 @@ What breaks these tests: colour in a pipe or none on a terminal, a line wider th
 message because `head` has seen enough, parts that do not sum to their whole, or a change that is not
 charged to the line that made it."""
 
-import fcntl
 import json
 import os
-import pty
 import re
-import struct
-import subprocess
-import termios
 
 import harness
+import narrow
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def on_a_terminal(*arguments, columns=80, env=None):
     """What gpumem-analyze prints on a terminal of that width, and its exit code."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    environment = {**harness.clean_environment(), "TERM": "xterm", **(env or {})}
-    child = subprocess.Popen(
-        [harness.ANALYZER, *map(str, arguments)], stdin=theirs, stdout=theirs, stderr=theirs, env=environment
-    )
-    os.close(theirs)
-    said = b""
-    while True:
-        try:
-            part = os.read(ours, 65536)
-        except OSError:  # EIO: the last writer has closed the terminal
-            break
-        if not part:
-            break
-        said += part
-    os.close(ours)
-    return said.decode().replace("\r\n", "\n"), child.wait()
+    code, said = narrow.on_terminal([harness.ANALYZER, *map(str, arguments)], columns=columns, env=env)
+    return said, code
 
 
 def test_colour_and_width_are_for_terminals(trained, analyze):
