@@ -1,11 +1,12 @@
 //! `gpumem-analyze ranks`.
 
 mod flamegraph;
-mod pictures;
+pub(super) mod pictures;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use gpumem_analyzer::envelope::Captures;
 use gpumem_analyzer::ranks::{DrawnWatch, Figures, Job, Keys, Mesh, StepWatch, find};
 use gpumem_analyzer::render::ranks_text;
 use gpumem_analyzer::replay::Query;
@@ -62,7 +63,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     find_steps(&mut job);
     match args.format {
         _ if args.pictures.any() => args.pictures.draw(&job, (&named, args.format), output)?,
-        Format::Json => output.json(None, &job)?,
+        Format::Json => output.json(&Captures::InBody, &job)?,
         Format::Text => output.text(&ranks_text(&job, args.all, output.terminal))?,
     }
     Ok(if job.is_whole() {

@@ -43,4 +43,6 @@ pub mod output;
 mod progress;
 mod ranks_again;
 mod read;
+#[cfg(all(test, feature = "full"))]
+mod schemas;
 mod view;
