@@ -302,7 +302,7 @@ FIGURE = re.compile(r"(?<![\w.])[-+]?\d[\d.]* (?:B|KiB|MiB|GiB)(?!\w)")
 @pytest.mark.parametrize("view", TEXTS)
 def test_the_text_has_the_rows_and_the_total(view, name, capture):
     report = capture(name)
-    rows, field, whole = TEXTS[view](json.loads(told(view, report, "json")))
+    rows, field, whole = TEXTS[view](harness.unwrapped(told(view, report, "json")))
     text = told(view, report, "text")
     assert "\x1b" not in text, "a pipe gets plain text"
     assert whole in text, f"{whole!r} in:\n{text}"

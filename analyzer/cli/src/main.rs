@@ -8,6 +8,8 @@ mod cli;
 mod commands;
 mod devices;
 mod locale;
+#[cfg(all(test, feature = "full"))]
+mod schemas;
 mod selection;
 mod usage;
 

@@ -46,7 +46,7 @@ impl Phase {
     }
 }
 
-/// What a [`SpanContext`] means, for people and programs.
+/// What the program was at, for people and programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct When {
     /// The number of the step, from 1; `None` if the capture has no steps.

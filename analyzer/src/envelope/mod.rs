@@ -3,6 +3,7 @@
 
 mod capture;
 mod schema;
+mod view;
 mod views;
 
 use serde::ser::SerializeMap as _;
@@ -10,7 +11,8 @@ use serde::{Serialize, Serializer};
 
 pub use capture::Capture;
 pub use schema::schema;
-pub use views::{Body, Heads, View, id, schemas};
+pub use view::{Body, Heads, View, id};
+pub use views::schemas;
 
 /// The captures that something is of.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::capture::Capture;
-use super::views::{Heads, View, id};
+use super::view::{Heads, View, id};
 
 /// The schema of a form. Objects are closed: a key that the schema does not name is an error.
 pub fn schema<V: View>() -> Value {

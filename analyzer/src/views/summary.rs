@@ -116,7 +116,7 @@ pub struct DeviceSummary {
     pub host: LevelSummary,
     pub reserved: ReservedSummary,
     pub physical: PhysicalSummary,
-    /// The moment at which it held most: see [`crate::replay::DevicePeak`].
+    /// The moment at which it held most.
     pub peak: Option<PeakSummary>,
     /// What the live contexts cost at the end, each by itself.
     pub contexts: Vec<ContextSummary>,

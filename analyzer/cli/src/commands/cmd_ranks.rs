@@ -1,7 +1,7 @@
 //! `gpumem-analyze ranks`.
 
 mod flamegraph;
-pub(super) mod pictures;
+mod pictures;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -19,6 +19,8 @@ use super::output::Output;
 use super::ranks_again::find_steps;
 use crate::args::Format;
 use pictures::Pictures;
+#[cfg(all(test, feature = "full"))]
+pub use pictures::WithTimeline;
 
 /// `ranks`.
 #[derive(clap::Args, Debug)]

@@ -43,6 +43,4 @@ pub mod output;
 mod progress;
 mod ranks_again;
 mod read;
-#[cfg(all(test, feature = "full"))]
-mod schemas;
 mod view;

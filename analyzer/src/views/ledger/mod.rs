@@ -62,9 +62,9 @@ pub enum Kind {
     NoProcess,
     /// What nothing explains.
     Unexplained,
-    /// All that one library holds: see [`By::Owner`].
+    /// All that one library holds: with `--by owner`.
     Owner,
-    /// All that one line led to: see [`By::Line`].
+    /// All that one line led to: with `--by line`.
     Line,
 }
 
@@ -142,7 +142,7 @@ pub struct ReadingRow {
 pub struct Ledger {
     /// Ordinal.
     pub device: u8,
-    /// The event of the moment; see [`crate::replay::DevicePeak`] for which one the peak is.
+    /// The event of the moment.
     pub seq: Option<u64>,
     /// Its time, ns since the capture was opened.
     pub time_ns: Option<u64>,

@@ -106,7 +106,7 @@ pub struct TimelineBucket {
     pub from_ns: u64,
     /// When it ends.
     pub to_ns: u64,
-    /// Where the device held most in it: see [`crate::replay::DevicePeak`] for what is more than what.
+    /// Where the device held most in it: of tensors, then of the driver level, then of the physical level.
     pub most: TimelinePoint,
     /// After its last event.
     pub last: TimelinePoint,

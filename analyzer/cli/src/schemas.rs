@@ -8,10 +8,10 @@ use clap::{Command, CommandFactory as _};
 use gpumem_analyzer::envelope::{View, schema, schemas};
 use serde_json::Value;
 
-use super::cmd_fleet::forms as fleet;
-use super::cmd_ranks::pictures::WithTimeline;
-use super::{cmd_check, cmd_diff, cmd_fragmentation, cmd_oom};
 use crate::cli::Cli;
+use crate::commands::cmd_fleet::forms as fleet;
+use crate::commands::cmd_ranks::WithTimeline;
+use crate::commands::{cmd_check, cmd_diff, cmd_fragmentation, cmd_oom};
 
 /// Files that are of other programs.
 const OTHERS: [&str; 2] = ["card", "doctor"];
