@@ -134,7 +134,7 @@ def test_a_planted_growth_of_three_percent(change, tmp_path):
 
 
 def test_lines_that_moved_are_no_change(change):
-    found = json.loads(ci(change, *BOTH, "--format", "json").stdout)
+    found = harness.unwrapped(ci(change, *BOTH, "--format", "json").stdout)
     rows = {workload["name"]: workload["devices"][0] for workload in found["workloads"]}
     assert (rows["train"]["base_bytes"], rows["train"]["head_bytes"]) == (100 * MIB, 103 * MIB)
     assert [(line["of"], line["change_bytes"]) for line in rows["train"]["lines"]] == [("cache", 3 * MIB)]
@@ -300,7 +300,7 @@ def test_sizes_are_read_as_the_pytest_plugin_reads_them(change, text):
     except ValueError:
         assert done.returncode == 2, harness.described(done)
     else:
-        assert json.loads(done.stdout)["rules"]["fail_over"] == {"bytes": size}
+        assert harness.unwrapped(done.stdout)["rules"]["fail_over"] == {"bytes": size}
 
 
 def test_gpumem_ci_is_the_analyzers(change):

@@ -130,7 +130,7 @@ def test_lines_ledgers_and_flamegraphs_are_those_of_every_event(recorded, analyz
 
 def test_rows_of_a_dataset_are_those_of_every_event(recorded, analyze, analyze_json):
     tables = [
-        json.loads(analyze("fleet", "rows", "--format", "json", recorded(bounded)).stdout) for bounded in (False, True)
+        harness.unwrapped(analyze("fleet", "rows", "--format", "json", recorded(bounded)).stdout) for bounded in (False, True)
     ]
 
     def held(rows):
@@ -173,4 +173,4 @@ def test_what_is_no_longer_kept_is_refused_in_one_line(recorded, analyze):
         assert done.stderr.count("\n") == 1 and f"from event {first} " in done.stderr, done.stderr
     done = analyze("changes", "--format", "json", bounded)
     assert f"changes before event {first} are not told" in done.stderr
-    assert all(change["seq"] >= first for change in json.loads(done.stdout))
+    assert all(change["seq"] >= first for change in harness.unwrapped(done.stdout))

@@ -231,8 +231,8 @@ def told(view, report, form):
 @pytest.mark.parametrize("view", VIEWS)
 def test_totals_are_the_sums_of_their_rows(view, name, capture):
     report = capture(name)
-    summary = json.loads(harness.analyze("summary", "--format", "json", report, check=False).stdout)
-    found = json.loads(told(view, report, "json"))
+    summary = harness.unwrapped(harness.analyze("summary", "--format", "json", report, check=False).stdout)
+    found = harness.unwrapped(told(view, report, "json"))
     compared = list(VIEWS[view][0](found, summary))
     for what, whole, parts in compared:
         assert whole == parts, what
@@ -248,9 +248,9 @@ def test_changes_of_parts_sum_to_the_change(name, capture):
     base, head = capture("training"), capture(name)
     done = harness.analyze("ci", "--level", "tensor", "--base", base, "--head", head, "--format", "json", check=False)
     assert done.returncode in RESULTS, harness.described(done)
-    (workload,) = json.loads(done.stdout)["workloads"]
+    (workload,) = harness.unwrapped(done.stdout)["workloads"]
     for side, report in (("base_bytes", base), ("head_bytes", head)):
-        summary = json.loads(harness.analyze("summary", "--format", "json", report, check=False).stdout)
+        summary = harness.unwrapped(harness.analyze("summary", "--format", "json", report, check=False).stdout)
         peaks = {device["ordinal"]: device["tensor"]["peak_bytes"] for device in summary["devices"]}
         for device in workload["devices"]:
             assert device[side] == peaks.get(device["device"], 0)
@@ -302,7 +302,7 @@ FIGURE = re.compile(r"(?<![\w.])[-+]?\d[\d.]* (?:B|KiB|MiB|GiB)(?!\w)")
 @pytest.mark.parametrize("view", TEXTS)
 def test_the_text_has_the_rows_and_the_total(view, name, capture):
     report = capture(name)
-    rows, field, whole = TEXTS[view](json.loads(told(view, report, "json")))
+    rows, field, whole = TEXTS[view](harness.unwrapped(told(view, report, "json")))
     text = told(view, report, "text")
     assert "\x1b" not in text, "a pipe gets plain text"
     assert whole in text, f"{whole!r} in:\n{text}"

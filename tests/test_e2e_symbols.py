@@ -5,7 +5,6 @@ What breaks these tests: a file taken by its name alone, a place that is not loo
 function left out or not marked, a name guessed where only the nearest exported one is known, a view
 that differs once names are embedded, or a capture with embedded names that hides what the capture said of itself."""
 
-import json
 import os
 import re
 import shutil
@@ -291,10 +290,10 @@ def views(report, *options, env=None):
         "folded": view("flamegraph", "--folded", *options, report, env=env).stdout,
         "svg": view("flamegraph", "-o", svg, *options, report, env=env) and svg.read_text(),
         "tree": view("tree", "--native", "--all", *options, report, env=env).stdout,
-        "tree.json": view("tree", "--native", "--format", "json", *options, report, env=env).stdout,
+        "tree.json": harness.unwrapped(view("tree", "--native", "--format", "json", *options, report, env=env).stdout),
     }
     for name in ("summary", "lines", "ledger", "changes"):
-        shown[name] = view(name, "--format", "json", report, env=env).stdout
+        shown[name] = harness.unwrapped(view(name, "--format", "json", report, env=env).stdout)
     return shown
 
 
@@ -325,7 +324,7 @@ def test_a_capture_with_embedded_names_needs_no_libraries(libraries, record, now
     view("symbolize", *options, again, "-o", again, env=env)
     assert again.read_bytes() == embedded.read_bytes()
     assert not list(tmp_path.glob("**/*.part"))
-    checked, whole = (json.loads(view("check", "--format", "json", path).stdout) for path in (embedded, report))
+    checked, whole = (harness.unwrapped(view("check", "--format", "json", path).stdout) for path in (embedded, report))
     assert checked.pop("names") > 10 and whole.pop("names") == 0
     assert checked.pop("bytes") > whole.pop("bytes")
     assert checked == whole
@@ -361,7 +360,7 @@ def test_a_damaged_capture_is_still_said_to_be(harm, libraries, record, tmp_path
     assert done.returncode == 3 and done.stdout.startswith("PARTIAL:"), harness.described(done)
     checks = [view("check", "--format", "json", path, check=False) for path in (report, embedded)]
     assert [check.returncode for check in checks] == [3, 3]
-    first, second = (json.loads(check.stdout) for check in checks)
+    first, second = (harness.unwrapped(check.stdout) for check in checks)
     assert first["damage"] and first["damage"] == second["damage"]
     for told in (first, second):
         told.pop("bytes"), told.pop("names")

@@ -65,7 +65,6 @@ def test_the_account_is_exact(environment, trained, analyze, analyze_json):
     """`exact` holds only if the shared counters equal the replay and nothing was lost."""
     run = trained(environment)
     summary = analyze_json("summary", run.report)
-    assert summary["schema"] == 1
     assert summary["exact"] is True
     assert summary["lost_events"] == 0
     assert summary["events"] >= sum(

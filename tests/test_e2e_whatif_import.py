@@ -27,7 +27,7 @@ def bench(python_env, tmp_path_factory):
 
 def summary(capture):
     done = harness.run([harness.ANALYZER, "summary", "--format", "json", capture])
-    return json.loads(done.stdout)
+    return harness.unwrapped(done.stdout)
 
 
 def gpumem(python, *words):

@@ -28,7 +28,7 @@ def recorded(python_env, tmp_path_factory):
 
 
 def rows_of(report, *arguments):
-    return json.loads(harness.analyze("fleet", "rows", "--format", "json", *arguments, report).stdout)
+    return harness.unwrapped(harness.analyze("fleet", "rows", "--format", "json", *arguments, report).stdout)
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +146,7 @@ def test_the_rank_is_that_of_ranks_and_summary(rows, recorded):
     [row] = rows["ranks"]
     summary = harness.analyze_json("summary", report)
     done = harness.analyze("ranks", "--format", "json", report, check=False)
-    [rank] = json.loads(done.stdout)["ranks"]
+    [rank] = harness.unwrapped(done.stdout)["ranks"]
     for name, other in (
         ("rank", "rank"), ("host", "host"), ("pid", "pid"), ("local_rank", "local_rank"), ("device", "device"),
         ("uuid", "uuid"), ("card_bytes", "card_bytes"), ("tensor_peak_bytes", "tensor_peak_bytes"),
@@ -268,7 +268,7 @@ def test_names_can_be_hashed(rows, recorded, tmp_path):
     for name in (SCRIPT.name, "fleet_rows", "workloads", "torch/nn/", f'"{host}"', "Block", "too_much", str(report), "zeros("):
         assert name in plain, name
         assert name not in hashed, name
-    assert [row["line_key"] for row in json.loads(hashed)["held"]] == [row["line_key"] for row in rows["held"]]
+    assert [row["line_key"] for row in harness.unwrapped(hashed)["held"]] == [row["line_key"] for row in rows["held"]]
     assert "activation" in hashed and "libtorch_cuda.so" in hashed and "AddmmBackward0" in hashed
     secret = tmp_path / "secret"
     secret.write_bytes(b"abc")

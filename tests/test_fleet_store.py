@@ -256,7 +256,7 @@ def test_of_two_ingests_one_takes_a_capture_in(s3, undisturbed, tmp_path):
     fault.held.set()
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
-    assert fleet.json.loads(out)["taken"] == 3
+    assert fleet.harness.unwrapped(out)["taken"] == 3
     copy = s3.copy(place, tmp_path / "copy")
     assert rows(copy, "ranks", "count(*), count(distinct capture)") == [(6, 6)]
     assert sorted(rows(copy, "ranks", "run")) == [("all",)] * 3 + [("few",)] * 3

@@ -11,7 +11,6 @@ request to the file's disk and that a hook takes, figures that are read back fro
 for the disk."""
 
 import contextlib
-import json
 import os
 import random
 import subprocess
@@ -164,7 +163,7 @@ def test_a_training_whose_capture_is_truncated(how, python_env, tmp_path):
     assert done.returncode in (0, 1, 3) and "panicked" not in done.stderr, harness.described(done)
     if done.returncode == 0:
         live, peak = map(int, output.split())
-        tensors = harness.device_of(json.loads(done.stdout))["tensor"]
+        tensors = harness.device_of(harness.unwrapped(done.stdout))["tensor"]
         assert (tensors["live_bytes"], tensors["peak_bytes"]) == (live, peak)
 
 

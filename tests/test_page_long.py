@@ -6,7 +6,6 @@ processor. Times are those that the page's thread had a processor, so that other
 What breaks these tests: a page that grows with its capture, a frame for which all events are gone through, elements that are arranged anew
 though they are out of sight, and a level that is not that of `lines`."""
 
-import json
 import os
 
 import browser
@@ -99,7 +98,7 @@ def test_its_sums_are_those_of_the_views(opened, report):
     for kind in ("peak", "end"):
         opened.tell(f"gpumem.chooseMoment(gpumem.data.devices[0].moments.findIndex(of => of.kind === '{kind}'))")
         seq = opened.tell("gpumem.data.devices[0].moments.find(of => of.kind === '" + kind + "').seq")
-        rows = json.loads(harness.analyze("lines", "--format", "json", "--at", str(seq), "--level", "tensor", report, timeout=SECONDS).stdout)
+        rows = harness.unwrapped(harness.analyze("lines", "--format", "json", "--at", str(seq), "--level", "tensor", report, timeout=SECONDS).stdout)
         wanted = sum(row["bytes"] for row in rows)
         assert opened.tell("gpumem.level().level") == "tensor" and opened.tell("gpumem.level().bytes") == wanted > 0
         assert opened.tell(f"(() => {{ const t = gpumem.history().ticks; return t.totals[t.seqs.findLastIndex(of => of <= {seq})]; }})()") == wanted

@@ -4,7 +4,6 @@ since which they do.
 What breaks these tests: a rank that is compared with other stages of a pipeline, a median that the odd one moves, a figure
 that counts one cause twice, and lines of another moment than the peak."""
 
-import json
 import os
 import random
 import re
@@ -27,7 +26,7 @@ def ranks():
     def run(*arguments, status=0):
         done = harness.run([harness.ANALYZER, "ranks", "--format", "json", *arguments], check=False)
         assert done.returncode == status, harness.described(done)
-        return json.loads(done.stdout)
+        return harness.unwrapped(done.stdout)
 
     return run
 

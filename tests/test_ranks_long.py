@@ -3,7 +3,6 @@
 What breaks these tests: a step that is rounded to the points that a reading keeps, peers that are not read again, and captures
 made for benchmarks that do not agree with themselves."""
 
-import json
 
 import harness
 import pytest
@@ -15,7 +14,7 @@ STEPS, LEAK = 600, 411
 
 
 def ranks(*arguments):
-    return json.loads(harness.run([harness.ANALYZER, "ranks", "--format", "json", *arguments]).stdout)
+    return harness.unwrapped(harness.run([harness.ANALYZER, "ranks", "--format", "json", *arguments]).stdout)
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ PARTS = {"tensors": "tensor_peak_bytes", "reserved": "reserved_peak_bytes", "pro
 @pytest.fixture(scope="module")
 def told(job):
     """What JSON has of the job, with what each rank held over time."""
-    return json.loads(harness.run([harness.ANALYZER, "ranks", "--timeline", "--format", "json", job]).stdout)
+    return harness.unwrapped(harness.run([harness.ANALYZER, "ranks", "--timeline", "--format", "json", job]).stdout)
 
 
 @pytest.fixture(scope="module")

@@ -134,7 +134,7 @@ def test_the_analyzer_tells_the_same(seed, threads, devices, program, simulate, 
     # 3: the program tells the reporters 0 as PyTorch's own figure, which the account takes down.
     done = harness.analyze("scopes", "--format", "json", report, check=False)
     assert done.returncode == 3, harness.described(done)
-    replay, found = Replay(read(dump, report)), json.loads(done.stdout)
+    replay, found = Replay(read(dump, report)), harness.unwrapped(done.stdout)
     ended, going_on = {}, {}
     for row in found["scopes"]:
         figures = {

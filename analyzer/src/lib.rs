@@ -13,6 +13,7 @@
 #![warn(missing_docs)]
 
 pub mod account;
+pub mod envelope;
 pub mod export;
 #[cfg(feature = "databases")]
 pub mod fleet;

@@ -1,12 +1,11 @@
 """What is live now, by the line of code that owns it."""
 
-import json
 import os
 import subprocess
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-from . import _files, _library
+from . import _analysis, _files, _library
 from ._ordinals import DeviceLike, ordinal
 
 ANALYZER = "gpumem-analyze"
@@ -74,7 +73,7 @@ def _lines(analyzer: str, report: Path, level: str) -> Sequence[Dict[str, Any]]:
     if done.returncode not in (0, 3) or not done.stdout.strip():
         said = done.stderr.decode("utf-8", "replace").strip()
         raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {said}")
-    rows = json.loads(done.stdout)
+    rows = _analysis.found(done.stdout)
     if not isinstance(rows, list):
         raise RuntimeError(f"{' '.join(command)} gave no list of lines")
     return rows

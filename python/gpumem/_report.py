@@ -1,7 +1,6 @@
 """What `gpumem run` tells on stderr when the program has ended: the report of its capture, or of several
 captures (one a rank) a line for each GPU that they used."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -10,7 +9,7 @@ import textwrap
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
-from . import _driver, _sizes
+from . import _analysis, _driver, _sizes
 
 
 class Capture(NamedTuple):
@@ -82,7 +81,7 @@ def _read(path: Path, analyzer: Path) -> Capture:
     )  # fmt: skip
     # 3: a result of which something is missing; it says so itself.
     if done.returncode in (0, 3):
-        return Capture(path, json.loads(done.stdout), "")
+        return Capture(path, _analysis.found(done.stdout), "")
     said = done.stderr.strip().splitlines() or [f"gpumem-analyze ended with {done.returncode}"]
     return Capture(path, None, said[0])
 

@@ -73,7 +73,9 @@ def recorded(version: Version, python: str, capture: Path, *command) -> Path:
 
 def events_of(version: Version, capture: Path) -> int:
     said = subprocess.run([version.analyzer, "summary", "--format", "json", capture], stdout=subprocess.PIPE)
-    return json.loads(said.stdout)["events"]
+    found = json.loads(said.stdout)
+    # Versions that are compared with it have no head.
+    return found.get("data", found)["events"]
 
 
 def turns(commands: dict[str, list], rounds: int, folder: Path) -> dict[str, list[Taken]]:

@@ -17,7 +17,7 @@ from typing import Optional
 import gpu_card
 import gpu_guest
 import gpu_plan
-from gpu_runs import LIBRARY, environment, execute, last_line, recorded
+from gpu_runs import LIBRARY, body, environment, execute, last_line, recorded
 
 ROOT = Path(__file__).resolve().parents[2]
 RELEASE = ROOT / "target" / "release"
@@ -171,7 +171,7 @@ def analyze(*arguments: object) -> object:
     )
     if done.returncode not in (0, 1, 3) or not done.stdout.strip():
         raise ValueError(f"gpumem-analyze {arguments[0]}: {last_line(done.stderr)}")
-    return json.loads(done.stdout)
+    return body(done.stdout)
 
 
 def mib(value: Optional[float]) -> str:

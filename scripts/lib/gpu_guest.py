@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import functools
-import json
 import operator
 import shutil
 import signal
@@ -17,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Optional
 
-from gpu_runs import environment, execute, last_line, recorded
+from gpu_runs import body, environment, execute, last_line, recorded
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "workloads" / "gpu"
@@ -110,9 +109,9 @@ class Guests:
         )
         if not done.stdout:
             return [f"the capture cannot be read: {last_line(done.stderr)}"]
-        summary = json.loads(done.stdout)
-        found = [] if summary["exact"] else ["not exact: " + "; ".join(summary["missing"][:3])]
-        return found + ([f"{summary['lost_events']} events lost"] if summary["lost_events"] else [])
+        summary = body(done.stdout)
+        wrong = [] if summary["exact"] else ["not exact: " + "; ".join(summary["missing"][:3])]
+        return wrong + ([f"{summary['lost_events']} events lost"] if summary["lost_events"] else [])
 
     def killed(self) -> list[str]:
         """SIGKILL in the middle of the training: the capture says what was, and nothing is lost."""

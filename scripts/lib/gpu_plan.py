@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Callable, Optional
 
-from gpu_runs import environment, execute, last_line, recorded
+from gpu_runs import body, environment, execute, last_line, recorded
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "workloads" / "plan"
@@ -116,7 +116,7 @@ class Checker:
         row.judge()
 
     def _unexplained(self, report: Path) -> int:
-        summary = json.loads(
+        summary = body(
             subprocess.run(
                 [str(ROOT / "target" / "release" / "gpumem-analyze"), "summary", "--format", "json", str(report)],
                 capture_output=True, text=True, env=environment({}, False),

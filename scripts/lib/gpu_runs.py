@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -45,6 +46,12 @@ def execute(command: list[str], env: dict[str, str], timeout: float) -> tuple[ob
         process.kill()
         output, errors = process.communicate()
         return f"its time limit of {timeout:.0f} s", output, errors
+
+
+def body(answer: str):
+    """What `gpumem-analyze … --format json` has below its head: a list of rows, or an object."""
+    said = json.loads(answer)
+    return said["rows"] if "rows" in said else said["data"]
 
 
 def last_line(text: str) -> str:

@@ -4,7 +4,6 @@ driver take more with it, and whether anything else differs."""
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import struct
 import subprocess
@@ -237,7 +236,7 @@ def _analyzed(command: str, path: Path) -> tuple[int, Optional[dict]]:
         lines = done.stderr.strip().splitlines()
         assert len(lines) == 1 and path.name in lines[0] and not done.stdout, harness.described(done)
         return 1, None
-    return done.returncode, json.loads(done.stdout)
+    return done.returncode, harness.unwrapped(done.stdout)
 
 
 def examined(path: Path, recorded: Figures) -> Left:

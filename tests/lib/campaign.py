@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import collections
 import concurrent.futures
-import json
 import resource
 import subprocess
 import sys
@@ -62,13 +61,13 @@ def truth(path):
 def missing(view, output, said):
     """What a view says is missing."""
     if view in ("check", "summary"):
-        return json.loads(output)["missing"]
+        return harness.unwrapped(output)["missing"]
     return [line for line in said.splitlines() if "partial: " in line]
 
 
 def figures(view, output):
     """What a view says of the program: all its figures and names."""
-    content = json.loads(output)
+    content = harness.unwrapped(output)
     if isinstance(content, dict):
         # Counters whose place in the order of records is damaged are not compared, and a note says so. Whether
         # they agree is then not known, and no figure.
@@ -102,7 +101,7 @@ def fault(view, path, whole, found):
         return None if same else "called complete, with other figures"
     if not now:
         return "partial, and does not say what is missing"
-    if view == "summary" and json.loads(output)["exact"]:
+    if view == "summary" and harness.unwrapped(output)["exact"]:
         return "partial, and called exact"
     if not same and set(now) <= set(before):
         return "other figures, and nothing more is missing than before"

@@ -51,7 +51,7 @@ def fleet(*arguments, env=None, check: bool = True):
 
 def fleet_json(command: str, *arguments, env=None, check: bool = True):
     """What it says as JSON."""
-    return json.loads(fleet(command, "--format", "json", *arguments, env=env, check=check).stdout)
+    return harness.unwrapped(fleet(command, "--format", "json", *arguments, env=env, check=check).stdout)
 
 
 def started(*arguments, env=None) -> subprocess.Popen:

@@ -118,7 +118,14 @@ def analyze(*arguments: Arg, check: bool = True, timeout: float = 120) -> Done:
 
 def analyze_json(command: str, *arguments: Arg, check: bool = True) -> object:
     """What a subcommand of gpumem-analyze prints as JSON."""
-    return json.loads(analyze(command, "--format", "json", *arguments, check=check).stdout)
+    return unwrapped(analyze(command, "--format", "json", *arguments, check=check).stdout)
+
+
+def unwrapped(answer: str) -> object:
+    """What `gpumem-analyze --format json` has below its head (docs/json.md): a list of rows, or an object."""
+    said = json.loads(answer)
+    [body] = said.keys() & {"rows", "data"}
+    return said[body]
 
 
 def ring_of(report: Path) -> Path:

@@ -4,7 +4,6 @@ capture that is left agrees with what the simulator's books said when the progra
 from __future__ import annotations
 
 import functools
-import json
 import os
 import re
 import subprocess
@@ -29,14 +28,14 @@ def checked(report: Path) -> dict:
     """`gpumem-analyze check` of a capture, as JSON; with its exit code under "exit"."""
     done = harness.analyze("check", "--format", "json", report, check=False)
     assert done.returncode in (0, 3), harness.described(done)
-    return {**json.loads(done.stdout), "exit": done.returncode}
+    return {**harness.unwrapped(done.stdout), "exit": done.returncode}
 
 
 def driver_of(report: Path) -> dict:
     """The driver's level of device 0 in a capture's summary."""
     done = harness.analyze("summary", "--format", "json", report, check=False)
     assert done.returncode in (0, 3), harness.described(done)
-    return harness.device_of(json.loads(done.stdout))["driver"]
+    return harness.device_of(harness.unwrapped(done.stdout))["driver"]
 
 
 def last_books(output: str) -> tuple[int, int]:

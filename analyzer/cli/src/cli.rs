@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::args::{ColourArg, SymbolArgs};
+use crate::args::{ColourArg, Format, SymbolArgs};
 use crate::commands::{
     cmd_changes, cmd_check, cmd_diff, cmd_export, cmd_flamegraph, cmd_fragmentation, cmd_hints,
     cmd_html, cmd_import, cmd_leaks, cmd_ledger, cmd_lines, cmd_oom, cmd_ranks, cmd_recover,
@@ -44,6 +44,9 @@ pub struct Cli {
     /// Where names are looked for.
     #[command(flatten)]
     pub symbols: SymbolArgs,
+    /// The report as text or JSON
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
     /// When to colour: also NO_COLOR, FORCE_COLOR
     #[arg(
         long,
@@ -65,7 +68,7 @@ pub struct Cli {
 pub enum Command {
     /// What ran and what each GPU held: live, peak, allocations and frees by level
     #[command(after_help = "Examples:\n  gpumem-analyze summary report.bin\n  \
-        gpumem-analyze summary --format json report.bin | jq '.devices[0].tensor.peak_bytes'")]
+        gpumem-analyze summary --format json report.bin | jq '.data.devices[0].tensor.peak_bytes'")]
     Summary(cmd_summary::Args),
     /// The lines of code that own the memory at a moment
     #[command(after_help = "Examples:\n  gpumem-analyze lines report.bin\n  \
@@ -83,7 +86,7 @@ pub enum Command {
     /// What stays alive from step to step of a training: lines that grow, caches, the warm-up
     #[command(after_help = "Examples:\n  gpumem-analyze leaks report.bin\n  \
         gpumem-analyze leaks --steps 10 --file train.py report.bin\n  \
-        gpumem-analyze leaks --at end --format json report.bin | jq '.rows[] | select(.class == \"growing\")'")]
+        gpumem-analyze leaks --at end --format json report.bin | jq '.data.rows[] | select(.class == \"growing\")'")]
     Leaks(cmd_leaks::Args),
     /// Blocks that are freed again at once, by line: what could be reused or made in place
     #[command(after_help = "Examples:\n  gpumem-analyze temporary report.bin\n  \
@@ -94,7 +97,7 @@ pub enum Command {
     #[command(
         after_help = "Examples:\n  gpumem-analyze fragmentation report.bin\n  \
         gpumem-analyze fragmentation --at end --request 512MiB report.bin\n  \
-        gpumem-analyze fragmentation --format json report.bin | jq '.[].reserved_peak'"
+        gpumem-analyze fragmentation --format json report.bin | jq '.rows[].reserved_peak'"
     )]
     Fragmentation(cmd_fragmentation::Args),
     /// How large blocks are: allocated, and live at a moment, by powers of two
@@ -105,7 +108,7 @@ pub enum Command {
     /// Which thread allocated and freed how much, and whose blocks are live at a moment
     #[command(after_help = "Examples:\n  gpumem-analyze threads report.bin\n  \
         gpumem-analyze threads --level driver --at end report.bin\n  \
-        gpumem-analyze threads --format json report.bin | jq '.[0].rows[0].name'")]
+        gpumem-analyze threads --format json report.bin | jq '.rows[0].rows[0].name'")]
     Threads(cmd_threads::Args),
     /// A view in the terminal of a program that runs: what its memory holds now
     #[command(after_help = "Examples:\n  gpumem-analyze live report.bin\n  \
@@ -116,12 +119,12 @@ pub enum Command {
     /// What the program's own scopes added, and their peaks; and the moments that it marked
     #[command(after_help = "Examples:\n  gpumem-analyze scopes report.bin\n  \
         gpumem-analyze scopes --each --level driver report.bin\n  \
-        gpumem-analyze scopes --format json report.bin | jq '.names[0]'")]
+        gpumem-analyze scopes --format json report.bin | jq '.data.names[0]'")]
     Scopes(cmd_scopes::Args),
     /// Allocations that failed for want of memory: the cause, and who held what
     #[command(after_help = "Examples:\n  gpumem-analyze oom report.bin\n  \
         gpumem-analyze oom --failure 1 report.bin\n  \
-        gpumem-analyze oom --format json report.bin | jq '.failures[].line'")]
+        gpumem-analyze oom --format json report.bin | jq '.data.failures[].line'")]
     Oom(cmd_oom::Args),
     /// What each line of the script changed, in the manner of gpu_mem_track
     #[command(
@@ -153,7 +156,7 @@ pub enum Command {
     #[command(
         after_help = "Examples:\n  gpumem-analyze ranks run/               # a folder with all ranks' captures\n  \
         gpumem-analyze ranks --mesh pp=2,dp=4,tp=2 run/\n  \
-        gpumem-analyze ranks --format json run/ | jq '.outliers[].rank'"
+        gpumem-analyze ranks --format json run/ | jq '.data.outliers[].rank'"
     )]
     Ranks(cmd_ranks::Args),
     /// A dataset of many captures
@@ -172,14 +175,14 @@ pub enum Command {
     Flamegraph(cmd_flamegraph::Args),
     /// What could be done about the memory, with the evidence
     #[command(after_help = "Examples:\n  gpumem-analyze hints report.bin\n  \
-        gpumem-analyze hints --format json report.bin | jq '.[].advice'")]
+        gpumem-analyze hints --format json report.bin | jq '.rows[].advice'")]
     Hints(cmd_hints::Args),
     /// Memory over time: what tensors, PyTorch's cache, libraries and the rest held
     #[command(
         after_help = "Examples:\n  gpumem-analyze timeline report.bin     # writes report.timeline.svg\n  \
         gpumem-analyze timeline --format text report.bin\n  \
         gpumem-analyze timeline --level driver --device 1 -o gpu1.svg report.bin\n  \
-        gpumem-analyze timeline --format json report.bin | jq '.devices[0].peak'\n\n\
+        gpumem-analyze timeline --format json report.bin | jq '.data.devices[0].peak'\n\n\
         Peaks are exact, however long the run."
     )]
     Timeline(cmd_timeline::Args),

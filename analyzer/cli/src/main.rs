@@ -8,6 +8,8 @@ mod cli;
 mod commands;
 mod devices;
 mod locale;
+#[cfg(all(test, feature = "full"))]
+mod schemas;
 mod selection;
 mod usage;
 
@@ -108,7 +110,7 @@ fn run(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Exit> {
                 let meant = usage::command_meant(file).unwrap_or_default();
                 Err(clap::Error::raw(ErrorKind::InvalidSubcommand, meant).into())
             }
-            Some(file) => commands::cmd_report::run(file, &cli.symbols, output),
+            Some(file) => commands::cmd_report::run(file, &cli.symbols, cli.format, output),
             None => anyhow::bail!("no capture was named: see gpumem-analyze --help"),
         },
         Some(Command::Summary(args)) => commands::cmd_summary::run(args, output),

@@ -6,6 +6,7 @@ use std::path::Path;
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser as _};
 
+use crate::args::Format;
 use crate::cli::Cli;
 
 /// Commands that are left out of builds without the feature `full`.
@@ -47,7 +48,8 @@ pub fn before_command(cli: &Cli) -> Option<String> {
             "{} is before the command: put it after the command",
             file.display()
         )),
-        None => has_symbols.then(|| "options of a command go behind it".to_owned()),
+        None => (has_symbols || cli.format == Format::Json)
+            .then(|| "options of a command go behind it".to_owned()),
     }
 }
 

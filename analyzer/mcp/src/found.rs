@@ -93,9 +93,25 @@ impl Found {
     }
 }
 
-/// Anything that commands print as JSON, as a value.
+/// Names of a file beside `file`: an assistant needs one.
+const OTHER_NAMES: [&str; 3] = ["file_relative", "before_file", "after_file"];
+
+/// Anything that commands print as JSON, as a value with one name for each file.
 pub fn value(of: &impl Serialize) -> Value {
-    serde_json::to_value(of).unwrap_or_default()
+    let mut value = serde_json::to_value(of).unwrap_or_default();
+    leave_out_other_names(&mut value);
+    value
+}
+
+fn leave_out_other_names(value: &mut Value) {
+    match value {
+        Value::Object(object) => {
+            object.retain(|key, _| !OTHER_NAMES.contains(&key.as_str()));
+            object.values_mut().for_each(leave_out_other_names);
+        }
+        Value::Array(all) => all.iter_mut().for_each(leave_out_other_names),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 /// The same with sizes for people beside figures: `bytes` gets `size`, `live_bytes` gets `live`. Figures that are null and
@@ -128,6 +144,13 @@ fn sized(object: Map<String, Value>) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_has_one_name() {
+        let of =
+            json!({"file": "/a.py", "file_relative": "a.py", "lines": [{"after_file": "/b.py"}]});
+        assert_eq!(value(&of), json!({"file": "/a.py", "lines": [{}]}));
+    }
 
     #[test]
     fn figures_get_sizes_and_nulls_go() {

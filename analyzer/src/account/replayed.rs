@@ -1,13 +1,14 @@
 //! What a capture says of the replay that wrote it: see `gpumem whatif --save`.
 
 use gpumem_capture::ProcessKey;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::names::Names;
 use crate::units::bytes;
 
 /// A replay of PyTorch's allocator on one device of a recorded capture.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Replayed {
     /// The recorded capture's path.
     pub capture: String,

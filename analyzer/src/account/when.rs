@@ -1,6 +1,7 @@
 //! What an event's span context means, once all records are known.
 
 use gpumem_capture::StackId;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::attribution::is_in_closure;
@@ -8,7 +9,7 @@ use crate::names::Names;
 use crate::replay::{Replay, SpanContext, StackKey, ThreadPhase};
 
 /// A part of a training's step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Outside all others, in a process that trains.
@@ -45,8 +46,8 @@ impl Phase {
     }
 }
 
-/// What a [`SpanContext`] means, for people and programs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+/// What the program was at, for people and programs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct When {
     /// The number of the step, from 1; `None` if the capture has no steps.
     pub step: Option<u64>,

@@ -125,6 +125,7 @@ impl<'a> Book<'a> {
             Owner::Line(line, node) => {
                 let masked = attribution::Line {
                     file: text(words.name(names.short_path(&line.file))),
+                    relative: None,
                     line: line.line,
                     function: text(words.name(&line.function)),
                 };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::robust::{Spread, middle};
@@ -13,7 +14,7 @@ const STEPS: usize = 4;
 const LEAST: u64 = 1_000_000;
 
 /// A machine whose clock is off.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Clock {
     /// The machine.
     pub host: String,

@@ -5,6 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use gpumem_capture::ProcessKey;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::replay::Replay;
@@ -26,7 +27,7 @@ const DATA: &[&str] = &[
 ];
 
 /// A rank's coordinates by the names of their dimensions.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Coordinates(pub BTreeMap<String, u64>);
 

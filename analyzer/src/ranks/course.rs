@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use gpumem_capture::{DeviceOrdinal, Record};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::replay::{Levels, Replay};
 
 /// What is followed over time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
     /// Tensors.

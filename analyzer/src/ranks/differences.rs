@@ -3,12 +3,13 @@
 use std::cmp::Reverse;
 
 use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::holders::{Held, Keys, Of, Place};
 
 /// One holder's share in a difference.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Difference {
     /// What it is.
     pub of: Of,

@@ -1,5 +1,6 @@
 //! How ranks ended: who ran out of memory first, and who only followed.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::clocks::Clock;
@@ -7,7 +8,7 @@ use crate::account::{Ending, duration};
 use crate::session::Session;
 
 /// How a rank ended, and when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct End {
     /// How.
     pub ended: Ended,
@@ -33,7 +34,7 @@ impl End {
 }
 
 /// How a rank ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
     /// In an orderly way.
@@ -73,7 +74,7 @@ impl Ended {
 }
 
 /// How the ranks of a job ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Endings {
     /// Ranks that ran out of memory, the first one first. Where machines' clocks are off, as if they were not.
     pub out_of_memory: Vec<u64>,

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use gpumem_capture::{DeviceOrdinal, Level, ProcessKey};
 use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::coordinates::Coordinates;
@@ -20,7 +21,7 @@ use crate::session::Session;
 use crate::views::{ByStack, LineRow, Lines, Modules, Select, categories};
 
 /// One rank.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RankRow {
     /// Its number; of captures that no launcher numbered, their place by name.
     pub rank: u64,

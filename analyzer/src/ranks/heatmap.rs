@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::clocks::Clock;
 use super::course::{Course, Parts, join};
 
 /// What all ranks held over time, on one axis.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Heatmap {
     /// Where the first column begins: nanoseconds since 1970-01-01 UTC.
     pub from_unix_ns: u64,
@@ -21,7 +22,7 @@ pub struct Heatmap {
 }
 
 /// What one rank held over time.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct HeatRow {
     /// The rank.
     pub rank: u64,

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::attribution::Owner;
@@ -13,7 +14,7 @@ use crate::names::Names;
 pub type Text = Arc<str>;
 
 /// What holds memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Of {
     /// A line of code, by its tensors.

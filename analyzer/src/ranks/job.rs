@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::clocks::{Clock, clocks};
@@ -18,10 +19,8 @@ use super::peers::groups;
 use super::robust::{RULE, Spread, least};
 
 /// What is shown of a job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Job {
-    /// Version of this shape.
-    pub schema: u32,
     /// How many ranks there are, by their launcher; `None`: it did not say.
     pub world_size: Option<u64>,
     /// Ranks whose captures are there.
@@ -55,7 +54,7 @@ pub struct Job {
 }
 
 /// Another capture of a rank.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Spare {
     /// The rank.
     pub rank: u64,
@@ -66,7 +65,7 @@ pub struct Spare {
 }
 
 /// Captures without a rank: of a launcher or a tool.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Unranked {
     /// How many.
     pub captures: u64,
@@ -78,7 +77,7 @@ pub struct Unranked {
 const NAMED: usize = 8;
 
 /// What ranks should share, and do not.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Mixed {
     /// What it is.
     pub what: Text,
@@ -87,7 +86,7 @@ pub struct Mixed {
 }
 
 /// Peers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PeerGroup {
     /// The coordinates that they share; empty: all ranks.
     pub coordinates: Coordinates,
@@ -175,7 +174,6 @@ impl Job {
             .map(|(rank, of)| (*rank, of.row.end.by_clocks(of.row.host.as_deref(), &clocks)))
             .collect();
         Ok(Self {
-            schema: 1,
             world_size,
             missing_ranks,
             spare,

@@ -1,5 +1,6 @@
 //! Ranks that differ from their peers.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::differences::{Difference, Medians};
@@ -10,7 +11,7 @@ use super::robust::{Spread, least, middle};
 use super::steps::{Since, since};
 
 /// A figure by which ranks are compared. They are parts of what a process holds, so that one cause is one difference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
     /// The greatest memory of tensors.
@@ -73,7 +74,7 @@ impl Metric {
 }
 
 /// A rank that differs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Outlier {
     /// Which.
     pub rank: u64,

@@ -1,5 +1,6 @@
 //! When a figure differs from those of its peers.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The rule as people read it.
@@ -18,7 +19,7 @@ pub fn least(held: u64) -> u64 {
 }
 
 /// Where figures of peers lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Spread {
     /// The middle one, or the lower of the two middle ones.
     pub median: i64,

@@ -1,7 +1,7 @@
 //! The report: what ran, what may be claimed, the ledger of each device at its peak, the lines that own
 //! it, and what changed line by line.
 
-use gpumem_capture::{DeviceOrdinal, EventFlags, Level, ProcessKey};
+use gpumem_capture::{EventFlags, Level, ProcessKey};
 
 use super::cause::{cause_text, statement};
 use super::{
@@ -12,7 +12,7 @@ use crate::account::{is_by_limit, limit_of, many, when_of};
 use crate::attribution::owner;
 use crate::replay::{OutOfMemory, Replay};
 use crate::session::Session;
-use crate::views::{ByStack, Cause, Change, HintKind, Hints, Kind, Ledger, Lines, Summary, when};
+use crate::views::{Cause, Change, HintKind, Hints, Kind, Ledger, Summary, lines_at_peak, when};
 
 /// Lines shown for each device.
 const LINES: usize = 8;
@@ -110,9 +110,7 @@ fn peak(replay: &Replay, ledgers: &[Ledger], terminal: Terminal) -> String {
     if let Some(tensors) = tensors.filter(|row| row.bytes > 0) {
         text.push_str(&format!("; tensors {}", signed(tensors.bytes)));
     }
-    let (level, _) = level_of(replay, most);
-    let device = DeviceOrdinal(most.device);
-    let lines = Lines::of(replay, &ByStack::at_device_peak(replay, device, level));
+    let lines = lines_at_peak(replay, most);
     if let Some(first) = lines.rows.first() {
         text.push_str(&format!(
             ", most at {} ({})",
@@ -127,15 +125,6 @@ fn peak(replay: &Replay, ledgers: &[Ledger], terminal: Terminal) -> String {
     format!("{}         {text}\n", terminal.paint(Style::Strong, "peak"))
 }
 
-/// The level whose lines are shown: tensors, or the driver's where there are none.
-fn level_of(replay: &Replay, ledger: &Ledger) -> (Level, &'static str) {
-    let device = DeviceOrdinal(ledger.device);
-    match replay.levels.contains_key(&(device, Level::TENSOR)) {
-        true => (Level::TENSOR, "tensors"),
-        false => (Level::DRIVER, "driver level"),
-    }
-}
-
 /// The lines that own a device's peak: of tensors, or of the driver level where there are none.
 fn device_lines(
     file: &str,
@@ -144,9 +133,11 @@ fn device_lines(
     source: &mut Source,
     terminal: Terminal,
 ) -> String {
-    let device = DeviceOrdinal(ledger.device);
-    let (level, what) = level_of(replay, ledger);
-    let lines = Lines::of(replay, &ByStack::at_device_peak(replay, device, level));
+    let lines = lines_at_peak(replay, ledger);
+    let what = match lines.level == Level::TENSOR {
+        true => "tensors",
+        false => "driver level",
+    };
     let title = format!("Lines that own the peak ({what})");
     if lines.rows.is_empty() {
         return String::new();

@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 
 use gpumem_capture::{DeviceOrdinal, Level};
 use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::by_stack::{ByStack, Owners, Select};
+use crate::names::Names;
 use crate::replay::{At, Replay, StackKey};
 
 /// One line, over all devices that are selected.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LineUse {
     /// Line number, from 1.
     pub line: u32,
@@ -32,10 +34,12 @@ pub struct LineUse {
 }
 
 /// One source file, its lines in order.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FileUse {
-    /// File as the interpreter has it.
+    /// The file's absolute name. What is no file, as `<string>`, is told as the interpreter has it.
     pub file: String,
+    /// The file relative to the program's folder, if it lies below that.
+    pub file_relative: Option<String>,
     /// Live at the moment: the sum of its lines.
     pub live_bytes: u64,
     /// Allocated: the sum of its lines.
@@ -45,7 +49,7 @@ pub struct FileUse {
 }
 
 /// Source files whose lines allocated at one level.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Annotated {
     /// Files, the one with most at the moment first.
     pub files: Vec<FileUse>,
@@ -101,7 +105,8 @@ impl Annotated {
                 line.freed_bytes += figure.bytes.saturating_sub(left);
             }
         }
-        annotated.files = files.into_iter().map(file_use).collect();
+        let names = &replay.names;
+        annotated.files = files.into_iter().map(|of| file_use(names, of)).collect();
         annotated.files.sort_by(|a, b| {
             let order = |of: &FileUse| Reverse((of.live_bytes, of.allocated_bytes));
             order(a).cmp(&order(b)).then_with(|| a.file.cmp(&b.file))
@@ -110,7 +115,7 @@ impl Annotated {
     }
 }
 
-fn file_use((file, lines): (String, BTreeMap<(u32, String), LineUse>)) -> FileUse {
+fn file_use(names: &Names, (file, lines): (String, BTreeMap<(u32, String), LineUse>)) -> FileUse {
     let lines = lines.into_iter().map(|((line, function), of)| LineUse {
         line,
         function,
@@ -118,6 +123,7 @@ fn file_use((file, lines): (String, BTreeMap<(u32, String), LineUse>)) -> FileUs
     });
     let lines: Vec<LineUse> = lines.collect();
     FileUse {
+        file_relative: names.relative_path(&file),
         file,
         live_bytes: lines.iter().map(|line| line.live_bytes).sum(),
         allocated_bytes: lines.iter().map(|line| line.allocated_bytes).sum(),

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use gpumem_capture::{DeviceOrdinal, Level};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::by_stack::ByStack;
@@ -12,7 +13,7 @@ use crate::account::{Phase, phase_of};
 use crate::replay::{Figure, Replay};
 
 /// One module's share.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ModuleRow {
     /// Device ordinal; `None` for memory of no device.
     pub device: Option<u8>,

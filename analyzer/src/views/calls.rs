@@ -1,12 +1,13 @@
 //! What was seen of CUDA's functions: events, calls, and how long they took.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::names::{CallOutcome, CallTimes};
 use crate::replay::Replay;
 
 /// What was recorded of one function.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Calls {
     /// Its name; `None` where the capture does not say.
     pub function: Option<String>,
@@ -28,7 +29,7 @@ pub struct Calls {
 }
 
 /// Times of calls.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TimesSummary {
     /// Calls.
     pub calls: u64,
@@ -44,7 +45,7 @@ pub struct TimesSummary {
 
 /// Calls that took at least so long and less than twice that. The first bucket, of 512 ns, has shorter calls too, the last
 /// one, of 2^32 ns, longer ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BucketSummary {
     /// Nanoseconds, a power of two.
     pub from_ns: u64,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::by_stack::ByStack;
@@ -9,12 +10,13 @@ use super::json::ordinal;
 use crate::replay::{Category, Figure, StackKey};
 
 /// What blocks of one category hold.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CategoryRow {
     /// Device ordinal; `None` for memory of no device.
     pub device: Option<u8>,
     /// Its name.
     #[serde(serialize_with = "by_name")]
+    #[schemars(with = "String")]
     pub category: Category,
     /// Bytes.
     pub bytes: u64,
@@ -23,10 +25,11 @@ pub struct CategoryRow {
 }
 
 /// Bytes of one category, as a part of something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CategoryBytes {
     /// Its name.
     #[serde(serialize_with = "by_name")]
+    #[schemars(with = "String")]
     pub category: Category,
     /// Bytes.
     pub bytes: u64,

@@ -10,6 +10,7 @@ mod section;
 use std::sync::Arc;
 
 use gpumem_capture::{DeviceOrdinal, Event, EventKind, Level, Record, ThreadId};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::block_events::BlockEvents;
@@ -21,12 +22,15 @@ use section::Section;
 pub use section::Group;
 
 /// What one line changed on one device.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Change {
     /// Device ordinal; `None` for memory of no device.
     pub device: Option<u8>,
-    /// File; `None` while the main thread runs no Python.
+    /// The file's absolute name. What is no file, as `<string>`, is told as the interpreter has it. `None` while the main
+    /// thread runs no Python.
     pub file: Option<Arc<str>>,
+    /// The file relative to the program's folder, if it lies below that.
+    pub file_relative: Option<Arc<str>>,
     /// Line number.
     pub line: Option<u32>,
     /// Function.
@@ -206,6 +210,7 @@ impl<'a, F: FnMut(Change)> Changes<'a, F> {
             let mut change = Change {
                 device: ordinal(device),
                 file: at.map(|at| Arc::clone(&at.file)),
+                file_relative: at.and_then(|at| at.file_relative.clone()),
                 line: at.map(|at| at.line),
                 function: at.map(|at| Arc::clone(&at.function)),
                 change_bytes: sum(&added).wrapping_sub(sum(&removed)) as i64,

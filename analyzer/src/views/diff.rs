@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::lines::{LineRow, Lines};
@@ -20,11 +21,12 @@ pub enum MatchKey {
 }
 
 /// What a row is of. Files are named as the runs' own directories have them, so that two checkouts compare.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct Of {
     /// Device ordinal; `None` for memory of no device.
     pub device: Option<u8>,
-    /// File; `None` where no Python line owns the bytes.
+    /// File, relative to the program's folder or to that of installed packages; `None` where no Python line owns
+    /// the bytes.
     pub file: Option<String>,
     /// Line; `None` also where rows are put together by function.
     pub line: Option<u32>,
@@ -38,11 +40,15 @@ pub struct Of {
 }
 
 /// One line in both.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DiffRow {
     /// Which.
     #[serde(flatten)]
     pub of: Of,
+    /// The file's absolute name in the first; `None` where it has no such row.
+    pub before_file: Option<String>,
+    /// The same in the second.
+    pub after_file: Option<String>,
     /// Bytes in the first.
     pub before_bytes: u64,
     /// Bytes in the second.
@@ -56,7 +62,7 @@ pub struct DiffRow {
 }
 
 /// All lines of both, the greatest change first.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Diff {
     /// Bytes of all rows in the first.
     pub before_bytes: u64,
@@ -71,12 +77,13 @@ pub struct Diff {
 impl Diff {
     /// Puts the lines of two captures beside each other.
     pub fn of(before: (&Lines, &Names), after: (&Lines, &Names), key: MatchKey) -> Self {
-        let mut rows: BTreeMap<Of, [Figure; 2]> = BTreeMap::new();
+        let mut rows: BTreeMap<Of, [Side; 2]> = BTreeMap::new();
         for (side, (lines, names)) in [before, after].into_iter().enumerate() {
             for row in &lines.rows {
-                let figures = rows.entry(of(row, names, key)).or_default();
-                if let Some(figure) = figures.get_mut(side) {
-                    *figure += Figure {
+                let sides = rows.entry(of(row, names, key)).or_default();
+                if let Some(side) = sides.get_mut(side) {
+                    side.file.clone_from(&row.file);
+                    side.figure += Figure {
                         bytes: row.bytes,
                         blocks: row.blocks,
                     };
@@ -85,11 +92,13 @@ impl Diff {
         }
         let rows = rows.into_iter().map(|(of, [before, after])| DiffRow {
             of,
-            before_bytes: before.bytes,
-            after_bytes: after.bytes,
-            change_bytes: change(before.bytes, after.bytes),
-            before_blocks: before.blocks,
-            after_blocks: after.blocks,
+            before_bytes: before.figure.bytes,
+            after_bytes: after.figure.bytes,
+            change_bytes: change(before.figure.bytes, after.figure.bytes),
+            before_blocks: before.figure.blocks,
+            after_blocks: after.figure.blocks,
+            before_file: before.file,
+            after_file: after.file,
         });
         let mut rows: Vec<DiffRow> = rows.collect();
         rows.sort_by_key(|row| std::cmp::Reverse(row.change_bytes.unsigned_abs()));
@@ -101,6 +110,13 @@ impl Diff {
             rows,
         }
     }
+}
+
+/// A row in one of the two.
+#[derive(Default)]
+struct Side {
+    file: Option<String>,
+    figure: Figure,
 }
 
 fn of(row: &LineRow, names: &Names, key: MatchKey) -> Of {

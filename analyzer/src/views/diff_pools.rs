@@ -1,12 +1,13 @@
 //! PyTorch's pools in two captures.
 
 use gpumem_capture::DeviceOrdinal;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::replay::Replay;
 
 /// A device's pool in both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PoolDiff {
     /// Device ordinal.
     pub device: u8,
@@ -17,7 +18,7 @@ pub struct PoolDiff {
 }
 
 /// A figure in both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FigureDiff {
     /// Bytes in the first.
     pub before_bytes: u64,

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use gpumem_capture::{DeviceOrdinal, EventKind, Level, Record};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::ledger::{Pool, Segment};
 use crate::replay::Replay;
 
 /// A pool's figures at a moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PoolFigures {
     /// The event: the moment is just after it.
     pub seq: u64,
@@ -24,7 +25,7 @@ pub struct PoolFigures {
 }
 
 /// What of a pool is free, and in which pieces.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FragmentedAt {
     /// What the pool held from the driver.
     pub reserved_bytes: u64,
@@ -47,7 +48,7 @@ pub struct FragmentedAt {
 }
 
 /// A segment with its free pieces.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FragmentedSegment {
     /// The segment, and who pins it.
     #[serde(flatten)]
@@ -57,7 +58,7 @@ pub struct FragmentedSegment {
 }
 
 /// A free piece.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FreeBlock {
     /// Its first address.
     pub address: u64,
@@ -127,7 +128,7 @@ impl FragmentedSegment {
 }
 
 /// A failed allocation, and what the pool was like then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PoolMoment {
     /// What was asked for.
     pub requested_bytes: u64,
@@ -137,7 +138,7 @@ pub struct PoolMoment {
 }
 
 /// A stretch of time, at its moment with most free.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PoolTime {
     /// The stretch's first event.
     pub from_seq: u64,
@@ -147,7 +148,7 @@ pub struct PoolTime {
 }
 
 /// A pool over time.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReservedOverTime {
     /// When it first held most from the driver.
     pub reserved_peak: PoolFigures,

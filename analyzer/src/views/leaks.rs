@@ -3,6 +3,7 @@
 use std::cmp::{Ordering, Reverse};
 
 use gpumem_capture::{DeviceOrdinal, Level};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::json::by_name;
@@ -15,7 +16,7 @@ pub const LEAST_STEPS: u64 = 3;
 pub const WARM_UP_STEPS: u64 = 1;
 
 /// What kind of survivor a line's memory is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
     /// Allocated after the warm-up, and more of it after each stretch of steps.
@@ -34,7 +35,7 @@ impl Class {
 }
 
 /// What a line holds, and for how long.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LeakRow {
     /// Device ordinal; `None` for memory of no device.
     pub device: Option<u8>,
@@ -67,7 +68,7 @@ pub struct LeakRow {
 }
 
 /// The line whose small tensor of each step comes last, while much larger ones of its step stay as well: what a kept loss is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LeakHolder {
     /// Device ordinal; `None` for memory of no device.
     pub device: Option<u8>,
@@ -114,10 +115,11 @@ impl LeakHolder {
 }
 
 /// What was alive at a moment, by line, with how it came there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Leaks {
     /// Which level.
     #[serde(serialize_with = "by_name")]
+    #[schemars(with = "String")]
     pub level: Level,
     /// Steps that had ended.
     pub steps: u64,

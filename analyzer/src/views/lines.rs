@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use gpumem_capture::{DeviceOrdinal, Level};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::by_stack::{ByStack, DeviceStacks, Owners};
@@ -14,12 +15,15 @@ use crate::attribution::Owner;
 use crate::replay::{Category, Figure, Replay, StackKey};
 
 /// One line's share.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LineRow {
     /// Device ordinal; `None` for memory of no device.
     pub device: Option<u8>,
-    /// File as the interpreter has it; `None` where no Python line owns the bytes.
+    /// The file's absolute name. What is no file, as `<string>`, is told as the interpreter has it. `None` where no
+    /// Python line owns the bytes.
     pub file: Option<String>,
+    /// The file relative to the program's folder, if it lies below that.
+    pub file_relative: Option<String>,
     /// Line number.
     pub line: Option<u32>,
     /// Function.
@@ -167,6 +171,7 @@ fn row(device: DeviceOrdinal, owner: Owner, phase: Option<Phase>, figure: Figure
     LineRow {
         device: ordinal(device),
         file: line.as_ref().map(|line| line.file.clone()),
+        file_relative: line.as_ref().and_then(|line| line.relative.clone()),
         line: line.as_ref().map(|line| line.line),
         function: line.map(|line| line.function),
         bytes: figure.bytes,

@@ -26,6 +26,7 @@ mod moments;
 mod page;
 mod past_blocks;
 mod pytorch;
+mod report;
 mod scopes;
 mod sizes;
 mod summary;
@@ -73,6 +74,7 @@ pub use past_blocks::{
     DetailRange, FollowBlocks, PastBlock, PastBlocks, PastLevel, PastSpan, PastSpans, Placed,
     Placement, Room, SpanKind,
 };
+pub use report::{ChangeReport, PeakReport, Report, lines_at_peak};
 pub use scopes::{MarkRow, ScopeFigures, ScopeName, ScopeRow, ScopeWatch, Scopes};
 pub use sizes::{Histogram, SizeRow, SizesOn};
 pub use summary::{

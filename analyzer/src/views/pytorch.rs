@@ -1,12 +1,13 @@
 //! PyTorch in the recorded process.
 
 use gpumem_capture::ProcessKey;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::replay::Replay;
 
 /// PyTorch in the process.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PyTorchSummary {
     /// Its version; `None`: not known.
     pub version: Option<String>,

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use gpumem_capture::{CounterValues, DeviceOrdinal, Event, EventKind, Level, Nanos, Record, Seq};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::json::{by_name, ordinal};
@@ -14,12 +15,13 @@ use crate::replay::{Effect, Replay};
 const MOST: usize = 10_000;
 
 /// What a scope says of one device and level. Bytes and calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ScopeFigures {
     /// Device ordinal; `None` for memory of no device.
     pub device: Option<u8>,
     /// Which level.
     #[serde(serialize_with = "by_name")]
+    #[schemars(with = "String")]
     pub level: Level,
     /// Live when it began.
     pub start_bytes: u64,
@@ -46,7 +48,7 @@ impl ScopeFigures {
 }
 
 /// One scope, from one beginning on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ScopeRow {
     /// Its number in the process.
     pub scope: u64,
@@ -65,7 +67,7 @@ pub struct ScopeRow {
 }
 
 /// All scopes of a name, on one device and level.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ScopeName {
     /// What the program calls them.
     pub name: Option<String>,
@@ -73,6 +75,7 @@ pub struct ScopeName {
     pub device: Option<u8>,
     /// Which level.
     #[serde(serialize_with = "by_name")]
+    #[schemars(with = "String")]
     pub level: Level,
     /// How many there were.
     pub scopes: u64,
@@ -87,7 +90,7 @@ pub struct ScopeName {
 }
 
 /// The scopes of a capture.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Scopes {
     /// One by one, in the order in which they ended; those that go on come last.
     pub scopes: Vec<ScopeRow>,
@@ -104,7 +107,7 @@ pub struct Scopes {
 }
 
 /// A moment that the program marked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MarkRow {
     /// What it is called.
     pub name: Option<String>,

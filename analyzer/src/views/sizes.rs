@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpumem_capture::{DeviceOrdinal, Level, Record};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::block_events::{BlockEvents, Kept};
@@ -11,7 +12,7 @@ use super::tally::{Change, Tally};
 use crate::replay::{At, Block, Effect, Replay};
 
 /// Blocks of one size, or of sizes from one to another.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SizeRow {
     /// The smallest.
     pub from_bytes: u64,
@@ -28,12 +29,13 @@ pub struct SizeRow {
 }
 
 /// The blocks of one GPU by their sizes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SizesOn {
     /// Device ordinal; `None` for memory of no device.
     pub device: Option<u8>,
     /// Which level.
     #[serde(serialize_with = "by_name")]
+    #[schemars(with = "String")]
     pub level: Level,
     /// Allocations over the whole run.
     pub allocations: u64,

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpumem_capture::{Coordinates, CounterValues, DeviceOrdinal, Level, ProcessKey};
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use super::calls::{Calls, calls};
@@ -14,10 +15,8 @@ use crate::replay::{At, Category, Figure, Replay, ReservationKind};
 use crate::session::Session;
 
 /// Everything that `summary` prints.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Summary {
-    /// Version of this shape.
-    pub schema: u32,
     /// Whether the figures are proven.
     pub exact: bool,
     /// Events read.
@@ -57,7 +56,7 @@ pub struct Summary {
 }
 
 /// What ran.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[allow(missing_docs)] // the fields are those of `ProcessKey` and of the capture's header
 pub struct ProcessSummary {
     pub pid: u32,
@@ -71,6 +70,7 @@ pub struct ProcessSummary {
     pub node_rank: Option<u64>,
     /// Where the rank stands in each dimension of the job's parallelism.
     #[serde(serialize_with = "by_dimension")]
+    #[schemars(with = "Option<BTreeMap<String, u64>>")]
     pub coordinates: Option<Coordinates>,
     pub job: Option<String>,
     pub restarts: Option<u64>,
@@ -93,7 +93,7 @@ pub struct ProcessSummary {
 }
 
 /// One device.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[allow(missing_docs)] // the fields are the levels
 pub struct DeviceSummary {
     pub ordinal: u8,
@@ -116,7 +116,7 @@ pub struct DeviceSummary {
     pub host: LevelSummary,
     pub reserved: ReservedSummary,
     pub physical: PhysicalSummary,
-    /// The moment at which it held most: see [`crate::replay::DevicePeak`].
+    /// The moment at which it held most.
     pub peak: Option<PeakSummary>,
     /// What the live contexts cost at the end, each by itself.
     pub contexts: Vec<ContextSummary>,
@@ -131,10 +131,11 @@ pub struct DeviceSummary {
 }
 
 /// Tensors of one category.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CategorySummary {
     /// Its name.
     #[serde(serialize_with = "by_name")]
+    #[schemars(with = "String")]
     pub category: Category,
     /// Bytes live at the end.
     pub live_bytes: u64,
@@ -143,7 +144,7 @@ pub struct CategorySummary {
 }
 
 /// A device's peak.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PeakSummary {
     /// Which event.
     pub seq: u64,
@@ -155,7 +156,7 @@ pub struct PeakSummary {
 }
 
 /// A context that is live at the end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ContextSummary {
     /// Its handle.
     pub handle: u64,
@@ -164,7 +165,7 @@ pub struct ContextSummary {
 }
 
 /// One level.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[allow(missing_docs)]
 pub struct LevelSummary {
     pub live_bytes: u64,
@@ -174,7 +175,7 @@ pub struct LevelSummary {
 }
 
 /// What the framework held from the driver, by its own events.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[allow(missing_docs)]
 pub struct ReservedSummary {
     pub live_bytes: u64,
@@ -182,7 +183,7 @@ pub struct ReservedSummary {
 }
 
 /// What the card gave; `None`: not measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[allow(missing_docs)]
 pub struct PhysicalSummary {
     pub live_bytes: Option<u64>,
@@ -211,7 +212,6 @@ impl Summary {
         ordinals.remove(&DeviceOrdinal::NONE);
         let no_device = replay.counters(DeviceOrdinal::NONE, Level::HOST);
         Self {
-            schema: 1,
             exact: session.account.is_exact(),
             events: session.integrity.events,
             last_event: replay.last_seq.0,

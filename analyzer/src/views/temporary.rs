@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use gpumem_capture::{DeviceOrdinal, Level, Nanos, Record, Seq};
 use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::block_events::{BlockEvents, Kept, On, Seen};
@@ -24,7 +25,7 @@ pub enum Within {
 }
 
 /// What one line did with temporary blocks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TemporaryRow {
     /// Device ordinal; `None` for memory of no device.
     pub device: Option<u8>,
@@ -52,10 +53,11 @@ pub struct TemporaryRow {
 }
 
 /// The temporary blocks of a level, by line.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Temporary {
     /// Which level.
     #[serde(serialize_with = "by_name")]
+    #[schemars(with = "String")]
     pub level: Level,
     /// Temporary blocks.
     pub blocks: u64,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use gpumem_capture::{DeviceOrdinal, Level, Record, ThreadId};
 use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::block_events::{BlockEvents, Kept};
@@ -13,7 +14,7 @@ use super::tally::{Change, Tally};
 use crate::replay::{At, Effect, Figure, Replay};
 
 /// What one thread did on one GPU.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ThreadRow {
     /// Its number in the system; `None`: it allocated before a bounded capture's newest records.
     pub thread: Option<u32>,
@@ -34,12 +35,13 @@ pub struct ThreadRow {
 }
 
 /// The threads of one GPU.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ThreadsOn {
     /// Device ordinal; `None` for memory of no device.
     pub device: Option<u8>,
     /// Which level.
     #[serde(serialize_with = "by_name")]
+    #[schemars(with = "String")]
     pub level: Level,
     /// Each thread, the one with the most live bytes first.
     pub rows: Vec<ThreadRow>,

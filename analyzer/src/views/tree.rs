@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::by_stack::{ByStack, DeviceStacks};
@@ -12,7 +13,7 @@ use crate::stacks::{Frame, labels, mixed};
 use crate::symbols::Symbols;
 
 /// A frame and everything that was allocated by it and by what it called.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Node {
     /// `function (file:line)`, or a native function; in a tree of modules a module's name.
     pub frame: String,

@@ -80,7 +80,8 @@ fn coded<'a>(
 fn line(names: &Names, (frame, code): (&PyFrame, &Code)) -> Option<Line> {
     let line = names.line(frame)?;
     Some(Line {
-        file: code.file.clone(),
+        file: names.absolute_path(&code.file),
+        relative: names.relative_path(&code.file),
         line,
         function: code.name.clone(),
     })

@@ -5,8 +5,10 @@ use crate::names::Names;
 /// A line of Python code.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Line {
-    /// File as the interpreter has it.
+    /// The file, absolute ([`Names::absolute_path`]).
     pub file: String,
+    /// The same relative to the program's folder, where it lies below that.
+    pub relative: Option<String>,
     /// Line number.
     pub line: u32,
     /// Qualified name of the function.

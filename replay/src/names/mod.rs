@@ -5,6 +5,7 @@ mod define;
 mod definitions;
 mod module_names;
 mod nn_modules;
+mod paths;
 #[cfg(test)]
 pub(crate) mod samples;
 mod serialize;

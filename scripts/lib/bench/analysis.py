@@ -28,7 +28,7 @@ def measure(python: str, steps: int, repeats: int, folder: Path) -> list[str]:
         subprocess.run(
             [ANALYZER, "summary", "--format", "json", capture], check=True, stdout=subprocess.PIPE
         ).stdout
-    )
+    )["data"]
     events, size = summary["events"], capture.stat().st_size
     views = {
         "summary": ["summary"], "lines": ["lines"],

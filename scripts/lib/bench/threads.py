@@ -104,7 +104,7 @@ def checked(capture: Path) -> str:
     done = subprocess.run(
         [ANALYZER, "check", "--format", "json", capture], stdout=subprocess.PIPE, text=True
     )
-    found = json.loads(done.stdout)
+    found = json.loads(done.stdout)["data"]
     order = {True: "agrees", False: "**does not agree**", None: "could not be compared"}
     return (
         f"`gpumem-analyze check` of that capture: exit code {done.returncode}, {found['events']:,} events "

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use gpumem_analyzer::envelope::opening;
 use gpumem_analyzer::render::{caveats, change_text};
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::views::{BlockEvents, Change, Changes, Select};
@@ -9,6 +10,7 @@ use gpumem_analyzer::views::{BlockEvents, Change, Changes, Select};
 use super::exit::{Exit, say_bounded, say_caveats};
 use super::output::Output;
 use super::read::{read, read_with};
+use super::view::Of;
 use crate::args::Format;
 use crate::selection::Part;
 
@@ -55,7 +57,12 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let json = args.format == Format::Json;
     if json {
         say_caveats(&first);
-        output.text("[")?;
+        let of = Of {
+            file,
+            session: &first,
+        };
+        output.raw(&opening::<Vec<Change>>(&of.captures())?)?;
+        output.raw("[")?;
     } else {
         output.text(&caveats(&first.account, terminal))?;
     }
@@ -69,7 +76,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             let separator = if count == 0 { "\n" } else { ",\n" };
             serde_json::to_string(&change)
                 .map_err(anyhow::Error::from)
-                .and_then(|text| output.text(&format!("{separator}{text}")))
+                .and_then(|text| output.raw(&format!("{separator}{text}")))
         } else {
             output.text(&change_text(&change, devices, names, terminal))
         };
@@ -90,7 +97,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         return Err(error);
     }
     if json {
-        output.text(if count == 0 { "]\n" } else { "\n]\n" })?;
+        output.raw(if count == 0 { "]\n}\n" } else { "\n]\n}\n" })?;
     } else if count == 0 {
         let said = part.said();
         output.text(&format!("Nothing changed at the {level} level{said}.\n"))?;

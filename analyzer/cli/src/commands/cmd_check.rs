@@ -3,51 +3,86 @@
 use std::path::PathBuf;
 
 use gpumem_analyzer::account::{Comparison, many};
+use gpumem_analyzer::envelope::{Body, Heads, View};
 use gpumem_analyzer::render::{Style, account_lines, bytes, count, reached_line};
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::session::Session;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::exit::Exit;
 use super::output::{Output, file_name};
 use super::read::read;
+use super::view::Of;
 use crate::args::Format;
 
-#[derive(Serialize)]
-struct Check<'a> {
-    schema: u32,
+/// What JSON carries.
+#[derive(Serialize, JsonSchema)]
+pub struct Check<'a> {
+    /// Whether the capture is whole: the file is not damaged, and the counters agree.
     whole: bool,
+    /// Whether all figures are proven.
     exact: bool,
+    /// The version of the file's format.
     format_version: u32,
+    /// The file's size.
     bytes: u64,
+    /// Events.
     events: u64,
+    /// Definitions.
     definitions: u64,
+    /// Pages.
     pages: u64,
+    /// Names of functions that are embedded.
     names: u64,
+    /// Events that the recorder lost.
     lost_events: u64,
+    /// Definitions that the recorder lost.
     lost_definitions: u64,
+    /// Records that were being written when the program ended.
     in_flight: u64,
+    /// How the program ended: `clean`, `running` or `killed`.
     ending: &'static str,
+    /// Whether the recorder's counters are those of the events; `None` if they could not be compared.
     counters_agree: Option<bool>,
+    /// When events were lost.
     loss_ranges: Vec<Loss>,
+    /// Damaged parts of the file.
     damage: Vec<Damage<'a>>,
+    /// What is missing, one sentence each.
     missing: &'a [String],
+    /// What else must be said, one sentence each.
     notes: &'a [String],
 }
 
-#[derive(Serialize)]
+/// A time in which events were lost.
+#[derive(Serialize, JsonSchema)]
 struct Loss {
+    /// From when.
     first_ns: u64,
+    /// Until when.
     last_ns: u64,
+    /// Events.
     events: u64,
 }
 
-#[derive(Serialize)]
+/// A damaged part of the file.
+#[derive(Serialize, JsonSchema)]
 struct Damage<'a> {
+    /// Where in the file.
     offset: u64,
+    /// What is damaged.
     what: &'a str,
+    /// The first record that is missing.
     first_missing: Option<u64>,
+    /// The next record that can be read.
     next_good: Option<u64>,
+}
+
+impl View for Check<'_> {
+    const NAME: &'static str = "check";
+    const BODY: Body = Body::Data;
+    const HEADS: Heads = Heads::One;
 }
 
 /// `check`.
@@ -70,7 +105,13 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         && session.account.counters != Comparison::Disagree
         && !session.account.ends_early;
     match args.format {
-        Format::Json => output.json(session.account.sampling, &check(&session, whole, length))?,
+        Format::Json => {
+            let of = Of {
+                file: &args.file,
+                session: &session,
+            };
+            output.json(&of.captures(), &check(&session, whole, length))?;
+        }
         Format::Text => {
             let text = text(&file_name(&args.file), &session, whole, length, output);
             output.text(&text)?;
@@ -82,7 +123,6 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
 fn check(session: &Session, whole: bool, length: u64) -> Check<'_> {
     let (integrity, account) = (&session.integrity, &session.account);
     Check {
-        schema: 1,
         whole,
         exact: account.is_exact(),
         format_version: session.header.version,

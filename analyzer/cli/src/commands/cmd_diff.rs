@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use gpumem_analyzer::envelope::{Body, Capture, Captures, Heads, View};
 use gpumem_analyzer::names::short_command;
 use gpumem_analyzer::render::{caveats, diff_text, pools_text};
 use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{Diff, Lines, MatchKey, PoolDiff};
 use gpumem_capture::DeviceOrdinal;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::exit::{Exit, say_caveats, say_mismatches};
@@ -49,14 +51,24 @@ pub struct Args {
 }
 
 /// What JSON carries.
-#[derive(Serialize)]
-struct Report<'a> {
+#[derive(Serialize, JsonSchema)]
+pub struct Report<'a> {
+    /// The first capture's file.
     before: &'a Path,
+    /// The second's.
     after: &'a Path,
+    /// Which level.
     level: String,
     #[serde(flatten)]
     diff: &'a Diff,
+    /// What PyTorch's pool held on each GPU.
     pools: &'a [PoolDiff],
+}
+
+impl View for Report<'_> {
+    const NAME: &'static str = "diff";
+    const BODY: Body = Body::Data;
+    const HEADS: Heads = Heads::Several;
 }
 
 /// Runs it.
@@ -88,9 +100,10 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         Format::Json => {
             say_caveats(&before);
             say_caveats(&after);
-            let sampling = after.account.sampling.or(before.account.sampling);
+            let captures = [(first, &before), (second, &after)];
+            let captures = captures.map(|(file, session)| Capture::of(file, session));
             output.json(
-                sampling,
+                &Captures::Several(captures.into()),
                 &Report {
                     before: first,
                     after: second,

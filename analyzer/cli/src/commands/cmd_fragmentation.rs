@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use gpumem_analyzer::envelope::{Body, Capture, Captures, Heads, View};
 use gpumem_analyzer::render::{Style, Terminal, caveats, over_time_text, pool_map_text};
 use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{Asked, FragmentedAt, Ledger, LedgerAt, ReservedOverTime, at};
 use gpumem_capture::{DeviceOrdinal, Seq};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::exit::{Exit, say_bounded, say_caveats};
 use super::output::{Output, file_name};
 use super::read::{ledgers, read_with};
-use super::view::print_rows;
+use super::view::{Of, print};
 use crate::args::Format;
 use crate::devices;
 use crate::selection::{moment, size};
@@ -49,31 +51,51 @@ fn request(text: &str) -> Result<u64, String> {
 }
 
 /// One GPU's pool, as JSON has it.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Row {
-    /// Only where there are several.
+    /// The capture's file, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     capture: Option<PathBuf>,
+    /// The GPU.
     device: u8,
+    /// The moment's event.
     seq: Option<u64>,
+    /// Its time, ns since the capture was opened.
     time_ns: Option<u64>,
     #[serde(flatten)]
     now: FragmentedAt,
+    /// The same at the peak of what the pool held.
     at_reserved_peak: Option<FragmentedAt>,
     #[serde(flatten)]
     over_time: ReservedOverTime,
+}
+
+/// The GPUs' pools.
+#[derive(Default, Serialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Pools(Vec<Row>);
+
+impl View for Pools {
+    const NAME: &'static str = "fragmentation";
+    const BODY: Body = Body::Rows;
+    const HEADS: Heads = Heads::OneOrSeveral;
 }
 
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     if args.others.is_empty() {
         let (session, rows) = read_pools(args, &args.file)?;
-        print_rows(output, &session, args.format, &rows, |_, terminal| {
-            text(args, &session, &rows, terminal)
+        let of = Of {
+            file: &args.file,
+            session: &session,
+        };
+        print(output, of, args.format, &rows, |_, terminal| {
+            text(args, &session, &rows.0, terminal)
         })?;
         return Ok(Exit::of(&session));
     }
-    let (mut all, mut sampling, mut exit) = (Vec::new(), None, Exit::Complete);
+    let (mut all, mut captures) = (Pools::default(), Vec::new());
+    let mut exit = Exit::Complete;
     for (number, file) in [&args.file].into_iter().chain(&args.others).enumerate() {
         let (session, mut rows) = read_pools(args, file)?;
         if let Exit::Partial = Exit::of(&session) {
@@ -82,10 +104,11 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         match args.format {
             Format::Json => {
                 say_caveats(&session);
-                sampling = sampling.or(session.account.sampling);
-                rows.iter_mut()
+                captures.push(Capture::of(file, &session));
+                rows.0
+                    .iter_mut()
                     .for_each(|row| row.capture = Some(file.clone()));
-                all.append(&mut rows);
+                all.0.append(&mut rows.0);
             }
             Format::Text => {
                 let terminal = output.terminal;
@@ -93,19 +116,19 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
                 let head = format!("{name}   {}\n", session.title());
                 let gap = if number > 0 { "\n" } else { "" };
                 let caveats = caveats(&session.account, terminal);
-                let pools = text(args, &session, &rows, terminal);
+                let pools = text(args, &session, &rows.0, terminal);
                 output.text(&format!("{gap}{head}{caveats}{pools}"))?;
             }
         }
     }
     if let Format::Json = args.format {
-        output.json_rows(sampling, &all)?;
+        output.json(&Captures::Several(captures), &all)?;
     }
     Ok(exit)
 }
 
 /// The pools of a capture.
-fn read_pools(args: &Args, file: &Path) -> anyhow::Result<(Session, Vec<Row>)> {
+fn read_pools(args: &Args, file: &Path) -> anyhow::Result<(Session, Pools)> {
     let query = Query {
         moment: args.at,
         peaks: args.at == At::Peak,
@@ -164,7 +187,7 @@ fn read_pools(args: &Args, file: &Path) -> anyhow::Result<(Session, Vec<Row>)> {
             over_time,
         });
     }
-    Ok((session, rows))
+    Ok((session, Pools(rows)))
 }
 
 fn text(args: &Args, session: &Session, rows: &[Row], terminal: Terminal) -> String {

@@ -9,7 +9,7 @@ use gpumem_analyzer::views::{Asked, HintWatch, Hints};
 use super::exit::Exit;
 use super::output::Output;
 use super::read::{cause, ledgers, read_with};
-use super::view::print_rows;
+use super::view::{Of, print};
 use crate::args::Format;
 
 /// `hints`.
@@ -36,19 +36,17 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let ledgers = ledgers(&args.file, &session, Asked::default())?;
     let cause = cause(&args.file, &session)?;
     let hints = Hints::of(&session, cause.as_ref(), &ledgers, &watch);
-    print_rows(
-        output,
-        &session,
-        args.format,
-        &hints.hints,
-        |source, terminal| {
-            let several = ledgers.len() > 1;
-            let told = hints_text(&hints, several, &session.replay.names, source, terminal);
-            match told.is_empty() {
-                true => "No hints: nothing stands out.\n".into(),
-                false => told,
-            }
-        },
-    )?;
+    let of = Of {
+        file: &args.file,
+        session: &session,
+    };
+    print(output, of, args.format, &hints.hints, |source, terminal| {
+        let several = ledgers.len() > 1;
+        let told = hints_text(&hints, several, &session.replay.names, source, terminal);
+        match told.is_empty() {
+            true => "No hints: nothing stands out.\n".into(),
+            false => told,
+        }
+    })?;
     Ok(Exit::of(&session))
 }

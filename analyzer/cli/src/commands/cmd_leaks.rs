@@ -9,7 +9,7 @@ use gpumem_analyzer::views::{LEAST_STEPS, WARM_UP_STEPS, at};
 use super::exit::{Exit, say_mismatches};
 use super::output::Output;
 use super::read::survivors;
-use super::view::print;
+use super::view::{Of, print};
 use crate::args::Format;
 use crate::selection::{Part, moment};
 
@@ -54,7 +54,11 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let leaks = survivors.leaks(&session.replay);
     say_mismatches(&leaks.mismatches, leaks.level);
     let when = at(moment) + &args.part.said();
-    print(output, &session, args.format, &leaks, |source, terminal| {
+    let of = Of {
+        file,
+        session: &session,
+    };
+    print(output, of, args.format, &leaks, |source, terminal| {
         leaks_text(&session.replay, &leaks, &when, source, terminal)
     })?;
     Ok(if leaks.mismatches.is_empty() {

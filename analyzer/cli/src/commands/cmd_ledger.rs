@@ -9,7 +9,7 @@ use gpumem_capture::{DeviceOrdinal, Level};
 use super::exit::Exit;
 use super::output::Output;
 use super::read::{ledgers, not_kept, read};
-use super::view::print_rows;
+use super::view::{Of, print};
 use crate::args::Format;
 use crate::devices;
 use crate::selection::{Capture, moment};
@@ -153,27 +153,25 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         device,
     };
     let ledgers = ledgers(file, &session, asked)?;
-    print_rows(
-        output,
-        &session,
-        args.format,
-        &ledgers,
-        |source, terminal| {
-            let (replay, mut text) = (&session.replay, String::new());
-            for (index, ledger) in ledgers.iter().enumerate() {
-                text.push_str(if index > 0 { "\n" } else { "" });
-                text.push_str(&ledger_text(replay, ledger, source, terminal));
-                let Some(pool) = ledger.pool.as_ref().filter(|_| args.segments) else {
-                    continue;
-                };
-                text.push('\n');
-                text.push_str(&pool_text(replay, ledger.device, pool, source, terminal));
-            }
-            if ledgers.is_empty() {
-                text.push_str("No GPU memory was allocated.\n");
-            }
-            text
-        },
-    )?;
+    let of = Of {
+        file,
+        session: &session,
+    };
+    print(output, of, args.format, &ledgers, |source, terminal| {
+        let (replay, mut text) = (&session.replay, String::new());
+        for (index, ledger) in ledgers.iter().enumerate() {
+            text.push_str(if index > 0 { "\n" } else { "" });
+            text.push_str(&ledger_text(replay, ledger, source, terminal));
+            let Some(pool) = ledger.pool.as_ref().filter(|_| args.segments) else {
+                continue;
+            };
+            text.push('\n');
+            text.push_str(&pool_text(replay, ledger.device, pool, source, terminal));
+        }
+        if ledgers.is_empty() {
+            text.push_str("No GPU memory was allocated.\n");
+        }
+        text
+    })?;
     Ok(Exit::of(&session))
 }

@@ -8,14 +8,13 @@ use gpumem_analyzer::render::{
     annotated_text, bytes, categories_table, lines_table, modules_table,
 };
 use gpumem_analyzer::replay::{At, Query};
-use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{Annotated, ByStack, Lines, Modules, at, categories};
 use gpumem_capture::{DeviceOrdinal, Level};
 
 use super::exit::Exit;
 use super::output::Output;
 use super::read::read;
-use super::view::{print, print_rows};
+use super::view::{Of, print};
 use crate::args::Format;
 use crate::selection::Selection;
 
@@ -116,8 +115,12 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let file = &args.selection.part.capture(&args.file);
     let session = read(file, query)?;
     let level = args.selection.part.level(&session)?;
+    let of = Of {
+        file,
+        session: &session,
+    };
     if args.annotate {
-        return annotated(args, &session, level, output);
+        return annotated(args, of, level, output);
     }
     let mut held = args.selection.held(&session, level);
     match args.by {
@@ -127,55 +130,49 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
                 let replay = &session.replay;
                 held.retain(|stacks| phase.takes(phase_of(replay, stacks)));
             }
-            return by_category(args, &session, &held, output);
+            return by_category(args, of, &held, output);
         }
-        ByArg::Module => return by_module(args, &session, level, &held, output),
+        ByArg::Module => return by_module(args, of, level, &held, output),
     }
     let mut lines = Lines::of(&session.replay, &held);
     say_mismatches(&lines.mismatches, "lines", level);
     if let Some(phase) = args.phase {
         lines.retain(|of| phase.takes(of));
     }
-    print_rows(
-        output,
-        &session,
-        args.format,
-        &lines.rows,
-        |source, terminal| {
-            let names = &session.replay.names;
-            let mut devices: Vec<_> = lines.rows.iter().map(|row| row.device).collect();
-            devices.dedup();
-            let (of, when) = said(args);
-            let mut text = String::new();
-            if lines.rows.is_empty() {
-                let none = match of {
-                    None => "No line".into(),
-                    Some(of) => format!("No line of {of}"),
-                };
-                text.push_str(&format!(
-                    "{none} owns memory of the {level} level {when}.\n"
-                ));
-            } else {
-                let title = match of {
-                    None => format!("Lines that own the {level} level {when}"),
-                    Some(of) => format!("Lines of {of} ({level} level, {when})"),
-                };
-                let all = lines.rows.len();
-                let many = devices.len() > 1;
-                text.push_str(&lines_table(
-                    &lines.rows,
-                    all,
-                    &title,
-                    many,
-                    names,
-                    source,
-                    terminal,
-                ));
-                text.push_str(&format!("Together {}.\n", bytes(lines.bytes())));
-            }
-            text
-        },
-    )?;
+    print(output, of, args.format, &lines.rows, |source, terminal| {
+        let names = &session.replay.names;
+        let mut devices: Vec<_> = lines.rows.iter().map(|row| row.device).collect();
+        devices.dedup();
+        let (of, when) = said(args);
+        let mut text = String::new();
+        if lines.rows.is_empty() {
+            let none = match of {
+                None => "No line".into(),
+                Some(of) => format!("No line of {of}"),
+            };
+            text.push_str(&format!(
+                "{none} owns memory of the {level} level {when}.\n"
+            ));
+        } else {
+            let title = match of {
+                None => format!("Lines that own the {level} level {when}"),
+                Some(of) => format!("Lines of {of} ({level} level, {when})"),
+            };
+            let all = lines.rows.len();
+            let many = devices.len() > 1;
+            text.push_str(&lines_table(
+                &lines.rows,
+                all,
+                &title,
+                many,
+                names,
+                source,
+                terminal,
+            ));
+            text.push_str(&format!("Together {}.\n", bytes(lines.bytes())));
+        }
+        text
+    })?;
     Ok(if lines.mismatches.is_empty() {
         Exit::of(&session)
     } else {
@@ -215,30 +212,25 @@ fn say_mismatches(mismatches: &[(DeviceOrdinal, u64, u64)], rows: &str, level: L
 /// Modules in the place of lines.
 fn by_module(
     args: &Args,
-    session: &Session,
+    of: Of<'_>,
     level: Level,
     held: &ByStack,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Exit> {
+    let session = of.session;
     let takes = |of| args.phase.is_none_or(|phase| phase.takes(of));
     let modules = Modules::of(&session.replay, held, takes);
     say_mismatches(&modules.mismatches, "modules", level);
-    print_rows(
-        output,
-        session,
-        args.format,
-        &modules.rows,
-        |_, terminal| {
-            let (of, when) = said(args);
-            let of = of.map(|of| format!(" of {of}")).unwrap_or_default();
-            if modules.rows.is_empty() {
-                return format!("Nothing{of} was live at the {level} level {when}.\n");
-            }
-            let title = format!("Modules that own the {level} level{of} {when}");
-            let table = modules_table(&modules.rows, &title, terminal);
-            format!("{table}Together {}.\n", bytes(modules.bytes()))
-        },
-    )?;
+    print(output, of, args.format, &modules.rows, |_, terminal| {
+        let (part, when) = said(args);
+        let of = part.map(|of| format!(" of {of}")).unwrap_or_default();
+        if modules.rows.is_empty() {
+            return format!("Nothing{of} was live at the {level} level {when}.\n");
+        }
+        let title = format!("Modules that own the {level} level{of} {when}");
+        let table = modules_table(&modules.rows, &title, terminal);
+        format!("{table}Together {}.\n", bytes(modules.bytes()))
+    })?;
     Ok(match modules.mismatches.is_empty() {
         true => Exit::of(session),
         false => Exit::Partial,
@@ -248,14 +240,15 @@ fn by_module(
 /// Categories in the place of lines.
 fn by_category(
     args: &Args,
-    session: &Session,
+    of: Of<'_>,
     held: &ByStack,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Exit> {
+    let session = of.session;
     let rows = categories(held);
-    print_rows(output, session, args.format, &rows, |_, terminal| {
-        let (of, when) = said(args);
-        let of = of.map(|of| format!(" of {of}")).unwrap_or_default();
+    print(output, of, args.format, &rows, |_, terminal| {
+        let (part, when) = said(args);
+        let of = part.map(|of| format!(" of {of}")).unwrap_or_default();
         let title = format!("What the {} level{of} is for {when}", held.level);
         categories_table(&rows, &title, terminal)
     })?;
@@ -265,25 +258,20 @@ fn by_category(
 /// The source with bytes in its margin.
 fn annotated(
     args: &Args,
-    session: &Session,
+    of: Of<'_>,
     level: Level,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Exit> {
+    let session = of.session;
     let select = args.selection.part.select();
     let annotated = Annotated::at(&session.replay, level, args.selection.at, &select);
-    print(
-        output,
-        session,
-        args.format,
-        &annotated,
-        |source, terminal| {
-            let (names, when) = (&session.replay.names, args.selection.said());
-            let told = annotated_text(&annotated, &when, names, source, terminal);
-            match told.is_empty() {
-                true => "No line allocated memory of this level.\n".into(),
-                false => told,
-            }
-        },
-    )?;
+    print(output, of, args.format, &annotated, |source, terminal| {
+        let (names, when) = (&session.replay.names, args.selection.said());
+        let told = annotated_text(&annotated, &when, names, source, terminal);
+        match told.is_empty() {
+            true => "No line allocated memory of this level.\n".into(),
+            false => told,
+        }
+    })?;
     Ok(Exit::of(session))
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use gpumem_analyzer::account::{is_by_limit, limit_of};
 use gpumem_analyzer::attribution::owner;
+use gpumem_analyzer::envelope::{Body, Heads, View};
 use gpumem_analyzer::render::{
     Source, answered, cause_text, caveats, count, failure_line, ledger_text, lines_table,
 };
@@ -11,25 +12,33 @@ use gpumem_analyzer::replay::{At, OutOfMemory, Replay};
 use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{Asked, By, ByStack, Cause, Ledger, LedgerAt, LineRow, Lines, Select};
 use gpumem_capture::{Level, ProcessKey};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::exit::{Exit, say_caveats};
 use super::output::Output;
 use super::read::{cause_of, ledgers, read};
-use super::view::print;
+use super::view::{Of, print};
 use crate::args::Format;
 
 /// A failure as JSON has it.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Failure<'a> {
     /// From 1.
     number: u64,
+    /// Its event.
     event: u64,
+    /// Its time, ns since the capture was opened.
     time_ns: u64,
+    /// The GPU.
     device: u8,
+    /// The level.
     level: String,
+    /// What was asked for.
     requested_bytes: u64,
+    /// The function of CUDA that failed, or of the allocator.
     function: Option<&'a str>,
+    /// The line that asked, as tables show it.
     line: String,
     /// Whether a framework raised an exception. Else a function of CUDA failed.
     exception: bool,
@@ -44,21 +53,32 @@ struct Failure<'a> {
 }
 
 /// All of it as JSON has it.
-#[derive(Serialize)]
-struct Report<'a> {
+#[derive(Serialize, JsonSchema)]
+pub struct Report<'a> {
+    /// Those that are kept.
     failures: Vec<Failure<'a>>,
     /// All failures; of many the first ones and the newest are kept.
     count: u64,
     /// Refusals of the driver after which PyTorch's allocator got the memory all the same: no failures.
     answered: u64,
-    /// The failure that the rest is of.
-    number: u64,
+    /// The failure that the rest is of; `None`: no allocation failed.
+    number: Option<u64>,
     /// Why it failed.
-    cause: &'a Cause,
+    cause: Option<&'a Cause>,
+    /// What the GPU's memory consisted of then.
     ledger: Option<&'a Ledger>,
+    /// Lines that owned tensors then.
     tensor: &'a [LineRow],
+    /// Lines that owned memory of the driver then.
     driver: &'a [LineRow],
+    /// Lines that owned host memory then.
     host: &'a [LineRow],
+}
+
+impl View for Report<'_> {
+    const NAME: &'static str = "oom";
+    const BODY: Body = Body::Data;
+    const HEADS: Heads = Heads::One;
 }
 
 /// `oom`.
@@ -79,7 +99,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let first = read(&args.file, At::End)?;
     let failures = first.replay.failures.all();
     let Some((main, _)) = first.replay.failures.main() else {
-        return none(&first, args.format, output);
+        return none(args, &first, output);
     };
     let count = first.replay.failures.count();
     let number = args.failure.unwrap_or(main);
@@ -111,8 +131,12 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     match args.format {
         Format::Json => {
             say_caveats(&session);
+            let of = Of {
+                file: &args.file,
+                session: &session,
+            };
             output.json(
-                session.account.sampling,
+                &of.captures(),
                 &Report {
                     failures: failures
                         .iter()
@@ -120,8 +144,8 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
                         .collect(),
                     count,
                     answered,
-                    number,
-                    cause: &cause,
+                    number: Some(number),
+                    cause: Some(&cause),
                     ledger: ledgers.first(),
                     tensor: &tensor.rows,
                     driver: &driver.rows,
@@ -174,16 +198,32 @@ fn kept(failures: &[(u64, OutOfMemory)], count: u64) -> String {
 }
 
 /// That no allocation failed.
-fn none(session: &Session, format: Format, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+fn none(args: &Args, session: &Session, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let replay = &session.replay;
-    let nothing =
-        serde_json::json!({"failures": [], "count": 0, "answered": replay.failures.answered()});
-    print(output, session, format, &nothing, |_, _| {
-        format!(
-            "No allocation failed for want of memory.\n{}",
-            answered(replay)
-        )
-    })?;
+    let nothing = Report {
+        failures: Vec::new(),
+        count: 0,
+        answered: replay.failures.answered(),
+        number: None,
+        cause: None,
+        ledger: None,
+        tensor: &[],
+        driver: &[],
+        host: &[],
+    };
+    let file = &args.file;
+    print(
+        output,
+        Of { file, session },
+        args.format,
+        &nothing,
+        |_, _| {
+            format!(
+                "No allocation failed for want of memory.\n{}",
+                answered(replay)
+            )
+        },
+    )?;
     Ok(Exit::of(session))
 }
 

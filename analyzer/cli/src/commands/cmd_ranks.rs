@@ -6,6 +6,7 @@ mod pictures;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use gpumem_analyzer::envelope::Captures;
 use gpumem_analyzer::ranks::{DrawnWatch, Figures, Job, Keys, Mesh, StepWatch, find};
 use gpumem_analyzer::render::ranks_text;
 use gpumem_analyzer::replay::Query;
@@ -18,6 +19,8 @@ use super::output::Output;
 use super::ranks_again::find_steps;
 use crate::args::Format;
 use pictures::Pictures;
+#[cfg(all(test, feature = "full"))]
+pub use pictures::WithTimeline;
 
 /// `ranks`.
 #[derive(clap::Args, Debug)]
@@ -62,7 +65,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     find_steps(&mut job);
     match args.format {
         _ if args.pictures.any() => args.pictures.draw(&job, (&named, args.format), output)?,
-        Format::Json => output.json(None, &job)?,
+        Format::Json => output.json(&Captures::InBody, &job)?,
         Format::Text => output.text(&ranks_text(&job, args.all, output.terminal))?,
     }
     Ok(if job.is_whole() {

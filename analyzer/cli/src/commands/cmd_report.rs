@@ -1,25 +1,31 @@
-//! `gpumem-analyze report.bin`: the report, and the flamegraph of the peak beside the capture.
+//! `gpumem-analyze report.bin`: the report, and the flamegraph of the peak beside the capture; or all of it as JSON, and no picture.
 
 use std::path::Path;
 
 use gpumem_analyzer::render::{FlameLook, ReportChanges, Source, flamegraph, report_text};
 use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::views::{
-    Asked, ByStack, Changes, Folded, Folding, Greatest, HintWatch, Hints, Select, at,
+    Asked, ByStack, Changes, Folded, Folding, Greatest, HintWatch, Hints, Report, Select, at,
     level_or_default,
 };
 use gpumem_capture::Level;
 
-use super::exit::Exit;
+use super::exit::{Exit, say_caveats};
 use super::output::{Output, beside, file_name, write_file};
 use super::read::{cause, ledgers, pid, read_with, symbols};
-use crate::args::SymbolArgs;
+use super::view::Of;
+use crate::args::{Format, SymbolArgs};
 
 /// Changes shown in the report.
 const CHANGES: usize = 8;
 
 /// Runs it.
-pub fn run(file: &Path, asked: &SymbolArgs, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+pub fn run(
+    file: &Path,
+    asked: &SymbolArgs,
+    format: Format,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Exit> {
     let pid = pid(file)?;
     let (mut tensor, mut driver) = (Greatest::default(), Greatest::default());
     let mut watch = HintWatch::default();
@@ -50,16 +56,27 @@ pub fn run(file: &Path, asked: &SymbolArgs, output: &mut Output<'_>) -> anyhow::
     watch.finish();
     let ledgers = ledgers(file, &session, Asked::default())?;
     let cause = cause(file, &session)?;
+    let hints = Hints::of(&session, None, &ledgers, &watch);
+    if format == Format::Json {
+        say_caveats(&session);
+        let of = Of {
+            file,
+            session: &session,
+        };
+        let seen = (&changes.shown[..], changes.seen);
+        let report = Report::of(&session, cause.as_ref(), &ledgers, seen, &hints);
+        output.json(&of.captures(), &report)?;
+        return Ok(Exit::of(&session));
+    }
     output.text(&report_text(
         &file_name(file),
         &session,
         cause.as_ref(),
         &ledgers,
         &changes,
-        &Hints::of(&session, None, &ledgers, &watch),
+        &hints,
         output.terminal,
     ))?;
-
     let (mut symbols, bar) = symbols(file, &session, asked);
     let held = ByStack::at(&session.replay, level, At::Peak, &Select::default());
     let mut source = Source::new(&session.replay.names, session.header.started_wall_ns);

@@ -9,7 +9,7 @@ use gpumem_analyzer::views::ScopeWatch;
 use super::exit::Exit;
 use super::output::Output;
 use super::read::read_with;
-use super::view::print;
+use super::view::{Of, print};
 use crate::args::Format;
 use crate::selection::{LevelArg, Part};
 
@@ -63,7 +63,11 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         eprintln!("gpumem-analyze: {number} {what}");
     }
     let level = part.level(&session)?;
-    print(output, &session, args.format, &scopes, |_, terminal| {
+    let of = Of {
+        file,
+        session: &session,
+    };
+    print(output, of, args.format, &scopes, |_, terminal| {
         let told = scopes_text(&scopes, level, args.each, terminal);
         match told.is_empty() {
             true => {

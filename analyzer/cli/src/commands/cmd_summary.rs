@@ -9,6 +9,7 @@ use gpumem_analyzer::views::Summary;
 use super::exit::{Exit, say_caveats};
 use super::output::{Output, file_name};
 use super::read::read;
+use super::view::Of;
 use crate::args::Format;
 
 /// `summary`.
@@ -28,7 +29,11 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     match args.format {
         Format::Json => {
             say_caveats(&session);
-            output.json(session.account.sampling, &summary)?;
+            let of = Of {
+                file: &args.file,
+                session: &session,
+            };
+            output.json(&of.captures(), &summary)?;
         }
         Format::Text => {
             let file = file_name(&args.file);

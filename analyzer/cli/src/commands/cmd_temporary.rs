@@ -9,7 +9,7 @@ use gpumem_analyzer::views::{BlockEvents, ShortLived};
 use super::exit::{Exit, say_bounded};
 use super::output::Output;
 use super::read::{read, read_with};
-use super::view::print;
+use super::view::{Of, print};
 use crate::args::{Format, ShortLivedArgs};
 use crate::selection::Part;
 
@@ -41,7 +41,11 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         short_lived.observe(replay, record, effect);
     })?;
     let found = short_lived.lines(&session.replay);
-    print(output, &first, args.format, &found, |source, terminal| {
+    let of = Of {
+        file,
+        session: &first,
+    };
+    print(output, of, args.format, &found, |source, terminal| {
         let (within, said) = (args.short_lived.within(), args.part.said());
         temporary_text(&first.replay, &found, within, &said, source, terminal)
     })?;

@@ -9,7 +9,7 @@ use gpumem_analyzer::views::{BlockEvents, ThreadWatch};
 use super::exit::{Exit, say_bounded};
 use super::output::Output;
 use super::read::{read_for_blocks, read_with};
-use super::view::print;
+use super::view::{Of, print};
 use crate::args::Format;
 use crate::selection::Selection;
 
@@ -40,7 +40,11 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         watch.observe(replay, record, effect);
     })?;
     let found = watch.threads();
-    print(output, &first, args.format, &found, |_, terminal| {
+    let of = Of {
+        file,
+        session: &first,
+    };
+    print(output, of, args.format, &found, |_, terminal| {
         threads_text(level, &found, &args.selection.said(), terminal)
     })?;
     Ok(Exit::of(&first))

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::ValueEnum;
+use gpumem_analyzer::envelope::Envelope;
 use gpumem_analyzer::render::{bytes, caveats, timeline_svg, timeline_text};
 use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::views::{Timeline, TimelineBuilder};
@@ -13,6 +14,7 @@ use super::exit::{Exit, say_caveats};
 use super::moment::{PeakOf, has_events, part, stretch};
 use super::output::{Output, beside, file_name};
 use super::read::read_with;
+use super::view::Of;
 use crate::devices;
 use crate::selection::{Capture, LevelArg, moment};
 
@@ -81,7 +83,15 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let contents = match args.format {
         TimelineFormat::Json => {
             say_caveats(&session);
-            let mut json = serde_json::to_vec(&timeline)?;
+            let of = Of {
+                file,
+                session: &session,
+            };
+            let envelope = Envelope {
+                captures: &of.captures(),
+                found: &timeline,
+            };
+            let mut json = serde_json::to_vec(&envelope)?;
             json.push(b'\n');
             json
         }

@@ -9,7 +9,7 @@ use gpumem_analyzer::views::Node;
 use super::exit::Exit;
 use super::output::Output;
 use super::read::{read, symbols};
-use super::view::print;
+use super::view::{Of, print};
 use crate::args::{Format, SymbolArgs};
 use crate::selection::Selection;
 
@@ -65,7 +65,11 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             (root, TreeOf::Calls)
         }
     };
-    print(output, &session, args.format, &root, |_, terminal| {
+    let capture = Of {
+        file,
+        session: &session,
+    };
+    print(output, capture, args.format, &root, |_, terminal| {
         if root.bytes == 0 {
             return format!("Nothing was live at the {level} level then.\n");
         }

@@ -1,12 +1,11 @@
 //! Where results go: standard output, or files that are written whole or not at all.
 
 use std::io::Write;
-use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use gpumem_analyzer::envelope::{Captures, Envelope, View};
 use gpumem_analyzer::render::Terminal;
-use gpumem_analyzer::replay::Sampling;
 use serde::Serialize;
 
 use crate::locale::{ascii, wants_ascii};
@@ -30,35 +29,18 @@ impl Output<'_> {
         Ok(())
     }
 
-    /// Prints an object as JSON, indented, with a line end; marked where it comes from sampled stacks.
-    pub fn json(
-        &mut self,
-        sampling: Option<Sampling>,
-        object: &impl Serialize,
-    ) -> anyhow::Result<()> {
-        match sampling {
-            None => self.value(object),
-            Some(_) => self.value(&Marked::new(sampling, object)),
-        }
+    /// Prints text as it is, for programs.
+    pub fn raw(&mut self, text: &str) -> anyhow::Result<()> {
+        Ok(self.out.write_all(text.as_bytes())?)
     }
 
-    /// Prints a list of objects, each of them marked.
-    pub fn json_rows<T: Serialize>(
+    /// Prints what was found as JSON, indented, with a line end.
+    pub fn json<V: View + Serialize>(
         &mut self,
-        sampling: Option<Sampling>,
-        rows: &[T],
+        captures: &Captures,
+        found: &V,
     ) -> anyhow::Result<()> {
-        match sampling {
-            None => self.value(&rows),
-            Some(_) => {
-                let marked = rows.iter().map(|row| Marked::new(sampling, row));
-                self.value(&marked.collect::<Vec<_>>())
-            }
-        }
-    }
-
-    fn value(&mut self, value: &impl Serialize) -> anyhow::Result<()> {
-        serde_json::to_writer_pretty(&mut self.out, value)?;
+        serde_json::to_writer_pretty(&mut self.out, &Envelope { captures, found })?;
         self.out.write_all(b"\n")?;
         Ok(())
     }
@@ -71,24 +53,6 @@ impl Output<'_> {
         }
         write_file(to, contents).with_context(|| format!("cannot write {}", to.display()))?;
         self.text(&format!("{}: {said}\n", to.display()))
-    }
-}
-
-/// An object with the mark that its figures by stack are estimates.
-#[derive(Serialize)]
-struct Marked<'a, T> {
-    /// Mean distance in allocated bytes of those tensors whose stacks were taken.
-    stack_sample_bytes: Option<NonZeroU64>,
-    #[serde(flatten)]
-    object: &'a T,
-}
-
-impl<'a, T> Marked<'a, T> {
-    fn new(sampling: Option<Sampling>, object: &'a T) -> Self {
-        Self {
-            stack_sample_bytes: sampling.map(|sampling| sampling.mean),
-            object,
-        }
     }
 }
 

@@ -1,5 +1,8 @@
 //! What a view found, in the form that was asked for.
 
+use std::path::Path;
+
+use gpumem_analyzer::envelope::{Capture, Captures, View};
 use gpumem_analyzer::render::{Source, Terminal, caveats};
 use gpumem_analyzer::session::Session;
 use serde::Serialize;
@@ -8,46 +11,40 @@ use super::exit::say_caveats;
 use super::output::Output;
 use crate::args::Format;
 
+/// A capture that was read, for what is said of it beside what was found.
+#[derive(Clone, Copy)]
+pub struct Of<'a> {
+    /// Its file.
+    pub file: &'a Path,
+    /// What was read.
+    pub session: &'a Session,
+}
+
+impl Of<'_> {
+    /// The same, as JSON carries it.
+    pub fn captures(self) -> Captures {
+        Captures::One(Box::new(Capture::of(self.file, self.session)))
+    }
+}
+
 /// Prints what was found as JSON, and on stderr what the capture lacks and what is estimated; or as text, with that above it.
-pub fn print(
+pub fn print<V: View + Serialize>(
     output: &mut Output<'_>,
-    session: &Session,
+    of: Of<'_>,
     format: Format,
-    found: &impl Serialize,
+    found: &V,
     text: impl FnOnce(&mut Source, Terminal) -> String,
 ) -> anyhow::Result<()> {
+    let session = of.session;
     match format {
         Format::Json => {
             say_caveats(session);
-            output.json(session.account.sampling, found)
+            output.json(&of.captures(), found)
         }
-        Format::Text => told(output, session, text),
-    }
-}
-
-/// The same of a list of objects.
-pub fn print_rows<T: Serialize>(
-    output: &mut Output<'_>,
-    session: &Session,
-    format: Format,
-    rows: &[T],
-    text: impl FnOnce(&mut Source, Terminal) -> String,
-) -> anyhow::Result<()> {
-    match format {
-        Format::Json => {
-            say_caveats(session);
-            output.json_rows(session.account.sampling, rows)
+        Format::Text => {
+            let mut source = Source::new(&session.replay.names, session.header.started_wall_ns);
+            let caveats = caveats(&session.account, output.terminal);
+            output.text(&(caveats + &text(&mut source, output.terminal)))
         }
-        Format::Text => told(output, session, text),
     }
-}
-
-fn told(
-    output: &mut Output<'_>,
-    session: &Session,
-    text: impl FnOnce(&mut Source, Terminal) -> String,
-) -> anyhow::Result<()> {
-    let mut source = Source::new(&session.replay.names, session.header.started_wall_ns);
-    let caveats = caveats(&session.account, output.terminal);
-    output.text(&(caveats + &text(&mut source, output.terminal)))
 }

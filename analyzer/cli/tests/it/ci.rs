@@ -8,7 +8,7 @@ use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
 use crate::golden::golden;
-use crate::run::{stderr, stdout};
+use crate::run::{found, stderr, stdout};
 use crate::synthetic::{M, Synthetic};
 
 /// A tensor by its line and bytes.
@@ -74,7 +74,7 @@ impl Change {
 
     fn json(&self, arguments: &[&str]) -> Value {
         let (said, _) = self.compared(&[&["--format", "json"], arguments].concat());
-        serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"))
+        found(said.as_bytes())
     }
 }
 

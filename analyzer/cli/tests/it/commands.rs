@@ -101,7 +101,6 @@ fn the_summary_is_as_the_contract_says() {
     let file = training(folder.path()).finish();
     let (summary, exit) = json_of(&["summary", "--format", "json"], &file);
     assert_eq!(exit, 0);
-    assert_eq!(summary["schema"], 1);
     assert_eq!(summary["exact"], true);
     assert_eq!(summary["events"], 15);
     assert_eq!(summary["lost_events"], 0);

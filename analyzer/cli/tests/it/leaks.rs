@@ -100,7 +100,7 @@ fn what_grows_is_told_from_caches_the_warm_up_and_what_is_young() {
         assert_eq!(
             row,
             json!({
-                "device": 0, "file": TRAIN, "line": 31, "function": "train", "class": "growing",
+                "device": 0, "file": TRAIN, "file_relative": "train.py", "line": 31, "function": "train", "class": "growing",
                 "bytes": steps * 2 * M, "blocks": steps,
                 "survived_bytes": (steps - 2) * 2 * M, "survived_blocks": steps - 2,
                 "oldest_step": 1, "newest_step": steps, "bytes_per_step": 2 * M,

@@ -74,6 +74,9 @@ fn lines_at_an_event_are_those_just_after_it() {
         &["lines", "--format", "json", "--at", &second.0.to_string()],
         &file,
     );
-    let expected = [("a.py:2 f".to_owned(), 2, 1), ("a.py:1 f".to_owned(), 1, 1)];
+    let expected = [
+        ("/home/me/run/a.py:2 f".to_owned(), 2, 1),
+        ("/home/me/run/a.py:1 f".to_owned(), 1, 1),
+    ];
     assert_eq!((bytes_by_line(&rows), exit), (expected.to_vec(), 0));
 }

@@ -22,10 +22,20 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).expect("UTF-8")
 }
 
-/// What a command prints as JSON, and its exit code.
+/// What a command prints as JSON below its head, and its exit code.
 pub fn json_of(arguments: &[&str], file: &Path) -> (Value, i32) {
     let output = analyze(arguments, file);
-    let value = serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {}{}", stdout(&output), stderr(&output)));
-    (value, output.status.code().expect("an exit code"))
+    let found = found(&output.stdout);
+    (found, output.status.code().expect("an exit code"))
+}
+
+/// What JSON has below its head: a list of rows, or an object.
+pub fn found(text: &[u8]) -> Value {
+    let mut said: Value = serde_json::from_slice(text)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(text)));
+    let key = match said.get("rows") {
+        Some(_) => "rows",
+        None => "data",
+    };
+    said[key].take()
 }

@@ -56,7 +56,8 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let capture = context.capture(&args.capture)?;
     let session = context.sessions.read(&capture, Query::from(args.at.0))?;
     let names = &session.replay.names;
-    let file = match named(names, &args.file)[..] {
+    let files = named(names, &args.file);
+    let file = match &files[..] {
         [file] => file,
         [] => {
             return Err(refused!(
@@ -65,8 +66,9 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
                 args.file
             ));
         }
-        ref several => {
-            let several = several.iter().take(5).copied().collect::<Vec<_>>();
+        several => {
+            let several = several.iter().take(5).map(String::as_str);
+            let several = several.collect::<Vec<_>>();
             return Err(refused!(
                 "{}: {} may be any of {}: name the whole path",
                 capture.name,
@@ -110,7 +112,7 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
         .collect();
     let found = Found::settled(is_settled(&session))
         .with("capture", capture.name)
-        .with("file", file)
+        .with("file", file.as_str())
         .with("line", args.line)
         .with("lines_in_file", all)
         .with("level", level.to_string())
@@ -128,21 +130,18 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
 }
 
 /// The files that the capture may mean: by the whole name, else as people read it, else by the end of the path.
-fn named<'a>(names: &'a Names, asked: &str) -> Vec<&'a str> {
-    let files: BTreeSet<&str> = names
-        .codes
-        .values()
-        .map(|code| code.file.as_str())
-        .collect();
+fn named(names: &Names, asked: &str) -> Vec<String> {
+    let codes = names.codes.values();
+    let files: BTreeSet<String> = codes.map(|code| names.absolute_path(&code.file)).collect();
     if let Some(whole) = files.get(asked) {
-        return vec![*whole];
+        return vec![whole.clone()];
     }
     let end = format!("/{asked}");
     let with = |is_it: &dyn Fn(&str) -> bool| {
         files
             .iter()
-            .copied()
             .filter(|file| is_it(file))
+            .cloned()
             .collect::<Vec<_>>()
     };
     match &with(&|file| names.short_path(file) == asked)[..] {

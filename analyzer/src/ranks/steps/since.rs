@@ -1,12 +1,13 @@
 //! The step since which a rank differs from its peers.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Steps;
 use crate::ranks::robust::Spread;
 
 /// The first step of those from which on a rank differed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Since {
     /// It is no earlier step, counted from 1.
     pub first_step: u64,

@@ -1,9 +1,10 @@
 //! The kinds of causes.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What kind of cause it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CauseKind {
     /// The request is larger than the card, or than its limit.

@@ -16,6 +16,7 @@ use std::cmp::Reverse;
 use std::path::Path;
 
 use gpumem_capture::{Level, Progress, Reader, Record};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::by_stack::{ByStack, Select};
@@ -31,7 +32,7 @@ pub use kind::CauseKind;
 const OWNERS: usize = 3;
 
 /// A line with what it held at the failure.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Holder {
     /// The line as tables show it.
     pub line: String,
@@ -91,7 +92,7 @@ impl Holder {
 }
 
 /// Why an allocation failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Cause {
     /// The failure's number, from 1.
     pub number: u64,
@@ -111,6 +112,7 @@ pub struct Cause {
     pub line: Option<String>,
     /// The level that the owners are of.
     #[serde(serialize_with = "super::json::by_name")]
+    #[schemars(with = "String")]
     pub level: Level,
     /// All that was live of it.
     pub live_bytes: u64,

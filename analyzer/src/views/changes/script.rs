@@ -11,6 +11,7 @@ use crate::replay::Replay;
 /// A line of the script.
 pub(super) struct At {
     pub file: Arc<str>,
+    pub file_relative: Option<Arc<str>>,
     pub line: u32,
     pub function: Arc<str>,
 }
@@ -79,6 +80,7 @@ fn number(line: Line, lines: &mut Vec<At>, numbers: &mut FxHashMap<Line, u32>) -
     *numbers.entry(line).or_insert_with_key(|line| {
         lines.push(At {
             file: line.file.as_str().into(),
+            file_relative: line.relative.as_deref().map(Into::into),
             line: line.line,
             function: line.function.as_str().into(),
         });

@@ -2,12 +2,13 @@
 
 use gpumem_capture::{Event, EventKind, Nanos, Seq};
 use rustc_hash::{FxHashMap, FxHashSet};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::replay::Effect;
 
 /// Blocks of one size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct Group {
     /// Size of each.
     pub bytes: u64,

@@ -1,5 +1,6 @@
 //! Workloads judged by rules.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::rules::{Allowance, Budget, Growth, Rules};
@@ -8,7 +9,7 @@ use crate::views::json::by_name;
 use gpumem_capture::Level;
 
 /// What a rule found of a workload.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Finding {
     /// It grew by more than it may.
@@ -28,6 +29,7 @@ pub enum Finding {
         device: Option<u8>,
         /// At which level.
         #[serde(serialize_with = "by_name")]
+        #[schemars(with = "String")]
         level: Level,
         /// What it takes.
         peak_bytes: u64,
@@ -51,7 +53,7 @@ pub enum Finding {
 }
 
 /// How a workload, or all of them, came off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// No rule was broken.
@@ -63,7 +65,7 @@ pub enum Outcome {
 }
 
 /// A workload with what was found of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Judged {
     /// The workload.
     #[serde(flatten)]
@@ -85,10 +87,8 @@ impl Judged {
 }
 
 /// All workloads of a change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Comparison {
-    /// Version of this shape.
-    pub schema: u32,
     /// How it came off.
     pub outcome: Outcome,
     /// By which rules.
@@ -130,7 +130,6 @@ impl Comparison {
         let outcomes = workloads.iter().map(Judged::outcome);
         let missing = (!absent.is_empty()).then_some(Outcome::Unjudged);
         Self {
-            schema: 1,
             outcome: outcomes.chain(missing).max().unwrap_or(Outcome::Passes),
             rules,
             workloads,

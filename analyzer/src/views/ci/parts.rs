@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use gpumem_capture::{DeviceOrdinal, Level};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::align::{Held, align};
@@ -15,7 +16,7 @@ use crate::views::json::ordinal;
 use crate::views::{ByStack, Diff, DiffRow, Lines, MatchKey, Modules, Select, categories};
 
 /// A line, category or module that holds another number of bytes than before.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PartChange {
     /// Its name.
     pub name: String,

@@ -1,7 +1,11 @@
 //! What a change may do to peaks: limits of growth, budgets and allowances.
 
+use std::borrow::Cow;
+
 use gpumem_capture::Level;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
+use serde_json::json;
 
 use crate::views::json::by_name;
 
@@ -36,6 +40,17 @@ impl Serialize for Growth {
             Self::Bytes(bytes) => to.collect_map([("bytes", *bytes)]),
             Self::Percent(millionths) => to.collect_map([("percent", *millionths as f64 / 1e6)]),
         }
+    }
+}
+
+impl JsonSchema for Growth {
+    fn schema_name() -> Cow<'static, str> {
+        "Growth".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let of = |key: &str, kind: &str| json!({"type": "object", "properties": {key: {"type": kind}}, "required": [key]});
+        json_schema!({"oneOf": [of("bytes", "integer"), of("percent", "number")]})
     }
 }
 
@@ -96,8 +111,18 @@ impl Serialize for Day {
     }
 }
 
+impl JsonSchema for Day {
+    fn schema_name() -> Cow<'static, str> {
+        "Day".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "format": "date"})
+    }
+}
+
 /// The most that a workload may take.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Budget {
     /// The workload.
     pub workload: String,
@@ -105,13 +130,14 @@ pub struct Budget {
     pub peak: Option<u64>,
     /// The peak's level; `None`: the workload's own.
     #[serde(serialize_with = "level_if_any")]
+    #[schemars(with = "Option<String>")]
     pub level: Option<Level>,
     /// By how much it may grow, in place of what holds for all.
     pub grow: Option<Growth>,
 }
 
 /// A growth that is expected, until a day.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Allowance {
     /// The workload.
     pub workload: String,
@@ -124,7 +150,7 @@ pub struct Allowance {
 }
 
 /// All rules.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Rules {
     /// By how much each workload may grow; `None`: by any.
     pub fail_over: Option<Growth>,

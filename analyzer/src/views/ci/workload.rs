@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpumem_capture::{DeviceOrdinal, Level};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::parts::{self, PartChange, Parts, change};
@@ -11,7 +12,7 @@ use crate::session::Session;
 use crate::views::json::{by_name, ordinal};
 
 /// Peaks of one device.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DevicePeaks {
     /// Device ordinal; `None` for memory of no device.
     pub device: Option<u8>,
@@ -30,7 +31,7 @@ pub struct DevicePeaks {
 }
 
 /// What a capture's figures lack.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Quality {
     /// Why its peaks cannot be judged, one line each; empty: they are exact.
     pub missing: Vec<String>,
@@ -39,12 +40,13 @@ pub struct Quality {
 }
 
 /// One workload.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Workload {
     /// The captures' name, without `.bin`.
     pub name: String,
     /// Of which level the figures are.
     #[serde(serialize_with = "by_name")]
+    #[schemars(with = "String")]
     pub level: Level,
     /// Its devices.
     pub devices: Vec<DevicePeaks>,

@@ -1,5 +1,6 @@
 //! A hint, and when something is worth one.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::attribution::Owner;
@@ -9,7 +10,7 @@ use crate::views::ledger::Place;
 pub const NOTABLE: u64 = 5;
 
 /// What a hint is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HintKind {
     /// Why the program ran out of memory.
@@ -43,7 +44,7 @@ pub enum HintKind {
 }
 
 /// A line that bears a hint out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Evidence {
     /// The line.
     #[serde(flatten)]
@@ -58,7 +59,7 @@ pub struct Evidence {
 }
 
 /// One hint.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Hint {
     /// What about.
     pub kind: HintKind,

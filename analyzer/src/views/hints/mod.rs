@@ -11,6 +11,7 @@ mod hint;
 mod watch;
 
 use gpumem_capture::{DeviceOrdinal, Level};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::cause::Cause;
@@ -29,7 +30,7 @@ const OTHERS: u64 = 5;
 const UNEVEN: u64 = 20;
 
 /// All hints, those about most bytes first.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Hints {
     /// The hints.
     pub hints: Vec<Hint>,

@@ -15,6 +15,7 @@ mod tensors;
 mod tests;
 
 use gpumem_capture::{Nanos, Seq};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::account::When;
@@ -28,7 +29,7 @@ pub use pool::{Pool, PoolLine, Segment, SegmentLine};
 pub(super) use pool_now::pool_now;
 
 /// What a part of a device's memory is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Tensors live.
@@ -61,14 +62,14 @@ pub enum Kind {
     NoProcess,
     /// What nothing explains.
     Unexplained,
-    /// All that one library holds: see [`By::Owner`].
+    /// All that one library holds: with `--by owner`.
     Owner,
-    /// All that one line led to: see [`By::Line`].
+    /// All that one line led to: with `--by line`.
     Line,
 }
 
 /// One part of a device's memory.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LedgerRow {
     /// What it is.
     pub kind: Kind,
@@ -90,7 +91,7 @@ pub struct LedgerRow {
 }
 
 /// Workspaces of cuBLAS, which PyTorch takes from its own pool: a part of the tensors.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Workspaces {
     /// Bytes.
     pub bytes: u64,
@@ -105,7 +106,7 @@ pub struct Workspaces {
 }
 
 /// A change of what is unexplained.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct JumpRow {
     /// The earlier reading of NVML.
     pub from_ns: u64,
@@ -124,7 +125,7 @@ pub struct JumpRow {
 }
 
 /// The reading of NVML that a ledger uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReadingRow {
     /// Which event.
     pub seq: u64,
@@ -137,11 +138,11 @@ pub struct ReadingRow {
 }
 
 /// A device's memory at a moment. The rows sum to `bytes`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Ledger {
     /// Ordinal.
     pub device: u8,
-    /// The event of the moment; see [`crate::replay::DevicePeak`] for which one the peak is.
+    /// The event of the moment.
     pub seq: Option<u64>,
     /// Its time, ns since the capture was opened.
     pub time_ns: Option<u64>,

@@ -1,14 +1,17 @@
 //! A line of code as JSON carries it.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::attribution::Owner;
 
 /// Where in the code; all `None` where no Python line is known.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Place {
-    /// File as the interpreter has it.
+    /// The file's absolute name. What is no file, as `<string>`, is told as the interpreter has it.
     pub file: Option<String>,
+    /// The file relative to the program's folder, if it lies below that.
+    pub file_relative: Option<String>,
     /// Line number.
     pub line: Option<u32>,
     /// Function.
@@ -24,6 +27,7 @@ impl Place {
         let line = owner.and_then(Owner::line);
         Self {
             file: line.map(|line| line.file.clone()),
+            file_relative: line.and_then(|line| line.relative.clone()),
             line: line.map(|line| line.line),
             function: line.map(|line| line.function.clone()),
             node: owner.and_then(Owner::node).map(str::to_owned),

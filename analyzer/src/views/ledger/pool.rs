@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use gpumem_capture::EventFlags;
 use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Place;
@@ -13,7 +14,7 @@ use crate::replay::{Block, Figure, Objects};
 
 /// The pool. Free blocks are what lies between tensors; where a block waits for another stream it
 /// counts as free.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Pool {
     /// What it holds from the driver.
     pub reserved_bytes: u64,
@@ -33,7 +34,7 @@ pub struct Pool {
 
 /// A piece of address space that the pool cuts blocks from: a driver allocation, or a run of mappings
 /// of an expandable segment.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Segment {
     /// First address.
     pub address: u64,
@@ -67,7 +68,7 @@ pub struct Segment {
 }
 
 /// What a line's tensors have in one segment.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SegmentLine {
     /// The line.
     #[serde(flatten)]
@@ -84,7 +85,7 @@ pub struct SegmentLine {
 }
 
 /// What a line's tensors have in the pool.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PoolLine {
     /// The line.
     #[serde(flatten)]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use gpumem_capture::{Event, EventKind, Phase, ThreadId};
 use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::replay::Replay;
@@ -15,7 +16,7 @@ const KEPT: usize = 4096;
 const OPEN: usize = 256;
 
 /// What a lane is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LaneKind {
     /// Phases of a training that were marked: backward, the optimizer's step, zeroing of gradients.
@@ -52,7 +53,7 @@ impl LaneKind {
 }
 
 /// One span. As JSON: `[from_ns, to_ns, label]`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(into = "(u64, u64, String)")]
 pub struct LaneSpan {
     /// When it began; may be before the stretch that is shown.
@@ -70,7 +71,7 @@ impl From<LaneSpan> for (u64, u64, String) {
 }
 
 /// Spans of a kind, in the order of their beginnings.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Lane {
     /// Of what.
     pub kind: LaneKind,

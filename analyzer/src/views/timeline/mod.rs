@@ -12,6 +12,7 @@ mod stretch;
 mod tensors;
 mod track;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use builder::TimelineBuilder;
@@ -24,7 +25,7 @@ use crate::account::When;
 use crate::replay::Category;
 
 /// What a band of the picture stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BandKind {
     /// Tensors live: of one category, or all.
@@ -46,19 +47,20 @@ pub enum BandKind {
 }
 
 /// A band: one part of the memory, over time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Band {
     /// What it is.
     pub kind: BandKind,
     /// Of tensors, what these are for; `None`: all of them.
     #[serde(serialize_with = "by_name_if_any")]
+    #[schemars(with = "Option<String>")]
     pub category: Option<Category>,
     /// As people read it.
     pub name: String,
 }
 
 /// A device at a moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TimelinePoint {
     /// Which event.
     pub seq: u64,
@@ -85,7 +87,7 @@ impl TimelinePoint {
 }
 
 /// The peak of one level.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LevelPeak {
     /// Which level.
     pub level: &'static str,
@@ -98,13 +100,13 @@ pub struct LevelPeak {
 }
 
 /// A stretch of time in which something happened on the device. Between buckets nothing did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TimelineBucket {
     /// When it begins.
     pub from_ns: u64,
     /// When it ends.
     pub to_ns: u64,
-    /// Where the device held most in it: see [`crate::replay::DevicePeak`] for what is more than what.
+    /// Where the device held most in it: of tensors, then of the driver level, then of the physical level.
     pub most: TimelinePoint,
     /// After its last event.
     pub last: TimelinePoint,
@@ -115,7 +117,7 @@ pub struct TimelineBucket {
 }
 
 /// A device over time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DeviceTimeline {
     /// Ordinal; `None` for memory of no device.
     pub device: Option<u8>,
@@ -143,7 +145,7 @@ impl DeviceTimeline {
 }
 
 /// What the training was at in one stretch of time.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CourseBucket {
     /// When it begins.
     pub from_ns: u64,
@@ -166,7 +168,7 @@ pub struct CourseBucket {
 }
 
 /// An allocation that failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TimelineFailure {
     /// Which event.
     pub seq: u64,
@@ -179,7 +181,7 @@ pub struct TimelineFailure {
 }
 
 /// What the driver refused on a device and PyTorch's allocator had all the same: no failures.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TimelineRetries {
     /// On which device.
     pub device: Option<u8>,
@@ -188,7 +190,7 @@ pub struct TimelineRetries {
 }
 
 /// Memory over time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Timeline {
     /// The first event's time, ns since the capture was opened; of a bounded capture, the first that is
     /// kept.

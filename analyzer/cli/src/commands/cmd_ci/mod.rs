@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
+use gpumem_analyzer::envelope::Captures;
 use gpumem_analyzer::render::{ci_answer, ci_comment, trend_svg};
 use gpumem_analyzer::replay::Query;
 use gpumem_analyzer::session::Session;
@@ -100,7 +101,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         }
     }
     match args.format {
-        Format::Json => output.json(None, &comparison)?,
+        Format::Json => output.json(&Captures::InBody, &comparison)?,
         Format::Text if args.comment.is_none() => {
             output.out.write_all(ci_comment(&comparison).as_bytes())?;
         }

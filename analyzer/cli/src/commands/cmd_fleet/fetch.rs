@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use gpumem_analyzer::envelope::{Body, Captures, Heads, View};
 use gpumem_dataset::{DataFile, Found, RANKS, Store, name_of};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::places::{StoreArgs, many};
@@ -33,8 +35,8 @@ pub struct Args {
 }
 
 /// What was done.
-#[derive(Serialize)]
-struct Fetched {
+#[derive(Serialize, JsonSchema)]
+pub struct Fetched {
     /// Files that were copied.
     copied: usize,
     /// Their bytes.
@@ -43,6 +45,12 @@ struct Fetched {
     kept: usize,
     /// Files that were removed.
     removed: usize,
+}
+
+impl View for Fetched {
+    const NAME: &'static str = "fleet-fetch";
+    const BODY: Body = Body::Data;
+    const HEADS: Heads = Heads::None;
 }
 
 /// Runs it.
@@ -106,7 +114,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         )?;
     }
     match args.format {
-        Format::Json => output.json(None, &fetched)?,
+        Format::Json => output.json(&Captures::InBody, &fetched)?,
         Format::Text => output.text(&format!(
             "{} copied ({}), {} there already, {} removed\n",
             many(fetched.copied, "file"),

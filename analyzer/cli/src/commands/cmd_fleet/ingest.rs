@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
+use gpumem_analyzer::envelope::{Body, Captures, Heads, View};
 use gpumem_dataset::Key;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::part::{Begun, Intake, complete_begun};
@@ -26,7 +28,7 @@ pub struct Args {
 }
 
 /// What became of the captures.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Summary {
     /// Captures that are part of the dataset now and were not before.
     pub taken: usize,
@@ -42,6 +44,12 @@ pub struct Summary {
     pub unreadable: Vec<String>,
     /// What became of parts that were begun and could not be completed.
     pub begun: Vec<String>,
+}
+
+impl View for Summary {
+    const NAME: &'static str = "fleet-ingest";
+    const BODY: Body = Body::Data;
+    const HEADS: Heads = Heads::None;
 }
 
 /// Runs it.
@@ -77,7 +85,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
 /// Prints what became of captures.
 pub fn finish(summary: &Summary, format: Format, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     match format {
-        Format::Json => output.json(None, summary)?,
+        Format::Json => output.json(&Captures::InBody, summary)?,
         Format::Text => output.text(&text(summary))?,
     }
     Ok(match summary.unreadable.is_empty() {

@@ -58,10 +58,20 @@ pub enum Command {
     Prune(prune::Args),
     /// What ingest takes of a capture: its rows of each table
     #[command(
-        after_help = "Examples:\n  gpumem-analyze fleet rows --format json report.bin | jq '.held[0]'\n  \
+        after_help = "Examples:\n  gpumem-analyze fleet rows --format json report.bin | jq '.data.held[0]'\n  \
         gpumem-analyze fleet rows --hash-paths --format json report.bin | grep train.py    # before you share it"
     )]
     Rows(rows::Args),
+}
+
+/// What JSON carries of each.
+#[cfg(test)]
+pub mod forms {
+    pub use super::fetch::Fetched;
+    pub use super::ingest::Summary;
+    pub use super::prune::Pruned;
+    pub use super::rows::Tables;
+    pub use super::stage::Staged;
 }
 
 /// Runs it.

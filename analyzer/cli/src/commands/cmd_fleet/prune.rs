@@ -2,7 +2,9 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use gpumem_analyzer::envelope::{Body, Captures, Heads, View};
 use gpumem_dataset::{Part, RANKS, TABLES, name_of};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::places::{StoreArgs, many};
@@ -40,8 +42,8 @@ pub struct Args {
 }
 
 /// What was removed, or would be.
-#[derive(Serialize)]
-struct Pruned {
+#[derive(Serialize, JsonSchema)]
+pub struct Pruned {
     /// Parts.
     parts: usize,
     /// Their captures.
@@ -54,6 +56,12 @@ struct Pruned {
     unfinished: usize,
     /// Whether nothing was removed.
     dry_run: bool,
+}
+
+impl View for Pruned {
+    const NAME: &'static str = "fleet-prune";
+    const BODY: Body = Body::Data;
+    const HEADS: Heads = Heads::None;
 }
 
 /// Runs it.
@@ -106,7 +114,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         }
     }
     match args.format {
-        Format::Json => output.json(None, &pruned)?,
+        Format::Json => output.json(&Captures::InBody, &pruned)?,
         Format::Text => output.text(&text(&pruned))?,
     }
     Ok(Exit::Complete)

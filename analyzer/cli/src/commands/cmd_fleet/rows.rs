@@ -1,12 +1,16 @@
 //! `gpumem-analyze fleet rows`.
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::path::PathBuf;
 
+use gpumem_analyzer::envelope::{Body, Captures, Heads, View, opening};
 use gpumem_analyzer::fleet::{self, Taken};
 use gpumem_analyzer::session;
-use gpumem_dataset::{CaptureRows, Table, TableInfo};
+use gpumem_dataset::{CaptureRows, Kind, TABLES, Table, TableInfo};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
+use serde_json::{Map, Value, json};
 
 use super::take::TakeArgs;
 use crate::args::Format;
@@ -27,6 +31,64 @@ pub struct Args {
     pub format: Format,
     /// The capture
     pub file: PathBuf,
+}
+
+/// The table that has rows only with `--events`.
+const EVENTS: &str = "events";
+
+/// What JSON carries: a list of rows for each table.
+pub struct Tables;
+
+impl View for Tables {
+    const NAME: &'static str = "fleet-rows";
+    const BODY: Body = Body::Data;
+    const HEADS: Heads = Heads::None;
+}
+
+impl JsonSchema for Tables {
+    fn schema_name() -> Cow<'static, str> {
+        "Tables".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let run = json!({"type": "string", "description": "The run."});
+        let mut properties = Map::from_iter([("run".to_owned(), run)]);
+        properties.extend(TABLES.iter().map(|table| {
+            let rows =
+                json!({"type": "array", "description": table.doc.trim(), "items": row_of(table)});
+            (table.name.to_owned(), rows)
+        }));
+        let mut required: Vec<&str> = vec!["run"];
+        let always = TABLES.iter().filter(|table| table.name != EVENTS);
+        required.extend(always.map(|table| table.name));
+        let mut schema = Schema::default();
+        schema.insert("type".into(), "object".into());
+        schema.insert("required".into(), json!(required));
+        schema.insert("properties".into(), Value::Object(properties));
+        schema
+    }
+}
+
+fn row_of(table: &TableInfo) -> Value {
+    let columns = table.columns.iter().map(|column| {
+        let kind = match column.kind {
+            Kind::Int | Kind::Key | Kind::Time => "integer",
+            Kind::Text => "string",
+            Kind::Bool => "boolean",
+        };
+        let kind = match column.is_optional {
+            true => json!([kind, "null"]),
+            false => json!(kind),
+        };
+        let about = column.doc.trim();
+        (
+            column.name.to_owned(),
+            json!({"type": kind, "description": about}),
+        )
+    });
+    let names: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
+    let columns = Value::Object(columns.collect());
+    json!({"type": "object", "properties": columns, "required": names})
 }
 
 /// Why events could not be written.
@@ -87,7 +149,11 @@ fn text(rows: &CaptureRows) -> String {
 
 /// An object with a list for each table, a row on each line. Events are written as they come.
 fn json(args: &Args, taken: Taken, out: &mut dyn Write) -> anyhow::Result<()> {
-    write!(out, "{{\n\"run\": ")?;
+    write!(
+        out,
+        "{}{{\n\"run\": ",
+        opening::<Tables>(&Captures::InBody)?
+    )?;
     serde_json::to_writer(&mut *out, &taken.rows.run)?;
     let mut more = Vec::new();
     if args.events {
@@ -115,7 +181,7 @@ fn json(args: &Args, taken: Taken, out: &mut dyn Write) -> anyhow::Result<()> {
     table(out, &rows.series)?;
     table(out, &rows.steps)?;
     table(out, &rows.failures)?;
-    out.write_all(b"\n}\n")?;
+    out.write_all(b"\n}\n}\n")?;
     Ok(())
 }
 

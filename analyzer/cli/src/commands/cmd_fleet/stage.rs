@@ -1,6 +1,8 @@
 //! `gpumem-analyze fleet stage`.
 
+use gpumem_analyzer::envelope::{Body, Captures, Heads, View};
 use gpumem_dataset::staged_path;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::sources::{Is, Sources};
@@ -22,12 +24,18 @@ pub struct Args {
 }
 
 /// What became of the capture.
-#[derive(Serialize)]
-struct Staged {
+#[derive(Serialize, JsonSchema)]
+pub struct Staged {
     /// `staged`, `known` or `running`.
     outcome: &'static str,
     /// Where its rows are below the dataset, if they were staged.
     file: Option<String>,
+}
+
+impl View for Staged {
+    const NAME: &'static str = "fleet-stage";
+    const BODY: Body = Body::Data;
+    const HEADS: Heads = Heads::None;
 }
 
 /// Runs it.
@@ -78,7 +86,7 @@ fn say(
     output: &mut Output<'_>,
 ) -> anyhow::Result<()> {
     match format {
-        Format::Json => output.json(None, &Staged { outcome, file }),
+        Format::Json => output.json(&Captures::InBody, &Staged { outcome, file }),
         Format::Text => output.text(text),
     }
 }

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use gpumem_analyzer::envelope::{Body, Captures, Heads, View};
 use gpumem_analyzer::ranks::{Heatmap, Job, Part};
 use gpumem_analyzer::render::{Cells, bytes, ranks_page, ranks_timeline_text};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::flamegraph::{OfArg, draw as draw_flamegraph};
@@ -87,7 +89,7 @@ impl Pictures {
         let map = job.heatmap(COLUMNS);
         match format {
             Format::Json => output.json(
-                None,
+                &Captures::InBody,
                 &WithTimeline {
                     job,
                     timeline: &map,
@@ -108,9 +110,16 @@ impl Pictures {
 }
 
 /// What JSON carries.
-#[derive(Serialize)]
-struct WithTimeline<'a> {
+#[derive(Serialize, JsonSchema)]
+pub struct WithTimeline<'a> {
     #[serde(flatten)]
     job: &'a Job,
+    /// What each rank held over time.
     timeline: &'a Heatmap,
+}
+
+impl View for WithTimeline<'_> {
+    const NAME: &'static str = "ranks-timeline";
+    const BODY: Body = Body::Data;
+    const HEADS: Heads = Heads::None;
 }

@@ -1,0 +1,46 @@
+//! What commands find, by the name of its form.
+
+use super::schema::schema;
+use super::view::{Body, Heads, View};
+use crate::ranks::Job;
+use crate::views::ci::Comparison;
+use crate::views::{
+    Annotated, CategoryRow, Change, Hint, Leaks, Ledger, LineRow, ModuleRow, Node, Report, Scopes,
+    SizesOn, Summary, Temporary, ThreadsOn, Timeline,
+};
+
+macro_rules! views {
+    ($($type:ty: $name:literal, $body:ident, $heads:ident;)*) => {
+        $(impl View for $type {
+            const NAME: &'static str = $name;
+            const BODY: Body = Body::$body;
+            const HEADS: Heads = Heads::$heads;
+        })*
+
+        /// The schemas of what this crate finds, by the names of their forms.
+        pub fn schemas() -> Vec<(&'static str, serde_json::Value)> {
+            vec![$(($name, schema::<$type>())),*]
+        }
+    };
+}
+
+views! {
+    Annotated: "annotated", Data, One;
+    Vec<CategoryRow>: "categories", Rows, One;
+    Vec<Change>: "changes", Rows, One;
+    Comparison: "ci", Data, None;
+    Vec<Hint>: "hints", Rows, One;
+    Leaks: "leaks", Data, One;
+    Vec<Ledger>: "ledger", Rows, One;
+    Vec<LineRow>: "lines", Rows, One;
+    Vec<ModuleRow>: "modules", Rows, One;
+    Job: "ranks", Data, None;
+    Report<'_>: "report", Data, One;
+    Scopes: "scopes", Data, One;
+    Vec<SizesOn>: "sizes", Rows, One;
+    Summary: "summary", Data, One;
+    Temporary: "temporary", Data, One;
+    Vec<ThreadsOn>: "threads", Rows, One;
+    Timeline: "timeline", Data, One;
+    Node: "tree", Data, One;
+}
