@@ -85,7 +85,7 @@ pub fn run(file: &Path, asked: &SymbolArgs, output: &mut Output<'_>) -> anyhow::
                 output.text("\nMore: gpumem-analyze --help\n")?;
                 eprintln!(
                     "gpumem-analyze: no flamegraph: cannot write {}: {error}; \
-                     gpumem-analyze flamegraph -o OUT.svg {} writes it elsewhere",
+                     choose another path with gpumem-analyze flamegraph -o OUT.svg {}",
                     path.display(),
                     file.display()
                 );
