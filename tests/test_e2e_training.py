@@ -125,7 +125,7 @@ def test_report_for_people(environment, python_env, simulate, tmp_path, analyze)
     assert re.search(r"^GPU 0 at its peak, .* of 16\.0 GiB$", printed, re.M), printed
     spike = line_of("256).contiguous()")
     assert re.search(rf"^  .*train\.py:{spike} .* 32\.0 MiB +\d+ % +1$", printed, re.M), printed
-    assert re.search(rf"^At .*train\.py similarity: line {spike} +\+3\d\.\d MiB", printed, re.M), printed
+    assert re.search(rf"^  .*train\.py:{spike} +similarity +\+3\d\.\d MiB", printed, re.M), printed
     assert "report.svg" in printed and (tmp_path / "report.svg").is_file()
 
 

@@ -238,6 +238,8 @@ def test_all_of_it_by_keys(at, page):
 def test_links_lead_to_what_was_shown(at, page):
     seq = data_of(page)[1]["tensor"][700].made
     at.tell(f"gpumem.chooseEvent({seq}); gpumem.chooseView(gpumem.data.from + 1e6, gpumem.data.to - 1e6)")
+    # The address is written when the view rests.
+    at.wait("location.hash.includes('view=')")
     link = at.tell("location.hash")
     shown, view = level(at), at.tell("gpumem.state.view")
     for target, same in ((link, True), ("#at=oom", False), ("#at=peak&show=driver", False)):

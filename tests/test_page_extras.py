@@ -67,12 +67,12 @@ def texts_of_stacks(page):
     return found
 
 
-def matching_blocks(page, text):
-    """The numbers of the tensors that a search for a text finds."""
+def matching_blocks(page, text, level="tensor"):
+    """The numbers of a level's blocks that a search for a text finds, which is no library's name."""
     stacks, categories = texts_of_stacks(page), page_data(page)["categories"]
     named = {number for number, stack in enumerate(stacks) if text in stack}
     return [
-        number for number, block in enumerate(blocks_of(page))
+        number for number, block in enumerate(blocks_of(page, level))
         if block.stack in named or (block.category and text in categories[block.category - 1])
     ]
 
@@ -117,6 +117,39 @@ def test_search_by_keys_goes_from_match_to_match(at, page):
     at.tell("document.getElementById('match-before').click()")
     assert at.tell("gpumem.state.pinned") == matching[0]
     search(at, "")
+
+
+def test_events_of_what_a_search_finds_are_listed_among_all(at, page):
+    """The table goes from match to match over the whole run, and counts all of them."""
+    search(at, "graphs.py:14")
+    at.tell("document.getElementById('events-only').click()")
+    found = [blocks_of(page, level)[number] for level in ("tensor", "driver") for number in matching_blocks(page, "graphs.py:14", level)]
+    seqs = sorted([block.made for block in found] + [block.ended for block in found if block.ended is not None])
+    everything = at.tell("document.querySelector('#events caption').textContent")
+    assert f"{len(seqs):,} events of " in everything and " in this page found." in everything
+    for seq in (seqs[0], seqs[len(seqs) // 2], seqs[-1]):
+        at.tell(f"gpumem.chooseEvent({seq})")
+        place = len([of for of in seqs if of <= seq])
+        shown = [row[0] for row in table_of_events(at)["rows"]]
+        assert shown == seqs[max(0, place - 100) : place + 100]
+    assert len(seqs) > 200
+    search(at, "")
+    assert at.tell("document.getElementById('events-only').disabled")
+    assert " in this page found." not in at.tell("document.querySelector('#events caption').textContent")
+    at.tell("document.getElementById('events-only').checked = false; document.getElementById('events-only').dispatchEvent(new Event('change'))")
+
+
+def test_boxes_that_are_too_narrow_for_text_are_as_wide_as_their_bytes(at):
+    """No box of the flamegraph lies over the next one."""
+    boxes = at.tell("[...document.querySelectorAll('#flame [role=treeitem]')].map(b => [b.style.top, b.getBoundingClientRect().left, b.getBoundingClientRect().right, b.textContent])")
+    rows = {}
+    for top, left, right, text in boxes:
+        rows.setdefault(top, []).append((left, right, text))
+    assert any(not text for row in rows.values() for _, _, text in row)
+    for row in rows.values():
+        for (_, right, _), (left, _, _) in zip(sorted(row), sorted(row)[1:]):
+            assert right <= left + 0.5
+    assert at.tell("[...document.querySelectorAll('#flame .narrow')].every(b => b.getAttribute('aria-label') && !b.textContent)")
 
 
 def table_of_events(window):
@@ -180,7 +213,7 @@ def test_bytes_are_zoomed_about_the_pinned_block(at, page):
     low, high = at.tell("gpumem.state.scale")
     assert (low, high) == (max(0, below - small.size), below + 2 * small.size)
     assert pixels(at, OUTLINE) > 1000
-    assert f"bytes={low}-{high}" in at.tell("location.hash")
+    at.wait(f"location.hash.includes('bytes={low}-{high}')")
     at.key("<", 188)
     assert at.tell("gpumem.state.scale[1] - gpumem.state.scale[0]") > high - low
     at.key("0", 48)
@@ -198,7 +231,8 @@ def test_bytes_are_zoomed_about_the_pinned_block(at, page):
 def test_an_axis_of_events_keeps_the_peak_and_gives_each_event_as_much_room(at):
     at.tell("document.getElementById('plot').focus()")
     at.key("a", 65)
-    assert at.tell("gpumem.state.axis") == "event" and "axis=event" in at.tell("location.hash")
+    assert at.tell("gpumem.state.axis") == "event"
+    at.wait("location.hash.includes('axis=event')")
     # Half of the axis is half of the events.
     count, middle = at.tell("[gpumem.history().ticks.times.length, gpumem.timeAtShare(0.5)]")
     before = at.tell(f"[...gpumem.history().ticks.times].filter(time => time <= {middle}).length")

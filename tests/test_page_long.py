@@ -16,8 +16,7 @@ import pytest
 EVENTS = int(os.environ.get("GPUMEM_PAGE_EVENTS", "10000000"))
 SECONDS = 240 * max(1, EVENTS // 10_000_000)
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS + 60)]
-# 33 ms is the aim; 35 ms is what the page takes since it has a search and a table of events (docs/measured/html.md).
-FRAME_MS = 1000 / 25
+FRAME_MS = 1000 / 30
 
 # What the loop took where the limits were set: a machine that takes longer for it has as much longer for a frame.
 LOOP_MS = 100
@@ -82,7 +81,7 @@ def test_it_is_small_and_opens_soon(opened, page):
     assert opened.tell("gpumem.histories().every(of => of.whole)") is False
 
 
-def test_it_moves_at_25_frames_a_second(opened):
+def test_it_moves_at_30_frames_a_second(opened):
     """Views of all of the run, of three tenths and of a twentieth, each with all that the browser does for it."""
     took = []
     for share in (1, 0.3, 0.05):

@@ -136,7 +136,7 @@ class Browser:
         """Waits until an expression is true in the page."""
         end = time.monotonic() + seconds
         while not self.tell(f"Boolean({expression})"):
-            assert time.monotonic() < end, (expression, self.tell("document.body.innerText"), self.errors())
+            assert time.monotonic() < end, (expression, self.tell("document.body.innerText.slice(0, 2000)"), self.errors())
             time.sleep(0.02)
 
     def box(self, selector):

@@ -24,6 +24,7 @@ class Block:
     placement: int
     kind: int
     library: Optional[int]
+    freed_by: Optional[int]
 
 
 def numbers(data):
@@ -52,6 +53,7 @@ def blocks(history):
     address = list(itertools.accumulate(map(signed, take(n))))
     slack, stack, category, placement, kind = (take(n) for _ in range(5))
     library = [0] * n if history["level"] == "tensor" else take(n)
+    freed_by = take(n)
     assert next(left, None) is None
     out = []
     for i in range(n):
@@ -63,6 +65,7 @@ def blocks(history):
                 None if release is None else seqs[release], released[i] > 0, size[i], address[i],
                 slack[i] - 1 if slack[i] else None, stack[i] - 1 if stack[i] else None, category[i], placement[i], kind[i],
                 library[i] - 1 if library[i] else None,
+                freed_by[i] - 1 if freed_by[i] else None,
             )
         )
     return out

@@ -127,6 +127,11 @@ impl<T: Copy> Kept<T> {
         (kept, back.is_some())
     }
 
+    /// Whether a block that came was freed before, so that it is back.
+    pub fn is_freed(&self, block: Block) -> bool {
+        self.freed.contains_key(&block.seq)
+    }
+
     /// A block went: what was kept of it.
     pub fn went(&mut self, block: Block) -> Option<T> {
         let kept = self.live.remove(&block.seq)?;

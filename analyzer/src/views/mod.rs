@@ -32,6 +32,7 @@ mod summary;
 mod survivors;
 mod tally;
 mod temporary;
+mod thread_stacks;
 mod threads;
 mod timeline;
 mod tree;
@@ -80,6 +81,7 @@ pub use summary::{
 };
 pub use survivors::{AskedLeaks, Survivors};
 pub use temporary::{ShortLived, Temporary, TemporaryRow, Within};
+pub use thread_stacks::ThreadStacks;
 pub use threads::{ThreadRow, ThreadWatch, ThreadsOn};
 pub use timeline::{
     Band, BandKind, CourseBucket, DeviceTimeline, Lane, LaneKind, LaneSpan, LevelPeak, Moment,

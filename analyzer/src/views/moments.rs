@@ -171,9 +171,12 @@ impl Moments {
     fn want(&mut self, device: DeviceOrdinal, kind: MomentKind, seq: u64, time_ns: Option<u64>) {
         let known = self.devices.get(&device).into_iter().flatten();
         let at = self.wanted.entry(seq).or_default();
-        let is_known = known.into_iter().any(|then| then.seq == seq)
-            || at.iter().any(|wanted| wanted.device == device);
-        if !is_known {
+        if let Some(wanted) = at.iter_mut().find(|wanted| wanted.device == device) {
+            // A failure may be where its stretch holds most: it is named for the failure.
+            if wanted.kind == MomentKind::Most {
+                wanted.kind = kind;
+            }
+        } else if !known.into_iter().any(|then| then.seq == seq) {
             at.push(Wanted {
                 device,
                 kind,
@@ -285,4 +288,25 @@ fn greatest(device: &DeviceTimeline) -> impl Iterator<Item = &TimelinePoint> {
         mosts.rev().max_by_key(rank)
     });
     mosts.filter(|point| point.driver_bytes > 0 || point.tensor_bytes > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_where_its_stretch_holds_most_is_named_for_the_failure() {
+        let device = DeviceOrdinal(0);
+        let mut moments = Moments::default();
+        moments.devices.insert(device, Vec::new());
+        moments.want(device, MomentKind::Most, 7, Some(70));
+        moments.also(MomentKind::Failure, 7);
+        moments.want(device, MomentKind::Most, 7, Some(70));
+        let wanted = Wanted {
+            device,
+            kind: MomentKind::Failure,
+            time_ns: Some(70),
+        };
+        assert_eq!(moments.wanted.get(&7), Some(&vec![wanted]));
+    }
 }

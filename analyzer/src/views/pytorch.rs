@@ -41,3 +41,21 @@ impl PyTorchSummary {
         })
     }
 }
+
+/// What a reader has to know of PyTorch's allocator to understand its segments.
+pub(super) fn allocator_words(replay: &Replay) -> Option<String> {
+    let pytorch = PyTorchSummary::of(replay)?;
+    let settings = pytorch.allocator_settings.filter(|text| !text.is_empty());
+    let settings = match settings {
+        Some(settings) => format!("settings {settings}"),
+        None => "default settings".into(),
+    };
+    let allocator = pytorch.allocator?;
+    let version = pytorch
+        .version
+        .map(|version| format!(" of PyTorch {version}"));
+    Some(format!(
+        "{allocator} allocator{}, {settings}",
+        version.unwrap_or_default()
+    ))
+}

@@ -20,7 +20,7 @@ _ROWS = {
     "context": "CUDA context",
     "streams": "CUDA streams",
     "other_processes": "kernel code",
-    "rounding": "rounding to whole pages",
+    "rounding": "rounded up to whole pages",
     "pool": "CUDA's pools, reserved but unused",
     "graph": "CUDA graphs, live",
     "graph_unused": "CUDA graphs, reserved but unused",

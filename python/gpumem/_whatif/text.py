@@ -225,7 +225,8 @@ def _headline(own: Result, by_settings: Dict[str, Result], least: Cards) -> List
         better = "None of these settings would have been better" + (" for sure." if may else ".")
         return [first, better if own.fits else none]
     had, has = least.get(own.settings), least.get(best.settings)
-    if had and has:
+    # A difference that sizes as people read them do not show is no advice.
+    if had and has and to(has) != to(had):
         return [first, f"{best.settings}: a card of {to(has)} is enough, instead of {to(had)}."]
     if not own.fits:
         if best.fits:

@@ -27,6 +27,8 @@ export interface Page {
   categories: string[];
   /** Libraries that asked the driver for memory. */
   libraries: string[];
+  /** PyTorch's allocator and its settings. */
+  allocator: string | null;
   spans: PageSpans;
   /** Parts of PyTorch's pool: the stream's handle, the pool's id (zeros: the default one). */
   placements: [number, number, number][];

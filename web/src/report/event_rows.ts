@@ -4,14 +4,26 @@ import { byId, fill, make, say } from "../lib/dom";
 import { count, many, time } from "../lib/format";
 import { figure } from "../lib/figure";
 import { named } from "./blocks";
-import { type Event, eventsAround } from "./events";
-import { isFound } from "./find";
+import { type Event, type Only, type Sources, countEvents, eventsAround } from "./events";
+import { foundBlocks, has, isFound, searchedFor } from "./find";
 import { isWhole } from "./history";
 import { jump } from "./jumps";
 import { hex } from "./map_kinds";
 import { allSpans, chooseEvent, data, device, histories, hostHistory, levelWord, moment, state } from "./state";
 
 let shown: readonly Event[] = [];
+/** Whether only events of what the search finds are listed. */
+let isFiltered = false;
+
+function only(): Only | null {
+  const name = searchedFor();
+  return isFiltered && name ? { name, blocks: foundBlocks, others: has } : null;
+}
+
+function caption(from: Sources, seq: number, which: Only | null): string {
+  const found = which ? `${many(countEvents(from, which), "event", "events")} of ${count(countEvents(from, null))} in this page found. ` : "";
+  return `${device().title}: ${found}${many(shown.length, "event", "events")} around event ${count(seq)}. Click a row, or use the arrow keys, to go to its event.`;
+}
 
 function failures(): Event[] {
   return data.failures.filter((of) => of.device === device().device)
@@ -37,11 +49,13 @@ export function drawEvents(): void {
   byId("events-section").hidden = !then || !spans;
   if (!then || !spans) return;
   const every = host ? [...all, host] : all;
-  shown = eventsAround(then.seq, every, spans, device().device, failures());
+  const from: Sources = { histories: every, spans, device: device().device, failures: failures() }, which = only();
+  shown = eventsAround(then.seq, from, which);
+  byId("events-only", HTMLInputElement).disabled = !searchedFor();
   const left = every.filter((of) => !of.ticks.seqs.length || isWhole(of, then.seq) ? false : !of.whole).map(levelWord);
   say("events-said", left.length ? `Blocks are left out of this page at this moment (${left.join(", ")}): the table has the events of those that are in it.` : "");
   const table = make("table", {}, [
-    make("caption", { text: `${device().title}: ${many(shown.length, "event", "events")} around event ${count(then.seq)}. Click a row, or use the arrow keys, to go to its event.` }),
+    make("caption", { text: caption(from, then.seq, which) }),
     make("thead", {}, [make("tr", {}, HEADS.map(([text, kind]) => make("th", { scope: "col", class: kind || undefined, text })))]),
     make("tbody", {}, shown.map((of, index) => row(of, index, then.seq)))]);
   fill("events", table);
@@ -71,7 +85,12 @@ function beside(by: 1 | -1): Event | undefined {
 }
 
 export function startEvents(): void {
-  const box = byId("events");
+  const box = byId("events"), filter = make("input", { type: "checkbox", id: "events-only", disabled: true, on: {
+    change: () => {
+      isFiltered = filter.checked;
+      drawEvents();
+    } } });
+  fill("events-bar", make("label", {}, [filter, "Only events of what the page's search finds, of all in this page"]));
   box.addEventListener("click", (event) => {
     const row = event.target instanceof Element ? event.target.closest<HTMLElement>("[data-event]") : null;
     if (row) jump(() => { goTo(shown[Number(row.dataset["event"])]); });

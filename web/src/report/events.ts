@@ -1,6 +1,6 @@
 // What happened around the moment that is shown, event by event: blocks, mappings and failures.
 
-import { item } from "../lib/item";
+import { item, sumOf } from "../lib/item";
 import { HANDLE, type History, NEVER, isInside, lastUpTo } from "./history";
 import { SPAN, type Spans } from "./spans";
 
@@ -52,9 +52,32 @@ function indexesOf(of: History): readonly Index[] {
   return found;
 }
 
-function aroundIn(of: History, seq: number): Event[] {
+/** Of which blocks events are shown, and of what else, by its line. */
+export interface Only {
+  /** Changes with what is searched for. */
+  name: string;
+  blocks: (of: History) => Uint8Array | null;
+  others: (line: string) => boolean;
+}
+
+const chosen = new WeakMap<History, { name: string; indexes: readonly Index[] }>();
+
+function indexesFor(of: History, only: Only | null): readonly Index[] {
+  if (!only) return indexesOf(of);
+  const before = chosen.get(of);
+  if (before?.name === only.name) return before.indexes;
+  const is = only.blocks(of);
+  const indexes = indexesOf(of).map(({ blocks, ticks, words }): Index => {
+    const takes = (_: number, place: number) => is?.[item(blocks, place)] === 1;
+    return { blocks: blocks.filter(takes), ticks: ticks.filter(takes), words };
+  });
+  chosen.set(of, { name: only.name, indexes });
+  return indexes;
+}
+
+function aroundIn(of: History, seq: number, only: Only | null): Event[] {
   const { seqs, times } = of.ticks, tick = lastUpTo(seqs, seq);
-  return indexesOf(of).flatMap(({ blocks, ticks, words }) => {
+  return indexesFor(of, only).flatMap(({ blocks, ticks, words }) => {
     let low = 0, high = ticks.length;
     while (low < high) {
       const middle = (low + high) >> 1;
@@ -94,10 +117,30 @@ function near(sorted: readonly Event[], seq: number): Event[] {
   return sorted.slice(Math.max(0, end - AROUND), end + AROUND);
 }
 
-/** The events around one, in order, of what is in the page: of a device's blocks and spans, and `failures`. */
-export function eventsAround(seq: number, histories: readonly History[], spans: Spans, device: number | null, failures: readonly Event[]): Event[] {
-  const others = spanEvents.get(device) ?? eventsOf(spans, device);
-  spanEvents.set(device, others);
-  const all = [...histories.flatMap((of) => aroundIn(of, seq)), ...near(others, seq), ...near(failures, seq)];
+/** Where events are taken from. */
+export interface Sources {
+  histories: readonly History[];
+  spans: Spans;
+  device: number | null;
+  failures: readonly Event[];
+}
+
+function otherEvents({ spans, device, failures }: Sources, only: Only | null): readonly Event[][] {
+  const ofSpans = spanEvents.get(device) ?? eventsOf(spans, device);
+  spanEvents.set(device, ofSpans);
+  const takes = (of: Event) => !only || (typeof of.of === "string" && only.others(of.of));
+  return [ofSpans.filter(takes), failures.filter(takes)];
+}
+
+/** How many events there are in the page. */
+export function countEvents(from: Sources, only: Only | null): number {
+  const blocks = sumOf(from.histories, (of) => sumOf(indexesFor(of, only), ({ ticks }) => ticks.length));
+  return blocks + sumOf(otherEvents(from, only), (of) => of.length);
+}
+
+/** The events around one, in order, of what is in the page: of a device's blocks and spans, and failures. */
+export function eventsAround(seq: number, from: Sources, only: Only | null): Event[] {
+  const { histories } = from;
+  const all = [...histories.flatMap((of) => aroundIn(of, seq, only)), ...otherEvents(from, only).flatMap((of) => near(of, seq))];
   return near(all.filter((of) => isInside(histories[0] ?? {}, of.seq)).sort((a, b) => a.seq - b.seq), seq);
 }

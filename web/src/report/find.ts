@@ -23,7 +23,8 @@ export function searchFor(text: string): void {
   found = new WeakMap();
 }
 
-function has(text: string | null): boolean {
+/** Whether a text has what is searched for. */
+export function has(text: string | null): boolean {
   return text?.toLowerCase().includes(wanted) ?? false;
 }
 

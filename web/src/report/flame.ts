@@ -8,8 +8,10 @@ import { jump } from "./jumps";
 import { state, tell } from "./state";
 
 const ROW = 20, NARROWEST = 0.0012;
+/** A box has no text where it has fewer pixels: nothing of it could be read, and each box that cuts text costs a browser time in every frame. */
+const LEGIBLE = 24;
 const NOTHING: Frame = { number: 0, name: "all", kind: 7, text: "", bytes: 0, blocks: 0, parent: null, children: [] };
-let root = NOTHING, wanted = "", focused = 0;
+let root = NOTHING, wanted = "", focused = 0, room = 0;
 
 /** The colour of a kind, as the style names it. */
 function frameColour(kind: number): string {
@@ -17,17 +19,19 @@ function frameColour(kind: number): string {
 }
 
 function boxOf(frame: Frame, left: number, width: number, depth: number, isAbove: boolean): HTMLDivElement {
+  const isNarrow = width * room < LEGIBLE;
   const name = frame.text ? `${frame.name}: ${frame.text}` : frame.name;
   const label = `${name}: ${bytes(frame.bytes)} (${many(frame.bytes, "byte", "bytes")}), ${percent(frame.bytes, root.bytes)}, ${many(frame.blocks, "block", "blocks")}`;
   return make("div", { role: "treeitem", "aria-level": depth + 1, "aria-label": label, title: label,
     tabindex: frame.number === focused ? 0 : -1, "data-frame": frame.number,
     "aria-expanded": frame.children.length ? "true" : undefined,
-    class: (matches(frame, wanted) ? "found " : "") + (isAbove ? "above" : ""), text: name,
+    class: `${matches(frame, wanted) ? "found " : ""}${isAbove ? "above " : ""}${isNarrow ? "narrow" : ""}`.trim() || undefined, text: isNarrow ? undefined : name,
     style: { left: `${left * 100}%`, width: `${width * 100}%`, top: `${depth * ROW}px`, background: frameColour(frame.kind) } });
 }
 
 export function drawFlame(): void {
   root = flameTree(state.allFrames);
+  room = byId("flame").clientWidth;
   const zoomed = findFrame(root, state.frame) ?? root;
   state.frame = zoomed.number;
   const path: Frame[] = [];

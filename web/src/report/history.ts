@@ -60,6 +60,8 @@ export interface History {
   readonly kinds: Uint8Array;
   /** The place in data.libraries, -1: not known. Not of tensors. */
   readonly libraries: Float64Array;
+  /** The stack that freed it; -1: not recorded, or not in the page. */
+  readonly freedBy: Float64Array;
 }
 
 export async function unpacked(from: PageHistory, [begin, end]: readonly [number | null, number | null]): Promise<History> {
@@ -78,6 +80,7 @@ export async function unpacked(from: PageHistory, [begin, end]: readonly [number
   const placements = column(new Float64Array(blocks), () => read.next());
   const kinds = column(new Uint8Array(blocks), () => read.next());
   const libraries = column(new Float64Array(from.level === "tensor" ? 0 : blocks), () => read.next() - 1);
+  const freedBy = column(new Float64Array(blocks), () => read.next() - 1);
   const ended = made.map((tick, i) => (later[i] ? tick + (later[i] ?? 0) - 1 : NEVER));
   const released = ended.map((tick, i) => {
     const more = waited[i] ?? 0;
@@ -89,7 +92,7 @@ export async function unpacked(from: PageHistory, [begin, end]: readonly [number
   const columns = { made: renumbered(made), ended: renumbered(ended), released: renumbered(released), bytes };
   const history = {
     level: from.level, count: blocks, all: from.all, whole: from.whole, stretches: from.stretches, span, ticks,
-    ...columns, addresses, slack, stacks, categories, placements, kinds, libraries,
+    ...columns, addresses, slack, stacks, categories, placements, kinds, libraries, freedBy,
   };
   addUp(history, from);
   return history;

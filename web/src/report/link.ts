@@ -60,11 +60,18 @@ function follow(isAll: boolean): void {
 
 /** In the browser's history: an entry that names all that is shown. */
 const ALL = "all";
+/** A view that moved is written after so many ms. */
+const REST = 250;
 
 /** Goes where the address says, and keeps the address as what is shown. A jump is an entry of its own in the browser's history, so that
  Back leads to what was shown before it. Called once blocks are there. */
 export function startLinks(): void {
-  let isStarted = false, written = "";
+  let isStarted = false, written = "", later = 0;
+  const write = () => {
+    clearTimeout(later);
+    later = 0;
+    history.replaceState(ALL, "", written);
+  };
   on((what) => {
     if (what === "blocks" && !isStarted) {
       isStarted = true;
@@ -73,10 +80,13 @@ export function startLinks(): void {
     } else if (isStarted) {
       const now = link(), isJump = takeJump() && now !== written;
       if (isJump) {
-        history.replaceState(ALL, "", written);
+        write();
         history.pushState(ALL, "", now);
-      } else history.replaceState(ALL, "", now);
+      }
       written = now;
+      // A view may move with each frame, and a browser takes long to write an address: it is written when the view rests.
+      if (what === "view" && !isJump) later ||= setTimeout(write, REST);
+      else if (!isJump) write();
     }
   });
   addEventListener("popstate", (event) => {

@@ -66,7 +66,8 @@ export function drawMaps(): void {
   drawTabs(offered);
   saySum(at);
   const { caption, view } = MAPS[state.map], of = view(at);
-  say("map-caption", caption);
+  const isPyTorch = state.map === "segments" && data.allocator !== null;
+  say("map-caption", isPyTorch ? `${caption} Here: the ${data.allocator}.` : caption);
   fill("map-figures", ...of.figures.map(([name, value]) => make("div", {}, [make("dt", { text: name }),
     make("dd", { text: bytes(value), title: many(value, "byte", "bytes"), "data-figure": name, "data-bytes": value })])));
   say("map-said", of.said);

@@ -24,6 +24,8 @@ function flatten(canvas: HTMLCanvasElement): void {
 
 export function startPrint(): void {
   addEventListener("beforeprint", () => { print(true); });
-  addEventListener("afterprint", () => { print(false); });
-  matchMedia("print").addEventListener("change", ({ matches }) => { print(matches); });
+  const paper = matchMedia("print");
+  // A page may still have the style of paper when it has been printed: it changes back with the style.
+  addEventListener("afterprint", () => { print(paper.matches); });
+  paper.addEventListener("change", ({ matches }) => { print(matches); });
 }

@@ -4,15 +4,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
+use clap::error::ErrorKind;
 use gpumem_analyzer::render::{
     ColourBy, FlameLook, Source, bytes, flamegraph, flamegraph_of_change,
 };
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{
-    BlockEvents, ByStack, Differential, Folded, Folding, FrameBy, ShortLived, Within, at,
+    BlockEvents, ByStack, Differential, Folded, Folding, FrameBy, ShortLived, ThreadStacks, Within,
+    at,
 };
-use gpumem_capture::Level;
+use gpumem_capture::{Level, ThreadId};
 
 use super::exit::{Exit, say_bounded, say_caveats};
 use super::output::{Output, beside, file_name, write_file};
@@ -68,6 +70,9 @@ pub struct Args {
     /// Which blocks are temporary.
     #[command(flatten)]
     pub short_lived: ShortLivedArgs,
+    /// Only memory allocated by threads with this id or name (with --of live or allocated): see threads
+    #[arg(long, value_name = "ID|NAME", conflicts_with = "colour_by")]
+    pub thread: Option<String>,
     /// Compare with this earlier capture: frames that hold more are red, frames that hold less are blue
     #[arg(long, value_name = "BEFORE.bin")]
     pub diff: Option<PathBuf>,
@@ -119,6 +124,10 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     }
     if args.native && args.by == FrameByArg::Module {
         bail!("--by module shows no calls: omit --native");
+    }
+    if args.thread.is_some() && !matches!(args.of, OfArg::Live | OfArg::Allocated) {
+        let text = "--thread goes with --of live and --of allocated only";
+        return Err(clap::Error::raw(ErrorKind::ArgumentConflict, text).into());
     }
     let told = told(file, args, args.selection.at)?;
     say_caveats(&told.session);
@@ -198,6 +207,30 @@ fn nothing(of: OfArg, level: Level) -> String {
     }
 }
 
+/// Of which part of the run all that was allocated is.
+fn allocated_when(moment: At) -> String {
+    match moment {
+        At::Peak | At::End => "allocated over the whole run".into(),
+        moment => format!("allocated, {}", at(moment)),
+    }
+}
+
+/// The threads that have a number or a name.
+fn threads_called(file: &Path, session: &Session, called: &str) -> anyhow::Result<Vec<ThreadId>> {
+    let threads = &session.replay.names.threads;
+    let number = called.parse().ok().map(ThreadId);
+    let is = |(id, name): &(&ThreadId, &String)| Some(**id) == number || name.as_str() == called;
+    let found: Vec<ThreadId> = threads.iter().filter(is).map(|(id, _)| *id).collect();
+    if found.is_empty() {
+        let text = format!(
+            "--thread {called}: the capture has no such thread. `gpumem-analyze threads {}` lists them",
+            file.display()
+        );
+        return Err(clap::Error::raw(ErrorKind::InvalidValue, text).into());
+    }
+    Ok(found)
+}
+
 /// The stacks of a capture.
 fn told(file: &Path, args: &Args, moment: At) -> anyhow::Result<Told> {
     let part = &args.selection.part;
@@ -205,6 +238,25 @@ fn told(file: &Path, args: &Args, moment: At) -> anyhow::Result<Told> {
     query.moment = moment;
     let select = &part.select();
     let (session, held, mut said) = match args.of {
+        OfArg::Live | OfArg::Allocated if args.thread.is_some() => {
+            let session = read(file, query)?;
+            let thread = args.thread.as_deref().unwrap_or_default();
+            let threads = threads_called(file, &session, thread)?;
+            say_bounded(&session, "allocations");
+            let sizes = part.size.unwrap_or_default();
+            let level = part.level(&session)?;
+            let block_events =
+                BlockEvents::new(&session.replay, level, part.select_of_events()?, sizes);
+            let mut stacks = ThreadStacks::new(threads, block_events, moment);
+            read_with(file, moment, &mut |replay, record, effect| {
+                stacks.observe(replay, record, effect);
+            })?;
+            let (held, when) = match args.of {
+                OfArg::Live => (stacks.live(), at(moment)),
+                _ => (stacks.allocated(), allocated_when(moment)),
+            };
+            (session, held, format!("{when}, of thread {thread}"))
+        }
         OfArg::Live => {
             let session = read(file, query)?;
             let held = ByStack::at(&session.replay, part.level(&session)?, moment, select);
@@ -213,11 +265,7 @@ fn told(file: &Path, args: &Args, moment: At) -> anyhow::Result<Told> {
         OfArg::Allocated => {
             let session = read(file, query)?;
             let held = ByStack::allocated(&session.replay, part.level(&session)?, select);
-            let said = match moment {
-                At::Peak | At::End => "allocated over the whole run".into(),
-                moment => format!("allocated, {}", at(moment)),
-            };
-            (session, held, said)
+            (session, held, allocated_when(moment))
         }
         OfArg::Temporary => {
             let session = read(file, At::End)?;

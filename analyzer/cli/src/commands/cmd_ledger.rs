@@ -62,9 +62,9 @@ impl From<ByArg> for By {
 /// `ledger`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// The point in time: peak (of each GPU), peak=tensor, peak=driver, peak=physical (of that level), end, oom (the
-    /// last out-of-memory exception, else the last failed allocation), an event's number, a time (`1.5s`,
-    /// `00:01.500`) or step=N (the end of step N)
+    /// The point in time: peak (of each GPU), peak=tensor, peak=driver, peak=physical (of that level), end, oom, an
+    /// event's number, a time (`1.5s`, `00:01.500`) or step=N (the end of step N). oom: the last out-of-memory
+    /// exception, else the last failed allocation
     #[arg(long, value_name = "POINT", default_value = "peak", value_parser = when)]
     pub at: When,
     /// How the rows are grouped

@@ -44,9 +44,9 @@ pub struct Args {
     /// Only the GPU with this ordinal
     #[arg(long, value_name = "N")]
     pub device: Option<u8>,
-    /// Show only the part of the run from this point in time, in full detail: peak, end, oom (the last out-of-memory
-    /// exception, else the last failed allocation), an event's number, a time (`1.5s`, `00:01.500`) or step=N (the
-    /// end of step N)
+    /// Show only the part of the run from this point in time, in full detail: peak, end, oom, an event's number, a
+    /// time (`1.5s`, `00:01.500`) or step=N (the end of step N). oom: the last out-of-memory exception, else the last
+    /// failed allocation
     #[arg(long, value_name = "POINT", value_parser = moment)]
     pub from: Option<At>,
     /// Show only the part of the run up to this point in time

@@ -162,3 +162,47 @@ fn a_capture_without_blocks_of_the_level_says_so() {
         "No memory was allocated at the host level.\n"
     );
 }
+
+/// Bytes of the folded stacks that a thread holds.
+fn folded_of(arguments: &[&str], file: &Path) -> u64 {
+    let out = analyze(
+        &[&["flamegraph", "--folded", "--thread"], arguments].concat(),
+        file,
+    );
+    assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
+    let bytes = |line: &str| {
+        let (_, bytes) = line.rsplit_once(' ').expect("bytes");
+        bytes.parse::<u64>().expect("a number")
+    };
+    stdout(&out).lines().map(bytes).sum()
+}
+
+#[test]
+fn a_flamegraph_of_a_thread_has_what_the_thread_allocated() {
+    let folder = tempdir().expect("a folder");
+    let file = two_threads(folder.path()).finish();
+    let worker = (std::process::id() + 1).to_string();
+    for called in ["pin_memory", worker.as_str()] {
+        assert_eq!(folded_of(&[called], &file), 20 * M);
+        assert_eq!(folded_of(&[called, "--at", "end"], &file), 20 * M);
+        assert_eq!(folded_of(&[called, "--of", "allocated"], &file), 20 * M);
+    }
+    // At the peak the main thread has one of its two blocks, and at the end none.
+    assert_eq!(folded_of(&["python"], &file), 10 * M);
+    assert_eq!(folded_of(&["python", "--at", "end"], &file), 0);
+    assert_eq!(folded_of(&["python", "--of", "allocated"], &file), 16 * M);
+    for (arguments, said) in [
+        (
+            &["--thread", "nobody"][..],
+            "--thread nobody: the capture has no such thread",
+        ),
+        (
+            &["--thread", "python", "--of", "leaked"],
+            "--of live and --of allocated",
+        ),
+    ] {
+        let out = analyze(&[&["flamegraph", "--folded"], arguments].concat(), &file);
+        assert_eq!(out.status.code(), Some(2));
+        assert!(stderr(&out).contains(said), "{}", stderr(&out));
+    }
+}

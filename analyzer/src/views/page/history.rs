@@ -17,6 +17,7 @@
 //! | | placement | u: 0: the default stream's part of the default pool; 1: not known; else 2 more than its place in the page |
 //! | | kind | u: a sum: see [`kind`] |
 //! | | library | u: not of tensors; 0: not known; else 1 more than its place in the page |
+//! | | freed by | u: 0: not known, or not in the page; else 1 more than the stack's number |
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -231,6 +232,10 @@ fn columns(
     for block in blocks.iter().filter(|_| level != Level::TENSOR) {
         let library = libraries.number(level, block.stacks);
         number(library.map_or(0, |number| number as u64 + 1), &mut out);
+    }
+    for block in blocks {
+        let stack = block.freed_by.and_then(|by| stacks.number(level, by));
+        number(stack.map_or(0, |stack| u64::from(stack) + 1), &mut out);
     }
     out
 }

@@ -20,6 +20,7 @@ use crate::replay::Category;
 use crate::symbols::Symbols;
 use crate::views::Holder;
 use crate::views::json::ordinal;
+use crate::views::pytorch::allocator_words;
 use input::clip;
 use libraries::Libraries;
 
@@ -101,6 +102,8 @@ pub struct Page {
     pub categories: Vec<&'static str>,
     /// Libraries that asked the driver for memory: names that blocks refer to by number.
     pub libraries: Vec<String>,
+    /// PyTorch's allocator and its settings; `None`: no PyTorch, or it is not known.
+    pub allocator: Option<String>,
     /// Mappings of VMM handles, address space, reservations.
     pub spans: PageSpans,
     /// Parts of PyTorch's pool: the stream's handle, the pool's id (zeros: the default one).
@@ -185,6 +188,7 @@ impl Page {
             devices,
             categories: Category::ALL.map(Category::name).to_vec(),
             libraries: libraries.names().iter().map(clip).collect(),
+            allocator: allocator_words(replay).map(|text| clip(&text)),
             spans: PageSpans::of(&from.blocks.spans, limits),
             placements: history::placements(from.blocks),
             stacks: stacks.finish(),

@@ -147,8 +147,10 @@ impl<'a> Build<'a> {
             let index = index_of(of.level);
             for block in index.iter().flat_map(|_| &of.blocks) {
                 let stacks = block.stacks.with_category(block.category);
-                let most = most.entry((index.unwrap_or(0), stacks)).or_default();
-                *most = block.bytes.max(*most);
+                for stacks in [Some(stacks), block.freed_by].into_iter().flatten() {
+                    let most = most.entry((index.unwrap_or(0), stacks)).or_default();
+                    *most = block.bytes.max(*most);
+                }
             }
         }
         let mut all: Vec<_> = most.into_iter().collect();

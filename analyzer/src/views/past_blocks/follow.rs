@@ -12,7 +12,7 @@ use super::keep::{DetailRange, Keep, Room, Span};
 use super::live::{Address, Live};
 use super::spans::FollowSpans;
 use super::{PastBlock, PastBlocks, PastLevel, Placed, Placement};
-use crate::replay::{Block, Category, Effect, Replay};
+use crate::replay::{Block, Category, Effect, Replay, StackKey};
 use crate::views::{Moments, Stretch};
 
 /// So many stretches are kept in detail.
@@ -299,7 +299,8 @@ impl Following {
         }
         let address = (event.ptr, is_handle);
         if let Some(lost) = self.live.insert(address, live) {
-            self.end(lost, address, Category::None, replay, (seq, event.time));
+            let at = (seq, event.time);
+            self.end(lost, address, Category::None, replay, at, None);
         }
     }
 
@@ -316,7 +317,14 @@ impl Following {
                 self.freed.insert(made, (at, is_counted));
             }
             let category = replay.newest_ended;
-            self.end(live, address, category, replay, (seq, event.time));
+            let stacks = StackKey {
+                py: event.py_stack,
+                native: event.native_stack,
+                ..StackKey::default()
+            };
+            let freed_by = (stacks != StackKey::default()).then_some(stacks);
+            let at = (seq, event.time);
+            self.end(live, address, category, replay, at, freed_by);
         }
     }
 
@@ -327,8 +335,12 @@ impl Following {
         category: Category,
         replay: &Replay,
         at: (Seq, Nanos),
+        freed_by: Option<StackKey>,
     ) {
-        let mut past = || live.past(replay, address, category, Some(at));
+        let mut past = || PastBlock {
+            freed_by,
+            ..live.past(replay, address, category, Some(at))
+        };
         if live.is_shared {
             let mut block = past();
             // Until it is released; at the end of the run, if it is not.

@@ -49,6 +49,7 @@ impl Live {
             category,
             made: self.made,
             ended,
+            freed_by: None,
             released: None,
         }
     }

@@ -39,6 +39,8 @@ pub struct PastBlock {
     pub made: (Seq, Nanos),
     /// When it was freed; `None`: it is live at the end.
     pub ended: Option<(Seq, Nanos)>,
+    /// The stacks that freed it; `None`: they were not recorded, or it is live at the end.
+    pub freed_by: Option<StackKey>,
     /// When the pool could use it again, where it waited for other streams: `None` where it did not.
     pub released: Option<(Seq, Nanos)>,
 }
