@@ -93,7 +93,7 @@ def test_others_on_the_card(pids):
     done = measure(env=env, check=False)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     who = "700 MiB are in use by processes that NVML does not list" if pids == "hidden" else "process 1"
-    assert f"others use GPU 0: {who}" in done.stderr and "--busy" in done.stderr
+    assert f"other programs use GPU 0: {who}" in done.stderr and "--busy" in done.stderr
     if pids != "hidden":
         assert "has 700 MiB" in done.stderr
     data = measured("--busy", env=env)
@@ -132,12 +132,12 @@ def test_it_leaves_nothing_behind(tmp_path):
     stack = 76 * MIB
     assert sorted(set(contexts)) == [94 * MIB, 94 * MIB + stack] and contexts.count(94 * MIB + stack) == 2
     again = measure(env=env, cwd=place, check=False)
-    assert again.returncode == 1 and "a-card-9000.json is there already: name another file with -o" in again.stderr
+    assert again.returncode == 1 and "a-card-9000.json already exists: name another file with -o" in again.stderr
 
 
 def test_an_output_that_cannot_be_is_refused_at_once(tmp_path):
     (tmp_path / "there.json").write_text("mine")
-    for name, told in (("there.json", "is there already"), ("no/where.json", "no: no such folder")):
+    for name, told in (("there.json", "already exists"), ("no/where.json", "no: no such folder")):
         done = measure("-o", name, cwd=tmp_path, check=False)
         assert done.returncode == 1 and told in done.stderr and done.stderr.count("\n") == 1
     assert (tmp_path / "there.json").read_text() == "mine"

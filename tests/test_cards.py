@@ -149,7 +149,7 @@ DISAGREEING = {
     "is not between": lambda data: data["context"]["bytes"].reverse(),
     "cuda_total: more than nvml_total": lambda data: data["cuda_total"].update(bytes=[1 << 40] * 3),
     "reserve: not nvml_total less cuda_total": lambda data: data["reserve"]["bytes"].__setitem__(1, 500 * MIB),
-    "context: as much as the card has": lambda data: data["context"].update(bytes=[1 << 40] * 3),
+    "context: as large as the card": lambda data: data["context"].update(bytes=[1 << 40] * 3),
 }
 
 

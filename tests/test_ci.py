@@ -228,7 +228,7 @@ def test_history_has_each_commit_once(past):
     repository = folder / "repository"
     ci(repository, "--head", folder / "4", "--history", folder / "history", check=0)
     done = ci(repository, "--head", folder / "4", "--history", folder / "history", "--commit", commits[0], check=0)
-    assert f"the history has 100 MiB for train at {commits[0]}, and keeps it; now it was 108 MiB" in done.stderr
+    assert f"the history keeps 100 MiB for train at {commits[0]}; the new measurement is 108 MiB" in done.stderr
     assert {path: path.read_bytes() for path in (folder / "history").iterdir()} == files
 
 
@@ -236,14 +236,14 @@ def test_history_without_git(past, tmp_path):
     folder, _ = past
     heads = ("--head", folder / "0", "--history", tmp_path / "history")
     done = ci(tmp_path, *heads, check=1)
-    assert "git names no commit here: --commit SHA says which one is measured" in done.stderr
+    assert "git reports no commit for this folder: name the measured commit with --commit SHA" in done.stderr
     done = ci(tmp_path, *heads, "--commit", "0123abcd", check=1)
     assert "--date" in done.stderr
     ci(tmp_path, *heads, "--commit", "0123abcd", "--date", "2026-11-26T10:00:00+02:00", check=0)
     ci(tmp_path, *heads, "--commit", "--help", check=2)
     (tmp_path / "history" / "x.parquet").write_bytes(b"PAR1")
     done = ci(tmp_path, *heads, "--commit", "0123abcd", "--date", "2026-11-26", check=1)
-    assert "x.parquet: no history of peaks" in done.stderr and done.stderr.count("\n") == 1
+    assert "x.parquet: not a history of peaks" in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_the_trend_has_a_point_for_each_commit(past):

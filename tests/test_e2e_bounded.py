@@ -60,7 +60,7 @@ def again(recorded, tmp_path_factory):
 
 def kept_from(analyze, report):
     """The first event that a bounded capture still has as itself."""
-    said = re.search(r"bounded to 16\.0 MiB: records are kept from ([\d,]+) on", analyze("check", report).stdout)
+    said = re.search(r"bounded to 16\.0 MiB: events are kept from ([\d,]+) on", analyze("check", report).stdout)
     return int(said[1].replace(",", ""))
 
 
@@ -172,5 +172,5 @@ def test_what_is_no_longer_kept_is_refused_in_one_line(recorded, analyze):
         assert done.returncode == 1
         assert done.stderr.count("\n") == 1 and f"from event {first} " in done.stderr, done.stderr
     done = analyze("changes", "--format", "json", bounded)
-    assert f"changes before event {first} are not told" in done.stderr
+    assert f"changes before event {first} are missing" in done.stderr
     assert all(change["seq"] >= first for change in harness.unwrapped(done.stdout))

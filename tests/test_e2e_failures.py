@@ -50,8 +50,8 @@ def server(died):
 
 # Of each program: what the exception is, what was asked for, the line that asked, the kind of the cause, what the advice has.
 OTHERWISE = {
-    "launch": ("torch.AcceleratorError: CUDA error: out of memory", "code of kernels", "relu_", "largest", "free or shrink"),
-    "module": ("RuntimeError: cuModuleLoadData", "code of kernels", "cuModuleLoadData(ctypes", "cached", "empty_cache()"),
+    "launch": ("torch.AcceleratorError: CUDA error: out of memory", "kernel code", "relu_", "largest", "allocate less"),
+    "module": ("RuntimeError: cuModuleLoadData", "kernel code", "cuModuleLoadData(ctypes", "cached", "empty_cache()"),
     "streams": ("torch.AcceleratorError: CUDA error: out of memory", "memory for a call that names no bytes", "torch.cuda.Stream()", "largest", "free"),
 }
 
@@ -80,7 +80,7 @@ def test_a_cache_that_grows_is_one_failure_and_one_line_of_retries(died):
     line, retries = line_of("server", "torch.cat"), found["answered"]
     assert (found["count"], found["number"]) == (1, 1) and retries > 100
     cause = found["cause"]
-    assert cause["kind"] == "lengthened" and f"server.py:{line} become longer each time" in cause["what"]
+    assert cause["kind"] == "lengthened" and f"server.py:{line} grow each time" in cause["what"]
     assert cause["bytes"] > 3 << 30 and cause["bytes"] > cause["live_bytes"] * 0.98
     said = f"{retries} retries by PyTorch's allocator"
     text = harness.analyze(report).stdout
@@ -104,7 +104,7 @@ def test_retries_are_one_line_of_hints_timeline_and_page(died):
     chart = harness.analyze("timeline", "--format", "text", report).stdout
     assert chart.count("✕") == 1 and chart.count(said) == 1
     drawn = harness.analyze("timeline", "-o", "-", report).stdout
-    assert drawn.count(said) == 1 and drawn.count("1 allocation failed for want of memory") == 1
+    assert drawn.count(said) == 1 and drawn.count("1 allocation failed: out of memory") == 1
     page = report.with_suffix(".html")
     harness.analyze("html", "-o", page, report)
     data = page_data(page)
@@ -128,7 +128,7 @@ def test_three_lines_have_one_failure(died):
 def test_a_list_of_losses_comes_above_what_it_keeps(died):
     report, _ = died("gan")
     line = line_of("gan", "loss = -score.mean()")
-    held = f"probably held by the tensor of gan.py:{line}"
+    held = f"probably kept by the tensor of gan.py:{line}"
     assert held in statements(harness.analyze(report).stdout)[1]
     leaks = harness.analyze_json("leaks", report)
     growing = [row for row in leaks["rows"] if row["class"] == "growing"]
@@ -147,7 +147,7 @@ def test_a_list_of_losses_comes_above_what_it_keeps(died):
 def test_outputs_of_an_evaluation_name_the_line_that_keeps_them(died):
     report, _ = died("evaluation")
     cause = statements(harness.analyze(report).stdout)[1]
-    assert f"held by the tensor of evaluation.py:{line_of('evaluation', 'outputs.append')} (7" in cause
+    assert f"kept by the tensor of evaluation.py:{line_of('evaluation', 'outputs.append')} (7" in cause
     assert "torch.no_grad()" in cause
 
 
@@ -172,7 +172,7 @@ def test_the_page_begins_with_the_moment_that_is_asked_for(died):
 def test_a_page_without_a_failure_refuses_its_moment(simulate, python_env, tmp_path):
     simulate([python_env("torch215"), "-c", "import torch; torch.empty(3, device='cuda')"], preload=True)
     done = harness.analyze("html", "--at", "oom", tmp_path / "report.bin", check=False)
-    assert done.returncode == 1 and "no allocation failed for want of memory" in done.stderr
+    assert done.returncode == 1 and "no allocation failed because memory ran out" in done.stderr
 
 
 def test_what_code_had_just_taken_was_not_free(died):

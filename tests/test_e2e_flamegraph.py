@@ -207,7 +207,7 @@ def test_what_is_gone_is_summed(trained, analyze, tmp_path):
     lines = analyze("flamegraph", "--folded", "--from", "peak", "--at", "end", report).stdout.splitlines()
     figures = [tuple(map(int, line.rsplit(" ", 2)[1:])) for line in lines]
     gone = [before for before, after in figures if not after]
-    said = re.search(r"gone altogether, so without a width: (\S+) MiB of (\d+) stacks", picture.read_text())
+    said = re.search(r"no longer live, and not drawn: (\S+) MiB of (\d+) stacks", picture.read_text())
     assert int(said[2]) == len(gone) > 10 and abs(float(said[1]) - sum(gone) / 2**20) < 1
 
 

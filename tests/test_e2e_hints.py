@@ -86,7 +86,7 @@ def test_a_list_of_losses_holds_its_graphs_and_what_went_into_them(hinted):
 def test_a_program_without_any_fault_gets_no_hint(hinted, analyze):
     clean, report = hinted(TRAINING, "clean")
     assert clean == {}
-    assert analyze("hints", report).stdout == "No hints: nothing stands out.\n"
+    assert analyze("hints", report).stdout == "No hints for this capture.\n"
 
 
 def test_the_text_names_bytes_lines_and_advice(hinted, analyze):

@@ -178,7 +178,7 @@ def test_the_capture_and_the_post_mortem_say_that_it_was_the_limit(simulate, pyt
     failures = analyze_json("oom", report)["failures"]
     assert {failure["level"] for failure in failures} == {"tensor"}
     assert all(failure["by_limit"] and failure["limit_bytes"] == 2 << 30 for failure in failures)
-    assert "for the limit of 2.00 GiB (GPUMEM_LIMIT)" in " ".join(analyze("oom", report).stdout.split())
+    assert "because of the limit of 2.00 GiB (GPUMEM_LIMIT)" in " ".join(analyze("oom", report).stdout.split())
     told = analyze(report).stdout
     assert "limit        GPU 0 was limited to 2.00 GiB of the card's 16.0 GiB (GPUMEM_LIMIT)\n" in told
     [device] = analyze_json("summary", report)["devices"]
@@ -201,7 +201,7 @@ def test_what_the_limit_is_not_to_blame_for(simulate, python_env, analyze_json, 
         env={"GPUMEM_LIMIT": "2GiB", "GPUMEM_QUIET": "1", "GPUMEM_OUTPUT": "small.bin"},
     )
     [line] = done.stderr.splitlines()
-    assert line == "gpumem: GPUMEM_LIMIT=2GiB: GPU 0 has 1GiB in all, so it is not limited. Name less than that."
+    assert line == "gpumem: GPUMEM_LIMIT=2GiB: GPU 0 has only 1GiB, so it is not limited. Use a lower limit."
     [failure, *more] = analyze_json("oom", tmp_path / "small.bin")["failures"]
     assert not failure["by_limit"] and failure["limit_bytes"] is None
     [device] = analyze_json("summary", tmp_path / "small.bin")["devices"]

@@ -17,13 +17,13 @@ WAYS = {
     "full": (0, "the card is full: 1.18 GiB of 1.50 GiB in use, 1.18 GiB by this process, 324 MiB free",
              "600 MiB (629,145,600 bytes)"),
     "others": (1000, "other processes: 1.48 GiB of 1.50 GiB in use, 512 MiB by this process, 1000 MiB by "
-               "others, 24.0 MiB free. Without them it would have fitted", "100 MiB (104,857,600 bytes)"),
-    "fragmentation": (0, "fragmentation: 592 MiB is free, but not in one piece: 528 MiB in the framework's "
-                      "cache in 48 pieces of 48 segments, the largest 11.0 MiB, 64.0 MiB on the card",
+               "others, 24.0 MiB free. Without them, the request would fit", "100 MiB (104,857,600 bytes)"),
+    "fragmentation": (0, "fragmentation: 592 MiB is free, but not as one block: 528 MiB in the framework's "
+                      "cache in 48 blocks of 48 segments, the largest 11.0 MiB, 64.0 MiB on the card",
                       "200 MiB (209,715,200 bytes)"),
-    "own_limit": (0, "a limit of the framework's own (torch.cuda.set_per_process_memory_fraction)",
+    "own_limit": (0, "the framework's memory limit (torch.cuda.set_per_process_memory_fraction)",
                   "50.0 MiB (52,428,800 bytes)"),
-    "not_memory": (0, "not the card's memory: 1.00 GiB is free there, and the driver refused all the same",
+    "not_memory": (0, "the card is not full: 1.00 GiB is free, but the driver refused the request",
                    "300 MiB (314,572,800 bytes)"),
 }
 
@@ -66,7 +66,7 @@ def test_the_cause_the_line_and_the_holders_are_told_at_once(runs_out, how):
     done, alone = runs_out(how), runs_out(how, preload=False)
     [lines] = told(done.stderr)
     _, cause, asked = WAYS[how]
-    assert f" {asked} asked for through PyTorch's cache" in lines[0]
+    assert f" {asked} requested through PyTorch's cache" in lines[0]
     assert re.fullmatch(rf"  by       \S*{SCRIPT.name}:\d+  blocks", lines[1])
     assert lines[2].startswith(f"  cause    {cause}")
     assert "gpumem-analyze oom report.bin" in lines[-1]
@@ -109,10 +109,10 @@ def test_it_is_in_the_capture_of_a_process_that_was_killed_right_after(runs_out,
     assert done.returncode != 0
     [lines] = told(done.stderr)
     text = harness.analyze("oom", tmp_path / "report.bin").stdout
-    assert "As it was told then:" in text
+    assert "Printed at the time of the failure:" in text
     for line in lines:
         assert f"  {line}\n" in text
-    assert "Lines that owned the tensor level then" in text
+    assert "Lines that owned the tensor level at the failure" in text
 
 
 def test_a_bounded_capture_keeps_it(runs_out, analyze_json, tmp_path):
@@ -155,7 +155,7 @@ def test_a_program_that_lives_on_failures_is_not_drowned(simulate, python_env, a
     assert len(told(done.stderr)) == 3
     assert done.stderr.count("out of memory again") == 1
     for lines in told(done.stderr):
-        assert lines[0].endswith("1.00 TiB (1,099,511,627,776 bytes) asked for through cuMemAlloc_v2")
+        assert lines[0].endswith("1.00 TiB (1,099,511,627,776 bytes) requested through cuMemAlloc_v2")
         assert lines[1] == "  by       <string>:9  <module>"
         assert lines[2].startswith("  cause    the card is full")
         assert any(re.fullmatch(r" +100 MiB +\d+ % +1  <string>:7  <module>", line) for line in lines)
@@ -188,7 +188,7 @@ def test_refusals_that_pytorch_answered_are_no_failures(simulate, python_env, an
     retries = f"{found['answered']} retries by PyTorch's allocator: "
     text = harness.analyze(report).stdout
     first, cause = statements(text)[:2]
-    assert first.startswith("OUT OF MEMORY   ") and f"after the driver had refused it {failure['refusals']} times" in first
+    assert first.startswith("OUT OF MEMORY   ") and f"after the driver refused it {failure['refusals']} times" in first
     assert "keeps one more tensor each time" in cause and retries in text
     said = harness.analyze("oom", report).stdout
     assert statements(said)[0] == first and retries in said
@@ -202,7 +202,7 @@ def test_a_run_without_failures_says_so(simulate, python_env, tmp_path):
     code = "import torch; torch.empty(3, device='cuda')"
     simulate([python_env("torch215"), "-c", code], preload=True)
     done = harness.analyze("oom", tmp_path / "report.bin")
-    assert done.stdout == "No allocation failed for want of memory.\n"
+    assert done.stdout == "No allocation failed because memory ran out.\n"
     assert harness.analyze_json("oom", tmp_path / "report.bin") == {"answered": 0, "count": 0, "failures": []}
 
 
@@ -210,7 +210,7 @@ def test_a_failure_that_is_not_there_is_refused(runs_out, tmp_path):
     runs_out("own_limit")
     wrong = harness.analyze("oom", "--failure", "9", tmp_path / "report.bin", check=False)
     assert wrong.returncode == 1
-    assert wrong.stderr.strip().endswith("there is no failure 9: there is one")
+    assert wrong.stderr.strip().endswith("failure 9 is not in the capture: use --failure 1, the only one")
 
 
 def test_a_full_card_at_a_million_blocks_is_told_within_a_second(simulate, python_env):

@@ -76,7 +76,7 @@ def test_where_memory_ran_out_nothing_is_after_the_training(recorded):
     assert found[line_of("# after the training"), "forward"] == 64 * MIB
     assert found[line_of("return self.layers(x)"), "forward"] > 64 * MIB
     failure = harness.analyze("oom", recorded("fail")).stdout.replace("\n                ", " ")
-    assert f"asked for at {PROGRAM}:{line_of('1 << 40')} after" in failure
+    assert f"requested at {PROGRAM}:{line_of('1 << 40')} after" in failure
 
 
 def test_without_backward_there_are_no_phases(recorded, python_env, tmp_path):

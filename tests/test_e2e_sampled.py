@@ -13,7 +13,7 @@ import pytest
 import spec_reader
 
 MEAN = 512 << 10
-SAID = "sampled: stacks of tensors were taken once in 512 KiB allocated on average"
+SAID = "sampled: one tensor stack was recorded per 512 KiB allocated, on average"
 SCRIPT = harness.WORKLOADS / "sampled_lines.py"
 # Standard errors that a line may differ by: less than one run in a million.
 ERRORS = 5
@@ -211,7 +211,7 @@ def test_a_post_mortem_estimates_and_says_so(python_env, simulate, analyze, tmp_
     env = {"GPUMEM_STACK_SAMPLE": "512KiB", **harness.SIMULATED_CARD["torch215"]}
     done = simulate([python_env("torch215"), "fails.py"], preload=True, env=env, memory="1GiB")
     assert done.stdout == "out of memory\n"
-    assert "  sampled  stacks once in 512 KiB allocated: bytes of tensors by line are estimates\n" in done.stderr
+    assert "  sampled  one stack per 512 KiB allocated: bytes of tensors by line are estimates\n" in done.stderr
     # All of it is one line's: what has no stacks is its too.
     (row,) = [line for line in done.stderr.splitlines() if "fails.py:3" in line]
     assert row.split()[:2] == ["64.0", "MiB"] and "4,096" in row, row

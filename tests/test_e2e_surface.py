@@ -78,7 +78,7 @@ def test_arrays_of_all_formats(surface):
     assert all(e["flags"] & ARRAY for e in capture.events if e["kind"] in (ALLOC, FREE))
     assert capture.counters["driver", 0][:2] == [0, frame + blocks]
     assert capture.notes.count(
-        "inexact: 1 arrays of a format that is not known were counted with no bytes"
+        "inexact: 1 arrays of an unknown format were counted with 0 bytes"
     ) == 1
 
 
@@ -97,7 +97,7 @@ def test_sparse_arrays_are_counted_and_not_recorded(surface):
     ]
     assert capture.counters["driver", 0][:2] == [0, dense]
     assert {note for note in capture.notes if note.startswith("inexact")} == {
-        "inexact: 1 sparse arrays were counted with no bytes: memory that is mapped to them is not recorded",
+        "inexact: 1 sparse arrays were counted with 0 bytes: memory that is mapped to them is not recorded",
         "inexact: 2 calls of cuMemMapArrayAsync are not recorded",
     }
     assert capture.facts["calls.cuMemMapArrayAsync"] == "3", "the one that failed too"

@@ -123,7 +123,7 @@ def test_the_worse_end_decides():
     own, narrow, wide = result("", (500, 0), (510, 0)), result("a", (450, 0), (460, 0)), result("b", (300, 0), (470, 0))
     assert sorted([own, wide, narrow], key=search.Result.rank) == [narrow, wide, own]
     said = report(own, narrow, wide)
-    assert "between 500 and 510 MiB reserved at most" in said
+    assert "between 500 and 510 MiB reserved at the peak" in said
     assert "a: between 450 and 460 MiB, which is 50.0 MiB less (10%)." in said
     assert "b 300 to 470 MiB -200 to -40.0 MiB" in said
     # Of each way the change is its own.
@@ -142,6 +142,6 @@ def test_only_what_fits_in_all_replays_fits():
     assert [of.is_unclear for of in (unclear, fails, fits)] == [True, False, False]
     assert [of.json()["fits"] for of in (unclear, fails, fits)] == [None, False, True]
     said = report(unclear, fails, fits)
-    assert "it is too close to say whether this fits a card of 1.00 GiB" in said and "fails at 8" in said
-    assert "b would fit: between 390 and 400 MiB reserved at most." in said
+    assert "too close to say whether it fits a card of 1.00 GiB" in said and "fails at 8" in said
+    assert "b would fit: between 390 and 400 MiB reserved at the peak." in said
     assert "None of these settings fits for sure." in report(unclear, fails)

@@ -344,7 +344,7 @@ def test_the_command_writes_captures_that_say_what_they_are(bench, python_env, t
     assert Capture(again).peaks == Capture(device["replays"][1]["saved"]).peaks
     # Nothing is overwritten.
     done = gpumem(python, path, "--conf", EXPANDABLE, "--save", again)
-    assert (done.returncode, done.stdout) == (1, "") and "is there already" in done.stderr
+    assert (done.returncode, done.stdout) == (1, "") and "already exists" in done.stderr
 
 
 def test_names_that_are_embedded_stay(bench, tmp_path, analyze, analyze_json):

@@ -16,8 +16,8 @@ import pytest
 QUIET = {"GPUMEM_QUIET": "1"}
 POINTERS = re.compile(r"0x[0-9a-f]{6,}")
 LINE = re.compile(
-    r"gpumem: recording has ended: the memory of \S*report\.bin was lost \(its file was truncated, or its disk is gone\)\. "
-    r"The program goes on\.\n"
+    r"gpumem: recording ended: the memory of \S*report\.bin was lost \(its file was truncated, or its disk was removed\)\. "
+    r"The program continues\.\n"
 )
 BUS = -signal.SIGBUS
 
@@ -89,7 +89,7 @@ def test_nothing_is_recorded_after_it(simulate, build_c, tmp_path):
     simulate([program, "cuda", "lose", "ended", "cuda"], preload=True, check=False)
     assert os.listdir(tmp_path) == ["report.bin"]
     done = harness.analyze("check", tmp_path / "report.bin", check=False)
-    assert done.returncode == 3 and "nothing is known of what came after" in done.stdout, done.stdout
+    assert done.returncode == 3 and "the ring of the process no longer exists" in done.stdout, done.stdout
 
 
 # A SIGBUS of the program's own

@@ -284,7 +284,7 @@ def test_names_can_be_hashed(rows, recorded, tmp_path):
     "arguments, status, says",
     [
         (["--label", "team"], 2, "expected KEY=VALUE, as team=vision"),
-        (["--secret", "/dev/null"], 1, "/dev/null: it is empty, and no secret: head -c 32 /dev/urandom makes one"),
+        (["--secret", "/dev/null"], 1, "/dev/null: the secret is empty: create one with head -c 32 /dev/urandom"),
         (["--secret", "nowhere"], 1, "cannot read the secret nowhere"),
     ],
 )

@@ -47,7 +47,7 @@ def fleet(tmp_path_factory):
         Job("0047", 12, stages=3, version="c3", started="2026-11-24 23:30:00", plants={4: Plant("tensors", 32 * MIB, 2)}),
     )  # fmt: skip
     done = harness.analyze("fleet", "ingest", CAPTURES, folder, "--run", "real", "--label", "team=vision", check=False)
-    assert done.returncode == 3 and "19 captures of 1 run taken in, 1 unreadable" in done.stdout, harness.described(done)
+    assert done.returncode == 3 and "added 19 captures of 1 run, 1 unreadable" in done.stdout, harness.described(done)
     return folder
 
 
@@ -141,7 +141,7 @@ exec "{harness.ANALYZER}" "$@"
         running.kill()
         running.wait()
     told = (tmp_path / "said").read_text()
-    assert status == 3 and "both-headers.bin" in told and "19 captures of 1 run taken in" in told, told
+    assert status == 3 and "both-headers.bin" in told and "added 19 captures of 1 run" in told, told
     words = (tmp_path / "words").read_text()
     assert words.count(f"{CAPTURES}/killed.bin") == 2 and words.count("fleet commit") == 1, words
     written = tree(tmp_path / "spark")

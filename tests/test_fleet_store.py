@@ -106,7 +106,7 @@ def test_what_is_left_or_unreadable_is_said(tmp_path):
     done = fleet.fleet("ingest", captures, tmp_path / "d", check=False)
     assert done.returncode == 3
     first, *others = done.stdout.splitlines()
-    assert first == "PARTIAL: 2 captures of 2 runs taken in, 1 left because their processes run, 1 unreadable"
+    assert first == "PARTIAL: added 2 captures of 2 runs, 1 skipped because their processes are running, 1 unreadable"
     assert others[0].startswith("unreadable: ") and "cut.bin" in others[0]
     assert others[1] == f"runs: {young}"
     assert {file.rsplit("/", 1)[1] for file, in rows(tmp_path / "d", "ranks", "file")} == {"old.bin", "copy.bin"}
@@ -275,7 +275,7 @@ def test_a_part_whose_captures_are_gone_is_given_up(s3, undisturbed, tmp_path):
     (captures / "report.rank5.bin").unlink()
     said = fleet_json("ingest", "--run", "one", captures, place, env=s3.environment())
     assert said["taken"] == 5
-    assert len(said["begun"]) == 1 and "was given up" in said["begun"][0] and "report.rank5.bin is not there any more" in said["begun"][0]
+    assert len(said["begun"]) == 1 and "was discarded" in said["begun"][0] and "report.rank5.bin no longer exists" in said["begun"][0]
     copy = s3.copy(place, tmp_path / "copy")
     assert rows(copy, "ranks", "count(*), count(distinct capture)") == [(5, 5)]
     assert len(list(copy.rglob("*.parquet"))) == len({path.parent.parent.name for path in copy.rglob("*.parquet")})
@@ -302,7 +302,7 @@ def test_a_part_with_a_secret_is_completed_with_that_secret_only(s3, undisturbed
         (tmp_path / name).write_text(f"the {name} secret")
         options = ["ingest", "--run", "one", "--hash-paths", "--secret", tmp_path / name]
         fleet.fleet(*options, undisturbed[0], tmp_path / f"{name}.whole")
-    for name, told in (("right", []), ("wrong", ["needs the --secret that it was begun with"])):
+    for name, told in (("right", []), ("wrong", ["needs the --secret it was begun with"])):
         place = s3.place()
         fault = Fault(hold=True)
         s3.proxy.fault = nth("PUT", 1, fault, of="table=ranks")

@@ -79,7 +79,7 @@ def test_the_cards_file(python_env, tmp_path):
     assert "written: " in done.stdout and not (tmp_path / "rows.json").exists()
     others = {"GPUMEM_SIM_OTHER_BYTES": "1GiB"}
     again = harness.run([harness.WITH_SIMULATOR, GPU_CHECK, "--card", "--output", tmp_path], env=others, check=False)
-    assert again.returncode == 1 and "others use GPU 0" in again.stderr
+    assert again.returncode == 1 and "other programs use GPU 0" in again.stderr
     assert not (tmp_path / "card-file.json").exists(), "an earlier check's is no result of this one"
 
 

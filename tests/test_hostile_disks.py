@@ -268,7 +268,7 @@ def test_a_server_that_stalls_until_the_program_has_ended(operations, fuse, clie
         without, recorded = both.finish(timeout=10)
         beside.assert_unharmed(without, recorded)
         assert recorded.end + recorded.ending - thawed <= ENDING * 1e9
-        assert any("is not whole" in line for line in recorded.says), recorded.says
+        assert any("is incomplete" in line for line in recorded.says), recorded.says
         beside.assert_told(fuse.folder, recorded)
 
 

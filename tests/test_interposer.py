@@ -405,7 +405,7 @@ def test_every_call_passes_through_once_and_unchanged(build_c, read, tmp_path):
     ]
     assert told[-2][3] == 400, "the function that is no export was recognised by name and version"
     inexact = [note for note in capture.notes if note.startswith("inexact")]
-    assert inexact == ["inexact: 1 requests for a hooked function were answered with a form that is not hooked"]
+    assert inexact == ["inexact: 1 requests for a hooked function returned a version that is not hooked"]
 
 
 def test_pytorchs_reports(build_c, both, read, tmp_path):

@@ -198,7 +198,7 @@ def test_the_account_is_what_ledger_says(program):
         told = harness.analyze("ledger", "--at", "end", program.report, check=False).stdout
         rows = [line.rstrip() for line in told.splitlines() if "iB" in line]
         assert len(rows) > 2 and all(row[:40] in text for row in rows[1:]), (rows, text)
-        assert "none has ended" in text
+        assert "no step ended yet" in text
 
 
 def test_the_page_is_written_beside_the_capture_and_over_no_file(program):
@@ -251,9 +251,9 @@ def test_a_capture_that_is_replaced_is_not_taken_for_the_old_one(program, tmp_pa
         shutil.copy(harness.ROOT / "tests/fixtures/captures/v1/torch-return.bin", other)
         other.replace(program.report)
         screen.press("p")
-        screen.wait("another file is in the capture's place")
+        screen.wait("the capture was replaced by another file")
         ended(program)
-        screen.wait("stopped: another file is in the capture's place")
+        screen.wait("stopped: the capture was replaced by another file")
         assert "16.0 MiB" in screen.text()
         screen.press("q")
         assert screen.end() == 0
@@ -287,8 +287,8 @@ def test_what_cannot_be_shown_is_said_in_one_line(tmp_path, program):
     (tmp_path / "text").write_text("no capture\n")
     with subprocess.Popen(["sleep", "60"]) as other:
         for asked, said in (
-            (program.report, "live needs a terminal: gpumem-analyze summary tells the same once"),
-            (tmp_path, "live needs a terminal: gpumem-analyze summary tells the same once"),
+            (program.report, "live needs a terminal: use gpumem-analyze summary to print the figures once"),
+            (tmp_path, "live needs a terminal: use gpumem-analyze summary to print the figures once"),
         ):
             done = harness.run([harness.ANALYZER, "live", asked], check=False)
             assert (done.returncode, done.stderr) == (1, f"gpumem-analyze: {said}\n")

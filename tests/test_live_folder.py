@@ -84,7 +84,7 @@ def test_a_capture_that_is_not_what_it_was_is_said(tmp_path, python_env, how, is
             else:
                 # The program's own mapping is of no use to it then: it does nothing more here.
                 os.truncate(rank.report, 0)
-            said = {"replaced": "another file is in the capture's place"}.get(how, f"the capture was {how}")
+            said = {"replaced": "the capture was replaced by another file"}.get(how, f"the capture was {how}")
             text = screen.wait(said)
             assert "stopped" in text and "MiB" in (row_of(text, 0) if is_folder else text)
             screen.press("q")

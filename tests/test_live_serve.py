@@ -176,7 +176,7 @@ def test_rows_are_filtered_and_sorted(ended, windows):
     some = window.rows()
     assert some and set(some) < set(every)
     window.choose("filter", "<img src=x>")
-    window.wait("document.getElementById('table').textContent === 'No row contains that.'")
+    window.wait("document.getElementById('table').textContent === 'No row contains this text.'")
     assert window.errors() == []
 
 
@@ -203,7 +203,7 @@ def test_two_browsers_follow_a_program(program, windows):  # noqa: F811
         program.process.send_signal(signal.SIGKILL)
         program.process.wait()
         for window in (first, second):
-            window.wait("document.getElementById('state').textContent.startsWith('ended without saying so')")
+            window.wait("document.getElementById('state').textContent.startsWith('ended without its exit handlers')")
             assert window.errors() == []
 
 
@@ -364,9 +364,9 @@ def test_what_cannot_be_served_is_said_in_one_line(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         for address, file, said in (
-            ("0.0.0.0:8000", report, "0.0.0.0:8000: can be reached from other machines: use 127.0.0.1:8000, and ssh -L from there"),
+            ("0.0.0.0:8000", report, "0.0.0.0:8000 can be reached from other machines: listen on 127.0.0.1:8000 and use ssh -L"),
             (f"127.0.0.1:{port}", report, f"cannot listen on 127.0.0.1:{port}: Address already in use (os error 98)"),
-            ("127.0.0.1:0", tmp_path / "none.bin", f"{tmp_path}/none.bin: No such file or directory (os error 2): to record one: LD_PRELOAD=libgpumem.so COMMAND (report.bin, or where GPUMEM_OUTPUT says)"),
+            ("127.0.0.1:0", tmp_path / "none.bin", f"{tmp_path}/none.bin: No such file or directory (os error 2): record one with LD_PRELOAD=libgpumem.so COMMAND (writes report.bin, or the path in GPUMEM_OUTPUT)"),
         ):
             done = harness.run([harness.ANALYZER, "live", "--serve", address, file], check=False)
             assert (done.returncode, done.stdout, done.stderr) == (1, "", f"gpumem-analyze: {said}\n")

@@ -71,7 +71,7 @@ def test_details_are_those_of_the_views(ended):  # noqa: F811
     page = reader.read(f"event:{last // 2}", level="tensor", want="row:" + first["key"])["page"]
     assert first["name"].split(":")[0].rsplit("/")[-1] in page["title"] + "\n".join(line for _, line in page["lines"])
     refused = reader.read(f"event:{last // 2}", level="tensor", want="row:" + "0" * 16)
-    assert refused == {"state": "refused", "why": "nothing of that row is held at this event"}
+    assert refused == {"state": "refused", "why": "this row has no live memory at this event"}
 
 
 def test_one_moment_is_read_at_a_time_and_readers_are_bounded(tmp_path):

@@ -296,7 +296,7 @@ def test_errors_say_what_to_ask_next(client, root):
         assert "call captures" in refusal(session, "summary", capture="text.bin")
         assert "at peak is the moment with most" in refusal(session, "lines", capture="runs/torch-return.bin", at="oom")
         assert "ask for one of 1" in refusal(session, "why", capture="clean.bin", failure=7)
-        assert "nothing was recorded of a GPU 9" in refusal(session, "ledger", capture="clean.bin", device=9)
+        assert "the capture has no GPU 9" in refusal(session, "ledger", capture="clean.bin", device=9)
         assert session.ask("why", capture="runs/torch-return.bin")["failures"] == 0
         assert "there is no tool absent: captures, summary" in session.result("absent")["protocol_error"]
 

@@ -115,10 +115,10 @@ def test_the_map_is_that_of_fragmentation(at, report, page):
         assert figures["reserved"] == wanted["reserved_bytes"]
         assert figures["allocated"] == wanted["live_bytes"]
         assert figures["free"] == wanted["free_bytes"]
-        assert figures["largest free piece"] == wanted["largest_free_block_bytes"]
+        assert figures["largest free block"] == wanted["largest_free_block_bytes"]
         live = page_blocks.live(blocks["tensor"], seq)
         assert figures["of that rounded up"] == sum(block.slack for block in live)
-    assert "fits in no free piece" in at.tell("document.getElementById('map-said').textContent")
+    assert "fits in no free block" in at.tell("document.getElementById('map-said').textContent")
     at.tell("gpumem.chooseEvent(gpumem.data.failures[0].seq - 50); document.getElementById('failure-after').click()")
     assert f"event {failure['seq']:,}" in at.tell("document.getElementById('shown').textContent")
 

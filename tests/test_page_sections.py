@@ -74,7 +74,7 @@ def test_the_reports_answer_stands_first(at, report):
         held = at.tell("[...document.querySelectorAll('#cause [data-bytes]')].map(s => Number(s.dataset.bytes))")
         assert held == [of["bytes"] for of in cause["owners"]] + [cause["live_bytes"]]
     else:
-        assert answer[0] == "No allocation failed for want of memory." and "OUT OF MEMORY" not in shown
+        assert answer[0] == "No allocation failed because memory ran out." and "OUT OF MEMORY" not in shown
     [ledger] = harness.analyze_json("ledger", report)
     [peak] = at.tell("[...document.querySelectorAll('#answer .peak')].map(p => [...p.querySelectorAll('[data-bytes]')].map(s => Number(s.dataset.bytes)))")
     lines = {}
@@ -266,7 +266,7 @@ def test_a_part_of_a_run_is_whole_in_itself(window, report, tmp_path):
         assert sum(block.size for block in page_blocks.live(found, seq)) == size
     show(window, out)
     assert window.tell("[gpumem.data.from, gpumem.data.to]") == [timeline["from_ns"], timeline["to_ns"]]
-    assert "the peak" in text(window, "#shown") and "This page is of a part of the run" in text(window, "#part")
+    assert "the peak" in text(window, "#shown") and "This page covers a part of the run" in text(window, "#part")
     for seq in (ends[0], (ends[0] + ends[1]) // 2, ends[1]):
         window.tell(f"gpumem.chooseEvent({seq})")
         rows = harness.analyze_json("lines", "--at", str(seq), report)
@@ -287,7 +287,7 @@ def test_a_part_of_a_run_is_whole_in_itself(window, report, tmp_path):
 def test_moments_that_a_part_has_not_are_refused(report, tmp_path):
     for options, said in (
         (["--from", "step=2", "--to", "step=1"], "change their order"),
-        (["--from", "99999999"], "there is no event 99999999"),
+        (["--from", "99999999"], "event 99999999 does not exist"),
         (["--from", "step=2", "--at", "step=1"], "which is not between --from and --to"),
     ):
         done = harness.analyze("html", *options, "-o", tmp_path / "x.html", report, check=False)
@@ -319,5 +319,5 @@ def test_how_far_off_the_nearest_moment_is_stands_at_the_pointer(window, analyze
     assert off[1] in shown and f"event {here:,}" in shown and f"event {instead:,}" in shown
     assert off[1] in text(window, "#lines caption")
     window.tell("document.getElementById('peak').click()")
-    assert window.tell("document.getElementById('off')") is None and "than asked for" not in text(window, "#lines caption")
+    assert window.tell("document.getElementById('off')") is None and "than requested" not in text(window, "#lines caption")
     assert out.stat().st_size <= 5_000_000

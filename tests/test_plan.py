@@ -113,7 +113,7 @@ def test_what_does_not_fit_is_told_with_changes_that_help(python):
     assert done.returncode == 4, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == "does not fit: memory runs out on a card of 1.19 GiB."
-    assert lines[1].startswith("It runs out for ") and "gpt.py:" in lines[1]
+    assert lines[1].startswith("Memory runs out for ") and "gpt.py:" in lines[1]
     assert all(len(line) <= 80 for line in lines)
     assert "With one of these changes it fits" in done.stdout
     [batch] = re.findall(r"^ +[0-9.]+ [GM]iB  --batch ([0-9]+) ", done.stdout, re.M)
@@ -158,7 +158,7 @@ def test_what_is_kept(python, tmp_path):
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        (["--card", "16GiB", "--", PROGRAM, "--fail"], 1, "failed with status 1, and not for want of memory"),
+        (["--card", "16GiB", "--", PROGRAM, "--fail"], 1, "failed with status 1, but not because memory ran out"),
         (["--card", "16GiB", "--", "-c", "print(1)"], 1, "the program used no GPU"),
         # PyTorch's abort at exit is no failure, but this program had failed before it.
         (["--card", "16GiB", "--", "-c", FAILED_AND_ABORTED], 1, "failed with signal 6"),
@@ -170,7 +170,7 @@ def test_what_is_kept(python, tmp_path):
         (["--", PROGRAM], 2, "which card?"),
         (["--card", "h1000", "--", PROGRAM], 2, "h1000"),
         (["--card", "16GiB", "--search", "{}", "9..1", "--", PROGRAM], 2, "is not a range"),
-        (["--card", "16GiB", "--rank", "1", "--", PROGRAM], 2, "--rank goes with --world"),
+        (["--card", "16GiB", "--rank", "1", "--", PROGRAM], 2, "--rank needs --world"),
         (["--card", "16GiB", "--world", "4", "--rank", "4", "--", PROGRAM], 2, "0 to 3"),
     ],
 )

@@ -123,7 +123,7 @@ def test_a_large_training_takes_no_memory_of_the_host(python_env, tmp_path):
 def test_nor_does_it_in_segments_that_expand_and_the_plan_says_what_it_assumed(python_env, tmp_path):
     text = " ".join(large(python_env("torch215"), tmp_path, [], segments=True).split())
     assert text.startswith("fits: needs ")
-    assert re.search(r"Planned without the values of (1[0-9]\.[0-9]) GiB of weights: \1 GiB no random numbers drawn for\. They are not known\.", text)
+    assert re.search(r"Planned without the values of (1[0-9]\.[0-9]) GiB of weights: \1 GiB not initialized\.", text)
 
 
 def test_what_was_left_out_is_not_known(planned, python_env, tmp_path):

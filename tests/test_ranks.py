@@ -108,7 +108,7 @@ def test_nothing_is_reported_of_ranks_that_are_alike(job, ranks, tmp_path):
 def test_text_answers_first_and_fits(job):
     done = harness.run([harness.ANALYZER, "ranks", job])
     first, second, third, *_ = done.stdout.splitlines()
-    assert first.startswith("Rank 11 holds 64.0 MiB more than its peers, most of it by ")
+    assert first.startswith("Rank 11 holds 64.0 MiB more than its peers, mostly from ")
     assert first.endswith("So do 3 other ranks.")
     assert second.startswith(f"{WORLD} of {WORLD} ranks on 1 machine; they held ")
     assert third.startswith("Rank 12 ran out of memory first; 1 rank was killed. ")
@@ -139,9 +139,9 @@ def test_what_a_job_lacks_is_said(job, tmp_path):
     done = harness.run([harness.ANALYZER, "ranks", folder], check=False)
     assert done.returncode == 3
     assert "Without a capture: ranks 3, 5, 7 to 15." in done.stdout
-    assert "of rank 1 is left out: " in done.stdout
+    assert "of rank 1 is ignored: " in done.stdout
     assert "report.rank7.bin" in done.stdout.partition("Not read: ")[2]
-    assert f"\n1 capture is without a rank left out: {folder / 'tool.bin'}.\n" in done.stdout
+    assert f"\n1 capture is ignored, because no rank is known: {folder / 'tool.bin'}.\n" in done.stdout
     assert "weights.bin" not in done.stdout and "notes.txt" not in done.stdout
 
 
@@ -149,7 +149,7 @@ def test_what_a_job_lacks_is_said(job, tmp_path):
     "arguments, status, says",
     [
         (["nowhere"], 1, "nowhere: "),
-        (["empty"], 1, "empty: no capture: name the folder in which the ranks' report.rankN.bin lie"),
+        (["empty"], 1, "empty: no capture: name the folder with the ranks' report.rankN.bin"),
         (["--mesh", "pp=3", "job"], 1, "--mesh has 3 ranks, the job 16: name the sizes of all dimensions"),
         (["--mesh", "pp", "job"], 2, "name dimensions and their sizes, as pp=2,dp=4,tp=2"),
         ([], 2, "required"),

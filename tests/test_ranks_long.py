@@ -49,7 +49,7 @@ def test_the_step_of_a_long_run_is_exact(long):
     assert (leak["rank"], leak["off_bytes"]) == (2, (STEPS - LEAK) * 4 * MIB)
     # What is kept after a step's end is seen in the next one.
     assert leak["since"] == {"first_step": LEAK + 1, "last_step": LEAK + 1}
-    assert f", since step {LEAK + 1}, most of it by " in harness.run([harness.ANALYZER, "ranks", long]).stdout
+    assert f", since step {LEAK + 1}, mostly from " in harness.run([harness.ANALYZER, "ranks", long]).stdout
 
 
 def test_planted_ranks_of_a_job_that_was_made_are_found(made):

@@ -100,7 +100,7 @@ def test_letters_where_the_locale_has_no_blocks(job):
 def test_a_band_for_each_place(job):
     lines, rows = drawn(job, "--mesh", f"pp=2,dp={WORLD // 2}")
     assert [line for line in lines if line.startswith("pp=")] == [
-        f"pp={stage}: {WORLD // 2} ranks, tensors at most 80.6 MiB in the median" for stage in (0, 1)
+        f"pp={stage}: {WORLD // 2} ranks, median of the tensors' peaks 80.6 MiB" for stage in (0, 1)
     ]
     assert list(rows) == list(range(WORLD))
 

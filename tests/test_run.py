@@ -100,7 +100,7 @@ def test_a_ring_is_taken_over_once(gpumem, tmp_path):
     ring.write_bytes(b"no ring")
     ring.chmod(0o600)
     for words, status, said in (
-        ((report,), 0, "nothing to take over"),
+        ((report,), 0, "no events to recover"),
         (("--ring", ring, report), 1, "it is cut off"),
         (("--ring", tmp_path / "none", report), 1, "No such file"),
         ((tmp_path / "none",), 1, "No such file"),
@@ -188,7 +188,7 @@ def test_nothing_recorded(gpumem, tmp_path):
     assert done.stderr.startswith("gpumem: nothing was recorded: no process made a CUDA call")
     done = gpumem("run", "-c", f"import os, sys; sys.path.insert(0, {str(LAUNCHED.parent)!r}); import launched; "
                   "launched.take(1); os.unlink('report.bin')")
-    assert done.stderr == "gpumem: report.bin was deleted while the program ran: there is no capture of it\n"
+    assert done.stderr == "gpumem: report.bin was deleted while the program ran, so there is no capture\n"
 
 
 def test_nothing_recorded_without_a_driver(gpumem, tmp_path):
@@ -204,9 +204,9 @@ def test_a_limit_that_leaves_no_room_for_a_context(gpumem, python_env, tmp_path)
     done = gpumem("run", "--limit", "300MiB", "-c", code)
     assert done.returncode == 1 and "CUDA error: out of memory" in done.stderr, harness.described(done)
     said = [line for line in done.stderr.splitlines() if "a context, which takes 512 MiB" in line]
-    assert "(536,870,912 bytes), asked for through cuDevicePrimaryCtxRetain" in said[0], done.stderr
-    assert said[-1].startswith("OUT OF MEMORY   a context, which takes 512 MiB, asked for at <string>:1"), done.stderr
-    assert "the limit of GPUMEM_LIMIT=300MiB leaves no room for a context alone: 0 B of 300 MiB in use" in done.stderr
+    assert "(536,870,912 bytes), requested through cuDevicePrimaryCtxRetain" in said[0], done.stderr
+    assert said[-1].startswith("OUT OF MEMORY   a context, which takes 512 MiB, requested at <string>:1"), done.stderr
+    assert "the limit of GPUMEM_LIMIT=300MiB has no room for a context: 0 B of 300 MiB in use" in done.stderr
     failures = harness.analyze_json("oom", tmp_path / "report.bin")["failures"]
     assert {failure["requested_bytes"] for failure in failures} == {512 << 20} and failures[0]["by_limit"]
     # With room for it nothing of the kind is said, and the context that was made to be measured is gone.
@@ -279,7 +279,7 @@ def test_a_report_that_fails_leaves_the_status(analyzer, gpumem, two_ranks, tmp_
     done = gpumem("run", two_ranks, env={"GPUMEM_ANALYZE": str(path)})
     assert done.returncode == 7, harness.described(done)
     said = [line for line in done.stderr.splitlines() if "failed" in line]
-    assert len(said) == 1 and said[0].startswith("gpumem: the report failed, which is a fault of gpumem: "), done.stderr
+    assert len(said) == 1 and said[0].startswith("gpumem: the report failed because of an error in gpumem: "), done.stderr
     assert said[0].endswith("The captures: report.rank0.bin  report.rank1.bin") and "Traceback" not in done.stderr
 
 

@@ -9,7 +9,7 @@ import shlex
 import harness
 import pytest
 
-SUGGESTED = "gpumem-analyze: `gpumem-analyze {}` is not a command line of gpumem-analyze: did you mean `gpumem-analyze {}`?"
+SUGGESTED = "gpumem-analyze: `gpumem-analyze {}` is not a valid command line: did you mean `gpumem-analyze {}`?"
 
 # What is typed, and what would have worked.
 MEANT = {
@@ -42,36 +42,36 @@ MEANT = {
 
 # What is typed, the first line, and the exit code.
 REFUSED = [
-    ("line", "no file and no command is named line: did you mean `gpumem-analyze lines report.bin`?", 2),
-    ("bogus report.bin", "no file and no command is named bogus: gpumem-analyze --help lists the commands", 2),
-    ("lines --device 5 report.bin", "--device 5: the capture has GPU 0 alone", 2),
-    ("ledger --device 5 report.bin", "--device 5: the capture has GPU 0 alone", 2),
-    ("leaks --device 5 report.bin", "--device 5: the capture has GPU 0 alone", 2),
-    ("sizes --device 5 report.bin", "--device 5: the capture has GPU 0 alone", 2),
-    ("threads --device 5 report.bin", "--device 5: the capture has GPU 0 alone", 2),
-    ("tree --device 5 report.bin", "--device 5: the capture has GPU 0 alone", 2),
-    ("timeline --device 5 --format text report.bin", "--device 5: the capture has GPU 0 alone", 2),
-    ("fragmentation --device 5 report.bin", "--device 5: the capture has GPU 0 alone", 2),
-    ("flamegraph --device 5 report.bin", "--device 5: the capture has GPU 0 alone", 2),
-    ("export csv --device 5 -o - report.bin", "--device 5: the capture has GPU 0 alone", 2),
+    ("line", "no file or command is named line: did you mean `gpumem-analyze lines report.bin`?", 2),
+    ("bogus report.bin", "no file or command is named bogus: gpumem-analyze --help lists the commands", 2),
+    ("lines --device 5 report.bin", "--device 5: the capture has only GPU 0", 2),
+    ("ledger --device 5 report.bin", "--device 5: the capture has only GPU 0", 2),
+    ("leaks --device 5 report.bin", "--device 5: the capture has only GPU 0", 2),
+    ("sizes --device 5 report.bin", "--device 5: the capture has only GPU 0", 2),
+    ("threads --device 5 report.bin", "--device 5: the capture has only GPU 0", 2),
+    ("tree --device 5 report.bin", "--device 5: the capture has only GPU 0", 2),
+    ("timeline --device 5 --format text report.bin", "--device 5: the capture has only GPU 0", 2),
+    ("fragmentation --device 5 report.bin", "--device 5: the capture has only GPU 0", 2),
+    ("flamegraph --device 5 report.bin", "--device 5: the capture has only GPU 0", 2),
+    ("export csv --device 5 -o - report.bin", "--device 5: the capture has only GPU 0", 2),
     ("lines --device x report.bin", "error: invalid value 'x' for '--device <N>': invalid digit found in string", 2),
-    ("lines --at noon report.bin", "error: invalid value 'noon' for '--at <MOMENT>': expected peak, end, oom, *", 2),
+    ("lines --at noon report.bin", "error: invalid value 'noon' for '--at <POINT>': expected peak, end, oom, *", 2),
     ("lines --levle driver report.bin", "error: unexpected argument '--levle' found", 2),
     ("lines", "error: the following required arguments were not provided:", 2),
-    ("--sysroot / lines report.bin", "options of a command go behind it", 2),
-    ("empty", "empty: a folder, not a capture: name a report.bin: this folder has none", 1),
+    ("--sysroot / lines report.bin", "put the options of a command after the command", 2),
+    ("empty", "empty: a folder, not a capture: it has no captures: name a report.bin", 1),
     ("one", "one: a folder, not a capture: name the capture in it: one/a.bin", 1),
     ("lines several", "several: a folder, not a capture: name one of its captures, as several/a.bin, or compare them: "
      "gpumem-analyze ranks several", 1),
-    ("snapshot.pickle", "snapshot.pickle: not a gpumem capture: if it is a memory snapshot of PyTorch's: "
+    ("snapshot.pickle", "snapshot.pickle: not a gpumem capture: if it is a PyTorch memory snapshot: "
      "gpumem-analyze import torch-snapshot snapshot.pickle -o snapshot.bin", 1),
     ("trace.json", "trace.json: not a gpumem capture: it is JSON; if *import torch-snapshot trace.json -o trace.bin", 1),
-    ("run.nsys-rep", "run.nsys-rep: not a gpumem capture: gpumem does not read Nsight Systems' files: record with *", 1),
-    ("run.sqlite", "run.sqlite: not a gpumem capture: it is an SQLite database, as nsys exports; gpumem does not *", 1),
+    ("run.nsys-rep", "run.nsys-rep: not a gpumem capture: gpumem does not read files of Nsight Systems: record with *", 1),
+    ("run.sqlite", "run.sqlite: not a gpumem capture: it is an SQLite database, such as nsys exports; gpumem does not *", 1),
     ("trace.otf2", "trace.otf2: not a gpumem capture: it is an OTF2 trace, which gpumem does not read: record with *", 1),
-    ("report.svg", "report.svg: not a gpumem capture: it is a picture or page made of a capture: *", 1),
+    ("report.svg", "report.svg: not a gpumem capture: it is a picture or page of a capture: *", 1),
     ("report.bin.gz", "report.bin.gz: not a gpumem capture: it is compressed: unpack it first *", 1),
-    ("nothing.bin", "nothing.bin: No such file or directory (os error 2): to record one: *", 1),
+    ("nothing.bin", "nothing.bin: No such file or directory (os error 2): record one with *", 1),
     ("man nothing", "gpumem-analyze has no command nothing: see gpumem-analyze --help", 1),
 ]
 

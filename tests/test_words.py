@@ -46,6 +46,7 @@ fn f() {
     bail!("the file {name} is not there: give another"); let c = '"'; let s = "short one";
     query("SELECT one FROM two of three");
     say(r#"a raw one with several words"#);
+    say("byte {offset}: the file ends too early");
 }
 #[cfg(test)]
 mod tests {
@@ -55,6 +56,7 @@ mod tests {
     assert [(block.line, block.text) for block in text.rust(source)] == [
         (4, "the file code is not there: give another"),
         (6, "a raw one with several words"),
+        (7, "byte code: the file ends too early"),
     ]
 
 

@@ -78,12 +78,12 @@ def cannot_create(why):
 
 def cannot_write(why):
     """The one line where there is a capture, but no page can be added to it."""
-    return rf"^gpumem: cannot write to \S*report\.bin: {why}.* counted as lost\. The program goes on\.$"
+    return rf"^gpumem: cannot write to \S*report\.bin: {why}.* counted as lost\. The program continues\.$"
 
 
 # The one line where no folder lies in memory.
 NO_MEMORY = (
-    "gpumem: no ring in /dev/shm: No such file or directory (os error 2). It is in memory without a name: a kill loses "
+    "gpumem: no ring in /dev/shm: No such file or directory (os error 2). The ring is in unnamed memory: a kill loses "
     "up to 50 ms of events."
 )
 
@@ -142,7 +142,7 @@ def test_a_limit_of_file_sizes_that_is_reached(threads, read, tmp_path):  # noqa
         recorder_env={**SMALL_RING, "GPUMEM_QUIET": "0"},
         says=[
             cannot_write("File too large"),
-            r"^gpumem: wrote report\.bin, without \d+ events that found no room\. Read it with: gpumem-analyze",
+            r"^gpumem: wrote report\.bin, without \d+ events that did not fit\. Read it with: gpumem-analyze",
         ],
     )
     assert_counted(tmp_path / "with" / "report.bin", read)
@@ -179,7 +179,7 @@ def test_a_folder_that_is_deleted(confined, tmp_path):
     run(
         tmp_path / "with", [confined, "deleted", "out"], 19,
         recorder_env={"GPUMEM_OUTPUT": "out/report.bin", "GPUMEM_QUIET": "0"},
-        says=[r"^gpumem: out/report\.bin was deleted while the program ran: there is no capture of it\.$"],
+        says=[r"^gpumem: out/report\.bin was deleted while the program ran, so there is no capture\.$"],
     )
 
 

@@ -101,7 +101,7 @@ pub fn read(
     let mut session = of_reader(reader, query.into(), &mut |_, _| {}, observer)?;
     if let Err(error) = merged {
         session.account.notes.push(format!(
-            "what its process left in memory was read and could not be taken over into it: {error}"
+            "the events that its process left in memory were read, but could not be written to it: {error}"
         ));
     }
     Ok(session)

@@ -12,8 +12,7 @@ use crate::units::time;
 pub enum Unanswered {
     /// A bounded capture no longer has it.
     #[error(
-        "a bounded capture keeps its newest records, these from event {} (step {step}) on: name a later one, \
-         the peak or the end",
+        "a bounded capture keeps only its newest records, here from event {} (step {step}): name a later one, the peak or the end",
         from.0
     )]
     NotKept {
@@ -23,7 +22,7 @@ pub enum Unanswered {
         step: u64,
     },
     /// There are fewer events.
-    #[error("there is no event {}, the last is {}: name an earlier one", asked.0, last.0)]
+    #[error("event {} does not exist, the last is {}: name an earlier one", asked.0, last.0)]
     NoEvent {
         /// The one that was asked for.
         asked: Seq,
@@ -32,7 +31,7 @@ pub enum Unanswered {
     },
     /// It ended earlier.
     #[error(
-        "there is no event after {}, the last is at {}: name an earlier time",
+        "no event exists after {}, the last is at {}: name an earlier time",
         time(*asked),
         time(*last)
     )]
@@ -43,10 +42,10 @@ pub enum Unanswered {
         last: Nanos,
     },
     /// The program has no steps.
-    #[error("no step was marked: name an event or a time")]
+    #[error("the capture has no steps: name an event or a time")]
     NoSteps,
     /// The step did not end.
-    #[error("step {asked} did not end, for {ended} did: name one of those")]
+    #[error("step {asked} did not end, {ended} steps did: name one of those")]
     NoStep {
         /// The one that was asked for.
         asked: u64,
@@ -54,7 +53,7 @@ pub enum Unanswered {
         ended: u64,
     },
     /// The step did not begin.
-    #[error("there is no step {asked}, for {ended} ended: name one of those or the one after")]
+    #[error("step {asked} does not exist, {ended} steps ended: name one of those or the next one")]
     NotBegun {
         /// The one that was asked for.
         asked: u64,

@@ -163,21 +163,21 @@ macro_rules! tallies {
 
 tallies! {
     /// A hook was met while our own code ran (a signal handler over it).
-    reentered: "calls met while the recorder itself ran (from signal handlers) were not recorded";
+    reentered: "calls from signal handlers that interrupted the recorder were not recorded";
     /// Our code panicked; the call went on.
     panicked: "calls were not recorded after an internal error";
     /// A thread waited in vain for another one to open the capture.
-    opening_timed_out: "calls came while the capture was being opened and were not recorded";
+    opening_timed_out: "calls during the opening of the capture were not recorded";
     /// An address was handed out that we held for live: its release went unseen.
-    missed_release: "releases went unseen (their addresses were handed out again)";
+    missed_release: "releases were not seen (their addresses were allocated again)";
     /// The driver handed out a form of a hooked function that we do not know.
-    unknown_form: "requests for a hooked function were answered with a form that is not hooked";
+    unknown_form: "requests for a hooked function returned a version that is not hooked";
     /// An array has a format that we do not know.
-    unknown_array: "arrays of a format that is not known were counted with no bytes";
+    unknown_array: "arrays of an unknown format were counted with 0 bytes";
     /// An array has no memory of its own.
-    sparse_array: "sparse arrays were counted with no bytes: memory that is mapped to them is not recorded";
+    sparse_array: "sparse arrays were counted with 0 bytes: memory that is mapped to them is not recorded";
     /// A call of the runtime that allocates, opens or launches met no hook of the driver.
-    unreached: "calls of the runtime reached the driver by a way that is not hooked";
+    unreached: "calls of the runtime reached the driver through functions that are not hooked";
 }
 
 #[cold]

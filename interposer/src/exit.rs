@@ -37,7 +37,7 @@ extern "C" fn at_exit() {
 fn what_was_written(session: &'static Session, is_written: bool) -> String {
     let writer = session.writer;
     let Some(path) = writer.path() else {
-        return "there is no capture: its file system does not answer.".into();
+        return "no capture was written: its file system does not respond.".into();
     };
     let here = std::env::current_dir().ok();
     let shown = here
@@ -46,22 +46,21 @@ fn what_was_written(session: &'static Session, is_written: bool) -> String {
     let lost = writer.events_lost();
     let without = match lost {
         0 => String::new(),
-        _ => format!(", without {lost} events that found no room"),
+        _ => format!(", without {lost} events that did not fit"),
     };
     let read = format!("gpumem-analyze {}", facts::quoted(shown.as_os_str()));
     let shown = shown.display();
     match (writer.is_deleted(), is_written, writer.ring_path()) {
         (true, ..) => {
-            format!("{shown} was deleted while the program ran: there is no capture of it.")
+            format!("{shown} was deleted while the program ran, so there is no capture.")
         }
         (_, true, _) => format!("wrote {shown}{without}. Read it with: {read}"),
         (_, false, Some(ring)) => format!(
-            "{shown} is not whole{without}: its file system does not take what is written. The rest is in {}; on this \
-             machine {read} finds it.",
+            "{shown} is incomplete{without}: its file system refuses writes. The rest is in {}; on this machine, {read} finds it.",
             ring.display()
         ),
         (_, false, None) => format!(
-            "{shown} is not whole{without}: its file system does not take what is written. Read it with: {read}"
+            "{shown} is incomplete{without}: its file system refuses writes. Read it with: {read}"
         ),
     }
 }

@@ -71,7 +71,7 @@ fn open_by(state: &AtomicU8, open: impl FnOnce() -> bool) -> bool {
     state.store(to as u8, Ordering::Release);
     if opened.is_none() {
         message::line(
-            "cannot write a capture: internal error. Recording is off; the program goes on.",
+            "cannot write a capture: internal error. Recording is off; the program continues.",
         );
     }
     is_open

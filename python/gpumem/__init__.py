@@ -1,17 +1,17 @@
-"""gpumem from inside the recorded program: exact counters and scopes, while the run goes on.
+"""gpumem inside the recorded program: exact counters and scopes while the program runs.
 
     import gpumem
 
     with gpumem.scope("forward") as s:
         loss = model(batch)
-    print(s.used, s.peak)          # bytes of tensors: added, and at most above the start
+    print(s.used, s.peak)          # bytes of tensors: added, and the peak above the start
 
     print(gpumem.counters(0).tensor.live_bytes)
 
-The figures are exact and cost no synchronisation; reading them disturbs nothing. They come from the
-library in this process, which is there if it was preloaded:
-`LD_PRELOAD=target/release/libgpumem.so python train.py`. Without it everything here still works:
-`api_version()` is None, counters are zero, and scopes have what PyTorch's own counters say now and then."""
+The figures are exact. Reading them needs no synchronization and changes no figure. They come from the library in this
+process, if it was preloaded:
+`LD_PRELOAD=target/release/libgpumem.so python train.py`. Without the library, all functions still work:
+`api_version()` is None, counters are zero, and scopes have samples of PyTorch's counters."""
 
 from ._coords import coords
 from ._coords import watch as _watch_meshes

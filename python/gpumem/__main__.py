@@ -11,22 +11,22 @@ _USAGE = """\
 Usage: gpumem COMMAND …
 
   run [OPTIONS] PROGRAM …   runs a program and shows where its GPU memory goes (gpumem run --help)
-  analyze …                 reads captures: gpumem-analyze, with all of its commands
-  live PID | CAPTURE        the memory of a running program, in the terminal
+  analyze …                 runs gpumem-analyze on captures, with all of its commands
+  live PID | CAPTURE        shows the memory of a running program in the terminal
   ci --base BASE --head HEAD --fail-over 2%
-                            peaks before and after a change, as a comment; budgets, history, trend (gpumem ci --help)
+                            compares peaks before and after a change; budgets, history, trend (gpumem ci --help)
   hints CAPTURE, oom CAPTURE
-                            possible savings, or why memory ran out; with replays under other settings
-  whatif CAPTURE …          the same run under other settings of PyTorch's allocator (gpumem whatif --help)
+                            shows possible savings, or why memory ran out; also replays with other settings
+  whatif CAPTURE …          replays a run with other settings of PyTorch's allocator (gpumem whatif --help)
   plan --card CARD -- PROGRAM …
-                            whether a program fits a GPU that you do not have (gpumem plan --help)
+                            shows whether a program fits a GPU that you do not have (gpumem plan --help)
   card list | show CARD | measure
-                            files of known cards; measures a card (gpumem card --help)
+                            lists the known cards; measures a card (gpumem card --help)
   fleet query NAME DATASET | sql "select …" DATASET | ingest …
-                            a dataset of many jobs' captures, and queries (gpumem fleet --help)
+                            makes and queries a dataset of captures of many jobs (gpumem fleet --help)
   exporter --captures PATTERN
-                            metrics of running programs for Prometheus
-  mcp [--root DIR]…         a Model Context Protocol server over captures, for assistants
+                            serves metrics of running programs for Prometheus
+  mcp [--root DIR]…         serves captures to AI assistants (Model Context Protocol)
   kernel [--user | --prefix PATH | --sys-prefix] [--name NAME]
                             adds a recorded Jupyter kernel, in which %%gpumem works
   doctor [--simulate]       checks whether recording works on this machine (gpumem doctor --help)

@@ -57,14 +57,14 @@ def read(path: Path) -> Dict[str, Budget]:
             raise Wrong(f"{path}: {key!r} is none of budget, allow")
     budgets = found.get("budget", {})
     if not isinstance(budgets, dict):
-        raise Wrong(f'{path}: budget is no table: write [budget."tests/test_x.py::test_y"]')
+        raise Wrong(f'{path}: budget is not a table: write [budget."tests/test_x.py::test_y"]')
     read = {test: _budget(f"{path}: budget {test!r}", table) for test, table in budgets.items() if "::" in test}
     return {test: budget for test, budget in read.items() if budget}
 
 
 def _budget(where: str, table: Any) -> Optional[Budget]:
     if not isinstance(table, dict):
-        raise Wrong(f"{where} is no table")
+        raise Wrong(f"{where} is not a table")
     for key in table:
         if key not in ("peak", "level", "grow"):
             raise Wrong(f"{where}: {key!r} is none of peak, level, grow")

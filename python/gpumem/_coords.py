@@ -22,8 +22,9 @@ _given = False
 
 
 def coords(mesh: Optional[Any] = None, /, **named: int) -> bool:
-    """Records where this rank stands: `gpumem.coords(dp=1, tp=0)`, or of a DeviceMesh with names, `gpumem.coords(mesh)`. The
-    newest call counts. Whether it is recorded; it may be called before the first use of CUDA."""
+    """Records the position of this rank: `gpumem.coords(dp=1, tp=0)`, or `gpumem.coords(mesh)` with a DeviceMesh that
+    has names. The newest call counts. You can call it before the first use of CUDA. Returns whether the position is
+    recorded."""
     global _given
     found: Dict[str, int] = {}
     if mesh is not None:

@@ -16,8 +16,8 @@ class Counters(NamedTuple):
 
 
 class DeviceCounters(NamedTuple):
-    """Figures of one device: inside the framework's pool, from the driver, pinned host memory, and what
-    the card gave (pages, pools, contexts, modules; managed memory is not in it)."""
+    """Figures of one device: tensors in the framework's pool, driver memory, pinned host memory, and physical memory
+    (pages, pools, contexts, modules; without managed memory)."""
 
     tensor: Counters
     driver: Counters
@@ -26,6 +26,7 @@ class DeviceCounters(NamedTuple):
 
 
 def counters(device: DeviceLike = 0) -> DeviceCounters:
-    """The counters of a device: its ordinal in this process, "cuda:1" or a `torch.device`; zeros while nothing is recorded."""
+    """The counters of a device: its ordinal in this process, "cuda:1" or a `torch.device`. Zeros if the process is
+    not recorded."""
     of = ordinal(device)
     return DeviceCounters(*(Counters(*_library.counters(of, level)) for level in _library.LEVELS))

@@ -16,8 +16,8 @@ def warn_once() -> None:
         return
     _warned = True
     warnings.warn(
-        "gpumem does not record this process: scopes have what PyTorch's own counters say now and then (source "
-        '"sampled"), or zeros without PyTorch (source "none"). For exact figures start the program with '
+        "gpumem does not record this process: scopes have samples of PyTorch's counters (source "
+        '"sampled"), or zeros without PyTorch (source "none"). For exact figures, start the program with '
         "LD_PRELOAD=libgpumem.so",
         RuntimeWarning,
         stacklevel=5,

@@ -35,8 +35,8 @@ def add(listener: Listener, at_end: Optional[Listener] = None) -> None:
 
 
 def step() -> bool:
-    """Says that a step of the training has ended; whether it was recorded. From the first call on, steps
-    are what the program says; before, they are found by what PyTorch's optimizers do."""
+    """Marks the end of a training step. From the first call on, steps are those that the program marks; before it,
+    they are taken from PyTorch's optimizers. Returns whether the step was recorded."""
     _call(_at_step)
     return _library.step()
 

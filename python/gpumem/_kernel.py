@@ -45,7 +45,7 @@ def main(words: List[str]) -> int:
     parser.add_argument("--name", default="gpumem", help="the kernel's name (gpumem)")
     options = parser.parse_args(words)
     if not re.fullmatch(r"[A-Za-z0-9._-]+", options.name):
-        parser.error(f"a kernel's name has letters, digits, `.`, `_` and `-` only: {options.name}")
+        parser.error(f"a kernel's name has only letters, digits, `.`, `_` and `-`: {options.name}")
     _files.library()  # Now, not when a notebook is opened, is the time to say that it is missing.
     folder = _folder(options) / options.name
     try:

@@ -155,7 +155,7 @@ def run_and_report(command: Sequence[str], env: Mapping[str, str]) -> int:
         if status is None:
             raise
         kept = "  ".join(map(_report.short, captures))
-        _report.say(f"the report failed, which is a fault of gpumem: {type(error).__name__}: {error}. The captures: {kept}")
+        _report.say(f"the report failed because of an error in gpumem: {type(error).__name__}: {error}. The captures: {kept}")
     finally:
         with contextlib.suppress(OSError):
             os.unlink(listed)

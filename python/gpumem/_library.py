@@ -82,12 +82,12 @@ def api_version() -> Optional[int]:
 
 
 def recording() -> bool:
-    """Whether this process is recorded at this moment. It is from its first CUDA call on."""
+    """Whether this process is being recorded. Recording begins with the first CUDA call."""
     return _library is not None and _library.gpumem_recording() == 1
 
 
 def report_path() -> Optional[Path]:
-    """Where this process's capture is; None while nothing is recorded."""
+    """Path of this process's capture; None if the process is not recorded."""
     if _library is None:
         return None
     size = int(_library.gpumem_report_path(None, 0))
@@ -112,22 +112,22 @@ def library_path() -> Optional[Path]:
 
 
 def step() -> bool:
-    """Says that a step of the training has ended; whether it was recorded. From the first call on, steps
-    are what the program says; before, they are found by what PyTorch's optimizers do."""
+    """Marks the end of a training step. From the first call on, steps are those that the program marks; before it,
+    they are taken from PyTorch's optimizers. Returns whether the step was recorded."""
     return hasattr(_library, "gpumem_step") and _library.gpumem_step() == 0
 
 
 def read_card() -> bool:
-    """Reads every card that the process has used, now and on this thread; whether that could be done while nothing moved.
-    What contexts and code took since the last reading is charged. Readings come by themselves too, a few
-    milliseconds after they are called for. It may take milliseconds, without the GIL."""
+    """Reads the memory of every card that the process has used, on this thread. Memory that contexts and code took
+    since the last reading is then recorded. The recorder also takes readings itself, a few milliseconds after they
+    are needed. A reading can take milliseconds, without the GIL. Returns whether no memory changed during it."""
     if not hasattr(_library, "gpumem_read_card"):
         return False
     return int(ctypes.CDLL(None).gpumem_read_card(-1)) == 0
 
 
 def mark(name: str) -> bool:
-    """Marks this moment in the capture; whether it was recorded."""
+    """Records a mark in the capture. Returns whether it was recorded."""
     return _has_scopes and _library.gpumem_mark(_text(name)) == 0
 
 

@@ -11,9 +11,9 @@ _DEVICES = 64
 
 
 def limit(size: Union[int, str, None], device: Optional[DeviceLike] = None) -> bool:
-    """Makes the card of `device` (None: of every device) look as if it had `size` in all, from now on:
-    allocations that such a card would not have fail as the driver's, and cuMemGetInfo and NVML agree. What
-    is live beyond it stays. `None` or 0 lifts the limit. Whether it is in force: not without libgpumem.so."""
+    """Limits the memory of the card of `device` (None: every device) to `size` from now on. Allocations that do not
+    fit such a card fail with the driver's error, and cuMemGetInfo and NVML agree with the limit. Live memory beyond
+    it stays. `None` or 0 removes the limit. Returns whether the limit is in force, which needs libgpumem.so."""
     size = 0 if size is None else _sizes.parse_of_card(size)
     if size >= 2**64:
         raise ValueError(f"not a size of a card: {size} bytes")

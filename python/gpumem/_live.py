@@ -13,8 +13,8 @@ _LEVELS = ("tensor", "driver", "host")
 
 
 class LiveLine(NamedTuple):
-    """What one line of code owns on one device at one level. `file`, `line` and `function` are None where no
-    line is known: `owner` says then what is."""
+    """The memory that one line of code owns on one device at one level. `file`, `line` and `function` are None if no
+    line is known; `owner` then names the owner."""
 
     level: str
     device: int
@@ -27,10 +27,10 @@ class LiveLine(NamedTuple):
 
 
 class Snapshot(List[LiveLine]):
-    """A list of `LiveLine`, in each level and device the largest first."""
+    """A list of `LiveLine`; for each level and device, the largest first."""
 
     def total(self, level: str = "tensor", device: DeviceLike = 0) -> int:
-        """Bytes live at a level of a device: what `gpumem.counters` says, if nothing moves meanwhile."""
+        """Live bytes at a level of a device: the figure of `gpumem.counters`, unless memory changes in between."""
         of = ordinal(device)
         return sum(row.bytes for row in self if (row.level, row.device) == (level, of))
 
@@ -75,14 +75,14 @@ def _lines(analyzer: str, report: Path, level: str) -> Sequence[Dict[str, Any]]:
         raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {said}")
     rows = _analysis.found(done.stdout)
     if not isinstance(rows, list):
-        raise RuntimeError(f"{' '.join(command)} gave no list of lines")
+        raise RuntimeError(f"{' '.join(command)} printed no list of lines")
     return rows
 
 
 def snapshot() -> Snapshot:
-    """What is live now on all devices, by the line of code that owns it, at the levels of tensors, the driver
-    and pinned host memory. Empty while nothing is recorded. It reads the capture of this process, which
-    takes time: some tens of milliseconds and more the longer the program has run."""
+    """The live memory of all devices by the line of code that owns it, at the levels of tensors, the driver and
+    pinned host memory. Empty if the process is not recorded. It reads the capture of this process, which takes some
+    tens of milliseconds, and more for longer runs."""
     found = Snapshot()
     report = _library.report_path()
     if report is None:

@@ -49,7 +49,7 @@ def tell(captures: Sequence[Path], analyzer: Optional[Path]) -> None:
     """Tells what was recorded. The captures are there, whatever becomes of the telling."""
     gone = [path for path in captures if not path.exists()]
     for path in gone:
-        say(f"{short(path)} was deleted while the program ran: there is no capture of it")
+        say(f"{short(path)} was deleted while the program ran, so there is no capture")
     captures = [path for path in captures if path not in gone]
     if gone and not captures:
         return
@@ -69,8 +69,7 @@ def _why_nothing() -> str:
     if not _driver.is_installed():
         return "there is no CUDA driver on this machine (libcuda.so.1 was not found)"
     return (
-        "no process made a CUDA call with the library in it (programs that are static, setuid or in another "
-        "container start without it)"
+        "no process with the library made a CUDA call (static and setuid programs, and programs in other containers, start without it)"
     )
 
 
@@ -95,7 +94,7 @@ def _tell_several(captures: List[Capture], analyzer: Path) -> None:
     name = "gpumem-analyze" if shutil.which("gpumem-analyze") else str(analyzer)
     first, second = (short(capture.path) for capture in captures[:2])
     print(f"The report of one: {name} {first}", file=sys.stderr)
-    print(f"What is different: {name} diff {first} {second}", file=sys.stderr)
+    print(f"Compare them: {name} diff {first} {second}", file=sys.stderr)
 
 
 def _rows(capture: Capture) -> Iterator[List[str]]:

@@ -19,37 +19,37 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Figures(NamedTuple):
-    """What a scope says of one device at one level, in bytes and calls."""
+    """A scope's figures of one device at one level, in bytes and calls."""
 
     start: int
     """Bytes live when it began."""
     live: int
     """Bytes live now, or when it ended."""
     highest: int
-    """Most bytes live at once in between, both ends included."""
+    """Peak of the live bytes between begin and end."""
     allocations: int
-    """Allocations in between."""
+    """Allocations between begin and end."""
     frees: int
-    """Releases in between."""
+    """Frees between begin and end."""
 
     @property
     def change(self) -> int:
-        """Bytes added: live − start; negative if more was given back than taken."""
+        """Bytes added: live − start; negative if more was freed than allocated."""
         return self.live - self.start
 
     @property
     def used(self) -> int:
-        """Bytes added, 0 if more was given back than taken."""
+        """Bytes added; 0 if more was freed than allocated."""
         return max(self.change, 0)
 
     @property
     def peak(self) -> int:
-        """Most bytes live at once above the start."""
+        """Peak of the live bytes above the start."""
         return self.highest - self.start
 
 
 class DeviceFigures(NamedTuple):
-    """What a scope says of one device, at each level: see `gpumem.DeviceCounters`."""
+    """A scope's figures of one device, at each level: see `gpumem.DeviceCounters`."""
 
     tensor: Figures
     driver: Figures
@@ -64,9 +64,9 @@ _READY, _OPEN, _ENDED = "not begun", "goes on", "ended"
 
 
 class Scope:
-    """A stretch of the program; made by `gpumem.scope`. Its figures, `used`, `change` and `peak`, are those of
-    tensors on one device: `device`, or the one that was current when the scope began. `device(n)` gives
-    any device at all levels. They follow the program until the scope ends, and then stay."""
+    """A part of the program; made by `gpumem.scope`. Its figures `used`, `change` and `peak` are those of tensors on
+    one device: `device`, or the device that was current when the scope began. `device(n)` has all levels of any
+    device. The figures change until the scope ends, and then stay."""
 
     def __init__(self, name: str = "", *, device: Optional[DeviceLike] = None) -> None:
         self.name = name
@@ -78,18 +78,18 @@ class Scope:
         self._source = "none"
 
     def begin(self) -> "Scope":
-        """Begins the scope, or begins it anew if it has ended."""
+        """Begins the scope, or begins it again if it has ended."""
         if self._state is _OPEN:
             raise RuntimeError(f"scope {self.name!r} has begun: call end(), or reset() to begin again")
         self._start()
         return self
 
     def reset(self) -> None:
-        """Begins the scope anew, whether it goes on or has ended."""
+        """Begins the scope again, whether it has ended or not."""
         self._start()
 
     def end(self) -> None:
-        """Ends the scope: its figures stay. Nothing changes if it has ended."""
+        """Ends the scope: its figures stay. No effect if it has ended."""
         if self._state is not _OPEN:
             return
         if self._number:
@@ -128,8 +128,8 @@ class Scope:
 
     @property
     def source(self) -> str:
-        """Where the figures come from: "hooks", exact; "sampled", PyTorch's own counters looked at now and then;
-        "none", from nowhere: they are zeros."""
+        """The source of the figures: "hooks", exact; "sampled", samples of PyTorch's counters;
+        "none": the figures are zeros."""
         if self._state is not _OPEN:
             return self._source
         if self._number:
@@ -155,27 +155,27 @@ class Scope:
         return _NONE
 
     def device(self, device: DeviceLike) -> DeviceFigures:
-        """All that the scope says of a device: its ordinal in this process, "cuda:1" or a `torch.device`."""
+        """The scope's figures of a device: its ordinal in this process, "cuda:1" or a `torch.device`."""
         of = ordinal(device)
         return DeviceFigures(*(self._read(of, level) for level in _library.LEVELS))
 
     def devices(self) -> List[int]:
-        """The devices of which the scope says anything: ordinals in this process."""
+        """The devices of which the scope has figures: ordinals in this process."""
         return [device for device in range(_DEVICES) if any(map(any, self.device(device)))]
 
     @property
     def used(self) -> int:
-        """Bytes of tensors that the scope has added, 0 if it gave back more than it took."""
+        """Bytes of tensors that the scope has added; 0 if it freed more than it allocated."""
         return self._read(self._device(), _library.TENSOR).used
 
     @property
     def change(self) -> int:
-        """Bytes of tensors that the scope has added; negative if it gave back more than it took."""
+        """Bytes of tensors that the scope has added; negative if it freed more than it allocated."""
         return self._read(self._device(), _library.TENSOR).change
 
     @property
     def peak(self) -> int:
-        """Most bytes of tensors that were live at once above the start."""
+        """Peak of the live bytes of tensors above the start."""
         return self._read(self._device(), _library.TENSOR).peak
 
     def __repr__(self) -> str:
@@ -212,8 +212,8 @@ def scope(name: F) -> F: ...
 @overload
 def scope(name: str = ..., *, device: Optional[DeviceLike] = ...) -> Scope: ...
 def scope(name: Union[str, Callable[..., Any]] = "", *, device: Optional[DeviceLike] = None) -> Any:
-    """A scope for `with`, for `begin()` and `end()`, or a decorator, also without parentheses: a function's
-    scope then has its qualified name. It has not begun."""
+    """Makes a scope for `with`, for `begin()` and `end()`, or as a decorator, also without parentheses. A function's
+    scope then has its qualified name. The scope has not begun."""
     if callable(name):
         return _decorated(name, getattr(name, "__qualname__", ""), device)
     return Scope(name, device=device)

@@ -18,8 +18,8 @@ from . import _cells, _sizes
 _NUMBERS = itertools.count(1)
 _SHOWN = "_gpumem_shown"
 _HOW = (
-    "gpumem: this kernel runs without libgpumem.so, so nothing is measured. Start it with the library: "
-    "`gpumem kernel` adds a kernel to Jupyter, `gpumem run jupyter lab` (or `gpumem run ipython`) starts it so."
+    "gpumem: this kernel runs without libgpumem.so, so no memory is measured. Start it with the library: "
+    "`gpumem kernel` adds such a kernel to Jupyter, `gpumem run jupyter lab` (or `gpumem run ipython`) starts it so."
 )
 
 

@@ -21,10 +21,10 @@ from . import _budgets, _sizes
 
 _PROPERTY = "gpumem"
 _MARKS = {
-    "limit_gpu_memory": "limit_gpu_memory(size, level=None, device=None): fail the test if GPU memory rises by "
-    "more than this above what was live when it began",
-    "limit_gpu_leaks": "limit_gpu_leaks(size, level=None, device=None): fail the test if more than this is live "
-    "when it has ended than when it began",
+    "limit_gpu_memory": "limit_gpu_memory(size, level=None, device=None): fail the test if GPU memory "
+    "rises by more than this above the live memory at its start",
+    "limit_gpu_leaks": "limit_gpu_leaks(size, level=None, device=None): fail the test if live memory "
+    "grows by more than this between its start and its end",
 }
 _LEVELS = _budgets.LEVELS
 _BUDGETS = "gpumem-budgets"
@@ -62,9 +62,9 @@ class _Misused(Exception):
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("gpumem", "GPU memory")
     group.addoption(
-        "--gpumem", action="store_true", help=f"print at the end which tests took most GPU memory; {_RUN}"
+        "--gpumem", action="store_true", help=f"print the tests that took the most GPU memory at the end; {_RUN}"
     )
-    group.addoption("--gpumem-top", type=int, default=10, metavar="N", help="number of tests to print (10)")
+    group.addoption("--gpumem-top", type=int, default=10, metavar="N", help="number of tests to print (default: 10)")
     group.addoption(
         "--gpumem-missing",
         choices=("error", "skip", "ignore"),

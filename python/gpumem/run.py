@@ -10,14 +10,13 @@ from . import _files, _launcher, _sizes
 from ._report import say
 
 _DESCRIPTION = """\
-Runs a program with libgpumem.so preloaded and prints, when it has ended, where
-its GPU memory went. The program runs as it would without: same Python, same
-standard streams, its own exit status."""
+Runs a program with libgpumem.so preloaded. When the program ends, prints where
+its GPU memory went. Its Python, standard streams and exit status are unchanged."""
 
 _FORMS = """\
 PROGRAM is a script (train.py), `-m MODULE`, or any command: torchrun,
-accelerate launch, deepspeed, python -u train.py, a binary. Options of gpumem's
-come before it. The report goes to stderr; ranks have a capture each
+accelerate launch, deepspeed, python -u train.py, a binary. Put options of gpumem
+before it. The report goes to stderr. Each rank has its own capture
 (report.rank0.bin, …).
 
 Exit status: the program's own, 128 + N if signal N ended it; 125 if gpumem
@@ -80,42 +79,41 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "-o", "--output", metavar="PATH",
-        help="where the capture goes; %%p is the process id, %%r the rank, %%h the host (GPUMEM_OUTPUT)",
+        help="path of the capture; %%p is the process id, %%r the rank, %%h the host (GPUMEM_OUTPUT)",
     )
     parser.add_argument(
         "--limit", metavar="SIZE", type=_limit,
-        help="make GPUs look that small: 24GiB, or by number 0=24GiB,1=16GiB; allocations past it fail "
-        "(GPUMEM_LIMIT)",
+        help="limit the memory of GPUs: 24GiB for all, or by ordinal 0=24GiB,1=16GiB; larger allocations fail (GPUMEM_LIMIT)",
     )
     parser.add_argument(
         "--bounded", metavar="SIZE", type=_size,
-        help="a capture of one size, for runs of weeks: 64MiB (GPUMEM_BOUNDED)",
+        help="fixed size of the capture, for runs of weeks: 64MiB (GPUMEM_BOUNDED)",
     )
     parser.add_argument(
         "--stacks", choices=("mixed", "python", "native", "off"),
-        help="which stacks each event carries (GPUMEM_STACKS)",
+        help="stacks that each event records (GPUMEM_STACKS)",
     )
     parser.add_argument(
         "--stack-sample", metavar="SIZE", type=_distance,
-        help="record stacks once per this many allocated bytes on average: 512KiB; totals stay exact, bytes by line are "
-        "estimates (GPUMEM_STACK_SAMPLE)",
+        help="record one stack per this many allocated bytes on average: 512KiB; totals stay exact, bytes by "
+        "line are estimates (GPUMEM_STACK_SAMPLE)",
     )
     parser.add_argument(
-        "--free-stacks", action="store_true", help="record the line of each release, too (GPUMEM_FREE_STACKS)"
+        "--free-stacks", action="store_true", help="also record the line of each free (GPUMEM_FREE_STACKS)"
     )
     parser.add_argument(
         "--simulate", action="store_true",
-        help="on a simulated GPU: memory is accounted for as on a card, kernels compute nothing",
+        help="run on a simulated GPU: memory is counted as on a card, kernels compute nothing",
     )
     parser.add_argument(
-        "--card", metavar="CARD", help="what the simulated GPU looks like: h100, a card's file, or 0=h100,1=t4 (gpumem card list)"
+        "--card", metavar="CARD", help="the simulated GPU: h100, a card file, or 0=h100,1=t4 (gpumem card list)"
     )
     parser.add_argument(
         "--no-report", action="store_true",
-        help="write the capture and print no report; the program then replaces this process",
+        help="write the capture without a report; the program replaces this process",
     )
     parser.add_argument(
-        "-q", "--quiet", action="store_true", help="as --no-report, and not a line of gpumem's on stderr"
+        "-q", "--quiet", action="store_true", help="as --no-report, and without gpumem's messages on stderr"
     )
     return parser  # fmt: skip
 

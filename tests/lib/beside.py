@@ -173,7 +173,7 @@ class Beside:
     def end(self) -> None:
         """Has both do all but be gone."""
         self.without.end(b"")
-        self.recorded.end(b"is not whole")
+        self.recorded.end(b"is incomplete")
 
     def finish(self, timeout: float = 20) -> tuple[Figures, Figures]:
         """Ends both: figures without and with the recorder."""

@@ -1,4 +1,4 @@
-//! What several commands take that says nothing of which figures.
+//! Arguments that several commands share and that select no figures.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,22 +13,22 @@ use crate::selection::decimal;
 /// Text for people or JSON for programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// Aligned text.
+    /// Aligned text
     #[default]
     Text,
-    /// JSON with integers.
+    /// JSON with integers
     Json,
 }
 
-/// When output is coloured.
+/// When output is coloured
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ColourArg {
     /// On a terminal, unless NO_COLOR is set
     #[default]
     Auto,
-    /// In pipes and files as well
+    /// Always, also in pipes and files
     Always,
-    /// Nowhere
+    /// Never
     Never,
 }
 
@@ -61,19 +61,17 @@ pub fn colour(arguments: &[OsString]) -> Colour {
     found.into()
 }
 
-/// Where names of native functions are looked for. A file counts only if its build id is the one that
-/// was recorded.
+/// Where names of native functions are searched for. A file is used only if it has the recorded build id.
 #[derive(Args, Clone, Debug, Default)]
 pub struct SymbolArgs {
-    /// A folder of separate debug files, as /usr/lib/debug is; may be given again. Also
-    /// GPUMEM_DEBUG_DIR
+    /// Search for separate debug files in this folder, such as /usr/lib/debug. Can be repeated. Also GPUMEM_DEBUG_DIR
     #[arg(long, value_name = "DIR")]
     pub debug_dir: Vec<PathBuf>,
-    /// A folder with libraries and debug files copied from the other machine, under any names; may be
-    /// given again
+    /// Search for libraries and debug files in this folder, under any file names, for example copies from another
+    /// machine. Can be repeated
     #[arg(long, value_name = "DIR")]
     pub symbols: Vec<PathBuf>,
-    /// Take recorded paths below this folder, and not from this machine's root
+    /// Search for recorded paths below this folder instead of this machine's root
     #[arg(long, value_name = "DIR")]
     pub sysroot: Option<PathBuf>,
 }
@@ -81,10 +79,11 @@ pub struct SymbolArgs {
 /// How soon a temporary block is freed.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct ShortLivedArgs {
-    /// A temporary block is freed within this many allocations and frees of its level and GPU: 1 is the next
+    /// Count blocks as temporary that are freed within this many allocations and frees of their level and GPU. 1:
+    /// freed by the next event
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub within: u64,
-    /// A temporary block is freed within this many milliseconds
+    /// Count blocks as temporary that are freed within this many milliseconds
     #[arg(long, value_name = "MS", value_parser = millis, conflicts_with = "within")]
     pub within_ms: Option<Nanos>,
 }

@@ -17,22 +17,22 @@ use crate::commands::{cmd_ci, cmd_exporter, cmd_fleet, cmd_live, cmd_mcp};
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  complete: nothing is missing from the result
+  0  complete: no data is missing from the result
   1  no result: the file cannot be read as a capture
   2  the command line is wrong
-  3  partial: a result was printed, and what is missing is said first
-  4  ci: a limit was broken";
+  3  partial: the result is printed, after a list of the missing data
+  4  ci: a limit or a budget is exceeded";
 
 const EXAMPLES: &str = "\
 Examples:
   LD_PRELOAD=libgpumem.so python train.py    # writes report.bin
-  gpumem-analyze report.bin                  # the report, and report.svg beside it
-  gpumem-analyze lines --at end report.bin   # who still holds memory at the end
+  gpumem-analyze report.bin                  # the report; also writes report.svg
+  gpumem-analyze lines --at end report.bin   # which lines hold memory at the end
   gpumem-analyze summary --format json report.bin";
 
-/// Tells where a program's GPU memory went, from the report.bin that libgpumem.so wrote.
+/// Shows where a program's GPU memory went, from the report.bin that libgpumem.so wrote.
 ///
-/// Bytes are shown as KiB, MiB, GiB (steps of 1024); JSON carries plain integers.
+/// Text shows bytes as KiB, MiB and GiB (steps of 1024); JSON has plain integers.
 #[derive(Debug, Parser)]
 #[command(name = "gpumem-analyze", version)]
 #[command(arg_required_else_help = true, subcommand_negates_reqs = true)]
@@ -41,13 +41,13 @@ pub struct Cli {
     /// The capture to report on
     #[arg(required = true)]
     pub file: Option<PathBuf>,
-    /// Where names are looked for.
+    /// Where names are searched for.
     #[command(flatten)]
     pub symbols: SymbolArgs,
     /// The report as text or JSON
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// When to colour: also NO_COLOR, FORCE_COLOR
+    /// When to use colour: auto, always or never. Also NO_COLOR, FORCE_COLOR
     #[arg(
         long,
         global = true,
@@ -58,7 +58,7 @@ pub struct Cli {
     )]
     #[arg(hide_possible_values = true, hide_default_value = true)]
     pub color: ColourArg,
-    /// One view alone, or another task.
+    /// A single view, or another task.
     #[command(subcommand)]
     pub command: Option<Command>,
 }
@@ -66,103 +66,103 @@ pub struct Cli {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// What ran and what each GPU held: live, peak, allocations and frees by level
+    /// What ran, and the live and peak bytes, allocations and frees of each GPU by level
     #[command(after_help = "Examples:\n  gpumem-analyze summary report.bin\n  \
         gpumem-analyze summary --format json report.bin | jq '.data.devices[0].tensor.peak_bytes'")]
     Summary(cmd_summary::Args),
-    /// The lines of code that own the memory at a moment
+    /// Lines of code that own memory at a point in time, largest first
     #[command(after_help = "Examples:\n  gpumem-analyze lines report.bin\n  \
         gpumem-analyze lines --level driver --at end report.bin\n  \
         gpumem-analyze lines --phase backward --step 12 report.bin\n  \
         gpumem-analyze lines --at 21334 --format json report.bin\n\n\
-        The rows of all phases sum to the level's own figure at that moment, or the step's.")]
+        The rows of all phases sum to the level's figure at that point in time, or to the step's.")]
     Lines(cmd_lines::Args),
-    /// What each GPU's memory consists of at a moment; the parts sum to what NVML saw
+    /// Breakdown of each GPU's memory at a point in time; the parts sum to NVML's figure
     #[command(after_help = "Examples:\n  gpumem-analyze ledger report.bin\n  \
         gpumem-analyze ledger --by owner --at end report.bin\n  \
-        gpumem-analyze ledger --segments report.bin    # which lines pin PyTorch's pool\n  \
+        gpumem-analyze ledger --segments report.bin    # which lines keep PyTorch's segments from being freed\n  \
         gpumem-analyze ledger --at peak=physical --format json report.bin")]
     Ledger(cmd_ledger::Args),
-    /// What stays alive from step to step of a training: lines that grow, caches, the warm-up
+    /// Memory that stays live across steps of a training: lines that grow, caches, the warm-up
     #[command(after_help = "Examples:\n  gpumem-analyze leaks report.bin\n  \
         gpumem-analyze leaks --steps 10 --file train.py report.bin\n  \
         gpumem-analyze leaks --at end --format json report.bin | jq '.data.rows[] | select(.class == \"growing\")'")]
     Leaks(cmd_leaks::Args),
-    /// Blocks that are freed again at once, by line: what could be reused or made in place
+    /// Blocks freed soon after their allocation, by line: candidates for reuse or in-place operations
     #[command(after_help = "Examples:\n  gpumem-analyze temporary report.bin\n  \
         gpumem-analyze temporary --within 10 --size 1MiB.. report.bin\n  \
         gpumem-analyze temporary --within-ms 2.5 --format json report.bin")]
     Temporary(cmd_temporary::Args),
-    /// What of PyTorch's pool is free and in which pieces: a map of its segments, and over time
+    /// Free memory in PyTorch's pool: a map of its segments, the sizes of free blocks, and both over time
     #[command(
         after_help = "Examples:\n  gpumem-analyze fragmentation report.bin\n  \
         gpumem-analyze fragmentation --at end --request 512MiB report.bin\n  \
         gpumem-analyze fragmentation --format json report.bin | jq '.rows[].reserved_peak'"
     )]
     Fragmentation(cmd_fragmentation::Args),
-    /// How large blocks are: allocated, and live at a moment, by powers of two
+    /// Sizes of blocks, in powers of two: allocated over the run, and live at a point in time
     #[command(after_help = "Examples:\n  gpumem-analyze sizes report.bin\n  \
         gpumem-analyze sizes --exact --at end report.bin\n  \
         gpumem-analyze sizes --function forward --format json report.bin")]
     Sizes(cmd_sizes::Args),
-    /// Which thread allocated and freed how much, and whose blocks are live at a moment
+    /// Allocations, frees and live blocks of each thread
     #[command(after_help = "Examples:\n  gpumem-analyze threads report.bin\n  \
         gpumem-analyze threads --level driver --at end report.bin\n  \
         gpumem-analyze threads --format json report.bin | jq '.rows[0].rows[0].name'")]
     Threads(cmd_threads::Args),
-    /// A view in the terminal of a program that runs: what its memory holds now
+    /// Live view of a running program's memory in the terminal, or in a browser
     #[command(after_help = "Examples:\n  gpumem-analyze live report.bin\n  \
-        gpumem-analyze live 4711                     # the program with that number\n\n\
-        Nothing is asked of the program, which goes on when you leave. ? tells the keys.")]
+        gpumem-analyze live 4711                     # the program with this process id\n\n\
+        The view reads the capture only: the program is not paused, and continues when you quit. Press ? for the keys.")]
     #[cfg(feature = "full")]
     Live(cmd_live::Args),
-    /// What the program's own scopes added, and their peaks; and the moments that it marked
+    /// Memory that the program's scopes added, their peaks, and the program's marks
     #[command(after_help = "Examples:\n  gpumem-analyze scopes report.bin\n  \
         gpumem-analyze scopes --each --level driver report.bin\n  \
         gpumem-analyze scopes --format json report.bin | jq '.data.names[0]'")]
     Scopes(cmd_scopes::Args),
-    /// Allocations that failed for want of memory: the cause, and who held what
+    /// Allocations that failed because memory ran out: the cause, and the lines that held memory
     #[command(after_help = "Examples:\n  gpumem-analyze oom report.bin\n  \
         gpumem-analyze oom --failure 1 report.bin\n  \
         gpumem-analyze oom --format json report.bin | jq '.data.failures[].line'")]
     Oom(cmd_oom::Args),
-    /// What each line of the script changed, in the manner of gpu_mem_track
+    /// Change in memory at each line of the script, in the form of gpu_mem_track
     #[command(
         after_help = "Examples:\n  gpumem-analyze changes report.bin | less\n  \
         gpumem-analyze changes --level driver report.bin\n  \
         gpumem-analyze changes --format json report.bin"
     )]
     Changes(cmd_changes::Args),
-    /// What two captures differ by, line by line: runs, ranks, or two moments of one run
+    /// Differences between two captures, line by line: two runs, two ranks, or two points in time of one run
     #[command(
         after_help = "Examples:\n  gpumem-analyze diff before.bin after.bin\n  \
         gpumem-analyze diff --by function --level driver before.bin after.bin\n  \
         gpumem-analyze diff report.rank0.bin report.rank1.bin\n  \
         gpumem-analyze diff --at step=1 --to end report.bin report.bin\n\n\
-        The rows sum to each capture's own figure."
+        The rows sum to each capture's figure."
     )]
     Diff(cmd_diff::Args),
-    /// Peaks of a change compared with those before it, judged by limits and budgets: a comment for CI
+    /// Peaks before and after a change, checked against limits and budgets: a comment for CI
     #[command(
         after_help = "Examples:\n  gpumem-analyze ci --base base.bin --head head.bin --fail-over 2%\n  \
         gpumem-analyze ci --base main/ --head pr/ --fail-over 64MiB --comment comment.md\n  \
-        gpumem-analyze ci --head pr/                    # the budgets of gpumem.toml alone\n  \
+        gpumem-analyze ci --head pr/                    # only the budgets of gpumem.toml\n  \
         gpumem-analyze ci --head main/ --history .gpumem/history --trend trend.svg\n\n\
-        Exit code 4: a limit or budget was broken; 3: a capture is partial and was not judged."
+        Exit code 4: a limit or a budget is exceeded; 3: a capture is partial and was not checked."
     )]
     #[cfg(feature = "full")]
     Ci(cmd_ci::Args),
-    /// Which rank of a job differs from its peers, by which lines, and since which step
+    /// Ranks of a job that differ from their peers: in which lines, and since which step
     #[command(
-        after_help = "Examples:\n  gpumem-analyze ranks run/               # a folder with all ranks' captures\n  \
+        after_help = "Examples:\n  gpumem-analyze ranks run/               # a folder with the captures of all ranks\n  \
         gpumem-analyze ranks --mesh pp=2,dp=4,tp=2 run/\n  \
         gpumem-analyze ranks --format json run/ | jq '.data.outliers[].rank'"
     )]
     Ranks(cmd_ranks::Args),
-    /// A dataset of many captures
+    /// Datasets of many captures
     #[cfg(feature = "full")]
     Fleet(cmd_fleet::Args),
-    /// A picture of all stacks, as wide as the bytes they own
+    /// Flamegraph of the stacks that own memory, as SVG; the width is bytes
     #[command(
         after_help = "Examples:\n  gpumem-analyze flamegraph report.bin          # writes report.svg\n  \
         gpumem-analyze flamegraph --at end -o end.svg report.bin\n  \
@@ -170,100 +170,100 @@ pub enum Command {
         gpumem-analyze flamegraph --from step=2 --at step=20 report.bin\n  \
         gpumem-analyze flamegraph --diff before.bin --icicle report.bin\n  \
         gpumem-analyze flamegraph --native --colour-by category report.bin\n\n\
-        The widths sum to the level's figure at that moment. The same capture gives the same bytes."
+        The widths sum to the level's figure at that point in time. The same capture gives the same file."
     )]
     Flamegraph(cmd_flamegraph::Args),
-    /// What could be done about the memory, with the evidence
+    /// Advice to reduce memory, with the evidence for each hint
     #[command(after_help = "Examples:\n  gpumem-analyze hints report.bin\n  \
         gpumem-analyze hints --format json report.bin | jq '.rows[].advice'")]
     Hints(cmd_hints::Args),
-    /// Memory over time: what tensors, PyTorch's cache, libraries and the rest held
+    /// Memory over time: tensors, PyTorch's cache, libraries and the rest
     #[command(
         after_help = "Examples:\n  gpumem-analyze timeline report.bin     # writes report.timeline.svg\n  \
         gpumem-analyze timeline --format text report.bin\n  \
         gpumem-analyze timeline --level driver --device 1 -o gpu1.svg report.bin\n  \
         gpumem-analyze timeline --format json report.bin | jq '.data.devices[0].peak'\n\n\
-        Peaks are exact, however long the run."
+        Peaks are exact for runs of any length."
     )]
     Timeline(cmd_timeline::Args),
-    /// One page for a browser: timeline, flamegraph, lines, ledger and pool, at many moments
+    /// One page for a browser: memory over time, flamegraph, lines, ledger and memory maps
     #[command(
         after_help = "Examples:\n  gpumem-analyze html report.bin          # writes report.html\n  \
         gpumem-analyze html -o page.html report.bin\n  \
         gpumem-analyze html --rank 3 report.bin\n  \
         gpumem-analyze html --from step=3 --to step=4 -o step.html report.bin\n\n\
-        The file has at most 5 MB and needs no network."
+        The file has at most 5 MB and makes no network requests."
     )]
     Html(cmd_html::Args),
-    /// The calls that own memory, as a tree
+    /// Tree of the calls that own memory
     #[command(after_help = "Examples:\n  gpumem-analyze tree report.bin\n  \
         gpumem-analyze tree --native --least 5 report.bin\n  \
         gpumem-analyze tree --at end --format json report.bin")]
     Tree(cmd_tree::Args),
-    /// The same figures in the formats of other programs
+    /// Convert a capture to the formats of other programs
     #[command(
         after_help = "Examples:\n  gpumem-analyze export pprof report.bin          # writes report.pb.gz\n  \
         gpumem-analyze export speedscope --at end -o end.json report.bin\n  \
         gpumem-analyze export perfetto report.bin       # for ui.perfetto.dev\n  \
         gpumem-analyze export csv --level tensor -o - report.bin | head\n\n\
-        docs/commands/export.md says what each format holds, and what opens it."
+        docs/commands/export.md describes each format and the programs that open it."
     )]
     Export(cmd_export::Args),
-    /// Names of native functions embedded in a copy, for people who have none of the libraries
+    /// Embed the names of native functions in a copy, to read it on machines without the libraries
     #[command(
         after_help = "Examples:\n  gpumem-analyze symbolize report.bin -o for-you.bin\n  \
-        gpumem-analyze symbolize report.bin -o report.bin    # in its own place\n  \
+        gpumem-analyze symbolize report.bin -o report.bin    # replaces the capture\n  \
         gpumem-analyze symbolize --symbols from-the-node/ report.bin -o named.bin\n\n\
-        The copy says all that the capture said, its damage included. Nothing is fetched from a network."
+        The copy contains all records of the capture, including damaged ones. The command does not use the network."
     )]
     Symbolize(cmd_symbolize::Args),
-    /// What a killed process left in memory, taken over into its capture, as every command does by itself
+    /// Write the events that a killed process left in memory to its capture; every other command also does this
     #[command(after_help = "Examples:\n  gpumem-analyze recover report.bin\n  \
-        gpumem-analyze recover --ring /dev/fd/5 report.bin    # a ring that was held open")]
+        gpumem-analyze recover --ring /dev/fd/5 report.bin    # a ring whose descriptor was held open")]
     Recover(cmd_recover::Args),
-    /// A capture made from what another tool has recorded, for all views
+    /// Make a capture from the recording of another tool, for all views
     #[command(
         after_help = "Examples:\n  python -c 'torch.cuda.memory._dump_snapshot(\"dump.pickle\")'    # in the program\n  \
         gpumem-analyze import torch-snapshot dump.pickle -o dump.bin\n  \
         gpumem-analyze dump.bin\n\n\
-        Nothing of the file is run. The figures are the snapshot's own, to the byte."
+        No code in the pickle is executed. The figures equal the snapshot's, to the byte."
     )]
     Import(cmd_import::Args),
-    /// Whether a capture is whole: exit 0 whole, 3 damaged, with what was lost
+    /// Check whether a capture is intact: exit code 0 if it is, 3 with a list of the damage if not
     #[command(after_help = "Examples:\n  gpumem-analyze check report.bin\n  \
         gpumem-analyze check --format json report.bin")]
     Check(cmd_check::Args),
-    /// A Model Context Protocol server on standard input and output, for assistants
+    /// Model Context Protocol server on standard input and output, for AI assistants
     #[command(
         after_help = "Examples:\n  gpumem-analyze mcp                  # captures below the current folder\n  \
         gpumem-analyze mcp --root runs/ --root src/\n\n\
-        An assistant's client starts it: docs/commands/mcp.md has its configuration. Nothing is written."
+        An assistant's client starts the server: docs/commands/mcp.md has the configuration. The server writes no files."
     )]
     #[cfg(feature = "full")]
     Mcp(cmd_mcp::Args),
-    /// Metrics of running programs for Prometheus: what each holds, its peak, leaks, failures
+    /// Prometheus metrics of running programs: live memory, peaks, growth, failures
     #[command(
         after_help = "Examples:\n  gpumem-analyze exporter --captures '/run/gpumem/*'\n  \
         gpumem-analyze exporter --listen 0.0.0.0:9841 --allow-remote --captures runs/\n\n\
-        It runs until it is killed. docs/commands/exporter.md has the metrics, a dashboard and alerts."
+        It runs until you stop it. docs/commands/exporter.md has the metrics, a dashboard and alerts."
     )]
     #[cfg(feature = "full")]
     Exporter(cmd_exporter::Args),
-    /// Completions for a shell, on standard output
+    /// Print completions for a shell
     #[command(after_help = "Examples:\n  gpumem-analyze completions bash > \
         ~/.local/share/bash-completion/completions/gpumem-analyze")]
     Completions {
         /// The shell
         shell: Shell,
     },
-    /// Manual pages: one for each command
+    /// Print the manual page of a command
     #[command(after_help = "Examples:\n  gpumem-analyze man | man -l -\n  \
         gpumem-analyze man lines | man -l -\n  \
         gpumem-analyze man -o ~/.local/share/man/man1    # then: man gpumem-analyze-lines")]
     Man {
-        /// The command, as `lines` or `fleet ingest`; by default gpumem-analyze itself
+        /// The command, such as `lines` or `fleet ingest`. Default: gpumem-analyze itself
         command: Vec<String>,
-        /// Write the pages of all commands into this folder
+        /// Write the pages of all commands to this folder instead
         #[arg(short, long, value_name = "DIR", conflicts_with = "command")]
         output: Option<PathBuf>,
     },

@@ -16,7 +16,7 @@ pub fn known(session: &Session, asked: Option<u8>) -> anyhow::Result<()> {
     }
     let has = match &ordinals[..] {
         [] => "no GPU".to_owned(),
-        [only] => format!("GPU {only} alone"),
+        [only] => format!("only GPU {only}"),
         all => {
             let all: Vec<String> = all.iter().map(u8::to_string).collect();
             format!("GPUs {}", all.join(", "))

@@ -1,4 +1,4 @@
-//! What every view takes: the level, the moment, and which part of it.
+//! Arguments that views share: the level, the point in time, and filters.
 
 use std::path::{Path, PathBuf};
 
@@ -12,12 +12,12 @@ use gpumem_capture::{DeviceOrdinal, Level};
 
 use crate::devices;
 
-/// What is meant by a level.
+/// A level as an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LevelArg {
-    /// Inside a framework's pool: PyTorch's tensors
+    /// Tensors: blocks in the framework's pool
     Tensor,
-    /// Device memory from CUDA
+    /// Device memory allocated from CUDA
     Driver,
     /// Pinned host memory
     Host,
@@ -36,29 +36,30 @@ impl From<LevelArg> for Level {
 /// Which part of a capture: device, owners, sizes.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Part {
-    /// Which level; by default tensors, or the driver's where there are none
+    /// The level. Default: tensor, or driver if the capture has no tensors
     #[arg(long, value_enum)]
     pub level: Option<LevelArg>,
     /// Only the GPU with this ordinal
     #[arg(long, value_name = "N")]
     pub device: Option<u8>,
-    /// The capture of this rank: report.rankN.bin beside the named file
+    /// Read the capture of this rank: report.rankN.bin in the folder of the named file
     #[arg(long, value_name = "N")]
     pub rank: Option<u32>,
-    /// Only what is owned by lines of files whose path contains this
+    /// Only memory owned by lines of files whose path contains PART
     #[arg(long = "file", value_name = "PART")]
     pub in_file: Option<String>,
-    /// Only what is owned by lines in functions whose name contains this
+    /// Only memory owned by lines in functions whose name contains PART
     #[arg(long, value_name = "PART")]
     pub function: Option<String>,
-    /// Only what a library with this in its path called for
+    /// Only memory requested by a library whose path contains PART
     #[arg(long, value_name = "PART")]
     pub library: Option<String>,
-    /// Only tensors that are for this: parameter, gradient, optimizer-state, activation, input, workspace, temporary or
-    /// other
+    /// Only tensors of this category: parameter, gradient, optimizer-state, activation, input, workspace, temporary
+    /// or other
     #[arg(long, value_name = "CATEGORY", value_parser = category)]
     pub category: Option<Category>,
-    /// Only what modules of PyTorch's with such a name made, and their parts: `blocks.*.attn` (`*`: any characters)
+    /// Only memory allocated by PyTorch modules with a matching name, and by their submodules: `blocks.*.attn` (`*`
+    /// matches any characters)
     #[arg(long, value_name = "PATTERN")]
     pub module: Option<String>,
     /// Only blocks of this size: `2MiB`, `1MiB..`, `..4KiB`, `1MiB..2MiB` (both ends included)
@@ -66,10 +67,10 @@ pub struct Part {
     pub size: Option<Sizes>,
 }
 
-/// A capture, for views that are of all of it.
+/// A capture, for views that have no filters.
 #[derive(Args, Clone, Debug)]
 pub struct Capture {
-    /// The capture of this rank: report.rankN.bin beside the named file
+    /// Read the capture of this rank: report.rankN.bin in the folder of the named file
     #[arg(long, value_name = "N")]
     pub rank: Option<u32>,
     /// The capture
@@ -87,9 +88,9 @@ impl Capture {
 /// Which figures.
 #[derive(Args, Clone, Debug)]
 pub struct Selection {
-    /// When: peak (each GPU's own), end, oom (the last exception, else the last failure), an event's number, a time (`1.5s`, `00:01.500`) or step=N (at its
-    /// end)
-    #[arg(long, value_name = "MOMENT", default_value = "peak", value_parser = moment)]
+    /// The point in time: peak (of each GPU), end, oom (the last out-of-memory exception, else the last failed
+    /// allocation), an event's number, a time (`1.5s`, `00:01.500`) or step=N (the end of step N)
+    #[arg(long, value_name = "POINT", default_value = "peak", value_parser = moment)]
     pub at: At,
     /// Of what.
     #[command(flatten)]
@@ -124,16 +125,16 @@ impl Part {
     pub fn select_of_events(&self) -> anyhow::Result<Select> {
         if self.category.is_some() {
             anyhow::bail!(
-                "--category does not go with this view, for it is known at a block's end: use it with lines, tree or flamegraph"
+                "--category is not possible here, because a block's category is known only when it is freed: use lines, tree or flamegraph"
             );
         }
         Ok(self.select())
     }
 
-    /// The level asked for, or the one that tells most.
+    /// The requested level, or the default one.
     ///
     /// # Errors
-    /// The capture does not have the GPU that is asked for.
+    /// The capture does not have the requested GPU.
     pub fn level(&self, session: &Session) -> anyhow::Result<Level> {
         devices::known(session, self.device)?;
         Ok(level_or_default(
@@ -237,7 +238,7 @@ fn sizes(text: &str) -> Result<Sizes, String> {
     sizes
         .filter(|(least, most)| least <= most)
         .map(|(least, most)| Sizes { least, most })
-        .ok_or_else(|| "expected a size or two with .. between them: 2MiB, 1MiB.., ..4KiB".into())
+        .ok_or_else(|| "expected a size, or a range: 2MiB, 1MiB.., ..4KiB, 1MiB..2MiB".into())
 }
 
 /// Reads `512`, `4KiB`, `1.5GiB`.

@@ -33,7 +33,7 @@ pub fn meant(arguments: &[OsString], error: &clap::Error) -> Option<String> {
     let wrong = said(arguments);
     let better = said(&found);
     Some(format!(
-        "`{wrong}` is not a command line of gpumem-analyze: did you mean `{better}`?"
+        "`{wrong}` is not a valid command line: did you mean `{better}`?"
     ))
 }
 
@@ -49,7 +49,7 @@ pub fn before_command(cli: &Cli) -> Option<String> {
             file.display()
         )),
         None => (has_symbols || cli.format == Format::Json)
-            .then(|| "options of a command go behind it".to_owned()),
+            .then(|| "put the options of a command after the command".to_owned()),
     }
 }
 
@@ -65,12 +65,14 @@ pub fn plainly(arguments: &[OsString], error: &clap::Error) -> Option<String> {
             let first = arguments.get(1)?.to_str()?;
             if is_left_out(first.as_ref()) {
                 return Some(format!(
-                    "this gpumem-analyze was built without {first}: cargo build --release -p gpumem-analyze builds all of it"
+                    "this gpumem-analyze was built without {first}: build all of it with cargo build --release -p gpumem-analyze"
                 ));
             }
             let is_word = !first.starts_with('-') && !is_command(first.as_ref());
             (is_word && !Path::new(first).exists()).then(|| {
-                format!("no file and no command is named {first}: gpumem-analyze --help lists the commands")
+                format!(
+                    "no file or command is named {first}: gpumem-analyze --help lists the commands"
+                )
             })
         }
         _ => None,
@@ -82,7 +84,7 @@ pub fn command_meant(file: &Path) -> Option<String> {
     let name = file.to_str()?;
     let command = command_like(name)?;
     Some(format!(
-        "no file and no command is named {name}: did you mean `gpumem-analyze {command} report.bin`?"
+        "no file or command is named {name}: did you mean `gpumem-analyze {command} report.bin`?"
     ))
 }
 

@@ -46,7 +46,7 @@ fn own(families: &mut Families, counts: Counts) {
     for (state, count) in states {
         families.gauge(
             "gpumem_exporter_captures",
-            "Captures that were found; those past, beyond the limit or unreadable have no figures.",
+            "Captures that were found. Past ones, those beyond the limit and unreadable ones have no figures.",
             &[("state", state)],
             count,
         );

@@ -23,7 +23,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 #[non_exhaustive]
 pub enum PushError {
     /// The URL.
-    #[error("{0}: not a URL of a collector, as http://host:4318")]
+    #[error("{0}: not a URL of a collector, such as http://host:4318")]
     Url(String),
     /// The client or its runtime.
     #[error("cannot push: {0}")]
@@ -78,7 +78,10 @@ impl Push {
             match (self.push(&families()), self.failed) {
                 (Ok(()), true) => {
                     self.failed = false;
-                    say(&format!("{}: the collector takes metrics again", self.url));
+                    say(&format!(
+                        "{}: the collector accepts metrics again",
+                        self.url
+                    ));
                 }
                 (Err(error), false) => {
                     self.failed = true;

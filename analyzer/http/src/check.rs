@@ -34,10 +34,10 @@ impl Check {
         let has_length = |value: &hyper::header::HeaderValue| value.as_bytes() != b"0";
         let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
         if lengths.any(has_length) || headers.contains_key(TRANSFER_ENCODING) {
-            return Err(Response::plain(413, "a request has no body here"));
+            return Err(Response::plain(413, "a request must not have a body"));
         }
         if !is_plain(uri.path()) {
-            return Err(Response::plain(400, "no such path is possible"));
+            return Err(Response::plain(400, "the path is not valid"));
         }
         let query = query(uri.query().unwrap_or_default())?;
         self.token(&query)?;

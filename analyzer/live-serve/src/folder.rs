@@ -125,9 +125,9 @@ impl On {
             return Err(Response::not_found());
         };
         if self.open.len() >= OPEN {
-            return Err(Response::plain(503, "8 captures are looked at already"));
+            return Err(Response::plain(503, "8 captures are already open"));
         }
-        let gone = |_| Response::plain(404, "the capture cannot be opened any more");
+        let gone = |_| Response::plain(404, "the capture can no longer be opened");
         let served = Arc::new(Served::start(path, first).map_err(gone)?);
         self.open.push(Open {
             number,

@@ -110,7 +110,7 @@ impl Moments {
         let at = match clients.iter().position(|of| of.name == name) {
             Some(at) => at,
             None if clients.len() >= CLIENTS => {
-                return Response::plain(503, "16 readers wait for moments already");
+                return Response::plain(503, "16 readers are already waiting");
             }
             None => {
                 clients.push(Client {
@@ -162,7 +162,7 @@ impl Client {
                     (What::Row(of), None) => match which(&given.frame.table, of) {
                         Some(row) => self.row = Some(row),
                         None => {
-                            let why = "nothing of that row is held at this event";
+                            let why = "this row has no live memory at this event";
                             return (json(&Told::Refused { why }), true);
                         }
                     },

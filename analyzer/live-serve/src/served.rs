@@ -54,7 +54,7 @@ impl Served {
             "events" => match View::of(request, first) {
                 Ok(view) => match self.hub.join(view) {
                     Some(stream) => Response::stream(EVENTS, stream),
-                    None => Response::plain(503, "16 readers look already"),
+                    None => Response::plain(503, "16 readers are already connected"),
                 },
                 Err(refusal) => refusal,
             },

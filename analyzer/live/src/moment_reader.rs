@@ -95,7 +95,7 @@ fn read(path: &Path, nonce: u64, then: Then, started: &mut Started<'_>) -> Resul
     )
     .map_err(|error| error.to_string())?;
     if session.header.nonce != nonce {
-        return Err("another file is in the capture's place".into());
+        return Err("the capture was replaced by another file".into());
     }
     match Unanswered::by(&session, session.query) {
         // After its last event all stays as it is.
@@ -195,9 +195,7 @@ fn cause(
 ) -> Result<page::Page, String> {
     let all = session.replay.failures.all();
     let Some((number, failure)) = all.iter().find(|(_, of)| of.seq == seq) else {
-        return Err(
-            "it turned out not to be a failure: the framework's allocator answered it".into(),
-        );
+        return Err("it is no failure: the framework's allocator handled it".into());
     };
     let cause = Cause::read(path, session, (*number, *failure), started);
     let cause = cause.map_err(|error| error.to_string())?;

@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 /// Said where another file has the place.
-pub(crate) const OTHER: &str = "another file is in the capture's place";
+pub(crate) const OTHER: &str = "the capture was replaced by another file";
 
 /// A path, and the file that was there.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ impl Place {
         }
         // The recorder may have written on behind what was cut off.
         if file.len() < read.max(1) || begins(&self.path) != self.begins {
-            return Some("the capture was cut off");
+            return Some("the capture was truncated");
         }
         None
     }

@@ -293,5 +293,5 @@ fn what_is_asked_later_takes_the_place_of_what_was_asked_before() {
     assert_eq!(watch.past().progress(), None);
     let answer = past(&watch, Then::Event(Seq(10_000_000)));
     let why = answer.given.as_ref().unwrap_err();
-    assert!(why.starts_with("there is no event 10000000"), "{why}");
+    assert!(why.starts_with("event 10000000 does not exist"), "{why}");
 }

@@ -45,8 +45,7 @@ pub fn catalog(gpumem: Option<&Gpumem>) -> Vec<Entry> {
         entry(
             "captures",
             "List captures",
-            "Lists the captures (recordings of a program's GPU memory) below the server's folders, the newest first: name, \
-             size, program, how the process ended (clean, killed, running). Begin here.",
+            "Lists the captures (recordings of a program's GPU memory) in the server's folders, newest first: name, size, program, how the process ended (clean, killed, running). Start here.",
             captures::answer,
         ),
         entry(
@@ -59,55 +58,49 @@ pub fn catalog(gpumem: Option<&Gpumem>) -> Vec<Entry> {
         entry(
             "why",
             "Why it ran out of memory",
-            "Why an allocation failed for want of memory: the failure, its cause with advice, and as rows the lines of code \
-             that held memory then. Says so where nothing failed.",
+            "Why an allocation failed because memory ran out: the failure, its cause with advice, and as rows the lines of code that held memory then. States if no allocation failed.",
             why::answer,
         ),
         entry(
             "lines",
             "Lines that own memory",
-            "Which lines of code own GPU memory at a moment, largest first; or categories or modules of PyTorch's. Unfiltered \
-             rows sum to the level's own figure.",
+            "Which lines of code own GPU memory at a point in time, largest first; or PyTorch categories or modules. Unfiltered rows sum to the level's figure.",
             lines::answer,
         ),
         entry(
             "tree",
             "Calls that own memory",
-            "The calls that own memory at a moment as a tree, depth first: each row has its depth and the calls from the row \
-             above it to where calls part.",
+            "The calls that own memory at a point in time as a tree, depth first: each row has its depth and the calls from the row above it to the next branch.",
             tree::answer,
         ),
         entry(
             "diff",
             "Difference of two captures",
-            "What two captures, or two moments of one, differ by, line by line, the greatest change first.",
+            "Differences between two captures, or between two points in time of one, line by line, largest change first.",
             diff::answer,
         ),
         entry(
             "leaks",
-            "What stays from step to step",
-            "What stays alive from step to step of a training, by line: growing lines first, then caches, the warm-up and \
-             what the last steps made.",
+            "Memory that stays from step to step",
+            "Memory that stays live across steps of a training, by line: growing lines first, then caches, the warm-up and blocks of the last steps.",
             leaks::answer,
         ),
         entry(
             "ledger",
             "Parts of a GPU's memory",
-            "What each GPU's memory consists of at a moment: tensors, PyTorch's cache, contexts, kernels, libraries, other \
-             processes. The parts sum to what NVML saw.",
+            "Breakdown of each GPU's memory at a point in time: tensors, PyTorch's cache, contexts, kernels, libraries, other processes. The parts sum to NVML's figure.",
             ledger::answer,
         ),
         entry(
             "hints",
-            "What could be done",
-            "What could be done about the memory of a run, with the evidence and the bytes it is about.",
+            "Advice to reduce memory",
+            "Advice to reduce the memory of a run, with the evidence and the bytes of each hint.",
             hints::answer,
         ),
         entry(
             "source",
             "Source around a line",
-            "The source text around a line that a capture names, with the bytes that each line owns at a moment. Only files \
-             below the server's folders.",
+            "The source text around a line that a capture names, with the bytes that each line owns at a point in time. Only files in the server's folders.",
             source::answer,
         ),
     ];
@@ -115,8 +108,7 @@ pub fn catalog(gpumem: Option<&Gpumem>) -> Vec<Entry> {
         all.push(entry(
             "whatif",
             "Other allocator settings",
-            "Replays the recorded run under other settings of PyTorch's allocator, or on a card of another size, by that \
-             allocator itself. Takes seconds to minutes.",
+            "Replays the recorded run in PyTorch's allocator itself, with other settings or on a card of another size. Takes seconds to minutes.",
             whatif::answer,
         ));
     }
@@ -124,8 +116,7 @@ pub fn catalog(gpumem: Option<&Gpumem>) -> Vec<Entry> {
         let mut plan = entry(
             "plan",
             "Whether a program fits a GPU",
-            "Whether a program fits a GPU that is not here. Runs the program itself on a simulated card: what it writes, it \
-             writes.",
+            "Whether a program fits a GPU that this machine does not have. Runs the program itself on a simulated card, including its writes to files.",
             plan::answer,
         );
         plan.tool.annotations = Some(
@@ -176,7 +167,7 @@ fn schema<A: JsonSchema>() -> JsonObject {
     schema.remove("description");
     let cursor = json!({
         "type": "string",
-        "description": "For the next page: an answer's `next`, with the same arguments",
+        "description": "For the next page: the `next` of an answer, with the same arguments",
     });
     let properties = schema.entry("properties").or_insert_with(|| json!({}));
     properties["cursor"] = cursor;

@@ -34,10 +34,10 @@ pub fn offset(cursor: &str, edition: Edition) -> Result<usize, Refusal> {
     match parts {
         Some((offset, of)) if of == edition.0 => Ok(offset),
         Some(_) => Err(refused!(
-            "the cursor is of another question, or a capture has changed since: ask without cursor for the first page"
+            "the cursor belongs to another query, or a capture changed since: call without cursor for the first page"
         )),
         None => Err(refused!(
-            "{cursor:?} is no cursor: pass an answer's next as it stands, with the same arguments"
+            "{cursor:?} is not a cursor: pass the next of an answer unchanged, with the same arguments"
         )),
     }
 }

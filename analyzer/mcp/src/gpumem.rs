@@ -82,7 +82,7 @@ impl Gpumem {
             let why = match cancel.is_cancelled() {
                 true => "it was cancelled".to_owned(),
                 false if left.is_zero() => format!(
-                    "it took more than {} seconds and was ended: ask for less, or run it in a shell",
+                    "it took more than {} seconds and was stopped: request less, or run it in a shell",
                     limit.as_secs()
                 ),
                 false => continue,

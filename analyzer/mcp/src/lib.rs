@@ -67,7 +67,7 @@ pub enum Error {
     Start(#[from] std::io::Error),
     /// The client did not speak the protocol.
     #[error(
-        "{0}: a client of the Model Context Protocol starts this server and speaks to it on standard input"
+        "{0}: a client of the Model Context Protocol starts this server and talks to it on standard input"
     )]
     Protocol(String),
 }

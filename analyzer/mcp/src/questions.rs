@@ -56,7 +56,11 @@ impl Questions {
         let at = match arguments.remove("cursor") {
             None => None,
             Some(Value::String(at)) => Some(at),
-            Some(_) => return Err(refused!("cursor: expected an answer's next, which is text")),
+            Some(_) => {
+                return Err(refused!(
+                    "cursor: expected the next of an answer, which is a string"
+                ));
+            }
         };
         let question = self.question(entry, &arguments)?;
         let found = self.found(&question, entry, arguments)?;

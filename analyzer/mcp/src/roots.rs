@@ -30,7 +30,7 @@ impl Roots {
             let failed = |error| refused!("{}: {error}: name a folder", folder.display());
             let real = folder.canonicalize().map_err(failed)?;
             if !real.is_dir() {
-                return Err(refused!("{}: it is no folder", folder.display()));
+                return Err(refused!("{}: it is not a folder", folder.display()));
             }
             let named = plain(&std::path::absolute(folder).map_err(failed)?);
             // A `..` behind a link is another folder for words than for the system.
@@ -80,7 +80,7 @@ impl Roots {
         let outside = || {
             let folders = self.said();
             refused!(
-                "{}: outside the folders of this server: name a file below {folders}",
+                "{}: outside the folders of this server: name a file in {folders}",
                 named.display()
             )
         };

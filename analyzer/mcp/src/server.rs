@@ -18,13 +18,10 @@ use crate::questions::Questions;
 use crate::refusal::{Refusal, refused};
 
 const INSTRUCTIONS: &str = "\
-Figures of GPU memory from captures that gpumem recorded. Begin with captures; for a run that failed ask why, then source \
-for the line it names. Figures in bytes are exact integers, with a short size beside them for people; account says whether \
-a capture is whole: repeat that where it is not. An answer has at most 4096 bytes: more says how many rows follow, and \
-next is the cursor for them, to be passed with the same arguments.";
+Figures of GPU memory from captures that gpumem recorded. Start with captures; for a failed run call why, then source for the line it names. Figures in bytes are exact integers, with a short size next to them for people. The field account reports whether a capture is intact: mention it to the user if it is not. An answer has at most 4096 bytes: more is the number of rows that follow, and next is the cursor for them, to be passed with the same arguments.";
 /// What comes after that.
-const READ_ONLY: &str = " Nothing is written.";
-const BUT_PLAN: &str = " Nothing is written but by programs that plan runs.";
+const READ_ONLY: &str = " The server writes no files.";
+const BUT_PLAN: &str = " The server writes no files, except those of programs that plan runs.";
 
 /// The server.
 #[derive(Clone)]
@@ -57,7 +54,7 @@ impl Server {
         // A capture that a view cannot bear ends the question and not the server.
         let answer = catch_unwind(AssertUnwindSafe(|| questions.ask(entry, arguments, cancel)));
         Some(answer.unwrap_or_else(|_| {
-            Err(refused!("{name}: a fault of gpumem's own; gpumem-analyze check says whether the capture is whole"))
+            Err(refused!("{name}: an internal error of gpumem; gpumem-analyze check shows whether the capture is intact"))
         }))
     }
 }

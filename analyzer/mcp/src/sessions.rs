@@ -62,7 +62,7 @@ impl Sessions {
                 ..query
             }),
             None => Err(refused!(
-                "{}: no allocation failed for want of memory: at peak is the moment with most",
+                "{}: no allocation failed because memory ran out: use at peak for the point with most memory",
                 capture.name
             )),
         }

@@ -84,8 +84,7 @@ impl Account {
         self.sampling.map(|sampling| {
             let mean = crate::units::bytes(sampling.mean.get());
             format!(
-                "sampled: stacks of tensors were taken once in {mean} allocated on average; bytes by line and stack are \
-                 estimates, totals and peaks are exact"
+                "sampled: one tensor stack was recorded per {mean} allocated, on average; bytes by line and stack are estimates, totals and peaks are exact"
             )
         })
     }
@@ -143,8 +142,7 @@ impl Account {
             .as_ref()
             .filter(|_| integrity.events_lost == 0)
         {
-            let note =
-                format!("the recorder could not write: {error}; the ring had room for all events");
+            let note = format!("the recorder could not write: {error}; no event was lost");
             account.notes.push(note);
         }
         if let Some(replayed) = &account.replayed {
@@ -165,7 +163,7 @@ impl Account {
     fn compare(&mut self, replay: &Replay, integrity: &Integrity, counters: &Counters) {
         if self.ending == Ending::Running {
             self.notes
-                .push("the process is still running: figures are those up to now".into());
+                .push("the process is still running: the figures are those so far".into());
             return;
         }
         let mut places: Vec<_> = replay.levels.keys().copied().collect();
@@ -179,8 +177,9 @@ impl Account {
         places.dedup();
         let is_known = counters.of.is_some();
         if !is_known && !places.is_empty() {
-            self.notes
-                .push("the recorder's counters are not known: not compared".into());
+            self.notes.push(
+                "the recorder's counters are not available, so they were not compared".into(),
+            );
         }
         let (mut agree, mut is_compared) = (true, is_known);
         for (device, level) in places.into_iter().filter(|_| is_known) {
@@ -199,7 +198,7 @@ impl Account {
             }
             agree = false;
             self.missing.push(format!(
-                "{} {level}: the recorder counted {}, the replay gives {}",
+                "{} {level}: the recorder counted {}, the replay has {}",
                 place(device),
                 counted(&shared),
                 counted(&replayed)
@@ -212,7 +211,7 @@ impl Account {
         };
         if integrity.in_flight > 0 && self.ending == Ending::Killed {
             self.notes.push(format!(
-                "the process died inside {} that had not returned: not counted",
+                "the process ended inside {} that did not return: not counted",
                 many(integrity.in_flight, "hook", "hooks")
             ));
         } else if integrity.in_flight > 0 {
@@ -226,13 +225,13 @@ impl Account {
     /// What became of a ring that the capture does not hold.
     fn ring(&mut self, integrity: &Integrity) {
         let ended = match self.ending {
-            Ending::Clean => ", but for what came after the program's end",
+            Ending::Clean => ", except for events after the program's end",
             Ending::Running | Ending::Killed => "",
         };
         let (why, since) = match &integrity.ring {
             RingState::Gone(since) => (String::new(), since),
             RingState::Refused(why, since) => (
-                format!(" (a file in its place was not taken: {why})"),
+                format!(" (another file with its name was ignored: {why})"),
                 since,
             ),
             _ => return,
@@ -240,10 +239,10 @@ impl Account {
         let since = since.0 as f64 / 1e9;
         let text = match self.ending {
             Ending::Running => format!(
-                "its ring is in memory that only the process has{why}: read is what was written by {since:.3} s"
+                "only the process can read its ring{why}: the figures include the events written by {since:.3} s"
             ),
             _ => format!(
-                "the ring of the process is gone{why}: nothing is known of what came after {since:.3} s{ended}"
+                "the ring of the process no longer exists{why}: events after {since:.3} s are missing{ended}"
             ),
         };
         match self.ending {

@@ -80,14 +80,14 @@ pub(super) fn bounds(
         .restored
         .is_some_and(|restored| !restored.is_readable)
     {
-        let what = "what came before the first event is in a form that this version cannot read";
+        let what = "the state before the first event has a format that this version cannot read";
         missing.push(what.into());
     }
     let Some(bounded) = integrity.bounded.filter(|bounded| bounded.from.0 > 0) else {
         return;
     };
     notes.push(format!(
-        "bounded to {}: records are kept from {} on, and of what came before what it comes to",
+        "bounded to {}: events are kept from {} on; of earlier ones, live blocks, peaks and totals are kept",
         bytes(bounded.bytes),
         count(bounded.from.0)
     ));
@@ -100,21 +100,20 @@ pub(super) fn bounds(
     if stacks > 0 {
         let what = many(stacks, "stack", "stacks");
         notes.push(format!(
-            "{what} that held nothing evicted: what they did in all stands under other stacks"
+            "{what} without live memory evicted: their totals are counted under other stacks"
         ));
     }
     if blocks > 0 {
         let what = many(blocks, "block was", "blocks were");
         let of = bytes(held);
         missing.push(format!(
-            "{what} not kept one by one ({of}): what is live of that stands under other stacks; \
-             the capture was bounded to too few bytes for this program"
+            "{what} not kept individually ({of}): live ones are counted under other stacks; raise GPUMEM_BOUNDED for this program"
         ));
     }
     if peak_blocks > 0 {
         let what = many(peak_blocks, "block", "blocks");
         missing.push(format!(
-            "{what} of a peak not kept one by one: the ledger at the peak lacks them"
+            "{what} of a peak not kept individually: the ledger at the peak does not include them"
         ));
     }
 }
@@ -135,8 +134,8 @@ pub(super) fn anomalies(replay: &Replay) -> Vec<String> {
         for (count, one, more) in [
             (
                 double_allocations,
-                "address was given out twice without a free",
-                "addresses were given out twice without a free",
+                "address was allocated twice without a free",
+                "addresses were allocated twice without a free",
             ),
             (
                 frees_without_block,
@@ -145,8 +144,8 @@ pub(super) fn anomalies(replay: &Replay) -> Vec<String> {
             ),
             (
                 frees_of_other_size,
-                "free of another size than was allocated",
-                "frees of another size than was allocated",
+                "free with another size than its allocation",
+                "frees with another size than their allocations",
             ),
             (
                 unknown_pointers,
@@ -165,8 +164,8 @@ pub(super) fn anomalies(replay: &Replay) -> Vec<String> {
             ),
             (
                 reservations_of_other_size,
-                "reservation changed from another size than it had",
-                "reservations changed from other sizes than they had",
+                "reservation change that does not match the recorded size",
+                "reservation changes that do not match the recorded sizes",
             ),
         ] {
             if count > 0 {

@@ -92,7 +92,7 @@ pub fn read_past_peaks(contents: Vec<u8>) -> Result<Vec<PastPeak>> {
     };
     if found.get_fields().iter().any(|field| field.is_group()) || names(found) != names(&expected) {
         return Err(ParquetError::General(
-            "it has other columns than a history".into(),
+            "its columns are not those of a history".into(),
         ));
     }
     let rows = file.get_row_iter(None)?.map(|row| {

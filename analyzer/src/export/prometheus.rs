@@ -83,7 +83,7 @@ pub fn prometheus(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
         &|level| level.live_bytes,
     );
     by_level(
-        gauge("gpumem_peak_bytes", "Greatest live bytes."),
+        gauge("gpumem_peak_bytes", "Peak of the live bytes."),
         &|level| level.peak_bytes,
     );
     by_level(
@@ -108,7 +108,7 @@ pub fn prometheus(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
     single(
         counter(
             "gpumem_out_of_memory_total",
-            "Allocations that failed for want of memory.",
+            "Allocations that failed because memory ran out.",
         ),
         summary.out_of_memory_events,
     );
@@ -117,7 +117,7 @@ pub fn prometheus(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
         summary.steps,
     );
     single(
-        gauge("gpumem_exact", "1 if the figures are proven, else 0."),
+        gauge("gpumem_exact", "1 if the figures are exact, else 0."),
         u64::from(summary.exact),
     );
     let process = &summary.process;
@@ -134,7 +134,12 @@ pub fn prometheus(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
         .iter()
         .filter_map(|(label, text)| Some((*label, (*text)?)))
         .collect();
-    Metric::begin(&mut text, rank, gauge("gpumem_info", "What ran; always 1.")).sample(&labels, 1);
+    Metric::begin(
+        &mut text,
+        rank,
+        gauge("gpumem_info", "The program that ran; always 1."),
+    )
+    .sample(&labels, 1);
     out.write_all(text.as_bytes())
 }
 
@@ -148,7 +153,7 @@ fn by_device(text: &mut String, summary: &Summary) {
             (
                 "gpumem_reserved_bytes",
                 "gauge",
-                "Bytes that the framework holds from the driver.",
+                "Bytes that the framework has reserved from the driver.",
             ),
             &|device| Some(device.reserved.live_bytes.into()),
         ),
@@ -156,7 +161,7 @@ fn by_device(text: &mut String, summary: &Summary) {
             (
                 "gpumem_reserved_peak_bytes",
                 "gauge",
-                "Greatest bytes that the framework held from the driver.",
+                "Peak of the bytes that the framework reserved from the driver.",
             ),
             &|device| Some(device.reserved.peak_bytes.into()),
         ),
@@ -164,7 +169,7 @@ fn by_device(text: &mut String, summary: &Summary) {
             (
                 "gpumem_physical_bytes",
                 "gauge",
-                "Bytes that the card gave.",
+                "Bytes of the physical level.",
             ),
             &|device| device.physical.live_bytes.map(Into::into),
         ),
@@ -172,7 +177,7 @@ fn by_device(text: &mut String, summary: &Summary) {
             (
                 "gpumem_physical_peak_bytes",
                 "gauge",
-                "Greatest bytes that the card gave.",
+                "Peak of the bytes of the physical level.",
             ),
             &|device| device.physical.peak_bytes.map(Into::into),
         ),
@@ -180,7 +185,7 @@ fn by_device(text: &mut String, summary: &Summary) {
             (
                 "gpumem_nvml_process_bytes",
                 "gauge",
-                "What NVML said of this process at its last reading.",
+                "NVML's figure of this process at its last reading.",
             ),
             &|device| device.nvml_process_bytes.map(Into::into),
         ),
@@ -188,7 +193,7 @@ fn by_device(text: &mut String, summary: &Summary) {
             (
                 "gpumem_unexplained_bytes",
                 "gauge",
-                "What NVML said of this process less everything accounted for.",
+                "NVML's figure of this process minus the explained bytes.",
             ),
             &|device| device.unexplained_bytes.map(Into::into),
         ),

@@ -103,13 +103,13 @@ fn words(has: &Has, devices: &[Device<'_>]) -> String {
 /// What is not known beyond that, each as the object of "does not say".
 fn unknown(snapshot: &Snapshot<'_>, devices: &[Device<'_>]) -> String {
     let mut lines = vec![
-        "calls of empty_cache that gave nothing back, settings and memory fractions that were given at run time, and what else was on the card".to_owned(),
+        "calls of empty_cache that freed no memory, settings and memory fractions set at run time, and other memory on the card".to_owned(),
     ];
     let settings = snapshot.settings.as_ref();
     if settings.is_none_or(|settings| settings.were_changed) {
         lines.push(match settings {
             None => "the allocator's settings".to_owned(),
-            Some(_) => "since when the settings of its end were in force".to_owned(),
+            Some(_) => "when its final settings took effect".to_owned(),
         });
     }
     lines.extend(devices.iter().flat_map(unknown_of));
@@ -121,11 +121,11 @@ fn unknown_of(device: &Device<'_>) -> Vec<String> {
     let (before, gpu) = (device.before(), format!("GPU {}", device.ordinal()));
     if device.trace().is_none() {
         lines.push(format!(
-            "what came before its one moment on {gpu}: it has no trace"
+            "the allocations before the snapshot on {gpu}: it has no trace"
         ));
     } else if before.reserved > 0 || before.blocks > 0 {
         lines.push(format!(
-            "how {} from before the trace, in {} of segments on {gpu}, came about",
+            "the history of {} from before the trace, in {} of segments on {gpu}",
             many(before.blocks, "block", "blocks"),
             bytes(before.reserved)
         ));
@@ -133,21 +133,21 @@ fn unknown_of(device: &Device<'_>) -> Vec<String> {
     let waited = device.deferred().count();
     if waited > 0 {
         lines.push(format!(
-            "on which streams of {gpu} {} used that waited for them: others stand in",
+            "on which streams of {gpu} {} used that waited for them: other streams are assumed",
             many(waited, "block was", "blocks were")
         ));
     }
     let pools = device.pools();
     if pools > 0 {
         lines.push(format!(
-            "when {} of {gpu} came into use, and out of it",
+            "when the use of {} of {gpu} began and ended",
             many(pools, "private pool", "private pools")
         ));
     }
     let (segments, lost) = device.unexplained();
     if segments > 0 {
         lines.push(format!(
-            "whether {} with {} on {gpu} went back for want of memory or because the program asked for it: the first is taken",
+            "whether {} with {} on {gpu} were freed because memory ran out or by the program: the first is assumed",
             many(segments, "segment", "segments"),
             bytes(lost)
         ));

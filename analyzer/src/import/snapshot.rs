@@ -94,7 +94,7 @@ struct Budget(u64);
 impl Budget {
     fn spend(&mut self, count: usize) -> Result<(), SnapshotError> {
         let left = self.0.checked_sub(count as u64);
-        self.0 = left.ok_or_else(|| other("it names the same lists again and again"))?;
+        self.0 = left.ok_or_else(|| other("it refers to the same lists too often"))?;
         Ok(())
     }
 }
@@ -138,7 +138,7 @@ impl<'a> Snapshot<'a> {
         }
         for trace in traces.map_or(&[][..], |traces| snapshot.fields.values(traces)) {
             let Value::List(trace) = trace else {
-                return Err(other("a trace of a device is no list"));
+                return Err(other("a trace of a device is not a list"));
             };
             budget.spend(snapshot.fields.values(*trace).len())?;
             snapshot.traces.push(*trace);
@@ -160,7 +160,7 @@ impl<'a> Snapshot<'a> {
         let list = self.fields.values(trace).iter().enumerate();
         list.map(|(number, value)| {
             Entry::of(&self.fields, *value)
-                .ok_or_else(|| other(format!("entry {number} of a trace lacks what an entry has")))
+                .ok_or_else(|| other(format!("entry {number} of a trace lacks required fields")))
         })
     }
 
@@ -220,7 +220,7 @@ impl<'a> Snapshot<'a> {
         let read = |(number, value): (usize, &Value)| {
             let lacks = |what| other(format!("segment {number} {what}"));
             let Value::Dict(segment) = *value else {
-                return Err(lacks("is no dict"));
+                return Err(lacks("is not a dict"));
             };
             let blocks = self.fields.list(segment, fields::BLOCKS);
             let blocks = blocks.ok_or_else(|| lacks("has no list of blocks"))?;

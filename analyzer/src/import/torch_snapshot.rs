@@ -100,7 +100,7 @@ pub fn torch_snapshot(pickle: &[u8], name: &str, path: &Path) -> Result<Imported
 fn devices<'a>(snapshot: &'a Snapshot<'_>) -> Result<Vec<Device<'a>>, SnapshotError> {
     let mut devices = Vec::new();
     let beyond = |device: i64| {
-        let what = format!("device {device} is none that a capture has room for");
+        let what = format!("device {device} is out of range");
         SnapshotError::Other(what)
     };
     let mut last = snapshot.traces.len();
@@ -238,9 +238,9 @@ fn notes(snapshot: &Snapshot<'_>, played: Played, devices: &[Device<'_>]) -> Vec
     let asked = sum(&mut live().map(|block| block.bytes));
     let rounded = sum(&mut live().map(|block| block.rounded));
     let mut notes = vec![format!(
-        "bytes of tensors are those that were asked for; PyTorch's blocks for what is live at the end have {}",
+        "tensor bytes are requested bytes; PyTorch's blocks that are live at the end have {}",
         match rounded.checked_sub(asked) {
-            Some(0) | None => "as many".to_owned(),
+            Some(0) | None => "the same".to_owned(),
             Some(more) => format!("{} more", bytes(more)),
         }
     )];
@@ -250,7 +250,7 @@ fn notes(snapshot: &Snapshot<'_>, played: Played, devices: &[Device<'_>]) -> Vec
     });
     if many_wait > 0 {
         notes.push(format!(
-            "{} with {} freed, which {} at the end for other streams: counted as cached",
+            "{} with {} freed, which {} for other streams at the end: counted as unallocated",
             many(many_wait, "block", "blocks"),
             bytes(wait),
             if many_wait == 1 { "waits" } else { "wait" }
@@ -258,7 +258,7 @@ fn notes(snapshot: &Snapshot<'_>, played: Played, devices: &[Device<'_>]) -> Vec
     }
     if !played.of_tensors {
         notes.push(
-            "it has no trace of tensors: they are those of the one moment that it was taken at, and so is their peak".into(),
+            "the snapshot has no trace: tensors and their peak are those at the time of the snapshot".into(),
         );
     } else {
         for device in devices.iter().filter(|device| device.before().blocks > 0) {
@@ -268,7 +268,7 @@ fn notes(snapshot: &Snapshot<'_>, played: Played, devices: &[Device<'_>]) -> Vec
     let pinned = &snapshot.host_segments;
     if !pinned.is_empty() {
         notes.push(format!(
-            "{} of pinned host memory with {} left out",
+            "{} of pinned host memory with {} omitted",
             many(pinned.len() as u64, "segment", "segments"),
             bytes(sum(&mut pinned.iter().map(|segment| segment.bytes)))
         ));

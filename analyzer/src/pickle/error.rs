@@ -9,8 +9,7 @@ pub enum PickleError {
     Foreign(&'static str),
     /// It would call a function or make an object of a class.
     #[error(
-        "byte {offset}: opcode {opcode} calls what the file names, and nothing of a file is run here: \
-         pickle plain dicts, lists, numbers and texts, as torch.cuda.memory._dump_snapshot() does"
+        "byte {offset}: opcode {opcode} would run code that the file names, which is not allowed: pickle only dicts, lists, numbers and strings, as torch.cuda.memory._dump_snapshot() does"
     )]
     Runs {
         /// Where the opcode stands.
@@ -20,8 +19,7 @@ pub enum PickleError {
     },
     /// An opcode that no snapshot has.
     #[error(
-        "byte {offset}: opcode {code:#04x} is none that PyTorch's snapshots have: write the snapshot again \
-         with torch.cuda.memory._dump_snapshot()"
+        "byte {offset}: opcode {code:#04x} does not occur in PyTorch's snapshots: write the snapshot again with torch.cuda.memory._dump_snapshot()"
     )]
     Unknown {
         /// Where it stands.
@@ -31,7 +29,7 @@ pub enum PickleError {
     },
     /// The file ends within the pickle.
     #[error(
-        "byte {offset}: the file ends within the pickle: copy it again from where it was written"
+        "byte {offset}: the file ends within the pickle: copy it again from the machine that wrote it"
     )]
     CutOff {
         /// Where what is cut off begins.

@@ -23,14 +23,18 @@ pub fn read<'a>(
     match bytes {
         [] => return Err(PickleError::Foreign("the file is empty")),
         [op::PROTO, 2..=5, ..] => {}
-        [op::PROTO, ..] => return Err(PickleError::Foreign("it states another protocol")),
+        [op::PROTO, ..] => return Err(PickleError::Foreign("it has another protocol")),
         [b'P', b'K', ..] => {
             return Err(PickleError::Foreign(
                 "it is a zip file, as torch.save() writes: use torch.cuda.memory._dump_snapshot()",
             ));
         }
         [0x1f, 0x8b, ..] => return Err(PickleError::Foreign("it is compressed: gunzip it first")),
-        _ => return Err(PickleError::Foreign("it does not begin as one")),
+        _ => {
+            return Err(PickleError::Foreign(
+                "its first bytes are not those of a pickle",
+            ));
+        }
     }
     let mut machine = Machine {
         bytes,
@@ -108,7 +112,7 @@ impl<'a> Machine<'a> {
         // What lies under the newest mark is nobody's until the mark has gone.
         let floor = self.marks.last().copied().unwrap_or(0);
         if self.stack.len() <= floor {
-            return Err(self.malformed("it takes more values than there are"));
+            return Err(self.malformed("it removes more values than its stack has"));
         }
         Ok(self.stack.pop().unwrap_or(Value::None))
     }
@@ -117,7 +121,7 @@ impl<'a> Machine<'a> {
         let floor = self.marks.last().copied().unwrap_or(0);
         let top = self.stack.last().filter(|_| self.stack.len() > floor);
         top.copied()
-            .ok_or_else(|| self.malformed("it takes more values than there are"))
+            .ok_or_else(|| self.malformed("it removes more values than its stack has"))
     }
 
     /// Where the values above the newest mark begin; the mark has then gone.
@@ -142,7 +146,7 @@ impl<'a> Machine<'a> {
         let number = number as u32;
         let value = self.memo.get(number as usize);
         let value = value.or_else(|| self.far_memo.get(&number)).copied();
-        let none = self.malformed("it refers to a value that it did not remember");
+        let none = self.malformed("it refers to a memo entry that does not exist");
         self.stack.push(value.ok_or(none)?);
         Ok(())
     }
@@ -151,7 +155,7 @@ impl<'a> Machine<'a> {
         let length = self.length(bytes_of_length)?;
         let start = self.at;
         self.take(length)?;
-        let long = self.malformed("a text has more than 4 GiB");
+        let long = self.malformed("a string has more than 4 GiB");
         let text = Text::new(start, length).ok_or(long)?;
         self.stack.push(Value::Text(text));
         Ok(())
@@ -214,7 +218,7 @@ impl<'a> Machine<'a> {
     fn append(&mut self, from: usize) -> Done<()> {
         let below = from.checked_sub(1).and_then(|at| self.stack.get(at));
         let Some(Value::List(id)) = below.copied() else {
-            return Err(self.malformed("it appends to what is no list"));
+            return Err(self.malformed("it appends to a value that is not a list"));
         };
         if let Some(list) = self.pickle.lists.get_mut(id.0 as usize) {
             list.extend(self.stack.drain(from..));
@@ -226,7 +230,7 @@ impl<'a> Machine<'a> {
     fn set(&mut self, from: usize) -> Done<()> {
         let below = from.checked_sub(1).and_then(|at| self.stack.get(at));
         let Some(Value::Dict(id)) = below.copied() else {
-            return Err(self.malformed("it sets items of what is no dict"));
+            return Err(self.malformed("it sets items of a value that is not a dict"));
         };
         let items = self.stack.get(from..).unwrap_or(&[]);
         if items.is_empty() {
@@ -244,7 +248,7 @@ impl<'a> Machine<'a> {
             if dict.values.len() + pairs.len() > KEYS_BY_PIECES {
                 return Err(PickleError::Malformed {
                     offset: self.opcode_at,
-                    what: "a dict is filled piece by piece with more keys than any in a snapshot",
+                    what: "a dict is filled in parts with more keys than a snapshot has",
                 });
             }
             self.keys
@@ -255,7 +259,7 @@ impl<'a> Machine<'a> {
             let Value::Text(key) = key else {
                 return Err(PickleError::Malformed {
                     offset: self.opcode_at,
-                    what: "a key of a dict is no text, as all in a snapshot are",
+                    what: "a key of a dict is not a string",
                 });
             };
             self.keys.push(*key);

@@ -85,7 +85,7 @@ impl FromStr for Mesh {
     fn from_str(text: &str) -> Result<Self, String> {
         let read = gpumem_capture::Coordinates::parse(text);
         let read = read.ok_or(
-            "name dimensions and their sizes, as pp=2,dp=4,tp=2: the last one runs fastest",
+            "expected dimensions and their sizes, such as pp=2,dp=4,tp=2; the last one varies fastest",
         )?;
         let sizes: Vec<_> = read
             .iter()
@@ -96,7 +96,7 @@ impl FromStr for Mesh {
             .try_fold(1u64, |all, (_, size)| all.checked_mul(*size));
         match total {
             None => Err("it has too many ranks".into()),
-            Some(0) => Err("a dimension has at least one rank".into()),
+            Some(0) => Err("a dimension needs at least one rank".into()),
             Some(_) => Ok(Self(sizes)),
         }
     }

@@ -4,8 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The rule as people read it.
-pub const RULE: &str = "a rank differs if it is farther from its peers' median than 5 standard deviations (each \
-     1.4826 x the median absolute deviation), 1 % of what peers hold, and 2 MiB";
+pub const RULE: &str = "a rank differs if its distance from its peers' median is above 5 standard deviations (each 1.4826 x the median absolute deviation), above 1 % of the peers' memory, and above 2 MiB";
 
 /// The deviation of a normal distribution by the median of its absolute deviations.
 const DEVIATION: f64 = 1.4826;

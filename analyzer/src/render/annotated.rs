@@ -36,7 +36,7 @@ pub fn annotated_text(
     }
     if annotated.other_live_bytes > 0 || annotated.other_allocated_bytes > 0 {
         out.push_str(&format!(
-            "{} live {when} and {} allocated that no line owns: gpumem-analyze lines names who does.\n",
+            "{} live {when} and {} allocated are not owned by a line of a file: see gpumem-analyze lines.\n",
             bytes(annotated.other_live_bytes),
             bytes(annotated.other_allocated_bytes)
         ));

@@ -62,8 +62,8 @@ pub fn pools_text(pools: &[PoolDiff], terminal: Terminal) -> String {
     let mut out = String::new();
     for pool in pools {
         let rows = [
-            ("  reserved at most", pool.reserved_peak),
-            ("  of it unused at the tensors' peak", pool.unused_at_peak),
+            ("  peak of reserved memory", pool.reserved_peak),
+            ("  unallocated at the tensors' peak", pool.unused_at_peak),
         ];
         if rows.iter().all(|(_, figure)| figure.change_bytes == 0) {
             continue;

@@ -77,12 +77,12 @@ pub fn pool_map_text(
 /// `358 MiB free in 24 pieces, the largest 128 MiB: 64 % is in others; 30.0 MiB …`.
 fn pieces(now: &FragmentedAt) -> String {
     if now.free_bytes == 0 {
-        return "nothing is free".into();
+        return "no free memory".into();
     }
     format!(
-        "{} in {}, the largest {}: {} of what is free is in others; {} is in none with room for {}",
+        "{} in {}, the largest {}: {} of the free memory is in other blocks; {} is in blocks smaller than {}",
         bytes(now.free_bytes),
-        many(now.free_blocks, "free piece", "free pieces"),
+        many(now.free_blocks, "free block", "free blocks"),
         bytes(now.largest_free_block_bytes),
         percent(
             now.free_bytes - now.largest_free_block_bytes,
@@ -121,7 +121,10 @@ pub fn over_time_text(
 ) -> String {
     let peak = over_time.reserved_peak;
     let when = moment(peak.seq, Nanos(peak.time_ns));
-    let title = format!("Most reserved at {when}: {}", bytes(peak.reserved_bytes));
+    let title = format!(
+        "Peak of reserved memory at {when}: {}",
+        bytes(peak.reserved_bytes)
+    );
     let mut out = format!("{}\n", terminal.paint(Style::Strong, &title));
     out.push_str(&match at_peak {
         Some(then) => format!("  {} live; {}\n", bytes(peak.live_bytes), pieces(then)),
@@ -136,18 +139,21 @@ pub fn over_time_text(
         let when = moment(figures.seq, Nanos(figures.time_ns));
         out.push_str(&format!(
             "{} {} at {when}: {} reserved, {} live, {} free\n",
-            terminal.paint(Style::Bad, "No room for"),
+            terminal.paint(Style::Bad, "Failed request of"),
             bytes(failure.requested_bytes),
             bytes(figures.reserved_bytes),
             bytes(figures.live_bytes),
             bytes(figures.free_bytes),
         ));
     }
-    out.push_str(&terminal.paint(Style::Strong, "Over time, each stretch when most was free"));
+    out.push_str(&terminal.paint(
+        Style::Strong,
+        "Over time: each interval when its free memory was largest",
+    ));
     out.push('\n');
     let (left, right) = (Align::Left, Align::Right);
     let mut table = Table::new(&[left, right, right, right, right, left]);
-    table.row(["moment", "event", "reserved", "live", "free", ""]);
+    table.row(["time", "event", "reserved", "live", "free", ""]);
     table.style_row(Style::Faint);
     for time in &over_time.times {
         let figures = time.figures;

@@ -16,9 +16,9 @@ pub fn leaks_text(
 ) -> String {
     let level = leaks.level;
     if leaks.rows.is_empty() {
-        return format!("Nothing was alive at the {level} level {when}.\n");
+        return format!("No memory was live at the {level} level {when}.\n");
     }
-    let title = format!("Alive at the {level} level {when}");
+    let title = format!("Live at the {level} level {when}");
     let mut table = LineTable::new(
         &title,
         ["bytes", "blocks", "survived", "in steps", "per step"],
@@ -51,8 +51,7 @@ pub fn leaks_text(
     out.push_str(&verdict(leaks, terminal));
     if let Some(holder) = &leaks.holder {
         out.push_str(&format!(
-            "Probably held by the tensor of {} ({}), the last that stays of each step: what it was\n\
-             computed from stays with it, {} of the other lines. .item() or .detach() keeps the number only.\n",
+            "Probably kept by the tensor of {} ({}), the newest that remains of each step: its\ngraph keeps {} of the other lines. Use .item() or .detach() to keep only the value.\n",
             holder.owner.label(&replay.names),
             many(holder.blocks, "block", "blocks"),
             bytes(holder.held_bytes)
@@ -68,12 +67,11 @@ fn verdict(leaks: &Leaks, terminal: Terminal) -> String {
         .saturating_add(leaks.least_steps)
         .saturating_add(1);
     if leaks.steps == 0 {
-        return "No step was marked, so nothing is known of what grows: see gpumem.step().\n"
-            .into();
+        return "The capture has no steps, so growth is not known: see gpumem.step().\n".into();
     }
     if leaks.steps < needed {
         let ended = many(leaks.steps, "step has", "steps have");
-        return format!("{ended} ended; what grows is told from {needed} on.\n");
+        return format!("{ended} ended; growth is reported from {needed} steps on.\n");
     }
     let growing = leaks
         .rows
@@ -100,15 +98,17 @@ fn word(class: Class) -> &'static str {
 
 fn heading(class: Class, leaks: &Leaks) -> String {
     match class {
-        Class::Growing => "Growing: more is kept after each stretch of steps".into(),
-        Class::Cache => "Caches: kept, but no more than before".into(),
-        Class::WarmUp if leaks.warm_up_steps < 2 => "Warm-up or optimizer state: kept since".into(),
+        Class::Growing => "Growing: more live bytes after each group of steps".into(),
+        Class::Cache => "Caches: kept, without growth".into(),
+        Class::WarmUp if leaks.warm_up_steps < 2 => {
+            "Warm-up or optimizer state: kept since the first step".into()
+        }
         Class::WarmUp => format!(
             "Warm-up: kept since the first {} steps",
             leaks.warm_up_steps
         ),
         Class::EndOnly => match leaks.least_steps {
-            1 => "Younger: allocated since the last step ended".into(),
+            1 => "Younger: allocated after the last step ended".into(),
             least => format!("Younger than {least} steps"),
         },
     }

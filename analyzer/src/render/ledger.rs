@@ -60,7 +60,7 @@ pub fn ledger_text(
     if ledger.managed_bytes > 0 && ledger.unexplained_bytes.is_none() {
         let managed = bytes(ledger.managed_bytes);
         table.row([
-            "managed memory, not in the sum: where it is, is not known",
+            "managed memory, not in the sum: its location is not known",
             &managed,
             "",
             "",
@@ -70,7 +70,7 @@ pub fn ledger_text(
     if ledger.alias_bytes > 0 {
         let alias = bytes(ledger.alias_bytes);
         table.row([
-            "reachable and owned elsewhere, not in the sum",
+            "aliases of memory owned elsewhere, not in the sum",
             &alias,
             "",
             "",
@@ -118,7 +118,7 @@ fn workspaces(replay: &Replay, ledger: &Ledger, source: &mut Source, table: &mut
         most = format!("{most}  {text}").trim_end().to_owned();
     }
     let bytes = bytes(workspaces.bytes);
-    table.row(["  of these cuBLAS workspaces", &bytes, "", "", &most]);
+    table.row(["  of which cuBLAS workspaces", &bytes, "", "", &most]);
     table
         .style_row(Style::Faint)
         .place(4, most.len() - place.len());
@@ -181,7 +181,7 @@ fn notes(replay: &Replay, ledger: &Ledger, source: &mut Source) -> Vec<String> {
     if let (Some(reading), Some(at)) = (&ledger.reading, ledger.time_ns) {
         let apart = millis(reading.time_ns.abs_diff(at));
         let mut note = match reading.time_ns.cmp(&at) {
-            std::cmp::Ordering::Less => format!("NVML was read {apart} before"),
+            std::cmp::Ordering::Less => format!("NVML was read {apart} earlier"),
             std::cmp::Ordering::Equal => "NVML was read at the same time".into(),
             std::cmp::Ordering::Greater => format!("NVML was read {apart} later"),
         };
@@ -194,12 +194,12 @@ fn notes(replay: &Replay, ledger: &Ledger, source: &mut Source) -> Vec<String> {
         };
         if moved > 0 {
             note.push_str(&format!(
-                ", when the card had given {} {direction}",
+                ", when the physical level was {} {direction}",
                 bytes(moved)
             ));
         }
         if moved == 0 && reading.time_ns < at {
-            note.push_str(", and has shown nothing else since");
+            note.push_str(", and the physical level is unchanged since");
         }
         if reading.estimated {
             note.push_str("; its figures are estimates");
@@ -208,13 +208,13 @@ fn notes(replay: &Replay, ledger: &Ledger, source: &mut Source) -> Vec<String> {
     }
     if let Some(at) = ledger.contexts_and_code_ns {
         notes.push(format!(
-            "contexts and code as of the reading at {}",
+            "contexts and code are those of the reading at {}",
             time(Nanos(at))
         ));
     }
     if ledger.driver_peak_bytes > ledger.bytes {
         let peak = bytes(ledger.driver_peak_bytes);
-        notes.push(format!("what CUDA had given, at its own peak: {peak}"));
+        notes.push(format!("peak of the driver level: {peak}"));
     }
     let jumps = ledger.jumps.iter().take(JUMPS);
     if ledger
@@ -222,7 +222,7 @@ fn notes(replay: &Replay, ledger: &Ledger, source: &mut Source) -> Vec<String> {
         .iter()
         .any(|jump| jump.bytes.unsigned_abs() > 0)
     {
-        notes.push("largest changes of what is unexplained, over the whole run:".into());
+        notes.push("largest changes of the unexplained bytes, over the whole run:".into());
     }
     for jump in jumps {
         let span = format!(
@@ -266,8 +266,7 @@ pub fn pool_text(
     terminal: Terminal,
 ) -> String {
     let title = format!(
-        "PyTorch's pool on GPU {device}: {} reserved, {} cached, largest free block {}, \
-         {} for empty_cache to give back",
+        "PyTorch's pool on GPU {device}: {} reserved, {} unallocated, largest free block {}, {} that empty_cache would free",
         bytes(pool.reserved_bytes),
         bytes(pool.cached_bytes),
         bytes(pool.largest_free_block_bytes),
@@ -333,11 +332,13 @@ pub fn pool_text(
     if pool.lines.is_empty() {
         return out;
     }
-    out.push_str("  What would be given back if the tensors of one line were freed\n");
+    out.push_str(
+        "  Memory that PyTorch could return to the driver if the tensors of one line were freed\n",
+    );
     let mut table = Table::new(&[left, right, right, right, left])
         .elastic(&[4, 0])
         .shed(&[4]);
-    let heads = ["line", "given back", "tensors", "segments", ""];
+    let heads = ["line", "returned", "tensors", "segments", ""];
     table.row(heads).style_row(Style::Faint);
     for line in pool.lines.iter().take(LINES) {
         let text = match line.owner.line() {

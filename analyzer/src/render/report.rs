@@ -58,7 +58,7 @@ pub fn report_text(
     }
     // What a run died of stands above: how it came there is under `changes`.
     if cause.is_none() && !changes.shown.is_empty() {
-        let title = "What changed most, in the order of time";
+        let title = "Largest changes, in order of time";
         let devices = ledgers.len() > 1;
         let extents = changes.shown.iter().map(|(change, _)| change.extent());
         let greatest = extents.max().unwrap_or(0);
@@ -167,7 +167,7 @@ fn device_lines(
         out.push_str(&terminal.paint(
             Style::Bad,
             &format!(
-                "  the lines sum to {sum} bytes, the level has {figure}: something is missing\n"
+                "  the lines sum to {sum} bytes, but the level has {figure}: data is missing\n"
             ),
         ));
     }
@@ -180,8 +180,8 @@ fn by_limit(replay: &Replay, failure: &OutOfMemory) -> String {
         return String::new();
     }
     match limit_of(replay, failure.event.device) {
-        Some(limit) => format!(", for the limit of {} (GPUMEM_LIMIT)", bytes(limit)),
-        None => ", for the limit that was set then (GPUMEM_LIMIT)".into(),
+        Some(limit) => format!(", because of the limit of {} (GPUMEM_LIMIT)", bytes(limit)),
+        None => ", because of the limit in force (GPUMEM_LIMIT)".into(),
     }
 }
 
@@ -189,11 +189,10 @@ fn by_limit(replay: &Replay, failure: &OutOfMemory) -> String {
 fn wanted(failure: &OutOfMemory) -> String {
     match (failure.event.level, failure.event.bytes) {
         _ if failure.is_by_text() => {
-            "memory for a call that names no bytes (kernels' code or stacks, a stream, an event)"
-                .to_owned()
+            "memory of unknown size (kernel code or stacks, a stream, an event)".to_owned()
         }
         (Level::PHYSICAL, _) if failure.event.flags.contains(EventFlags::MODULE) => {
-            "code of kernels".to_owned()
+            "kernel code".to_owned()
         }
         (Level::PHYSICAL, 0) => "a context".to_owned(),
         (Level::PHYSICAL, takes) => format!("a context, which takes {},", bytes(takes)),
@@ -240,7 +239,7 @@ pub fn failure_text(replay: &Replay, failure: &OutOfMemory) -> String {
     let refused = match failure.refusals {
         0 => String::new(),
         times => format!(
-            ", after the driver had refused it {}",
+            ", after the driver refused it {}",
             many(times, "time", "times")
         ),
     };
@@ -251,7 +250,7 @@ pub fn failure_text(replay: &Replay, failure: &OutOfMemory) -> String {
         _ => String::new(),
     };
     format!(
-        "{} asked for at {}{function}, {}{}, on {}{rank} ({} level){}{refused}",
+        "{} requested at {}{function}, {}{}, on {}{rank} ({} level){}{refused}",
         wanted(failure),
         owner.label(&replay.names),
         moment(failure.seq.0, event.time),
@@ -267,8 +266,7 @@ pub fn answered(replay: &Replay) -> String {
     match replay.failures.answered() {
         0 => String::new(),
         times => format!(
-            "{} by PyTorch's allocator: the driver refused, it gave back what it had cached,\n\
-             and then had the memory.\n",
+            "{} by PyTorch's allocator: the driver refused the request, PyTorch freed its cache,\nand the request then succeeded.\n",
             many(times, "retry", "retries")
         ),
     }

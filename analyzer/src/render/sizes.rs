@@ -12,7 +12,7 @@ const BAR: usize = 20;
 /// A histogram of each GPU. `when`: the moment of what was live, and which part was asked for.
 pub fn sizes_text(level: Level, found: &[SizesOn], when: &str, terminal: Terminal) -> String {
     if found.is_empty() {
-        return format!("Nothing was allocated at the {level} level.\n");
+        return format!("No memory was allocated at the {level} level.\n");
     }
     let mut out = String::new();
     for (index, on) in found.iter().enumerate() {

@@ -19,7 +19,7 @@ pub fn caveats(account: &Account, terminal: Terminal) -> String {
     if !account.is_exact() {
         out = terminal.paint(
             Style::Bad,
-            "PARTIAL: the figures below are not the whole account.",
+            "PARTIAL: data is missing, so the figures below are incomplete.",
         );
         out.push('\n');
         for line in &account.missing {
@@ -46,15 +46,15 @@ pub fn account_lines(account: &Account, terminal: Terminal) -> String {
     let agree = match account.counters {
         Comparison::Agree => "counters agree with the replay",
         Comparison::Disagree => "counters disagree with the replay",
-        Comparison::Incomplete => "counters not all compared with the replay",
+        Comparison::Incomplete => "not all counters compared with the replay",
     };
     let claim = terminal.paint(style, claim);
     let nvml = nvml(account);
     if let Some(replayed) = &account.replayed {
         let agree = agree.replace("the replay", "the records");
         return format!(
-            "account      {claim} as to a replay by PyTorch {}'s allocator: {lost}, {agree}\n             \
-             outside its pool on GPU {} all is as recorded; readings of NVML are moved by what the pool differs\n{}",
+            "account      {claim} relative to a replay by PyTorch {}'s allocator: {lost}, {agree}\n             \
+             outside its pool on GPU {}, figures are as recorded; NVML readings are shifted by the pool's difference\n{}",
             shown(&replayed.pytorch),
             replayed.device,
             notes(account)
@@ -63,15 +63,15 @@ pub fn account_lines(account: &Account, terminal: Terminal) -> String {
     let mut out = match &account.imported {
         None => format!("account      {claim}: {hooks}, {lost}, {agree}; {nvml}\n"),
         Some(from) => format!(
-            "account      {claim} as to the {} that it was imported from: no hook, not compared with NVML\n",
+            "account      {claim} relative to the {} it was imported from: no hooks, not compared with NVML\n",
             shown(from)
         ),
     };
     if account.ending == Ending::Killed {
         out.push_str(if account.is_exact() {
-            "             the process was killed, or left without its exit handlers; nothing that was recorded is lost\n"
+            "             the process was killed, or ended without its exit handlers; no recorded event is lost\n"
         } else {
-            "             the process was killed, or left without its exit handlers\n"
+            "             the process was killed, or ended without its exit handlers\n"
         });
     }
     out.push_str(&notes(account));
@@ -305,7 +305,7 @@ pub fn summary_text(
         categories(&mut table, &device.categories);
         let reserved = device.reserved;
         table.row([
-            "  reserved for them",
+            "  reserved for tensors",
             &bytes(reserved.live_bytes),
             &bytes(reserved.peak_bytes),
             "",
@@ -324,7 +324,7 @@ pub fn summary_text(
         let peak = device.peak.as_ref().map(|peak| (peak, when(&peak.when)));
         if let Some((peak, when)) = peak.filter(|(_, when)| !when.is_empty()) {
             let moment = moment(peak.seq, Nanos(peak.time_ns));
-            out.push_str(&format!("  held most at {moment}{when}\n"));
+            out.push_str(&format!("  peak at {moment}{when}\n"));
         }
     }
     if let Some(host) = &summary.host_of_no_device {
@@ -335,7 +335,7 @@ pub fn summary_text(
             Align::Right,
             Align::Right,
         ]);
-        level(&mut table, "pinned host memory of no device", host);
+        level(&mut table, "pinned host memory without a device", host);
         out.push('\n');
         out.push_str(&table.render(terminal, 0));
     }
@@ -351,7 +351,7 @@ pub fn summary_text(
         );
         out.push_str(&format!(
             "\n{}\n",
-            terminal.paint(Style::Bad, &format!("{what} for want of memory"))
+            terminal.paint(Style::Bad, &format!("{what}: out of memory"))
         ));
     }
     out

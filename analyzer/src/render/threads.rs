@@ -9,7 +9,7 @@ use crate::views::{ThreadRow, ThreadsOn};
 /// A table of each GPU. `when`: the moment of what was live, and which part was asked for.
 pub fn threads_text(level: Level, found: &[ThreadsOn], when: &str, terminal: Terminal) -> String {
     if found.is_empty() {
-        return format!("Nothing was allocated at the {level} level.\n");
+        return format!("No memory was allocated at the {level} level.\n");
     }
     let mut out = String::new();
     for (index, on) in found.iter().enumerate() {

@@ -106,13 +106,13 @@ fn without_names(names: &Names, symbols: &mut Symbols, index: Option<u32>) -> Na
     let module = index.and_then(|index| names.modules.get(index as usize));
     let has_file = index.is_some_and(|index| !symbols.files(names, index).is_empty());
     let why = match module {
-        None => "made at run time, and in no map for perf".to_owned(),
+        None => "generated at run time, and not in a perf map".to_owned(),
         Some(module) if module.build_id.is_empty() => {
-            "it has no build id, so no file can be told to be the one that ran".to_owned()
+            "it has no build id, so its file cannot be identified".to_owned()
         }
-        Some(_) if has_file => "its files do not name them".to_owned(),
+        Some(_) if has_file => "its files have no names for them".to_owned(),
         Some(module) => format!(
-            "no file with its build id, {}",
+            "no file has its build id, {}",
             hexadecimal(&module.build_id)
         ),
     };

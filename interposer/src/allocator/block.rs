@@ -153,7 +153,7 @@ impl Sites {
             site.layout.store(0, Ordering::Relaxed);
         }
         account::leave(String::from(
-            "PyTorch's blocks are not laid out as its code reads them: what was asked for is not known",
+            "PyTorch's blocks have an unknown layout: requested bytes are not recorded",
         ));
     }
 

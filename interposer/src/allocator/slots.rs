@@ -147,7 +147,7 @@ pub(crate) fn take() -> bool {
     ];
     if !table.knows_pools() || all.iter().any(Option::is_none) {
         account::leave(String::from(
-            "PyTorch's allocator has functions that are not known: its calls are not recorded",
+            "PyTorch's allocator has unknown functions: its calls are not recorded",
         ));
         return true;
     }

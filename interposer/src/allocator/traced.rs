@@ -112,7 +112,7 @@ impl Trace {
     fn turn_off(&self) {
         if self.state.swap(OFF, Ordering::AcqRel) == ON {
             account::leave(String::from(
-                "PyTorch's allocator traces what it does in a way that is not known: pools and streams of blocks are not known",
+                "PyTorch's allocator has an unknown kind of trace: pools and streams of blocks are not recorded",
             ));
         }
     }

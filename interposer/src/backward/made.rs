@@ -11,8 +11,7 @@ use crate::account;
 use crate::session::Session;
 
 /// What the account says then.
-const REFUTED_NOTE: &str = "PyTorch's autograd nodes are laid out in a way that is not known: what backward \
-                            allocates is not charged to forward lines";
+const REFUTED_NOTE: &str = "PyTorch's autograd nodes have an unknown layout: allocations of backward are not charged to forward lines";
 
 /// What made a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -103,8 +103,7 @@ pub(crate) fn note_missing(writer: &'static Writer) {
         && account::is_first(Once::NvmlMissing)
     {
         let line = format!(
-            "NVML cannot be used ({problem}): physical memory beyond what calls asked for is not \
-             measured"
+            "NVML cannot be used ({problem}): physical memory beyond requested bytes is not measured"
         );
         account::note(writer, &line);
     }
@@ -115,8 +114,7 @@ fn note_unknown_device(writer: &'static Writer, ordinal: DeviceOrdinal) {
     let bit = 1 << (ordinal.0 & 63);
     if CARD.unknown.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
         let line = format!(
-            "NVML does not know GPU {}: physical memory beyond what calls asked for is not measured \
-             there",
+            "NVML does not know GPU {}: physical memory beyond requested bytes is not measured there",
             ordinal.0
         );
         account::note(writer, &line);
@@ -125,8 +123,7 @@ fn note_unknown_device(writer: &'static Writer, ordinal: DeviceOrdinal) {
 
 /// Says that NVML does not tell this process's figure.
 fn note_hidden(writer: &'static Writer) {
-    let line = "NVML does not tell what this process uses: what contexts and modules cost is taken from \
-                the card's own figure";
+    let line = "NVML does not report this process's memory: the cost of contexts and modules is taken from the card's figure";
     if account::is_first(Once::NvmlHidden) {
         account::note(writer, line);
     }

@@ -79,11 +79,11 @@ pub(crate) fn tell(capture: &Path) {
         return;
     }
     let why = match ranges::code() {
-        libc::BUS_MCEERR_AR | libc::BUS_MCEERR_AO => "the machine's memory has failed",
-        _ => "its file was truncated, or its disk is gone",
+        libc::BUS_MCEERR_AR | libc::BUS_MCEERR_AO => "the machine's memory failed",
+        _ => "its file was truncated, or its disk was removed",
     };
     message::line(&format!(
-        "recording has ended: the memory of {} was lost ({why}). The program goes on.",
+        "recording ended: the memory of {} was lost ({why}). The program continues.",
         capture.display()
     ));
 }

@@ -190,7 +190,7 @@ fn make(device: DeviceOrdinal, wanted: u64, free: Option<u64>) -> (Vec<CuMemHand
 fn say_not_held(device: DeviceOrdinal) {
     if account::is_first(Once::LimitNotHeld) {
         account::leave(format!(
-            "the limit of GPU {} did not hold: the driver did not give what is beyond it (cuMemCreate)",
+            "the limit of GPU {} has no effect: the driver refused the memory beyond it (cuMemCreate)",
             device.0
         ));
     }

@@ -173,7 +173,7 @@ fn say_too_large(device: DeviceOrdinal, limit: u64, total: u64) {
     let bit = 1 << (device.0 & 63);
     if LIMIT.too_large.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
         message::line(&format!(
-            "{}: GPU {} has {} in all, so it is not limited. Name less than that.",
+            "{}: GPU {} has only {}, so it is not limited. Use a lower limit.",
             name(device, limit),
             device.0,
             spec::written(total)

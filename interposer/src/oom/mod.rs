@@ -152,8 +152,7 @@ impl Failures for Reports {
         if number > TOLD {
             if number == TOLD + 1 {
                 message::line(
-                    "out of memory again: this failure and all that follow are in the capture, and not \
-                 told here",
+                    "out of memory again: this failure and later ones are in the capture, and not printed here",
                 );
             }
             return;
@@ -193,7 +192,7 @@ fn say(session: &'static Session, recorded: &Recorded) {
     if kept.is_err() {
         account::note(
             session.writer,
-            "a post-mortem that was printed did not fit into the capture",
+            "a printed post-mortem did not fit into the capture",
         );
     }
 }

@@ -17,7 +17,7 @@ use crate::hook;
 use crate::session::Session;
 
 /// What had no memory, as far as is known once the program asks for the text of the error.
-const TOLD: &str = "for a call that names no bytes: kernels' code or stacks, a stream, an event";
+const TOLD: &str = "memory of unknown size (kernel code or stacks, a stream, an event)";
 /// Lines that are named of each table.
 const TENSOR_LINES: usize = 10;
 const DRIVER_LINES: usize = 5;
@@ -48,7 +48,7 @@ pub(super) fn render(
     };
     let what = match (figures.level, figures.asked) {
         (Level::PHYSICAL, _) if recorded.failed.of.contains(EventFlags::MODULE) => {
-            "code of kernels".to_owned()
+            "kernel code".to_owned()
         }
         _ if recorded.failed.is_told => TOLD.to_owned(),
         (Level::PHYSICAL, 0) => "a context".to_owned(),
@@ -67,7 +67,7 @@ pub(super) fn render(
     };
     let asked = match recorded.failed.is_told {
         true => String::new(),
-        false => format!(" asked for through {through}"),
+        false => format!(" requested through {through}"),
     };
     let _ = writeln!(out, "out of memory {place}: {what}{asked}");
     if let Some(whose) = whose {
@@ -114,7 +114,7 @@ fn card_text(figures: &Figures) -> String {
     let Some(card) = figures.card else {
         return match figures.free() {
             Some(free) => format!("{} free", bytes(free)),
-            None => "no figure of the card".into(),
+            None => "the card's use is not known".into(),
         };
     };
     let mut text = format!("{} of {} in use", bytes(card.used), bytes(card.total));
@@ -135,19 +135,19 @@ fn cause_text(figures: &Figures, cause: &Cause) -> String {
     match cause {
         Cause::CardFull => match &figures.limit {
             Some(limit) if figures.level == Level::PHYSICAL => format!(
-                "the limit of {} leaves no room for a context alone: {card}",
+                "the limit of {} has no room for a context: {card}",
                 limit.name
             ),
             Some(limit) => format!("the limit of {} is reached: {card}", limit.name),
             None => format!("the card is full: {card}"),
         },
         Cause::Others => format!(
-            "other processes: {card}. Without them it would have fitted. nvidia-smi names them"
+            "other processes: {card}. Without them, the request would fit. nvidia-smi lists them"
         ),
         Cause::Fragmentation { free } => {
             let pieces = match figures.pieces {
                 Some(pieces) => format!(
-                    " in {} pieces of {} segments, the largest {}",
+                    " in {} blocks of {} segments, the largest {}",
                     count(pieces.count),
                     count(pieces.segments),
                     bytes(pieces.largest)
@@ -156,34 +156,29 @@ fn cause_text(figures: &Figures, cause: &Cause) -> String {
             };
             let on_card = free.saturating_sub(figures.cached());
             format!(
-                "fragmentation: {} is free, but not in one piece: {} in the framework's cache{pieces}, {} on the \
-                 card",
+                "fragmentation: {} is free, but not as one block: {} in the framework's cache{pieces}, {} on the card",
                 bytes(*free),
                 bytes(figures.cached()),
                 bytes(on_card)
             )
         }
         Cause::NearlyFull { free } => format!(
-            "the card is nearly full: {card}. {} of tensors live; {} is free in the framework's cache and on the \
-             card, in pieces",
+            "the card is nearly full: {card}. {} of tensors live; {} is free in the framework's cache and on the card, but fragmented",
             bytes(figures.tensors.bytes),
             bytes(*free)
         ),
         Cause::OwnLimit => format!(
-            "a limit of the framework's own (torch.cuda.set_per_process_memory_fraction): the driver was not \
-             asked; {card}"
+            "the framework's memory limit (torch.cuda.set_per_process_memory_fraction): the driver received no request; {card}"
         ),
         Cause::NotMemory { free } => format!(
-            "not the card's memory: {} is free there, and the driver refused all the same. It may lack \
-             address space (ulimit -v), handles, or a limit of its own",
+            "the card is not full: {} is free, but the driver refused the request. The cause can be address space (ulimit -v), handles, or a limit of the driver",
             bytes(*free)
         ),
         Cause::Host => format!(
-            "the system gave no more pinned memory: {} is pinned by this process (ulimit -l, or the host \
-             is full)",
+            "the system refused more pinned memory: {} is pinned by this process (ulimit -l, or the host is full)",
             bytes(figures.pinned.bytes)
         ),
-        Cause::Unknown => "not known: neither NVML nor the driver says what the card has".into(),
+        Cause::Unknown => "not known: neither NVML nor the driver reports the card's memory".into(),
     }
 }
 
@@ -257,17 +252,13 @@ fn who_holds(figures: &Figures, lines: Option<&Lines>) -> String {
         let mean = bytes(sampling.mean.get());
         let _ = writeln!(
             out,
-            "  sampled  stacks once in {mean} allocated: bytes of tensors by line are estimates"
+            "  sampled  one stack per {mean} allocated: bytes of tensors by line are estimates"
         );
     }
-    let what = (
-        "tensors that live, by line",
-        &figures.tensors,
-        Level::TENSOR,
-    );
+    let what = ("live tensors, by line", &figures.tensors, Level::TENSOR);
     table_of(&mut out, what, (TENSOR_LINES, whole), lines);
     let title = match figures.tensors.bytes {
-        0 => "device memory that lives, by line",
+        0 => "live device memory, by line",
         _ => "device memory outside of tensors, by line",
     };
     let what = (title, &figures.others_of_driver, Level::DRIVER);
@@ -276,22 +267,22 @@ fn who_holds(figures: &Figures, lines: Option<&Lines>) -> String {
         .mine()
         .map_or(0, |mine| mine.saturating_sub(figures.physical));
     let parts = [
-        (figures.cached(), "cached by the framework, in no tensor"),
+        (figures.cached(), "reserved but unallocated"),
         (figures.contexts, "CUDA contexts"),
         (figures.streams, "CUDA streams"),
-        (figures.modules, "modules of kernels"),
+        (figures.modules, "kernel modules"),
         (
             figures.pools.saturating_sub(figures.pools_used),
-            "memory pools, not in use",
+            "memory pools, reserved but unused",
         ),
-        (figures.graphs, "behind CUDA graphs"),
+        (figures.graphs, "CUDA graphs, reserved but unused"),
         (
             unexplained,
-            "unexplained: by NVML this process's, by no call that was seen",
+            "unexplained: in NVML's figure, not in a recorded call",
         ),
     ];
     if parts.iter().any(|(bytes, _)| *bytes != 0) {
-        let _ = writeln!(out, "  {:>10}  share  {:>9}  besides", "bytes", "");
+        let _ = writeln!(out, "  {:>10}  share  {:>9}  other memory", "bytes", "");
     }
     for (held, label) in parts.iter().filter(|(bytes, _)| *bytes != 0) {
         row(&mut out, (*held, whole, None), label);
@@ -304,26 +295,26 @@ fn given_back(figures: &Figures, cause: &Cause) -> String {
     let mut ways = Vec::new();
     if let Cause::Fragmentation { .. } = cause {
         ways.push(
-            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True joins free pieces; fewer different sizes help"
+            "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which lets free blocks merge; allocate fewer different sizes"
                 .to_owned(),
         );
     }
     let pools = figures.pools.saturating_sub(figures.pools_used);
     if pools != 0 {
         ways.push(format!(
-            "{} of memory pools (cuMemPoolTrimTo)",
+            "free {} of memory pools with cuMemPoolTrimTo",
             bytes(pools)
         ));
     }
     if figures.graphs != 0 {
         ways.push(format!(
-            "{} behind CUDA graphs, as far as none is running (cuDeviceGraphMemTrim)",
+            "free {} of CUDA graphs with cuDeviceGraphMemTrim, while no graph runs",
             bytes(figures.graphs)
         ));
     }
     let mut out = String::new();
     for way in ways {
-        let _ = writeln!(out, "  could be given back: {way}");
+        let _ = writeln!(out, "  to try: {way}");
     }
     out
 }

@@ -21,7 +21,7 @@ impl Options {
             if !take(&mut options, &value) {
                 options = before;
                 message::line(&format!(
-                    "{}={}: not a value of it; using the default, {}. Accepted: {}.",
+                    "{}={}: invalid value; using the default, {}. Accepted: {}.",
                     described.name,
                     value.to_string_lossy(),
                     described.default,

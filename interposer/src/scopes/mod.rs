@@ -188,8 +188,7 @@ pub(crate) fn begin(thread: &Thread, name: &[u8]) -> u64 {
 fn too_many() {
     if account::is_first(Once::TooManyScopes) {
         message::line(&format!(
-            "{} scopes are kept, which is the most there can be: no more begin until some are given \
-             back with gpumem_scope_forget.",
+            "{} scopes exist, which is the maximum: new ones are ignored until you free some with gpumem_scope_forget.",
             table::MOST
         ));
     }

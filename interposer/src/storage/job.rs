@@ -49,10 +49,9 @@ impl Job {
     /// The line where there can be no capture.
     pub(super) fn refused(&self, error: &CreateError) -> String {
         format!(
-            "cannot write a capture: {error}. Recording is off; the program goes on. Set GPUMEM_OUTPUT to a path that can \
-             be written{}.",
+            "cannot write a capture: {error}. Recording is off; the program continues. Set GPUMEM_OUTPUT to a writable path{}.",
             if self.is_bounded {
-                ", and GPUMEM_BOUNDED to as much as the disk has and the ring needs"
+                ", and GPUMEM_BOUNDED to a size that fits the disk and the ring"
             } else {
                 ""
             }

@@ -95,7 +95,7 @@ pub(crate) fn open(
         return None;
     }
     let Some(&writer) = storage.writer.get() else {
-        message::line("cannot write a capture: its thread gets no turn. Recording is off.");
+        message::line("cannot write a capture: its thread does not run. Recording is off.");
         return None;
     };
     let started = match ring_is_in_file {
@@ -203,7 +203,7 @@ impl Storage {
             && let Err(error) = output::add_to_list(list.as_ref(), path)
         {
             self.lines.leave(format!(
-                "{}: {error}; the capture {} is not in that list.",
+                "{}: {error}; the capture {} is missing from that list.",
                 list.to_string_lossy(),
                 path.display()
             ));
@@ -215,10 +215,10 @@ impl Storage {
         if let Some(why) = writer.ring_fell_back() {
             let instead = match writer.ring_path() {
                 Some(ring) => ring.parent().unwrap_or(ring).display().to_string(),
-                None => "memory without a name: a kill loses up to 50 ms of events".into(),
+                None => "unnamed memory: a kill loses up to 50 ms of events".into(),
             };
             self.lines
-                .leave(format!("no ring in {why}. It is in {instead}."));
+                .leave(format!("no ring in {why}. The ring is in {instead}."));
         }
         // In the program's table a descriptor can become the program's file between two calls: a sweep would read, write
         // and close that. The rings of ended processes wait for the next recorder.
@@ -262,15 +262,13 @@ impl Storage {
         let path = path.display();
         self.lines.leave(match trouble {
         Trouble::Write(error) => format!(
-            "cannot write to {path}: {error}. Events wait in memory; those that find no more room are counted as lost. \
-             The program goes on."
+            "cannot write to {path}: {error}. Events wait in memory; those that do not fit are counted as lost. The program continues."
         ),
         Trouble::Stuck => format!(
-            "{path}: the disk does not answer. Events wait in memory, up to 64 MiB compressed. The program goes on."
+            "{path}: the disk does not respond. Events wait in memory, up to 64 MiB compressed. The program continues."
         ),
         Trouble::Full(error) => format!(
-            "{path}: what waits to be written finds no more room ({error}). Events are counted as lost. The program \
-             goes on."
+            "{path}: the memory for waiting events is full ({error}). Events are counted as lost. The program continues."
         ),
         _ => return,
     });
@@ -316,7 +314,7 @@ impl Storage {
         {
             let path = writer.path().unwrap_or(Path::new("the capture"));
             message::line(&format!(
-                "{}: recording has ended: {ended}. What was written by then can be read; the program goes on.",
+                "{}: recording ended: {ended}. The events written so far are readable; the program continues.",
                 path.display()
             ));
         }

@@ -32,7 +32,7 @@ def fault(data: Any) -> Optional[str]:
     if not isinstance(data, dict):
         return "not an object"
     if data.get("format") != FORMAT:
-        return f"format {data.get('format')!r}, not {FORMAT}: a file of another version of gpumem, or no card"
+        return f"format {data.get('format')!r}, not {FORMAT}: a file of another version of gpumem, or not a card file"
     return next(_faults(data), None)
 
 
@@ -96,7 +96,7 @@ def _disagreement(data: Dict[str, Any]) -> Iterator[str]:
     if nvml is not None and reserve is not None and nvml["bytes"][1] - cuda[1] != reserve["bytes"][1]:
         yield "reserve: not nvml_total less cuda_total"
     if data["context"]["bytes"][2] >= cuda[0]:
-        yield "context: as much as the card has"
+        yield "context: as large as the card"
 
 
 def _bytes(key: str, figure: Any) -> Iterator[str]:
@@ -123,7 +123,7 @@ def _source(key: str, figure: Dict[str, Any]) -> Iterator[str]:
     else:
         good = kind == "assumed" and isinstance(value, str) and bool(value)
     if not good:
-        yield f"{key}: its source is none"
+        yield f"{key}: its source is not valid"
 
 
 def _whole(value: Any, least: int) -> bool:

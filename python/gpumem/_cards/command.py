@@ -15,8 +15,8 @@ from .finding import Unknown, find, known
 WRONG, NO_RESULT = 2, 1
 
 _DESCRIPTION = """\
-Cards that `gpumem plan` and the simulator know: what CUDA gives of each, what
-a process costs before its first tensor, and how well that is known."""
+Lists the cards that `gpumem plan` and the simulator know: the memory of each,
+what a process takes before its first tensor, and the source of each figure."""
 
 _EPILOG = """\
 A card is named by its short name (h100), by what CUDA calls it ("NVIDIA H100
@@ -37,23 +37,23 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     commands = parser.add_subparsers(dest="command", metavar="list | show | measure", required=True)
-    listing = commands.add_parser("list", help="all cards, a line each", allow_abbrev=False)
-    showing = commands.add_parser("show", help="one card, with the source of each figure", allow_abbrev=False)
-    showing.add_argument("card", metavar="CARD", help="a name, or a file")
+    listing = commands.add_parser("list", help="list all cards, one per line", allow_abbrev=False)
+    showing = commands.add_parser("show", help="show one card, with the source of each figure", allow_abbrev=False)
+    showing.add_argument("card", metavar="CARD", help="the name of a card, or a card file")
     for each in (listing, showing):
         each.add_argument("--format", choices=("text", "json"), default="text", help="text, or JSON with integers")
     measuring = commands.add_parser(
-        "measure", help="measures the card of this machine and writes its file", allow_abbrev=False,
+        "measure", help="measure the card of this machine and write its file", allow_abbrev=False,
         description="Measures the card of this machine within two minutes and writes its file. No other program "
-        "may use it during this. A separate process takes each figure and ends. Only the file remains.",
+        "may use the card during this time. Each figure is measured in a separate process.",
     )  # fmt: skip
     measuring.add_argument(
-        "-o", "--output", metavar="FILE", help="where the file goes, `-` for stdout; without it NAME.json in this folder"
+        "-o", "--output", metavar="FILE", help="the file to write; `-`: standard output. Default: NAME.json in this folder"
     )
-    measuring.add_argument("--device", metavar="N", type=int, default=0, help="the GPU with this ordinal (0)")
-    measuring.add_argument("--python", metavar="PATH", help="the Python whose PyTorch is measured; without it this one")
-    measuring.add_argument("--seconds", metavar="N", type=float, default=110.0, help="the time that it may take (110)")
-    measuring.add_argument("--busy", action="store_true", help="measure although others use the card: less exact")
+    measuring.add_argument("--device", metavar="N", type=int, default=0, help="the GPU with this ordinal (default: 0)")
+    measuring.add_argument("--python", metavar="PATH", help="the Python whose PyTorch is measured. Default: this one")
+    measuring.add_argument("--seconds", metavar="N", type=float, default=110.0, help="time limit in seconds (default: 110)")
+    measuring.add_argument("--busy", action="store_true", help="measure while other programs use the card, which is less exact")
     return parser
 
 
@@ -90,7 +90,7 @@ def _json(data: object) -> str:
 def writable(path: Path) -> Optional[str]:
     """Why a new file cannot be written there; None if it can."""
     if path.exists():
-        return f"{path} is there already"
+        return f"{path} already exists"
     if not path.parent.is_dir():
         return f"{path.parent}: no such folder"
     return None

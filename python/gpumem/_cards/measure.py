@@ -53,7 +53,7 @@ def _measure(options: argparse.Namespace) -> int:
     rest = others.unlisted(nvml, device.handle, users)
     who = others.named(users, rest)
     if who and not options.busy:
-        raise _No(f"others use GPU {options.device}: {who}. Wait for them, or measure less exactly with --busy")
+        raise _No(f"other programs use GPU {options.device}: {who}. Wait for them, or use --busy for a less exact measurement")
     before = nvml.memory(device.handle)
     driver = nvml.driver_version() or "unknown"
     say(f"measuring GPU {options.device} ({nvml.name(device.handle)}, driver {driver}); {options.seconds:.0f} s at most")
@@ -80,7 +80,7 @@ def _no_card(nvml: Optional[_nvml.Nvml], ordinal: int) -> str:
         return "there is no NVIDIA driver on this machine (libnvidia-ml.so.1 was not found, or does not start)"
     number = len(_devices.visible())
     if not number:
-        return "there is no GPU here, or CUDA_VISIBLE_DEVICES hides it"
+        return "this machine has no GPU, or CUDA_VISIBLE_DEVICES hides it"
     return f"there is no GPU {ordinal}; " + ("GPU 0 is the only one" if number == 1 else f"there are 0 to {number - 1}")
 
 
@@ -125,5 +125,6 @@ def _left(nvml: _nvml.Nvml, device: _devices.Device, before: Optional[_nvml.Memo
     if before.used == after.used:
         say("the card's use is the same as before")
     else:
-        say(f"the card's use went from {_sizes.text(before.used)} to {_sizes.text(after.used)} meanwhile, not by gpumem: its processes have ended")
+        used = f"from {_sizes.text(before.used)} to {_sizes.text(after.used)}"
+        say(f"the card's use changed {used} during the measurement, but not by gpumem")
     sys.stdout.flush()

@@ -16,8 +16,8 @@ from .check import ERROR, Check, Machine
 NO_RESULT = 1
 
 _DESCRIPTION = """\
-Checks whether gpumem can record on this machine: a line for each thing that
-matters, with what was found and what to do. Attach its output to a bug report."""
+Checks whether gpumem can record on this machine. Prints one line for each
+check, with the result and what to do. Attach the output to a bug report."""
 
 _EPILOG = """\
 The folder and the options are those of a recording that is started from here:
@@ -39,8 +39,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="gpumem doctor", description=_DESCRIPTION, epilog=_EPILOG, allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    parser.add_argument("--simulate", action="store_true", help="check for gpumem run --simulate: no GPU and no driver are needed")
-    parser.add_argument("--python", metavar="PATH", default=sys.executable, help="the Python that runs your program; without it this one")
+    parser.add_argument("--simulate", action="store_true", help="check for gpumem run --simulate, which needs no GPU and no driver")
+    parser.add_argument("--python", metavar="PATH", default=sys.executable, help="the Python that runs your program. Default: this one")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="text, or JSON")
     return parser
 

@@ -52,7 +52,7 @@ def _say(python: str, env: Mapping[str, str]) -> Tuple[Optional[Dict[str, Any]],
     try:
         return json.loads(done.stdout), why
     except ValueError:
-        return None, why or "it said nothing"
+        return None, why or "it printed no message"
 
 
 def _advice(why: str) -> str:
@@ -147,6 +147,6 @@ def _run(command: List[str], env: Mapping[str, str]) -> "subprocess.CompletedPro
             universal_newlines=True, errors="replace", timeout=SECONDS, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(command, 124, "", f"no answer within {SECONDS} s")
+        return subprocess.CompletedProcess(command, 124, "", f"no result within {SECONDS} s")
     except OSError as error:
         return subprocess.CompletedProcess(command, 127, "", f"{command[0]}: {error.strerror}")

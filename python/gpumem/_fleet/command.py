@@ -24,8 +24,8 @@ WRONG, NO_RESULT = 2, 1
 _USAGE = """\
 Usage: gpumem fleet COMMAND …
 
-  query NAME DATASET        answers one of the questions that people ask (query --list)
-  sql "select …" DATASET    answers another one: its tables are views (docs/dataset.md)
+  query NAME DATASET        answers a common question (query --list)
+  sql "select …" DATASET    runs SQL over the dataset's tables (docs/dataset.md)
   spark-job                 prints the path of a program for spark-submit that ingests captures
   ingest, stage, commit, fetch, prune
                             make and keep a dataset: gpumem-analyze fleet --help
@@ -39,14 +39,14 @@ def _parser(command: str) -> argparse.ArgumentParser:
     about = "Answers a question over a dataset of captures." if command == "query" else "Runs SQL over a dataset of captures."
     parser = argparse.ArgumentParser(prog=f"gpumem fleet {command}", description=about, allow_abbrev=False)
     if command == "query":
-        parser.add_argument("--list", action="store_true", help="which questions there are")
-        parser.add_argument("question", metavar="NAME", nargs="?", help="the question's name")
-        parser.add_argument("--top", metavar="N", type=_positive, default=20, help="how many rows; of outliers, how many of them (20)")
-        parser.add_argument("--label", metavar="KEY", default="team", help="the label that largest-holders goes by (team)")
+        parser.add_argument("--list", action="store_true", help="list the questions")
+        parser.add_argument("question", metavar="NAME", nargs="?", help="the name of the question")
+        parser.add_argument("--top", metavar="N", type=_positive, default=20, help="number of rows, or of outliers (default: 20)")
+        parser.add_argument("--label", metavar="KEY", default="team", help="the label by which largest-holders groups (default: team)")
     else:
-        parser.add_argument("question", metavar="SQL", help="the text; tables: " + ", ".join(queries.TABLES))
-    parser.add_argument("dataset", metavar="DATASET", nargs="?" if command == "query" else None, help="where the dataset is")
-    parser.add_argument("--run", metavar="RUN", action="append", default=[], help="only this run; may be given several times")
+        parser.add_argument("question", metavar="SQL", help="the SQL text; tables: " + ", ".join(queries.TABLES))
+    parser.add_argument("dataset", metavar="DATASET", nargs="?" if command == "query" else None, help="a folder or an object store")
+    parser.add_argument("--run", metavar="RUN", action="append", default=[], help="only this run; can be repeated")
     parser.add_argument("--format", choices=("text", "json", "csv"), default="text", help="text, JSON with integers, or CSV")
     return parser
 

@@ -37,7 +37,7 @@ def of_tables(folder: Path, runs: Sequence[str], tables: Sequence[str]) -> Dict[
     """The files of each table, of these runs or of all."""
     there = sorted(path.name[len("run=") :] for path in folder.glob("run=*") if path.is_dir())
     if not there:
-        raise NoDataset(f"{folder} is no dataset: it has no folders run=… (gpumem fleet ingest CAPTURES {folder})")
+        raise NoDataset(f"{folder} is not a dataset: it has no folders run=… (gpumem fleet ingest CAPTURES {folder})")
     for run in runs:
         if run not in there:
             raise NoDataset(f"{folder} has no run {run}; it has {_named(there)}")

@@ -47,8 +47,8 @@ def _outliers(rows: Sequence[Row], compared: Tuple[int, int]) -> str:
     ranks = len({(row["run"], row["rank"]) for row in rows})
     more = "more" if first["off_bytes"] > 0 else "less"
     # How much of it a line makes is said below; here, which.
-    line = f", most of it by {first['line']}" if first["line"] else ""
-    others = f" So does {_counted(ranks - 1, 'other rank')}." if ranks == 2 else f" So do {ranks - 1:,} other ranks." if ranks > 2 else ""
+    line = f", mostly from {first['line']}" if first["line"] else ""
+    others = " 1 other rank also differs." if ranks == 2 else f" {ranks - 1:,} other ranks also differ." if ranks > 2 else ""
     head = (
         f"Rank {first['rank']} of {first['run']} has {_sizes.text(abs(first['off_bytes']))} {more} than its peers "
         f"({_METRICS[first['metric']]}){_since(first)}{line}.{others}"
@@ -104,7 +104,7 @@ def _growth(rows: Sequence[Row]) -> str:
 def _waste(rows: Sequence[Row]) -> str:
     first = rows[0]
     return (
-        f"{first['run']} had {first['wasted_gib_hours']:,.2f} GiB-hours of PyTorch's cache that no tensor used on {first['day']} from "
+        f"{first['run']} had {first['wasted_gib_hours']:,.2f} GiB-hours of reserved but unallocated memory on {first['day']} from "
         f"{first['hour']}:00 UTC to {first['hour'] + 1}:00, {_sizes.text(first['most_bytes'])} at most in one of {_counted(first['ranks'], 'process')[:-1]}"
         f"{'es' if first['ranks'] != 1 else 's'}."
     )
@@ -113,7 +113,7 @@ def _waste(rows: Sequence[Row]) -> str:
 def _failures(rows: Sequence[Row]) -> str:
     first, failed = rows[0], sum(row["raised"] for row in rows)
     return (
-        f"{_counted(failed, 'failure')} for want of memory; most by {first['cause']}: {first['raised']:,} in "
+        f"{_counted(failed, 'failure')} because memory ran out; most with cause {first['cause']}: {first['raised']:,} in "
         f"{_counted(first['runs'], 'run')}, last in rank {first['last_rank']} of {first['last_run']}."
     )
 
@@ -128,11 +128,11 @@ def _holders(rows: Sequence[Row]) -> str:
 
 
 _NOTHING = {
-    "lines-over-runs": "No line holds memory of tensors",
-    "growth-by-version": "No line holds more or less in one version of the code than in the one before it",
-    "waste": "No course of memory is known",
+    "lines-over-runs": "No line owns memory of tensors",
+    "growth-by-version": "No line grew or shrank between two versions of the code",
+    "waste": "The dataset has no memory over time",
     "failures-by-cause": "No allocation failed",
-    "largest-holders": "There are no captures",
+    "largest-holders": "The dataset has no captures",
 }
 # What is said first, and the columns with their heads.
 _HEADS: Dict[str, Tuple[Callable[[Sequence[Row]], str], Dict[str, str]]] = {

@@ -74,7 +74,7 @@ def find(name: str) -> Query:
     for query in known():
         if query.name == name:
             return query
-    raise LookupError(f"no such query: {name} (there are {', '.join(query.name for query in known())})")
+    raise LookupError(f"no such query: {name} (queries: {', '.join(query.name for query in known())})")
 
 
 def tables_in(sql: str) -> List[str]:

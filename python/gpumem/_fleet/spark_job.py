@@ -30,7 +30,7 @@ def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="spark-submit spark_job.py", description=(__doc__ or "").split("\n\n")[2], allow_abbrev=False)
     parser.add_argument("source", metavar="SOURCE", help="a folder with captures, or s3://, gs:// or az://")
     parser.add_argument("dataset", metavar="DATASET", help="the dataset")
-    parser.add_argument("--analyzer", metavar="PATH", help="gpumem-analyze on the workers; without it the package's, or that on PATH")
+    parser.add_argument("--analyzer", metavar="PATH", help="gpumem-analyze on the workers. Default: the one of the package, or on PATH")
     options, of_stage = parser.parse_known_args(list(words))
     analyzer = options.analyzer or str(_files.analyzer())
 

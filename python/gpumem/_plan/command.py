@@ -29,9 +29,9 @@ STATUS = {FITS: 0, DOES_NOT_FIT: 4, TOO_CLOSE: 5}
 _COPY_MOST = 64 << 20
 
 _DESCRIPTION = """\
-Says whether a program fits a GPU that you do not have. The program runs
-unchanged, on a simulated card: PyTorch's allocator, its libraries and the
-program's own code are real, kernels do nothing."""
+Shows whether a program fits a GPU that you do not have. The program runs
+unchanged on a simulated card: PyTorch's allocator, its libraries and your
+code are real, and kernels compute nothing."""
 
 _EPILOG = """\
   gpumem plan --card h100 -- train.py --batch 16
@@ -49,7 +49,7 @@ def _ranks(text: str) -> List[int]:
     try:
         return [int(word) for word in text.split(",")]
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} are no ranks: write numbers, as in 0,7") from None
+        raise argparse.ArgumentTypeError(f"{text!r} are not ranks: write numbers, as in 0,7") from None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -62,37 +62,37 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--smallest-card", action="store_true",
-        help="the least memory with which the program works, to 2 MiB; of a GPU that is otherwise like --card",
+        help="find the least memory with which the program works, to 2 MiB, on a GPU otherwise like --card",
     )  # fmt: skip
-    parser.add_argument("--devices", metavar="N", type=int, default=1, help="GPUs of that kind in the machine (1)")
+    parser.add_argument("--devices", metavar="N", type=int, default=1, help="number of such GPUs in the machine (default: 1)")
     parser.add_argument(
         "--search", nargs=2, metavar=("WORDS", "LOW..HIGH"),
-        help="the largest number that fits, put instead of {} in WORDS, which are added to the program's own",
+        help="find the largest number that fits: it replaces {} in WORDS, which are added to the program's arguments",
     )  # fmt: skip
     parser.add_argument(
         "--world", metavar="N", type=int,
-        help="the program as one rank of N, alone: PyTorch's process groups answer as though the others were there",
+        help="run the program as one rank of N, without the others: PyTorch's process groups behave as if they existed",
     )  # fmt: skip
-    parser.add_argument("--rank", metavar="R[,R…]", type=_ranks, help="ranks of --world to plan; each is a separate run (0)")
+    parser.add_argument("--rank", metavar="R[,R…]", type=_ranks, help="ranks of --world to plan, each in a separate run (default: 0)")
     parser.add_argument(
         "--no-values", dest="values", action="store_false",
-        help="compute nothing on the CPU: what the program reads back from the card is whatever its memory holds",
+        help="compute no values on the CPU: values that the program reads back from the card are undefined",
     )  # fmt: skip
     parser.add_argument(
         "--no-weights", dest="weights", action="store_false",
-        help="read, download, draw and copy no weights: only their shapes, so that a model may be larger than this machine",
+        help="use only the shapes of weights, without reading, downloading or initializing them: the model can be larger than this machine",
     )  # fmt: skip
     parser.add_argument(
         "--assume", metavar="FILE:LINE=VALUE", action="append", default=[],
-        help="what a line reads back from the card; may be given again",
+        help="the value that a line reads back from the card; can be repeated",
     )  # fmt: skip
     parser.add_argument(
-        "--no-changes", dest="changes", action="store_false", help="do not try what would make a program fit that does not"
+        "--no-changes", dest="changes", action="store_false", help="do not try changes that would make the program fit"
     )
-    parser.add_argument("--timeout", metavar="SECONDS", type=float, help="end a run that takes longer")
-    parser.add_argument("--jobs", metavar="N", type=int, help="runs beside one another; without it one for each processor")
-    parser.add_argument("--against", metavar="CAPTURE", type=Path, help="print the peaks of a real run's capture beside the plan's")
-    parser.add_argument("--save", metavar="FOLDER", type=Path, help="keep the captures of the runs, and what the program printed")
+    parser.add_argument("--timeout", metavar="SECONDS", type=float, help="stop a run that takes longer")
+    parser.add_argument("--jobs", metavar="N", type=int, help="number of parallel runs. Default: one for each processor")
+    parser.add_argument("--against", metavar="CAPTURE", type=Path, help="also print the peaks of a real run's capture")
+    parser.add_argument("--save", metavar="FOLDER", type=Path, help="keep the captures of the runs, and the program's output")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="text, or JSON with integers")
     return parser
 
@@ -113,18 +113,18 @@ def main(words: Sequence[str]) -> int:
     if rest and program:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     if not program:
-        parser.error("which program? It comes after --: gpumem plan --card h100 -- train.py")
+        parser.error("no program: name it after --, as in gpumem plan --card h100 -- train.py")
     if not (options.card or options.smallest_card):
-        parser.error("which card? --card h100, or --smallest-card")
+        parser.error("no card: use --card h100, or --smallest-card")
     try:
         cards = [ends(name, options.devices) for name in (options.card or ROOMY).split(",")]
         bounds = search.bounds(options.search[1]) if options.search else None
     except (UnknownCard, search.NotARange) as error:
         parser.error(str(error))
     if options.rank and not options.world:
-        parser.error("--rank goes with --world")
+        parser.error("--rank needs --world")
     if options.world and not all(0 <= rank < options.world for rank in options.rank or [0]):
-        parser.error(f"--rank: of {options.world} the ranks are 0 to {options.world - 1}")
+        parser.error(f"--rank: the ranks of --world {options.world} are 0 to {options.world - 1}")
     # Programs are in sessions of their own, so that a signal to this process must end them, as an interrupt does.
     signal.signal(signal.SIGTERM, _terminated)
     try:
@@ -251,7 +251,7 @@ class Planner:
         """The verdict on a card like it with room for all, and the least memory that would do: found by replays of that run."""
         roomy = replace(case, card=with_memory(case.card, ROOMY))
         verdict = self.verdict(roomy, program)
-        self.progress.say("looking for the smallest card")
+        self.progress.say("searching for the smallest card")
         return replace(verdict, smallest=replayed.card_of(verdict.worse, self._jobs()))
 
     def largest(self, case: Case, program: Sequence[str], template: str, bounds: Tuple[int, int]) -> Verdict:

@@ -16,14 +16,14 @@ from .verdict import DOES_NOT_FIT, FITS, Tried, Verdict
 _WIDTH = 79
 _ROWS = {
     "tensors": "tensors",
-    "cached": "cached by PyTorch, unused",
+    "cached": "reserved but unallocated",
     "context": "CUDA context",
     "streams": "CUDA streams",
-    "other_processes": "code of kernels",
+    "other_processes": "kernel code",
     "rounding": "rounded up to whole pages",
-    "pool": "CUDA's pools, unused",
+    "pool": "CUDA's pools, reserved but unused",
     "graph": "CUDA graphs, live",
-    "graph_unused": "CUDA graphs, unused",
+    "graph_unused": "CUDA graphs, reserved but unused",
 }
 
 
@@ -49,8 +49,8 @@ def report(verdicts: Sequence[Verdict], searched: Optional[Sequence[str]]) -> st
 def _largest(of: Verdict, number: Optional[int], searched: Sequence[str]) -> str:
     template, bounds = searched
     if number is None:
-        return f"{of.case.name}: no value of {bounds} fits. With the lowest:"
-    return f"{of.case.name}: {template.replace('{}', str(number))} is the most of {bounds} that fits. With it:"
+        return f"{of.case.name}: no value of {bounds} fits. With the smallest:"
+    return f"{of.case.name}: {template.replace('{}', str(number))} is the largest of {bounds} that fits. With it:"
 
 
 def _table(verdicts: Sequence[Verdict]) -> List[str]:
@@ -87,7 +87,7 @@ def _whole(of: Verdict) -> List[str]:
 
 def _reads(records: Sequence[Dict[str, Any]], most: int = 5) -> List[str]:
     """Where the plan may have taken another way than a card would."""
-    lines = wrapped(["The program reads back what only a card would know. What it does with that was assumed, at:"])
+    lines = wrapped(["The program reads values back that only a real card has. They were assumed at:"])
     for record in records[:most]:
         place = f"{Path(record['file']).name}:{record['line']} {record['function']}"
         sizes = ", and a size depends on it" if record["use"] == "size" else ""
@@ -98,33 +98,33 @@ def _reads(records: Sequence[Dict[str, Any]], most: int = 5) -> List[str]:
     return lines
 
 
-_WHY = {"not_read": "not read from files", "not_drawn": "no random numbers drawn for", "not_there": "not on this machine"}
+_WHY = {"not_read": "not read from files", "not_drawn": "not initialized", "not_there": "not on this machine"}
 
 
 def _left_out(weights: Dict[str, int]) -> List[str]:
     """What was planned without weights."""
     parts = [f"{_sizes.text(weights[why])} {words}" for why, words in _WHY.items() if weights[why]]
-    return wrapped([f"Planned without the values of {_sizes.text(sum(weights.values()))} of weights: {'; '.join(parts)}. They are not known."])
+    return wrapped([f"Planned without the values of {_sizes.text(sum(weights.values()))} of weights: {'; '.join(parts)}."])
 
 
 def _tried(changes: Sequence[Tried]) -> List[str]:
     """What would make it fit, the least need first, then what would not."""
     helps = sorted((each for each in changes if each.needed), key=lambda each: each.needed or 0)
-    lines = ["With one of these changes it fits, by a run of each:" if helps else "None of these changes makes it fit:"]
+    lines = ["It fits with one of these changes (each was run):" if helps else "None of these changes makes it fit:"]
     for each in helps:
         size = f"  {_sizes.text(each.needed or 0):>8}  "
         lines += textwrap.wrap(each.text, _WIDTH, initial_indent=size, subsequent_indent=" " * len(size), break_on_hyphens=False)
     without = [each.text for each in changes if not each.needed and not each.failed]
     if without:
-        lines += wrapped([f"{'Tried in vain' if helps else 'Tried'}: {'; '.join(without)}."])
+        lines += wrapped([f"{'Does not fit with' if helps else 'Tried'}: {'; '.join(without)}."])
     lines += wrapped([f"Could not be tried: {each.text}: {each.failed}" for each in changes if each.failed])
     return lines
 
 
 def _held(held: Dict[str, Any], of: Verdict) -> str:
-    what = "It held most" if of.shown.went_well else "It ran out"
+    what = "It held the most memory" if of.shown.went_well else "It ran out of memory"
     line = next((each for each in held["lines"] if each.get("file")), None)
-    place = f"; the largest line then is {_place(line)}" if line else ""
+    place = f"; the largest line at that time: {_place(line)}" if line else ""
     return f"{what} {' '.join(_moment(held)) or 'before its first step'}{place}."
 
 
@@ -144,12 +144,12 @@ def headline(of: Verdict) -> List[str]:
         return [f"does not fit: memory runs out on {card}."]
     if of.only_just:
         return [
-            f"too close to say: it works on {card}, and by replays not with every size that is up to {LESS >> 20} MiB less: where "
-            "blocks lie decides, and so the order in which threads free them."
+            f"too close to say: it works on {card}, but in replays not with each size up to {LESS >> 20} MiB "
+            "smaller. The result depends on the places of blocks, and so on the order in which threads free them."
         ]
     return [
-        f"too close to say: it fits {card} where the card gives the most and the program takes the least that is thought "
-        "possible, and does not fit where it is the other way round."
+        f"too close to say: it fits {card} with the most memory that the card can have and the least that the program can "
+        "need, but not the other way round."
     ]
 
 
@@ -158,14 +158,14 @@ def _smallest(least: int, without_retries: int) -> List[str]:
     lines = [f"the smallest card on which it works has {_sizes.text(least)} ({least >> 20:,} MiB)."]
     room = -(-without_retries >> 20)
     if room > least >> 20:
-        lines.append(f"It works on every card from {room:,} MiB on. Between these PyTorch has to empty its cache, and a size may fail.")
+        lines.append(f"It works on every card of at least {room:,} MiB. On sizes between, PyTorch has to empty its cache, and can fail.")
     return lines
 
 
 def failure(of: Dict[str, Any]) -> List[str]:
     """Where memory runs out, and why, as `gpumem-analyze oom` has it."""
     failed = next((each for each in of["failures"] if each["number"] == of["number"]), None)
-    lines = [f"It runs out {_asked(failed)}."] if failed else []
+    lines = [f"Memory runs out {_asked(failed)}."] if failed else []
     cause = of["cause"]
     if cause:
         advice = f" → {cause['advice']}" if cause.get("advice") else ""
@@ -176,7 +176,7 @@ def failure(of: Dict[str, Any]) -> List[str]:
 def _asked(failed: Dict[str, Any]) -> str:
     size = f"for {_sizes.text(failed['requested_bytes'])}" if failed["requested_bytes"] else ""
     line = f"at {failed['line']}" if failed.get("line") else ""
-    return " ".join(word for word in (size, line) if word) or "in code that is not Python's"
+    return " ".join(word for word in (size, line) if word) or "outside of Python code"
 
 
 def breakdown(held: Dict[str, Any], of: Verdict) -> List[str]:
@@ -192,7 +192,7 @@ def breakdown(held: Dict[str, Any], of: Verdict) -> List[str]:
             lines += [f"  {part['category']:32.32}{_sizes.text(part['bytes']):>10}" for part in parts if part["bytes"]]
     more = of.needed_at_worst - total
     if of.worse.went_well and more > 0:
-        lines.append(f"{'more at other moments':34}{_sizes.text(more):>10}  exact")
+        lines.append(f"{'more at other times':34}{_sizes.text(more):>10}  exact")
         total += more
     return [*lines, f"{'in all':34}{_sizes.text(total):>10}"]
 

@@ -128,11 +128,11 @@ def fitted(run: Run) -> bool:
     if run.out_of_memory:
         return False
     words = [line for line in run.last_words.strip().splitlines() if line.strip()]
-    last = words[-1] if words else "it said nothing"
+    last = words[-1] if words else "it printed no message"
     if run.timed_out:
-        raise Failed(f"the program had not ended after {run.seconds:.0f} s (--timeout). It said last: {last}")
+        raise Failed(f"the program did not end within {run.seconds:.0f} s (--timeout). Its last line: {last}")
     status = f"signal {-run.status}" if run.status < 0 else f"status {run.status}"
-    raise Failed(f"the program failed with {status}, and not for want of memory. It said last: {last}")
+    raise Failed(f"the program failed with {status}, but not because memory ran out. Its last line: {last}")
 
 
 def retries(run: Run) -> int:

@@ -30,7 +30,7 @@ def devices_of(capture: Path, summary: Dict[str, Any], only: Optional[int]) -> L
     ]  # fmt: skip
     if not found:
         which = "" if only is None else f" of GPU {only}"
-        raise Failed(f"{capture} has no tensors of PyTorch's{which}: there is nothing to replay")
+        raise Failed(f"{capture} has no PyTorch tensors{which}: a replay is not possible")
     return found
 
 
@@ -50,4 +50,4 @@ def python_for(named: Optional[str], summary: Dict[str, Any]) -> str:
     found = shutil.which(recorded) if "python" in os.path.basename(recorded) else None
     if found:
         return found
-    raise Failed("neither this Python nor the recorded one is there with PyTorch: name one with --python")
+    raise Failed("neither this Python nor the recorded one has PyTorch: name one with --python")

@@ -21,9 +21,9 @@ from .servers import Failed, Servers
 WRONG, NO_RESULT, PARTIAL = 2, 1, 3
 
 _DESCRIPTION = """\
-Replays what PyTorch's allocator did in a recorded run under other settings, by
-that allocator itself. It needs the capture, a Python with the PyTorch of the
-run, and neither a GPU nor the model nor its data."""
+Replays a recorded run in PyTorch's allocator itself, with other settings. It
+needs the capture and a Python with the PyTorch of the run. It needs no GPU, no
+model and no data."""
 
 _EPILOG = """\
 A replay is valid up to its first failure. No capture shows what the program
@@ -54,23 +54,23 @@ def _parser() -> argparse.ArgumentParser:
         prog="gpumem whatif", usage="gpumem whatif [OPTIONS] CAPTURE…", description=_DESCRIPTION, epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
     )  # fmt: skip
-    parser.add_argument("captures", nargs="+", metavar="CAPTURE", type=Path, help="a capture; of several ranks the worst decides")
+    parser.add_argument("captures", nargs="+", metavar="CAPTURE", type=Path, help="a capture; of several ranks, the worst result counts")
     parser.add_argument(
         "--conf", action="append", metavar="SETTINGS",
-        help="settings as PYTORCH_CUDA_ALLOC_CONF has them; may be given again. Without it those that often help are tried",
+        help="settings in the form of PYTORCH_CUDA_ALLOC_CONF; can be repeated. Default: settings that often help",
     )  # fmt: skip
-    parser.add_argument("--card", metavar="SIZE", type=_card, help="on a card of this size: 24GiB. Without it on the recorded one")
+    parser.add_argument("--card", metavar="SIZE", type=_card, help="size of the card, such as 24GiB. Default: the recorded card")
     parser.add_argument(
-        "--smallest-card", action="store_true", help="find for all settings the least memory with which nothing fails"
+        "--smallest-card", action="store_true", help="find the smallest card on which no allocation fails, for each of the settings"
     )
     parser.add_argument(
         "--save", metavar="FOLDER", type=Path,
-        help="write each replay as a capture into this folder; a name that ends in .bin is a file for the replay of one --conf",
+        help="write each replay as a capture to this folder; a name that ends in .bin is the file for the replay of one --conf",
     )  # fmt: skip
     parser.add_argument("--device", metavar="N", type=int, help="only the GPU with this ordinal")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="text, or JSON with integers")
-    parser.add_argument("--python", metavar="PATH", help="the Python whose PyTorch replays; without it this one, or the recorded one")
-    parser.add_argument("--jobs", metavar="N", type=int, help="replays beside one another; without it one for each processor")
+    parser.add_argument("--python", metavar="PATH", help="the Python whose PyTorch replays. Default: this one, or the recorded one")
+    parser.add_argument("--jobs", metavar="N", type=int, help="number of parallel replays. Default: one for each processor")
     return parser
 
 
@@ -101,7 +101,7 @@ def _run(options: argparse.Namespace) -> int:
         else:
             results = search(servers, devices, own, options.card, told, bool(options.smallest_card or options.save))
         if options.smallest_card:
-            results = smallest_cards(servers, results, progress.told("looking for the smallest cards"))
+            results = smallest_cards(servers, results, progress.told("searching for the smallest cards"))
         doubts = text.doubts(summaries, devices, results, options.card)
         if saving:
             saving.save(servers, results, doubts, progress.told("saving"))

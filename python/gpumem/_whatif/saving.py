@@ -23,9 +23,9 @@ class Saving:
         self._is_file = to.suffix == SUFFIX and not to.is_dir()
         self._paths: Dict[Tuple[Recorded, str], Path] = {}
         if self._is_file and (len(devices) > 1 or len(self._asked) != 1):
-            raise Failed(f"{to} is one file: for it there must be one --conf, one capture and one GPU; name a folder")
+            raise Failed(f"{to} is one file, which needs one --conf, one capture and one GPU: name a folder")
         if self._is_file and to.exists():
-            raise Failed(f"{to} is there already")
+            raise Failed(f"{to} already exists")
         try:
             (to.parent if self._is_file else to).mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -37,7 +37,7 @@ class Saving:
             self._name(result, results)
         there = [path for path in self._paths.values() if path.exists()]
         if there:
-            raise Failed(f"{there[0]} is there already")
+            raise Failed(f"{there[0]} already exists")
         requests = [
             replace(result.replay.request, save=self.path(result), doubts=tuple(doubts)) for result in results if self.path(result)
         ]

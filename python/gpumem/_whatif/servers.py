@@ -146,7 +146,7 @@ class Servers:
             else:
                 calls = {name: (succeeded, failed) for name, (succeeded, failed) in said["calls"].items()}
                 return Replay(request, said["figures"], said["outcome"], calls, said["torch"])
-        raise Failed(f"the process that replays has ended: {process.last_words()}")
+        raise Failed(f"the replaying process ended: {process.last_words()}")
 
 
 class _Process:
@@ -176,7 +176,7 @@ class _Process:
     def last_words(self) -> str:
         self._process.wait()
         self._errors.seek(0)
-        return (self._errors.read().strip().splitlines() or ["it said nothing"])[-1]
+        return (self._errors.read().strip().splitlines() or ["it printed no message"])[-1]
 
     def end(self) -> None:
         self._process.kill()

@@ -26,7 +26,7 @@ def combinations(best: Sequence[str]) -> List[str]:
 
 
 _RISKS = {
-    "expandable_segments": "maps memory piece by piece: sharing tensors between processes needs PyTorch 2.5 or later on both sides",
+    "expandable_segments": "memory is mapped in parts: sharing tensors between processes needs PyTorch 2.5 or later on both sides",
     "max_split_size_mb": "large cached blocks are not reused for smaller requests: more calls of CUDA where sizes vary",
     "roundup_power2_divisions": "every block can be larger than requested",
     "garbage_collection_threshold": "unused blocks are freed before memory runs out: more calls of CUDA",

@@ -20,14 +20,14 @@ _NEEDED = {
     "stream": "the streams of blocks",
     "record_stream": "the use of blocks on other streams",
     "pool": "pools of CUDA graphs and MemPools",
-    "calls": "calls of the allocator, as empty_cache",
-    "settings": "settings that the program gave at run time",
+    "calls": "calls of the allocator, such as empty_cache",
+    "settings": "settings that the program set at run time",
 }
 # What a replay counts that it does not know and is replayed both ways.
 _BOTH_WAYS = {
-    "sizes_unknown": "what {:,} allocations asked for is not known: the block's size, or the least that has such a block",
-    "waits_unknown": "when {:,} blocks that other streams used were free again is not known: at once, or when their memory was used again",
-    "stand_ins": "which streams used blocks ({:,} times) is not known: others stand in for them, in two orders (inactive_split_bytes)",
+    "sizes_unknown": "the requested size of {:,} allocations is not known: it is the block's size, or the least that gets such a block",
+    "waits_unknown": "the time at which {:,} blocks used by other streams became free is not known: at once, or when their memory was used again",
+    "stand_ins": "the streams that used blocks ({:,} times) are not known: other streams are assumed, in two orders (inactive_split_bytes)",
 }
 
 
@@ -43,13 +43,13 @@ def doubts(
         seen = {*pytorch.get("allocator_seen", ()), *(["calls", "settings"] if unknown else [])}
         unseen = [why for word, why in _NEEDED.items() if word not in seen | ({"record_stream"} if "released" in seen else set())]
         if unseen:
-            lines.append(f"{capture} does not say {'; '.join(unseen)}: no bound is known for what that changes")
-        lines += [f"{capture} does not say {what}{'' if 'stand in' in what else '; no bound is known'}" for what in unknown]
+            lines.append(f"{capture} does not say {'; '.join(unseen)}: the effect has no known bound")
+        lines += [f"{capture} does not say {what}{'' if 'are assumed' in what else '; no bound is known'}" for what in unknown]
         version, here = pytorch.get("version"), results[0].replay.torch
         if version != here:
             lines.append(f"{capture} was recorded with PyTorch {version or 'of an unknown version'} and replayed with {here}")
         if not summary["exact"]:
-            lines.append(f"{capture} is not exact: gpumem-analyze {capture} says why")
+            lines.append(f"{capture} is not exact: gpumem-analyze {capture} shows why")
         if card is None:
             lines += [line for of in summary["devices"] if (line := _card_taken(capture, of))]
     for device in devices:
@@ -83,7 +83,7 @@ def _uncertain(device: Recorded, outcomes: Sequence[Dict[str, int]], has_pools: 
     lines += [f"{of}: {how}. Replayed both ways; a run's figures may lie outside of the intervals" for how in both[-1:]]
     if most["placements_unknown"] and has_pools:
         count = f"{most['placements_unknown']:,} allocations"
-        lines.append(f"{of}: of {count} the stream and the pool are not known: the default ones are taken, without a known bound")
+        lines.append(f"{of}: the stream and the pool of {count} are not known: the default ones are assumed, without a known bound")
     return lines
 
 
@@ -93,8 +93,8 @@ def _card_taken(capture: Path, device: Dict[str, Any]) -> Optional[str]:
         return None
     room, which = device.get("allocator_room_bytes"), f"{capture} does not say how much memory GPU {device['ordinal']} has"
     if room:
-        return f"{which}: {_sizes.text(room)} are taken, what PyTorch had and what was free when it failed (--card names another)"
-    return f"{which}: {_sizes.text(UNKNOWN_CARD)} are taken (--card names another)"
+        return f"{which}: {_sizes.text(room)} are assumed, PyTorch's and the free memory at the failure (--card sets another size)"
+    return f"{which}: {_sizes.text(UNKNOWN_CARD)} are assumed (--card sets another size)"
 
 
 def _replay(result: Result, saving: Optional[Saving]) -> Dict[str, Any]:
@@ -172,7 +172,7 @@ def _saved(best: Result, failed: int, tried: int) -> str:
     outcome, card = best.replay.outcome, best.replay.request.card
     what = "the allocation that failed" if failed == 1 else f"{best.saved} of {failed} allocations that failed"
     if not best.saved:
-        return f"no allocation that failed would have been served under any of {tried} other settings."
+        return f"none of {tried} other settings would have served a failed allocation."
     room = max(card - outcome["foreign_peak"] - best.reserved, 0)
     said = f"under {best.settings} {what} would have been served, with {_sizes.text(room)} of the card to spare at the peak."
     return f"{said} {_lasts(room, outcome['grown_a_step'])}".rstrip()
@@ -184,7 +184,7 @@ def _lasts(room: int, growth: int) -> str:
         return ""
     steps = room // growth
     more = f"for some {steps:,} more steps" if steps > 1 else f"for {steps} more step{'s' * (steps != 1)}"
-    return f"What is live grows by {_sizes.text(growth)} a step: that lasts {more}."
+    return f"Live memory grows by {_sizes.text(growth)} per step: this is enough {more}."
 
 
 def _kept(own: Result, best: Result, tried: int) -> str:
@@ -213,10 +213,10 @@ def _headline(own: Result, by_settings: Dict[str, Result], least: Cards) -> List
     if own.fits:
         failed = own.replay.outcome["recorded_failures"]
         tensors = own.span(lambda replay: replay.figures[ALLOCATED])
-        first = f"{where}: {between(own.span(reserved))} reserved at most, for {between(tensors)} of tensors"
+        first = f"{where}: {between(own.span(reserved))} reserved at the peak, for {between(tensors)} of tensors"
         first += f"; {failed} allocations failed" if failed else ""
     elif own.is_unclear:
-        first = f"{where}: it is too close to say whether this fits a card of {_sizes.text(card)}. If not: {_failure(own)}."
+        first = f"{where}: too close to say whether it fits a card of {_sizes.text(card)}. If not: {_failure(own)}."
     else:
         first = f"{where}: does not fit a card of {_sizes.text(card)}. {_failure(own)}."
     none = "None of these settings fits" + (" for sure." if any(of.is_unclear for of in by_settings.values()) else ".")
@@ -227,10 +227,10 @@ def _headline(own: Result, by_settings: Dict[str, Result], least: Cards) -> List
     had, has = least.get(own.settings), least.get(best.settings)
     # A difference that sizes as people read them do not show is no advice.
     if had and has and to(has) != to(had):
-        return [first, f"{best.settings}: a card of {to(has)} would do, instead of {to(had)}."]
+        return [first, f"{best.settings}: a card of {to(has)} is enough, instead of {to(had)}."]
     if not own.fits:
         if best.fits:
-            return [first, f"{best.settings} would fit: {between(best.span(reserved))} reserved at most."]
+            return [first, f"{best.settings} would fit: {between(best.span(reserved))} reserved at the peak."]
         return [first, f"{none} {best.settings} fails last. {_failure(best)}."]
     second = f"{best.settings}: {between(best.span(reserved))}, which is {less(best.against(own), own.reserved)}."
     if best.saved:
@@ -251,10 +251,10 @@ def _failure(result: Result) -> str:
     step = f" in step {outcome['failed_step'] + 1}" if outcome["failed_step"] else ""
     # All else that fails asks for bytes.
     is_restore = not outcome["failed_bytes"] and not outcome["failed_foreign"]
-    what = "A CUDA graph's pool has lost memory and cannot be set back" if is_restore else f"There is no room for {size}"
+    what = "A CUDA graph's pool lost memory and cannot be restored" if is_restore else f"The request of {size} does not fit"
     return f"{what}{where}{step}, {seconds:.3f} s after the start (event {event})"
 
 
 def _after_the_failure(result: Result) -> str:
     recorded, event = result.recorded, result.replay.outcome["failed_seq"] - 1
-    return f"Who held what then: gpumem-analyze lines --at {event} --device {recorded.device} {recorded.capture}"
+    return f"Lines that held memory then: gpumem-analyze lines --at {event} --device {recorded.device} {recorded.capture}"

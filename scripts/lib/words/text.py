@@ -140,7 +140,7 @@ def python(text):
 
 def _is_message(literal):
     """Whether people read it: several words, and no SQL, markup, style or list of examples."""
-    if literal.startswith(("Examples:", "import ")) or re.search(r"\b(SELECT|CREATE|INSERT)\b|</|;\s*\}|^\s*[.#\w-]+\s*\{", literal):
+    if literal.startswith(("Examples:", "import ")) or re.search(r"\b(SELECT|CREATE|INSERT)\b|</|;\s*\}|^\s*[.#\w-]+\s*\{[^{}]*[;\n]", literal):
         return False
     return len(re.findall(r"(?<!\S)[A-Za-z][a-z']*(?=[\s,.;:]|$)", literal)) >= 3
 

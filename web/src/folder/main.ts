@@ -65,7 +65,7 @@ function drawRanks(): void {
   say("folder", all.folder);
   sayState(all);
   if (!all.rows.length) {
-    fill("ranks", make("p", { text: "No capture yet: each is shown as soon as its program begins." }));
+    fill("ranks", make("p", { text: "No capture yet: each one appears when its program starts." }));
     return;
   }
   keepingFocus(() => fill("ranks", plainTable(HEADS, ordered(all.rows, sort).map(cellsOf))));
@@ -79,7 +79,7 @@ async function look(): Promise<void> {
     say("connection", "");
     drawRanks();
   } catch {
-    say("connection", "No connection: gpumem-analyze has ended, or the tunnel to it. The figures are the last that came.");
+    say("connection", "No connection: gpumem-analyze or the tunnel to it has ended. The figures are the last ones received.");
   }
   setTimeout(() => { void look(); }, AGAIN);
 }

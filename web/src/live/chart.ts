@@ -25,7 +25,7 @@ function outline(values: readonly number[], x: (index: number) => string, y: (va
 export function drawCourse(): void {
   const course = courseShown();
   if (!course?.greatest.length) {
-    fill("chart", make("p", { text: "Nothing was allocated yet." }));
+    fill("chart", make("p", { text: "No memory was allocated yet." }));
     return;
   }
   const buckets = course.greatest;
@@ -54,7 +54,7 @@ export function drawCourse(): void {
   }
   for (const failure of (shown.now?.failures ?? []).filter((of) => of.device === course.device)) {
     parts.push(draw("path", { d: `M${across(failure.time).toFixed(1)} ${TOP}V${BASE}`, style: { stroke: "var(--bad)" } },
-      [draw("title", { text: `found no memory: ${bytes(failure.bytes)}` })]));
+      [draw("title", { text: `out of memory: ${bytes(failure.bytes)}` })]));
   }
   if (view.past && shown.now) {
     const at = Math.min(Math.max(across(shown.now.time), LEFT), wide - RIGHT).toFixed(1);

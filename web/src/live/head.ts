@@ -13,7 +13,7 @@ function stateWord(now: Now): string {
   switch (now.state) {
     case "reading": return `reading ${bytes(now.read?.[0] ?? 0)} of ${bytes(now.read?.[1] ?? 0)}`;
     case "ended": return `ended at ${time(now.ended ?? 0)}`;
-    case "killed": return `ended without saying so, after ${time(now.ended ?? 0)}`;
+    case "killed": return `ended without its exit handlers, after ${time(now.ended ?? 0)}`;
     case "stopped": return `stopped: ${now.why ?? ""}`;
     case "running": return "running";
   }
@@ -46,7 +46,7 @@ function drawDevices(now: Now): void {
   redraw("choices");
 }
 
-const FAILURE_HEADS: Head[] = [["time"], ["event", "number"], ["asked for", "number"], ["on"], ["what came of it"], [""], [""]];
+const FAILURE_HEADS: Head[] = [["time"], ["event", "number"], ["requested", "number"], ["on"], ["outcome"], [""], [""]];
 
 function drawFailures(now: Now): void {
   byId("failures-section").hidden = !now.failure_count;
@@ -55,10 +55,10 @@ function drawFailures(now: Now): void {
   const button = (name: string, click: () => void) => make("button", { type: "button", text: name, on: { click } });
   const rows = now.failures.map((of) => [text(time(of.time)), text(count(of.seq)), figure(of.bytes), text(`GPU ${of.device}`),
     make("span", { class: of.is_exception ? "failed" : undefined,
-      text: of.is_exception ? "the program was told" : "answered by the framework's allocator" }),
+      text: of.is_exception ? "exception in the program" : "handled by the framework's allocator" }),
     button("Go there", () => { void goTo(`event:${of.seq}`, "the failure"); }),
     button("Why", () => { openCause(of.seq); })]);
   const newest = now.failure_count > rows.length ? `, the newest ${rows.length} of them` : "";
-  fill("failures", make("p", { text: `${many(now.failure_count, "allocation", "allocations")} found no memory${newest}` }),
+  fill("failures", make("p", { text: `${many(now.failure_count, "allocation", "allocations")} failed because memory ran out${newest}` }),
     plainTable(FAILURE_HEADS, rows));
 }

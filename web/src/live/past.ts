@@ -26,7 +26,7 @@ function goToPeak(): void {
   const all = (newest.now?.peaks ?? []).filter((of) => of.level === level && (!choice.device || String(of.device) === choice.device));
   const peak = all.reduce<Peak | null>((most, of) => (most && most.bytes >= of.bytes ? most : of), null);
   if (peak) void goTo(`event:${peak.seq}`, peak.device === 255 ? "the peak" : `the peak of GPU ${peak.device}`);
-  else sayPlace("There was no memory of this level so far.");
+  else sayPlace("No memory of this level so far.");
 }
 
 function goToNow(): void {

@@ -27,7 +27,7 @@ export function connect(): void {
   own.addEventListener("error", () => {
     if (source !== own) return;
     sayConnection(own.readyState === EventSource.CLOSED
-      ? "The server refused: 16 readers look already, or another server has the port now. Open the URL that it printed."
-      : "No connection: gpumem-analyze has ended, or the tunnel to it. The figures are the last that came.");
+      ? "The server refused the connection: 16 readers are already connected, or another server uses the port. Open the URL that the server printed."
+      : "No connection: gpumem-analyze or the tunnel to it has ended. The figures are the last ones received.");
   });
 }

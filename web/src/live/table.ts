@@ -47,7 +47,7 @@ export function drawTable(): void {
   fill("sum", make("strong", {}, [`${BY[now.by]}: ${LEVELS[now.level]} ${when}${only}, `, figure(now.total)]),
     make("span", { class: "faint", "data-seq": now.seq, text: ` as of event ${count(now.seq)}` }));
   if (!now.rows.length) {
-    fill("table", make("p", { text: choice.filter ? "No row contains that." : "Nothing is held." }));
+    fill("table", make("p", { text: choice.filter ? "No row contains this text." : "No live memory." }));
     return;
   }
   const all = columns(now);

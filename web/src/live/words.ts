@@ -6,7 +6,7 @@ import type { By, LevelName, MomentName } from "./data";
 export const BY: Record<By, string> = { line: "Lines", category: "Categories", module: "Modules" };
 export const ONE: Record<By, string> = { line: "Line", category: "Category", module: "Module" };
 export const LEVELS: Record<LevelName, string> = {
-  tensor: "tensors", driver: "memory from CUDA", host: "pinned host memory", physical: "what the card gave",
+  tensor: "tensors", driver: "memory from CUDA", host: "pinned host memory", physical: "physical memory",
 };
 export const MOMENTS: Record<MomentName, string> = { now: "now", peak: "at the peak so far" };
 /** The same where a moment of the past is shown. */

@@ -75,5 +75,5 @@ export function drawScale(): void {
     make("span", { text: state.mode ? "than the median of the peers that run then" : PARTS[state.part][1] }));
   const unit = data.units[state.part];
   const exact = unit === 1 ? "" : ` Figures over time are to within ${bytes(unit)}; peaks are exact.`;
-  say("map-note", `A column is ${durationText(data.column_ns)} of time, and shows the greatest memory in it.${exact} A red mark at the right is a rank that differs; a cross is one that died.`);
+  say("map-note", `A column is ${durationText(data.column_ns)} of time and shows the largest memory in it.${exact} A red mark at the right is a rank that differs; a cross is one that died.`);
 }

@@ -31,6 +31,6 @@ export function durationText(nanos: number): string {
 export function since(of: Since | null): string {
   if (!of) return "";
   if (of.last_step === 1) return ", from the first step";
-  if (of.first_step === 1) return `, since step ${count(of.last_step)} or before`;
+  if (of.first_step === 1) return `, since step ${count(of.last_step)} or earlier`;
   return `, since step ${count(of.first_step)}${of.first_step === of.last_step ? "" : ` to ${count(of.last_step)}`}`;
 }

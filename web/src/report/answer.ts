@@ -25,7 +25,7 @@ export function drawAnswer(): void {
 /** The cause's figures are of another device than the peak's: each says where it is. */
 function failed(): Child[] {
   const { failed, others, peaks } = data.answer;
-  if (failed === null) return peaks.length ? [make("p", { id: "outcome", class: "exact", text: "No allocation failed for want of memory." })] : [];
+  if (failed === null) return peaks.length ? [make("p", { id: "outcome", class: "exact", text: "No allocation failed because memory ran out." })] : [];
   const at = data.failures.find((of) => of.seq === data.cause?.seq);
   return [
     make("p", { id: "outcome", class: "failed" }, [make("strong", { text: "Out of memory: " }), failed, ". ",
@@ -42,7 +42,7 @@ function why(cause: Cause): HTMLElement {
 
 function retries(): Child {
   return data.retries > 0 && make("p", { id: "retries",
-    text: `${many(data.retries, "retry", "retries")} by PyTorch's allocator: the driver refused, it gave back what it had cached, and then had the memory.` });
+    text: `${many(data.retries, "retry", "retries")} by PyTorch's allocator: the driver refused the request, PyTorch freed its cache, and the request then succeeded.` });
 }
 
 function peak(of: PeakAnswer): HTMLElement {
@@ -57,5 +57,5 @@ function peak(of: PeakAnswer): HTMLElement {
 
 function part(): Child {
   return data.part !== null && make("p", { id: "part", class: "not-exact",
-    text: `This page is of a part of the run, ${data.part}. What stands above is of the whole run, and so are the tables that say so.` });
+    text: `This page covers a part of the run, ${data.part}. The text above covers the whole run, and so do the tables that are marked so.` });
 }

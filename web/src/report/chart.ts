@@ -149,7 +149,7 @@ function drawTimes(parts: Parts): void {
     const middle = (across(begin) + across(end)) / 2, text = seconds(end - begin);
     const zigzag = Array.from({ length: Math.floor(HIGH / 12) }, () => "l4 6l-4 6").join("");
     parts.push(draw("path", { class: "fold", d: `M${(middle - 2).toFixed(1)} ${TOP}${zigzag}` },
-      [draw("title", { text: `${text} in which nothing happened` })]));
+      [draw("title", { text: `${text} without an event` })]));
     if (middle - said < TICK_ROOM / 1.5) continue;
     said = middle;
     parts.push(draw("text", { x: middle.toFixed(1), y: BASE + 17, class: "folded", "text-anchor": "middle", text }));
@@ -239,7 +239,7 @@ function drawMarks(parts: Parts): void {
   for (const failure of data.failures.filter((of) => of.device === device().device && isInView(of.time))) {
     const x = acrossEvent(failure.seq, failure.time).toFixed(1);
     parts.push(draw("path", { class: "failure", d: `M${x} ${TOP + 10}l-6 -10h12z`, style: { fill: "var(--bad)" } },
-      [draw("title", { text: `out of memory: ${bytes(failure.bytes)} asked for at ${failure.line}` })]));
+      [draw("title", { text: `out of memory: ${bytes(failure.bytes)} requested at ${failure.line}` })]));
   }
   device().moments.forEach((then, index) => {
     if (!isInView(then.time)) return;

@@ -29,7 +29,7 @@ export function drawHints(): void {
   const { hints } = data.sections;
   byId("hints-section").hidden = !data.devices.length;
   if (!hints.length) {
-    fill("hints", make("p", { text: "No hints: nothing stands out." }));
+    fill("hints", make("p", { text: "No hints for this capture." }));
     return;
   }
   const columns: Column<Hint>[] = [

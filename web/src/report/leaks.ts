@@ -25,7 +25,7 @@ function slopeOf(of: Leak): number {
 /** Whether anything grows. */
 function verdict(of: Leaks): HTMLElement {
   const needed = of.warm_up + of.least + 1, growing = of.rows.filter(isGrowing);
-  if (of.steps < needed) return make("p", { id: "verdict", text: `${many(of.steps, "step has", "steps have")} ended; what grows is told from ${count(needed)} on.` });
+  if (of.steps < needed) return make("p", { id: "verdict", text: `${many(of.steps, "step has", "steps have")} ended; growth is reported from ${count(needed)} steps on.` });
   if (!growing.length) return make("p", { id: "verdict", class: "exact", text: "No line grows." });
   const slope = sumOf(growing, (row) => row.per_step);
   return make("p", { id: "verdict", class: "failed", text: `${many(growing.length, "line grows", "lines grow")} by ${bytes(slope)} per step.` });
@@ -34,8 +34,8 @@ function verdict(of: Leaks): HTMLElement {
 function holder(of: Leaks): Child {
   if (!of.holder) return null;
   const [line, blocks, held] = of.holder;
-  return make("p", {}, ["Probably held by the tensor of ", lineCell(line), ` (${many(blocks, "block", "blocks")}), the last that stays of each step: `,
-    "what it was computed from stays with it, ", figure(held), " of the other lines. .item() or .detach() keeps the number only."]);
+  return make("p", {}, ["Probably kept by the tensor of ", lineCell(line), ` (${many(blocks, "block", "blocks")}), the newest that remains of each step: `,
+    "its graph keeps ", figure(held), " of the other lines. Use .item() or .detach() to keep only the value."]);
 }
 
 function steps({ steps: [oldest, newest] }: Leak): string {
@@ -61,7 +61,7 @@ export function drawLeaks(): void {
   byId("leaks-section").hidden = !of;
   if (!of) return;
   if (!of.steps) {
-    fill("leaks-said", make("p", { id: "verdict", text: "No step was marked, so nothing is known of what grows: see gpumem.step()." }));
+    fill("leaks-said", make("p", { id: "verdict", text: "The capture has no steps, so growth is not known: see gpumem.step()." }));
     byId("leaks-all").hidden = true;
     return;
   }
@@ -74,5 +74,5 @@ export function drawLeaks(): void {
   const row = (name: string, size: number, blocks: number) => [name, figure(size), "", "", count(blocks), "", "", "", "", ...devices ? [""] : []];
   const foot = more ? [row(many(more, "more line", "more lines"), size, blocks)] : [];
   foot.push(row("together", of.bytes, sumOf(of.rows, (each) => each.blocks) + blocks));
-  drawSortable("leaks", `Alive at the end of the last step, ${levelNow()}${ofRun()}; survived: for ${count(of.least)} steps or more`, columns, of.rows, foot);
+  drawSortable("leaks", `Live at the end of the last step, ${levelNow()}${ofRun()}; survived: for ${count(of.least)} steps or more`, columns, of.rows, foot);
 }

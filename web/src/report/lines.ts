@@ -79,7 +79,7 @@ export function drawLines(): void {
     blocks += otherBlocks;
   }
   sums(filter ? "together, of those found" : "together", all, blocks);
-  const caption = `${device().title}, ${levelWord(now)}, ${time(then.time, data.to - data.from)}, event ${count(then.seq)} (${called(then)}${state.asked ? `, ${apart(state.asked, then)} than asked for` : ""})`;
+  const caption = `${device().title}, ${levelWord(now)}, ${time(then.time, data.to - data.from)}, event ${count(then.seq)} (${called(then)}${state.asked ? `, ${apart(state.asked, then)} than requested` : ""})`;
   fill("lines", table(caption, HEADS, shown, foot, { ...sorting, by: sortBy }));
 }
 

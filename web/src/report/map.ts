@@ -37,7 +37,7 @@ function pinnedBy(tensors: History, segment: Segment): string {
   }
   const rows = [...lines].sort((a, b) => b[1] - a[1]);
   return rows.length ? `pinned by ${rows.slice(0, 3).map(([line, size]) => `${bytes(size)} ${line}`).join("; ")}${rows.length > 3 ? `; ${many(rows.length - 3, "more line", "more lines")}` : ""}`
-    : "nothing is in it";
+    : "it is empty";
 }
 
 function segmentWords(at: PoolAt, segment: Segment): string {
@@ -50,7 +50,7 @@ function segmentWords(at: PoolAt, segment: Segment): string {
 /** Who took a segment from the driver: its line, when, and the newest calls. Of one that is made of handles, the first that is mapped. */
 function takenBy(driver: History, segment: Segment): string {
   const block = segment.made[0]?.block;
-  if (block === undefined) return "who took it from the driver is not known";
+  if (block === undefined) return "the line that took it from the driver is not known";
   const tick = item(driver.made, block), stack = callWords(item(driver.stacks, block));
   const which = segment.made.length > 1 ? "its first handle was taken" : "taken";
   return `${which} from the driver by ${named(driver, block)}, ${time(item(driver.ticks.times, tick), 0)}, event ${count(item(driver.ticks.seqs, tick))}${stack ? `: ${stack}` : ""}`;
@@ -96,12 +96,12 @@ export function partsOf(at: PoolAt, segments: readonly Segment[]): { live: numbe
 
 function said(map: Segments): string {
   if (!map.isWhole) return "Blocks are left out of this page that were live then: what looks free may be in use.";
-  if (map.loose) return `${bytes(map.loose)} of tensors lie in no segment that was recorded: they are not in this map.`;
+  if (map.loose) return `${bytes(map.loose)} of tensors are in no recorded segment: they are not in this map.`;
   const asked = failureNow(), pieces = map.pool.flatMap((of) => of.free).filter((of) => asked && of.bytes >= asked.bytes);
   if (!asked) return "";
   return pieces.length
-    ? `The request that failed, ${bytes(asked.bytes)}, would fit in ${many(pieces.length, "free piece", "free pieces")} (outlined), which may be another stream's, another pool's or for small blocks.`
-    : `The request that failed, ${bytes(asked.bytes)}, fits in no free piece.`;
+    ? `The request that failed, ${bytes(asked.bytes)}, would fit in ${many(pieces.length, "free block", "free blocks")} (outlined), which can belong to another stream or pool, or be for small blocks.`
+    : `The request that failed, ${bytes(asked.bytes)}, fits in no free block.`;
 }
 
 export function segmentsView(at: PoolAt): MapView {
@@ -111,7 +111,7 @@ export function segmentsView(at: PoolAt): MapView {
   return {
     said: said(map),
     figures: [["reserved", segments + unmapped], ["allocated", parts.live], ["of that rounded up", parts.slack], ["waiting for a stream", parts.waiting], ["free", parts.free],
-      ["largest free piece", Math.max(0, ...map.pool.map(largestFree))]],
+      ["largest free block", Math.max(0, ...map.pool.map(largestFree))]],
     legend: poolLegend(paint),
     groups: unmapped ? [group, unmappedGroup(at, map.unmapped, unmapped)] : [group],
   };

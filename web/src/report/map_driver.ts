@@ -54,7 +54,7 @@ function aliases(at: MapAt): Group[] {
   const rows = all.map((of): Row => ({ label: `${bytes(of.bytes)} · ${hex(of.address)}`, wide: of.bytes, bytes: of.bytes, pieces: [{
     from: 0, wide: of.bytes, colour: "--unknown", look: "striped", bytes: of.bytes, says: () => `${bytes(of.bytes)} at ${hex(of.address)}: another process, device or API allocated it`,
   }] }));
-  return [{ title: "Owned elsewhere", bytes: sumOf(all, (of) => of.bytes), rows, note: "Opened or imported by this process (IPC, shared handles); not a part of the driver level." }];
+  return [{ title: "Owned elsewhere", bytes: sumOf(all, (of) => of.bytes), rows, note: "Opened or imported by this process (IPC, shared handles); not part of the driver level." }];
 }
 
 export function driverView(at: MapAt): MapView {

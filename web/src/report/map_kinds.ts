@@ -32,14 +32,14 @@ export function kindOf(of: History, block: number): BlockKind {
 /** The library that asked for a driver block. */
 export function libraryOf(of: History, block: number): string {
   const library = item(of.libraries, block);
-  return library < 0 ? "caller not known" : item(data.libraries, library);
+  return library < 0 ? "unknown caller" : item(data.libraries, library);
 }
 
 /** A driver block in words. */
 export function blockWords(of: History, block: number): string {
   const { seqs, times } = of.ticks, made = item(of.made, block), handle = item(of.kinds, block) & HANDLE;
   return `${bytes(item(of.bytes, block))} (${many(item(of.bytes, block), "byte", "bytes")}), ${kindOf(of, block).name}, ` +
-    `${handle ? "handle" : "at"} ${hex(item(of.addresses, block))}, asked for by ${libraryOf(of, block)}, ${named(of, block)}, ` +
+    `${handle ? "handle" : "at"} ${hex(item(of.addresses, block))}, requested by ${libraryOf(of, block)}, ${named(of, block)}, ` +
     `since ${time(item(times, made), 0)}, event ${count(item(seqs, made))}`;
 }
 

@@ -44,7 +44,7 @@ function torchGroups(at: PoolAt): Group[] {
   });
   const { unmapped } = map, sum = sumOf(unmapped, (block) => item(at.driver.bytes, block));
   if (unmapped.length) groups.push({ title: "PyTorch's handles that are mapped nowhere", bytes: sum, rows: [], note: "In no segment yet, or no longer." });
-  if (unknown.length) groups.push(group("PyTorch's segments of a pool that is not known", unknown, "No tensor that is in this page ever lay in them."));
+  if (unknown.length) groups.push(group("PyTorch's segments of a pool that is not known", unknown, "No tensor of this page was ever in them."));
   return groups;
 }
 
@@ -64,7 +64,7 @@ function blockPieces(at: MapAt, blocks: readonly number[]): Piece[] {
 /** What is live out of what the card gave. */
 function usedRow(at: MapAt, label: string, blocks: readonly number[], reserved: number): Row {
   const pieces = blockPieces(at, blocks), used = sumOf(pieces, (of) => of.wide), unused = reserved - used;
-  if (unused > 0) pieces.push({ from: used, wide: unused, colour: "--soft", look: "full", bytes: unused, says: () => `${bytes(unused)} that the card gave and nothing uses` });
+  if (unused > 0) pieces.push({ from: used, wide: unused, colour: "--soft", look: "full", bytes: unused, says: () => `${bytes(unused)} reserved and unused` });
   return { label: `${bytes(used)} of ${bytes(reserved)} live${label}`, wide: Math.max(reserved, used), bytes: reserved, pieces };
 }
 
@@ -74,10 +74,10 @@ function reservedRow(of: Span): Row {
   }] };
 }
 
-const UNKNOWN = "What the card gave was not recorded.";
+const UNKNOWN = "The memory that the pools reserve was not recorded.";
 
 function rest(reserved: number, used: number): string {
-  return used <= reserved ? `${bytes(reserved - used)} unused.` : `${bytes(used - reserved)} asked for and not yet given.`;
+  return used <= reserved ? `${bytes(reserved - used)} unused.` : `${bytes(used - reserved)} requested, not yet allocated.`;
 }
 
 function cudaGroups(at: MapAt, blocks: readonly number[], pools: readonly Span[]): Group[] {

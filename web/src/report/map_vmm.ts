@@ -130,7 +130,7 @@ export function vmmView(at: MapAt): MapView {
     note: "One row for each reservation: what of it is mapped, those with most first. Addresses cost no memory of the card." }];
   if (loose.length) groups.push({ title: "Mapped where no reservation is recorded", bytes: sumOf(loose, size), rows: loose.map((of): Row =>
     ({ label: `${bytes(of.bytes)} · ${hex(of.address)}`, bytes: of.bytes, ...bar(space, of.address, of.address + of.bytes, [of], most) })) });
-  if (nowhere.length) groups.push({ title: "Handles that are mapped nowhere", bytes: sumOf(nowhere, size), note: "They hold memory of the card, and nothing can use it until it is mapped.",
+  if (nowhere.length) groups.push({ title: "Handles that are mapped nowhere", bytes: sumOf(nowhere, size), note: "They hold memory of the card that cannot be used until it is mapped.",
     rows: nowhere.map((of) => unmappedRow(space, of, of.block ?? 0)) });
   const reserved = sumOf(ranges, size), figures: MapView["figures"] = [["memory of handles", sumOf(own, size)], ["mapped nowhere", sumOf(nowhere, size)],
     ["handles mapped more than once", sumOf(twice, size)], ["address space reserved", reserved], ["of that unmapped", reserved - sumOf(mapped, (of) => of)]];

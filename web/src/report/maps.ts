@@ -32,7 +32,7 @@ const OF_SPACE: readonly number[] = [SPAN.mapping, SPAN.addresses];
 const MAPS: Record<MapName, MapKind> = {
   segments: {
     name: "PyTorch's segments", is: hasPool, view: (at) => (hasPool(at) ? segmentsView(at) : EMPTY),
-    caption: "Each bar is a segment: memory that PyTorch's allocator took from the driver and cuts tensors from. It goes back to the driver only where nothing is in it.",
+    caption: "Each bar is a segment: memory that PyTorch's allocator took from the driver and cuts tensors from. A segment can be freed only if it is empty.",
   },
   driver: {
     name: "Other driver allocations", is: (at) => Boolean(at.driver) || Boolean(at.host), view: driverView,
@@ -44,7 +44,7 @@ const MAPS: Record<MapName, MapKind> = {
   },
   pools: {
     name: "Pools", view: poolsView, is: (at) => hasPool(at) || at.spans.all.some((of) => OF_POOLS.includes(of.kind) && of.device === at.device),
-    caption: "What can be used again by one user only: PyTorch's pools (a CUDA graph's private pool lends to nobody else), CUDA's pools behind cudaMallocAsync, and what the driver keeps for graphs.",
+    caption: "Memory that only one user can reuse: PyTorch's pools (only one CUDA graph uses a private pool), CUDA's pools behind cudaMallocAsync, and memory that the driver keeps for graphs.",
   },
 };
 

@@ -138,7 +138,7 @@ export function drawModules(): void {
   if (!held || !peak || !root) return;
   if (![peak, end].some((of) => of?.modules.parts?.some(isModule))) {
     fill("modules-bar");
-    fill("modules", make("p", { text: "No torch.nn.Module was at work, or none is known." }));
+    fill("modules", make("p", { text: "No torch.nn.Module ran, or none is known." }));
     return;
   }
   if (shown !== root) {

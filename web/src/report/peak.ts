@@ -23,7 +23,7 @@ export function drawLedger(): void {
   const rows = now.ledger.flatMap((row): Cell[][] => [
     [row.name, bytes(row.bytes), percent(row.bytes, whole), share(row), row.line || row.detail],
     ...(row.categories ?? []).map((of): Cell[] =>
-      [make("span", { class: "part", text: `of these ${of.category}` }), bytes(of.bytes), percent(of.bytes, whole), "", ""]),
+      [make("span", { class: "part", text: `of which ${of.category}` }), bytes(of.bytes), percent(of.bytes, whole), "", ""]),
   ]);
   // The ledger is of the whole run, and the device's peak of the page's part of it.
   const peak = data.answer.peaks.find((of) => of.device === now.device);
@@ -62,10 +62,10 @@ function segmentRows(pool: Pool): Cell[][] {
 
 export function drawFailures(): void {
   byId("failures-section").hidden = !data.failure_count;
-  const heads: Head[] = [{ name: "Time" }, { name: "Event", kind: "number" }, { name: "Device" }, { name: "Asked for", kind: "number" }, { name: "By" }];
+  const heads: Head[] = [{ name: "Time" }, { name: "Event", kind: "number" }, { name: "Device" }, { name: "Requested", kind: "number" }, { name: "By" }];
   const rows = data.failures.map((of) => [time(of.time), momentLink(count(of.seq), of.seq, of.device), of.device === null ? "none" : `GPU ${of.device}`,
     bytes(of.bytes), of.line + of.when]);
-  const caption = `${many(data.failure_count, "allocation", "allocations")} for which there was no memory${ 
+  const caption = `${many(data.failure_count, "allocation", "allocations")} failed because memory ran out${
     data.failure_count > rows.length ? "; the first ones and the newest are shown" : ""}${data.part === null ? "" : ", in this part of the run"}`;
   fill("failures", table(caption, heads, rows));
 }

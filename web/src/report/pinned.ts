@@ -36,7 +36,7 @@ function rows(of: History, block: number): [string, string][] {
   const exact = (value: number) => `${bytes(value)} (${many(value, "byte", "bytes")})`;
   const at = (tick: number) => `${time(item(times, tick), 0)}, event ${count(item(seqs, tick))}`;
   const found: [string, string][] = [["Size", exact(size)]];
-  if (slack > 0) found.push(["Asked for", `${exact(size - slack)}, rounded up by ${bytes(slack)}`]);
+  if (slack > 0) found.push(["Requested", `${exact(size - slack)}, rounded up by ${bytes(slack)}`]);
   if (category >= 0) found.push(["Category", item(data.categories, category)]);
   if (stack >= 0) {
     const owner = ownerOf(stack), module = item(data.stacks.module_of, stack);

@@ -272,7 +272,7 @@ export function chooseViewSoon(from: number, to: number): void {
 }
 
 const KINDS: Record<MomentKind, string> = {
-  peak: "the peak", end: "the end", most: "most of its stretch", failure: "the failure", asked: "asked for",
+  peak: "the peak", end: "the end", most: "most in its interval", failure: "the failure", asked: "requested",
   event: "chosen", survivors: "the end of the selection",
 };
 

@@ -17,11 +17,11 @@ use crate::selection::Part;
 /// `changes`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Of what; with --size or --library the totals are those of such blocks. Files and functions are those of
-    /// the script's own lines.
+    /// What to include. With --size or --library, totals count only matching blocks. --file and --function match the
+    /// script's lines.
     #[command(flatten)]
     pub part: Part,
-    /// Refused: changes are of the whole run.
+    /// Rejected: changes cover the whole run.
     #[arg(long, hide = true, value_parser = no_moment)]
     pub at: Option<String>,
     /// Text or JSON
@@ -33,8 +33,7 @@ pub struct Args {
 
 /// Changes are of no moment.
 fn no_moment(_: &str) -> Result<String, String> {
-    Err("changes tells of the whole run: lines --at tells of one moment, diff --at A --to B of what lies between \
-         two"
+    Err("changes covers the whole run: use lines --at for one point in time, diff --at A --to B for two"
     .into())
 }
 
@@ -100,7 +99,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         output.raw(if count == 0 { "]\n}\n" } else { "\n]\n}\n" })?;
     } else if count == 0 {
         let said = part.said();
-        output.text(&format!("Nothing changed at the {level} level{said}.\n"))?;
+        output.text(&format!("No memory changed at the {level} level{said}.\n"))?;
     }
     Ok(Exit::of(&first))
 }

@@ -183,7 +183,7 @@ fn text(file: &str, session: &Session, whole: bool, length: u64, output: &Output
     );
     if integrity.symbols > 0 {
         out.push_str(&format!(
-            "names of functions are embedded, for {}\n",
+            "function names are embedded for {}\n",
             many(integrity.symbols, "place", "places")
         ));
     }

@@ -18,13 +18,13 @@ use super::read::read;
 use crate::args::Format;
 use crate::selection::Selection;
 
-/// How lines of the two are put beside each other.
+/// How lines of the two captures are matched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ByArg {
     /// File, line and function
     #[default]
     Line,
-    /// File and function, for scripts whose lines moved
+    /// File and function, for scripts whose line numbers changed
     Function,
 }
 
@@ -34,19 +34,19 @@ pub struct Args {
     /// Which figures.
     #[command(flatten)]
     pub selection: Selection,
-    /// How lines of the two are put beside each other
+    /// How lines of the two captures are matched
     #[arg(long, value_enum, default_value_t)]
     pub by: ByArg,
-    /// The moment of the second capture, if it is another one than --at says; with the same file twice
-    /// that compares two moments of one run
-    #[arg(long, value_name = "MOMENT", value_parser = crate::selection::moment)]
+    /// The point in time of the second capture. Default: the same as --at. Name the same file twice to compare two
+    /// points in time of one run
+    #[arg(long, value_name = "POINT", value_parser = crate::selection::moment)]
     pub to: Option<gpumem_analyzer::replay::At>,
     /// Text or JSON
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// The capture that is compared with
+    /// The capture before
     pub before: PathBuf,
-    /// The capture that is compared; may be the same one
+    /// The capture after; can be the same file
     pub after: PathBuf,
 }
 

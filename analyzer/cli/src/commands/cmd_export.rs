@@ -32,7 +32,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let file = &args.part.capture(&args.file);
     let to_stdout = args.output.as_deref() == Some(Path::new("-"));
     if to_stdout && !args.format.is_text() && std::io::stdout().is_terminal() {
-        bail!("this format is not for terminals: name a file with -o, or send it into a pipe");
+        bail!("binary output is not written to a terminal: name a file with -o, or use a pipe");
     }
     let (first, steps) = first(args, file)?;
     say_caveats(&first);
@@ -40,7 +40,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         || matches!(args.format, Format::Perfetto | Format::TorchSnapshot);
     if let (Some(restored), true) = (first.replay.restored, over_time) {
         eprintln!(
-            "gpumem-analyze: a bounded capture keeps its newest records: events before {} are not written",
+            "gpumem-analyze: a bounded capture keeps only its newest records: events before {} are missing",
             restored.from.0
         );
     }
@@ -111,7 +111,7 @@ fn write(task: &Task<'_>, out: &mut dyn Write) -> anyhow::Result<String> {
         Format::Parquet => task.parquet(out),
         #[cfg(not(feature = "full"))]
         Format::Sqlite | Format::Parquet => bail!(
-            "this gpumem-analyze was built without databases: cargo build --release -p gpumem-analyze builds all of it"
+            "this gpumem-analyze was built without databases: build all of it with cargo build --release -p gpumem-analyze"
         ),
         Format::TorchSnapshot => task.torch_snapshot(out),
     }

@@ -10,34 +10,34 @@ use super::exit::Exit;
 /// `exporter`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Where to answer. Port 0: a free one
+    /// The address to listen on. Port 0: any free port
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9841")]
     pub listen: SocketAddr,
-    /// Captures, folders of them or patterns of such; may be given again
+    /// Captures, folders of captures, or patterns of their names. Can be repeated
     #[arg(long, value_name = "PATTERN", required = true)]
     pub captures: Vec<String>,
-    /// Listen on an address that other machines can reach
+    /// Allow an address that other machines can reach
     #[arg(long)]
     pub allow_remote: bool,
-    /// A name by which others may ask for this host; may be given again
+    /// Another name of this host that requests can use. Can be repeated
     #[arg(long, value_name = "NAME")]
     pub host_name: Vec<String>,
-    /// Follow so many captures at most; how many more there are is a metric
+    /// Follow at most this many captures; a metric counts the others
     #[arg(long, value_name = "N", default_value = "64", value_parser = clap::value_parser!(u16).range(1..))]
     pub max_captures: u16,
-    /// Show an ended program for so many seconds more
+    /// Keep a program's metrics for this many seconds after its end
     #[arg(long, value_name = "SECONDS", default_value = "300")]
     pub keep: u32,
-    /// Look for captures, and read what is new of them, every so many seconds
+    /// Interval in seconds at which captures are searched for and read
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = clap::value_parser!(u32).range(1..))]
     pub every: u32,
-    /// Lines of each capture, the largest first
+    /// Number of lines of code for each capture, largest first
     #[arg(long, value_name = "N", default_value = "10")]
     pub lines: u16,
-    /// Also push the metrics to an OpenTelemetry collector: OTLP over HTTP, at this base URL
+    /// Also push the metrics to the OpenTelemetry collector at this base URL (OTLP over HTTP)
     #[arg(long, value_name = "http://HOST:4318")]
     pub otlp: Option<String>,
-    /// Push so often
+    /// Interval of pushes in seconds
     #[arg(long, value_name = "SECONDS", default_value = "15", value_parser = clap::value_parser!(u32).range(1..))]
     pub otlp_every: u32,
 }
@@ -58,7 +58,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     };
     let exporter = Exporter::start(&options).map_err(|error| match error {
         Error::Start(remote @ StartError::Remote(_)) => {
-            anyhow::anyhow!("{remote}: add --allow-remote if that is meant")
+            anyhow::anyhow!("{remote}: add --allow-remote to allow that")
         }
         other => other.into(),
     })?;

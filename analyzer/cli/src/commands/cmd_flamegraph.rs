@@ -22,39 +22,39 @@ use super::read::{read, read_with, survivors, symbols};
 use crate::args::{ShortLivedArgs, SymbolArgs};
 use crate::selection::{Selection, moment};
 
-/// What the stacks are as wide as.
+/// Which bytes the widths show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum OfArg {
-    /// What they hold at the moment
+    /// Bytes that are live at the point in time
     #[default]
     Live,
-    /// What they allocated over the whole run, or up to the moment: a block counts each time
+    /// Bytes allocated over the whole run, or up to --at; each allocation counts
     Allocated,
-    /// What they allocated for blocks that were freed again at once: see --within
+    /// Bytes allocated for temporary blocks: see --within
     Temporary,
-    /// What the lines hold that grow from step to step: see leaks
+    /// Live bytes of lines that grow from step to step: see leaks
     Leaked,
 }
 
-/// Which Python frames are one.
+/// Which Python frames are merged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum FrameByArg {
-    /// Those at the same line
+    /// Frames at the same line
     #[default]
     Line,
-    /// Those of the same function
+    /// Frames of the same function
     Function,
-    /// Modules of PyTorch's in place of calls, and the line that owns the bytes
+    /// PyTorch modules instead of calls, with the line that owns the bytes
     Module,
 }
 
-/// What the colours mean.
+/// What the colours show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ColourByArg {
-    /// What a frame is: Python, native, backward, optimizer
+    /// The kind of frame: Python, native, backward, optimizer
     #[default]
     Kind,
-    /// What most of the memory is for that a frame holds: see categories
+    /// The category of most of the frame's memory
     Category,
 }
 
@@ -64,40 +64,40 @@ pub struct Args {
     /// Which figures.
     #[command(flatten)]
     pub selection: Selection,
-    /// What the stacks are as wide as
+    /// Which bytes the widths show
     #[arg(long, value_enum, default_value_t)]
     pub of: OfArg,
-    /// How soon what is temporary is freed.
+    /// Which blocks are temporary.
     #[command(flatten)]
     pub short_lived: ShortLivedArgs,
-    /// Only what threads with this number or name allocated, with --of live or allocated: see threads
+    /// Only memory allocated by threads with this id or name (with --of live or allocated): see threads
     #[arg(long, value_name = "ID|NAME", conflicts_with = "colour_by")]
     pub thread: Option<String>,
-    /// Compare with the same of this capture, from before: what holds more is red, what holds less blue
+    /// Compare with this earlier capture: frames that hold more are red, frames that hold less are blue
     #[arg(long, value_name = "BEFORE.bin")]
     pub diff: Option<PathBuf>,
-    /// Compare with an earlier moment of the same capture (with --of live or allocated)
-    #[arg(long, value_name = "MOMENT", value_parser = moment, conflicts_with = "diff")]
+    /// Compare with an earlier point in time of the same capture (with --of live or allocated)
+    #[arg(long, value_name = "POINT", value_parser = moment, conflicts_with = "diff")]
     pub from: Option<At>,
-    /// Which Python frames are one
+    /// Which Python frames are merged
     #[arg(long, value_enum, default_value_t)]
     pub by: FrameByArg,
-    /// All frames: also native frames below Python's, and those that only pass a call on
+    /// Show all frames: also native frames below Python frames, and frames that only forward a call
     #[arg(long)]
     pub native: bool,
-    /// What the colours mean
+    /// What the colours show
     #[arg(long, value_enum, default_value_t, conflicts_with_all = ["diff", "from", "folded"])]
     pub colour_by: ColourByArg,
-    /// Stacks from the newest frame on: what each function holds itself, and below it who called it
+    /// Start at the newest frames: the bytes that each function holds itself, with its callers below
     #[arg(long)]
     pub inverted: bool,
-    /// The oldest frames at the top (with --inverted the newest)
+    /// Draw the oldest frames at the top (with --inverted, the newest)
     #[arg(long)]
     pub icicle: bool,
-    /// Where to; `-` is standard output. By default beside the capture, as .svg
+    /// The file to write; `-`: standard output. Default: the capture's name with .svg
     #[arg(short, long, value_name = "OUT.svg")]
     pub output: Option<PathBuf>,
-    /// Folded stacks instead of a picture; by default on standard output
+    /// Write folded stacks instead of a picture. Default: to standard output
     #[arg(long)]
     pub folded: bool,
     /// Where names are looked for.
@@ -120,10 +120,10 @@ struct Told {
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let file = &args.selection.part.capture(&args.file);
     if args.from.is_some() && !matches!(args.of, OfArg::Live | OfArg::Allocated) {
-        bail!("--from compares what is live or allocated: leave --of away, or use --diff");
+        bail!("--from works with --of live and --of allocated only: omit --of, or use --diff");
     }
     if args.native && args.by == FrameByArg::Module {
-        bail!("--by module shows no calls: leave --native away");
+        bail!("--by module shows no calls: omit --native");
     }
     if args.thread.is_some() && !matches!(args.of, OfArg::Live | OfArg::Allocated) {
         let text = "--thread goes with --of live and --of allocated only";
@@ -200,9 +200,9 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
 /// That there is nothing to draw.
 fn nothing(of: OfArg, level: Level) -> String {
     match of {
-        OfArg::Live => format!("nothing was live at the {level} level then"),
-        OfArg::Allocated => format!("nothing was allocated at the {level} level"),
-        OfArg::Temporary => format!("no block of the {level} level was freed so soon"),
+        OfArg::Live => format!("no memory was live at the {level} level at this point in time"),
+        OfArg::Allocated => format!("no memory was allocated at the {level} level"),
+        OfArg::Temporary => format!("the {level} level has no temporary blocks"),
         OfArg::Leaked => format!("no line of the {level} level grows from step to step"),
     }
 }
@@ -281,7 +281,7 @@ fn told(file: &Path, args: &Args, moment: At) -> anyhow::Result<Told> {
             let held = short_lived.held(&again.replay);
             drop(short_lived);
             let said = match args.short_lived.within() {
-                Within::Events(1) => "that the next event freed".into(),
+                Within::Events(1) => "freed by the next event".into(),
                 Within::Events(events) => format!("freed within {events} events"),
                 Within::Time(time) => format!("freed within {} ms", time.0 as f64 / 1e6),
             };
@@ -291,7 +291,7 @@ fn told(file: &Path, args: &Args, moment: At) -> anyhow::Result<Told> {
             let asked = Some(moment).filter(|moment| *moment != At::Peak);
             let (session, survivors, moment) = survivors(file, part, asked, (3, 1))?;
             let held = survivors.growing(&session.replay);
-            (session, held, format!("of lines that grow, {}", at(moment)))
+            (session, held, format!("of growing lines, {}", at(moment)))
         }
     };
     said.push_str(&part.said());

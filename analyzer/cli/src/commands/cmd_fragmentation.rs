@@ -23,12 +23,12 @@ use crate::selection::{moment, size};
 /// `fragmentation`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// When: peak (each GPU's own), end, an event's number, a time (`1.5s`, `00:01.500`) or step=N (at its
-    /// end)
-    #[arg(long, value_name = "MOMENT", default_value = "peak", value_parser = moment)]
+    /// The point in time: peak (of each GPU), end, an event's number, a time (`1.5s`, `00:01.500`) or step=N (the end
+    /// of step N)
+    #[arg(long, value_name = "POINT", default_value = "peak", value_parser = moment)]
     pub at: At,
-    /// How much is free, but in no piece that has room for so much; by default what the first failed
-    /// allocation asked for, else 20MiB
+    /// Show the free memory in blocks smaller than this request. Default: the size of the first failed allocation,
+    /// else 20MiB
     #[arg(long, value_name = "SIZE", value_parser = request)]
     pub request: Option<u64>,
     /// Only the GPU with this ordinal
@@ -39,7 +39,7 @@ pub struct Args {
     pub format: Format,
     /// The capture
     pub file: PathBuf,
-    /// Captures that come beneath it: of other ranks, or replays of it
+    /// More captures to show below it: of other ranks, or replays of this one
     pub others: Vec<PathBuf>,
 }
 
@@ -193,7 +193,7 @@ fn read_pools(args: &Args, file: &Path) -> anyhow::Result<(Session, Pools)> {
 fn text(args: &Args, session: &Session, rows: &[Row], terminal: Terminal) -> String {
     let mut text = String::new();
     if rows.is_empty() {
-        text.push_str("PyTorch had no pool of its own.\n");
+        text.push_str("PyTorch reserved no memory.\n");
     }
     for (index, row) in rows.iter().enumerate() {
         text.push_str(if index > 0 { "\n" } else { "" });

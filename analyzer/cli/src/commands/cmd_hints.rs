@@ -44,7 +44,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         let several = ledgers.len() > 1;
         let told = hints_text(&hints, several, &session.replay.names, source, terminal);
         match told.is_empty() {
-            true => "No hints: nothing stands out.\n".into(),
+            true => "No hints for this capture.\n".into(),
             false => told,
         }
     })?;

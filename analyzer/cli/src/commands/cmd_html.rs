@@ -35,20 +35,20 @@ const ROOM: Room = Room {
 /// `html`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Where to; `-` is standard output. By default beside the capture, as .html
+    /// The file to write; `-`: standard output. Default: the capture's name with .html
     #[arg(short, long, value_name = "OUT.html")]
     pub output: Option<PathBuf>,
-    /// Which moment is shown first: peak (each GPU's own), end, oom (the last exception, else the last failure), an event's
-    /// number, a time (`1.5s`, `00:01.500`) or step=N (at its end)
-    #[arg(long, value_name = "MOMENT", default_value = "peak", value_parser = moment)]
+    /// The point in time that the page opens at: peak (of each GPU), end, oom (the last out-of-memory exception, else
+    /// the last failed allocation), an event's number, a time (`1.5s`, `00:01.500`) or step=N (the end of step N)
+    #[arg(long, value_name = "POINT", default_value = "peak", value_parser = moment)]
     pub at: At,
-    /// Only from this moment on, block by block: peak, end, oom, an event's number, a time or step=N (at its end)
-    #[arg(long, value_name = "MOMENT", value_parser = moment)]
+    /// Show only the part of the run from this point in time, in full detail. Values as for --at
+    #[arg(long, value_name = "POINT", value_parser = moment)]
     pub from: Option<At>,
-    /// Only up to this moment
-    #[arg(long, value_name = "MOMENT", value_parser = moment)]
+    /// Show only the part of the run up to this point in time
+    #[arg(long, value_name = "POINT", value_parser = moment)]
     pub to: Option<At>,
-    /// Leave the text of source lines out of the page; names of files and functions stay
+    /// Omit the text of source lines from the page. Names of files and functions remain
     #[arg(long)]
     pub no_source: bool,
     /// Where names are looked for.
@@ -140,7 +140,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     say_caveats(&session);
     let to = args.output.clone();
     let to = to.unwrap_or_else(|| beside(file, "html"));
-    let said = format!("{}, to be opened in a browser", bytes(html.len() as u64));
+    let said = format!("{}; open it in a browser", bytes(html.len() as u64));
     output.deliver(&to, html.as_bytes(), &said)?;
     Ok(Exit::of(&session))
 }
@@ -187,7 +187,7 @@ fn shown(file: &Path, at: At, stretch: Stretch, replay: &Replay) -> anyhow::Resu
     let end = stretch.to.map_or(replay.last_seq, |to| to.seq).0;
     if !(begin..=end).contains(&found.seq.0) {
         bail!(
-            "{}: --at is event {}, which is not between --from and --to (events {begin} to {end}): name one that is",
+            "{}: --at is event {}, outside of --from and --to (events {begin} to {end}): name an event between them",
             file.display(),
             found.seq.0
         );

@@ -13,22 +13,22 @@ use super::read::read;
 use gpumem_analyzer::render::caveats;
 use gpumem_analyzer::replay::At;
 
-/// What can be imported.
+/// The formats that can be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum From {
-    /// PyTorch's own snapshot: torch.cuda.memory._dump_snapshot(), or pickled torch.cuda.memory._snapshot()
+    /// PyTorch's snapshot: torch.cuda.memory._dump_snapshot(), or torch.cuda.memory._snapshot() as a pickle
     TorchSnapshot,
 }
 
 /// `import`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// What the file is
+    /// Format of the file
     #[arg(value_enum)]
     pub from: From,
-    /// The file
+    /// The file to import
     pub file: PathBuf,
-    /// Where to
+    /// The capture to write
     #[arg(short, long, value_name = "OUT.bin")]
     pub output: PathBuf,
 }
@@ -38,10 +38,10 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let From::TorchSnapshot = args.from;
     let (from, to) = (args.file.display(), args.output.display());
     let bytes = std::fs::read(&args.file)
-        .with_context(|| format!("{from}: cannot read it: name a snapshot that can be read"))?;
+        .with_context(|| format!("{from}: not readable: name a snapshot that you can read"))?;
     let is_other = args.output.metadata().is_ok_and(|facts| !facts.is_file());
     if is_other || args.output == Path::new("-") {
-        bail!("cannot write {to}: name an ordinary file");
+        bail!("cannot write {to}: name a regular file");
     }
     let name = file_name(&args.file);
     let imported = in_its_place(&args.output, |part| torch_snapshot(&bytes, &name, part));

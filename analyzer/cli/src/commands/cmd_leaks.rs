@@ -16,14 +16,14 @@ use crate::selection::{Part, moment};
 /// `leaks`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// When: end, an event's number, a time (`1.5s`, `00:01.500`) or step=N (at its end); by default the end
-    /// of the last step, for at its own end a program frees much
-    #[arg(long, value_name = "MOMENT", value_parser = not_the_peak)]
+    /// The point in time: end, an event's number, a time (`1.5s`, `00:01.500`) or step=N (the end of step N).
+    /// Default: the end of the last step, because a program frees much memory when it exits
+    #[arg(long, value_name = "POINT", value_parser = not_the_peak)]
     pub at: Option<At>,
-    /// A survivor is as old as this many steps that ended since it was allocated
+    /// Count a block as growth or cache only if it stayed live over the ends of at least K steps
     #[arg(long, value_name = "K", default_value_t = LEAST_STEPS, value_parser = clap::value_parser!(u64).range(1..))]
     pub steps: u64,
-    /// The warm-up ends with this step
+    /// The last step of the warm-up
     #[arg(long, value_name = "N", default_value_t = WARM_UP_STEPS)]
     pub warm_up: u64,
     /// Of what.
@@ -40,7 +40,7 @@ pub struct Args {
 fn not_the_peak(text: &str) -> Result<At, String> {
     match moment(text)? {
         At::Peak => {
-            Err("expected end, an event's number, a time or step=N: lines tells of the peak".into())
+            Err("expected end, an event's number, a time or step=N: use lines for the peak".into())
         }
         moment => Ok(moment),
     }

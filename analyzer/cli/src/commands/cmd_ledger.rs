@@ -37,15 +37,15 @@ fn when(text: &str) -> Result<When, String> {
     Ok(When::PeakOf(level))
 }
 
-/// How a ledger's rows are put together.
+/// How a ledger's rows are grouped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ByArg {
-    /// By what they are
+    /// By kind of memory
     #[default]
     Kind,
     /// By the library that the memory belongs to
     Owner,
-    /// By the line that led to it
+    /// By the line of code that caused it
     Line,
 }
 
@@ -62,18 +62,18 @@ impl From<ByArg> for By {
 /// `ledger`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// When: peak (each GPU's own), peak=tensor, peak=driver, peak=physical (a level's own), end, oom (the last exception, else the last
-    /// failure), an
-    /// event's number, a time (`1.5s`, `00:01.500`) or step=N (at its end)
-    #[arg(long, value_name = "MOMENT", default_value = "peak", value_parser = when)]
+    /// The point in time: peak (of each GPU), peak=tensor, peak=driver, peak=physical (of that level), end, oom, an
+    /// event's number, a time (`1.5s`, `00:01.500`) or step=N (the end of step N). oom: the last out-of-memory
+    /// exception, else the last failed allocation
+    #[arg(long, value_name = "POINT", default_value = "peak", value_parser = when)]
     pub at: When,
-    /// How the rows are put together
+    /// How the rows are grouped
     #[arg(long, value_enum, default_value_t)]
     pub by: ByArg,
     /// Only the GPU with this ordinal
     #[arg(long, value_name = "N")]
     pub device: Option<u8>,
-    /// Also the segments of PyTorch's pool and the lines that pin them (JSON always has them)
+    /// Also show the segments of PyTorch's pool and the lines that hold blocks in them (JSON always includes them)
     #[arg(long)]
     pub segments: bool,
     /// Text or JSON
@@ -82,38 +82,37 @@ pub struct Args {
     /// The capture.
     #[command(flatten)]
     pub capture: Capture,
-    /// Refused: a ledger is of the whole card.
+    /// Rejected: a ledger covers the whole card.
     #[command(flatten)]
     pub refused: Refused,
 }
 
-/// What other views take and a ledger does not.
+/// Options of other views that a ledger does not have.
 #[derive(clap::Args, Debug)]
 pub struct Refused {
-    /// As said
+    /// Rejected
     #[arg(long, hide = true, value_parser = no_level)]
     pub level: Option<String>,
-    /// As said
+    /// Rejected
     #[arg(long = "file", hide = true, value_parser = no_part)]
     pub in_file: Option<String>,
-    /// As said
+    /// Rejected
     #[arg(long, hide = true, value_parser = no_part)]
     pub function: Option<String>,
-    /// As said
+    /// Rejected
     #[arg(long, hide = true, value_parser = no_part)]
     pub library: Option<String>,
-    /// As said
+    /// Rejected
     #[arg(long, hide = true, value_parser = no_part)]
     pub size: Option<String>,
 }
 
 fn no_level(_: &str) -> Result<String, String> {
-    Err("a ledger has all levels: lines --level tells of one, and --at peak=LEVEL is a level's own peak".into())
+    Err("a ledger includes all levels: use lines --level for one level; --at peak=LEVEL is the peak of a level".into())
 }
 
 fn no_part(_: &str) -> Result<String, String> {
-    Err("a ledger is of the whole card, its parts sum to what NVML saw: lines takes --file, --function, --library \
-         and --size, for each level"
+    Err("a ledger covers the whole card, because its parts sum to NVML's figure: use --file, --function, --library and --size with lines"
     .into())
 }
 

@@ -18,24 +18,24 @@ use super::view::{Of, print};
 use crate::args::Format;
 use crate::selection::Selection;
 
-/// Which part of a training.
+/// A phase of a training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PhaseArg {
     /// Outside all other phases
     Forward,
     /// A forward with gradients off
     Evaluation,
-    /// After the last backward and optimizer's step of the run
+    /// After the last backward and optimizer step of the run
     AfterTraining,
-    /// A DataLoader's work, and what is made outside all modules before the forward
+    /// In a DataLoader, and outside all modules before the forward
     Data,
-    /// Where modules make or move their parameters
+    /// While modules create or move their parameters
     SetUp,
-    /// While autograd ran
+    /// While autograd runs
     Backward,
     /// In an optimizer's step
     Optimizer,
-    /// Where gradients were zeroed, and what is of no known phase
+    /// While gradients are zeroed, and where the phase is not known
     Other,
 }
 
@@ -64,20 +64,20 @@ impl PhaseArg {
             Self::SetUp => "set-up",
             Self::Backward => "backward",
             Self::Optimizer => "optimizer",
-            Self::Other => "another phase or none",
+            Self::Other => "another phase, or an unknown one",
         }
     }
 }
 
-/// What the rows are of.
+/// What each row shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ByArg {
-    /// Lines of code
+    /// Line of code
     #[default]
     Line,
-    /// What tensors are for: parameter, gradient, activation …
+    /// Category: parameter, gradient, activation …
     Category,
-    /// Modules of PyTorch's
+    /// PyTorch module
     Module,
 }
 
@@ -87,16 +87,16 @@ pub struct Args {
     /// Which figures.
     #[command(flatten)]
     pub selection: Selection,
-    /// What the rows are of
+    /// What each row shows
     #[arg(long, value_enum, default_value_t, conflicts_with = "annotate")]
     pub by: ByArg,
-    /// Only what was allocated in this phase of a training
+    /// Only memory allocated in this phase of a training
     #[arg(long, value_enum)]
     pub phase: Option<PhaseArg>,
-    /// Only what was allocated in this step of a training; the peak is then that of the step's memory
+    /// Only memory allocated in step N. With --at peak: when the memory of that step was largest
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub step: Option<u64>,
-    /// The source with bytes in its margin: live then, allocated, freed, and what is left of that
+    /// Show the source with bytes in its margin: live, allocated, freed, and the difference of the two
     #[arg(long, conflicts_with_all = ["phase", "step"])]
     pub annotate: bool,
     /// Text or JSON
@@ -249,7 +249,7 @@ fn by_category(
     print(output, of, args.format, &rows, |_, terminal| {
         let (part, when) = said(args);
         let of = part.map(|of| format!(" of {of}")).unwrap_or_default();
-        let title = format!("What the {} level{of} is for {when}", held.level);
+        let title = format!("Categories of the {} level{of} {when}", held.level);
         categories_table(&rows, &title, terminal)
     })?;
     Ok(Exit::of(session))
@@ -269,7 +269,7 @@ fn annotated(
         let (names, when) = (&session.replay.names, args.selection.said());
         let told = annotated_text(&annotated, &when, names, source, terminal);
         match told.is_empty() {
-            true => "No line allocated memory of this level.\n".into(),
+            true => "No line allocated memory at this level.\n".into(),
             false => told,
         }
     })?;

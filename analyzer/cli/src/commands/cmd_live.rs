@@ -27,20 +27,20 @@ const EVERY_RANK: Duration = Duration::from_millis(500);
 /// `live`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Which memory the rows are of. Default: tensors, or CUDA's memory where there are none
+    /// The level of the rows. Default: tensor, or driver if there are no tensors
     #[arg(long, value_enum)]
     pub level: Option<LevelArg>,
-    /// Only this GPU, by its number in the program
+    /// Only the GPU with this ordinal
     #[arg(long, value_name = "N")]
     pub device: Option<u8>,
-    /// Draw with characters of ASCII alone. So it is done, too, where the locale is not of UTF-8
+    /// Draw with ASCII characters only. Default if the locale is not UTF-8
     #[arg(long)]
     pub ascii: bool,
-    /// Show it in a browser: the address to listen on, as 127.0.0.1:0. The URL to open is printed. Only this machine's
-    /// own addresses; from another machine use `ssh -L`
+    /// Show the view in a browser: listen on this address of this machine, such as 127.0.0.1:0, and print the URL to
+    /// open. From another machine, use `ssh -L`
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "ascii")]
     pub serve: Option<SocketAddr>,
-    /// The number of the running program, its capture, or a folder of the captures of a job's ranks
+    /// The process id of a running program, a capture, or a folder with the captures of a job's ranks
     #[arg(value_name = "PID|FILE|FOLDER")]
     pub of: PathBuf,
 }
@@ -60,7 +60,9 @@ pub fn run(args: &Args, has_colour: bool) -> anyhow::Result<Exit> {
         return serve(&path, ask, address);
     }
     if !std::io::stdout().is_terminal() {
-        anyhow::bail!("live needs a terminal: gpumem-analyze summary tells the same once");
+        anyhow::bail!(
+            "live needs a terminal: use gpumem-analyze summary to print the figures once"
+        );
     }
     let look = Look {
         has_colour,
@@ -98,7 +100,10 @@ fn write_page(capture: &Path, seq: Seq) -> Result<String, String> {
         .map_err(cannot)?;
     if made.stdout.is_empty() {
         let said = String::from_utf8_lossy(&made.stderr);
-        let last = said.lines().last().unwrap_or("html said nothing");
+        let last = said
+            .lines()
+            .last()
+            .unwrap_or("gpumem-analyze html printed no message");
         return Err(format!("no page was written: {last}"));
     }
     let folder = match capture.parent() {
@@ -120,10 +125,7 @@ fn write_page(capture: &Path, seq: Seq) -> Result<String, String> {
         match part.persist_noclobber(&to) {
             Ok(_) => {
                 let size = bytes(made.stdout.len() as u64);
-                return Ok(format!(
-                    "{}: {size}, to be opened in a browser",
-                    to.display()
-                ));
+                return Ok(format!("{}: {size}; open it in a browser", to.display()));
             }
             Err(refused) if refused.error.kind() == std::io::ErrorKind::AlreadyExists => {
                 part = refused.file;
@@ -131,7 +133,7 @@ fn write_page(capture: &Path, seq: Seq) -> Result<String, String> {
             Err(refused) => return Err(cannot(refused.error)),
         }
     }
-    Err("no page was written: there are pages of this event enough".into())
+    Err("no page was written: the folder has too many pages of this event".into())
 }
 
 /// Serves the page until a signal ends the process. Nothing is left to be put right then.
@@ -139,7 +141,7 @@ fn serve(path: &Path, ask: Ask, address: SocketAddr) -> anyhow::Result<Exit> {
     let server = LiveServer::start(path, ask, address).map_err(|error| match error {
         ServeError::Open(error) => explained(path, &error.into()),
         ServeError::Start(StartError::Remote(of)) => anyhow::anyhow!(
-            "{of}: can be reached from other machines: use 127.0.0.1:{}, and ssh -L from there",
+            "{of} can be reached from other machines: listen on 127.0.0.1:{} and use ssh -L",
             of.port()
         ),
         error => error.into(),
@@ -156,10 +158,10 @@ fn serve(path: &Path, ask: Ask, address: SocketAddr) -> anyhow::Result<Exit> {
 fn of_process(pid: u32) -> anyhow::Result<PathBuf> {
     let process = PathBuf::from(format!("/proc/{pid}"));
     if !process.exists() {
-        anyhow::bail!("{pid}: there is no such process: name its capture");
+        anyhow::bail!("{pid}: no such process: name its capture");
     }
     let refused = |error: std::io::Error| {
-        anyhow::anyhow!("{pid}: what files it has open is not told ({error}): name its capture")
+        anyhow::anyhow!("{pid}: cannot read the list of its open files ({error}): name its capture")
     };
     let open = std::fs::read_dir(process.join("fd")).map_err(refused)?;
     let open = open
@@ -174,7 +176,9 @@ fn of_process(pid: u32) -> anyhow::Result<PathBuf> {
     all.dedup();
     let found = all.into_iter().find(|path| is_capture_of(path, &process));
     found.ok_or_else(|| {
-        anyhow::anyhow!("{pid}: writes no capture: was it started with LD_PRELOAD=libgpumem.so?")
+        anyhow::anyhow!(
+            "{pid}: the process writes no capture: start it with LD_PRELOAD=libgpumem.so"
+        )
     })
 }
 

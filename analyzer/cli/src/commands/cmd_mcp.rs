@@ -7,13 +7,13 @@ use super::exit::Exit;
 /// `mcp`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// A folder whose captures and sources may be read; may be given again. By default the current one
+    /// A folder whose captures and sources can be read. Can be repeated. Default: the current folder
     #[arg(long, value_name = "DIR")]
     pub root: Vec<PathBuf>,
-    /// The Python that has the package gpumem, and PyTorch: whatif is then offered (`gpumem mcp` names its own)
+    /// Offer the tool whatif, with this Python, which must have gpumem and PyTorch (`gpumem mcp` sets it)
     #[arg(long, value_name = "PYTHON", overrides_with = "python")]
     pub python: Option<PathBuf>,
-    /// Offer plan, which runs programs below the folders on a simulated card
+    /// Offer the tool plan, which runs programs in the folders on a simulated card
     #[arg(long, requires = "python")]
     pub allow_plan: bool,
 }

@@ -84,7 +84,7 @@ impl View for Report<'_> {
 /// `oom`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Which failure, from 1; by default the last exception, else the last failure
+    /// The failure, counted from 1. Default: the last out-of-memory exception, else the last failed allocation
     #[arg(long, value_name = "N")]
     pub failure: Option<u64>,
     /// Text or JSON
@@ -105,7 +105,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let number = args.failure.unwrap_or(main);
     let Some((_, failure)) = failures.iter().find(|(at, _)| *at == number) else {
         anyhow::bail!(
-            "{}: there is no failure {number}: {}",
+            "{}: failure {number} is not in the capture: {}",
             args.file.display(),
             kept(&failures, count)
         );
@@ -167,7 +167,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
                 if lines.rows.is_empty() {
                     continue;
                 }
-                let title = format!("Lines that owned the {} level then", lines.level);
+                let title = format!("Lines that owned the {} level at the failure", lines.level);
                 text.push('\n');
                 text.push_str(&lines_table(
                     &lines.rows,
@@ -191,9 +191,11 @@ fn kept(failures: &[(u64, OutOfMemory)], count: u64) -> String {
         .zip(failures)
         .take_while(|(at, (number, _))| at == number);
     match (last_in_a_row.count() as u64, count) {
-        (_, 1) => "there is one".to_owned(),
-        (all, count) if all == count => format!("there are {count}"),
-        (some, count) => format!("of {count} the first {some} and the last one are kept"),
+        (_, 1) => "use --failure 1, the only one".to_owned(),
+        (all, count) if all == count => format!("use --failure 1 to {count}"),
+        (some, count) => {
+            format!("of {count} failures, only the first {some} and the last one are kept")
+        }
     }
 }
 
@@ -219,7 +221,7 @@ fn none(args: &Args, session: &Session, output: &mut Output<'_>) -> anyhow::Resu
         &nothing,
         |_, _| {
             format!(
-                "No allocation failed for want of memory.\n{}",
+                "No allocation failed because memory ran out.\n{}",
                 answered(replay)
             )
         },
@@ -272,12 +274,12 @@ fn head(
     }
     match postmortem(replay, failure) {
         Some(told) => {
-            text.push_str("\nAs it was told then:\n");
+            text.push_str("\nPrinted at the time of the failure:\n");
             for line in told.lines() {
                 text.push_str(&format!("  {line}\n"));
             }
         }
-        None => text.push_str("No post-mortem was printed of this one.\n"),
+        None => text.push_str("No post-mortem of this failure was printed.\n"),
     }
     text.push_str(&answered(replay));
     text

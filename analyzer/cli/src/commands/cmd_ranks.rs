@@ -25,20 +25,20 @@ pub use pictures::WithTimeline;
 /// `ranks`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Where ranks stand: dimensions and their sizes, as pp=2,dp=4,tp=2; the last one runs fastest. Ranks
-    /// that differ in data only (dp, fsdp, …) are compared with one another
+    /// Dimensions of the job's parallelism and their sizes, such as pp=2,dp=4,tp=2; the last one varies fastest.
+    /// Ranks that differ only in data dimensions (dp, fsdp, …) are compared with each other
     #[arg(long, value_name = "DIMS")]
     pub mesh: Option<Mesh>,
-    /// A row for each rank, however many there are
+    /// Show a row for every rank, also in large jobs
     #[arg(long, conflicts_with_all = ["timeline", "html", "flamegraph"])]
     pub all: bool,
     /// Text or JSON
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// What is drawn.
+    /// Pictures.
     #[command(flatten)]
     pub pictures: Pictures,
-    /// A folder with the captures of one job, or the captures
+    /// A folder with the captures of one job, or the captures themselves
     #[arg(required = true)]
     pub paths: Vec<PathBuf>,
 }
@@ -56,9 +56,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             .first()
             .map(|why| format!(" ({why})"))
             .unwrap_or_default();
-        anyhow::bail!(
-            "{named}: no capture{why}: name the folder in which the ranks' report.rankN.bin lie"
-        );
+        anyhow::bail!("{named}: no capture{why}: name the folder with the ranks' report.rankN.bin");
     }
     let job = Job::of(read.figures, &read.keys, unreadable, args.mesh.as_ref());
     let mut job = job.map_err(|why| anyhow::anyhow!("{why}: name the sizes of all dimensions"))?;

@@ -12,7 +12,7 @@ use super::output::Output;
 /// `recover`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Its ring, if that has no name any more: /dev/fd/N of a descriptor that was held open
+    /// The capture's ring, if the ring has no file name: /dev/fd/N of a descriptor that was held open
     #[arg(long, value_name = "FILE")]
     pub ring: Option<PathBuf>,
     /// The capture
@@ -33,10 +33,10 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         }
     };
     let said = match merged {
-        Merged::Done => "took over what its process left in memory",
+        Merged::Done => "wrote the events that its process left in memory to the capture",
         Merged::InUse if reader.header().is_running() => "its process is still running",
-        Merged::InUse => "another program is taking its ring over",
-        _ => "nothing to take over",
+        Merged::InUse => "another program is recovering it",
+        _ => "no events to recover",
     };
     output.text(&format!("{}: {said}\n", args.file.display()))?;
     Ok(Exit::Complete)

@@ -102,7 +102,7 @@ pub fn run(
                 output.text("\nMore: gpumem-analyze --help\n")?;
                 eprintln!(
                     "gpumem-analyze: no flamegraph: cannot write {}: {error}; \
-                     gpumem-analyze flamegraph -o OUT.svg {} writes it elsewhere",
+                     choose another path with gpumem-analyze flamegraph -o OUT.svg {}",
                     path.display(),
                     file.display()
                 );

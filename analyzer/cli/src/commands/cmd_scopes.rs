@@ -16,10 +16,10 @@ use crate::selection::{LevelArg, Part};
 /// `scopes`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// By default tensors, or the driver's where there are none
+    /// The level. Default: tensor, or driver if the capture has no tensors
     #[arg(long, value_enum)]
     pub level: Option<LevelArg>,
-    /// Each scope by itself below the sums
+    /// Also list each scope, below the sums by name
     #[arg(long)]
     pub each: bool,
     /// The capture of this rank: report.rankN.bin beside the named file
@@ -48,15 +48,15 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let said = [
         (
             scopes.left_out,
-            "scopes are only in the sums by name, for more than 10,000 there were",
+            "scopes are only in the sums by name, because at most 10,000 are listed",
         ),
         (
             scopes.marks_left_out,
-            "marks are left out, for more than 10,000 there were",
+            "marks are omitted, because at most 10,000 are listed",
         ),
         (
             scopes.without_begin,
-            "scopes began before the capture's records do and are left out",
+            "scopes are omitted, because they began before the capture's first record",
         ),
     ];
     for (number, what) in said.iter().filter(|(number, _)| *number > 0) {
@@ -71,7 +71,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         let told = scopes_text(&scopes, level, args.each, terminal);
         match told.is_empty() {
             true => {
-                "No scope and no mark: a program makes them with gpumem.scope and gpumem.mark.\n"
+                "The capture has no scopes and no marks. Your program makes them with gpumem.scope and gpumem.mark.\n"
                     .into()
             }
             false => told,

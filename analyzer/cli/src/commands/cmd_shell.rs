@@ -33,7 +33,10 @@ pub fn man(
         let made =
             std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(line, folder));
         made.with_context(|| format!("cannot write to {}", folder.display()))?;
-        output.text(&format!("{}: a page for each command\n", folder.display()))?;
+        output.text(&format!(
+            "{}: wrote a page for each command\n",
+            folder.display()
+        ))?;
         return Ok(Exit::Complete);
     }
     let mut of = &line;

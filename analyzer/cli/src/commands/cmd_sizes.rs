@@ -19,7 +19,7 @@ pub struct Args {
     /// Which figures.
     #[command(flatten)]
     pub selection: Selection,
-    /// Each size by itself, and not by powers of two
+    /// Show each size in its own row, instead of powers of two
     #[arg(long)]
     pub exact: bool,
     /// Text or JSON

@@ -26,10 +26,10 @@ const MODULES_LISTED: usize = 12;
 /// `symbolize`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Where to. To name the capture itself writes it anew in its place, whole or not at all
+    /// The file to write. If it is the capture itself, the capture is replaced atomically
     #[arg(short, long, value_name = "OUT.bin")]
     pub output: PathBuf,
-    /// Look all names up again; those embedded before stay only where nothing is found
+    /// Search for all names again. An embedded name is kept if no new one is found
     #[arg(long)]
     pub anew: bool,
     /// Where names are looked for.
@@ -44,15 +44,14 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let session = read(&args.file, At::End)?;
     if session.header.is_running() {
         bail!(
-            "{}: its process, {}, is still running and writes to it: symbolize it when it has ended",
+            "{}: its process, {}, is still running and writes to it: symbolize it after the process ends",
             args.file.display(),
             session.header.pid
         );
     }
     if session.integrity.ring == RingState::Read {
         bail!(
-            "{}: what its process left in memory could not be taken over into it: copy the capture to where you may \
-             write and try again",
+            "{}: the events that its process left in memory could not be written to it: copy the capture to a folder that you can write to, and try again",
             args.file.display()
         );
     }
@@ -93,9 +92,9 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let path = args.output.display();
     let added = bytes(length.saturating_sub(reader.own_bytes()));
     output.text(&match spots.count() {
-        0 => format!("{path}: no native stack was recorded, so there is nothing to name\n"),
+        0 => format!("{path}: the capture has no native stacks, so no names are needed\n"),
         all => format!(
-            "{path}: {} of {} in {} have names, {added} in all\n",
+            "{path}: {} of {} in {} have names ({added})\n",
             count(written),
             many(all, "place", "places"),
             many(spots.modules(), "module", "modules"),
@@ -113,7 +112,7 @@ fn target(path: &Path) -> anyhow::Result<PathBuf> {
     let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let is_other = target.metadata().is_ok_and(|facts| !facts.is_file());
     if is_other || path == Path::new("-") {
-        bail!("cannot write {}: name an ordinary file", path.display());
+        bail!("cannot write {}: name a regular file", path.display());
     }
     Ok(target)
 }
@@ -131,19 +130,16 @@ fn lines(mut nameless: Vec<Nameless>) -> Vec<String> {
         .iter()
         .take(MODULES_LISTED)
         .map(|of| {
-            let module = of.module.as_deref().unwrap_or("code in no module");
+            let module = of.module.as_deref().unwrap_or("code outside of modules");
             format!(
-                "  {module}: {} without a name: {}\n",
+                "  {module}: {} without names: {}\n",
                 places(of.places),
                 of.why
             )
         })
         .collect();
     if rest > 0 {
-        lines.push(format!(
-            "  other modules: {} without a name\n",
-            places(rest)
-        ));
+        lines.push(format!("  other modules: {} without names\n", places(rest)));
     }
     lines
 }

@@ -16,7 +16,7 @@ use crate::selection::Part;
 /// `temporary`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// How soon.
+    /// Which blocks are temporary.
     #[command(flatten)]
     pub short_lived: ShortLivedArgs,
     /// Of what.

@@ -18,7 +18,7 @@ use super::view::Of;
 use crate::devices;
 use crate::selection::{Capture, LevelArg, moment};
 
-/// How the timeline is given.
+/// Format of the timeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum TimelineFormat {
     /// A picture
@@ -33,25 +33,26 @@ pub enum TimelineFormat {
 /// `timeline`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Where to; `-` is standard output. A picture goes beside the capture by default, as .timeline.svg,
-    /// the rest to standard output
+    /// The file to write; `-`: standard output. Default: the capture's name with .timeline.svg for a picture,
+    /// standard output for other formats
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
-    /// A picture, text or JSON
+    /// Format of the output
     #[arg(long, value_enum, default_value_t)]
     pub format: TimelineFormat,
-    /// One level alone, and not all parts of the memory
+    /// Show one level instead of all parts of the memory
     #[arg(long, value_enum)]
     pub level: Option<LevelArg>,
     /// Only the GPU with this ordinal
     #[arg(long, value_name = "N")]
     pub device: Option<u8>,
-    /// Only from this moment on, in full detail: peak, end, oom (the last exception, else the last failure), an event's
-    /// number, a time (`1.5s`, `00:01.500`) or step=N (at its end)
-    #[arg(long, value_name = "MOMENT", value_parser = moment)]
+    /// Show only the part of the run from this point in time, in full detail: peak, end, oom, an event's number, a
+    /// time (`1.5s`, `00:01.500`) or step=N (the end of step N). oom: the last out-of-memory exception, else the last
+    /// failed allocation
+    #[arg(long, value_name = "POINT", value_parser = moment)]
     pub from: Option<At>,
-    /// Only up to this moment
-    #[arg(long, value_name = "MOMENT", value_parser = moment)]
+    /// Show only the part of the run up to this point in time
+    #[arg(long, value_name = "POINT", value_parser = moment)]
     pub to: Option<At>,
     /// The capture.
     #[command(flatten)]

@@ -13,13 +13,13 @@ use super::view::{Of, print};
 use crate::args::{Format, SymbolArgs};
 use crate::selection::Selection;
 
-/// What the tree is of.
+/// What the nodes of the tree are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ByArg {
-    /// The calls that allocated
+    /// Calls that allocated
     #[default]
     Call,
-    /// Modules of PyTorch's, each with its parts
+    /// PyTorch modules, each with its submodules
     Module,
 }
 
@@ -29,16 +29,16 @@ pub struct Args {
     /// Which figures.
     #[command(flatten)]
     pub selection: Selection,
-    /// What the tree is of
+    /// What the nodes of the tree are
     #[arg(long, value_enum, default_value_t)]
     pub by: ByArg,
-    /// Count calls with less than this many percent together (text only)
+    /// Merge calls with less than this share into one row (text only)
     #[arg(long, value_name = "PERCENT", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=100))]
     pub least: u64,
-    /// Also native frames where there are Python frames
+    /// Also show native frames below Python frames
     #[arg(long)]
     pub native: bool,
-    /// Also the middle of long runs of frames that call but one other (text only)
+    /// Also show the middle of long chains of frames with one callee each (text only)
     #[arg(long)]
     pub all: bool,
     /// Where names are looked for.
@@ -71,7 +71,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     };
     print(output, capture, args.format, &root, |_, terminal| {
         if root.bytes == 0 {
-            return format!("Nothing was live at the {level} level then.\n");
+            return format!("Nothing was live at the {level} level at this point in time.\n");
         }
         let limits = TreeLimits {
             least_percent: args.least,

@@ -53,7 +53,7 @@ pub fn explained(path: &Path, error: &session::Error) -> anyhow::Error {
     let advice = match error {
         session::Error::Open(OpenError::Io { source, .. }) => match source.kind() {
             ErrorKind::NotFound => {
-                "to record one: LD_PRELOAD=libgpumem.so COMMAND (report.bin, or where GPUMEM_OUTPUT says)"
+                "record one with LD_PRELOAD=libgpumem.so COMMAND (writes report.bin, or the path in GPUMEM_OUTPUT)"
             }
             ErrorKind::PermissionDenied => "run this as the user who recorded it",
             _ => "name a report.bin that libgpumem.so wrote",
@@ -64,9 +64,9 @@ pub fn explained(path: &Path, error: &session::Error) -> anyhow::Error {
         session::Error::Open(OpenError::FutureVersion { .. }) => {
             "update gpumem, or use the gpumem-analyze that came with the recorder"
         }
-        session::Error::Open(_) => "copy it again from where it was recorded",
+        session::Error::Open(_) => "copy it again from the machine that recorded it",
         _ if path.exists() => "try again, or copy the file to another disk",
-        _ => "the file has gone",
+        _ => "the file was removed",
     };
     anyhow::anyhow!("{error}: {advice}")
 }
@@ -85,7 +85,7 @@ pub fn say_caveats(session: &Session) {
 pub fn say_bounded(session: &Session, what: &str) {
     if let Some(restored) = session.replay.restored {
         eprintln!(
-            "gpumem-analyze: a bounded capture keeps its newest records: {what} before event {} are not told",
+            "gpumem-analyze: a bounded capture keeps only its newest records: {what} before event {} are missing",
             restored.from.0
         );
     }

@@ -16,12 +16,14 @@ pub fn advice(path: &Path) -> Option<String> {
     let extension = path.extension().and_then(|of| of.to_str());
     let head = head(path)?;
     let is = |magic: &[u8]| head.starts_with(magic);
-    let nsys = "gpumem does not read Nsight Systems' files: record with LD_PRELOAD=libgpumem.so";
+    let nsys = "gpumem does not read files of Nsight Systems: record with LD_PRELOAD=libgpumem.so";
     if matches!(extension, Some("nsys-rep" | "qdrep" | "qdstrm")) {
         return Some(nsys.into());
     }
     if is(b"SQLite format 3\0") {
-        return Some(format!("it is an SQLite database, as nsys exports; {nsys}"));
+        return Some(format!(
+            "it is an SQLite database, such as nsys exports; {nsys}"
+        ));
     }
     if extension == Some("otf2") || is(b"OTF2") {
         return Some(
@@ -32,25 +34,25 @@ pub fn advice(path: &Path) -> Option<String> {
     // Protocols 2 to 5.
     if is(&[0x80]) && head.get(1).is_some_and(|of| (2..=5).contains(of)) || is(b"PK\x03\x04") {
         return Some(format!(
-            "if it is a memory snapshot of PyTorch's: gpumem-analyze import torch-snapshot {shown} -o {}",
+            "if it is a PyTorch memory snapshot: gpumem-analyze import torch-snapshot {shown} -o {}",
             path.with_extension("bin").display()
         ));
     }
     if is(b"PAR1") {
         return Some(
-            "it is a Parquet file: DuckDB, polars or pandas read what gpumem-analyze fleet wrote"
+            "it is a Parquet file, such as gpumem-analyze fleet writes: open it with DuckDB, polars or pandas"
                 .into(),
         );
     }
     if is(b"{") || is(b"[") {
         return Some(format!(
-            "it is JSON; if it is a memory snapshot of PyTorch's: gpumem-analyze import torch-snapshot {shown} -o {}",
+            "it is JSON; if it is a PyTorch memory snapshot: gpumem-analyze import torch-snapshot {shown} -o {}",
             path.with_extension("bin").display()
         ));
     }
     if is(b"<svg") || is(b"<?xml") || is(b"<!DOCTYPE") || is(b"<!doctype") {
         return Some(
-            "it is a picture or page made of a capture: open it in a browser, and name the report.bin it was made of".into(),
+            "it is a picture or page of a capture: open it in a browser, or name the report.bin it was made from".into(),
         );
     }
     if is(&[0x1f, 0x8b]) || is(&[0x28, 0xb5, 0x2f, 0xfd]) {
@@ -69,7 +71,7 @@ fn of_folder(path: &Path) -> String {
     captures.sort();
     let shown = path.display();
     match &captures[..] {
-        [] => "name a report.bin: this folder has none".into(),
+        [] => "it has no captures: name a report.bin".into(),
         [only] => format!("name the capture in it: {}", only.display()),
         [first, rest @ ..] => {
             let more = match rest.len() + 1 {

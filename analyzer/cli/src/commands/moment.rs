@@ -35,7 +35,7 @@ pub fn moment_of(file: &Path, at: At, peak: PeakOf) -> anyhow::Result<Moment> {
                         time: failure.event.time,
                     },
                     None => bail!(
-                        "{}: no allocation failed for want of memory: peak is the moment with most",
+                        "{}: no allocation failed because memory ran out: use peak for the point with most memory",
                         file.display()
                     ),
                 },
@@ -108,12 +108,11 @@ pub fn stretch(
         let (one, two) = (from.seq.0, to.seq.0);
         match one == two {
             true => bail!(
-                "{}: --from and --to are the same event, {one}: name two",
+                "{}: --from and --to are the same event, {one}: name two different ones",
                 file.display()
             ),
             false => bail!(
-                "{}: --from is event {one}, and --to is event {two}, which comes before it: \
-                 change their order",
+                "{}: --from is event {one}, and --to is event {two}, which is earlier: swap them",
                 file.display()
             ),
         }

@@ -12,7 +12,7 @@ use super::each::each;
 pub fn find_steps(job: &mut Job) {
     let questions = job.questions();
     let answers = Mutex::new(Vec::with_capacity(questions.len()));
-    each(&questions, "looking for steps", |question| {
+    each(&questions, "searching for steps", |question| {
         if let Some(steps) = steps(question) {
             let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
             answers.push((question.clone(), steps));

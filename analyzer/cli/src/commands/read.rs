@@ -45,7 +45,7 @@ fn known(path: &Path, query: Query) -> anyhow::Result<Query> {
             ..query
         }),
         None => anyhow::bail!(
-            "{}: no allocation failed for want of memory: --at peak is the moment with most",
+            "{}: no allocation failed because memory ran out: use --at peak for the point with most memory",
             path.display()
         ),
     }

@@ -225,7 +225,7 @@ fn options_without_a_meaning_are_a_wrong_command_line() {
         let output = analyze(&["export", format, option, value], &file);
         assert_eq!(output.status.code(), Some(2), "{format} {option}");
         let said = stderr(&output);
-        let wanted = format!("{option} has no meaning for export {format}");
+        let wanted = format!("{option} cannot be used with export {format}");
         assert!(said.contains(&wanted), "{said}");
     }
 }

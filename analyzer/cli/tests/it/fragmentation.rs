@@ -148,7 +148,7 @@ fn a_program_without_a_pool_is_told_so() {
     let file = capture.finish();
     let output = analyze(&["fragmentation"], &file);
     assert_eq!(output.status.code(), Some(0));
-    assert_eq!(stdout(&output), "PyTorch had no pool of its own.\n");
+    assert_eq!(stdout(&output), "PyTorch reserved no memory.\n");
 }
 
 /// The columns of `flamegraph --folded`, summed, in MiB.

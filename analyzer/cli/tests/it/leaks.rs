@@ -188,7 +188,7 @@ fn the_moment_can_be_chosen() {
     );
     let text = stdout(&analyze(&["leaks", "--at", "step=3"], &file));
     assert!(
-        text.ends_with("3 steps have ended; what grows is told from 5 on.\n"),
+        text.ends_with("3 steps have ended; growth is reported from 5 steps on.\n"),
         "{text}"
     );
     let output = analyze(&["leaks", "--at", "peak"], &file);
@@ -211,7 +211,7 @@ fn what_a_program_lets_go_of_at_its_end_is_told_at_its_last_step() {
     assert_eq!(of_line(&leaks(&[], &file), 7)["class"], "growing");
     assert_eq!(leaks(&["--at", "end"], &file)["rows"], json!([]));
     let text = stdout(&analyze(&["leaks", "--at", "end"], &file));
-    assert_eq!(text, "Nothing was alive at the tensor level at the end.\n");
+    assert_eq!(text, "No memory was live at the tensor level at the end.\n");
 }
 
 #[test]

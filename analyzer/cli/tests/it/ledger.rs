@@ -125,7 +125,7 @@ fn the_parts_sum_to_what_nvml_saw() {
     let row = |kind: &str, name: &str, bytes| (kind.to_owned(), name.to_owned(), bytes);
     let expected = [
         row("tensors", "tensors live", 40),
-        row("cached", "cached by PyTorch, unused", 24),
+        row("cached", "reserved but unallocated", 24),
         row("context", "CUDA context", 308),
         row("library", "libcublas.so.13", 33),
         row("module", "kernels of libcublas.so.13", 20),
@@ -234,7 +234,7 @@ fn stream_ordered_memory_and_graphs_come_out_right() {
         row("graph", "CUDA graphs, live", 24),
         row("library", "libcublas.so.13", 10),
         row("pool", "CUDA's pools, reserved but unused", 14),
-        row("graph_unused", "CUDA graphs, behind them unused", 8),
+        row("graph_unused", "CUDA graphs, reserved but unused", 8),
         row("other_processes", "other processes", 0),
         row("unexplained", "unexplained", 0),
     ];
@@ -310,7 +310,7 @@ fn a_stray_context_is_named() {
     let file = capture.finish();
     let found = ledgers(&[], &file);
     let name = |ledger: &Value| rows(ledger)[0].clone();
-    let stray = "stray CUDA context of rank 1, at work on GPU 1";
+    let stray = "stray CUDA context of rank 1, which uses GPU 1";
     assert_eq!(name(&found[0]), ("context".into(), stray.into(), 871));
     assert_eq!(found[0]["rows"][0]["line"], 7);
     assert_eq!(
@@ -334,7 +334,7 @@ fn a_reservation_that_does_not_fit_takes_exact_away() {
     assert_eq!((exit, &summary["exact"]), (3, &json!(false)));
     assert_eq!(
         summary["missing"],
-        json!(["GPU 0 physical: 1 reservation changed from another size than it had"])
+        json!(["GPU 0 physical: 1 reservation change that does not match the recorded size"])
     );
 }
 

@@ -77,7 +77,7 @@ fn a_machine_whose_clock_is_off_is_moved_and_named() {
             .is_some_and(|width| width < SECOND / 10)
     );
     let text = stdout(&analyze(&["ranks", "--timeline"], folder.path()));
-    let said = "The clock of c is 7.00 s ahead of its peers', by the ends of 10 steps";
+    let said = "The clock of c is 7.00 s ahead of its peers', measured at the ends of 10 steps";
     assert!(text.contains(said), "{text}");
 }
 
@@ -125,7 +125,7 @@ fn many_ranks_share_rows_and_those_that_differ_have_their_own() {
     );
     assert!(rows.iter().all(|row| row.chars().count() == 80), "{text}");
     assert!(
-        text.contains("a row the greatest of up to 32 ranks; * differs from its peers."),
+        text.contains("a row the largest of up to 32 ranks; * differs from its peers."),
         "{text}"
     );
 }

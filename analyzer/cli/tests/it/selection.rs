@@ -156,12 +156,12 @@ fn moments_and_captures_that_are_not_there_are_one_clear_line() {
     for view in ["lines", "tree", "flamegraph", "ledger"] {
         let said = refused(&[view, "--at", "step=3"], &file);
         assert!(
-            said.contains("step 3 did not end, for 2 did: name one of those"),
+            said.contains("step 3 did not end, 2 steps did: name one of those"),
             "{said}"
         );
         let said = refused(&[view, "--at", "1h"], &file);
         assert!(
-            said.contains("there is no event after 1:00:00.000, the last is at 00:03."),
+            said.contains("no event exists after 1:00:00.000, the last is at 00:03."),
             "{said}"
         );
     }
@@ -173,7 +173,7 @@ fn moments_and_captures_that_are_not_there_are_one_clear_line() {
     let file = training(folder.path()).finish();
     let said = refused(&["lines", "--at", "step=1"], &file);
     assert!(
-        said.contains("no step was marked: name an event or a time"),
+        said.contains("the capture has no steps: name an event or a time"),
         "{said}"
     );
     for wrong in [
@@ -246,7 +246,7 @@ fn changes_take_the_filters_of_other_views() {
     let text = stdout(&analyze(&["changes", "--size", "7GiB"], &file));
     assert_eq!(
         text,
-        "Nothing changed at the tensor level, blocks of 7.00 GiB.\n"
+        "No memory changed at the tensor level, blocks of 7.00 GiB.\n"
     );
 }
 

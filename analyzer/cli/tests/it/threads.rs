@@ -159,7 +159,7 @@ fn a_capture_without_blocks_of_the_level_says_so() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(
         stdout(&output),
-        "Nothing was allocated at the host level.\n"
+        "No memory was allocated at the host level.\n"
     );
 }
 

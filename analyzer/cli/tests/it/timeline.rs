@@ -161,7 +161,7 @@ fn host_memory_of_no_device_and_nothing_at_all() {
     });
     let file = capture.finish();
     let text = stdout(&analyze(&["timeline", "--format", "text"], &file));
-    assert!(text.contains("Of no device"), "{text}");
+    assert!(text.contains("Without a device"), "{text}");
     assert!(
         text.contains("pinned host memory (at most 3.00 MiB)"),
         "{text}"
@@ -208,7 +208,7 @@ fn idle_time_is_folded_and_the_rest_is_in_full_detail() {
         let text = stdout(&analyze(&text, &file));
         assert_eq!(svg.matches("class=\"fold\"").count(), folds);
         assert_eq!(svg.contains(">≈10.0 s</text>"), folds > 0);
-        let said = text.contains("folded at ≈, for nothing happened: 10.0 s");
+        let said = text.contains("folded at ≈, where no event occurred: 10.0 s");
         assert_eq!(said, folds > 0, "{text}");
     }
 }
@@ -237,7 +237,7 @@ fn failures_beside_each_other_are_one_mark_with_their_number() {
         "of whom eight are named"
     );
     assert_eq!(
-        svg.matches("3.00 GiB (3,221,225,472 bytes) asked for")
+        svg.matches("3.00 GiB (3,221,225,472 bytes) requested")
             .count(),
         9
     );

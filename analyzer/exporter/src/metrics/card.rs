@@ -36,7 +36,7 @@ pub(super) fn add(to: &mut Families, captures: &[Now], now_ns: u64) {
         ];
         to.gauge(
             "hw_gpu_memory_usage_bytes",
-            "Used memory of the card as NVML told a recorded program; its age is gpumem_card_reading_age_seconds.",
+            "Used memory of the card in the newest NVML reading of a recorded program; its age is gpumem_card_reading_age_seconds.",
             &labels,
             card.used,
         );
@@ -49,7 +49,7 @@ pub(super) fn add(to: &mut Families, captures: &[Now], now_ns: u64) {
         let age = now_ns.saturating_sub(at) as f64 / 1e9;
         to.gauge(
             "gpumem_card_reading_age_seconds",
-            "How long ago NVML told it.",
+            "Age of that NVML reading.",
             &[("UUID", uuid)],
             age,
         );

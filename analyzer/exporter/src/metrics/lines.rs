@@ -34,7 +34,7 @@ pub(super) fn add(to: &mut Families, capture: &Now, common: &Common, most: usize
         let level = lines.level.to_string();
         to.gauge(
             "gpumem_line_bytes",
-            "Live bytes of the lines that hold most; gpumem_line_info names them.",
+            "Live bytes of the largest lines; gpumem_line_info names them.",
             &common.with(&[("device", &device), ("level", &level), ("line", &hash)]),
             bytes,
         );

@@ -22,7 +22,7 @@ pub(super) fn add(to: &mut Families, capture: &Now, common: &Common) {
     let counters = [
         (
             "gpumem_out_of_memory_total",
-            "Allocations that failed for want of memory.",
+            "Allocations that failed because memory ran out.",
             Some(frame.failure_count),
         ),
         (
@@ -61,7 +61,7 @@ pub(super) fn add(to: &mut Families, capture: &Now, common: &Common) {
     );
     to.gauge(
         "gpumem_capture_state",
-        "The program: catching_up (its past is being read), running, ended, killed, stopped (unreadable); always 1.",
+        "State of the program: catching_up (its earlier events are being read), running, ended, killed, stopped (unreadable); always 1.",
         &common.with(&[("state", word(&frame.state))]),
         1_u64,
     );
@@ -74,13 +74,13 @@ fn levels(to: &mut Families, device: &DeviceNow, common: &Common, on: &[(&str, &
         let labels = common.with(&labels);
         to.gauge(
             "gpumem_process_memory_bytes",
-            "Live bytes of a level: levels overlap, do not add them up.",
+            "Live bytes of a level. Levels overlap: do not add them.",
             &labels,
             counters.live,
         );
         to.gauge(
             "gpumem_process_memory_peak_bytes",
-            "Greatest live bytes of a level.",
+            "Peak of the live bytes of a level.",
             &labels,
             counters.peak,
         );
@@ -101,27 +101,27 @@ fn figures(to: &mut Families, device: &DeviceNow, labels: &[(&str, &str)]) {
     let unsigned = [
         (
             "gpumem_reserved_bytes",
-            "Bytes that the framework's allocator holds from the driver, as it said with the newest tensor event, less what it gave back since.",
+            "Bytes that the framework's allocator has reserved from the driver: its figure at the newest tensor event, minus the bytes freed since.",
             reserved,
         ),
         (
             "gpumem_reserved_peak_bytes",
-            "Greatest bytes that the framework's allocator held from the driver.",
+            "Peak of the bytes that the framework's allocator reserved from the driver.",
             reserved.map(|_| device.reserved_peak),
         ),
         (
             "gpumem_reserved_unallocated_bytes",
-            "Bytes that the framework's allocator holds beyond live tensors: cached or fragmented.",
+            "Reserved but unallocated bytes of the framework's allocator.",
             free,
         ),
         (
             "gpumem_nvml_process_bytes",
-            "What NVML attributed to this process at its last settled reading.",
+            "NVML's figure of this process at its last settled reading.",
             reading.and_then(|reading| reading.process),
         ),
         (
             "gpumem_limit_bytes",
-            "Memory of the card, or what a limit leaves of it.",
+            "Memory of the card, or its limit.",
             device.total,
         ),
     ];
@@ -133,12 +133,12 @@ fn figures(to: &mut Families, device: &DeviceNow, labels: &[(&str, &str)]) {
     let signed = [
         (
             "gpumem_unexplained_bytes",
-            "NVML's figure of this process less all that is accounted for.",
+            "NVML's figure of this process minus the explained bytes.",
             reading.and_then(|reading| reading.unexplained()),
         ),
         (
             "gpumem_step_growth_bytes",
-            "By how much live memory grows with a step: median slope over the last 32 steps.",
+            "Growth of live memory per step: median slope over the last 32 steps.",
             device.step_growth,
         ),
     ];
@@ -149,7 +149,7 @@ fn figures(to: &mut Families, device: &DeviceNow, labels: &[(&str, &str)]) {
     }
     to.counter(
         "gpumem_retries_total",
-        "Refusals after which PyTorch's allocator got the memory all the same.",
+        "Refused requests that succeeded after PyTorch's allocator freed its cache.",
         labels,
         device.retries,
     );
@@ -174,7 +174,7 @@ fn info(to: &mut Families, capture: &Now, common: &Common) {
     let labels: Vec<(&str, &str)> = labels.iter().map(|(name, of)| (*name, &**of)).collect();
     to.gauge(
         "gpumem_capture_info",
-        "What runs; always 1.",
+        "The program; always 1.",
         &common.with(&labels),
         1_u64,
     );

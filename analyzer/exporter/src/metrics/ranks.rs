@@ -46,7 +46,7 @@ pub(super) fn add(to: &mut Families, captures: &[Now]) {
                 let common = Common::of(capture);
                 to.gauge(
                     "gpumem_rank_difference_bytes",
-                    "By how much a rank's peak differs from its peers' median, if that is more than they scatter; else 0.",
+                    "Difference of a rank's peak from its peers' median, if it is above the peers' deviation; else 0.",
                     &common.with(&[("part", part)]),
                     off,
                 );

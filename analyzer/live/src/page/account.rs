@@ -39,7 +39,7 @@ pub(crate) fn account(
     page.blank();
     page.add(Kind::Strong, "Steps");
     let text = match (steps, pace.map(|pace| (pace, pace.per_second()))) {
-        (0, _) => "  none has ended".to_owned(),
+        (0, _) => "  no step ended yet".to_owned(),
         (_, Some((pace, Some(rate)))) => format!(
             "  {} ended; {rate:.2} per second over the last {} ({})",
             many(steps, "step", "steps"),

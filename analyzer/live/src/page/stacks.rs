@@ -43,7 +43,7 @@ pub(crate) fn stacks(
         page.blank();
         page.add(
             Kind::Plain,
-            "It holds nothing here by what is known now: later use has told more of it.",
+            "It holds no memory here: later events changed the category of its blocks.",
         );
     }
     let count = all.len();
@@ -132,7 +132,7 @@ fn add_source(
     let Some(text) = source.text(&line.file) else {
         page.add(
             Kind::Faint,
-            "  the file cannot be read here, or was changed since the program started",
+            "  the file is not readable here, or changed after the program started",
         );
         return;
     };

@@ -155,7 +155,7 @@ pub fn draw_folder(folder: &Folder, app: &mut FolderApp, look: Look, screen: &mu
         let keys = Layout::vertical([Constraint::Length(2), Constraint::Min(1)]);
         let [_, keys] = keys.areas(area);
         draw_help(screen, keys, &FOLDER_KEYS, look);
-        put(screen, foot, "Esc back  q leave".into(), look.faint());
+        put(screen, foot, "Esc back  q quit".into(), look.faint());
         return;
     }
     let columns = columns(usize::from(area.width));
@@ -177,7 +177,7 @@ pub fn draw_folder(folder: &Folder, app: &mut FolderApp, look: Look, screen: &mu
         put(screen, at, row_line(row, &columns, look), style);
     }
     if app.rows.is_empty() {
-        let text = "  no capture yet: each is shown as soon as its program begins";
+        let text = "  no capture yet: each one appears when its program starts";
         put(screen, table, text.into(), look.faint());
     }
     if let Some(row) = app.rows.get(selected) {
@@ -188,7 +188,7 @@ pub fn draw_folder(folder: &Folder, app: &mut FolderApp, look: Look, screen: &mu
         };
         put(screen, of, selected_line(row), style);
     }
-    let keys = "Enter this rank  s order  arrows the row  ? keys  q leave; programs go on";
+    let keys = "Enter this rank  s order  arrows the row  ? keys  q quit; programs continue";
     put(screen, foot, keys.into(), look.faint());
 }
 

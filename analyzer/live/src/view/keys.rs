@@ -184,7 +184,7 @@ impl App {
         };
         match Spot::peak(newest, self.ask.device, frame.table.level) {
             Some(spot) => self.go_to(spot),
-            None => self.message = Some("there was no memory of this level so far".into()),
+            None => self.message = Some("no memory of this level so far".into()),
         }
     }
 

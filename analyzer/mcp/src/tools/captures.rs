@@ -76,7 +76,7 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
         true => found,
         false => found.with(
             "partial",
-            format!("only {ENTRIES} files were looked at: start the server with folders nearer to the captures"),
+            format!("only {ENTRIES} files were read: start the server with folders closer to the captures"),
         ),
     };
     let found = match all.first() {

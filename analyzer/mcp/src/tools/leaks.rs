@@ -54,14 +54,14 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let moment = match args.at.map(|moment| moment.0) {
         Some(At::Peak) => {
             return Err(refused!(
-                "at peak: leaks asks what stays: name end, an event, a time or a step; lines has the peak"
+                "at peak: leaks needs end, an event, a time or a step; use lines for the peak"
             ));
         }
         Some(At::Failure) => match first.replay.failures.main() {
             Some((_, failure)) => At::Event(failure.seq),
             None => {
                 return Err(refused!(
-                    "{}: no allocation failed for want of memory: leave at away for the last step's end",
+                    "{}: no allocation failed because memory ran out: omit at for the end of the last step",
                     capture.name
                 ));
             }

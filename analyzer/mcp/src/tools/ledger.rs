@@ -74,7 +74,7 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
         .map_err(|error| unreadable(&capture, &error))?;
     if let (true, Some(device)) = (ledgers.is_empty(), args.device) {
         return Err(refused!(
-            "{}: nothing was recorded of a GPU {device}: summary names those there are",
+            "{}: the capture has no GPU {device}: summary lists its GPUs",
             capture.name
         ));
     }

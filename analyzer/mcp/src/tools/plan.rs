@@ -40,7 +40,7 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
         ));
     };
     let Some((program, arguments)) = args.program.split_first() else {
-        return Err(refused!("plan: which program? Name its file first"));
+        return Err(refused!("plan: name the program's file first"));
     };
     let file = context.roots.file(Path::new(program))?;
     let file =

@@ -61,7 +61,7 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
         [file] => file,
         [] => {
             return Err(refused!(
-                "{}: it names no file {}: take file and line from a row of lines, why or leaks",
+                "{}: the capture does not name the file {}: take file and line from a row of lines, why or leaks",
                 capture.name,
                 args.file
             ));
@@ -81,7 +81,7 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let all = text.lines().count() as u32;
     if !(1..=all).contains(&args.line) {
         return Err(refused!(
-            "{file}: it has {all} lines, not {}: the file may be another than the one that ran",
+            "{file}: it has {all} lines, not {}: the file may differ from the one that ran",
             args.line
         ));
     }
@@ -124,7 +124,7 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
         false => found,
         true => found.with(
             "may_differ",
-            "the file was changed after the run started: it may not be what ran",
+            "the file changed after the run started: it may differ from the one that ran",
         ),
     })
 }
@@ -154,24 +154,22 @@ fn named(names: &Names, asked: &str) -> Vec<String> {
 fn read(roots: &Roots, session: &Session, file: &str) -> Result<(String, bool), Refusal> {
     if file.starts_with('<') {
         return Err(refused!(
-            "{file}: it is code without a file: there is no text of it"
+            "{file}: this code has no file, so it has no source text"
         ));
     }
     let directory = session.replay.names.directory().map(PathBuf::from);
     let path = directory.unwrap_or_default().join(file);
     if !path.is_absolute() {
-        return Err(refused!(
-            "{file}: the capture does not say in which folder it was"
-        ));
+        return Err(refused!("{file}: the capture does not have its folder"));
     }
     let absent = || {
         refused!(
-            "{file}: no such file here: start the server where the program's files are, with --root for its folder"
+            "{file}: no such file here: start the server on the machine with the program's files, with --root for its folder"
         )
     };
     let outside = |_| {
         refused!(
-            "{file}: outside the folders of this server, {}: its user can start it with --root for that file's folder",
+            "{file}: outside the folders of this server, {}: start the server with --root for the folder of the file",
             roots.said()
         )
     };
@@ -180,7 +178,7 @@ fn read(roots: &Roots, session: &Session, file: &str) -> Result<(String, bool), 
     let found = real.metadata().map_err(failed)?;
     if found.len() > LARGEST {
         return Err(refused!(
-            "{file}: it has {}: too much for a source",
+            "{file}: it has {}: too large for a source file",
             bytes(found.len())
         ));
     }

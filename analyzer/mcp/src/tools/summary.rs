@@ -30,7 +30,7 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let process = &summary.process;
     let mut rows: Vec<Value> = summary.devices.iter().flat_map(device).collect();
     if let Some(host) = &summary.host_of_no_device {
-        rows.push(level(None, "pinned host memory of no GPU", host));
+        rows.push(level(None, "pinned host memory without a GPU", host));
     }
     let said = |what: &str, line: &String| json!({"what": what, "text": line});
     rows.extend(summary.missing.iter().map(|line| said("missing", line)));

@@ -47,7 +47,7 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
             .take(20)
             .map(|(number, _)| number.to_string());
         return Err(refused!(
-            "{}: failure {number} was not kept: ask for one of {}",
+            "{}: failure {number} is not in the capture: use one of {}",
             capture.name,
             numbers.collect::<Vec<_>>().join(", ")
         ));
@@ -95,7 +95,7 @@ fn none(capture: &Capture, session: &Session) -> Found {
         .with("answered_refusals", session.replay.failures.answered())
         .with(
             "said",
-            format!("No allocation failed for want of memory; the process's end: {ended}."),
+            format!("No allocation failed because memory ran out. The process's end: {ended}."),
         )
         .with("account", facts(session))
         .ask("lines", json!({"capture": capture.name, "at": "end"}))

@@ -61,7 +61,7 @@ fn findings(comparison: &Comparison, out: &mut String) {
         (Outcome::Passes, Some(most)) if is_compared => {
             format!("**Passes.** Each workload may grow by {}.", limit(most))
         }
-        (Outcome::Passes, _) if !has_budget => "No limit was set.".to_owned(),
+        (Outcome::Passes, _) if !has_budget => "No limit is set.".to_owned(),
         (Outcome::Passes, _) => "**Passes.**".to_owned(),
     };
     out.push_str(&verdict);

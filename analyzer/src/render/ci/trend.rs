@@ -59,7 +59,7 @@ pub fn trend_svg(trend: &Trend) -> String {
         .iter()
         .any(|line| line.known().any(|(_, _, exact)| !exact))
     {
-        said.push("hollow: the capture was partial".to_owned());
+        said.push("hollow: the capture is partial".to_owned());
     }
     let _ = writeln!(
         out,

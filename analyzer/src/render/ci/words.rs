@@ -17,7 +17,7 @@ pub fn changed(row: &DevicePeaks, has_base: bool) -> String {
         },
         (None, ..) if has_base => "new".into(),
         (None, ..) => "–".into(),
-        _ => "no longer there".into(),
+        _ => "removed".into(),
     }
 }
 
@@ -102,7 +102,7 @@ pub fn finding(judged: &Judged, finding: &Finding) -> String {
             peak_bytes,
             budget_bytes,
         } => format!(
-            "{} takes {} {}; its budget is {}",
+            "{} uses {} {}; its budget is {}",
             place(workload, *device, code),
             exactly(*peak_bytes),
             of_level(*level),

@@ -46,7 +46,7 @@ pub fn flamegraph_of_change(change: &Differential, look: &FlameLook<'_>) -> Opti
     let gone = match change.gone() {
         (0, _) => String::new(),
         (lost, stacks) => format!(
-            "gone altogether, so without a width: {} of {}",
+            "no longer live, and not drawn: {} of {}",
             bytes(lost),
             crate::account::many(stacks, "stack", "stacks")
         ),

@@ -131,7 +131,7 @@ fn a_frame_has_the_colour_of_all_that_changed_in_it() {
         )
     );
     assert_eq!(found.len(), 5);
-    assert!(svg.contains(">gone altogether, so without a width: 1.00 MiB of 1 stack</text>"));
+    assert!(svg.contains(">no longer live, and not drawn: 1.00 MiB of 1 stack</text>"));
     let same = text(flamegraph_of_change(
         &Differential::of(&after, &after),
         &look(""),

@@ -8,13 +8,13 @@ use crate::render::{Style, Terminal, bytes, count, duration};
 /// The answer in at most three lines.
 pub(super) fn first_answer(job: &Job, by_rank: &[&[Outlier]], terminal: Terminal) -> String {
     let first = match by_rank {
-        [] if job.ranks.len() < 2 => "One rank alone: there is nothing to compare it with.".into(),
+        [] if job.ranks.len() < 2 => "The job has one rank, so it cannot be compared.".into(),
         [] => "No rank differs from its peers.".into(),
         [of, others @ ..] => {
             let others = match others.len() {
                 0 => String::new(),
-                1 => " So does 1 other rank.".to_owned(),
-                others => format!(" So do {} other ranks.", count(others as u64)),
+                1 => " 1 other rank also differs.".to_owned(),
+                others => format!(" {} other ranks also differ.", count(others as u64)),
             };
             format!("{}{others}", difference(of))
         }
@@ -58,11 +58,11 @@ fn ranks_line(job: &Job) -> String {
     peaks.sort_unstable();
     let peaks = match peaks[..] {
         [] => String::new(),
-        [only] => format!("; it held {} at most", bytes(only)),
+        [only] => format!("; its peak is {}", bytes(only)),
         [least, .., most] => {
             let median = peaks.get((peaks.len() - 1) / 2).copied().unwrap_or(0);
             format!(
-                "; they held {} to {} at most, the median {}",
+                "; their peaks are {} to {}, the median {}",
                 bytes(least),
                 bytes(most),
                 bytes(median)
@@ -79,7 +79,7 @@ fn endings_line(job: &Job) -> String {
     match (&endings.out_of_memory[..], &endings.killed[..]) {
         ([], []) => match endings.running {
             0 => String::new(),
-            running => format!("{} still.\n", many(running, "rank runs", "ranks run")),
+            running => format!("{} still running.\n", many(running, "rank is", "ranks are")),
         },
         ([], [only]) => {
             format!("Rank {only} was killed; the last rank ended {after} later.\n")

@@ -24,7 +24,7 @@ pub(super) fn caveats(job: &Job) -> String {
         .collect();
     if !partial.is_empty() {
         lines.push(format!(
-            "Not exact: {}: `gpumem-analyze check` says what is missing.",
+            "Not exact: {}: `gpumem-analyze check` lists the missing data.",
             ranges(&partial)
         ));
     }
@@ -41,7 +41,7 @@ pub(super) fn caveats(job: &Job) -> String {
             more => format!(" and {} more", count(more)),
         };
         lines.push(format!(
-            "{} without a rank left out: {}{more}.",
+            "{} ignored, because no rank is known: {}{more}.",
             many(captures, "capture is", "captures are"),
             names.collect::<Vec<_>>().join(", ")
         ));
@@ -54,7 +54,7 @@ pub(super) fn caveats(job: &Job) -> String {
             "another process"
         };
         lines.push(format!(
-            "{} of rank {} is left out: {}.",
+            "{} of rank {} is ignored: {}.",
             what,
             spare.rank,
             spare.file.display()
@@ -76,7 +76,7 @@ pub(super) fn caveats(job: &Job) -> String {
         ));
     }
     if job.has_wide_groups() {
-        lines.push("Peers' peaks scatter widely. If ranks hold different parts of the model, say where they stand: --mesh pp=2,dp=4.".to_owned());
+        lines.push("Peers' peaks vary widely. If ranks hold different parts of the model, give their positions with --mesh pp=2,dp=4.".to_owned());
     }
     if job.ranks.len() > 1 {
         lines.push(format!("Rule: {}.", job.rule));
@@ -113,8 +113,8 @@ fn mixed(all: &[Mixed]) -> Vec<String> {
         let also: Vec<&str> = others.iter().map(|of| &*of.what).collect();
         let also = match also[..] {
             [] => String::new(),
-            [only] => format!(" So does {only}."),
-            [..] => format!(" So do {}.", also.join(", ")),
+            [only] => format!(" {only} differs in the same ranks."),
+            [..] => format!(" {} differ in the same ranks.", also.join(", ")),
         };
         Some(format!(
             "{what} differs: {differ}; the others {usual}.{also}"

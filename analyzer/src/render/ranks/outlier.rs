@@ -15,7 +15,7 @@ pub(super) fn difference(of: &[Outlier]) -> String {
         0.. => format!("{} more", bytes(all.unsigned_abs())),
         _ => format!("{} less", bytes(all.unsigned_abs())),
     };
-    let line = largest(main).map(|line| format!(", most of it by {}", line.name));
+    let line = largest(main).map(|line| format!(", mostly from {}", line.name));
     let line = line.unwrap_or_default();
     format!(
         "Rank {} holds {amount} than its peers{}{line}.",

@@ -105,7 +105,7 @@ fn heading(group: &PeerGroup) -> String {
     let ranks = many(group.ranks.len() as u64, "rank", "ranks");
     let median = bytes(group.tensors.median.unsigned_abs());
     format!(
-        "{}: {ranks}, tensors at most {median} in the median",
+        "{}: {ranks}, median of the tensors' peaks {median}",
         group.coordinates
     )
 }

@@ -29,7 +29,7 @@ pub fn ranks_timeline_text(
     out.push('\n');
     let most = map.most()[part as usize];
     if map.columns == 0 || most == 0 {
-        out.push_str(&format!("Nothing was held of {}.\n", part.word()));
+        out.push_str(&format!("No rank held {}.\n", part.word()));
         return out;
     }
     let (bands, each) = bands(job);
@@ -186,12 +186,12 @@ impl Drawing<'_> {
             self.since(),
         );
         let mut said = vec![format!(
-            "A column is {} of time, and shows the greatest memory in it",
+            "A column is {} of time, and shows the largest memory in it",
             duration((self.map.to_unix_ns() - self.map.from_unix_ns) / self.columns.max(1) as u64)
         )];
         if each > 1 {
             said.push(format!(
-                "a row the greatest of up to {}",
+                "a row the largest of up to {}",
                 many(each as u64, "rank", "ranks")
             ));
         }

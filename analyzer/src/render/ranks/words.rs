@@ -18,7 +18,7 @@ pub(super) fn since(since: Option<Since>) -> String {
         Some(of) if of.is_exact() => format!(", since step {}", count(of.first_step)),
         // Steps before it are not known, or were not told apart.
         Some(of) if of.first_step == 1 => {
-            format!(", since step {} or before", count(of.last_step))
+            format!(", since step {} or earlier", count(of.last_step))
         }
         Some(of) => format!(
             ", since step {} to {}",
@@ -37,14 +37,14 @@ pub(super) fn clock_lines(clocks: &[Clock]) -> Vec<String> {
         let way = if clock.ahead_ns > 0 { "ahead of" } else { "behind" };
         let steps = many(clock.steps as u64, "step", "steps");
         format!(
-            "The clock of {} is {by} {way} its peers', by the ends of {steps}: its times are moved by that.",
+            "The clock of {} is {by} {way} its peers', measured at the ends of {steps}. Its times are corrected.",
             clock.host
         )
     });
     let more = clocks.len().saturating_sub(CLOCKS) as u64;
     let more = (more > 0).then(|| {
         let machines = many(more, "more machine", "more machines");
-        format!("The clocks of {machines} are off by less, and are moved, too.")
+        format!("The clocks of {machines} differ by less, and are also corrected.")
     });
     told.chain(more).collect()
 }

@@ -85,5 +85,5 @@ fn failures(chart: &Chart<'_>, top: usize, out: &mut String) {
 
 fn line(failure: &TimelineFailure) -> String {
     let at = moment(failure.seq, Nanos(failure.time_ns));
-    format!("out of memory at {at}: {} asked for", exact(failure.bytes))
+    format!("out of memory at {at}: {} requested", exact(failure.bytes))
 }

@@ -28,7 +28,7 @@ use crate::views::{DeviceTimeline, Timeline, TimelinePoint, when};
 fn title(device: &DeviceTimeline) -> String {
     let name = device.name.as_deref().filter(|name| !name.is_empty());
     match (device.device, name) {
-        (None, _) => "Of no device".into(),
+        (None, _) => "Without a device".into(),
         (Some(ordinal), None) => format!("GPU {ordinal}"),
         (Some(ordinal), Some(name)) => {
             let name = name.replace(|c: char| c.is_control(), "\u{fffd}");
@@ -50,7 +50,7 @@ fn folds_line(timeline: &Timeline) -> Option<String> {
     let lengths: Vec<String> = folds
         .map(|[from, to]| scale::length_text(to - from))
         .collect();
-    let said = "folded at ≈, for nothing happened";
+    let said = "folded at ≈, where no event occurred";
     (!lengths.is_empty()).then(|| format!("{said}: {}", lengths.join(", ")))
 }
 
@@ -62,7 +62,7 @@ fn retries_line(timeline: &Timeline, device: &DeviceTimeline) -> Option<String> 
         .find(|of| of.device == device.device)?;
     let many = many(of.count, "retry", "retries");
     Some(format!(
-        "{many} by PyTorch's allocator, which then had the memory"
+        "{many} by PyTorch's allocator, which then succeeded"
     ))
 }
 
@@ -82,6 +82,6 @@ fn failures_line(timeline: &Timeline, device: &DeviceTimeline) -> Option<String>
     let at = moment(first.seq, Nanos(first.time_ns));
     let asked = bytes(first.bytes);
     Some(format!(
-        "{many} for want of memory{more}, the first at {at}: {asked}"
+        "{many}: out of memory{more}, the first at {at}: {asked}"
     ))
 }

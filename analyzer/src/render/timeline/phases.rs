@@ -62,7 +62,7 @@ fn spans(
             "forward",
             span.axis.from(),
             end,
-            &["forward, or none that was marked".into()],
+            &["forward, or an unknown phase".into()],
         );
     }
     let shown = |of: &&LaneSpan| of.from_ns <= span.axis.to() && of.to_ns >= span.axis.from();
@@ -83,7 +83,7 @@ fn merged_in(lane: &Lane, course: &[CourseBucket]) -> Option<String> {
     let widths = course.iter().map(|of| of.to_ns.saturating_sub(of.from_ns));
     let width = widths.max().filter(|_| lane.left_out > 0)?;
     Some(format!(
-        "phases: {} are shares of time, in stretches of {}; --from and --to show fewer of them one by one",
+        "phases: {} are shown as shares of time, in intervals of {}; use --from and --to to see them individually",
         count(lane.spans.len() as u64 + lane.left_out),
         length_text(width)
     ))
@@ -184,7 +184,8 @@ mod tests {
         assert_eq!(merged_in(&lane, &course), None);
         lane.left_out = 5002;
         let said = merged_in(&lane, &course).unwrap_or_default();
-        let begins = "phases: 5,002 are shares of time, in stretches of 2.00 ms; --from";
+        let begins =
+            "phases: 5,002 are shown as shares of time, in intervals of 2.00 ms; use --from";
         assert!(said.starts_with(begins), "{said}");
     }
 }

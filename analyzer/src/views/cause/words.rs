@@ -16,113 +16,113 @@ pub(super) fn of(found: &Found) -> (String, String) {
     let blocks = many(found.blocks, "block", "blocks");
     let percent = percent(found);
     let rounds = match found.rounds {
-        (rounds, true) => format!("{} rounds of its loop", count(rounds)),
-        (rounds, false) => format!("{} allocations of it", count(rounds)),
+        (rounds, true) => format!("{} iterations of its loop", count(rounds)),
+        (rounds, false) => format!("{} of its allocations", count(rounds)),
     };
     let grows = format!("{} more each time", bytes(found.per_round));
     let (what, advice): (String, String) = match found.kind {
         CauseKind::TooLarge => (
             format!("the request alone is larger than {}: {} of {}", card(found), bytes(found.asked), total(found)),
-            "ask for less, if one of its sizes is wrong; or use a larger card".into(),
+            "check the requested size, or use a larger card".into(),
         ),
         CauseKind::OtherProcesses => (
             format!(
-                "other processes hold {size} of {} of this GPU, this one {}; without them it would have fitted",
+                "other processes hold {size} of {} on this GPU, this process {}; without them, the request would fit",
                 total(found),
                 bytes(found.mine)
             ),
-            "end them or use another GPU: nvidia-smi names them".into(),
+            "end them or use another GPU; nvidia-smi lists them".into(),
         ),
         CauseKind::NotMemory => (
-            format!("not the card's memory: {size} is free there, and the driver refused all the same"),
-            "look at limits of the process: address space (ulimit -v), handles".into(),
+            format!("the card is not full: {size} is free, but the driver refused the request"),
+            "check the limits of the process: address space (ulimit -v), handles".into(),
         ),
         CauseKind::KeptGraphs => {
             let held = match &found.line {
-                Some((line, _)) => format!(", probably held by the tensor of {line} ({blocks})"),
+                Some((line, _)) => format!(", probably kept by the tensor of {line} ({blocks})"),
                 None => String::new(),
             };
             (
-                format!("graphs are kept: {size} ({percent}) in {rounds}, {grows}, most of it of {most}{held}"),
+                format!("autograd graphs are kept: {size} ({percent}) in {rounds}, {grows}, mostly from {most}{held}"),
                 match &found.line {
-                    Some((line, _)) => format!("{line}: keep .item() or .detach() of it, not the tensor with its graph"),
-                    None => "keep .item() or .detach() of a result, not the tensor with its graph".into(),
+                    Some((line, _)) => format!("{line}: store .item() or .detach() of the tensor, not the tensor with its graph"),
+                    None => "store .item() or .detach() of a result, not the tensor with its graph".into(),
                 },
             )
         }
         CauseKind::NoGrad => {
             let held = match &found.line {
-                Some((line, _)) => format!(", probably held by the tensor of {line} ({blocks})"),
+                Some((line, _)) => format!(", probably kept by the tensor of {line} ({blocks})"),
                 None => String::new(),
             };
             (
                 format!(
-                    "graphs are kept that no backward uses: {size} ({percent}) in {rounds}, {grows}, most of it of {most}{held}"
+                    "autograd graphs that no backward uses are kept: {size} ({percent}) in {rounds}, {grows}, mostly from {most}{held}"
                 ),
-                "run this part under torch.no_grad(), as in an evaluation; or keep .detach() of the results".into(),
+                "run this code under torch.no_grad(), as in an evaluation, or store .detach() of the results".into(),
             )
         }
         CauseKind::KeptTensors => (
             format!("{line} keeps one more tensor each time: {size} ({percent}) in {rounds}, {grows}"),
-            "drop them, or keep them on the host: .cpu()".into(),
+            "delete the tensors, or move them to the host with .cpu()".into(),
         ),
         CauseKind::Lengthened => (
-            format!("the tensors of {line} become longer each time: {size} ({percent}) after {rounds}, {grows}"),
-            "bound the length of this cache; torch.cat needs the old tensor and the new one at once".into(),
+            format!("the tensors of {line} grow each time: {size} ({percent}) after {rounds}, {grows}"),
+            "limit the length of this cache; torch.cat needs the old and the new tensor at once".into(),
         ),
         CauseKind::OwnLimit => (
-            "a limit of the framework's own: the driver was not asked".into(),
-            "raise torch.cuda.set_per_process_memory_fraction, or ask for less".into(),
+            "the framework's memory limit: the driver received no request".into(),
+            "raise torch.cuda.set_per_process_memory_fraction, or request less".into(),
         ),
         CauseKind::Fragmentation => {
             let pieces = match found.pieces {
                 Some((pieces, largest)) => {
-                    format!(" in {} of at most {}", many(pieces, "piece", "pieces"), bytes(largest))
+                    format!(" in {} of at most {}", many(pieces, "block", "blocks"), bytes(largest))
                 }
                 None => String::new(),
             };
             (
                 format!(
-                    "fragmentation: {size} is free in PyTorch's cache{pieces}, {} on the card; in one piece it would have been enough",
+                    "fragmentation: {size} is free in PyTorch's cache{pieces}, {} on the card; as one block it would be enough",
                     bytes(found.free.unwrap_or(0))
                 ),
-                "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True joins free pieces; fewer different sizes help".into(),
+                "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lets free blocks merge; allocate fewer different sizes".into(),
             )
         }
         CauseKind::Cached => (
-            format!("PyTorch's cache holds {size} that no tensor uses; what was asked for is taken outside of it"),
-            "torch.cuda.empty_cache() before it, or torch.cuda.set_per_process_memory_fraction(0.9), which leaves room".into(),
+            format!("{size} is reserved but unallocated in PyTorch's cache; this request needs memory outside of the cache"),
+            "call torch.cuda.empty_cache() before it, or leave room with torch.cuda.set_per_process_memory_fraction(0.9)".into(),
         ),
         CauseKind::OptimizerState => (
-            format!("the optimizer's state: {size} ({percent}) so far, most of it of {most}"),
-            "an optimizer with less state (SGD, 8-bit Adam), sharded state (ZeRO, FSDP), or fewer parameters".into(),
+            format!("optimizer state: {size} ({percent}) so far, mostly from {most}"),
+            "use an optimizer with less state (SGD, 8-bit Adam), shard the state (ZeRO, FSDP), or train fewer parameters".into(),
         ),
         CauseKind::Workspaces => (
             format!(
-                "workspaces of cuBLAS, one for each handle and stream: {size} live in {blocks}, {} asked for now",
+                "cuBLAS workspaces, one for each handle and stream: {size} live in {blocks}, {} requested now",
                 bytes(found.asked)
             ),
-            "CUBLAS_WORKSPACE_CONFIG=:4096:2:16:8 or :16:8 makes them smaller, at some cost in speed".into(),
+            "set CUBLAS_WORKSPACE_CONFIG=:4096:2:16:8 or :16:8 for smaller ones, at some cost in speed".into(),
         ),
         CauseKind::Activations => (
-            format!("the activations of a forward: {size} ({percent}) in {blocks}, most of them of {most}; nothing grows"),
-            "a smaller batch, if its size is theirs; else torch.utils.checkpoint or torch.autocast".into(),
+            format!("activations of a forward: {size} ({percent}) in {blocks}, mostly from {most}; no line grows"),
+            "use a smaller batch, if they grow with it, or torch.utils.checkpoint or torch.autocast".into(),
         ),
         CauseKind::Model => (
-            format!("the model: {size} ({percent}) of parameters and buffers, most of them of {most}"),
-            "a smaller data type (bfloat16, 8 bits), or a model that is sharded (FSDP)".into(),
+            format!("the model: {size} ({percent}) of parameters and buffers, mostly from {most}"),
+            "use a smaller data type (bfloat16, 8 bits), or shard the model (FSDP)".into(),
         ),
         CauseKind::Largest => (
-            format!("{line} holds most: {size} ({percent}) in {blocks}; nothing grows"),
-            "free or shrink what this line makes".into(),
+            format!("{line} holds most: {size} ({percent}) in {blocks}; no line grows"),
+            "allocate less at this line, or free it earlier".into(),
         ),
         CauseKind::Host => (
-            "the system gave no more pinned memory".into(),
+            "the system refused more pinned memory".into(),
             "pin less (pin_memory=False), or raise ulimit -l".into(),
         ),
         CauseKind::Unknown => (
-            "not known: the capture does not say who held the memory".into(),
-            "run it again with GPUMEM_STACKS=both".into(),
+            "not known: the capture does not show what held the memory".into(),
+            "run it again with GPUMEM_STACKS=mixed".into(),
         ),
     };
     (what + &in_pieces(found), advice)
@@ -138,7 +138,7 @@ fn in_pieces(found: &Found) -> String {
         return String::new();
     }
     let free = found.cached.saturating_add(found.free.unwrap_or(0));
-    format!("; {} is free besides, in pieces", bytes(free))
+    format!("; another {} is free, but fragmented", bytes(free))
 }
 
 fn card(found: &Found) -> &'static str {
@@ -155,5 +155,5 @@ fn total(found: &Found) -> String {
 /// The part of what is live.
 fn percent(found: &Found) -> String {
     let of = part_of(found.bytes, found.live);
-    format!("{of} of what is live")
+    format!("{of} of live memory")
 }

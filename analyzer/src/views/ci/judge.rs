@@ -226,9 +226,7 @@ fn over_budget(workload: &Workload, budget: &Budget, most: u64, findings: &mut V
     let why = match level {
         _ if is_measured || !took_some => return,
         Level::TENSOR => "head: no tensors were recorded, so its budget is not checked",
-        Level::PHYSICAL => {
-            "head: what the card gave was not measured, so its budget is not checked"
-        }
+        Level::PHYSICAL => "head: the card's memory was not measured, so its budget is not checked",
         _ => return,
     };
     findings.push(Finding::Unjudged { why: why.into() });

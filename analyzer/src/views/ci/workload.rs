@@ -161,19 +161,14 @@ fn quality(session: &Session, parts: &Parts<'_>, level: Level) -> Quality {
     let account = &session.account;
     let mut missing = account.missing.clone();
     if account.ending == Ending::Running {
-        missing.push("its process is still running: its peak may be still to come".into());
+        missing.push("its process is still running, so its peak can still grow".into());
     }
     let has = |of| session.replay.levels.keys().any(|key| key.1 == of);
     if level == Level::TENSOR && !has(Level::TENSOR) && has(Level::DRIVER) {
-        missing.push(
-            "it took memory from CUDA and no tensors were recorded: --level driver compares that"
-                .into(),
-        );
+        missing.push("it has memory from CUDA, but no tensors: compare with --level driver".into());
     }
     if session.replay.failures.count() > 0 {
-        missing.push(
-            "it ran out of memory: its peak is what it found room for, not what it needs".into(),
-        );
+        missing.push("it ran out of memory, so its peak is less than it needs".into());
     }
     missing.extend(parts.mismatches().iter().map(|(device, sum, figure)| {
         let device = place(*device);
@@ -181,7 +176,7 @@ fn quality(session: &Session, parts: &Parts<'_>, level: Level) -> Quality {
     }));
     let mut notes: Vec<String> = account.sampled().into_iter().collect();
     if account.ending == Ending::Killed {
-        notes.push("its process was killed, or ended without its exit handlers: the peak is that until then".into());
+        notes.push("its process was killed, or ended without its exit handlers: the peak is that until its end".into());
     }
     Quality { missing, notes }
 }

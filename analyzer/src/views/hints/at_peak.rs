@@ -66,60 +66,54 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
     let is_state = |stacks: StackKey| stacks.purpose.category() == Category::OptimizerState;
     let optimizer = hint(
         HintKind::OptimizerState,
-        "{} of optimizer state stood at the peak; it stays from the first step on",
-        "state that is sharded (ZeRO, FSDP), of 8 bits or of a simpler optimizer is smaller",
+        "{} at the peak is optimizer state, which stays live from the first step on",
+        "shard the state (ZeRO, FSDP), or use an 8-bit or a simpler optimizer",
         of(&is_state),
     );
     let in_place = hint(
         HintKind::NotInPlace,
-        "{} at the peak are results of activation functions whose inputs were still held",
-        "inplace=True (nn.ReLU(inplace=True), F.relu(x, inplace=True)) writes over the input, where nothing \
-         needs that as it was",
+        "{} at the peak are results of activation functions whose inputs were still live",
+        "inplace=True (nn.ReLU(inplace=True), F.relu(x, inplace=True)) overwrites the input, where it is not needed afterwards",
         scaled(beside_their_inputs(replay, device)),
     );
     let workspaces = hint(
         HintKind::Workspaces,
-        "{} at the peak are workspaces of cuBLAS, one for each handle and stream",
-        "CUBLAS_WORKSPACE_CONFIG=:16:8 makes them small, at some cost in speed",
+        "{} at the peak are cuBLAS workspaces, one for each handle and stream",
+        "set CUBLAS_WORKSPACE_CONFIG=:16:8 for small ones, at some cost in speed",
         of(&|stacks| stacks.purpose.is_workspace()),
     );
     let nodes = names.calls_of(NUMBERED);
     let nodes = nodes.filter(|calls| *calls > 0 && !replay.spans.trains);
     let no_grad = nodes.and_then(|nodes| {
         let what = format!(
-            "autograd made {} for a backward that never ran; {{}} at the peak were allocated within forward",
+            "autograd created {} for a backward that never ran; {{}} at the peak were allocated in forward",
             many(nodes, "node", "nodes")
         );
         hint(
             HintKind::NoGrad,
             &what,
-            "with torch.inference_mode(): (or torch.no_grad()) around the forward frees each \
-             activation as soon as the next one is there",
+            "run the forward under torch.inference_mode() or torch.no_grad(): each activation is then freed as soon as the next one exists",
             of(&|stacks| is_in_forward(names, stacks.py)),
         )
     });
     let spikes = watch.frees.spikes(replay, device).and_then(|spikes| {
         let (least, most) = spikes.range;
         let what = format!(
-            "{{}} at the peak were freed within {SHORT} records of their allocation; from step to step the largest \
-             such blocks of the same calls have from {} to {}",
+            "{{}} at the peak were freed within {SHORT} events of their allocation; the largest such blocks of the same calls vary from {} to {} between steps",
             crate::units::bytes(least),
             crate::units::bytes(most)
         );
         hint(
             HintKind::Spikes,
             &what,
-            "workspaces that follow the shapes: bucket or pad the sizes of batches, and cut the largest; those of \
-             cuDNN are also large while torch.backends.cudnn.benchmark tries all ways of a new shape",
+            "workspaces whose size depends on shapes: bucket or pad the batch sizes, and limit the largest; cuDNN's are also large while torch.backends.cudnn.benchmark tries algorithms for a new shape",
             scaled(spikes.figures),
         )
     });
     let unused = hint(
         HintKind::NoBackward,
-        "{} that forward had allocated were freed together, and no backward had come for them: a graph was \
-         built and not used",
-        "with torch.no_grad(): around a validation, a rollout or a generator's forward frees each activation \
-         as soon as the next one is there",
+        "{} that forward allocated were freed together without a backward: autograd's graph was built and not used",
+        "run a validation, a rollout or a generator's forward under torch.no_grad(): each activation is then freed as soon as the next one exists",
         scaled(watch.frees.unused(replay, device)),
     );
     let mut grown = |graphs: bool| {
@@ -130,26 +124,25 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
         let (kind, of, advice) = match graphs {
             true => (
                 HintKind::KeptGraphs,
-                ", of what forward allocated",
-                "a list or a sum that keeps a loss keeps all that it was computed from: loss.item(), or \
-                 loss.detach(), keeps the number only",
+                ", allocated in forward",
+                "a list or a sum of losses keeps their graphs: use loss.item() or loss.detach() to keep only the value",
             ),
             false => (
                 HintKind::Growing,
                 "",
-                "something keeps what each step makes: gpumem-analyze leaks tells how old it is, line by line",
+                "something keeps memory of each step: gpumem-analyze leaks shows its age, line by line",
             ),
         };
         let held = watch.growth.holder(replay, device).filter(|_| graphs);
         let said = held.as_ref().map(|(line, figure)| {
             let blocks = many(figure.blocks, "block", "blocks");
             format!(
-                "; probably held by the tensor of {} ({blocks})",
+                "; probably kept by the tensor of {} ({blocks})",
                 line.label(names)
             )
         });
         let what = format!(
-            "{{}} more stood when step {} had ended than after step {}{of}: {each} more each step{}",
+            "{{}} more were live after step {} than after step {}{of}: {each} more each step{}",
             crate::units::count(last),
             crate::units::count(first),
             said.unwrap_or_default()

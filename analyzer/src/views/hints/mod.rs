@@ -85,11 +85,10 @@ fn emptied(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -> Option<
         device: device.0,
         bytes: emptied.map_or(0, |hint| hint.bytes),
         what: format!(
-            "{} by PyTorch's allocator: the driver refused, it gave back what it had cached, and then had the memory",
+            "{} by PyTorch's allocator: the driver refused the request, PyTorch freed its cache, and the request then succeeded",
             many(retries, "retry", "retries")
         ),
-        advice: "each waits for the device and asks the driver anew; less memory, or \
-                 PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, avoids them"
+        advice: "each retry waits for the device and calls the driver again; use less memory, or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
             .into(),
         lines: Vec::new(),
         holder: None,
@@ -108,9 +107,8 @@ fn cached(ledger: &Ledger) -> Option<Hint> {
         kind: HintKind::CachedUnused,
         device: ledger.device,
         bytes: pool.cached_bytes,
-        what: format!("PyTorch's pool held {cached} free at the peak, the largest piece {largest}"),
-        advice: "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lets pieces grow together; \
-                 gpumem-analyze ledger --segments names the lines that pin the rest"
+        what: format!("{cached} of PyTorch's pool was unallocated at the peak, the largest free block {largest}"),
+        advice: "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lets free blocks merge; gpumem-analyze ledger --segments shows the lines that keep the rest"
             .into(),
         lines: Vec::new(),
         holder: None,
@@ -135,8 +133,7 @@ fn others(ledger: &Ledger) -> Option<Hint> {
             "other processes held {} of this card at the peak",
             crate::units::bytes(bytes)
         ),
-        advice: "nvidia-smi names them; other ranks' contexts on one card come from a missing \
-                 torch.cuda.set_device(local_rank)"
+        advice: "nvidia-smi lists them; contexts of other ranks on one card come from a missing torch.cuda.set_device(local_rank)"
             .into(),
         lines: Vec::new(),
         holder: None,
@@ -169,8 +166,7 @@ fn imbalance(session: &Session, ledgers: &[Ledger]) -> Option<Hint> {
             place(idle),
             bytes(least)
         ),
-        advice: "the fullest card sets the limit: move layers or the batch's larger part; \
-                 gpumem-analyze lines names what each holds"
+        advice: "the fullest card sets the limit: move layers, or a larger part of the batch; gpumem-analyze lines shows what each card holds"
             .into(),
         lines: Vec::new(),
         holder: None,

@@ -74,14 +74,12 @@ impl HintWatch {
             device: device.0,
             bytes: seen.taken_again,
             what: format!(
-                "PyTorch's pool gave memory back {}, {} in all, and took {} of it again",
+                "PyTorch's pool freed its unallocated memory {}, {} in total, and allocated {} of it again",
                 many(seen.times, "time", "times"),
                 bytes(seen.given_back),
                 bytes(seen.taken_again)
             ),
-            advice: "torch.cuda.empty_cache() in a loop costs a synchronisation and new driver calls each \
-                     time and frees nothing for this process; a pool that is emptied by PyTorch itself had \
-                     run out of memory"
+            advice: "torch.cuda.empty_cache() in a loop costs a synchronization and driver calls, and frees no memory for this process; if PyTorch emptied its pool itself, it had run out of memory"
                 .into(),
             lines: Vec::new(),
             holder: None,

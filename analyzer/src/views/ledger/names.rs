@@ -34,25 +34,23 @@ pub(super) fn name(
     let negative = bytes < 0;
     match kind {
         Kind::Tensors => "tensors live".into(),
-        Kind::Cached => "cached by PyTorch, unused".into(),
-        Kind::Library | Kind::Owner => library
-            .unwrap_or("by callers unknown (no native stack)")
-            .into(),
+        Kind::Cached => "reserved but unallocated".into(),
+        Kind::Library | Kind::Owner => library.unwrap_or("unknown caller (no native stack)").into(),
         Kind::Line => owner.map_or("(no stack)".into(), |owner| owner.label(&replay.names)),
         Kind::Graph => "CUDA graphs, live".into(),
         Kind::GraphUnused | Kind::Pool | Kind::Rounding if negative => {
-            "asked for, and not yet given".into()
+            "requested, not yet allocated".into()
         }
-        Kind::GraphUnused => "CUDA graphs, behind them unused".into(),
+        Kind::GraphUnused => "CUDA graphs, reserved but unused".into(),
         Kind::Pool => "CUDA's pools, reserved but unused".into(),
         Kind::Rounding => "rounded up to whole pages".into(),
         Kind::Context => context(replay, stray_of),
         Kind::Streams => "CUDA streams".into(),
         Kind::Module => format!("kernels of {}", library.unwrap_or("an unknown library")),
-        Kind::Managed => "managed memory, as far as it can be".into(),
+        Kind::Managed => "managed memory, at most".into(),
         Kind::OtherProcesses => "other processes".into(),
         Kind::DriverReserved => "reserved by the driver".into(),
-        Kind::NoProcess => "of no process, by NVML".into(),
+        Kind::NoProcess => "used by no process (NVML)".into(),
         Kind::Unexplained => "unexplained".into(),
     }
 }
@@ -66,5 +64,5 @@ fn context(replay: &Replay, stray_of: Option<DeviceOrdinal>) -> String {
         .fact(ProcessKey::RANK)
         .map(|rank| format!(" of rank {rank}"))
         .unwrap_or_default();
-    format!("stray CUDA context{rank}, at work on GPU {}", main.0)
+    format!("stray CUDA context{rank}, which uses GPU {}", main.0)
 }

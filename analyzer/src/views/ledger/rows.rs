@@ -262,7 +262,7 @@ fn row(
             .filter(|free| *free > 0)
             .map(|free| format!("largest free block {}", text(free))),
         Kind::Line => through(&sum.libraries),
-        Kind::Managed => Some(format!("of {} that were asked for", text(parts.managed))),
+        Kind::Managed => Some(format!("of {} requested", text(parts.managed))),
         _ => None,
     };
     let name = name(
@@ -277,7 +277,7 @@ fn row(
     LedgerRow {
         kind: id.kind,
         name: if seen {
-            format!("{name} (in part not seen at the driver)")
+            format!("{name} (partly not seen at the driver level)")
         } else {
             name
         },

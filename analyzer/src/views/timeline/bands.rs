@@ -228,10 +228,10 @@ impl<'a> Build<'a> {
     fn band(&self, part: usize) -> Band {
         let (kind, name) = match part {
             part if part < CATEGORIES => return self.tensors(Category::ALL[part]),
-            CACHED => (BandKind::Cached, "cached by PyTorch, unused"),
+            CACHED => (BandKind::Cached, "reserved but unallocated"),
             BEYOND => (BandKind::Beyond, "context, kernels, unused"),
             part => match part - FIRST {
-                UNKNOWN => (BandKind::Unknown, "by callers unknown"),
+                UNKNOWN => (BandKind::Unknown, "unknown caller"),
                 GRAPHS => (BandKind::Graph, "CUDA graphs, live"),
                 OTHERS => (BandKind::OtherLibraries, "other libraries"),
                 holder => {

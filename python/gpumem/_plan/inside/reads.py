@@ -111,9 +111,9 @@ class Reads:
         if endless:
             where = f"{os.path.basename(place.file)}:{place.line}" if place is not NOWHERE else "a thread of autograd"
             raise EndlessLoop(
-                f"gpumem plan: {where} has read a value that is not known on the simulator ({operation}) "
-                f"{line.in_all} times, now {value!r}, so a loop that waits for it does not end. "
-                f"{ASSUME}={where}=VALUE gives the line a value; {LOOP_MOST} (now {self._most}) allows more reads"
+                f"gpumem plan: {where} read a value that the simulator does not know ({operation}) "
+                f"{line.in_all} times, now {value!r}, so a loop on this value would not end. "
+                f"{ASSUME}={where}=VALUE sets the value for that line; {LOOP_MOST} (now {self._most}) allows more reads"
             )
 
 

@@ -136,7 +136,7 @@ def _communicate(torch: Any, world: int, rank: int) -> None:
     try:
         nccl = ctypes.CDLL("libnccl.so.2")
     except OSError:
-        sys.stderr.write("gpumem: there is no simulated NCCL: its memory is not in the plan\n")
+        sys.stderr.write("gpumem: the simulated NCCL is missing: its memory is not in the plan\n")
         return
     # The GPU that the program takes sooner or later.
     with torch.cuda.device(int(os.environ.get("LOCAL_RANK", "0"))):

@@ -20,7 +20,7 @@ pub fn pairs(base: Option<&Path>, head: &Path, name: Option<&str>) -> anyhow::Re
     let is_file = |path: &Path| !path.is_dir();
     if name.is_some() && !is_file(head) {
         anyhow::bail!(
-            "--workload names one capture: --head {} is a folder",
+            "--workload names one capture, but --head {} is a folder: omit one of them",
             head.display()
         );
     }
@@ -57,7 +57,7 @@ pub fn pairs(base: Option<&Path>, head: &Path, name: Option<&str>) -> anyhow::Re
     if heads.is_empty() {
         let base = base.unwrap_or(head).display();
         anyhow::bail!(
-            "{}: no capture has the name of {base}: name two files",
+            "{}: no capture in this folder is named like {base}: name two files",
             head.display()
         );
     }
@@ -101,7 +101,7 @@ fn found(folder: &Path) -> anyhow::Result<BTreeMap<String, PathBuf>> {
     }
     if captures.is_empty() {
         anyhow::bail!(
-            "{}: no capture (*.bin) is in this folder: record one there with GPUMEM_OUTPUT",
+            "{}: this folder has no captures (*.bin): set GPUMEM_OUTPUT to a path in it when you record",
             folder.display()
         );
     }

@@ -17,7 +17,9 @@ pub fn commit(hash: Option<&str>, date: Option<i64>) -> anyhow::Result<Commit> {
     let hash = match hash {
         Some(hash) => hash.to_owned(),
         None => git(&["rev-parse", "HEAD"]).ok_or_else(|| {
-            anyhow::anyhow!("git names no commit here: --commit SHA says which one is measured")
+            anyhow::anyhow!(
+                "git reports no commit for this folder: name the measured commit with --commit SHA"
+            )
         })?,
     };
     let seconds = date.or_else(|| {
@@ -26,7 +28,7 @@ pub fn commit(hash: Option<&str>, date: Option<i64>) -> anyhow::Result<Commit> {
     });
     let seconds = seconds.ok_or_else(|| {
         anyhow::anyhow!(
-            "git knows no commit {hash} here: --date 2026-12-31T10:00:00Z says when it was made"
+            "git does not know commit {hash}: set its time with --date 2026-12-31T10:00:00Z"
         )
     })?;
     Ok(Commit { hash, seconds })
@@ -38,7 +40,7 @@ pub fn hash(text: &str) -> Result<String, String> {
         (7..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     match is_hash {
         true => Ok(text.to_ascii_lowercase()),
-        false => Err("expected a commit's hash: git rev-parse HEAD".into()),
+        false => Err("expected a commit hash, as printed by git rev-parse HEAD".into()),
     }
 }
 

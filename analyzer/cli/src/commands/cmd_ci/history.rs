@@ -15,7 +15,7 @@ use crate::commands::output::write_file;
 /// Adds rows in a file of their own, but for those whose commit and workload are there; returns all.
 pub fn append(folder: &Path, new: Vec<PastPeak>) -> anyhow::Result<Vec<PastPeak>> {
     std::fs::create_dir_all(folder)
-        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        .with_context(|| format!("cannot create the folder {}", folder.display()))?;
     let mut all = read(folder)?;
     let known: BTreeMap<_, u64> = all.iter().map(|row| (row.key(), row.peak_bytes)).collect();
     for row in &new {
@@ -24,7 +24,7 @@ pub fn append(folder: &Path, new: Vec<PastPeak>) -> anyhow::Result<Vec<PastPeak>
             .filter(|before| **before != row.peak_bytes)
         {
             eprintln!(
-                "gpumem-analyze: the history has {} for {} at {}, and keeps it; now it was {}",
+                "gpumem-analyze: the history keeps {} for {} at {}; the new measurement is {}",
                 bytes(*before),
                 row.workload,
                 &row.commit,
@@ -75,7 +75,7 @@ fn read(folder: &Path) -> anyhow::Result<Vec<PastPeak>> {
         let read = read_past_peaks(contents);
         rows.extend(read.map_err(|error| {
             anyhow::anyhow!(
-                "{}: no history of peaks ({error}): take the file out of the folder",
+                "{}: not a history of peaks ({error}): remove the file from the folder",
                 path.display()
             )
         })?);

@@ -32,43 +32,43 @@ const COMMITS: usize = 100;
 /// `ci`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// The capture before the change, or a folder of them
+    /// The capture before the change, or a folder of captures
     #[arg(long, value_name = "PATH")]
     pub base: Option<PathBuf>,
-    /// The capture after the change, or a folder; workloads of folders are matched by file name
+    /// The capture after the change, or a folder. Captures in folders are matched by file name
     #[arg(long, value_name = "PATH")]
     pub head: PathBuf,
-    /// What the workload is called, where --head is a file: its name without .bin by default
+    /// Name of the workload, if --head is a file. Default: the file's name without .bin
     #[arg(long, value_name = "NAME")]
     pub workload: Option<String>,
-    /// Exit with 4 if a peak grew by more than this: 2%, 64MiB
+    /// Exit with code 4 if a peak grew by more than this: 2%, 64MiB
     #[arg(long, value_name = "GROWTH", requires = "base", value_parser = quantities::growth)]
     pub fail_over: Option<Growth>,
-    /// Which level; by default tensors, or the driver's where there are none
+    /// The level. Default: tensor, or driver if the capture has no tensors
     #[arg(long, value_enum)]
     pub level: Option<LevelArg>,
-    /// The file of budgets; by default gpumem.toml in this folder or one above it
+    /// The file of budgets. Default: gpumem.toml in the current folder or the nearest one above it
     #[arg(long, value_name = "FILE")]
     pub budgets: Option<PathBuf>,
-    /// The day on which allowances are judged, as 2026-12-31; by default today (UTC)
+    /// The day for which allowances are checked, such as 2026-12-31. Default: today (UTC)
     #[arg(long, value_name = "DAY", value_parser = quantities::day)]
     pub today: Option<Day>,
     /// Write the comment to this file instead of printing it
     #[arg(long, value_name = "FILE")]
     pub comment: Option<PathBuf>,
-    /// Add the head's peaks to the history in this folder, a Parquet file for each run
+    /// Add the head's peaks to the history in this folder, as one Parquet file for each run
     #[arg(long, value_name = "DIR")]
     pub history: Option<PathBuf>,
-    /// The commit whose peaks these are; by default git's HEAD
+    /// The commit that was measured. Default: git's HEAD
     #[arg(long, value_name = "SHA", requires = "history", value_parser = git::hash)]
     pub commit: Option<String>,
-    /// When the commit was made, as 2026-12-31T10:00:00Z; by default what git says
+    /// The time of the commit, such as 2026-12-31T10:00:00Z. Default: the commit's time in git
     #[arg(long, value_name = "DATE", requires = "history", value_parser = git::date)]
     pub date: Option<i64>,
-    /// Draw the peaks of the history's last 100 commits to this file (SVG)
+    /// Write a chart of the peaks of the last 100 commits to this file (SVG)
     #[arg(long, value_name = "FILE", requires = "history")]
     pub trend: Option<PathBuf>,
-    /// The comment in Markdown or JSON
+    /// Format of the comment
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }

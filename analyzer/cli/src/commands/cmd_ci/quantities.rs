@@ -36,7 +36,7 @@ pub fn growth(text: &str) -> Result<Growth, String> {
         Some(share) => decimal(share.trim_end(), 1_000_000).map(Growth::Percent),
         None => size(text).ok().map(Growth::Bytes),
     };
-    growth.ok_or_else(|| format!("{text:?} is no growth: write 2%, or a size such as 64 MiB"))
+    growth.ok_or_else(|| format!("{text:?} is not a growth: write 2%, or a size such as 64 MiB"))
 }
 
 /// Reads `2026-12-31`.
@@ -45,7 +45,7 @@ pub fn day(text: &str) -> Result<Day, String> {
     let date = date
         .filter(|date| date.time.is_none())
         .and_then(|date| date.date);
-    let date = date.ok_or_else(|| format!("{text:?} is no day: write it as 2026-12-31"))?;
+    let date = date.ok_or_else(|| format!("{text:?} is not a day: write it as 2026-12-31"))?;
     Ok(Day {
         year: date.year,
         month: date.month,
@@ -55,7 +55,7 @@ pub fn day(text: &str) -> Result<Day, String> {
 
 /// Reads a day or a time, `2026-12-31T10:00:00Z`: seconds since 1970-01-01 UTC.
 pub fn seconds(text: &str) -> Result<i64, String> {
-    let wrong = || format!("{text:?} is no date: write 2026-12-31 or 2026-12-31T10:00:00Z");
+    let wrong = || format!("{text:?} is not a date: write 2026-12-31 or 2026-12-31T10:00:00Z");
     let read = text.parse::<toml::value::Datetime>().map_err(|_| wrong())?;
     let date = read.date.ok_or_else(wrong)?;
     let begin = Day {

@@ -9,30 +9,30 @@ use gpumem_analyzer::replay::{At, Query};
 use crate::args::SymbolArgs;
 use crate::selection::{Part, moment};
 
-/// What can be written.
+/// The formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Folded stacks, for flamegraph tools
     Folded,
     /// JSON for speedscope.app: peak, live, allocated
     Speedscope,
-    /// A profile for pprof and what reads its format: peak, live, leaked, allocated
+    /// A profile for pprof and programs that read its format: peak, live, leaked, allocated
     Pprof,
-    /// A file of OpenTelemetry's profiles (ProfilesData, in development): peak, live, allocated
+    /// An OpenTelemetry profile (ProfilesData, in development): peak, live, allocated
     OtlpProfile,
     /// A trace for ui.perfetto.dev: levels over time, steps, phases, ranges, failures
     Perfetto,
-    /// A profile for profiler.firefox.com: the blocks of the peak
+    /// A profile for profiler.firefox.com: the blocks at the peak
     Firefox,
-    /// A line for each event
+    /// One line for each event
     Csv,
-    /// Figures for Prometheus' textfile collector
+    /// Metrics for Prometheus' textfile collector
     Prometheus,
-    /// A database: events, and tables of stacks, frames, lines, devices and facts
+    /// An SQLite database: events, stacks, frames, lines, devices and facts
     Sqlite,
-    /// A table with a row for each event
+    /// A Parquet table with one row for each event
     Parquet,
-    /// A snapshot for PyTorch's own viewer, pytorch.org/memory_viz: tensors and the pool they lie in
+    /// A snapshot for PyTorch's viewer, pytorch.org/memory_viz: tensors and their segments
     TorchSnapshot,
 }
 
@@ -84,16 +84,15 @@ impl Format {
 /// `export`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// What to write
+    /// The format to write
     #[arg(value_enum)]
     pub format: Format,
-    /// Where to; `-` is standard output. By default beside the capture, under the format's usual ending
+    /// The file to write; `-`: standard output. Default: the capture's name with the format's usual extension
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
-    /// When, for formats of stacks: peak, end, an event's number, a time (`1.5s`) or step=N. folded and
-    /// firefox: peak by default; speedscope, pprof and otlp-profile: what they call live, the end by
-    /// default
-    #[arg(long, value_name = "MOMENT", value_parser = moment)]
+    /// The point in time, for formats of stacks: peak, end, an event's number, a time (`1.5s`) or step=N. Default:
+    /// peak for folded and firefox; end for the live bytes of speedscope, pprof and otlp-profile
+    #[arg(long, value_name = "POINT", value_parser = moment)]
     pub at: Option<At>,
     /// Of what.
     #[command(flatten)]
@@ -139,7 +138,7 @@ impl Args {
         };
         let format = self.format.to_possible_value();
         let format = format.map_or_else(String::new, |value| value.get_name().to_owned());
-        let message = format!("{option} has no meaning for export {format}");
+        let message = format!("{option} cannot be used with export {format}");
         Err(clap::Error::raw(ErrorKind::ArgumentConflict, message))
     }
 

@@ -87,7 +87,7 @@ impl Task<'_> {
         said.push_str(&format!(" in {}", many(number as u64, "block", "blocks")));
         if together > 0 {
             let together = count(together as u64);
-            said.push_str(&format!(", the {together} smallest of them by stack"));
+            said.push_str(&format!(", the smallest {together} merged by stack"));
         }
         Ok(said)
     }

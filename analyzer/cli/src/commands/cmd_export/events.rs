@@ -58,7 +58,7 @@ impl Task<'_> {
             .any(|(_, level)| *level == Level::TENSOR);
         if !has_tensors {
             bail!(
-                "{}: it has no tensors of PyTorch's, which such a snapshot is of",
+                "{}: the capture has no PyTorch tensors, which a snapshot consists of",
                 self.file.display()
             );
         }
@@ -67,7 +67,7 @@ impl Task<'_> {
         let others = match written.others {
             0 => String::new(),
             others => format!(
-                ", {} at the driver level of others than PyTorch left out",
+                ", without {} at the driver level that PyTorch did not make",
                 many(others, "event", "events")
             ),
         };

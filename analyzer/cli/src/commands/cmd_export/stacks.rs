@@ -57,7 +57,7 @@ impl Task<'_> {
             format!("peak: {}", self.said(At::Peak)),
             format!("live: {}", self.said(live_at)),
             format!(
-                "allocated: the {} level, all over the run{}",
+                "allocated: the {} level, over the whole run{}",
                 self.level(),
                 self.args.part.said()
             ),
@@ -94,8 +94,7 @@ impl Task<'_> {
                 headings.push("leaked");
             }
             None => eprintln!(
-                "gpumem-analyze: this bounded capture does not tell what was allocated before the last \
-                 step: leaked is left out"
+                "gpumem-analyze: this bounded capture has no records from before the last step: leaked is omitted"
             ),
         }
         let samples = self.samples(&helds);
@@ -104,8 +103,7 @@ impl Task<'_> {
             replay.names.command().unwrap_or_default().to_owned(),
             format!("GPU memory of the {} level{}", self.level(), part.said()),
             format!("live: not yet freed {live_at}"),
-            "leaked: alive at the end and allocated before the last step began; without steps all that is \
-             alive at the end"
+            "leaked: live at the end and allocated before the last step began; without steps, everything live at the end"
                 .into(),
             "allocated: over the whole run, freed or not".into(),
         ];

@@ -16,10 +16,10 @@ use crate::commands::output::Output;
 /// `fleet commit`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// A run; may be given again. Default: all
+    /// Only this run. Can be repeated. Default: all runs
     #[arg(long, value_name = "NAME")]
     pub run: Vec<String>,
-    /// One of N shares of the captures, as 0/4 to 3/4, for several at the same time
+    /// Commit one of N shares of the captures (0/4 to 3/4), to run several commits in parallel
     #[arg(long, value_name = "K/N")]
     pub part: Option<Share>,
     /// How stores are opened.
@@ -28,7 +28,7 @@ pub struct Args {
     /// Text or JSON
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// The dataset
+    /// The dataset: a folder or an object store
     pub dataset: String,
 }
 
@@ -100,13 +100,13 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         }
         in_order(
             &new,
-            "taking in captures",
+            "adding captures",
             |found| read(&store, found),
             |found, read| {
                 match read {
                     Ok(Some(capture)) => intake.add(capture)?,
                     Ok(None) => summary.unreadable.push(format!(
-                        "{}: another version of gpumem wrote it: stage the capture again",
+                        "{}: written by another version of gpumem: stage the capture again",
                         store.name_of(&found.path)
                     )),
                     Err(error) => summary.unreadable.push(format!("{error:#}")),

@@ -16,10 +16,10 @@ use crate::commands::output::Output;
 /// `fleet fetch`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// A run; may be given again. Default: all
+    /// Only this run. Can be repeated. Default: all runs
     #[arg(long, value_name = "NAME")]
     pub run: Vec<String>,
-    /// A table; may be given again. Default: all
+    /// Only this table. Can be repeated. Default: all tables
     #[arg(long, value_name = "NAME", value_parser = super::prune::table)]
     pub table: Vec<&'static str>,
     /// How stores are opened.
@@ -28,9 +28,9 @@ pub struct Args {
     /// Text or JSON
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// The dataset
+    /// The dataset: a folder or an object store
     pub dataset: String,
-    /// The folder: what it lacks is copied, what the dataset no longer has is removed
+    /// The folder to copy to. Missing files are copied; files that the dataset no longer has are removed
     pub folder: String,
 }
 
@@ -56,12 +56,15 @@ impl View for Fetched {
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     if Store::is_remote(&args.folder) {
-        anyhow::bail!("{}: name a folder of this machine", args.folder);
+        anyhow::bail!("{}: not a folder of this machine: name one", args.folder);
     }
     let dataset = args.store.dataset(&args.dataset)?;
     let copy = args.store.dataset(&args.folder)?;
     if !copy.parts().is_empty() {
-        anyhow::bail!("{}: a dataset by itself: name another folder", args.folder);
+        anyhow::bail!(
+            "{}: this folder is a dataset itself: name another folder",
+            args.folder
+        );
     }
     copy.store().sweep()?;
     let wants = |file: &DataFile| {
@@ -116,7 +119,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     match args.format {
         Format::Json => output.json(&Captures::InBody, &fetched)?,
         Format::Text => output.text(&format!(
-            "{} copied ({}), {} there already, {} removed\n",
+            "{} copied ({}), {} unchanged, {} removed\n",
             many(fetched.copied, "file"),
             gpumem_analyzer::units::bytes(fetched.bytes),
             fetched.kept,

@@ -19,10 +19,10 @@ use crate::commands::output::Output;
 /// `fleet ingest`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// What is taken of captures, and how.
+    /// What is stored of captures, and how.
     #[command(flatten)]
     pub how: TakingArgs,
-    /// Captures, folders or object stores (s3://bucket/folder, gs://…, az://…), and last the dataset
+    /// Captures, folders or object stores (s3://bucket/folder, gs://…, az://…); the last one is the dataset
     #[arg(required = true, num_args = 2.., value_name = "SOURCE... DATASET")]
     pub places: Vec<String>,
 }
@@ -55,7 +55,7 @@ impl View for Summary {
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let Some((place, from)) = args.places.split_last() else {
-        anyhow::bail!("name captures and a dataset");
+        anyhow::bail!("name captures, and the dataset last");
     };
     let asked = args.how.asked()?;
     let dataset = args.how.store.dataset(place)?;
@@ -96,16 +96,16 @@ pub fn finish(summary: &Summary, format: Format, output: &mut Output<'_>) -> any
 
 fn text(summary: &Summary) -> String {
     let mut first = format!(
-        "{} of {} taken in",
+        "added {} of {}",
         many(summary.taken, "capture"),
         many(summary.runs.len(), "run")
     );
     if summary.known > 0 {
-        first += &format!(", {} there already", summary.known);
+        first += &format!(", {} already in the dataset", summary.known);
     }
     if !summary.running.is_empty() {
         first += &format!(
-            ", {} left because their processes run",
+            ", {} skipped because their processes are running",
             summary.running.len()
         );
     }
@@ -117,7 +117,7 @@ fn text(summary: &Summary) -> String {
         text += &format!("unreadable: {name}\n");
     }
     for name in &summary.running {
-        text += &format!("runs: {name}\n");
+        text += &format!("running: {name}\n");
     }
     for line in &summary.begun {
         text += &format!("{line}\n");
@@ -130,7 +130,7 @@ fn identified(sources: &Sources, summary: &mut Summary) -> anyhow::Result<HashMa
     let mut found: HashMap<Key, Candidate> = HashMap::new();
     in_order(
         &sources.candidates,
-        "looking for captures",
+        "searching for captures",
         |of| sources.is(of),
         |of, is| -> anyhow::Result<()> {
             match is {
@@ -170,7 +170,7 @@ fn take_in(
         new.sort_by_key(|(of, key)| (folder(&of.name), *key));
         in_order(
             &new,
-            "taking in captures",
+            "adding captures",
             |(of, _)| take(sources, of, asked),
             |_, took| {
                 match took {

@@ -28,35 +28,35 @@ pub struct Args {
 /// The subcommands of `fleet`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Takes captures into a dataset
+    /// Add captures to a dataset
     #[command(
         after_help = "Examples:\n  gpumem-analyze fleet ingest captures/ fleet/\n  \
         gpumem-analyze fleet ingest s3://bucket/captures s3://bucket/gpumem\n  \
         gpumem-analyze fleet ingest --run nightly --label team=vision captures/ fleet/\n\n\
-        What is part of the dataset is not taken in again: the same command twice changes nothing."
+        Captures that the dataset has are skipped: if you repeat the command, it changes no data."
     )]
     Ingest(ingest::Args),
-    /// Puts a capture's rows beside a dataset, for `fleet commit`
+    /// Write a capture's rows next to a dataset, for `fleet commit`
     #[command(after_help = "Examples:\n  gpumem-analyze fleet stage report.bin fleet/")]
     Stage(stage::Args),
-    /// Takes staged captures into a dataset
+    /// Add staged captures to a dataset
     #[command(after_help = "Examples:\n  gpumem-analyze fleet commit fleet/\n  \
         gpumem-analyze fleet commit --run nightly --part 0/4 fleet/")]
     Commit(commit::Args),
-    /// Copies a dataset's files into a folder, for programs that read no object stores
+    /// Copy a dataset's files to a folder, for programs that cannot read object stores
     #[command(
         after_help = "Examples:\n  gpumem-analyze fleet fetch s3://bucket/gpumem copy/\n  \
         gpumem-analyze fleet fetch --table ranks --table held s3://bucket/gpumem copy/"
     )]
     Fetch(fetch::Args),
-    /// Removes runs, tables or what is old from a dataset
+    /// Remove runs, tables or old captures from a dataset
     #[command(
         after_help = "Examples:\n  gpumem-analyze fleet prune --older-than 30d --dry-run fleet/\n  \
         gpumem-analyze fleet prune --run nightly --table events fleet/\n  \
         gpumem-analyze fleet prune --run nightly --forget fleet/"
     )]
     Prune(prune::Args),
-    /// What ingest takes of a capture: its rows of each table
+    /// Print the rows that ingest stores of a capture
     #[command(
         after_help = "Examples:\n  gpumem-analyze fleet rows --format json report.bin | jq '.data.held[0]'\n  \
         gpumem-analyze fleet rows --hash-paths --format json report.bin | grep train.py    # before you share it"

@@ -111,18 +111,18 @@ pub fn complete_begun(intake: &mut Intake, begun: &Begun<'_>) -> anyhow::Result<
                 } else {
                     intake.dataset.release(number)?;
                     said.push(format!(
-                        "{name} was given up: its captures have other rows now"
+                        "{name} was discarded: its captures have other rows now"
                     ));
                 }
             }
             Err(why) if is_at_work(intake, number, &entry)? => {
                 said.push(format!(
-                    "{name} was left: {why}, and who began it may be at work"
+                    "{name} was skipped: {why}, and the process that began it may still be running"
                 ));
             }
             Err(why) => {
                 intake.dataset.release(number)?;
-                said.push(format!("{name} was given up: {why}"));
+                said.push(format!("{name} was discarded: {why}"));
             }
         }
     }
@@ -132,18 +132,18 @@ pub fn complete_begun(intake: &mut Intake, begun: &Begun<'_>) -> anyhow::Result<
 /// The rows of a part that was begun, or why it cannot be made again.
 fn remake(intake: &Intake, begun: &Begun<'_>, entry: &Entry) -> Result<Gathered, String> {
     if entry.schema != SCHEMA {
-        return Err("another version of gpumem began it".into());
+        return Err("it was begun by another version of gpumem".into());
     }
     let mut gathered = Gathered::new(&entry.run);
     let asked = match (&entry.options, begun.asked) {
         (serde_json::Value::Null, _) => None,
-        (_, None) => return Err("`fleet ingest` began it".into()),
+        (_, None) => return Err("it was begun by `fleet ingest`".into()),
         (said, Some(asked)) => match asked.of_part(said) {
-            None => return Err("it needs the --secret that it was begun with".into()),
+            None => return Err("it needs the --secret it was begun with".into()),
             Some(of_part) => {
                 let here = |source: &Source| begun.found.contains_key(&source.capture);
                 if of_part != *asked && entry.captures.iter().all(here) {
-                    return Err("its captures are taken in with other options now".into());
+                    return Err("its captures are now added with other options".into());
                 }
                 Some(of_part)
             }
@@ -165,7 +165,7 @@ fn staged(intake: &Intake, run: &str, capture: Key) -> Result<Capture, String> {
     let contents = contents.map_err(|error| error.to_string())?;
     match Capture::read(&contents[..]) {
         Ok(Some(capture)) => Ok(capture),
-        Ok(None) => Err(format!("another version of gpumem wrote {path}")),
+        Ok(None) => Err(format!("{path} was written by another version of gpumem")),
         Err(error) => Err(format!("{path}: {error}")),
     }
 }
@@ -180,7 +180,7 @@ fn again(begun: &Begun<'_>, source: &Source, asked: &Asked) -> Result<Capture, S
     let (sources, candidate) = match (there, begun.found.get(&source.capture), begun.sources) {
         (Some(candidate), ..) => (&own, candidate.clone()),
         (None, Some(candidate), Some(sources)) => (sources, candidate.clone()),
-        _ => return Err(format!("{} is not there any more", source.from)),
+        _ => return Err(format!("{} no longer exists", source.from)),
     };
     let named = Candidate {
         name: source.from.clone(),

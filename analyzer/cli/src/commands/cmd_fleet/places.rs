@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use gpumem_dataset::{Dataset, Patience, Store};
 
-/// What all of them take.
+/// Arguments that all of them share.
 #[derive(clap::Args, Debug, Clone, Copy)]
 pub struct StoreArgs {
-    /// How long what an object store refuses is tried again, in seconds
+    /// Time in seconds during which failed requests to an object store are repeated
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub retry_for: u64,
-    /// How long one request to an object store may take, in seconds: a piece of 8 MiB is one
+    /// Time limit in seconds of one request to an object store; files are transferred in requests of 8 MiB
     #[arg(long, value_name = "SECONDS", default_value_t = 60,
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub request_timeout: u64,

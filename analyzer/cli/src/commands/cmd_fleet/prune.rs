@@ -16,19 +16,19 @@ use crate::commands::output::Output;
 #[derive(clap::Args, Debug)]
 #[group(required = true, multiple = true, id = "which", args = ["older_than", "run"])]
 pub struct Args {
-    /// Parts all of whose captures ended so long ago: 30d, 12h
+    /// Only parts whose captures all ended longer ago than this: 30d, 12h
     #[arg(long, value_name = "TIME", value_parser = age)]
     pub older_than: Option<Duration>,
-    /// A run; may be given again
+    /// Only this run. Can be repeated
     #[arg(long, value_name = "NAME")]
     pub run: Vec<String>,
-    /// Only this table's rows; may be given again
+    /// Remove only the rows of this table. Can be repeated
     #[arg(long, value_name = "NAME", value_parser = table)]
     pub table: Vec<&'static str>,
-    /// Has the captures be taken in again by the next ingest that finds them, those that were pruned before, too
+    /// Let the next ingest add the removed captures again, including those pruned earlier
     #[arg(long, conflicts_with = "table")]
     pub forget: bool,
-    /// Says what would be removed, and removes nothing
+    /// Show what would be removed, without removing it
     #[arg(long)]
     pub dry_run: bool,
     /// How stores are opened.
@@ -37,7 +37,7 @@ pub struct Args {
     /// Text or JSON
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// The dataset
+    /// The dataset: a folder or an object store
     pub dataset: String,
 }
 
@@ -67,7 +67,9 @@ impl View for Pruned {
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     if args.table.contains(&RANKS) {
-        anyhow::bail!("without its ranks a part is none: leave --table out to remove all of it");
+        anyhow::bail!(
+            "a part cannot exist without the table ranks: omit --table to remove the whole part"
+        );
     }
     let mut dataset = args.store.dataset(&args.dataset)?;
     if !args.dry_run {
@@ -135,7 +137,7 @@ fn text(pruned: &Pruned) -> String {
     );
     if pruned.unfinished > 0 {
         let left = many(pruned.unfinished, "unfinished part");
-        text += &format!("{left} left: the next ingest completes them\n");
+        text += &format!("{left} skipped: the next ingest completes them\n");
     }
     text
 }

@@ -20,13 +20,13 @@ use crate::commands::output::Output;
 /// `fleet rows`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// What is taken of it.
+    /// What is stored of it.
     #[command(flatten)]
     pub take: TakeArgs,
-    /// Also a row for each event, for which the capture is read once more
+    /// Also one row for each event; the capture is then read twice
     #[arg(long)]
     pub events: bool,
-    /// Text (how many rows there are) or JSON (the rows)
+    /// Text (the number of rows) or JSON (the rows)
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
     /// The capture

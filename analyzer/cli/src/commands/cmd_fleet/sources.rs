@@ -133,7 +133,10 @@ impl Sources {
 /// Files named `….bin` that are no captures are not passed over in silence, unless they say that they are something else.
 fn why_not(of: &Candidate) -> Is {
     if Store::is_remote(&of.name) {
-        return Is::Unreadable(format!("{}: no capture, or its header is damaged", of.name));
+        return Is::Unreadable(format!(
+            "{}: not a capture, or its header is damaged",
+            of.name
+        ));
     }
     match Reader::open(Path::new(&of.name)) {
         Err(OpenError::Foreign { .. }) | Ok(_) => Is::Foreign,
@@ -149,7 +152,7 @@ fn absolute(place: &str) -> anyhow::Result<String> {
     let path = std::path::absolute(place)?;
     match path.to_str() {
         Some(path) => Ok(path.to_owned()),
-        None => anyhow::bail!("{}: its name is no UTF-8", path.display()),
+        None => anyhow::bail!("{}: its name is not UTF-8", path.display()),
     }
 }
 

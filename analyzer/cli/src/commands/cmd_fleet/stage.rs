@@ -14,7 +14,7 @@ use crate::commands::output::Output;
 /// `fleet stage`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// What is taken of the capture, and how.
+    /// What is stored of the capture, and how.
     #[command(flatten)]
     pub how: TakingArgs,
     /// The capture: a file, or s3://bucket/report.bin, gs://…, az://…
@@ -46,7 +46,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     if let Some(why) = sources.unreadable.first() {
         anyhow::bail!("{why}");
     }
-    let foreign = || format!("{name}: no capture: name a report.bin that libgpumem.so wrote");
+    let foreign = || format!("{name}: not a capture: name a report.bin that libgpumem.so wrote");
     let [candidate] = &sources.candidates[..] else {
         anyhow::bail!(foreign());
     };
@@ -57,7 +57,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     };
     let dataset = args.how.store.dataset(&args.dataset)?;
     if dataset.knows(key) {
-        let text = format!("{name}: in the dataset already\n");
+        let text = format!("{name}: already in the dataset\n");
         say(("known", None), &text, args.how.format, output)?;
         return Ok(Exit::Complete);
     }
@@ -65,7 +65,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         Took::Capture(capture) => capture,
         Took::Unreadable(why) => anyhow::bail!(why),
         Took::Runs(name) => {
-            let text = format!("{name}: left: its process runs\n");
+            let text = format!("{name}: skipped: its process is running\n");
             say(("running", None), &text, args.how.format, output)?;
             return Ok(Exit::Partial);
         }

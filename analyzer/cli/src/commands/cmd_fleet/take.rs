@@ -5,25 +5,26 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use gpumem_analyzer::fleet::Options;
 
-/// What is taken of captures.
+/// What is stored of captures.
 #[derive(clap::Args, Clone, Debug)]
 pub struct TakeArgs {
-    /// The run's name, in place of the job's
+    /// Name of the run. Default: the job's name
     #[arg(long, value_name = "NAME")]
     pub run: Option<String>,
-    /// The version of the code, in place of a hash of it
+    /// Version of the code. Default: a hash of the code
     #[arg(long, value_name = "TEXT")]
     pub version: Option<String>,
-    /// A row of the table labels: a team, a project, a queue; may be given again
+    /// Add a row to the table labels, such as a team, a project or a queue. Can be repeated
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
     pub labels: Vec<(String, String)>,
-    /// Leave the text of lines out
+    /// Omit the text of source lines
     #[arg(long)]
     pub no_source_text: bool,
-    /// Hashes in place of the names of files, functions, modules, programs and machines; lines have no text
+    /// Store hashes instead of the names of files, functions, modules, programs and machines, and omit the text of
+    /// source lines
     #[arg(long)]
     pub hash_paths: bool,
-    /// Names and keys are hashed by the contents of this file, so that nobody without it can find one out by trying
+    /// Use the content of this file as the key of the hashes, so that names cannot be guessed without it
     #[arg(long, value_name = "FILE")]
     pub secret: Option<PathBuf>,
 }
@@ -46,7 +47,7 @@ impl TakeArgs {
                 .with_context(|| format!("cannot read the secret {}", file.display()))?;
             anyhow::ensure!(
                 !secret.is_empty(),
-                "{}: it is empty, and no secret: head -c 32 /dev/urandom makes one",
+                "{}: the secret is empty: create one with head -c 32 /dev/urandom",
                 file.display()
             );
             Ok(secret)

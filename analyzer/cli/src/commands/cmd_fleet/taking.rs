@@ -24,7 +24,7 @@ pub struct TakingArgs {
     /// What is taken.
     #[command(flatten)]
     pub take: TakeArgs,
-    /// Also a row for each event, for which a capture is read once more
+    /// Also store one row for each event; captures are then read twice
     #[arg(long)]
     pub events: bool,
     /// How stores are opened.

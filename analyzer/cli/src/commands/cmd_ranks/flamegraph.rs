@@ -111,7 +111,7 @@ pub fn draw(
         Stacks::Change(change) => flamegraph_of_change(change, &look),
     };
     let Some(svg) = drawn else {
-        bail!("no rank had tensors: there is nothing to draw");
+        bail!("no rank allocated tensors, so there is no flamegraph");
     };
     output.deliver(to, &svg, &said)
 }

@@ -19,38 +19,38 @@ const COLUMNS: usize = 256;
 const FEWER: usize = 128;
 const MANY: usize = 1500;
 
-/// What is followed over time.
+/// Which memory a timeline shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum PartArg {
     /// Tensors
     #[default]
     Tensors,
-    /// What PyTorch's allocator holds
+    /// Memory that PyTorch's allocator has reserved
     Reserved,
-    /// All that the process holds on its GPU
+    /// All memory of the process on its GPU
     Process,
 }
 
-/// What is drawn of a job.
+/// Pictures of a job.
 #[derive(clap::Args, Debug)]
 pub struct Pictures {
-    /// What each rank held over time: a row for each rank, or for several
+    /// Show the memory of ranks over time: one row for each rank, or for several in large jobs
     #[arg(long, conflicts_with_all = ["html", "flamegraph"])]
     pub timeline: bool,
-    /// What the timeline shows
+    /// Which memory the timeline shows
     #[arg(long, value_enum, requires = "timeline")]
     pub level: Option<PartArg>,
-    /// A page for a browser, that needs nothing else; `-` is standard output
+    /// Write a page for a browser, which makes no network requests; `-`: standard output
     #[arg(short = 'o', long, value_name = "OUT.html", conflicts_with_all = ["flamegraph", "format"])]
     pub html: Option<PathBuf>,
-    /// A flamegraph of what stacks held at each rank's peak of tensors; `-` is standard output
+    /// Write a flamegraph of tensors at each rank's peak; `-`: standard output
     #[arg(long, value_name = "OUT.svg", conflicts_with = "format")]
     pub flamegraph: Option<PathBuf>,
-    /// What the flamegraph is of: `sum` of all ranks, their `mean`, or a rank's number: by how much it differs from
-    /// its peers' mean, red is more and blue less
+    /// Which ranks the flamegraph shows: the `sum` of all, their `mean`, or one rank by its number, with its
+    /// difference from the mean of its peers (red: more, blue: less)
     #[arg(long, value_name = "sum|mean|RANK", requires = "flamegraph")]
     pub of: Option<OfArg>,
-    /// The flamegraph has all frames: also native frames below Python's, and those that only pass a call on
+    /// Show all frames in the flamegraph: also native frames below Python frames, and frames that only forward a call
     #[arg(long, requires = "flamegraph")]
     pub native: bool,
     /// Where names are looked for.
@@ -83,7 +83,7 @@ impl Pictures {
         }
         if let Some(to) = &self.html {
             let html = ranks_page(job, named)?;
-            let said = format!("{}, to be opened in a browser", bytes(html.len() as u64));
+            let said = format!("{}; open it in a browser", bytes(html.len() as u64));
             return output.deliver(to, html.as_bytes(), &said);
         }
         let map = job.heatmap(COLUMNS);

@@ -37,7 +37,7 @@ fn the_moment_is_any_event_and_the_reading_the_first_one_after_it() {
     assert_eq!(then["pool"]["reclaimable_bytes"], 64 * M);
     let text = stdout(&analyze(&["ledger", "--at", &before.0.to_string()], &file));
     assert!(
-        text.contains("NVML was read 4.0 ms later, when the card had given 34.0 MiB less"),
+        text.contains("NVML was read 4.0 ms later, when the physical level was 34.0 MiB less"),
         "{text}"
     );
 
@@ -56,7 +56,7 @@ fn the_moment_is_any_event_and_the_reading_the_first_one_after_it() {
         &file,
     ));
     assert!(
-        text.contains("before, and has shown nothing else since"),
+        text.contains("earlier, and the physical level is unchanged since"),
         "{text}"
     );
 
@@ -165,8 +165,8 @@ fn contexts_and_code_are_as_of_the_reading_that_found_them() {
         let arguments = [&["ledger"], arguments].concat();
         let text = stdout(&analyze(&arguments, &file));
         for note in [
-            "NVML was read 6.0 ms later, when the card had given 6.00 MiB more",
-            "contexts and code as of the reading at 00:03.212",
+            "NVML was read 6.0 ms later, when the physical level was 6.00 MiB more",
+            "contexts and code are those of the reading at 00:03.212",
         ] {
             assert!(text.contains(note), "{text}");
         }
@@ -182,7 +182,7 @@ fn contexts_and_code_are_as_of_the_reading_that_found_them() {
     // The report keeps the peak and reads the capture once.
     let text = stdout(&analyze(&[], &file));
     assert!(
-        text.contains("contexts and code as of the reading at 00:03.212"),
+        text.contains("contexts and code are those of the reading at 00:03.212"),
         "{text}"
     );
 }

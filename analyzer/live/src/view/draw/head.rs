@@ -21,7 +21,7 @@ pub(super) fn head_line(frame: &Frame, app: &App, look: Look) -> Line<'static> {
     }
     parts.push(state(newest, look));
     if app.is_paused && app.spot.is_none() {
-        let text = " (stopped here, Space goes on)";
+        let text = " (paused, Space resumes)";
         parts.push(Span::styled(text, look.bad()));
     }
     let event = format!("event {}", count(frame.seq.0));
@@ -77,7 +77,7 @@ fn state(frame: &Frame, look: Look) -> Span<'static> {
         State::Running => Span::styled("running", look.strong()),
         State::Ended(at) => Span::styled(format!("ended at {}", time(*at)), look.strong()),
         State::Killed(at) => Span::styled(
-            format!("ended without saying so, after {}", time(*at)),
+            format!("ended without its exit handlers, after {}", time(*at)),
             look.bad(),
         ),
         State::Stopped(why) => Span::styled(format!("stopped: {why}"), look.bad()),

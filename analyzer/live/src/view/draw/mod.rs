@@ -111,11 +111,9 @@ fn foot_line(frame: &Frame, app: &App, look: Look) -> Line<'static> {
         return Line::styled(text, look.bad());
     }
     let text = match (app.mode, &app.spot) {
-        (Mode::Help, _) => "Esc back  q leave",
-        (Mode::Stacks | Mode::Account, _) => {
-            "Esc back  Up Down scroll  [ ] in time  n now  q leave"
-        }
-        (Mode::Failures, _) => "Esc back  Up Down choose  Enter go there  q leave",
+        (Mode::Help, _) => "Esc back  q quit",
+        (Mode::Stacks | Mode::Account, _) => "Esc back  Up Down scroll  [ ] in time  n now  q quit",
+        (Mode::Failures, _) => "Esc back  Up Down choose  Enter go there  q quit",
         (Mode::Filter, _) => "Enter keep  Esc all rows",
         (Mode::Table, Some(_)) => {
             "[ ] in time  p peak  o failure  n now  Enter stacks  a account  ? keys  q"

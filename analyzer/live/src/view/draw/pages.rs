@@ -75,7 +75,7 @@ pub(super) fn draw_failures(
 ) {
     let count = many(frame.failure_count, "allocation", "allocations");
     let mut lines = vec![Line::styled(
-        format!("{count} found no memory"),
+        format!("{count} failed because memory ran out"),
         look.strong(),
     )];
     let fit = usize::from(area.height / 2).clamp(1, FAILURES);
@@ -107,8 +107,8 @@ fn failure(of: &Failure) -> String {
         bytes(of.bytes),
         of.device.0,
         match of.is_exception {
-            true => "the program was told",
-            false => "the driver refused",
+            true => "exception in the program",
+            false => "refused by the driver",
         }
     )
 }

@@ -18,7 +18,7 @@ fn level_word(level: Level) -> &'static str {
         Level::TENSOR => "tensors",
         Level::DRIVER => "memory from CUDA",
         Level::HOST => "pinned host memory",
-        _ => "what the card gave",
+        _ => "physical memory",
     }
 }
 
@@ -124,8 +124,8 @@ pub(super) fn draw_table(
     }
     if app.rows.is_empty() {
         let text = match app.filter.is_empty() {
-            true => "  nothing is held".to_owned(),
-            false => "  no row contains that".to_owned(),
+            true => "  no live memory".to_owned(),
+            false => "  no row contains this text".to_owned(),
         };
         line(
             screen,
