@@ -1,6 +1,6 @@
 //! What `export` takes, and which options mean something for which format.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use clap::error::ErrorKind;
@@ -32,6 +32,8 @@ pub enum Format {
     Sqlite,
     /// A table with a row for each event
     Parquet,
+    /// An Arrow stream with a row for each event
+    Arrow,
     /// A snapshot for PyTorch's own viewer, pytorch.org/memory_viz: tensors and the pool they lie in
     TorchSnapshot,
 }
@@ -50,6 +52,7 @@ impl Format {
             Self::Prometheus => "prom",
             Self::Sqlite => "sqlite",
             Self::Parquet => "parquet",
+            Self::Arrow => "arrows",
             Self::TorchSnapshot => "snapshot.pickle",
         }
     }
@@ -58,7 +61,12 @@ impl Format {
     pub fn is_text(self) -> bool {
         !matches!(
             self,
-            Self::Pprof | Self::OtlpProfile | Self::Sqlite | Self::Parquet | Self::TorchSnapshot
+            Self::Pprof
+                | Self::OtlpProfile
+                | Self::Sqlite
+                | Self::Parquet
+                | Self::Arrow
+                | Self::TorchSnapshot
         )
     }
 
@@ -72,7 +80,7 @@ impl Format {
 
     /// Whether it has a row for each event.
     pub fn is_of_events(self) -> bool {
-        matches!(self, Self::Csv | Self::Sqlite | Self::Parquet)
+        matches!(self, Self::Csv | Self::Sqlite | Self::Parquet | Self::Arrow)
     }
 
     /// Whether parts of a level can be told apart in it.
@@ -141,6 +149,11 @@ impl Args {
         let format = format.map_or_else(String::new, |value| value.get_name().to_owned());
         let message = format!("{option} has no meaning for export {format}");
         Err(clap::Error::raw(ErrorKind::ArgumentConflict, message))
+    }
+
+    /// Whether it is written to standard output.
+    pub fn is_to_stdout(&self) -> bool {
+        self.output.as_deref() == Some(Path::new("-"))
     }
 
     /// What the replay has to keep for figures at a moment.
