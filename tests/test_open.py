@@ -152,6 +152,20 @@ def test_frames(told, analyze, analyze_json):
     assert found == [rows, analyze_json("summary", DEMO)["process"]["host"]]
 
 
+def test_columns(told):
+    """Those that are asked for, in their usual order, are the same as among all."""
+    found = told(f"""
+        capture = gpumem.open({str(DEMO)!r})
+        whole, names = capture.events().to_arrow(), ["bytes", "seq", "file"]
+        part = capture.events(columns=names).to_arrow()
+        assert part == whole.select(part.column_names) and part.num_rows > 0
+        numbers = capture.events(columns=["live_bytes"]).to_arrow()
+        assert numbers == whole.select(["live_bytes"])
+        print(json.dumps(part.column_names))
+    """)
+    assert found == ["seq", "bytes", "file"]
+
+
 def test_batches_are_streamed(told, tmp_path):
     """A capture of many batches: the first is there long before the last, its numbers lie in the memory that was read, and
     ending early ends the analyzer, without a message."""
@@ -203,6 +217,7 @@ def test_a_partial_capture_warns(told):
         ("gpumem.open(DEMO).lines('never')", "Unreadable: "),
         ("gpumem.open(DEMO).lines(by='colour')", "ValueError: by='colour': expected one of line, module, category"),
         ("gpumem.open(DEMO).lines(level='disk')", "ValueError: level='disk': expected one of tensor, driver, host"),
+        ("list(gpumem.open(DEMO).events(columns=['colour']))", "there is no column \"colour\": there are seq, time_ns, kind"),
         ("list(gpumem.open(DEMO).events(device=7))", "Unreadable: --device 7: the capture has GPU 0 alone"),
     ],
 )

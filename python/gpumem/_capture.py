@@ -100,13 +100,16 @@ class Capture:
         return {"line": lines_of, "module": modules_of, "category": categories_of}[by](rows)
 
     def events(
-        self, level: Optional[Level] = None, *, device: Optional[DeviceLike] = None, file: Optional[str] = None,
-        function: Optional[str] = None, library: Optional[str] = None, module: Optional[str] = None, size: Optional[str] = None,
+        self, level: Optional[Level] = None, *, columns: Sequence[str] = (), device: Optional[DeviceLike] = None,
+        file: Optional[str] = None, function: Optional[str] = None, library: Optional[str] = None,
+        module: Optional[str] = None, size: Optional[str] = None,
     ) -> Events:  # fmt: skip
         """The events in their order, as Arrow record batches: see `gpumem-analyze export`, whose filters the arguments
-        are. Needs pyarrow."""
+        are. `columns`: the names of those that you need, which takes less time than all. Needs pyarrow."""
         self._check_open()
         options = _part(level, device, file, function, library, module, size)
+        if columns:
+            options.append(f"--columns={','.join(columns)}")
         return Events(lambda: self._start(options))
 
     def to_frame(self) -> Any:

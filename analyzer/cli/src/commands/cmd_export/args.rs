@@ -103,6 +103,9 @@ pub struct Args {
     /// default
     #[arg(long, value_name = "MOMENT", value_parser = moment)]
     pub at: Option<At>,
+    /// Only these columns of an Arrow stream, by name: `seq,bytes,file`
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub columns: Vec<String>,
     /// Of what.
     #[command(flatten)]
     pub part: Part,
@@ -141,6 +144,12 @@ impl Args {
             Format::TorchSnapshot => *option == "--level",
             _ => false,
         }));
+        let columns = ("--columns", !self.columns.is_empty());
+        let wrong = wrong.chain(
+            [columns]
+                .into_iter()
+                .filter(|_| self.format != Format::Arrow),
+        );
         let mut wrong = wrong.filter(|(_, given)| *given);
         let Some((option, _)) = wrong.next() else {
             return Ok(());

@@ -16,10 +16,8 @@ use super::args::Args;
 use super::events::{filter, said};
 use crate::commands::read::{read_watched, survey};
 
-/// Rows that go from thread to thread at once.
-const CHUNK: usize = 1 << 12;
 /// Chunks that wait to be written.
-const WAITING: usize = 16;
+const WAITING: usize = 32;
 
 /// Writes it; what it is, and the capture as it was read.
 pub(super) fn write(
@@ -28,7 +26,7 @@ pub(super) fn write(
     out: &mut dyn Write,
 ) -> anyhow::Result<(String, Session)> {
     let survey = survey(file)?;
-    let mut table = Arrow::new(&survey, out)?;
+    let mut table = Arrow::new(&survey, &args.columns, out)?;
     let (full, chunks) = sync_channel(WAITING);
     let (empty, spare) = sync_channel(WAITING + 2);
     let (session, rows) = thread::scope(|scope| {
@@ -38,9 +36,7 @@ pub(super) fn write(
         let replay = replay.spawn_scoped(scope, read)?;
         let mut rows = 0;
         for mut chunk in chunks {
-            for row in &chunk {
-                table.row(row)?;
-            }
+            table.rows(&chunk)?;
             rows += chunk.len() as u64;
             chunk.clear();
             // Where there is no room for it, there are enough.
@@ -67,7 +63,7 @@ fn replayed(
     let mut events = Events::new(names, filter(args));
     let progress: RefCell<Option<Progress>> = RefCell::default();
     let is_wanted = Cell::new(true);
-    let mut chunk = Vec::with_capacity(CHUNK);
+    let mut chunk = Vec::with_capacity(Arrow::CHUNK);
     let send = |chunk: Vec<Numbers>| {
         if full.send(chunk).is_err() {
             is_wanted.set(false);
@@ -88,9 +84,9 @@ fn replayed(
                 && let Some(row) = events.numbers(replay, seq, event, effect)
             {
                 chunk.push(row);
-                if chunk.len() == CHUNK {
+                if chunk.len() == Arrow::CHUNK {
                     let next = spare.try_recv();
-                    let next = next.unwrap_or_else(|_| Vec::with_capacity(CHUNK));
+                    let next = next.unwrap_or_else(|_| Vec::with_capacity(Arrow::CHUNK));
                     send(std::mem::replace(&mut chunk, next));
                 }
             }
