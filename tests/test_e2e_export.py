@@ -357,7 +357,7 @@ def test_prometheus(environment, trained, exported, analyze_json):
 
 
 TEXT = ("folded", "speedscope", "perfetto", "firefox", "csv", "prometheus")
-BINARY = ("pprof", "otlp-profile", "sqlite", "parquet")
+BINARY = ("pprof", "otlp-profile", "sqlite", "parquet", "arrow")
 
 
 @pytest.mark.parametrize("name", TEXT + BINARY)
@@ -394,7 +394,7 @@ def test_a_partial_capture_is_said_to_be_one(name, analyze, tmp_path):
 
 @pytest.mark.parametrize(
     "arguments",
-    [("csv", "--at", "end"), ("perfetto", "--file", "x"), ("prometheus", "--level", "host")],
+    [("csv", "--at", "end"), ("arrow", "--at", "end"), ("parquet", "--columns", "seq"), ("perfetto", "--file", "x"), ("prometheus", "--level", "host")],
 )
 def test_options_that_mean_nothing_are_refused(arguments, analyze, trained):
     done = analyze("export", *arguments, "-o", "-", trained("torch215").report, check=False)

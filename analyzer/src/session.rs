@@ -120,6 +120,28 @@ pub fn read_only(
     of_reader(reader, query.into(), &mut |_, _| {}, observer)
 }
 
+/// What a first reading finds for rows of all events.
+#[derive(Debug)]
+pub struct Survey {
+    /// Names, spans, and whether a module was called; no figures: see [`Replay::survey`].
+    pub replay: Replay,
+    /// What is known beside the records.
+    pub header: Header,
+}
+
+/// Reads a capture for what its events mean, in less time than a replay takes. `started` as for [`read`].
+///
+/// # Errors
+/// As [`read`].
+pub fn survey(path: &Path, started: &mut dyn FnMut(Progress)) -> Result<Survey, Error> {
+    let (mut reader, _) = open(path)?;
+    started(reader.progress());
+    let mut replay = Replay::default();
+    reader.read(&mut |record| replay.survey(record))?;
+    let header = reader.header().clone();
+    Ok(Survey { replay, header })
+}
+
 /// Sees each record before the replay takes it in.
 pub type Before<'a> = dyn FnMut(&Replay, &Record<'_>) + 'a;
 

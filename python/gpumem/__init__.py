@@ -1,4 +1,4 @@
-"""gpumem inside the recorded program: exact counters and scopes while the program runs.
+"""gpumem inside the recorded program: exact counters and scopes while the program runs; and captures, read from Python.
 
     import gpumem
 
@@ -8,35 +8,54 @@
 
     print(gpumem.counters(0).tensor.live_bytes)
 
+    with gpumem.open("report.bin") as capture:
+        print(capture.summary().device(0).tensor.peak_bytes)
+
 The figures are exact. Reading them needs no synchronization and changes no figure. They come from the library in this
 process, if it was preloaded:
 `LD_PRELOAD=target/release/libgpumem.so python train.py`. Without the library, all functions still work:
 `api_version()` is None, counters are zero, and scopes have samples of PyTorch's counters."""
 
+from ._analysis import Unreadable
+from ._capture import Capture, open
 from ._coords import coords
 from ._coords import watch as _watch_meshes
 from ._counters import Counters, DeviceCounters, counters
+from ._events import Events, PartialCapture
 from ._framework_moments import step
 from ._library import api_version, mark, read_card, recording, report_path
 from ._limit import limit
 from ._live import LiveLine, Snapshot, snapshot
 from ._modules import watch as _watch_modules
+from ._results import CategoryRow, DeviceSummary, LevelFigures, LineRow, ModuleRow, Rows, Summary
 from ._scopes import DeviceFigures, Figures, Scope, scope
 from ._tensors import watch as _watch_tensors
 
 __all__ = [
+    "Capture",
+    "CategoryRow",
     "Counters",
     "DeviceCounters",
     "DeviceFigures",
+    "DeviceSummary",
+    "Events",
     "Figures",
+    "LevelFigures",
+    "LineRow",
     "LiveLine",
+    "ModuleRow",
+    "PartialCapture",
+    "Rows",
     "Scope",
     "Snapshot",
+    "Summary",
+    "Unreadable",
     "api_version",
     "coords",
     "counters",
     "limit",
     "mark",
+    "open",
     "read_card",
     "recording",
     "report_path",

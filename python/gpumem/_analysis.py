@@ -1,17 +1,29 @@
-"""What gpumem-analyze says of a capture."""
+"""What gpumem-analyze says of a capture: the only place that starts it for an answer and reads its JSON."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
 
 from . import _files
 
+# The exit code of a result of which something is missing. What is, the analyzer writes to stderr.
+PARTIAL = 3
+_NAME = "gpumem-analyze: "
 
-class Unreadable(Exception):
-    """Nothing, for the reason in it."""
+
+class Unreadable(RuntimeError):
+    """There is no result, for the reason in it."""
+
+
+class Answer(NamedTuple):
+    """A view's rows or data, and what is missing in them, one line each."""
+
+    body: Any
+    missing: List[str]
 
 
 def found(answer: Union[str, bytes]) -> Any:
@@ -21,9 +33,56 @@ def found(answer: Union[str, bytes]) -> Any:
 
 
 def analyzed(capture: Path, view: str, *options: str) -> Any:
-    """A view's JSON."""
-    command = [str(_files.analyzer()), view, "--format", "json", *options, str(capture)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if not done.stdout:
-        raise Unreadable((done.stderr.strip().splitlines() or [f"{capture} cannot be read"])[-1])
-    return found(done.stdout)
+    """A view's rows or data."""
+    return ask(_files.analyzer(), capture, view, options).body
+
+
+def ask(analyzer: Path, capture: Path, view: str, options: Sequence[str] = ()) -> Answer:
+    """What a view prints as JSON."""
+    command = [str(analyzer), view, "--format", "json", *options, named(capture)]
+    try:
+        done = subprocess.run(
+            command, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False
+        )
+    except OSError as error:
+        raise missing_analyzer(analyzer, error) from None
+    said = lines_of(done.stderr)
+    if not done.stdout.strip():
+        raise Unreadable(reason(said, done.returncode, capture))
+    return Answer(found(done.stdout), partial(said) if done.returncode == PARTIAL else [])
+
+
+def environment() -> Dict[str, str]:
+    """The analyzer's environment: it is not the program, so nothing of it is recorded."""
+    return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+
+
+def named(capture: Path) -> str:
+    """The capture as an argument that is no option."""
+    text = str(capture)
+    return f"./{text}" if text.startswith("-") else text
+
+
+def lines_of(stderr: bytes) -> List[str]:
+    """Lines of the analyzer's, without its name."""
+    lines = stderr.decode("utf-8", "replace").strip().splitlines()
+    return [line[len(_NAME) :] if line.startswith(_NAME) else line for line in lines]
+
+
+def partial(said: Sequence[str]) -> List[str]:
+    """What is missing, as the analyzer says."""
+    prefix = "partial: "
+    return [line[len(prefix) :] for line in said if line.startswith(prefix)]
+
+
+def reason(said: Sequence[str], status: int, capture: Path) -> str:
+    """Why there is no result, in a line."""
+    if said:
+        return said[-1]
+    return f"{capture} cannot be read: gpumem-analyze ended with {status}"
+
+
+def missing_analyzer(analyzer: Path, error: Optional[OSError] = None) -> FileNotFoundError:
+    """That the analyzer cannot be started."""
+    why = f": {error.strerror}" if error is not None and error.strerror else ""
+    return FileNotFoundError(f"{analyzer}{why}: install gpumem's wheel, or name gpumem-analyze in GPUMEM_ANALYZE")

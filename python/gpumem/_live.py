@@ -1,23 +1,25 @@
 """What is live now, by the line of code that owns it."""
 
 import os
-import subprocess
+import warnings
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, List, NamedTuple, Optional, Tuple
 
-from . import _analysis, _files, _library
+from . import _files, _library
+from ._capture import Capture, Level
+from ._events import PartialCapture
 from ._ordinals import DeviceLike, ordinal
 
 ANALYZER = "gpumem-analyze"
-_LEVELS = ("tensor", "driver", "host")
+_LEVELS: Tuple[Level, ...] = ("tensor", "driver", "host")
 
 
 class LiveLine(NamedTuple):
-    """The memory that one line of code owns on one device at one level. `file`, `line` and `function` are None if no
-    line is known; `owner` then names the owner."""
+    """The memory that one line of code owns on one device at one level; `device` is None for pinned memory of no device.
+    `file`, `line` and `function` are None if no line is known; `owner` then is the library, or the class of autograd's node."""
 
     level: str
-    device: int
+    device: Optional[int]
     file: Optional[str]
     line: Optional[int]
     function: Optional[str]
@@ -45,38 +47,17 @@ class Snapshot(List[LiveLine]):
         return pandas.DataFrame(list(self), columns=list(LiveLine._fields))
 
 
-def _analyzer() -> str:
+def _analyzer() -> Path:
     """gpumem-analyze: where GPUMEM_ANALYZE says, beside the library, or on PATH."""
-    told = os.environ.get("GPUMEM_ANALYZE")
-    if told:
-        return told
     library = _library.library_path()
-    if library is not None:
+    if library is not None and not os.environ.get("GPUMEM_ANALYZE"):
         beside = library.parent / ANALYZER
         if os.access(beside, os.X_OK):
-            return str(beside)
+            return beside
     try:
-        return str(_files.analyzer())
+        return _files.analyzer()
     except _files.Missing as missing:
         raise FileNotFoundError(f"{missing}: say where it is in GPUMEM_ANALYZE") from None
-
-
-def _lines(analyzer: str, report: Path, level: str) -> Sequence[Dict[str, Any]]:
-    """The rows that `gpumem-analyze lines` gives of a level as it is now."""
-    # The analyzer is not the program: nothing of it is to be recorded.
-    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    command = [analyzer, "lines", "--at", "end", "--level", level, "--format", "json", str(report)]
-    done = subprocess.run(
-        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    # 3: the analyzer has told on stderr what is missing, and the rows are those that are there.
-    if done.returncode not in (0, 3) or not done.stdout.strip():
-        said = done.stderr.decode("utf-8", "replace").strip()
-        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {said}")
-    rows = _analysis.found(done.stdout)
-    if not isinstance(rows, list):
-        raise RuntimeError(f"{' '.join(command)} printed no list of lines")
-    return rows
 
 
 def snapshot() -> Snapshot:
@@ -87,19 +68,11 @@ def snapshot() -> Snapshot:
     report = _library.report_path()
     if report is None:
         return found
-    analyzer = _analyzer()
-    for level in _LEVELS:
-        for row in _lines(analyzer, report, level):
-            found.append(
-                LiveLine(
-                    level,
-                    int(row["device"]),
-                    row.get("file"),
-                    row.get("line"),
-                    row.get("function"),
-                    int(row["bytes"]),
-                    int(row["blocks"]),
-                    str(row.get("owner") or ""),
-                )
-            )
+    with Capture(report, _analyzer()) as capture, warnings.catch_warnings():
+        # The process goes on: its capture is never whole.
+        warnings.simplefilter("ignore", PartialCapture)
+        for level in _LEVELS:
+            for row in capture.lines("end", level):
+                owner = row.library or row.node or ""
+                found.append(LiveLine(level, row.device, row.file, row.line, row.function, row.bytes, row.blocks, owner))
     return found

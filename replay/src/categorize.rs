@@ -292,7 +292,7 @@ impl Replay {
     }
 
     #[inline]
-    fn place(&mut self, stack: StackId) -> Place {
+    pub(crate) fn place(&mut self, stack: StackId) -> Place {
         let places = &mut self.categories.known.places;
         let names = &self.names;
         *places

@@ -48,6 +48,7 @@ mod serialize;
 mod span_context;
 mod spans;
 mod state;
+mod survey;
 pub mod units;
 mod window;
 

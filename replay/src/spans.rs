@@ -41,13 +41,15 @@ pub struct Spans {
     open: Vec<(u64, u32)>,
     /// The phase that was asked for last.
     last: Option<(ThreadId, ThreadPhase)>,
+    /// Whether a range may be open: one was begun.
+    pub(crate) has_ranges: bool,
 }
 
 serialize! {
     Thread { phases, ranges }
 }
 
-/// All but the phase that was asked for last, which is a cache.
+/// All but what can be worked out again.
 impl Serialize for Spans {
     fn put(&self, to: &mut Vec<u8>) {
         self.steps.put(to);
@@ -58,14 +60,17 @@ impl Serialize for Spans {
     }
 
     fn take(from: &mut &[u8]) -> Option<Self> {
-        Some(Self {
+        let mut spans = Self {
             steps: Serialize::take(from)?,
             trains: Serialize::take(from)?,
             threads: Serialize::take(from)?,
             in_backward: Serialize::take(from)?,
             open: Serialize::take(from)?,
-            last: None,
-        })
+            ..Self::default()
+        };
+        let mut threads = spans.threads.values();
+        spans.has_ranges = !spans.open.is_empty() || threads.any(|of| !of.ranges.is_empty());
+        Some(spans)
     }
 }
 
@@ -102,6 +107,7 @@ impl Spans {
     }
 
     fn range_mark(&mut self, event: &Event) {
+        self.has_ranges = true;
         let name = event.aux as u32;
         match (event.kind == EventKind::RANGE_BEGIN, event.ptr) {
             (true, 0) => push(&mut self.thread(event).ranges, name),

@@ -275,6 +275,19 @@ impl Replay {
         SpanContext::at(&self.names, &self.spans, self.stacks(key), thread)
     }
 
+    /// The number of the stacks of the newest event that was not a mark.
+    pub fn newest_key(&self) -> KeyId {
+        self.newest.unwrap_or_default().0
+    }
+
+    /// The innermost range at the newest event that was not a mark.
+    pub fn range(&self) -> Option<u32> {
+        match self.events > 0 && !self.spans.has_ranges {
+            true => None,
+            false => self.span_context().range,
+        }
+    }
+
     /// What the program was at at the newest event: of a device's peak that [`Replay::at_peak_of`] gave,
     /// the peak's.
     fn kept_span_context(&self) -> Option<SpanContext> {

@@ -31,6 +31,18 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Forward,
+        Self::Evaluation,
+        Self::AfterTraining,
+        Self::SetUp,
+        Self::Data,
+        Self::Backward,
+        Self::Optimizer,
+        Self::ZeroGrad,
+    ];
+
     /// The word that every output prints.
     pub fn word(self) -> &'static str {
         match self {

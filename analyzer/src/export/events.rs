@@ -2,14 +2,14 @@
 
 use std::rc::Rc;
 
-use gpumem_capture::{DeviceOrdinal, Event, EventKind, Level, Seq};
+use gpumem_capture::{ApiId, DeviceOrdinal, Event, EventKind, Level, Seq};
 use rustc_hash::FxHashMap;
 
+use super::kinds;
 use crate::account::phase_of;
 use crate::attribution::{Owner, owner};
 use crate::names::Names;
-use crate::replay::{Effect, Replay, Sizes, StackKey};
-use crate::session::Session;
+use crate::replay::{Category, Effect, KeyId, Replay, Sizes, StackKey};
 use crate::views::Select;
 
 /// Which events are wanted. Where files, functions, libraries or sizes are asked for, only events of
@@ -78,6 +78,43 @@ pub struct EventRow<'a> {
     pub category: Option<&'static str>,
 }
 
+/// An event's row before its names: all that is known without the capture's definitions.
+#[derive(Clone, Copy, Debug)]
+pub struct Numbers {
+    /// Its number.
+    pub seq: u64,
+    /// When: nanoseconds since the capture was opened.
+    pub time_ns: u64,
+    /// What happened.
+    pub kind: EventKind,
+    /// The level that the event names, whether or not its kind has one.
+    pub of_level: Level,
+    /// At which level, if at one.
+    pub level: Option<Level>,
+    /// On which device, if on one.
+    pub device: Option<u8>,
+    /// Address or handle.
+    pub ptr: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// See [`EventRow::live_bytes`].
+    pub live_bytes: Option<u64>,
+    /// See [`EventRow::block_seq`].
+    pub block_seq: Option<u64>,
+    /// The thread.
+    pub thread: u32,
+    /// The function that was called.
+    pub api: ApiId,
+    /// The stacks that say whose it is, and their number in the replay.
+    pub stacks: Option<(KeyId, StackKey)>,
+    /// The step that was under way, from 1, if the capture has steps.
+    pub step: Option<u64>,
+    /// The innermost range.
+    pub range: Option<u32>,
+    /// See [`EventRow::category`].
+    pub category: Option<Category>,
+}
+
 /// Makes rows of events. Memory is bounded by the distinct stacks.
 pub struct Events<'a> {
     replay: &'a Replay,
@@ -93,10 +130,10 @@ struct Known {
 }
 
 impl<'a> Events<'a> {
-    /// Of a capture that was read to its end as `session`: only then is it known what its events mean.
-    pub fn new(session: &'a Session, filter: Filter) -> Self {
+    /// Of a capture that was read to its end, or surveyed, as `replay`: only then is it known what its events mean.
+    pub fn new(replay: &'a Replay, filter: Filter) -> Self {
         Self {
-            replay: &session.replay,
+            replay,
             filter,
             known: FxHashMap::default(),
             nobody: Rc::default(),
@@ -112,11 +149,45 @@ impl<'a> Events<'a> {
         event: &Event,
         effect: Effect,
     ) -> Option<EventRow<'a>> {
-        let level = has_level(event.kind).then_some(event.level);
-        let of_block = matches!(
-            event.kind,
-            EventKind::ALLOC | EventKind::FREE | EventKind::CANCEL
-        );
+        let of = self.numbers(now, seq, event, effect)?;
+        let names: &'a Names = &self.replay.names;
+        let stacks = of.stacks.map(|(_, stacks)| stacks);
+        Some(EventRow {
+            seq: of.seq,
+            time_ns: of.time_ns,
+            kind: kinds::word(of.kind),
+            level: of.level.map(Level::name),
+            device: of.device,
+            ptr: of.ptr,
+            bytes: of.bytes,
+            live_bytes: of.live_bytes,
+            block_seq: of.block_seq,
+            thread: of.thread,
+            api: names.apis.get(&of.api).map(String::as_str),
+            whose: match stacks {
+                Some(stacks) => self.known(stacks, of.of_level).whose,
+                None => Rc::clone(&self.nobody),
+            },
+            stacks,
+            step: of.step,
+            range: of
+                .range
+                .and_then(|range| names.ranges.get(&range))
+                .map(String::as_str),
+            category: of.category.map(Category::name),
+        })
+    }
+
+    /// The same without names, for which no stack is looked up unless the filter asks for owners.
+    pub fn numbers(
+        &mut self,
+        now: &Replay,
+        seq: Seq,
+        event: &Event,
+        effect: Effect,
+    ) -> Option<Numbers> {
+        let level = kinds::has_level(event.kind).then_some(event.level);
+        let of_block = kinds::is_of_block(event.kind);
         let filter = &self.filter;
         // What a role says stands as the block's category.
         if matches!(event.kind, EventKind::ROLE | EventKind::ALLOCATOR)
@@ -130,44 +201,42 @@ impl<'a> Events<'a> {
             Effect::Live(block) | Effect::Gone(block) => Some(block),
             Effect::None => None,
         };
-        let stacks = match block {
-            Some(block) => Some(now.stacks(block.key)),
-            None if has_stacks(event.kind) => Some(now.span_context().stacks),
+        let key = match block {
+            Some(block) => Some(block.key),
+            None if kinds::has_stacks(event.kind) => Some(now.newest_key()),
             None => None,
         };
-        let known = stacks.map(|stacks| self.known(stacks, event.level));
-        let taken = of_block && known.as_ref().is_some_and(|known| known.taken);
-        if !(taken || self.filter.select.is_whole()) {
-            return None;
+        let stacks = key.map(|key| (key, now.stacks(key)));
+        if !self.filter.select.is_whole() {
+            let taken = stacks.is_some_and(|(_, stacks)| self.known(stacks, event.level).taken);
+            if !(of_block && taken) {
+                return None;
+            }
         }
-        let names: &'a Names = &self.replay.names;
         let mark = event.kind == EventKind::STEP;
         let steps = now.spans.steps.saturating_add(u64::from(!mark));
         let changes = of_block || event.kind == EventKind::RESIZE;
-        let range = match is_mark(event.kind) {
-            true => None,
-            false => now.span_context().range,
-        };
-        Some(EventRow {
+        Some(Numbers {
             seq: seq.0,
             time_ns: event.time.0,
-            kind: kind(event.kind),
-            level: level.map(Level::name),
+            kind: event.kind,
+            of_level: event.level,
+            level,
             device: (event.device != DeviceOrdinal::NONE).then_some(event.device.0),
             ptr: event.ptr,
             bytes: event.bytes,
             live_bytes: changes.then(|| now.counters(event.device, event.level).live),
             block_seq: block.map(|block| block.seq.0),
             thread: event.thread.0,
-            api: names.apis.get(&event.api).map(String::as_str),
-            whose: known.map_or_else(|| Rc::clone(&self.nobody), |known| known.whose),
+            api: event.api,
             stacks,
             step: (self.replay.spans.steps > 0).then_some(steps),
-            range: range
-                .and_then(|range| names.ranges.get(&range))
-                .map(String::as_str),
+            range: match kinds::is_mark(event.kind) {
+                true => None,
+                false => now.range(),
+            },
             category: match effect {
-                Effect::Gone(_) if event.level == Level::TENSOR => Some(now.newest_ended.name()),
+                Effect::Gone(_) if event.level == Level::TENSOR => Some(now.newest_ended),
                 _ => None,
             },
         })
@@ -186,7 +255,7 @@ impl<'a> Events<'a> {
     }
 }
 
-fn whose(replay: &Replay, stacks: StackKey, owner: &Owner) -> Whose {
+pub(super) fn whose(replay: &Replay, stacks: StackKey, owner: &Owner) -> Whose {
     let line = owner.line();
     Whose {
         file: line.map(|line| line.file.clone()),
@@ -198,62 +267,5 @@ fn whose(replay: &Replay, stacks: StackKey, owner: &Owner) -> Whose {
         node: owner.node().map(str::to_owned),
         library: owner.library(),
         phase: phase_of(replay, stacks).map(|phase| phase.word()),
-    }
-}
-
-/// Whether it is a mark: of a scope, a step, a range, a phase.
-fn is_mark(kind: EventKind) -> bool {
-    matches!(
-        kind,
-        EventKind::SCOPE_BEGIN
-            | EventKind::SCOPE_END
-            | EventKind::STEP
-            | EventKind::RANGE_BEGIN
-            | EventKind::RANGE_END
-            | EventKind::PHASE_BEGIN
-            | EventKind::PHASE_END
-            | EventKind::MARK
-    )
-}
-
-fn has_level(kind: EventKind) -> bool {
-    !is_mark(kind) && kind != EventKind::SAMPLE && kind != EventKind::CARD
-}
-
-/// Whether an event that is about no live block says whose it is. Of frees the stack is not kept.
-fn has_stacks(kind: EventKind) -> bool {
-    has_level(kind) && kind != EventKind::FREE
-}
-
-/// The word for what happened.
-fn kind(kind: EventKind) -> &'static str {
-    match kind {
-        EventKind::ALLOC => "alloc",
-        EventKind::FREE => "free",
-        EventKind::CANCEL => "cancel",
-        EventKind::MAP => "map",
-        EventKind::UNMAP => "unmap",
-        EventKind::OUT_OF_MEMORY => "out_of_memory",
-        EventKind::CONTEXT => "context",
-        EventKind::CONTEXT_END => "context_end",
-        EventKind::MODULE_LOAD => "module_load",
-        EventKind::MODULE_UNLOAD => "module_unload",
-        EventKind::SCOPE_BEGIN => "scope_begin",
-        EventKind::SCOPE_END => "scope_end",
-        EventKind::STEP => "step",
-        EventKind::SAMPLE => "sample",
-        EventKind::ALIAS => "alias",
-        EventKind::ALIAS_END => "alias_end",
-        EventKind::RESIZE => "resize",
-        EventKind::CARD => "card",
-        EventKind::ADDRESS => "address",
-        EventKind::ADDRESS_END => "address_end",
-        EventKind::NODE => "node",
-        EventKind::RANGE_BEGIN => "range_begin",
-        EventKind::RANGE_END => "range_end",
-        EventKind::PHASE_BEGIN => "phase_begin",
-        EventKind::PHASE_END => "phase_end",
-        EventKind::MARK => "mark",
-        _ => "unknown",
     }
 }

@@ -2,14 +2,19 @@
 //!
 //! Three kinds of formats: figures of stacks at a few moments ([`Samples`] is what those are made of:
 //! folded, speedscope, pprof, otlp-profile, firefox), the course over time (perfetto), and one row for each event
-//! (csv, PyTorch's memory snapshot). Beside them, the history of peaks over commits, which is read again.
+//! (arrow, csv, PyTorch's memory snapshot). Beside them, the history of peaks over commits, which is read again.
 //! What is written for each event goes straight to its writer, so memory does not grow with the capture.
 
+#[cfg(feature = "databases")]
+mod arrow;
 mod blocks;
 mod csv;
 mod events;
+#[cfg(feature = "databases")]
+mod facts;
 pub mod firefox;
 mod folded;
+mod kinds;
 mod leaked;
 pub mod otlp_profile;
 #[cfg(feature = "databases")]
@@ -30,9 +35,11 @@ mod torch_frames;
 mod torch_segments;
 mod torch_snapshot;
 
+#[cfg(feature = "databases")]
+pub use arrow::Arrow;
 pub use blocks::{Blocks, LiveBlock};
 pub use csv::Csv;
-pub use events::{EventRow, Events, Filter};
+pub use events::{EventRow, Events, Filter, Numbers};
 pub use folded::folded;
 pub use leaked::Steps;
 #[cfg(feature = "databases")]

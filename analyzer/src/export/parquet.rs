@@ -12,6 +12,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 
 use super::events::EventRow;
+use super::facts::facts;
 use crate::session::Session;
 
 /// Rows of a group: what is kept until it is written.
@@ -64,17 +65,12 @@ impl<'a> Parquet<'a> {
     /// The writer's.
     pub fn new(session: &Session, out: &'a mut dyn Write) -> Result<Self> {
         let schema = Arc::new(parse_message_type(SCHEMA)?);
-        let fact = |key: &str, value: String| KeyValue::new(format!("gpumem.{key}"), value);
-        let mut facts: Vec<KeyValue> = session
-            .replay
-            .names
-            .process
-            .iter()
-            .map(|(key, value)| fact(key, value.clone()))
-            .collect();
-        facts.push(fact("pid", session.header.pid.to_string()));
-        let exact = session.account.is_exact();
-        facts.push(fact("exact", exact.to_string()));
+        let exact = session.account.is_exact().to_string();
+        let facts = facts(&session.replay.names, &session.header).into_iter();
+        let facts = facts.chain([("gpumem.exact".into(), exact)]);
+        let facts = facts
+            .map(|(key, value)| KeyValue::new(key, value))
+            .collect::<Vec<_>>();
         let properties = WriterProperties::builder()
             .set_created_by(concat!("gpumem-analyze ", env!("CARGO_PKG_VERSION")).into())
             .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))

@@ -21,7 +21,7 @@ pub(super) fn each<E: From<Error>>(
     book: &mut Book<'_>,
     sink: &mut dyn FnMut(Event) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut events = Events::new(first, Filter::default());
+    let mut events = Events::new(&first.replay, Filter::default());
     let mut lines: FxHashMap<(StackKey, Level), Key> = FxHashMap::default();
     let names = &first.replay.names;
     let started = first.header.started_wall_ns;

@@ -73,6 +73,11 @@ impl Names {
         self.nodes.get(id.0 as usize).map_or("", String::as_str)
     }
 
+    /// The names of all classes of autograd's nodes, as the capture has them.
+    pub fn node_names(&self) -> impl Iterator<Item = &str> {
+        self.nodes.iter().map(String::as_str)
+    }
+
     /// The Python stack that the thread itself had: for a run of a node not that of its forward.
     pub fn own_stack(&self, stack: StackId) -> StackId {
         self.backwards.get(&stack).map_or(stack, |ran| ran.own)

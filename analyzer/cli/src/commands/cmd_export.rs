@@ -1,6 +1,8 @@
 //! `gpumem-analyze export`.
 
 mod args;
+#[cfg(feature = "full")]
+mod arrow;
 mod course;
 #[cfg(feature = "full")]
 mod databases;
@@ -10,7 +12,7 @@ mod task;
 
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal as _, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use gpumem_analyzer::export::Steps;
@@ -26,57 +28,99 @@ use task::Task;
 
 pub use args::Args;
 
+const WITHOUT_DATABASES: &str = "this gpumem-analyze was built without databases: build all of it with cargo build --release -p gpumem-analyze";
+
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     args.check()?;
     let file = &args.part.capture(&args.file);
-    let to_stdout = args.output.as_deref() == Some(Path::new("-"));
+    let to_stdout = args.is_to_stdout();
     if to_stdout && !args.format.is_text() && std::io::stdout().is_terminal() {
         bail!("binary output is not written to a terminal: name a file with -o, or use a pipe");
+    }
+    #[cfg(feature = "full")]
+    if args.format == Format::Arrow {
+        return deliver(args, file, output, &mut |out| {
+            let (said, session) = arrow::write(args, file, out)?;
+            devices::known(&session, args.part.device)?;
+            say_caveats(&session);
+            say_not_kept(&session);
+            Ok((said, Exit::of(&session)))
+        });
     }
     let (first, steps) = first(args, file)?;
     say_caveats(&first);
     let over_time = args.format.is_of_events()
         || matches!(args.format, Format::Perfetto | Format::TorchSnapshot);
-    if let (Some(restored), true) = (first.replay.restored, over_time) {
-        eprintln!(
-            "gpumem-analyze: a bounded capture keeps only its newest records: events before {} are missing",
-            restored.from.0
-        );
+    if over_time {
+        say_not_kept(&first);
     }
-    let path = args
-        .output
-        .clone()
-        .unwrap_or_else(|| beside(file, args.format.suffix()));
-    let special = path.symlink_metadata().is_ok_and(|facts| !facts.is_file());
     let task = Task {
         args,
         file,
         first: &first,
         steps,
-        folder: match path.parent() {
-            _ if to_stdout || special => std::env::temp_dir(),
-            Some(folder) if folder != Path::new("") => folder.to_owned(),
-            _ => ".".into(),
-        },
+        folder: folder(&path(args, file), to_stdout),
     };
-    if to_stdout {
-        write(&task, output.out)?;
-        return Ok(Exit::of(&first));
+    deliver(args, file, output, &mut |out| {
+        Ok((write(&task, out)?, Exit::of(&first)))
+    })
+}
+
+/// Says that a bounded capture has not all events.
+fn say_not_kept(session: &Session) {
+    if let Some(restored) = session.replay.restored {
+        eprintln!(
+            "gpumem-analyze: a bounded capture keeps only its newest records: events before {} are missing",
+            restored.from.0
+        );
     }
-    let to_file = |to: &Path| -> anyhow::Result<String> {
+}
+
+/// Where it is written to.
+fn path(args: &Args, file: &Path) -> PathBuf {
+    let asked = args.output.clone();
+    asked.unwrap_or_else(|| beside(file, args.format.suffix()))
+}
+
+/// A pipe or device, which no file can take the place of.
+fn is_special(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|facts| !facts.is_file())
+}
+
+/// Where there is room for what is written.
+fn folder(path: &Path, to_stdout: bool) -> PathBuf {
+    match path.parent() {
+        _ if to_stdout || is_special(path) => std::env::temp_dir(),
+        Some(folder) if folder != Path::new("") => folder.to_owned(),
+        _ => ".".into(),
+    }
+}
+
+/// Has it written to standard output, or to a file, and then says what that is.
+fn deliver(
+    args: &Args,
+    file: &Path,
+    output: &mut Output<'_>,
+    write: &mut dyn FnMut(&mut dyn Write) -> anyhow::Result<(String, Exit)>,
+) -> anyhow::Result<Exit> {
+    if args.is_to_stdout() {
+        return Ok(write(output.out)?.1);
+    }
+    let path = path(args, file);
+    let mut to_file = |to: &Path| -> anyhow::Result<(String, Exit)> {
         let refused = || format!("cannot write {}", path.display());
         let mut out = BufWriter::new(File::create(to).with_context(refused)?);
-        let said = write(&task, &mut out)?;
+        let written = write(&mut out)?;
         out.flush().with_context(refused)?;
-        Ok(said)
+        Ok(written)
     };
-    let said = match special {
+    let (said, exit) = match is_special(&path) {
         true => to_file(&path)?,
         false => in_its_place(&path, to_file)?,
     };
     output.text(&format!("{}: {said}\n", path.display()))?;
-    Ok(Exit::of(&first))
+    Ok(exit)
 }
 
 /// The first reading: all that the second one and the names need, and figures of the peak and the end.
@@ -109,10 +153,10 @@ fn write(task: &Task<'_>, out: &mut dyn Write) -> anyhow::Result<String> {
         Format::Sqlite => task.sqlite(out),
         #[cfg(feature = "full")]
         Format::Parquet => task.parquet(out),
+        // Of a full build it is written from a survey.
+        Format::Arrow => bail!(WITHOUT_DATABASES),
         #[cfg(not(feature = "full"))]
-        Format::Sqlite | Format::Parquet => bail!(
-            "this gpumem-analyze was built without databases: build all of it with cargo build --release -p gpumem-analyze"
-        ),
+        Format::Sqlite | Format::Parquet => bail!(WITHOUT_DATABASES),
         Format::TorchSnapshot => task.torch_snapshot(out),
     }
 }

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use gpumem_analyzer::replay::{At, OutOfMemory, Query};
-use gpumem_analyzer::session::{self, Observer, Session};
+use gpumem_analyzer::session::{self, Observer, Session, Survey};
 use gpumem_analyzer::symbols::{PerfMap, Places, Symbols};
 use gpumem_analyzer::unanswered::Unanswered;
 use gpumem_analyzer::views::{Asked, AskedLeaks, Cause, Ledger, Survivors};
-use gpumem_capture::{Level, Reader};
+use gpumem_capture::{Level, Progress, Reader};
 
 use super::exit::explained;
 use super::progress::Bar;
@@ -25,12 +25,30 @@ pub fn read_with(
     query: impl Into<Query>,
     observer: &mut Observer<'_>,
 ) -> anyhow::Result<Session> {
+    read_watched(path, query, observer, &mut |_| {})
+}
+
+/// The same; `started` is given a handle that can stop it. The session is of no use then.
+pub fn read_watched(
+    path: &Path,
+    query: impl Into<Query>,
+    observer: &mut Observer<'_>,
+    started: &mut dyn FnMut(Progress),
+) -> anyhow::Result<Session> {
     let (query, mut bar) = (known(path, query.into())?, None);
     session::read(path, query, observer, &mut |progress| {
-        bar = Some(Bar::start(progress))
+        started(progress.clone());
+        bar = Some(Bar::start(progress));
     })
     .map_err(|error| explained(path, &error))
     .and_then(|session| told(path, session, query))
+}
+
+/// Reads a capture with a progress bar for what its events mean.
+pub fn survey(path: &Path) -> anyhow::Result<Survey> {
+    let mut bar = None;
+    session::survey(path, &mut |progress| bar = Some(Bar::start(progress)))
+        .map_err(|error| explained(path, &error))
 }
 
 /// The query with the event of the failure, where it asks for that one: it is known once all has been read.

@@ -61,6 +61,7 @@ fn files_stand_beside_the_capture_under_their_usual_endings() {
         ("prometheus", "report.prom"),
         ("sqlite", "report.sqlite"),
         ("parquet", "report.parquet"),
+        ("arrow", "report.arrows"),
     ] {
         let output = analyze(&["export", format], &file);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -70,7 +71,7 @@ fn files_stand_beside_the_capture_under_their_usual_endings() {
         assert!(stdout(&output).starts_with(&said), "{}", stdout(&output));
     }
     let left = std::fs::read_dir(folder.path()).expect("a folder").count();
-    assert_eq!(left, 11, "nothing else is left behind");
+    assert_eq!(left, 12, "nothing else is left behind");
 }
 
 fn perfetto(file: &Path, options: &[&str]) -> Vec<Value> {

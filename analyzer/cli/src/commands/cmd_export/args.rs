@@ -1,6 +1,6 @@
 //! What `export` takes, and which options mean something for which format.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use clap::error::ErrorKind;
@@ -32,6 +32,8 @@ pub enum Format {
     Sqlite,
     /// A Parquet table with one row for each event
     Parquet,
+    /// An Arrow stream with one row for each event
+    Arrow,
     /// A snapshot for PyTorch's viewer, pytorch.org/memory_viz: tensors and their segments
     TorchSnapshot,
 }
@@ -50,6 +52,7 @@ impl Format {
             Self::Prometheus => "prom",
             Self::Sqlite => "sqlite",
             Self::Parquet => "parquet",
+            Self::Arrow => "arrows",
             Self::TorchSnapshot => "snapshot.pickle",
         }
     }
@@ -58,7 +61,12 @@ impl Format {
     pub fn is_text(self) -> bool {
         !matches!(
             self,
-            Self::Pprof | Self::OtlpProfile | Self::Sqlite | Self::Parquet | Self::TorchSnapshot
+            Self::Pprof
+                | Self::OtlpProfile
+                | Self::Sqlite
+                | Self::Parquet
+                | Self::Arrow
+                | Self::TorchSnapshot
         )
     }
 
@@ -72,7 +80,7 @@ impl Format {
 
     /// Whether it has a row for each event.
     pub fn is_of_events(self) -> bool {
-        matches!(self, Self::Csv | Self::Sqlite | Self::Parquet)
+        matches!(self, Self::Csv | Self::Sqlite | Self::Parquet | Self::Arrow)
     }
 
     /// Whether parts of a level can be told apart in it.
@@ -94,6 +102,9 @@ pub struct Args {
     /// peak for folded and firefox; end for the live bytes of speedscope, pprof and otlp-profile
     #[arg(long, value_name = "POINT", value_parser = moment)]
     pub at: Option<At>,
+    /// Only these columns of an Arrow stream, by name: `seq,bytes,file`
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub columns: Vec<String>,
     /// Of what.
     #[command(flatten)]
     pub part: Part,
@@ -132,6 +143,12 @@ impl Args {
             Format::TorchSnapshot => *option == "--level",
             _ => false,
         }));
+        let columns = ("--columns", !self.columns.is_empty());
+        let wrong = wrong.chain(
+            [columns]
+                .into_iter()
+                .filter(|_| self.format != Format::Arrow),
+        );
         let mut wrong = wrong.filter(|(_, given)| *given);
         let Some((option, _)) = wrong.next() else {
             return Ok(());
@@ -140,6 +157,11 @@ impl Args {
         let format = format.map_or_else(String::new, |value| value.get_name().to_owned());
         let message = format!("{option} cannot be used with export {format}");
         Err(clap::Error::raw(ErrorKind::ArgumentConflict, message))
+    }
+
+    /// Whether it is written to standard output.
+    pub fn is_to_stdout(&self) -> bool {
+        self.output.as_deref() == Some(Path::new("-"))
     }
 
     /// What the replay has to keep for figures at a moment.

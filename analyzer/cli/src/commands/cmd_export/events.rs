@@ -8,8 +8,24 @@ use gpumem_analyzer::export::{self, Csv, Events, Filter};
 use gpumem_analyzer::views::Summary;
 use gpumem_capture::{DeviceOrdinal, Level, Record};
 
+use super::args::Args;
 use super::task::Task;
 use crate::commands::read::symbols;
+
+/// Which events are wanted.
+pub(super) fn filter(args: &Args) -> Filter {
+    let part = &args.part;
+    Filter {
+        level: part.level.map(Into::into),
+        select: part.select(),
+        sizes: part.size.unwrap_or_default(),
+    }
+}
+
+/// How many events were written, in words.
+pub(super) fn said(args: &Args, rows: u64) -> String {
+    format!("{}{}", many(rows, "event", "events"), args.part.said())
+}
 
 impl Task<'_> {
     pub(super) fn csv(&self, out: &mut dyn Write) -> anyhow::Result<String> {
@@ -22,13 +38,7 @@ impl Task<'_> {
         &self,
         sink: &mut dyn FnMut(export::EventRow<'_>) -> anyhow::Result<()>,
     ) -> anyhow::Result<String> {
-        let part = &self.args.part;
-        let filter = Filter {
-            level: part.level.map(Into::into),
-            select: part.select(),
-            sizes: part.size.unwrap_or_default(),
-        };
-        let mut events = Events::new(self.first, filter);
+        let mut events = Events::new(&self.first.replay, filter(self.args));
         let (mut rows, mut failed) = (0_u64, None);
         self.again(&mut |replay, record, effect| {
             let Record::Event(seq, event) = record else {
@@ -43,7 +53,7 @@ impl Task<'_> {
         })?;
         match failed {
             Some(error) => Err(error),
-            None => Ok(format!("{}{}", many(rows, "event", "events"), part.said())),
+            None => Ok(said(self.args, rows)),
         }
     }
 

@@ -1,0 +1,15 @@
+//! Facts of the process that files of rows carry beside them.
+
+use gpumem_capture::Header;
+
+use crate::names::Names;
+
+/// The facts that the capture has of its process, and its number: each under `gpumem.…`.
+pub(super) fn facts(names: &Names, header: &Header) -> Vec<(String, String)> {
+    let process = names.process.iter();
+    let mut facts: Vec<(String, String)> = process
+        .map(|(key, value)| (format!("gpumem.{key}"), value.clone()))
+        .collect();
+    facts.push(("gpumem.pid".into(), header.pid.to_string()));
+    facts
+}

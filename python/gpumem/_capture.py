@@ -1,0 +1,170 @@
+"""A recorded capture, read from Python: `gpumem.open("report.bin")`."""
+
+from __future__ import annotations
+
+import os
+import warnings
+import weakref
+from pathlib import Path
+from types import TracebackType
+from typing import Any, List, Literal, Optional, Sequence, Type, Union, overload
+
+from . import _analysis, _files
+from ._events import Child, Events, PartialCapture
+from ._ordinals import DeviceLike, ordinal
+from ._results import CategoryRow, LineRow, ModuleRow, Rows, Summary, categories_of, lines_of, modules_of, summary_of
+
+__all__ = ["Capture", "open"]
+
+# A point in time: "peak", "end", "oom", "1.5s", "step=3", or the number of an event.
+Moment = Union[str, int]
+Level = Literal["tensor", "driver", "host"]
+
+_LEVELS = ("tensor", "driver", "host")
+_BY = ("line", "module", "category")
+
+
+def open(path: Union[str, "os.PathLike[str]"]) -> Capture:
+    """Opens a capture for reading; FileNotFoundError where there is no such file, or no gpumem-analyze to read it with."""
+    return Capture(path)
+
+
+class Capture:
+    """A capture. Each method reads the file as it is at that moment, so a running program's capture may be open, too.
+
+    Figures are bytes. A capture of which something is missing gives what is there, with the warning `PartialCapture`."""
+
+    def __init__(self, path: Union[str, "os.PathLike[str]"], analyzer: Optional[Path] = None) -> None:
+        self._path = Path(os.fspath(path))
+        # The system's own error, with its number and the file's name.
+        os.stat(self._path)
+        if analyzer is None:
+            try:
+                analyzer = _files.analyzer()
+            except _files.Missing as missing:
+                raise FileNotFoundError(f"{missing}: name it in GPUMEM_ANALYZE") from None
+        self._analyzer = analyzer
+        self._children: "weakref.WeakSet[Child]" = weakref.WeakSet()
+        self._closed = False
+
+    @property
+    def path(self) -> Path:
+        """The capture's file."""
+        return self._path
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
+
+    def summary(self) -> Summary:
+        """The figures of each device and level: see `gpumem-analyze summary`."""
+        return summary_of(self._ask("summary"))
+
+    @overload
+    def lines(
+        self, at: Moment = ..., level: Optional[Level] = ..., by: Literal["line"] = ..., *, device: Optional[DeviceLike] = ...,
+        phase: Optional[str] = ..., step: Optional[int] = ..., category: Optional[str] = ..., file: Optional[str] = ...,
+        function: Optional[str] = ..., library: Optional[str] = ..., module: Optional[str] = ..., size: Optional[str] = ...,
+    ) -> Rows[LineRow]: ...  # fmt: skip
+
+    @overload
+    def lines(
+        self, at: Moment = ..., level: Optional[Level] = ..., *, by: Literal["module"], device: Optional[DeviceLike] = ...,
+        phase: Optional[str] = ..., step: Optional[int] = ..., category: Optional[str] = ..., file: Optional[str] = ...,
+        function: Optional[str] = ..., library: Optional[str] = ..., module: Optional[str] = ..., size: Optional[str] = ...,
+    ) -> Rows[ModuleRow]: ...  # fmt: skip
+
+    @overload
+    def lines(
+        self, at: Moment = ..., level: Optional[Level] = ..., *, by: Literal["category"], device: Optional[DeviceLike] = ...,
+        phase: Optional[str] = ..., step: Optional[int] = ..., category: Optional[str] = ..., file: Optional[str] = ...,
+        function: Optional[str] = ..., library: Optional[str] = ..., module: Optional[str] = ..., size: Optional[str] = ...,
+    ) -> Rows[CategoryRow]: ...  # fmt: skip
+
+    def lines(
+        self, at: Moment = "peak", level: Optional[Level] = None, by: str = "line", *, device: Optional[DeviceLike] = None,
+        phase: Optional[str] = None, step: Optional[int] = None, category: Optional[str] = None, file: Optional[str] = None,
+        function: Optional[str] = None, library: Optional[str] = None, module: Optional[str] = None, size: Optional[str] = None,
+    ) -> Any:  # fmt: skip
+        """Who owns a level at a point in time, the largest first: see `gpumem-analyze lines`, whose options the arguments
+        are. `by`: "line", "module" (of PyTorch's) or "category"."""
+        if by not in _BY:
+            raise ValueError(f"by={by!r}: expected one of {', '.join(_BY)}")
+        options = [f"--at={at}", f"--by={by}"]
+        options += _part(level, device, file, function, library, module, size)
+        for name, value in (("phase", phase), ("step", step), ("category", category)):
+            if value is not None:
+                options.append(f"--{name}={value}")
+        rows = self._ask("lines", options)
+        return {"line": lines_of, "module": modules_of, "category": categories_of}[by](rows)
+
+    def events(
+        self, level: Optional[Level] = None, *, columns: Sequence[str] = (), device: Optional[DeviceLike] = None,
+        file: Optional[str] = None, function: Optional[str] = None, library: Optional[str] = None,
+        module: Optional[str] = None, size: Optional[str] = None,
+    ) -> Events:  # fmt: skip
+        """The events in their order, as Arrow record batches: see `gpumem-analyze export`, whose filters the arguments
+        are. `columns`: the names of those that you need, which takes less time than all. Needs pyarrow."""
+        self._check_open()
+        options = _part(level, device, file, function, library, module, size)
+        if columns:
+            options.append(f"--columns={','.join(columns)}")
+        return Events(lambda: self._start(options))
+
+    def to_frame(self) -> Any:
+        """All events as a pandas DataFrame."""
+        return self.events().to_frame()
+
+    def to_polars(self) -> Any:
+        """All events as a polars DataFrame."""
+        return self.events().to_polars()
+
+    def close(self) -> None:
+        """Ends what still reads the capture. Further calls raise ValueError."""
+        self._closed = True
+        for child in list(self._children):
+            child.close()
+
+    def __enter__(self) -> Capture:
+        self._check_open()
+        return self
+
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<gpumem capture {str(self._path)!r}{', closed' if self._closed else ''}>"
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ValueError(f"{self._path}: the capture is closed")
+
+    def _ask(self, view: str, options: Sequence[str] = ()) -> Any:
+        self._check_open()
+        body, missing = _analysis.ask(self._analyzer, self._path, view, options)
+        for line in missing:
+            warnings.warn(f"{self._path}: {line}", PartialCapture, stacklevel=3)
+        return body
+
+    def _start(self, options: Sequence[str]) -> Child:
+        self._check_open()
+        child = Child(self._analyzer, self._path, options)
+        self._children.add(child)
+        return child
+
+
+def _part(
+    level: Optional[str], device: Optional[DeviceLike], file: Optional[str], function: Optional[str], library: Optional[str],
+    module: Optional[str], size: Optional[str],
+) -> List[str]:  # fmt: skip
+    """The options for a part of a capture. Each value is in one word with its option: it may begin with a dash."""
+    if level is not None and level not in _LEVELS:
+        raise ValueError(f"level={level!r}: expected one of {', '.join(_LEVELS)}")
+    values = (
+        ("level", level), ("device", None if device is None else ordinal(device)), ("file", file), ("function", function),
+        ("library", library), ("module", module), ("size", size),
+    )  # fmt: skip
+    return [f"--{name}={value}" for name, value in values if value is not None]

@@ -1,0 +1,33 @@
+//! What rows of all events depend on, and is known at a capture's end only.
+
+use gpumem_capture::{Event, EventKind, Level, Record};
+
+use crate::replay::Replay;
+
+impl Replay {
+    /// Takes in of a record only what says what other events mean: names, marks, and whether a module was called. Figures
+    /// stay empty. After all records names, [`Replay::spans`], [`Replay::has_modules`] and [`Replay::last_seq`] are those
+    /// of a replay of the capture.
+    pub fn survey(&mut self, record: Record<'_>) {
+        match record {
+            Record::Event(seq, event) => {
+                self.last_seq = self.last_seq.max(seq);
+                if !self.spans.mark(event) {
+                    self.survey_module(event);
+                }
+            }
+            Record::Definition(..) | Record::State(..) => {
+                self.feed(record);
+            }
+        }
+    }
+
+    /// As in [`Replay::tensor_made`].
+    fn survey_module(&mut self, event: &Event) {
+        let is_made = (event.kind, event.level) == (EventKind::ALLOC, Level::TENSOR);
+        if is_made && !self.has_modules() {
+            let place = self.place(event.py_stack);
+            self.categories.has_modules = place.is_python && place.in_module;
+        }
+    }
+}
