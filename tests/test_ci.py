@@ -177,7 +177,7 @@ def test_budgets_are_found_above_the_folder(change, tmp_path):
     budgets.write_text('[budget."train"]\npeak = "102.9 MiB"\n')
     done = ci(tmp_path / "sub", *heads, check=4)
     assert done.stdout.startswith("### GPU memory: `train` is 102 KiB above its budget of 103 MiB\n"), done.stdout
-    assert "takes 103 MiB (108,003,328 bytes) from CUDA; its budget is 103 MiB (107,898,470 bytes)" in done.stdout
+    assert "uses 103 MiB (108,003,328 bytes) from CUDA; its budget is 103 MiB (107,898,470 bytes)" in done.stdout
     budgets.write_text('[budget."train"]\npeak = "103 MiB"\n\nlimit = 5\n')
     done = ci(tmp_path / "sub", *heads, check=1)
     assert "gpumem.toml:4: unknown field `limit`" in done.stderr and done.stderr.count("\n") == 1

@@ -235,7 +235,7 @@ fn budgets_and_allowances_hold_until_their_day() {
     );
     let (said, exit) = rules("2026-12-31", "4%", "1.5 GiB");
     assert_eq!(exit, 4);
-    assert!(said.contains("`train` takes 1.56 GiB"), "{said}");
+    assert!(said.contains("`train` uses 1.56 GiB"), "{said}");
     assert!(said.contains("its budget is 1.50 GiB"), "{said}");
 }
 
