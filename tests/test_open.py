@@ -264,18 +264,6 @@ def test_a_closed_capture(told):
     assert found == [f"{DEMO}: the capture is closed"] * 6
 
 
-def test_both_forms_of_json_are_read(told):
-    found = told("""
-        from gpumem._analysis import body_of
-        forms = [
-            [1], {"schema": 1, "events": 2}, {"schema": 1, "capture": {}, "rows": [1]}, {"schema": 1, "capture": {}, "data": {"a": 1}},
-            {"schema": 1, "captures": [], "rows": []},
-        ]
-        print(json.dumps([body_of(form) for form in forms]))
-    """)
-    assert found == [[1], {"schema": 1, "events": 2}, [1], {"a": 1}, []]
-
-
 def test_types(python_env, tmp_path):
     """mypy takes the new modules, and tells the rows apart by the argument `by`."""
     script = tmp_path / "use.py"

@@ -121,7 +121,7 @@ fn what_is_gone_is_refused_with_what_is_there() {
         let said = String::from_utf8_lossy(&out.stderr);
         assert_eq!(out.status.code(), Some(1), "{gone:?}: {said}");
         assert!(
-            said.contains("keeps its newest records, these from event "),
+            said.contains("keeps only its newest records, here from event "),
             "{said}"
         );
     }

@@ -303,7 +303,7 @@ fn memory_without_tensors_is_no_peak_of_tensors() {
     // Nothing of the level was recorded: that is not 0 bytes.
     let (said, exit) = change.compared(&["--fail-over", "4%"]);
     assert!(
-        exit == 3 && said.contains("no tensors were recorded"),
+        exit == 3 && said.contains("it has memory from CUDA, but no tensors"),
         "{said}"
     );
     change.budgets("[budget.eval]\npeak = \"1 GiB\"\nlevel = \"tensor\"\n");

@@ -168,7 +168,7 @@ fn an_event_that_is_not_there_gives_no_figures() {
     );
     let said = stderr(&output);
     assert!(
-        said.contains("no event 99999") && said.lines().count() == 1,
+        said.contains("event 99999 does not exist, the last is 88") && said.lines().count() == 1,
         "{said}"
     );
 }

@@ -32,7 +32,7 @@ fn what_is_no_capture_is_refused_in_one_clear_line() {
     let whole = fs::read(training(folder.path()).finish()).expect("the capture");
     fs::write(at("short.bin"), &whole[..5000]).expect("a file");
     for (name, what) in [
-        ("none.bin", "to record one"),
+        ("none.bin", "record one with "),
         ("empty.bin", "is empty"),
         ("foreign.bin", "not a gpumem capture"),
         ("short.bin", "cut off after 5000 bytes"),
@@ -170,7 +170,7 @@ fn a_capture_without_events_is_complete() {
     let flamegraph = analyze(&["flamegraph"], &file);
     assert_eq!(flamegraph.status.code(), Some(1));
     assert!(
-        stderr(&flamegraph).contains("nothing was live"),
+        stderr(&flamegraph).contains("no memory was live"),
         "{}",
         stderr(&flamegraph)
     );

@@ -237,7 +237,7 @@ fn a_step_has_what_it_allocated_and_a_peak_of_its_own() {
         (output.status.code(), stdout(&output)),
         (Some(1), String::new())
     );
-    assert!(stderr(&output).contains("no step 4, for 2 ended"));
+    assert!(stderr(&output).contains("step 4 does not exist, 2 steps ended"));
     assert_eq!(
         analyze(&["lines", "--step", "0"], &file).status.code(),
         Some(2)

@@ -257,10 +257,22 @@ fn a_filter_that_makes_no_sense_is_refused_with_what_does() {
     for (arguments, advice) in [
         (["changes", "--at", "end"], "lines --at"),
         (["ledger", "--level", "driver"], "lines --level"),
-        (["ledger", "--file", "train.py"], "lines takes --file"),
-        (["ledger", "--function", "f"], "lines takes --file"),
-        (["ledger", "--library", "libc10"], "lines takes --file"),
-        (["ledger", "--size", "1MiB"], "lines takes --file"),
+        (
+            ["ledger", "--file", "train.py"],
+            "use --file, --function, --library and --size with lines",
+        ),
+        (
+            ["ledger", "--function", "f"],
+            "use --file, --function, --library and --size with lines",
+        ),
+        (
+            ["ledger", "--library", "libc10"],
+            "use --file, --function, --library and --size with lines",
+        ),
+        (
+            ["ledger", "--size", "1MiB"],
+            "use --file, --function, --library and --size with lines",
+        ),
     ] {
         let output = analyze(&arguments, &file);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

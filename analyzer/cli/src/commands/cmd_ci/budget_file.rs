@@ -245,7 +245,7 @@ reason = "bigger vocabulary, #123"
             (
                 "[[allow]]\nworkload = \"a\"\ngrow = 1\nuntil = 2026-12-31T10:00:00Z",
                 4,
-                "is no day",
+                "is not a day",
             ),
             ("[budget.a\npeak = 1", 1, ""),
             ("[budget.a]\npeak = 1\n[budget.a]\npeak = 2", 3, "duplicate"),

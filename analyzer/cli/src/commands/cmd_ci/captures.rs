@@ -151,7 +151,7 @@ mod tests {
             none.err()
                 .expect("an error")
                 .to_string()
-                .contains("no capture has the name")
+                .contains("no capture in this folder is named like old")
         );
     }
 
@@ -170,7 +170,12 @@ mod tests {
     fn a_folder_without_captures_is_an_error() {
         let empty = folder(&["notes.txt"]);
         let error = pairs(None, empty.path(), None).err().expect("an error");
-        assert!(error.to_string().contains("no capture (*.bin)"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("this folder has no captures (*.bin)"),
+            "{error}"
+        );
         assert!(pairs(None, empty.path(), Some("train")).is_err());
     }
 }

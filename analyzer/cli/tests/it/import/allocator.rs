@@ -209,7 +209,7 @@ fn private_pools_are_begun_ended_and_given_up() {
         ]
     );
     let unknown = summary["process"]["pytorch"]["allocator_unknown"].to_string();
-    assert!(unknown.contains("when 2 private pools of GPU 0 came into use"));
+    assert!(unknown.contains("when the use of 2 private pools of GPU 0 began and ended"));
 }
 
 #[test]
@@ -255,6 +255,9 @@ fn settings_that_were_given_before_the_last_are_in_force() {
         let pytorch = &summary["process"]["pytorch"];
         assert_eq!(pytorch["allocator_settings"], json!(settings));
         let unknown = pytorch["allocator_unknown"].to_string();
-        assert_eq!(unknown.contains("since when the settings"), expandable);
+        assert_eq!(
+            unknown.contains("when its final settings took effect"),
+            expandable
+        );
     }
 }
