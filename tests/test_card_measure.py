@@ -78,7 +78,7 @@ def test_another_gpu():
     done = measure("--device", "2", simulator=("--devices", "2"), check=False)
     assert (done.returncode, done.stderr) == (1, "gpumem: card measure: there is no GPU 2; there are 0 to 1\n")
     done = measure(simulator=("--devices", "0"), check=False)
-    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "there is no GPU here" in done.stderr
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "this machine has no GPU, or CUDA_VISIBLE_DEVICES hides it" in done.stderr
 
 
 def test_a_mig_instance():

@@ -190,6 +190,6 @@ def test_the_report_fits_a_screen_and_a_half(died):
 def test_what_changed_is_a_few_lines_of_the_report(python_env, tmp_path):
     report = harness.train("torch215", python_env("torch215"), tmp_path).report
     text = harness.analyze(report).stdout
-    changed = text.partition("What changed most")[2].partition("\n\n")[0]
+    changed = text.partition("Largest changes")[2].partition("\n\n")[0]
     assert 2 <= len(changed.splitlines()) <= 11 and "+0.0 MiB" not in changed, text
     assert len(text.splitlines()) <= 50, text

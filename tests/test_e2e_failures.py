@@ -52,7 +52,7 @@ def server(died):
 OTHERWISE = {
     "launch": ("torch.AcceleratorError: CUDA error: out of memory", "kernel code", "relu_", "largest", "allocate less"),
     "module": ("RuntimeError: cuModuleLoadData", "kernel code", "cuModuleLoadData(ctypes", "cached", "empty_cache()"),
-    "streams": ("torch.AcceleratorError: CUDA error: out of memory", "memory for a call that names no bytes", "torch.cuda.Stream()", "largest", "free"),
+    "streams": ("torch.AcceleratorError: CUDA error: out of memory", "memory of unknown size", "torch.cuda.Stream()", "largest", "free"),
 }
 
 
@@ -85,7 +85,7 @@ def test_a_cache_that_grows_is_one_failure_and_one_line_of_retries(died):
     said = f"{retries} retries by PyTorch's allocator"
     text = harness.analyze(report).stdout
     assert text.count(" retries by ") == 1 and said in text
-    assert statements(text)[1].startswith(f"cause           {cause['what']} → bound the length")
+    assert statements(text)[1].startswith(f"cause           {cause['what']} → limit the length")
     told = harness.analyze("oom", report).stdout
     assert "Failure 1 of" not in told and told.count(" retries by ") == 1 and said in told
 

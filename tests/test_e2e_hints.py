@@ -93,4 +93,4 @@ def test_the_text_names_bytes_lines_and_advice(hinted, analyze):
     _, report = hinted("optimizer_state", "faulty")
     text = analyze("hints", report).stdout
     assert "2.00 GiB of optimizer state stood at the peak" in text
-    assert "optimizer.step()" in text and "→ state that is sharded" in text
+    assert "optimizer.step()" in text and "→ shard the state" in text

@@ -216,7 +216,7 @@ def test_a_value_that_is_none(value, simulate, python_env, tmp_path):
         env={"GPUMEM_LIMIT": value, "GPUMEM_QUIET": "1"},
     )
     [line] = done.stderr.splitlines()
-    assert line.startswith(f"gpumem: GPUMEM_LIMIT={value}: not a value of it") and "8GiB" in line
+    assert line.startswith(f"gpumem: GPUMEM_LIMIT={value}: invalid value;") and "8GiB" in line
     assert done.stdout == f"{16 << 30}\n"
 
 

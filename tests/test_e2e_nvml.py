@@ -249,7 +249,7 @@ def test_a_process_that_nvml_does_not_tell(what, behind):
     events = of_kind(records, RESIZE)
     assert [e["bytes"] for e in events] == [COST, COST, 0]
     assert all(e["flags"] & ESTIMATED for e in events if e["bytes"])
-    assert [note for note in notes(records) if note.startswith("NVML does not tell")]
+    assert [note for note in notes(records) if note.startswith("NVML does not report")]
 
 
 def test_an_nvml_that_does_not_start(behind):

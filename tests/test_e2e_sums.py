@@ -276,7 +276,7 @@ TEXTS = {
     "lines": lambda f: (f, "bytes", f"Together {human(total(f))}" if f else "No line owns memory"),
     "lines at the end": lambda f: (f, "bytes", f"Together {human(total(f))}" if f else "No line owns memory"),
     "lines by module": lambda f: (f, "bytes", f"Together {human(total(f))}" if f else "Nothing was live"),
-    "leaks": lambda f: (f["rows"], "bytes", f"Together {human(f['bytes'])}" if f["rows"] else "Nothing was alive"),
+    "leaks": lambda f: (f["rows"], "bytes", f"Together {human(f['bytes'])}" if f["rows"] else "No memory was live"),
     "temporary": lambda f: (f["rows"], "bytes", f"Together {human(f['bytes'])} in "),
     "sizes": lambda f: (f[0]["rows"], "allocated_bytes", human(f[0]["allocated_bytes"])),
     "threads": lambda f: (f[0]["rows"], "allocated_bytes", human(f[0]["sum"]["live_bytes"])),
@@ -292,7 +292,7 @@ TEXTS = {
     "hints": lambda f: (f, "bytes", "" if f else "No hints"),
     "changes": lambda f: (
         [{"bytes": group["bytes"] * group["blocks"]} for c in f for group in (*c["added"], *c["removed"])],
-        "bytes", f"{f[-1]['total_bytes'] / (1 << 20):.1f} MiB" if f else "Nothing changed",
+        "bytes", f"{f[-1]['total_bytes'] / (1 << 20):.1f} MiB" if f else "No memory changed",
     ),
 }
 FIGURE = re.compile(r"(?<![\w.])[-+]?\d[\d.]* (?:B|KiB|MiB|GiB)(?!\w)")

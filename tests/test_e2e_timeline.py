@@ -195,7 +195,7 @@ def test_a_stretch_between_steps(laned, analyze, analyze_json):
 @pytest.mark.parametrize(
     "arguments, said",
     (
-        (("--from", "step=3", "--to", "step=2"), "comes before it: change their order"),
+        (("--from", "step=3", "--to", "step=2"), "is earlier: swap them"),
         (("--from", "step=3", "--to", "step=3"), "are the same event"),
         (("--from", "step=99"), "step 99 did not end, 4 steps did: name one of those"),
         (("--to", "999999999"), "event 999999999 does not exist"),

@@ -90,7 +90,7 @@ def test_blocks_are_held_until_other_streams_were_through_with_them(program, ben
         different |= set(differ)
     assert different <= {SYNCS, SPLITS}
     unknown = "\n".join(summary(capture)["process"]["pytorch"].get("allocator_unknown"))
-    assert ("others stand in" in unknown) == (program == "random:17")
+    assert ("other streams are assumed" in unknown) == (program == "random:17")
     if program == "random:17":
         assert SPLITS in different
         code, said = gpumem(python_env("torch215"), capture, "--conf", SETTINGS[1])
@@ -129,7 +129,7 @@ def test_what_a_snapshot_does_not_say_is_said_first(bench, python_env):
     assert code == 3 and said["exact"] is False
     doubts = "\n".join(said["doubts"])
     for words in (
-        "calls of empty_cache that gave nothing back, settings and memory fractions that were given at run time, and what else",
+        "calls of empty_cache that freed no memory, settings and memory fractions set at run time, and other memory",
         "from before the trace", "PyTorch of an unknown version", "1.00 TiB are taken",
     ):  # fmt: skip
         assert words in doubts, doubts

@@ -110,7 +110,7 @@ def test_the_median_of_a_version_counts_captures_without_the_line():
 
 def test_text_begins_with_the_answer_and_is_80_columns_wide(fleet):
     said = gpumem("query", "outliers", fleet).stdout
-    assert said.startswith("Rank 11 of slurm-1 has 96.0 MiB more than its peers (outside PyTorch), most of\n  it by libcublas.so.13. So do 2 other ranks.\n\n")
+    assert said.startswith("Rank 11 of slurm-1 has 96.0 MiB more than its peers (outside PyTorch), mostly\n  from libcublas.so.13. 2 other ranks also differ.\n\n")
     assert "+64.0 MiB  69.0 MiB    5.00 MiB    mod_5.py:105" in said
     for query in queries.known():
         said = gpumem("query", query.name, fleet).stdout
@@ -195,10 +195,10 @@ def test_files_of_an_older_version_lack_columns(fleet, tmp_path):
 
 def test_what_cannot_be_answered_is_one_line(fleet, tmp_path):
     assert gpumem("query", "nothing", fleet, status=2).stderr == (
-        "gpumem: fleet query: no such query: nothing (there are failures-by-cause, growth-by-version, largest-holders, "
+        "gpumem: fleet query: no such query: nothing (queries: failures-by-cause, growth-by-version, largest-holders, "
         "lines-over-runs, outliers, waste)\n"
     )
-    assert "no dataset: it has no folders run=" in gpumem("query", "waste", tmp_path, status=1).stderr
+    assert "is not a dataset: it has no folders run=" in gpumem("query", "waste", tmp_path, status=1).stderr
     assert "has no run slurm-9; it has 4711, cut-off, slurm-1, slurm-2" in gpumem("query", "waste", "--run", "slurm-9", fleet, status=1).stderr
     assert 'syntax error at or near "selec"' in gpumem("sql", "selec", fleet, status=1).stderr
     (tmp_path / "duckdb.py").write_text("raise ImportError")

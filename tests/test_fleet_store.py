@@ -108,7 +108,7 @@ def test_what_is_left_or_unreadable_is_said(tmp_path):
     first, *others = done.stdout.splitlines()
     assert first == "PARTIAL: added 2 captures of 2 runs, 1 skipped because their processes are running, 1 unreadable"
     assert others[0].startswith("unreadable: ") and "cut.bin" in others[0]
-    assert others[1] == f"runs: {young}"
+    assert others[1] == f"running: {young}"
     assert {file.rsplit("/", 1)[1] for file, in rows(tmp_path / "d", "ranks", "file")} == {"old.bin", "copy.bin"}
     done = fleet.fleet("ingest", captures / "nowhere", tmp_path / "d", check=False)
     assert done.returncode == 3 and "nowhere: no such file or folder" in done.stdout
@@ -374,7 +374,7 @@ def test_fetch_copies_what_a_folder_lacks(s3, undisturbed, tmp_path):
     assert said["copied"] == 0 and said["removed"] == len([path for path in parquet if path.startswith(run)])
     assert contents(folder) == {path: digest for path, digest in parquet.items() if not path.startswith(run)}
     done = fleet.fleet("fetch", place, undisturbed[1], env=env, check=False)
-    assert done.returncode == 1 and "a dataset by itself" in done.stderr
+    assert done.returncode == 1 and "this folder is a dataset itself: name another folder" in done.stderr
 
 
 def test_prune_removes_and_what_it_removed_stays_away(undisturbed, tmp_path):

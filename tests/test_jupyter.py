@@ -177,4 +177,4 @@ def test_a_kernels_name(run_cells):
         [run_cells.python, "-m", "gpumem", "kernel", "--name", "a/b"],
         env={"PYTHONPATH": str(harness.ROOT / "python")}, check=False,
     )  # fmt: skip
-    assert done.returncode == 2 and "a kernel's name has letters" in done.stderr
+    assert done.returncode == 2 and "a kernel's name has only letters" in done.stderr

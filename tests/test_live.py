@@ -72,7 +72,7 @@ def test_it_says_how_the_program_ended(program, how):
             program.process.stdin.close()
         program.process.wait()
         text = screen.wait("ended")
-        assert text.startswith({"kill": "ended without saying so", "return": "ended at"}[how])
+        assert text.startswith({"kill": "ended without its exit handlers", "return": "ended at"}[how])
         screen.press("\t")
         screen.wait("Categories: memory from CUDA now")
         screen.press("q")
@@ -84,7 +84,7 @@ def test_a_program_that_was_killed_has_ended_before_its_parent_waits(program):
     with live(program.report) as screen:
         screen.wait("running")
         program.process.send_signal(signal.SIGKILL)
-        assert screen.wait("ended").startswith("ended without saying so")
+        assert screen.wait("ended").startswith("ended without its exit handlers")
         state = Path(f"/proc/{program.process.pid}/stat").read_text().rpartition(")")[2].split()[0]
         assert state == "Z", "nobody has waited for it"
 
@@ -294,8 +294,8 @@ def test_what_cannot_be_shown_is_said_in_one_line(tmp_path, program):
             assert (done.returncode, done.stderr) == (1, f"gpumem-analyze: {said}\n")
         for asked, said in (
             (tmp_path / "text", "text"),
-            (other.pid, f"{other.pid}: writes no capture"),
-            (4_194_304, "4194304: there is no such process"),
+            (other.pid, f"{other.pid}: the process writes no capture"),
+            (4_194_304, "4194304: no such process"),
         ):
             with live(asked, columns=300) as screen:
                 text = screen.wait(lambda text: "\n" in text and "gpumem-analyze: " in text)

@@ -1,7 +1,7 @@
 """`gpumem-analyze live FOLDER`: one row for each rank of a job, and captures that are not what they were.
 
 What breaks these tests: a rank that differs and is not marked, a capture that appears and is not shown, the view of a rank
-that cannot be entered or left, and a capture that is replaced, cut off or removed without the view saying so."""
+that cannot be entered or left, and a capture that is replaced, truncated or removed without the view saying so."""
 
 import os
 
@@ -70,7 +70,7 @@ def test_ranks_of_a_folder_have_a_row_each_and_the_one_that_differs_is_marked(tm
 
 
 @pytest.mark.parametrize("is_folder", [False, True])
-@pytest.mark.parametrize("how", ["removed", "replaced", "cut off"])
+@pytest.mark.parametrize("how", ["removed", "replaced", "truncated"])
 def test_a_capture_that_is_not_what_it_was_is_said(tmp_path, python_env, how, is_folder):
     with Rank(tmp_path, python_env("py312"), 0) as rank:
         rank.allocate(16)

@@ -218,7 +218,7 @@ def test_a_partial_capture_warns(told):
         ("gpumem.open(DEMO).lines(by='colour')", "ValueError: by='colour': expected one of line, module, category"),
         ("gpumem.open(DEMO).lines(level='disk')", "ValueError: level='disk': expected one of tensor, driver, host"),
         ("list(gpumem.open(DEMO).events(columns=['colour']))", "there is no column \"colour\": there are seq, time_ns, kind"),
-        ("list(gpumem.open(DEMO).events(device=7))", "Unreadable: --device 7: the capture has GPU 0 alone"),
+        ("list(gpumem.open(DEMO).events(device=7))", "Unreadable: --device 7: the capture has only GPU 0"),
     ],
 )
 def test_an_error_is_one_line(code, error, ran, tmp_path):

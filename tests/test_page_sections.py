@@ -180,7 +180,7 @@ def test_leaks_are_those_of_the_command(at, report):
     if growing:
         assert f"{len(growing)} lines grow by {at.tell(f'gpumem.bytes({slope})')} per step." in verdict
     else:
-        assert re.search(r"No line grows|what grows is told from", verdict)
+        assert re.search(r"No line grows|growth is reported from", verdict)
     at.tell("document.getElementById('leaks-all').open = true")
     found = [(row[1]["bytes"], row[2]["bytes"], count(row[4]), row[5]["bytes"]) for row in table(at, "leaks")]
     assert found == [
@@ -286,9 +286,9 @@ def test_a_part_of_a_run_is_whole_in_itself(window, report, tmp_path):
 
 def test_moments_that_a_part_has_not_are_refused(report, tmp_path):
     for options, said in (
-        (["--from", "step=2", "--to", "step=1"], "change their order"),
+        (["--from", "step=2", "--to", "step=1"], "swap them"),
         (["--from", "99999999"], "event 99999999 does not exist"),
-        (["--from", "step=2", "--at", "step=1"], "which is not between --from and --to"),
+        (["--from", "step=2", "--at", "step=1"], "outside of --from and --to"),
     ):
         done = harness.analyze("html", *options, "-o", tmp_path / "x.html", report, check=False)
         assert done.returncode == 1 and said in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr

@@ -130,7 +130,7 @@ def test_a_loop_on_data_ends_by_a_bound_that_names_the_line(planned, kind, most,
     if kind == "changing":
         line = next(n for n, text in enumerate((PROGRAMS / "waiting.py").read_text().splitlines(), 1) if "error.item() <" in text)
     assert done.returncode == 1
-    assert f"EndlessLoop: gpumem plan: waiting.py:{line} has read a value that is not known" in done.stderr
+    assert f"EndlessLoop: gpumem plan: waiting.py:{line} read a value that the simulator does not know" in done.stderr
     assert f"GPUMEM_PLAN_ASSUME=waiting.py:{line}=VALUE" in done.stderr
     assert reads(records)[line, "item"]["unknown"] == reading
 

@@ -151,7 +151,7 @@ def test_what_a_job_lacks_is_said(job, tmp_path):
         (["nowhere"], 1, "nowhere: "),
         (["empty"], 1, "empty: no capture: name the folder with the ranks' report.rankN.bin"),
         (["--mesh", "pp=3", "job"], 1, "--mesh has 3 ranks, the job 16: name the sizes of all dimensions"),
-        (["--mesh", "pp", "job"], 2, "name dimensions and their sizes, as pp=2,dp=4,tp=2"),
+        (["--mesh", "pp", "job"], 2, "expected dimensions and their sizes, such as pp=2,dp=4,tp=2"),
         ([], 2, "required"),
     ],
 )

@@ -72,7 +72,7 @@ def cannot_create(why):
     """The one line where there can be no capture."""
     return (
         rf"^gpumem: cannot write a capture: \S*report\.bin: cannot {why}.* Recording is off; the program "
-        r"goes on\. Set GPUMEM_OUTPUT to a path that can be written\.$"
+        r"continues\. Set GPUMEM_OUTPUT to a writable path\.$"
     )
 
 

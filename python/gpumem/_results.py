@@ -10,8 +10,8 @@ __all__ = ["CategoryRow", "DeviceSummary", "LevelFigures", "LineRow", "ModuleRow
 
 
 class LineRow(NamedTuple):
-    """What a line of code owns. `file`, `line` and `function` are None where no line is known: `library` or `node` then
-    says what allocated."""
+    """The memory that a line of code owns. `file`, `line` and `function` are None if no line is known: `library` or `node`
+    then names the owner. `file_relative` is the file's name relative to the program's folder, or None outside of it."""
 
     device: Optional[int]
     file: Optional[str]
@@ -25,6 +25,7 @@ class LineRow(NamedTuple):
     workspace: bool = False
     error_bytes: Optional[int] = None
     categories: Tuple[Tuple[str, int], ...] = ()
+    file_relative: Optional[str] = None
 
 
 class ModuleRow(NamedTuple):
@@ -165,6 +166,7 @@ def lines_of(rows: Sequence[Dict[str, Any]]) -> Rows[LineRow]:
             row["device"], row["file"], row["line"], row["function"], row["bytes"], row["blocks"], row.get("phase"),
             row.get("node"), row.get("library"), row.get("workspace", False), row.get("error_bytes"),
             tuple((of["category"], of["bytes"]) for of in row.get("categories", ())),
+            row.get("file_relative"),
         )
         for row in rows
     ]  # fmt: skip

@@ -93,7 +93,7 @@ impl Found {
     }
 }
 
-/// Names of a file beside `file`: an assistant needs one.
+/// Names of a file beside `file`: an assistant needs one, and the shortest leaves room for more rows.
 const OTHER_NAMES: [&str; 3] = ["file_relative", "before_file", "after_file"];
 
 /// Anything that commands print as JSON, as a value with one name for each file.
@@ -106,6 +106,9 @@ pub fn value(of: &impl Serialize) -> Value {
 fn leave_out_other_names(value: &mut Value) {
     match value {
         Value::Object(object) => {
+            if let Some(relative @ Value::String(_)) = object.get("file_relative").cloned() {
+                object.insert("file".to_owned(), relative);
+            }
             object.retain(|key, _| !OTHER_NAMES.contains(&key.as_str()));
             object.values_mut().for_each(leave_out_other_names);
         }
@@ -149,7 +152,9 @@ mod tests {
     fn a_file_has_one_name() {
         let of =
             json!({"file": "/a.py", "file_relative": "a.py", "lines": [{"after_file": "/b.py"}]});
-        assert_eq!(value(&of), json!({"file": "/a.py", "lines": [{}]}));
+        assert_eq!(value(&of), json!({"file": "a.py", "lines": [{}]}));
+        let of = json!({"file": "/b.py", "file_relative": null});
+        assert_eq!(value(&of), json!({"file": "/b.py"}));
     }
 
     #[test]

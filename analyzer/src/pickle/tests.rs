@@ -177,7 +177,10 @@ fn what_is_no_pickle_is_told_from_what_is_cut_off() {
         (&b""[..], "the file is empty"),
         (b"PK\x03\x04", "torch.save()"),
         (b"\x1f\x8b\x08", "gunzip"),
-        (b"{\"segments\": []}", "does not begin"),
+        (
+            b"{\"segments\": []}",
+            "first bytes are not those of a pickle",
+        ),
         (b"\x80\x01N.", "another protocol"),
         (b"\x80\x06N.", "another protocol"),
         (b"\x80\x04", "byte 2: the file ends"),
@@ -186,15 +189,15 @@ fn what_is_no_pickle_is_told_from_what_is_cut_off() {
             b"\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\xffab",
             "the file ends",
         ),
-        (b"\x80\x04.", "takes more values"),
-        (b"\x80\x04Na.", "takes more values"),
-        (b"\x80\x04NNa.", "appends to what is no list"),
-        (b"\x80\x04N(Ne.", "appends to what is no list"),
-        (b"\x80\x04(Ne.", "appends to what is no list"),
+        (b"\x80\x04.", "removes more values"),
+        (b"\x80\x04Na.", "removes more values"),
+        (b"\x80\x04NNa.", "appends to a value that is not a list"),
+        (b"\x80\x04N(Ne.", "appends to a value that is not a list"),
+        (b"\x80\x04(Ne.", "appends to a value that is not a list"),
         (b"\x80\x04e.", "no mark"),
-        (b"\x80\x04}(K\x01K\x02u.", "a key of a dict is no text"),
+        (b"\x80\x04}(K\x01K\x02u.", "a key of a dict is not a string"),
         (b"\x80\x04}(\x8c\x01au.", "a key has no value"),
-        (b"\x80\x04h\x07.", "did not remember"),
+        (b"\x80\x04h\x07.", "a memo entry that does not exist"),
         (b"\x80\x04](N0.", "opcode 0x30"),
     ] {
         let said = root(bytes).expect_err("refused").to_string();
@@ -214,7 +217,7 @@ fn memory_is_in_proportion_to_the_file() {
     assert_eq!(pickle.list(list), [Value::List(list)]);
     let grows = [&b"}"[..], &b"\x8c\x01aNs".repeat(100)].concat();
     let said = root(&framed(&grows)).expect_err("refused").to_string();
-    assert!(said.contains("piece by piece"), "{said}");
+    assert!(said.contains("filled in parts"), "{said}");
     let deep = [&b"](".repeat(1_000_000)[..], b"N"].concat();
     assert_eq!(root(&framed(&deep)), Ok(Value::None));
 }

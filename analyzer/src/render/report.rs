@@ -266,7 +266,7 @@ pub fn answered(replay: &Replay) -> String {
     match replay.failures.answered() {
         0 => String::new(),
         times => format!(
-            "{} by PyTorch's allocator: the driver refused the request, PyTorch freed its cache,\nand the request then succeeded.\n",
+            "{} by PyTorch's allocator: the driver refused the request,\nPyTorch freed its cache, and the request then succeeded.\n",
             many(times, "retry", "retries")
         ),
     }

@@ -63,7 +63,7 @@ mod tests {
     fn started_in(directory: &str) -> Names {
         let mut names = Names::default();
         names.define(&Definition::Process {
-            key: ProcessKey::DIRECTORY,
+            key: ProcessKey::DIRECTORY.into(),
             value: directory.into(),
         });
         names

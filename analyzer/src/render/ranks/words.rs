@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(told(1, 1), ", from the first step");
         assert_eq!(told(1041, 1041), ", since step 1,041");
         assert_eq!(told(1025, 1040), ", since step 1,025 to 1,040");
-        assert_eq!(told(1, 1040), ", since step 1,040 or before");
+        assert_eq!(told(1, 1040), ", since step 1,040 or earlier");
         assert_eq!(since(None), "");
     }
 }

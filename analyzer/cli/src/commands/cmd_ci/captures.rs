@@ -151,7 +151,7 @@ mod tests {
             none.err()
                 .expect("an error")
                 .to_string()
-                .contains("no capture in this folder is named like old")
+                .contains("no capture in this folder is named like ")
         );
     }
 
