@@ -73,7 +73,7 @@ def test_a_spike_is_what_the_call_needs_beside_its_results(hinted):
     longest = 8 * 4 * MIB  # numbers of the last sort
     assert longest * 8 <= found["bytes"] < longest * 32
     assert [line["function"] for line in found["lines"]] == ["spikes.<locals>.sort"]
-    assert f"within {16} records" in found["what"], found["what"]
+    assert f"within {16} events" in found["what"], found["what"]
 
 
 def test_a_list_of_losses_holds_its_graphs_and_what_went_into_them(hinted):
@@ -92,5 +92,5 @@ def test_a_program_without_any_fault_gets_no_hint(hinted, analyze):
 def test_the_text_names_bytes_lines_and_advice(hinted, analyze):
     _, report = hinted("optimizer_state", "faulty")
     text = analyze("hints", report).stdout
-    assert "2.00 GiB of optimizer state stood at the peak" in text
+    assert "2.00 GiB at the peak is optimizer state" in text
     assert "optimizer.step()" in text and "→ shard the state" in text

@@ -177,11 +177,11 @@ fn a_filter_leaves_rows_that_contain_it() {
 fn a_stopped_view_takes_no_frame_until_it_goes_on() {
     let mut view = View::of("torch-return.bin");
     view.press(&[CHAR(' ')]);
-    assert!(view.text().contains("stopped here"));
+    assert!(view.text().contains("(paused, Space resumes)"));
     let frame = view.watch.frame().unwrap();
     assert!(!view.app.take(frame));
     view.press(&[CHAR(' ')]);
-    assert!(!view.text().contains("stopped here"));
+    assert!(!view.text().contains("(paused, Space resumes)"));
 }
 
 #[test]

@@ -51,10 +51,10 @@ mod tests {
         let [one, other] = [["lines", "a"], ["lines", "b"]].map(|parts| Edition::of(&parts));
         assert_eq!(offset(&cursor(17, one), one), Ok(17));
         let said = offset(&cursor(17, one), other).unwrap_err().to_string();
-        assert!(said.contains("of another question"), "{said}");
+        assert!(said.contains("belongs to another query"), "{said}");
         for wrong in ["", "17", "x.y", "-1.0", "1.2.3"] {
             let said = offset(wrong, one).unwrap_err().to_string();
-            assert!(said.contains("is no cursor"), "{wrong}: {said}");
+            assert!(said.contains("is not a cursor"), "{wrong}: {said}");
         }
     }
 

@@ -166,7 +166,7 @@ mod tests {
         // It would wait for ever: nobody writes into the pipe.
         let refused = ran("mkfifo pipe; exec cat <>pipe", Duration::from_millis(200));
         let said = refused.unwrap_err().to_string();
-        assert!(said.contains("and was ended"), "{said}");
+        assert!(said.contains("and was stopped"), "{said}");
     }
 
     #[test]
