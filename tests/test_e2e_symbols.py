@@ -397,7 +397,7 @@ def test_errors_leave_no_file_behind(libraries, record, tmp_path):
     os.mkfifo(tmp_path / "fifo")
     for special in ("folder", "fifo", "-"):
         done = harness.run([harness.ANALYZER, "symbolize", report, "-o", special], cwd=tmp_path, check=False)
-        assert done.returncode == 1 and "ordinary file" in done.stderr, harness.described(done)
+        assert done.returncode == 1 and "name a regular file" in done.stderr, harness.described(done)
     assert (tmp_path / "fifo").is_fifo() and not (tmp_path / "-").exists()
     assert not out.exists() and not list(tmp_path.glob("**/*.part"))
     assert report.read_bytes() == content

@@ -71,7 +71,7 @@ def test_a_process_of_no_job(client, simulate, analyze, analyze_json, tmp_path):
     unset = [word for name in sorted(launchers) for word in ("-u", name)]
     done = simulate(["env", *unset, *client], preload=True, env=env)
     [line] = done.stderr.splitlines()
-    assert line.startswith("gpumem: GPUMEM_COORDS=DP=1: not a value of it") and "dp=1,tp=0" in line
+    assert line.startswith("gpumem: GPUMEM_COORDS=DP=1: invalid value;") and "dp=1,tp=0" in line
     capture = tmp_path / "report.bin"
     assert position(analyze_json("summary", capture)["process"]) == [None] * len(POSITION)
     text = analyze("summary", capture).stdout

@@ -109,7 +109,7 @@ def test_text_answers_first_and_fits(job):
     done = harness.run([harness.ANALYZER, "ranks", job])
     first, second, third, *_ = done.stdout.splitlines()
     assert first.startswith("Rank 11 holds 64.0 MiB more than its peers, mostly from ")
-    assert first.endswith("So do 3 other ranks.")
+    assert first.endswith(" 3 other ranks also differ.")
     assert second.startswith(f"{WORLD} of {WORLD} ranks on 1 machine; they held ")
     assert third.startswith("Rank 12 ran out of memory first; 1 rank was killed. ")
     kept = next(line for line in done.stdout.splitlines() if line.startswith("  +24.0 MiB  24.0 MiB "))
