@@ -110,7 +110,7 @@ def test_text_answers_first_and_fits(job):
     first, second, third, *_ = done.stdout.splitlines()
     assert first.startswith("Rank 11 holds 64.0 MiB more than its peers, mostly from ")
     assert first.endswith(" 3 other ranks also differ.")
-    assert second.startswith(f"{WORLD} of {WORLD} ranks on 1 machine; they held ")
+    assert second.startswith(f"{WORLD} of {WORLD} ranks on 1 machine; their peaks are ")
     assert third.startswith("Rank 12 ran out of memory first; 1 rank was killed. ")
     kept = next(line for line in done.stdout.splitlines() if line.startswith("  +24.0 MiB  24.0 MiB "))
     assert kept.endswith(line_of(JOB, "kept.append(torch.zeros(1 << 20") + '  kept.append(torch.zeros(1 << 20, device="cuda"))')

@@ -185,7 +185,7 @@ def test_where_the_capture_goes(gpumem, tmp_path):
 def test_nothing_recorded(gpumem, tmp_path):
     done = gpumem("run", LAUNCHED, "--mib", "0", "exit", "3")
     assert done.returncode == 3
-    assert done.stderr.startswith("gpumem: nothing was recorded: no process made a CUDA call")
+    assert done.stderr.startswith("gpumem: nothing was recorded: no process with the library made a CUDA call (")
     done = gpumem("run", "-c", f"import os, sys; sys.path.insert(0, {str(LAUNCHED.parent)!r}); import launched; "
                   "launched.take(1); os.unlink('report.bin')")
     assert done.stderr == "gpumem: report.bin was deleted while the program ran, so there is no capture\n"
@@ -258,7 +258,7 @@ def test_a_gpu_of_which_nothing_is_known_on_the_card(gpumem, two_ranks, tmp_path
         f"    os.execv({str(harness.ANALYZER)!r}, sys.argv)\n"
         f"said = subprocess.run([{str(harness.ANALYZER)!r}, *sys.argv[1:]], stdout=subprocess.PIPE, check=True).stdout\n"
         "summary = json.loads(said)\n"
-        "for device in summary['devices']:\n"
+        "for device in summary['data']['devices']:\n"
         "    device['physical'] = {'live_bytes': None, 'peak_bytes': None}\n"
         "print(json.dumps(summary))\n"
     )

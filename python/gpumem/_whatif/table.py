@@ -53,7 +53,7 @@ def table(own: Result, by_settings: Dict[str, Result], least: Cards) -> List[str
         rows.append((mark + name(result.settings), cells))
     lines = _aligned(heads, rows) + ["* as recorded"]
     if any(result.stopped for result in by_settings.values()):
-        lines.append("> as recorded: not replayed to the end, because it cannot be better (use --conf for that)")
+        lines.append("> as recorded: not replayed to the end, because it cannot be better (see --conf)")
     if is_priced:
         lines.append("time in calls: the replay's calls × the mean time of such a call in the capture")
     return lines
