@@ -130,7 +130,7 @@ def test_what_a_snapshot_does_not_say_is_said_first(bench, python_env):
     doubts = "\n".join(said["doubts"])
     for words in (
         "calls of empty_cache that freed no memory, settings and memory fractions set at run time, and other memory",
-        "from before the trace", "PyTorch of an unknown version", "1.00 TiB are taken",
+        "from before the trace", "PyTorch of an unknown version", "1.00 TiB are assumed",
     ):  # fmt: skip
         assert words in doubts, doubts
     # What was there before is not as it was, and that is noticed.
