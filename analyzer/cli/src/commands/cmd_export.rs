@@ -97,18 +97,21 @@ fn folder(path: &Path, to_stdout: bool) -> PathBuf {
     }
 }
 
+/// What was written, and how it ended.
+type Written = anyhow::Result<(String, Exit)>;
+
 /// Has it written to standard output, or to a file, and then says what that is.
 fn deliver(
     args: &Args,
     file: &Path,
     output: &mut Output<'_>,
-    write: &mut dyn FnMut(&mut dyn Write) -> anyhow::Result<(String, Exit)>,
+    write: &mut dyn FnMut(&mut dyn Write) -> Written,
 ) -> anyhow::Result<Exit> {
     if args.is_to_stdout() {
         return Ok(write(output.out)?.1);
     }
     let path = path(args, file);
-    let mut to_file = |to: &Path| -> anyhow::Result<(String, Exit)> {
+    let mut to_file = |to: &Path| -> Written {
         let refused = || format!("cannot write {}", path.display());
         let mut out = BufWriter::new(File::create(to).with_context(refused)?);
         let written = write(&mut out)?;

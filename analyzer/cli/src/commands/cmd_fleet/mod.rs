@@ -64,16 +64,6 @@ pub enum Command {
     Rows(rows::Args),
 }
 
-/// What JSON carries of each.
-#[cfg(test)]
-pub mod forms {
-    pub use super::fetch::Fetched;
-    pub use super::ingest::Summary;
-    pub use super::prune::Pruned;
-    pub use super::rows::Tables;
-    pub use super::stage::Staged;
-}
-
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     match &args.command {
@@ -84,4 +74,14 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         Command::Prune(args) => prune::run(args, output),
         Command::Rows(args) => rows::run(args, output),
     }
+}
+
+/// What JSON carries of each.
+#[cfg(test)]
+pub mod forms {
+    pub use super::fetch::Fetched;
+    pub use super::ingest::Summary;
+    pub use super::prune::Pruned;
+    pub use super::rows::Tables;
+    pub use super::stage::Staged;
 }
