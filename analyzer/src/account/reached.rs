@@ -1,4 +1,4 @@
-//! By which ways libraries reached the driver.
+//! How libraries reached the driver.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::replay::Replay;
 /// A library's way to the driver.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct Reached {
-    /// Who asked for the functions.
+    /// The library that requested the functions.
     pub library: String,
     /// How.
     pub way: String,
@@ -18,7 +18,7 @@ pub struct Reached {
     pub hooks: u64,
 }
 
-/// The ways of a capture, by library.
+/// How each library of a capture reached the driver.
 pub(super) fn reached(replay: &Replay) -> Vec<Reached> {
     let mut ways: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
     for hook in &replay.names.hooks {

@@ -1,4 +1,4 @@
-//! What a capture says of the replay that wrote it: see `gpumem whatif --save`.
+//! The facts about a replay in a capture that the replay wrote: see `gpumem whatif --save`.
 
 use gpumem_capture::ProcessKey;
 use schemars::JsonSchema;
@@ -25,7 +25,7 @@ pub struct Replayed {
 }
 
 impl Replayed {
-    /// Of a capture's facts; None: it was recorded, or imported.
+    /// From a capture's facts; `None` if it was recorded or imported.
     pub(super) fn of(names: &Names) -> Option<Self> {
         let fact = |key| names.fact(key).unwrap_or_default().to_owned();
         let capture = names.fact(ProcessKey::REPLAYED_CAPTURE)?.to_owned();
@@ -47,7 +47,7 @@ impl Replayed {
         self.capture.rsplit('/').next().unwrap_or(&self.capture)
     }
 
-    /// The settings and the card: `expandable_segments:True on 16.0 GiB`.
+    /// The settings and the card, such as `expandable_segments:True on 16.0 GiB`.
     pub fn under(&self) -> String {
         let settings = match self.settings.as_str() {
             "" => "default settings",
@@ -56,7 +56,7 @@ impl Replayed {
         format!("{settings} on {}", bytes(self.card_bytes))
     }
 
-    /// In a few words: `replay of report.bin under expandable_segments:True on 16.0 GiB`.
+    /// A short title, such as `replay of report.bin under expandable_segments:True on 16.0 GiB`.
     pub fn title(&self) -> String {
         format!("replay of {} under {}", self.file(), self.under())
     }

@@ -1,4 +1,4 @@
-//! What an event's span context means, once all records are known.
+//! The step, phase and range of an event. They are known after all records are read.
 
 use gpumem_capture::StackId;
 use schemars::JsonSchema;
@@ -43,7 +43,7 @@ impl Phase {
         Self::ZeroGrad,
     ];
 
-    /// The word that every output prints.
+    /// The value in every output.
     pub fn word(self) -> &'static str {
         match self {
             Self::Forward => "forward",
@@ -69,7 +69,7 @@ pub struct When {
     pub range: Option<String>,
 }
 
-/// What a span context means, after all records.
+/// What a span context means. Call it after all records are read.
 pub fn when_of(replay: &Replay, span_context: SpanContext) -> When {
     let names = &replay.names;
     When {
@@ -81,10 +81,10 @@ pub fn when_of(replay: &Replay, span_context: SpanContext) -> When {
     }
 }
 
-/// Functions of torch.nn.Module, and of its modules, that make or move parameters.
+/// Functions in torch/nn that create or move parameters.
 const MAKES: [&str; 4] = ["__init__", "_apply", "load_state_dict", "reset_parameters"];
 
-/// What frames of PyTorch's own say of an allocation that no mark is around.
+/// The phase of an allocation without marks, from PyTorch's own frames.
 pub fn by_frames(names: &Names, stack: StackId) -> Option<Phase> {
     let frames = names.py_stacks.get(&stack).map(|(frames, _)| frames)?;
     frames.iter().find_map(|frame| {
@@ -100,7 +100,7 @@ pub fn by_frames(names: &Names, stack: StackId) -> Option<Phase> {
     })
 }
 
-/// Which part of a training no mark is around.
+/// The phase of an allocation of a training without marks.
 fn outside_of(replay: &Replay, stacks: StackKey) -> Phase {
     let purpose = stacks.purpose;
     let has_modules = replay.has_modules();
@@ -111,7 +111,7 @@ fn outside_of(replay: &Replay, stacks: StackKey) -> Phase {
         {
             Phase::Data
         }
-        // Gradients are off in the forward of a custom function, too.
+        // Gradients are also off in the forward of a custom function.
         () if purpose.is_no_grad()
             && has_modules
             && !purpose.is_before_forward()
@@ -133,9 +133,9 @@ fn is_in_function(names: &Names, stack: StackId) -> bool {
     })
 }
 
-/// The phase that an allocation was made in, after all records. A thread's own marks come first;
-/// then what a node of autograd's allocated is of the backward; all else of a training is of the
-/// forward. An optimizer that runs the program's closure is not what allocates in that.
+/// The phase of an allocation. Call it after all records are read. The thread's own marks take precedence. Without
+/// marks, allocations of autograd nodes belong to the backward, all others of a training to the forward. Allocations
+/// in an optimizer's closure do not belong to the optimizer.
 pub fn phase_of(replay: &Replay, stacks: StackKey) -> Option<Phase> {
     let names = &replay.names;
     let outside = replay.spans.trains.then(|| outside_of(replay, stacks));
@@ -145,9 +145,9 @@ pub fn phase_of(replay: &Replay, stacks: StackKey) -> Option<Phase> {
         ThreadPhase::Optimizer => Some(Phase::Optimizer),
         ThreadPhase::ZeroGrad => Some(Phase::ZeroGrad),
         ThreadPhase::Outside if names.backwards.contains_key(&stacks.py) => Some(Phase::Backward),
-        // Forward, or backward on a thread of its own.
+        // Forward, or backward on a separate thread.
         ThreadPhase::Outside if stacks.is_not_sampled() => None,
-        // What stack it is, the capture does not say.
+        // The capture lacks the stack.
         ThreadPhase::Outside if !names.has_python(stacks.py) => None,
         ThreadPhase::Outside => outside.map(|phase| by_frames(names, stacks.py).unwrap_or(phase)),
         ThreadPhase::Beside | ThreadPhase::Other => None,

@@ -1,4 +1,4 @@
-//! What is known of a capture, as JSON carries it.
+//! Facts about a capture in JSON.
 
 use std::num::NonZeroU64;
 use std::path::Path;

@@ -1,8 +1,8 @@
-//! What commands find: what its form is called, and what stands beside it.
+//! Results of commands: the name of the form, and the keys that are printed with it.
 
 use schemars::JsonSchema;
 
-/// Under which key what was found stands.
+/// The key of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
     /// A list.
@@ -21,10 +21,10 @@ impl Body {
     }
 }
 
-/// What is said of captures beside what was found.
+/// The key that names the captures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heads {
-    /// Nothing: they are named in what was found.
+    /// None: the result names them.
     None,
     /// `capture`.
     One,
@@ -34,17 +34,17 @@ pub enum Heads {
     OneOrSeveral,
 }
 
-/// What a command finds.
+/// The result of a command.
 pub trait View: JsonSchema {
-    /// What its form is called: `lines`.
+    /// The name of its form, such as `lines`.
     const NAME: &'static str;
     /// Whether it is a list.
     const BODY: Body;
-    /// What is said of captures.
+    /// The key that names the captures.
     const HEADS: Heads;
 }
 
-/// The form's name with its version. A change that takes something away or gives it another meaning gets a new version.
+/// The form's name with its version. A change that removes something or changes its meaning needs a new version.
 pub fn id(name: &str) -> String {
     format!("gpumem/{name}/1")
 }
