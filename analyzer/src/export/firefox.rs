@@ -31,7 +31,7 @@ pub struct Counter {
     pub points: Vec<Point>,
 }
 
-/// Facts about a profile besides its samples.
+/// Facts about a profile beyond its samples.
 #[derive(Clone, Debug, Default)]
 pub struct About {
     /// The title of the samples.

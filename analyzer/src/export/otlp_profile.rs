@@ -15,7 +15,7 @@ use super::strings::Strings;
 use crate::names::Names;
 use crate::symbols::Source;
 
-/// Facts about a profile besides its samples.
+/// Facts about a profile beyond its samples.
 #[derive(Clone, Debug, Default)]
 pub struct About {
     /// When the capture was opened: nanoseconds since 1970-01-01 UTC.

@@ -221,8 +221,8 @@ impl<'a> Perfetto<'a> {
         self.slice(&format!("step {number}"), from.unwrap_or(time), time);
     }
 
-    /// A complete slice on the track of the steps. Its end is written with the same digits as the next one's begin:
-    /// readers would round the sum of a begin and a duration.
+    /// A complete slice on the track of the steps. Its end is written with the same digits as the next one's start:
+    /// readers would round the sum of a start and a duration.
     fn slice(&mut self, name: &str, from: Nanos, to: Nanos) {
         self.out.event('B', name, from, STEPS, "");
         self.out.event('E', name, to.max(from), STEPS, "");

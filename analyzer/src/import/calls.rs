@@ -1,6 +1,6 @@
 //! Calls of a device's allocator, inferred from a trace.
 //!
-//! A snapshot does not record when the program began to use a private pool and when it stopped. The begin is assumed
+//! A snapshot does not record when the program began to use a private pool and when it stopped. The start is assumed
 //! at the first of several allocations from the pool, and the end before the next one from another pool. Pools of
 //! CUDA graphs are assumed to be in use while a stream is captured; the allocator frees no segments meanwhile.
 
@@ -137,7 +137,7 @@ impl Calls {
                 if self.pool == pool {
                     self.leave(at, memory, with)?;
                 }
-                // Each begin added a user.
+                // Each use that began added a user.
                 let times = self.begun.get(&pool).copied().unwrap_or(0);
                 for _ in 0..times {
                     self.of_pool(AllocatorCall::POOL_RELEASE, pool, at, memory, with)?;

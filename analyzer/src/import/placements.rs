@@ -23,7 +23,8 @@ impl Placements {
         }
     }
 
-    /// The number of a stream in a pool, which is defined if it is new. Returns the unknown number if none are left.
+    /// The number of a stream in a pool, which is defined if it is new. Returns the unknown number when the numbers
+    /// are exhausted.
     pub fn of(
         &mut self,
         stream: u64,

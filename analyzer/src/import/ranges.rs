@@ -22,7 +22,7 @@ pub(super) struct Ranges {
 }
 
 impl Ranges {
-    /// Writes the begin or the end of a range. An end without a begin is ignored.
+    /// Writes the start or the end of a range. An end without a start is ignored.
     pub fn annotation(
         &mut self,
         snapshot: &Snapshot<'_>,

@@ -1,8 +1,6 @@
 //! A snapshot of PyTorch's allocator, read from any version of its pickle.
 //!
-//! PyTorch
-//! root
-//! where a block's stack and requested bytes are
+//! | PyTorch | root | where a block's stack and requested bytes are |
 //! |---|---|---|
 //! | to 1.12 | list of segments | nowhere |
 //! | 1.13 | list of segments | `history`, newest first: `real_size`, `frames` |

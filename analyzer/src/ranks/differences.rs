@@ -1,4 +1,4 @@
-//! What makes a rank differ: its lines, categories and modules beside the median of its peers'.
+//! Why a rank differs: its lines, categories and modules compared with the median of its peers.
 
 use std::cmp::Reverse;
 
@@ -25,22 +25,22 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// By how much the rank has more.
+    /// How much more the rank has.
     pub fn off(&self) -> i64 {
         self.bytes as i64 - self.median_bytes as i64
     }
 }
 
-/// What is shown of each kind.
+/// How many holders of each kind are shown.
 const MOST: usize = 5;
-/// Shares below this part of the whole difference are not shown.
+/// Holders with less than 1 / `LEAST` of the difference are not shown.
 const LEAST: u64 = 20;
 
-/// Medians of all that any of the peers holds.
+/// Medians of all holders of any peer.
 pub struct Medians(FxHashMap<u32, u64>);
 
 impl Medians {
-    /// Of what each of them holds.
+    /// From the holders of each peer.
     pub fn of(peers: &[&[Held]]) -> Self {
         let mut all: FxHashMap<u32, Vec<u64>> = FxHashMap::default();
         for peer in peers {
@@ -51,7 +51,7 @@ impl Medians {
         let middle = peers.len().saturating_sub(1) / 2;
         let medians = all.into_iter().map(|(key, mut bytes)| {
             bytes.sort_unstable();
-            // Peers that do not have it hold 0 of it.
+            // Peers without it hold 0 bytes of it.
             let without = peers.len() - bytes.len();
             let at = middle.checked_sub(without).and_then(|at| bytes.get(at));
             (key, at.copied().unwrap_or(0))
@@ -59,7 +59,7 @@ impl Medians {
         Self(medians.collect())
     }
 
-    /// What makes one of them differ by about `off`, the largest shares of each kind first.
+    /// The holders that explain a difference of about `off`, the largest of each kind first.
     pub fn differences(&self, held: &[Held], off: i64, keys: &Keys) -> Vec<Difference> {
         let own: FxHashMap<u32, u64> = held.iter().copied().collect();
         let others = self.0.keys().filter(|key| !own.contains_key(key));

@@ -20,7 +20,7 @@ pub struct End {
 }
 
 impl End {
-    /// The same by a right clock, where its machine's is off.
+    /// The same with its time corrected if the clock of its machine is wrong.
     pub(super) fn by_clocks(self, host: Option<&str>, clocks: &[Clock]) -> Self {
         let clock = clocks.iter().find(|clock| Some(&*clock.host) == host);
         let ahead = clock.map_or(0, |clock| clock.ahead_ns);
@@ -43,7 +43,7 @@ pub enum Ended {
     Running,
     /// It was killed, or ended without its exit handlers.
     Killed,
-    /// An allocation failed for want of memory, and the program was told.
+    /// An allocation failed because memory was exhausted, and the program received the error.
     OutOfMemory,
 }
 
@@ -89,7 +89,7 @@ pub struct Endings {
 }
 
 impl Endings {
-    /// Of ranks by their numbers.
+    /// From the ends of ranks, by their numbers.
     pub fn of<'a>(ends: impl Iterator<Item = (u64, &'a End)>) -> Self {
         let mut all: Vec<_> = ends.collect();
         all.sort_by_key(|(rank, end)| (end.at_unix_ns, *rank));

@@ -1,4 +1,4 @@
-//! What one capture leaves for the comparison.
+//! The figures of one capture that ranks are compared by.
 
 use std::path::{Path, PathBuf};
 
@@ -39,7 +39,7 @@ pub struct RankRow {
     pub restarts: Option<u64>,
     /// Its process.
     pub pid: u32,
-    /// Where it stands in the mesh.
+    /// Its coordinates in the mesh.
     pub coordinates: Option<Coordinates>,
     /// The GPU on which it holds most.
     pub device: Option<u8>,
@@ -72,7 +72,7 @@ pub struct RankRow {
 }
 
 impl RankRow {
-    /// The most that it held of a part.
+    /// The peak of a part.
     pub fn peak(&self, part: Part) -> u64 {
         match part {
             Part::Tensors => self.tensor_peak_bytes,
@@ -81,7 +81,7 @@ impl RankRow {
         }
     }
 
-    /// Of a capture of which so many steps are known. What NCCL holds is left to who works out the holders.
+    /// From a capture with this many known steps. The caller adds NCCL's bytes when it computes the holders.
     pub fn of(file: &Path, session: &Session, steps: u64) -> Self {
         let (replay, header) = (&session.replay, &session.header);
         let number = |key: &str| replay.names.fact(key)?.parse().ok();
@@ -121,27 +121,27 @@ impl RankRow {
     }
 }
 
-/// What a rank's capture leaves for the comparison.
+/// The figures of a rank's capture for the comparison.
 #[derive(Clone, Debug)]
 pub struct Figures {
-    /// What is shown of it.
+    /// The displayed figures.
     pub row: RankRow,
-    /// How many ranks there are, if a launcher said so.
+    /// The number of ranks, if a launcher set it.
     pub world_size: Option<u64>,
-    /// When it began, in nanoseconds since 1970-01-01 UTC.
+    /// When it started, in nanoseconds since 1970-01-01 UTC.
     pub started_unix_ns: u64,
     /// The memory of tensors in each step.
     pub steps: Steps,
     /// Versions and settings that ranks of a job share.
     pub facts: Vec<(Text, Text)>,
-    /// Who held what at the peaks.
+    /// The holders at the peaks.
     pub held: Vec<Held>,
-    /// What pictures need.
+    /// The data for pictures.
     pub drawn: Drawn,
 }
 
 impl Figures {
-    /// Of a capture that was read while `watch` saw its records.
+    /// From a capture whose records `watch` observed.
     pub fn of(file: &Path, session: &Session, mut watch: StepWatch, keys: &mut Keys) -> Self {
         let replay = &session.replay;
         let device = main_device(replay);
@@ -175,13 +175,13 @@ fn held_most(replay: &Replay, device: DeviceOrdinal) -> u64 {
     let peak = |level| replay.counters(device, level).peak;
     let reserved = replay.devices.get(&device).map_or(0, |on| on.reserved_peak);
     match peak(Level::PHYSICAL) {
-        // A snapshot that was imported has PyTorch's own figures only.
+        // An imported snapshot has only PyTorch's own figures.
         0 => peak(Level::DRIVER).max(reserved),
         physical => physical,
     }
 }
 
-/// The one on which it holds most; of equal ones that with the lowest number.
+/// The device with most memory; of equal ones, the lowest number.
 fn main_device(replay: &Replay) -> Option<DeviceOrdinal> {
     let devices = replay
         .devices

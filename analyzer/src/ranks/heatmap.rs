@@ -1,4 +1,4 @@
-//! Rank by time: what each rank held in each column of a picture.
+//! Rank by time: the memory of each rank in each column of a picture.
 
 use std::collections::BTreeMap;
 
@@ -33,14 +33,14 @@ pub struct HeatRow {
 }
 
 impl HeatRow {
-    /// What it held in a column; `None` before its begin and after its end.
+    /// Its memory in a column; `None` before its start and after its end.
     pub fn at(&self, column: usize) -> Option<&Parts> {
         self.greatest.get(column.checked_sub(self.first_column)?)
     }
 }
 
 impl Heatmap {
-    /// Of ranks with their machines and courses, in at most so many columns. Machines whose clocks are off are moved, to
+    /// From ranks with their machines and courses, with a maximum number of columns. Wrong clocks are corrected, to
     /// within half a column.
     pub fn of<'a>(
         ranks: impl Iterator<Item = (u64, Option<&'a str>, &'a Course)>,
@@ -114,7 +114,7 @@ impl Heatmap {
         self.from_unix_ns.saturating_add(long)
     }
 
-    /// The greatest of each part.
+    /// The maximum of each part.
     pub fn most(&self) -> Parts {
         let mut most = Parts::default();
         for cell in self.ranks.iter().flat_map(|row| &row.greatest) {
@@ -124,7 +124,7 @@ impl Heatmap {
     }
 }
 
-/// The column of a course's bucket since 1970, where columns are 2 to `shift` wide.
+/// The column of a course's bucket since 1970. The width of a column is 2 to the power of `shift`.
 fn column((_, course, ahead): &(u64, &Course, i64), index: usize, shift: u32) -> u64 {
     let at = (course.first + index as u64) >> (shift - course.shift).min(63);
     let half = if shift == 0 {
@@ -132,7 +132,7 @@ fn column((_, course, ahead): &(u64, &Course, i64), index: usize, shift: u32) ->
     } else {
         1_i64 << (shift - 1).min(62)
     };
-    // Whole columns: what stands in one stays together.
+    // The offset is a whole number of columns, so that the buckets of a column stay together.
     let off = ahead.saturating_add(half) >> shift.min(63);
     at.saturating_add_signed(-off)
 }

@@ -48,7 +48,7 @@ pub struct Job {
     /// When the first of them began, in nanoseconds since 1970-01-01 UTC.
     #[serde(skip)]
     pub started_unix_ns: u64,
-    /// What each rank held over time, in their order; empty where no picture was asked for.
+    /// The course of each rank, in their order; empty if no picture was requested.
     #[serde(skip)]
     pub courses: Vec<Course>,
 }
@@ -73,7 +73,7 @@ pub struct Unranked {
     pub first: Vec<PathBuf>,
 }
 
-/// Captures without a rank that are named.
+/// How many captures without a rank are named.
 const NAMED: usize = 8;
 
 /// What ranks should share, and do not.
@@ -99,10 +99,10 @@ pub struct PeerGroup {
 }
 
 impl Job {
-    /// Of the figures of all captures.
+    /// From the figures of all captures.
     ///
     /// # Errors
-    /// If the mesh has another number of ranks than the job.
+    /// If the number of ranks in the mesh differs from the job's.
     pub fn of(
         all: Vec<Figures>,
         keys: &Keys,
@@ -157,7 +157,7 @@ impl Job {
                 });
             }
         }
-        // By rank, that with the largest differences first, and each one's in the metrics' order.
+        // The rank with the largest differences first; for each rank, in the order of metrics.
         let mut off: BTreeMap<u64, u64> = BTreeMap::new();
         for of in &outlying {
             *off.entry(of.rank).or_default() += of.off_bytes.unsigned_abs();
@@ -198,32 +198,32 @@ impl Job {
         })
     }
 
-    /// What each rank held over time, in at most so many columns.
+    /// The memory of each rank over time, with a maximum number of columns.
     pub fn heatmap(&self, most: usize) -> Heatmap {
         let rows = self.ranks.iter().zip(&self.courses);
         let rows = rows.map(|(row, course)| (row.rank, row.host.as_deref(), course));
         Heatmap::of(rows, &self.clocks, most)
     }
 
-    /// Whether the peaks of peers scatter so much that they may not be peers.
+    /// Whether the peaks of a group scatter so much that its ranks may not be peers.
     pub fn has_wide_groups(&self) -> bool {
         self.groups.iter().any(|group| group.tensors.is_wide())
     }
 
-    /// Whether each rank is there, and its figures are exact.
+    /// Whether no rank is missing and all figures are exact.
     pub fn is_whole(&self) -> bool {
         let exact = self.ranks.iter().all(|rank| rank.missing.is_empty());
         exact && self.missing_ranks.is_empty() && self.unreadable.is_empty()
     }
 }
 
-/// One capture for each rank: of several that with most tensors among the newest start's.
+/// One capture for each rank: of several captures since the newest start, the one with most tensors.
 fn one_each(all: Vec<Figures>) -> (BTreeMap<u64, Figures>, Vec<Spare>, Unranked) {
     let mut unranked = Unranked::default();
     let mut by_rank: BTreeMap<u64, Vec<Figures>> = BTreeMap::new();
     let is_numbered = all.iter().any(|of| of.row.is_numbered);
     for (place, mut of) in all.into_iter().enumerate() {
-        // Beside ranks, what has no number is a launcher or a tool: it is nobody's peer.
+        // If other captures have ranks, one without a rank is from a launcher or a tool and has no peers.
         if is_numbered && !of.row.is_numbered {
             unranked.captures += 1;
             if unranked.first.len() < NAMED {

@@ -36,7 +36,7 @@ impl Metric {
         Self::Unexplained,
     ];
 
-    /// The figure of a rank; `None`: it has none.
+    /// The figure of a rank; `None` if it has none.
     pub fn of(self, figures: &Figures) -> Option<i64> {
         let row = &figures.row;
         let beyond = |most: u64, of: u64| most.saturating_sub(of) as i64;
@@ -51,7 +51,7 @@ impl Metric {
         }
     }
 
-    /// What a difference is measured by: all that holds such memory.
+    /// What the difference is relative to: all memory that includes the figure.
     fn whole(self, figures: &Figures) -> u64 {
         let row = &figures.row;
         match self {
@@ -61,7 +61,7 @@ impl Metric {
         }
     }
 
-    /// As people read it.
+    /// The label.
     pub fn word(self) -> &'static str {
         match self {
             Self::Tensors => "tensors",
@@ -97,7 +97,7 @@ pub struct Outlier {
     pub differences: Vec<Difference>,
 }
 
-/// Those that differ among peers, by each metric, in no particular order.
+/// The outliers among peers, by each metric, in no particular order.
 pub fn outliers(peers: &[(u64, &Figures)], keys: &Keys) -> Vec<Outlier> {
     let all: Vec<&Figures> = peers.iter().map(|(_, figures)| *figures).collect();
     let mut medians = None;
@@ -106,7 +106,7 @@ pub fn outliers(peers: &[(u64, &Figures)], keys: &Keys) -> Vec<Outlier> {
         let mut figures: Vec<i64> = all.iter().filter_map(|of| metric.of(of)).collect();
         let mut wholes: Vec<u64> = all.iter().map(|of| metric.whole(of)).collect();
         let least = least(middle(&mut wholes).unwrap_or(0));
-        // Of two nobody can say which one differs: it is told of the one that has more.
+        // Of two ranks, it is not known which one differs: the lower median makes it the one that has more.
         let Some(spread) = Spread::of(&mut figures, least) else {
             continue;
         };
@@ -137,7 +137,7 @@ pub fn outliers(peers: &[(u64, &Figures)], keys: &Keys) -> Vec<Outlier> {
     found
 }
 
-/// Since when the tensors of one of these ranks differ, and what is to be read again if that is no single step.
+/// Since when the tensors of a rank differ, and what must be read again if that is not a single step.
 fn began(
     (rank, of): (u64, &Figures),
     peers: &[(u64, &Figures)],

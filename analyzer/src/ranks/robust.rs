@@ -1,18 +1,18 @@
-//! When a figure differs from those of its peers.
+//! Decides whether a figure differs from those of its peers.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The rule as people read it.
+/// The rule as text.
 pub const RULE: &str = "a rank differs if its distance from its peers' median is above 5 standard deviations (each 1.4826 x the median absolute deviation), above 1 % of the peers' memory, and above 2 MiB";
 
-/// The deviation of a normal distribution by the median of its absolute deviations.
+/// The standard deviation of a normal distribution relative to its median absolute deviation.
 const DEVIATION: f64 = 1.4826;
 const DEVIATIONS: f64 = 5.0;
-/// What no difference is, whatever it is of.
+/// The least difference in bytes.
 const LEAST: u64 = 2 << 20;
 
-/// What a difference between ranks must exceed, where they hold so much.
+/// The least difference between ranks that hold `held` bytes.
 pub fn least(held: u64) -> u64 {
     (held / 100).max(LEAST)
 }
@@ -29,7 +29,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of figures in any order; `None` where there are none. A distance up to `least` is no difference.
+    /// From figures in any order; `None` without figures. A distance up to `least` is not a difference.
     pub fn of(figures: &mut [i64], least: u64) -> Option<Self> {
         let median = middle(figures)?;
         let mut distances: Vec<u64> = figures.iter().map(|of| of.abs_diff(median)).collect();
@@ -42,13 +42,13 @@ impl Spread {
         })
     }
 
-    /// By how much a figure differs; `None`: it does not.
+    /// By how much a figure differs; `None` if it does not.
     pub fn off(&self, figure: i64) -> Option<i64> {
         let is_off = figure.abs_diff(self.median) > self.threshold;
         is_off.then(|| figure.saturating_sub(self.median))
     }
 
-    /// Whether figures scatter so much that they may be of several kinds: a twentieth of the median and more.
+    /// Whether figures scatter by at least a twentieth of the median, so that they may be of several kinds.
     pub fn is_wide(&self) -> bool {
         self.deviation > LEAST && self.deviation > self.median.unsigned_abs() / 20
     }

@@ -1,4 +1,4 @@
-//! The first answer: who differs most, what there is, how it ended.
+//! The summary: which rank differs most, which captures exist, how the job ended.
 
 use super::outlier::difference;
 use crate::account::many;
