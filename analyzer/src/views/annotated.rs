@@ -1,4 +1,4 @@
-//! What each line of a source file held, allocated and freed.
+//! Bytes that each line of a source file held, allocated and freed.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ pub struct LineUse {
 /// One source file, its lines in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FileUse {
-    /// The file's absolute name. What is no file, as `<string>`, is told as the interpreter has it.
+    /// The file's absolute name. For code without a file, such as `<string>`, the interpreter's name.
     pub file: String,
     /// The file relative to the program's folder, if it lies below that.
     pub file_relative: Option<String>,
@@ -60,7 +60,7 @@ pub struct Annotated {
 }
 
 impl Annotated {
-    /// Lines of a level at a moment.
+    /// The lines of a level at a point in time.
     pub fn at(replay: &Replay, level: Level, moment: At, select: &Select) -> Self {
         let mut owners = Owners::new(replay, level);
         let mut files: BTreeMap<String, BTreeMap<(u32, String), LineUse>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Bytes by the module of PyTorch's (`torch.nn.Module`) that was at work.
+//! Bytes by the module of PyTorch (`torch.nn.Module`) that ran.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::replay::{Figure, Replay};
 pub struct ModuleRow {
     /// Device ordinal; `None` for memory of no device.
     pub device: Option<u8>,
-    /// Its qualified name, or its class and which one of that it is; `None`: no module was at work.
+    /// Its qualified name, or its class and which one of that it is; `None`: no module ran.
     pub module: Option<String>,
     /// Its class.
     pub class: Option<String>,
@@ -33,7 +33,7 @@ pub struct ModuleRow {
     pub error_bytes: Option<u64>,
 }
 
-/// All modules of a level at a moment, largest first. What no module made is a row, too.
+/// All modules of a level at a point in time, largest first. Memory of no module is a row, too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Modules {
     /// The rows.
@@ -43,7 +43,7 @@ pub struct Modules {
 }
 
 impl Modules {
-    /// Modules of what stacks held; of what was allocated in phases that `wanted` takes.
+    /// Modules of the stacks in `held`. `wanted` selects phases of the allocations.
     pub fn of(replay: &Replay, held: &ByStack, wanted: impl Fn(Option<Phase>) -> bool) -> Self {
         let names = &replay.names;
         let mut modules = Self {

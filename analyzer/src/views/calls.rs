@@ -1,4 +1,4 @@
-//! What was seen of CUDA's functions: events, calls, and how long they took.
+//! CUDA's functions: events, calls, and their durations.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -69,7 +69,7 @@ impl From<CallTimes> for TimesSummary {
     }
 }
 
-/// All functions of which something was seen, most events first.
+/// All functions with any data, most events first.
 pub(super) fn calls(replay: &Replay) -> Vec<Calls> {
     let names = &replay.names;
     let row = |function: Option<&str>, events| {

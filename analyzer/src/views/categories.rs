@@ -1,4 +1,4 @@
-//! Bytes by what tensors' blocks are for.
+//! Bytes by category of tensors.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ pub struct CategoryBytes {
     pub bytes: u64,
 }
 
-/// A category as JSON has it.
+/// A category in JSON.
 pub(super) fn by_name<S: serde::Serializer>(
     category: &Category,
     serializer: S,
@@ -43,7 +43,7 @@ pub(super) fn by_name<S: serde::Serializer>(
     serializer.serialize_str(category.name())
 }
 
-/// A category as JSON has it, where there is one.
+/// An optional category in JSON.
 pub(super) fn by_name_if_any<S: serde::Serializer>(
     category: &Option<Category>,
     serializer: S,
@@ -51,7 +51,7 @@ pub(super) fn by_name_if_any<S: serde::Serializer>(
     category.map(Category::name).serialize(serializer)
 }
 
-/// What blocks of each category hold, by device, the largest first.
+/// Bytes of each category, by device, the largest first.
 pub fn categories(held: &ByStack) -> Vec<CategoryRow> {
     let mut rows = Vec::new();
     for on in &held.devices {

@@ -1,4 +1,4 @@
-//! What two captures differ by, line by line.
+//! The differences of two captures, line by line.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use crate::account::Phase;
 use crate::names::Names;
 use crate::replay::Figure;
 
-/// How rows of the two captures are put beside each other.
+/// How rows of the two captures are matched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MatchKey {
     /// By file, line and function.
     #[default]
     Line,
-    /// By file and function: for versions of a script whose lines moved.
+    /// By file and function, for versions of a script whose lines moved.
     Function,
 }
 
@@ -75,7 +75,7 @@ pub struct Diff {
 }
 
 impl Diff {
-    /// Puts the lines of two captures beside each other.
+    /// Matches the lines of two captures.
     pub fn of(before: (&Lines, &Names), after: (&Lines, &Names), key: MatchKey) -> Self {
         let mut rows: BTreeMap<Of, [Side; 2]> = BTreeMap::new();
         for (side, (lines, names)) in [before, after].into_iter().enumerate() {

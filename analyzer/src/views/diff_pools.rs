@@ -40,7 +40,7 @@ impl FigureDiff {
 }
 
 impl PoolDiff {
-    /// Of each device that has a pool in either; `only`: of that device.
+    /// For each device that has a pool in either capture. `only` selects a device.
     pub fn all(before: &Replay, after: &Replay, only: Option<DeviceOrdinal>) -> Vec<Self> {
         let both = [before, after];
         let mut devices: Vec<DeviceOrdinal> = both

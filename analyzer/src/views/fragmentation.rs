@@ -1,4 +1,4 @@
-//! What of PyTorch's pool is free, and in which pieces: at a moment by segment, and over time.
+//! Free memory of PyTorch's pool and its blocks: by segment at a point in time, and over time.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ pub struct FragmentedAt {
     pub fragmented_percent: u64,
     /// A request of this size.
     pub request_bytes: u64,
-    /// What is free in pieces that are too small for it.
+    /// What is free in blocks that are too small for it.
     pub too_small_bytes: u64,
     /// The segments, largest first.
     pub segments: Vec<FragmentedSegment>,
@@ -67,7 +67,7 @@ pub struct FreeBlock {
 }
 
 impl FragmentedAt {
-    /// Of a pool; `request`: how large a piece is wanted.
+    /// For a pool. `request` is the wanted size.
     pub fn of(pool: &Pool, request: u64) -> Self {
         let segments: Vec<FragmentedSegment> = pool
             .segments
@@ -104,8 +104,8 @@ impl FragmentedAt {
 }
 
 impl FragmentedSegment {
-    /// The segment in `cells` pieces of one length: how much of each is used, in eighths rounded up, so that
-    /// a tensor is never passed over.
+    /// The segment in `cells` parts of equal length: how much of each is used, in eighths rounded up, so that small
+    /// tensors are visible.
     pub fn map(&self, cells: u64) -> Vec<u8> {
         let size = self.segment.bytes;
         let free_in = |from: u64, to: u64| -> u64 {
@@ -130,7 +130,7 @@ impl FragmentedSegment {
 /// A failed allocation, and what the pool was like then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PoolMoment {
-    /// What was asked for.
+    /// The requested bytes.
     pub requested_bytes: u64,
     /// The pool.
     #[serde(flatten)]
@@ -164,13 +164,13 @@ pub struct ReservedOverTime {
     events: u64,
 }
 
-/// How many stretches there are at most; with more, two become one.
+/// The maximum number of stretches. If there are more, pairs are merged.
 const MOST: usize = 32;
-/// Failures that are told of.
+/// How many failures are listed.
 const FAILURES: usize = 20;
 
 impl ReservedOverTime {
-    /// Takes in a record after the replay has.
+    /// Observes a record after the replay has.
     pub fn observe(all: &mut BTreeMap<DeviceOrdinal, Self>, replay: &Replay, record: Record<'_>) {
         let Record::Event(seq, event) = record else {
             return;
@@ -230,7 +230,7 @@ impl ReservedOverTime {
         }
     }
 
-    /// Puts every two stretches together.
+    /// Merges pairs of stretches.
     fn halve(&mut self) {
         let pair = |pair: &[PoolTime]| {
             let most = pair.iter().rev().max_by_key(|time| time.figures.free_bytes);

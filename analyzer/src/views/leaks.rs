@@ -1,4 +1,4 @@
-//! What stays alive from step to step, by line.
+//! Leaks: memory that remains live from step to step, by line.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -10,12 +10,12 @@ use super::json::by_name;
 use super::ledger::Place;
 use crate::attribution::Owner;
 
-/// How old a survivor is at least, in steps, where nothing else is asked for.
+/// The least age of leaked blocks in steps, by default.
 pub const LEAST_STEPS: u64 = 3;
-/// The last step of the warm-up, where nothing else is asked for.
+/// The last step of the warm-up, by default.
 pub const WARM_UP_STEPS: u64 = 1;
 
-/// What kind of survivor a line's memory is.
+/// How long a line's memory is kept, and whether it grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
@@ -25,7 +25,7 @@ pub enum Class {
     Cache,
     /// Allocated in the warm-up and kept since: parameters. Or an optimizer's state, whichever step allocated it.
     WarmUp,
-    /// Younger than the steps asked for.
+    /// Younger than the requested age.
     EndOnly,
 }
 
@@ -51,11 +51,11 @@ pub struct LeakRow {
     pub bytes: u64,
     /// Blocks alive.
     pub blocks: u64,
-    /// Bytes of those that are as old as asked for.
+    /// Bytes of those that have the requested age.
     pub survived_bytes: u64,
     /// How many those are.
     pub survived_blocks: u64,
-    /// The step that allocated the oldest; `None`: before the first that a bounded capture tells of.
+    /// The step that allocated the oldest; `None`: before the first step that a bounded capture has.
     pub oldest_step: Option<u64>,
     /// The step that allocated the newest.
     pub newest_step: Option<u64>,
@@ -85,7 +85,7 @@ pub struct LeakHolder {
 }
 
 impl LeakRow {
-    /// The order in which rows stand: by class, what grows by its growth, then the largest first.
+    /// The order of rows: by class, growing ones by growth, then the largest first.
     pub(super) fn in_order(&self, other: &Self) -> Ordering {
         let size = |row: &Self| Reverse((row.bytes, row.blocks));
         let grown = |row: &Self| match row.class {
@@ -101,7 +101,7 @@ impl LeakRow {
 }
 
 impl LeakHolder {
-    /// Its row comes before what it holds.
+    /// Moves its row before those that it keeps alive.
     pub(super) fn come_first(&self, rows: &mut Vec<LeakRow>) {
         let is_growing = |row: &LeakRow| row.class == Some(Class::Growing);
         let is_its = |row: &LeakRow| row.device == self.device && row.owner == self.owner;
@@ -125,7 +125,7 @@ pub struct Leaks {
     pub steps: u64,
     /// The last step of the warm-up.
     pub warm_up_steps: u64,
-    /// How old a survivor is at least.
+    /// The least age of blocks that survived, in steps.
     pub least_steps: u64,
     /// Bytes of all rows.
     pub bytes: u64,

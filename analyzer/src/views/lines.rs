@@ -19,7 +19,7 @@ use crate::replay::{Category, Figure, Replay, StackKey};
 pub struct LineRow {
     /// Device ordinal; `None` for memory of no device.
     pub device: Option<u8>,
-    /// The file's absolute name. What is no file, as `<string>`, is told as the interpreter has it. `None` where no
+    /// The file's absolute name. For code without a file, such as `<string>`, the interpreter's name. `None` where no
     /// Python line owns the bytes.
     pub file: Option<String>,
     /// The file relative to the program's folder, if it lies below that.
@@ -57,7 +57,7 @@ pub struct LineRow {
 }
 
 impl LineRow {
-    /// What most of its bytes are for, and of how many other categories it has some; empty at other levels than that of
+    /// The category with most of its bytes, and the number of its other categories; empty at levels other than
     /// tensors.
     pub fn category(&self) -> String {
         match &self.categories[..] {
@@ -68,7 +68,7 @@ impl LineRow {
     }
 }
 
-/// All lines of a level at a moment, largest first.
+/// All lines of a level at a point in time, largest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lines {
     /// Which level.
@@ -80,7 +80,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Lines of what stacks held.
+    /// Lines of the stacks in `held`.
     pub fn of(replay: &Replay, held: &ByStack) -> Self {
         let mut lines = Self {
             level: held.level,
@@ -121,23 +121,23 @@ impl Lines {
         });
     }
 
-    /// Leaves only what was allocated in phases that `wanted` takes.
+    /// Keeps only allocations in phases that `wanted` selects.
     pub fn retain(&mut self, wanted: impl Fn(Option<Phase>) -> bool) {
         self.rows.retain(|row| wanted(row.phase));
     }
 
-    /// Keeps the rows that `wanted` picks.
+    /// Keeps the rows that `wanted` selects.
     pub fn retain_rows(&mut self, wanted: impl Fn(&LineRow) -> bool) {
         self.rows.retain(wanted);
     }
 
-    /// Bytes over all rows.
+    /// The sum of all rows.
     pub fn bytes(&self) -> u64 {
         self.rows.iter().map(|row| row.bytes).sum()
     }
 }
 
-/// What one line holds.
+/// The bytes of one line.
 #[derive(Default)]
 struct Held {
     figure: Figure,

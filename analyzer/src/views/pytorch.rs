@@ -23,7 +23,7 @@ pub struct PyTorchSummary {
 }
 
 impl PyTorchSummary {
-    /// `None`: nothing is known of it.
+    /// `None` if nothing is known.
     pub(super) fn of(replay: &Replay) -> Option<Self> {
         let fact = |key: &str| replay.names.fact(key).map(str::to_owned);
         let parts = |key: &str, between: char| {
@@ -43,7 +43,7 @@ impl PyTorchSummary {
     }
 }
 
-/// What a reader has to know of PyTorch's allocator to understand its segments.
+/// The allocator and its settings as text, for readers of its segments.
 pub(super) fn allocator_words(replay: &Replay) -> Option<String> {
     let pytorch = PyTorchSummary::of(replay)?;
     let settings = pytorch.allocator_settings.filter(|text| !text.is_empty());

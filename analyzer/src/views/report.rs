@@ -1,5 +1,5 @@
-//! The whole report: what ran, why it failed, what each GPU held at its peak and which lines owned it, what changed
-//! most, and what could be done.
+//! The whole report: the command, the cause of a failure, the peak of each GPU and the lines that owned it, the
+//! largest changes, and hints.
 
 use gpumem_capture::{DeviceOrdinal, Level};
 use schemars::JsonSchema;
@@ -16,7 +16,7 @@ use crate::session::Session;
 pub struct PeakReport<'a> {
     /// What its memory consisted of.
     pub ledger: &'a Ledger,
-    /// The level of the lines: tensors, or the driver's where there are none.
+    /// The level of the lines: tensors, or the driver's if it has no tensors.
     #[serde(serialize_with = "by_name")]
     #[schemars(with = "String")]
     pub level: Level,
@@ -52,7 +52,7 @@ pub struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// Of a capture; `changes` are the greatest ones, and how many there are in all.
+    /// From a capture. `changes` are the largest ones, and the number of all.
     pub fn of(
         session: &Session,
         cause: Option<&'a Cause>,
@@ -83,7 +83,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// The lines that own a GPU's peak: of tensors, or of the driver level where there are none.
+/// The lines that own a GPU's peak: of tensors, or of the driver level without tensors.
 pub fn lines_at_peak(replay: &Replay, ledger: &Ledger) -> Lines {
     let device = DeviceOrdinal(ledger.device);
     let level = match replay.levels.contains_key(&(device, Level::TENSOR)) {

@@ -1,5 +1,5 @@
-//! What the program's scopes added, and their peaks: what `gpumem_scope_read` told the program, found again
-//! by replay.
+//! The memory that the program's scopes added, and their peaks: the same figures as those that `gpumem_scope_read`
+//! returned to the program, computed by replay.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::json::{by_name, ordinal};
 use crate::replay::peaks_since::{PeaksSince, Since};
 use crate::replay::{Effect, Replay};
 
-/// Scopes that are told one by one; those after are only among the sums by name.
+/// How many scopes are listed individually. The others are only in the sums by name.
 const MOST: usize = 10_000;
 
 /// What a scope says of one device and level. Bytes and calls.
@@ -36,7 +36,7 @@ pub struct ScopeFigures {
 }
 
 impl ScopeFigures {
-    /// Bytes added; less than zero if more was given back.
+    /// Bytes added; negative if more were freed.
     pub fn change(&self) -> i64 {
         self.live_bytes.wrapping_sub(self.start_bytes) as i64
     }
@@ -62,7 +62,7 @@ pub struct ScopeRow {
     pub end_seq: Option<u64>,
     /// When that was.
     pub end_ns: Option<u64>,
-    /// What it says of each device and level that was ever used.
+    /// Its figures of each device and level that was ever used.
     pub figures: Vec<ScopeFigures>,
 }
 
@@ -94,7 +94,7 @@ pub struct ScopeName {
 pub struct Scopes {
     /// One by one, in the order in which they ended; those that go on come last.
     pub scopes: Vec<ScopeRow>,
-    /// Scopes that are left out of that list, for there are too many.
+    /// Scopes that are left out of that list, because there are too many.
     pub left_out: u64,
     /// Scopes whose beginning is not in the capture: it is a bounded one, or damaged.
     pub without_begin: u64,
@@ -119,11 +119,11 @@ pub struct MarkRow {
 
 type Place = (DeviceOrdinal, Level);
 
-/// A row of counters as it is now.
+/// The current counters of a device and level.
 #[derive(Clone, Copy, Debug, Default)]
 struct Now {
     values: CounterValues,
-    /// The most that was live since the newest beginning of a scope.
+    /// The maximum of live bytes since the newest start of a scope.
     most: u64,
 }
 
@@ -144,7 +144,7 @@ struct Sum {
     most_above: Option<(u64, Seq)>,
 }
 
-/// Follows a capture. Its memory grows with the scopes that are open, and with names.
+/// Follows a capture. Its memory grows with the number of open scopes and of names.
 #[derive(Debug, Default)]
 pub struct ScopeWatch {
     rows: BTreeMap<Place, Now>,
@@ -160,11 +160,11 @@ pub struct ScopeWatch {
 }
 
 impl ScopeWatch {
-    /// Takes in a record after the replay has.
+    /// Observes a record after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>, _: Effect) {
         match record {
             Record::Event(seq, event) => self.event(replay, seq, event),
-            // Of what was before the state of a bounded capture nothing is known.
+            // Nothing is known about the time before the state of a bounded capture.
             Record::State(..) => replay.levels.iter().for_each(|(place, row)| {
                 self.row(*place, row.counters);
             }),
@@ -235,7 +235,7 @@ impl ScopeWatch {
         }
     }
 
-    /// What a scope says now.
+    /// The current figures of a scope.
     fn told(&self, scope: u64, open: &Open, end: Option<(Seq, Nanos)>) -> ScopeRow {
         let figures = self.places.iter().enumerate().filter_map(|(row, place)| {
             let now = self.rows.get(place)?;
@@ -279,7 +279,7 @@ impl ScopeWatch {
         }
     }
 
-    /// All of it, after all records. Scopes that go on are told as they are at the end.
+    /// The result, after all records. Open scopes have their figures at the end.
     pub fn finish(mut self, replay: &Replay) -> Scopes {
         let going_on = core::mem::take(&mut self.open);
         for (scope, open) in going_on {

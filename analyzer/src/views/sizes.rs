@@ -1,4 +1,4 @@
-//! How large blocks are: what was allocated, and what was live at a moment, by size.
+//! Sizes of blocks: allocated ones, and those that were live at a point in time.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ pub struct SizesOn {
     pub ordinal: DeviceOrdinal,
 }
 
-/// How many exact sizes are told apart; what comes after is put together by powers of two.
+/// How many exact sizes have separate rows. Further sizes are grouped by powers of two.
 const MOST: usize = 1 << 16;
 
 /// A row's sizes: both ends.
@@ -68,7 +68,7 @@ pub struct Histogram<'a> {
 }
 
 impl<'a> Histogram<'a> {
-    /// Of blocks that are live at a moment. `exact`: each size has a row of its own.
+    /// For blocks that are live at a point in time. `exact`: whether each size has a separate row.
     pub fn new(block_events: BlockEvents<'a>, moment: At, exact: bool) -> Self {
         Self {
             spans: Kept::of(block_events.level()),
@@ -79,7 +79,7 @@ impl<'a> Histogram<'a> {
         }
     }
 
-    /// Takes in a record after the replay has.
+    /// Observes a record after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
         if let Record::State(..) = record {
             return self.restore(replay);
@@ -119,8 +119,8 @@ impl<'a> Histogram<'a> {
         on.change(span, change);
     }
 
-    /// The state of a bounded capture came in the place of the first records: what is live is known, not
-    /// what was allocated.
+    /// Applies the state that a bounded capture has instead of the first records: live blocks are known, allocations
+    /// are not.
     fn restore(&mut self, replay: &Replay) {
         self.devices.clear();
         self.spans.clear();
@@ -135,7 +135,7 @@ impl<'a> Histogram<'a> {
         self.devices.values_mut().for_each(Tally::forget_allocated);
     }
 
-    /// The rows of each device, once all has been read.
+    /// The rows of each device, after all records.
     pub fn sizes(self) -> Vec<SizesOn> {
         let (moment, level) = (self.moment, self.block_events.level());
         let devices = self.devices.into_iter();
@@ -146,7 +146,7 @@ impl<'a> Histogram<'a> {
     }
 }
 
-/// The row that blocks of a size belong to.
+/// The row for blocks of a size.
 fn span(on: &Tally<Span>, bytes: u64, exact: bool) -> Span {
     if exact || on.has(&(bytes, bytes)) {
         return (bytes, bytes);

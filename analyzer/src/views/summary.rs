@@ -27,7 +27,7 @@ pub struct Summary {
     pub lost_events: u64,
     /// What is missing, one line each; empty where the figures are exact.
     pub missing: Vec<String>,
-    /// What else the account says.
+    /// Further notes of the account.
     pub notes: Vec<String>,
     /// What the capture was made from, if the recorder did not make it: the figures are those of that, and
     /// process and card are not known.
@@ -44,7 +44,7 @@ pub struct Summary {
     pub calls: Vec<Calls>,
     /// Steps of the training that ended; 0: none were marked.
     pub steps: u64,
-    /// Allocations that failed for want of memory.
+    /// Allocations that failed because memory was exhausted.
     pub out_of_memory_events: u64,
     /// What ran.
     pub process: ProcessSummary,
@@ -68,7 +68,7 @@ pub struct ProcessSummary {
     pub world_size: Option<u64>,
     pub local_rank: Option<u64>,
     pub node_rank: Option<u64>,
-    /// Where the rank stands in each dimension of the job's parallelism.
+    /// The rank's number in each dimension of the job's parallelism.
     #[serde(serialize_with = "by_dimension")]
     #[schemars(with = "Option<BTreeMap<String, u64>>")]
     pub coordinates: Option<Coordinates>,
@@ -105,7 +105,7 @@ pub struct DeviceSummary {
     /// What the program was shown of it, where GPUMEM_LIMIT or `gpumem_limit` made it look smaller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit_bytes: Option<u64>,
-    /// What the allocator had and could have had when it failed for want of memory, where the card is not known.
+    /// What the allocator had and could have had when it ran out of memory, where the card is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocator_room_bytes: Option<u64>,
     pub tensor: LevelSummary,

@@ -1,4 +1,4 @@
-//! Blocks that hardly live: freed again within a few events, or within a short time.
+//! Temporary blocks: freed within a few events or a short time.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -15,12 +15,12 @@ use super::ledger::Place;
 use crate::attribution::Owner;
 use crate::replay::{Effect, Figure, Replay, Scale, StackKey};
 
-/// Which blocks are temporary: those that are freed in time.
+/// Which blocks are temporary, by the time until they are freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Within {
-    /// At most so many events of the level on the GPU later: 1 is the next one.
+    /// At most this many events of the level on the GPU later: 1 is the next one.
     Events(u64),
-    /// At most so long after.
+    /// At most this time later.
     Time(Nanos),
 }
 
@@ -71,7 +71,7 @@ pub struct Temporary {
     pub rows: Vec<TemporaryRow>,
 }
 
-/// What one stack did on one device.
+/// The figures of one stack on one device.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     temporary: Figure,
@@ -92,10 +92,10 @@ impl Tally {
     }
 }
 
-/// When a block was made.
+/// When a block was allocated.
 #[derive(Clone, Copy, Debug)]
 struct Birth {
-    /// The how manieth event of the level on the device.
+    /// The number of the event among those of the level on the device.
     event: u64,
     time: Nanos,
     is_taken: bool,
@@ -111,7 +111,7 @@ pub struct ShortLived<'a> {
 }
 
 impl<'a> ShortLived<'a> {
-    /// Counts the blocks that are freed within so much.
+    /// Counts the blocks that are freed within this limit.
     pub fn new(within: Within, block_events: BlockEvents<'a>) -> Self {
         Self {
             within,
@@ -122,7 +122,7 @@ impl<'a> ShortLived<'a> {
         }
     }
 
-    /// Takes in a record after the replay has.
+    /// Observes a record after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
         let Some(seen) = self.block_events.see(replay, record, effect) else {
             return;
@@ -154,8 +154,8 @@ impl<'a> ShortLived<'a> {
         if !is_back {
             tally.all += Figure { bytes, blocks: 1 };
         } else if within(self.within, birth, now, true) {
-            // The free that made it temporary did not happen. What it had of a peak is told too high at most
-            // until the next one.
+            // The free that made it temporary did not happen. Until the next peak, its part of the peak may be too
+            // large.
             tally.temporary.bytes = tally.temporary.bytes.saturating_sub(bytes);
             tally.temporary.blocks = tally.temporary.blocks.saturating_sub(1);
         }
@@ -186,7 +186,7 @@ impl<'a> ShortLived<'a> {
         }
     }
 
-    /// What a stack is estimated to have done, where stacks are sampled: all its figures are scaled as what it allocated.
+    /// The estimated figures of a stack, if stacks are sampled: all are scaled like its allocations.
     fn scaled(
         &self,
         scales: &BTreeMap<DeviceOrdinal, Scale>,
@@ -212,7 +212,7 @@ impl<'a> ShortLived<'a> {
         devices.map(scale).collect()
     }
 
-    /// By stack, what was allocated for temporary blocks.
+    /// Bytes of temporary blocks, by stack.
     pub fn held(&self, replay: &Replay) -> ByStack {
         let scales = self.scales(replay);
         let mut devices: BTreeMap<DeviceOrdinal, Vec<_>> = BTreeMap::new();
@@ -237,7 +237,7 @@ impl<'a> ShortLived<'a> {
         }
     }
 
-    /// By line.
+    /// The result by line.
     pub fn lines(&self, replay: &Replay) -> Temporary {
         let level = self.block_events.level();
         let mut owners = Owners::new(self.block_events.first(), level);
@@ -286,8 +286,8 @@ impl<'a> ShortLived<'a> {
     }
 }
 
-/// Whether a block that came at `birth` and went at `now` was temporary. `back`: now it has come back, one
-/// event or more after it went.
+/// Whether a block that was allocated at `birth` and freed at `now` was temporary. `back`: `now` is when a failed
+/// free restored it, at least one event after the free.
 fn within(within: Within, birth: Birth, now: Birth, back: bool) -> bool {
     match within {
         Within::Events(events) => now.event - birth.event <= events + u64::from(back),

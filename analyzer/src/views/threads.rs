@@ -1,4 +1,4 @@
-//! Which thread allocated and freed how much, and whose blocks were live at a moment.
+//! Allocations and frees of each thread, and its blocks that were live at a point in time.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub struct ThreadRow {
     pub allocations: u64,
     /// Bytes of all of them together.
     pub allocated_bytes: u64,
-    /// Blocks that it freed, whoever allocated them.
+    /// Blocks that it freed, allocated by any thread.
     pub frees: u64,
     /// Bytes of all of them together.
     pub freed_bytes: u64,
@@ -52,7 +52,7 @@ pub struct ThreadsOn {
     pub ordinal: DeviceOrdinal,
 }
 
-/// Who allocated a block; `None`: not known.
+/// The thread that allocated a block; `None` if it is not known.
 type Allocator = Option<ThreadId>;
 
 #[derive(Debug, Default)]
@@ -70,7 +70,7 @@ pub struct ThreadWatch<'a> {
 }
 
 impl<'a> ThreadWatch<'a> {
-    /// Of blocks that are live at a moment.
+    /// For blocks that are live at a point in time.
     pub fn new(block_events: BlockEvents<'a>, moment: At) -> Self {
         Self {
             allocators: Kept::of(block_events.level()),
@@ -80,7 +80,7 @@ impl<'a> ThreadWatch<'a> {
         }
     }
 
-    /// Takes in a record after the replay has.
+    /// Observes a record after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
         if let Record::State(..) = record {
             return self.restore(replay);
@@ -111,8 +111,8 @@ impl<'a> ThreadWatch<'a> {
         }
     }
 
-    /// The state of a bounded capture came in the place of the first records: what is live is known, not
-    /// who allocated it.
+    /// Applies the state that a bounded capture has instead of the first records: live blocks are known, their
+    /// threads are not.
     fn restore(&mut self, replay: &Replay) {
         self.devices.clear();
         self.allocators.clear();
@@ -128,7 +128,7 @@ impl<'a> ThreadWatch<'a> {
         }
     }
 
-    /// The threads of each device, once all has been read.
+    /// The threads of each device, after all records.
     pub fn threads(self) -> Vec<ThreadsOn> {
         let (first, level) = (self.block_events.first(), self.block_events.level());
         let devices = self.devices.into_iter();

@@ -1,8 +1,9 @@
 //! Why an allocation failed, judged once for all outputs.
 //!
-//! The order is: what no change of this program's memory would help (the card is too small for the request alone, other processes
-//! hold it), who grows, who is largest, and fragmentation, each only with its evidence. Growth is looked for in the rounds of loops
-//! ([`course`]); fragmentation is named only if the request would have fitted had every free byte been in one piece.
+//! The causes are checked in this order, each with its evidence: causes that are independent of this program's memory
+//! (the request exceeds the card, or other processes hold the memory), growth, the largest part, and fragmentation.
+//! Growth is detected in the rounds of loops ([`course`]). Fragmentation is reported only if the request would have
+//! fitted into the free bytes as one block.
 
 mod course;
 pub(super) mod graph;
@@ -28,7 +29,7 @@ use course::Course;
 
 pub use kind::CauseKind;
 
-/// Lines that are named.
+/// How many lines are named.
 const OWNERS: usize = 3;
 
 /// A line with what it held at the failure.
@@ -48,7 +49,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// The lines that hold most, the largest first, and the bytes of all.
+    /// The lines with most bytes, the largest first, and the bytes of all.
     pub fn most(replay: &Replay, held: &ByStack) -> (Vec<Self>, u64) {
         let lines = Lines::of(replay, held);
         let live = lines.bytes();
@@ -76,7 +77,7 @@ impl Holder {
         }
     }
 
-    /// Takes in another row of the line.
+    /// Adds another row of the line.
     fn add(&mut self, row: LineRow) {
         (self.bytes, self.blocks) = (self.bytes + row.bytes, self.blocks + row.blocks);
         for more in row.categories {
@@ -127,10 +128,11 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// The cause of one failure. The capture is read again, for what matters is known once the failure is.
+    /// The cause of one failure. The capture is read again, because the needed figures are known only after the
+    /// failure is.
     ///
     /// # Errors
-    /// Only where the capture cannot be read again.
+    /// Only if the capture cannot be read again.
     pub fn read(
         path: &Path,
         session: &Session,
@@ -168,7 +170,7 @@ impl Cause {
     }
 }
 
-/// Follows a capture up to a failure, for its cause.
+/// Follows a capture up to a failure to find its cause.
 pub struct CauseWatch {
     failure: OutOfMemory,
     level: Level,
@@ -176,7 +178,7 @@ pub struct CauseWatch {
 }
 
 impl CauseWatch {
-    /// Of a failure of a capture that was read to its end before.
+    /// For a failure of a capture that was read to its end before.
     pub fn new(first: &Replay, failure: OutOfMemory) -> Self {
         let level = level_of(first, &failure);
         Self {
@@ -186,19 +188,19 @@ impl CauseWatch {
         }
     }
 
-    /// Takes in a record of the second reading, after the replay has.
+    /// Observes a record of the second reading, after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
         self.course.observe(replay, record, effect);
     }
 
-    /// The kind of the cause, and what was free on the card, if that is known. The capture was read to its end.
+    /// The kind of the cause, and the free bytes on the card, if known. The capture must have been read to its end.
     pub fn judge(&self, replay: &Replay) -> (CauseKind, Option<u64>) {
         let found = judge::judge(replay, &self.course, &self.failure, self.level);
         (found.kind, found.free)
     }
 }
 
-/// The level whose lines answer for a failure.
+/// The level whose lines are shown for a failure.
 fn level_of(replay: &Replay, failure: &OutOfMemory) -> Level {
     let device = failure.event.device;
     match failure.event.level {

@@ -1,4 +1,4 @@
-//! Workloads judged by rules.
+//! Checks workloads by rules.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -75,7 +75,7 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// How it came off.
+    /// The result.
     pub fn outcome(&self) -> Outcome {
         let outcomes = self.findings.iter().map(|finding| match finding {
             Finding::Grew { .. } | Finding::OverBudget { .. } => Outcome::Fails,
@@ -97,12 +97,12 @@ pub struct Comparison {
     pub workloads: Vec<Judged>,
     /// Allowances that count no longer, of workloads that are there.
     pub expired: Vec<Allowance>,
-    /// Workloads with a budget of which there is no head.
+    /// Workloads with a budget that the head does not have.
     pub absent: Vec<String>,
 }
 
 impl Comparison {
-    /// Judges workloads.
+    /// Checks workloads.
     pub fn judge(workloads: Vec<Workload>, rules: Rules) -> Self {
         let is_there = |name: &str| {
             workloads
@@ -114,7 +114,7 @@ impl Comparison {
             .filter(|of| of.until < rules.today && is_there(&of.workload))
             .cloned()
             .collect();
-        // Names with :: are those of tests, which the pytest plugin checks.
+        // Names with :: are tests, which the pytest plugin checks.
         let absent = rules.budgets.iter().map(|budget| &budget.workload);
         let absent: Vec<String> = absent
             .filter(|name| rules.are_all_expected && !name.contains("::") && !is_there(name))
@@ -165,7 +165,7 @@ fn findings(workload: &Workload, rules: &Rules) -> Vec<Finding> {
     findings
 }
 
-/// What the limits say of a device's growth.
+/// Checks the limits of a device's growth.
 fn growth(
     name: &str,
     row: &DevicePeaks,
@@ -189,7 +189,7 @@ fn growth(
             change_bytes: change,
             allowance: allowance.clone(),
         },
-        // An allowance that is too small is still the limit that was broken.
+        // A growth beyond an allowance breaks a rule, with the allowance as the limit if it is above the usual one.
         Some(allowance) if allowance.grow.of(base) > allowed => Finding::Grew {
             device: row.device,
             change_bytes: change,
@@ -205,7 +205,7 @@ fn growth(
     })
 }
 
-/// What a budget says of the head's peaks.
+/// Checks the head's peaks against a budget.
 fn over_budget(workload: &Workload, budget: &Budget, most: u64, findings: &mut Vec<Finding>) {
     let level = budget.level.unwrap_or(workload.level);
     let peaks = workload.peaks.iter().filter(|((_, of), _)| *of == level);
@@ -221,7 +221,7 @@ fn over_budget(workload: &Workload, budget: &Budget, most: u64, findings: &mut V
             });
         }
     }
-    // Of other levels, no row says that nothing was allocated. Tensors are not seen in each framework.
+    // Other levels have no row if nothing was allocated. Not every framework has tensors.
     let took_some = workload.peaks.keys().any(|(_, of)| *of == Level::DRIVER);
     let why = match level {
         _ if is_measured || !took_some => return,

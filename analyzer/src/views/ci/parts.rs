@@ -1,4 +1,4 @@
-//! What changed of one device's memory: lines, categories and modules.
+//! Changes of one device's memory: lines, categories and modules.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -47,13 +47,13 @@ impl PartChange {
     }
 }
 
-/// By how much the second has more.
+/// By how much the second is larger.
 pub fn change(base: u64, head: u64) -> i64 {
     let size = i64::try_from(base.abs_diff(head)).unwrap_or(i64::MAX);
     if head < base { -size } else { size }
 }
 
-/// What one capture held of a level at its peaks, put together in each way.
+/// The bytes of a level at the peaks of one capture, by line, category and module.
 pub struct Parts<'a> {
     session: &'a Session,
     lines: Lines,
@@ -62,7 +62,7 @@ pub struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// Of a capture.
+    /// From a capture.
     pub fn of(session: &'a Session, level: Level) -> Self {
         let held = ByStack::at(&session.replay, level, At::Peak, &Select::default());
         let rows = categories(&held).into_iter();
@@ -87,7 +87,7 @@ pub fn lines(base: &Parts<'_>, head: &Parts<'_>, device: DeviceOrdinal) -> Vec<P
     let names = [base, head].map(|parts| &parts.session.replay.names);
     let before = (&base.lines, names[0]);
     let diff = Diff::of(before, (&head.lines, names[1]), MatchKey::Line);
-    // The function, and what else must be alike for lines to be the same one.
+    // The function, and the other properties that must be equal for lines to match.
     let mut functions: BTreeMap<_, Vec<&DiffRow>> = BTreeMap::new();
     let rows = diff.rows.iter();
     for row in rows.filter(|row| row.of.device == ordinal(device)) {
@@ -125,7 +125,7 @@ pub fn lines(base: &Parts<'_>, head: &Parts<'_>, device: DeviceOrdinal) -> Vec<P
     sorted(changes)
 }
 
-/// What an owner's label says beside the line.
+/// The part of an owner's label beyond the line.
 fn note(row: &DiffRow) -> &str {
     let owner = row.of.owner.as_str();
     match (&row.of.file, row.of.line) {
@@ -148,7 +148,7 @@ pub fn by_category(base: &Parts<'_>, head: &Parts<'_>, device: DeviceOrdinal) ->
     sorted(changes.filter(|part| part.change_bytes != 0).collect())
 }
 
-/// Modules that changed, the greatest change first; none where neither capture has any.
+/// Modules that changed, the greatest change first; none if neither capture has modules.
 pub fn by_module(base: &Parts<'_>, head: &Parts<'_>, device: DeviceOrdinal) -> Vec<PartChange> {
     let mut figures: BTreeMap<_, [u64; 2]> = BTreeMap::new();
     for (side, parts) in [base, head].into_iter().enumerate() {
@@ -162,7 +162,7 @@ pub fn by_module(base: &Parts<'_>, head: &Parts<'_>, device: DeviceOrdinal) -> V
     }
     let changes = figures.into_iter().map(|((module, class), [base, head])| {
         let name = module.as_deref().unwrap_or(NO_MODULE);
-        // What has no name goes by its class already.
+        // A module without a name is shown by its class.
         let class = class
             .as_ref()
             .filter(|class| !name.starts_with(class.as_str()));

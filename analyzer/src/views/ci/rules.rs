@@ -1,4 +1,4 @@
-//! What a change may do to peaks: limits of growth, budgets and allowances.
+//! Rules for changes of peaks: limits of growth, budgets and allowances.
 
 use std::borrow::Cow;
 
@@ -9,20 +9,20 @@ use serde_json::json;
 
 use crate::views::json::by_name;
 
-/// How much something may grow.
+/// A limit of growth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growth {
-    /// By so many bytes.
+    /// A number of bytes.
     Bytes(u64),
-    /// By so many millionths of a percent of the base.
+    /// A share of the base, in millionths of a percent.
     Percent(u64),
 }
 
-/// Millionths of a percent in the whole.
+/// 100 % in millionths of a percent.
 const WHOLE: u128 = 100_000_000;
 
 impl Growth {
-    /// Bytes that this is of a base.
+    /// The limit in bytes for a base.
     pub fn of(self, base: u64) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes,
@@ -68,7 +68,7 @@ pub struct Day {
 impl Day {
     /// The day of a time: seconds since 1970-01-01.
     pub fn of_unix(seconds: i64) -> Self {
-        // Days are counted from 0000-03-01, so that a leap day is the last one of its year.
+        // Days are counted from 0000-03-01, so that a leap day is the last day of its year.
         let days = seconds.div_euclid(86_400) + 719_468;
         let era = days.div_euclid(146_097);
         let of_era = days.rem_euclid(146_097);
@@ -88,7 +88,7 @@ impl Day {
         }
     }
 
-    /// Seconds from 1970-01-01 to its begin.
+    /// Seconds from 1970-01-01 to its start.
     pub fn unix(self) -> i64 {
         let (month, day) = (i64::from(self.month), i64::from(self.day));
         let year = i64::from(self.year) - i64::from(month <= 2);

@@ -1,4 +1,4 @@
-//! One workload before and after a change: its peaks, and what they consist of.
+//! One workload before and after a change: its peaks and their parts.
 
 use std::collections::BTreeMap;
 
@@ -60,8 +60,8 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Compares two captures at their peaks; of one alone, has its peaks. `level`: that of tensors if either has any, else
-    /// the driver's.
+    /// Compares two captures at their peaks; with one capture, has its peaks. `level`: by default that of tensors if
+    /// either capture has tensors, else the driver level.
     pub fn of(
         name: &str,
         base: Option<&Session>,
@@ -91,12 +91,12 @@ impl Workload {
         }
     }
 
-    /// Whether both captures are there.
+    /// Whether both captures exist.
     pub fn is_compared(&self) -> bool {
         self.base.is_some() && self.head.is_some()
     }
 
-    /// What the captures lack, each with its side: `base`, `head`.
+    /// What the captures lack, each with its side: `base` or `head`.
     pub fn missing(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let sides = [("base", &self.base), ("head", &self.head)];
         sides.into_iter().flat_map(|(side, quality)| {
@@ -122,7 +122,7 @@ fn devices(
         base.iter().chain(&head).flat_map(|s| of_level(s)).collect();
     ordinals.sort_unstable();
     ordinals.dedup();
-    // What used no memory of the level is a row of 0 B.
+    // A program without memory at the level has a row of 0 B.
     if ordinals.is_empty() {
         ordinals.push(DeviceOrdinal::NONE);
     }

@@ -1,4 +1,4 @@
-//! A hint, and when something is worth one.
+//! A hint, and the least size of memory for one.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::attribution::Owner;
 use crate::views::ledger::Place;
 
-/// Percent of a device's peak from which on something is worth a hint.
+/// The least percentage of a device's peak for a hint.
 pub const NOTABLE: u64 = 5;
 
 /// What a hint is about.
@@ -17,7 +17,7 @@ pub enum HintKind {
     OutOfMemory,
     /// State that an optimizer allocated and keeps.
     OptimizerState,
-    /// Activation functions whose results stand beside their inputs.
+    /// Activation functions whose results are live together with their inputs.
     NotInPlace,
     /// Autograd's graph was built, and never used.
     NoGrad,
@@ -33,7 +33,7 @@ pub enum HintKind {
     Spikes,
     /// Memory that PyTorch's pool held free at the peak.
     CachedUnused,
-    /// The driver refused, and PyTorch's allocator had the memory once it had given back what it had cached.
+    /// The driver refused a request, and it succeeded after PyTorch's allocator had freed its cache.
     Retries,
     /// PyTorch's pool gave memory back and took it again.
     CacheEmptied,
@@ -78,7 +78,7 @@ pub struct Hint {
     pub holder: Option<Evidence>,
 }
 
-/// Whether a part is worth a hint.
+/// Whether a part is large enough for a hint.
 pub(super) fn is_notable(part: u64, of: u64, percent: u64) -> bool {
     part > 0 && u128::from(part) * 100 >= u128::from(of) * u128::from(percent)
 }

@@ -1,4 +1,4 @@
-//! What a device's memory consists of at a moment; the parts sum to what NVML saw.
+//! The parts of a device's memory at a point in time. They sum to NVML's figure.
 
 mod asked;
 mod backing;
@@ -44,7 +44,7 @@ pub enum Kind {
     GraphUnused,
     /// What CUDA's own pools hold beyond what is live in them.
     Pool,
-    /// What whole pages are more than was asked for.
+    /// What whole pages take beyond the requested bytes.
     Rounding,
     /// Contexts.
     Context,
@@ -85,7 +85,7 @@ pub struct LedgerRow {
     /// The same.
     #[serde(skip)]
     pub owner: Option<Owner>,
-    /// What else is said of it.
+    /// Further details.
     #[serde(skip)]
     pub detail: Option<String>,
 }
@@ -157,11 +157,11 @@ pub struct Ledger {
     pub rows: Vec<LedgerRow>,
     /// The driver level then: what programs asked CUDA for.
     pub driver_bytes: u64,
-    /// The driver level's own peak, which may come later: a pool keeps what it had.
+    /// The driver level's own peak, which may come later: a pool keeps unused memory.
     pub driver_peak_bytes: u64,
     /// The physical level then: what the card gave; `None`: not recorded.
     pub physical_bytes: Option<u64>,
-    /// Pinned host memory then; not part of the sum, for it is not on the card.
+    /// Pinned host memory then; not part of the sum, because it is not on the card.
     pub host_bytes: u64,
     /// Managed memory then, wherever it resided.
     pub managed_bytes: u64,
@@ -190,13 +190,13 @@ pub struct Ledger {
     pub categories: Vec<CategoryBytes>,
     /// The largest changes of what is unexplained, over the whole run, largest first.
     pub jumps: Vec<JumpRow>,
-    /// What was asked for.
+    /// The requested point in time.
     #[serde(skip)]
     pub at: LedgerAt,
 }
 
 impl Ledger {
-    /// What its tensors are for; empty where nothing is told apart, and there is nothing to say.
+    /// The categories of its tensors; empty if no specific category is known.
     pub fn categories_told_apart(&self) -> &[CategoryBytes] {
         let mut all = self.categories.iter();
         match all.any(|of| of.category.is_specific()) {
@@ -205,7 +205,7 @@ impl Ledger {
         }
     }
 
-    /// The moment.
+    /// The point in time.
     pub fn moment(&self) -> Option<(Seq, Nanos)> {
         Some((Seq(self.seq?), Nanos(self.time_ns?)))
     }

@@ -1,4 +1,4 @@
-//! A line of code as JSON carries it.
+//! A line of code in JSON.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use crate::attribution::Owner;
 /// Where in the code; all `None` where no Python line is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Place {
-    /// The file's absolute name. What is no file, as `<string>`, is told as the interpreter has it.
+    /// The file's absolute name. For code without a file, such as `<string>`, the interpreter's name.
     pub file: Option<String>,
     /// The file relative to the program's folder, if it lies below that.
     pub file_relative: Option<String>,

@@ -1,4 +1,4 @@
-//! PyTorch's pool at a moment: its segments, and the tensors that keep them from being given back.
+//! PyTorch's pool at a point in time: its segments, and the tensors that prevent their release.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub struct Pool {
     pub cached_bytes: u64,
     /// The largest block that a tensor could get without asking the driver.
     pub largest_free_block_bytes: u64,
-    /// What `empty_cache` would give back at once.
+    /// What `empty_cache` would free at once.
     pub reclaimable_bytes: u64,
     /// The segments, largest first.
     pub segments: Vec<Segment>,
@@ -50,9 +50,9 @@ pub struct Segment {
     pub cached_bytes: u64,
     /// The largest gap between them.
     pub largest_free_block_bytes: u64,
-    /// What `empty_cache` would give back of it at once.
+    /// What `empty_cache` would free of it at once.
     pub reclaimable_bytes: u64,
-    /// What would be given back besides, if the tensors in it were freed.
+    /// What would also be freed if the tensors in it were.
     pub pinned_bytes: u64,
     /// The line that led to it.
     #[serde(flatten)]
@@ -98,25 +98,25 @@ pub struct PoolLine {
     pub blocks: u64,
     /// Segments that they lie in.
     pub segments: u64,
-    /// What would be given back if they alone were freed: what no other line's tensors pin.
+    /// What would be freed if only these tensors were: what no other line's tensors pin.
     pub given_back_bytes: u64,
     /// The same.
     #[serde(skip)]
     pub owner: Owner,
 }
 
-/// A stretch of a segment that can be given back by itself.
+/// A range of a segment that can be freed separately.
 #[derive(Clone, Copy, Debug)]
 struct Unit {
     address: u64,
     bytes: u64,
 }
 
-/// The pool's driver memory, gathered block by block.
+/// The pool's driver memory, added block by block.
 #[derive(Debug)]
 pub(super) struct Segments<'a> {
     objects: &'a Objects,
-    /// Where each VMM handle is mapped.
+    /// The mappings of each VMM handle.
     mapped: FxHashMap<u64, Vec<Unit>>,
     plain: Vec<(Unit, Owner)>,
     expandable: BTreeMap<u64, (Unit, Owner)>,
@@ -150,7 +150,7 @@ impl<'a> Segments<'a> {
         }]
     }
 
-    /// Whether a tensor lies in a driver block.
+    /// Whether a driver block contains a tensor.
     pub fn holds_a_tensor(&self, address: u64, block: &Block, tensors: &Tensors) -> bool {
         self.units(address, block).iter().any(|unit| {
             let end = unit.address.saturating_add(unit.bytes);
@@ -158,11 +158,11 @@ impl<'a> Segments<'a> {
         })
     }
 
-    /// A driver block is the pool's.
+    /// Adds a driver block of the pool.
     pub fn add(&mut self, address: u64, block: &Block, owner: Owner) {
         let units = self.units(address, block);
         if block.flags.contains(EventFlags::VMM_HANDLE) {
-            // Mapped twice it is still one piece of memory: the first address stands for it.
+            // Memory that is mapped twice counts once, at the first address.
             let first = units.into_iter().next();
             self.expandable
                 .extend(first.map(|unit| (unit.address, (unit, owner))));
@@ -172,7 +172,7 @@ impl<'a> Segments<'a> {
         }
     }
 
-    /// The pool with these tensors in it.
+    /// The pool with these tensors.
     pub fn pool(self, reserved: u64, tensors: &Tensors) -> Pool {
         let mut lines: BTreeMap<Owner, PoolLine> = BTreeMap::new();
         let mut segments = Vec::new();
@@ -209,7 +209,7 @@ impl<'a> Segments<'a> {
     }
 }
 
-/// Mappings that lie side by side in one piece of reserved address space.
+/// Adjacent mappings in one range of reserved address space.
 fn runs(
     units: impl Iterator<Item = (Unit, Owner)>,
     objects: &Objects,

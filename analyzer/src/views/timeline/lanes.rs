@@ -1,4 +1,4 @@
-//! What the program was at, as lanes of spans: phases, steps, ranges, scopes, marks.
+//! Activities of the program as lanes of spans: phases, steps, ranges, scopes, marks.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -10,9 +10,9 @@ use serde::Serialize;
 
 use crate::replay::Replay;
 
-/// So many spans of a lane are kept, the widest.
+/// The maximum number of spans of a lane: the widest are kept.
 const KEPT: usize = 4096;
-/// How many open spans are followed, of a thread or of all scopes.
+/// The maximum number of open spans of a thread, or of all scopes.
 const OPEN: usize = 256;
 
 /// What a lane is of.
@@ -40,7 +40,7 @@ impl LaneKind {
         Self::Marks,
     ];
 
-    /// As people read it.
+    /// The label.
     pub fn name(self) -> &'static str {
         match self {
             Self::Phases => "phases",
@@ -83,7 +83,7 @@ pub struct Lane {
     pub left_out: u64,
 }
 
-/// The name of a span before the capture's end, when names are known.
+/// The name of a span before the capture's end, when names become known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Name {
     Phase(u64),
@@ -95,7 +95,7 @@ enum Name {
 /// The widest spans of a lane.
 #[derive(Debug, Default)]
 struct Widest {
-    /// By width; of equal ones the earlier is the greater.
+    /// By width; of equal ones, the earlier is the greater.
     spans: BTreeMap<(u64, Reverse<u64>), (u64, u64, Name)>,
     count: u64,
 }
@@ -125,9 +125,9 @@ pub(super) struct LanesTrack {
     /// Ranges that any thread may end, by their handles.
     started: Vec<(u64, Open)>,
     scopes: Vec<(u64, Open)>,
-    /// When the last step ended, or the run began.
+    /// The end of the last step, or the start of the run.
     step: Option<u64>,
-    /// What of the run is wanted.
+    /// The wanted part of the run.
     from: u64,
     to: u64,
 }
@@ -150,7 +150,7 @@ impl LanesTrack {
         self.step.get_or_insert(time);
     }
 
-    /// Only what is between these times is wanted.
+    /// Only the time between these is wanted.
     pub fn within(from: u64, to: u64) -> Self {
         Self {
             from,
@@ -161,14 +161,14 @@ impl LanesTrack {
 
     fn add(&mut self, kind: LaneKind, (from, name): Open, to: u64) {
         let (begin, end) = (from.max(self.from), to.min(self.to));
-        // What only touches the stretch is not of it.
+        // A span that only touches the stretch is not in it.
         if begin < end || (begin == end && from == to) {
             let lane = self.lanes.entry(kind).or_default();
             lane.add(end - begin, from, to, name);
         }
     }
 
-    /// Takes in a mark after the replay has.
+    /// Observes a mark after the replay has.
     pub fn mark(&mut self, replay: &Replay, event: &Event) {
         let (now, thread) = (event.time.0, event.thread);
         let name = Name::Range(event.aux as u32);
@@ -197,7 +197,7 @@ impl LanesTrack {
                 }
             }
             EventKind::SCOPE_BEGIN => {
-                // A scope that is begun anew counts from its newest beginning.
+                // A scope that begins again counts from its newest start.
                 take(&mut self.scopes, event.aux);
                 let name = Name::Range(event.ptr as u32);
                 push(&mut self.scopes, (event.aux, (now, name)));
@@ -212,7 +212,7 @@ impl LanesTrack {
         }
     }
 
-    /// An end that does not fit the newest begin ends all that began within the one that it fits.
+    /// An end that does not match the newest start also ends the spans within the one that it matches.
     fn phase_end(&mut self, thread: ThreadId, phase: u64, now: u64) {
         let Some(open) = self.phases.get_mut(&thread) else {
             return;
@@ -224,7 +224,7 @@ impl LanesTrack {
         }
     }
 
-    /// All lanes that have spans; those that go on end with the run.
+    /// All lanes with spans. Open spans end with the run.
     pub fn finish(mut self, replay: &Replay, end: u64) -> Vec<Lane> {
         let phases: Vec<Open> = std::mem::take(&mut self.phases)
             .into_values()

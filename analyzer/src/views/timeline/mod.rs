@@ -1,4 +1,4 @@
-//! Memory over time: one pass, a fixed number of buckets, the peaks exact; of a run or a part of it.
+//! Memory over time for a run or a part of it: one pass, a bounded number of buckets, exact peaks.
 
 mod axis;
 mod bands;
@@ -34,7 +34,7 @@ pub enum BandKind {
     Cached,
     /// Driver memory that a library allocated itself.
     Library,
-    /// Driver memory of libraries that are not told apart.
+    /// Driver memory of libraries without separate bands.
     OtherLibraries,
     /// Driver memory of a caller that is not known.
     Unknown,
@@ -72,14 +72,14 @@ pub struct TimelinePoint {
     pub tensor_bytes: u64,
     /// Device memory from CUDA.
     pub driver_bytes: u64,
-    /// Pinned host memory; in no band, for it is not on the card.
+    /// Pinned host memory; in no band, because it is not on the card.
     pub host_bytes: u64,
     /// What the card gave; `None`: not recorded.
     pub physical_bytes: Option<u64>,
 }
 
 impl TimelinePoint {
-    /// All bands.
+    /// The sum of all bands.
     pub fn sum(&self) -> u64 {
         let sum = self.bytes.iter().copied();
         sum.fold(0, u64::saturating_add)
@@ -127,7 +127,7 @@ pub struct DeviceTimeline {
     pub total_bytes: Option<u64>,
     /// What `bytes` of each point are of, in the order in which they are stacked.
     pub bands: Vec<Band>,
-    /// The peak of the device, or of the level that was asked for; `None`: it never held anything.
+    /// The peak of the device, or of the requested level; `None`: it never held anything.
     pub peak: Option<TimelinePoint>,
     /// What the program was at then.
     pub peak_when: When,
@@ -176,7 +176,7 @@ pub struct TimelineFailure {
     pub time_ns: u64,
     /// On which device.
     pub device: Option<u8>,
-    /// What was asked for.
+    /// The requested bytes.
     pub bytes: u64,
 }
 
@@ -222,7 +222,7 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// The axis on which it is drawn.
+    /// The axis of the picture.
     pub fn axis(&self) -> TimeAxis {
         TimeAxis::new(self.from_ns, self.to_ns, &self.folds)
     }
