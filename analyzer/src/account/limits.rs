@@ -13,8 +13,7 @@ pub fn limit_of(replay: &Replay, device: DeviceOrdinal) -> Option<u64> {
         .then_some(limit)
 }
 
-/// The bytes that PyTorch's allocator had and could have had on a device when it ran out of memory, if the card is
-/// not known.
+/// The reserved plus the free bytes of a device when PyTorch's allocator ran out of memory, if the card is not known.
 pub fn room_of(replay: &Replay, device: DeviceOrdinal) -> Option<u64> {
     asked(replay.names.fact(ProcessKey::ALLOCATOR_ROOM)?, device.0)
 }

@@ -17,7 +17,7 @@ use crate::views::Select;
 pub struct Filter {
     /// Only this level.
     pub level: Option<Level>,
-    /// Only what such lines own, on such a device.
+    /// Only the bytes of these lines, on this device.
     pub select: Select,
     /// Only blocks of these sizes.
     pub sizes: Sizes,
@@ -189,7 +189,7 @@ impl<'a> Events<'a> {
         let level = kinds::has_level(event.kind).then_some(event.level);
         let of_block = kinds::is_of_block(event.kind);
         let filter = &self.filter;
-        // The block's category is the one of its role.
+        // Roles have no rows: they are shown as the block's category.
         if matches!(event.kind, EventKind::ROLE | EventKind::ALLOCATOR)
             || filter.level.is_some_and(|only| level != Some(only))
             || !filter.select.takes_device(event.device)

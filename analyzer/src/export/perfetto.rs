@@ -282,7 +282,7 @@ impl<'a> Perfetto<'a> {
         }
     }
 
-    /// The begin or the end of a range that any thread may end.
+    /// The start or the end of a range that any thread may end.
     fn by_any(&mut self, name: &str, phase: char, handle: u64, thread: ThreadId) {
         let more = format!(r#","cat":"range","id":"{handle:#x}""#);
         self.out.event(phase, name, self.last, thread.0, &more);

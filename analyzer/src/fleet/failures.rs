@@ -15,17 +15,18 @@ use crate::views::{CauseKind, CauseWatch};
 
 /// How many failures of a capture have their causes judged: the one that `oom` shows, and the first others.
 const JUDGED: usize = 16;
-/// How many failures are noted before those are dropped that turn out to be none, or that exceed the limit.
+/// How many failures are noted before those are dropped that the replay does not keep: allocations that succeeded
+/// later, and failures beyond its limit.
 const NOTED: usize = 4_096;
 
-/// What tensors and PyTorch's allocator held at failures.
+/// The bytes of tensors and the reserved bytes at failures.
 #[derive(Debug, Default)]
 pub(super) struct FailureWatch {
     held: BTreeMap<Seq, (u64, u64)>,
 }
 
 impl FailureWatch {
-    /// Takes in an event after the replay has.
+    /// Observes an event after the replay has.
     pub fn observe(&mut self, replay: &Replay, seq: Seq, event: &Event) {
         if event.kind != EventKind::OUT_OF_MEMORY {
             return;

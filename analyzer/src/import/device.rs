@@ -32,7 +32,7 @@ pub(super) struct Device<'a> {
     /// Freed blocks whose release is not yet complete in the trace.
     freed: FxHashSet<u64>,
     before: Before,
-    /// The allocator's bytes plus the card's free bytes when an allocation failed: the least.
+    /// The reserved bytes plus the card's free bytes when an allocation failed: the least.
     room: Option<u64>,
 }
 
@@ -89,7 +89,7 @@ impl<'a> Device<'a> {
         self.given_back.unexplained
     }
 
-    /// The allocator's bytes plus the card's free bytes when an allocation failed.
+    /// The reserved bytes plus the card's free bytes when an allocation failed.
     pub fn room(&self) -> Option<u64> {
         self.room
     }

@@ -1,4 +1,4 @@
-//! Why segments were freed to the driver, as far as a trace shows it.
+//! Why segments were returned to the driver, as far as a trace shows it.
 //!
 //! PyTorch frees segments on request (`empty_cache`, the end of a `MemPool`), and by itself before it requests more
 //! memory from the driver. In the second case, the entries have the stack of the allocation that caused them, and the

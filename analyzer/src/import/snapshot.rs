@@ -71,7 +71,7 @@ pub(super) struct Block {
     pub waits: bool,
 }
 
-/// Begin or end of a range that the program named.
+/// The start or the end of a range that the program named.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Annotation {
     pub begins: bool,

@@ -60,7 +60,7 @@ impl<W: Write> PickleWriter<W> {
         self.code(if value { op::NEWTRUE } else { op::NEWFALSE })
     }
 
-    /// A whole number; of those beyond 2^63 − 1, that one, for the viewer takes no more.
+    /// A whole number. Numbers above 2^63 − 1 are written as that, the maximum of the viewer.
     pub fn int(&mut self, value: u64) -> io::Result<()> {
         let value = value.min(i64::MAX as u64);
         let le = value.to_le_bytes();
@@ -94,7 +94,7 @@ impl<W: Write> PickleWriter<W> {
         self.to.write_all(text.as_bytes())
     }
 
-    /// A text that comes again and again: it is written once.
+    /// A text that occurs repeatedly. It is written once and then referenced.
     pub fn word(&mut self, word: &'static str) -> io::Result<()> {
         if let Some(known) = self.keys.get(word).copied() {
             return self.again(known);
@@ -119,7 +119,7 @@ impl<W: Write> PickleWriter<W> {
         Ok(Remembered(self.remembered - 1))
     }
 
-    /// A remembered value once more: the same one, not a copy.
+    /// References a remembered value. It is the same value, not a copy.
     pub fn again(&mut self, value: Remembered) -> io::Result<()> {
         match u8::try_from(value.0) {
             Ok(short) => self.to.write_all(&[op::BINGET, short]),
@@ -157,7 +157,7 @@ impl<W: Write> PickleWriter<W> {
         Ok(())
     }
 
-    /// Begins a dict: keys ([`PickleWriter::word`]) and values follow in turns, one pair at least.
+    /// Begins a dict. At least one pair of a key ([`PickleWriter::word`]) and a value follows.
     pub fn begin_dict(&mut self) -> io::Result<()> {
         self.to.write_all(&[op::EMPTY_DICT, op::MARK])
     }

@@ -141,7 +141,7 @@ fn backward(names: &Names, node: NodeId) -> Labelled {
 /// Consecutive native frames, the oldest first.
 #[derive(Default)]
 struct NativeRun {
-    /// Whether Python or a node of autograd's called them.
+    /// Whether Python or a node of autograd called them.
     is_called: bool,
     /// The kind of code of the newest kept frame; `None` if no frame is kept yet.
     kept: Option<Code>,

@@ -31,7 +31,7 @@ const CATEGORIES: [Category; 9] = {
     [none, of[0], of[1], of[2], of[3], of[4], of[5], of[6], of[7]]
 };
 
-/// The function of a stack that was not taken.
+/// The function of a stack that was not sampled.
 const NOT_SAMPLED: &str = "(not sampled)";
 
 pub(super) fn levels() -> ArrayRef {

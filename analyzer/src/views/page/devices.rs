@@ -91,7 +91,7 @@ pub struct PageDevice {
     pub when: String,
     /// Memory over time.
     pub chart: PageChart,
-    /// Blocks over their lives, level by level.
+    /// The history of blocks, level by level.
     pub history: Vec<PageHistory>,
     /// The same for pinned host memory.
     pub host: Option<PageHistory>,

@@ -13,9 +13,9 @@ pub struct PageSources<'a> {
     pub replay: &'a Replay,
     /// Memory over time.
     pub timeline: &'a Timeline,
-    /// The live bytes by stack at some moments.
+    /// The live bytes by stack at some points in time.
     pub moments: &'a BTreeMap<DeviceOrdinal, Vec<DeviceThen>>,
-    /// Blocks over their lives.
+    /// The history of blocks.
     pub blocks: &'a PastBlocks,
     /// The ledgers at the peaks.
     pub ledgers: &'a [Ledger],

@@ -18,7 +18,7 @@ pub(super) struct Data<'a> {
     named: &'a str,
     answer: Vec<String>,
     differs: bool,
-    /// The heatmap's begin, in milliseconds since 1970; all times are nanoseconds from there.
+    /// The start of the heatmap, in milliseconds since 1970. All times are nanoseconds from there.
     from_unix_ms: u64,
     column_ns: u64,
     columns: usize,
