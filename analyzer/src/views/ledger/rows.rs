@@ -34,7 +34,7 @@ struct Sum {
 const NEXT_TO_NOTHING: i128 = 8;
 
 impl Ledger {
-    /// The ledger of a device. `whole` has the facts of the whole capture.
+    /// The ledger of a device. `facts` are those of the whole capture.
     pub(super) fn new(
         mut parts: Parts,
         reading: Option<Reading>,
