@@ -1,5 +1,5 @@
-"""Two runs of workloads/steady.c at the same time, one with the recorder and one without: what calls of the
-driver take more with it, and whether anything else differs."""
+"""Two runs of workloads/steady.c at the same time, one with the recorder and one without. Measures how much longer
+calls of the driver take with it, and whether anything else differs."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Figures:
 
     @property
     def longest(self) -> int:
-        """Nanoseconds of the longest call, less those for which another thread was kept from a processor
-        within a call of its own: this one may have waited for it."""
+        """Nanoseconds of the longest call, without the time in which another thread waited for a processor during an
+        overlapping call: this call may have waited for that thread."""
         longest = 0
         for place, (start, end, held, _) in enumerate(self.longs):
             excused = 0
@@ -182,7 +182,7 @@ class Beside:
 
 
 def rounds_of(seconds: float) -> int:
-    """PACE_US of steady.c and the least that a round takes besides."""
+    """PACE_US of steady.c plus the minimum duration of a round."""
     return int(seconds * 1e6 / 2_100)
 
 
@@ -240,8 +240,8 @@ def _analyzed(command: str, path: Path) -> tuple[int, Optional[dict]]:
 
 
 def examined(path: Path, recorded: Figures) -> Left:
-    """A capture of the run: each command ends with a documented code, and what is called exact has the
-    program's figures; else it is said what is missing."""
+    """Checks a capture of the run: each command ends with a documented exit code. A capture that is called exact has
+    the program's figures; otherwise the output states what is missing."""
     (checked, check), (summed, summary) = _analyzed("check", path), _analyzed("summary", path)
     if summary is not None and summed == 3:
         assert summary["missing"] and not summary["exact"], summary

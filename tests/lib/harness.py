@@ -148,7 +148,7 @@ SIMULATED_CARD = {"torch215": {}, "torch112": CUDA_10, "numba": {}}
 
 
 def figures(done: Done) -> dict:
-    """What tests/workloads/tell.py printed in its last line."""
+    """The figures in the last line that `tell.py` printed."""
     for line in reversed(done.stdout.splitlines()):
         if line.startswith("FIGURES "):
             return json.loads(line[len("FIGURES ") :])
@@ -166,7 +166,7 @@ class Trained:
 
 
 def train(environment: str, python: Path, folder: Path, *script: Arg, end: str = "hard") -> Trained:
-    """Runs tests/workloads/train.py (or another script) under tell.py on the simulator with
+    """Runs tests/workloads/train.py (or another script) under `tell.py` on the simulator with
     libgpumem.so, in `folder`."""
     script = script or (WORKLOADS / "train.py", "--steps", "4", "--batch", "16")
     report = folder / "report.bin"

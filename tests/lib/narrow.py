@@ -1,4 +1,4 @@
-"""Programs on a terminal of some width, and how wide their lines are."""
+"""Runs programs on a terminal of a given width and measures their lines."""
 
 import fcntl
 import os

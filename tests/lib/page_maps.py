@@ -1,4 +1,4 @@
-"""What the maps of a page should show, out of the JSON views, and of address space out of the capture's own records
+"""What the maps of a page must show: from the JSON views, and for address space from the capture's own records
 (capture/SPEC.md), which no view prints."""
 
 import functools
@@ -73,7 +73,7 @@ def driver_level(report, seq, device):
 
 @functools.lru_cache(maxsize=None)
 def ledger(report, seq, device):
-    """The ledger of a device; None: nothing of the device is in the capture yet."""
+    """The ledger of a device; `None` before its first record."""
     found = harness.analyze_json("ledger", "--at", str(seq), "--device", str(device), report)
     return found[0] if found else None
 

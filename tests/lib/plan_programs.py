@@ -1,4 +1,4 @@
-"""The programs of tests/workloads/plan/programs: how each is planned, and how it runs by itself on the same card."""
+"""The programs of tests/workloads/plan/programs: plans them, and runs them directly on the same card."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""The table of docs/measured/plan-programs.md: what is planned, what the programs say of themselves, and what other tools say.
+"""The table of docs/measured/plan-programs.md: the plan's figures, the programs' own figures, and those of other
+tools.
 
     plan_table.py [PROGRAM…] > rows
 
-with the Python of the environment tests, from any folder. A row is printed when it is there; reasons of tools that fail go to stderr."""
+with the Python of the environment tests, from any folder. Prints each row as soon as it is complete; reasons of
+tools that fail go to stderr."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Our categories beside torch.profiler's, block by block, in one run of a program of tests/workloads/categories.py.
+"""gpumem's categories against torch.profiler's, block by block, in one run of a program of
+tests/workloads/categories.py.
 
     python tests/lib/profiled.py PYTHON PROGRAM ...
 

@@ -1,5 +1,5 @@
-"""Readers of what `gpumem-analyze export` writes: each format's own where there is one, else one that holds
-the file to the format's documented rules."""
+"""Readers of the files that `gpumem-analyze export` writes: each format's own reader if there is one, otherwise one
+that checks the format's documented rules."""
 
 import gzip
 import json
@@ -214,8 +214,8 @@ def speedscope(path, schema):
 
 
 def folded(path):
-    """{frames: bytes}: the count is what stands after the last blank, as inferno and flamegraph.pl
-    read it; a second number before it would be read as a difference."""
+    """{frames: bytes}. The count is the text after the last blank, as inferno and flamegraph.pl read it; a second
+    number before it would be read as a difference."""
     stacks = {}
     for line in path.read_text().splitlines():
         stack, _, number = line.rpartition(" ")

@@ -1,4 +1,4 @@
-"""A terminal that a program is run on: what its screen shows, the keys it gets, its size."""
+"""A terminal for a program: the screen it shows, the keys it gets, its size."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""What a snapshot of PyTorch's says, worked out from it alone."""
+"""Facts from a PyTorch snapshot, computed from the snapshot alone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def load(path: Path) -> dict:
 
 
 def in_use(snapshot: dict):
-    """Blocks of tensors: address, bytes asked for, bytes set aside, frames."""
+    """Blocks of tensors: address, requested bytes, reserved bytes, frames."""
     for segment in snapshot["segments"]:
         address = segment["address"]
         for block in segment["blocks"]:

@@ -1,4 +1,4 @@
-"""Reading back an inferno flamegraph: each box with its depth, its place and its width."""
+"""Reads an inferno flamegraph: each box with its depth, position and width."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""How often the figures of reruns lie in the intervals of replays, and how wide these are.
+"""Measures how often the figures of reruns lie in the intervals of replays, and how wide these are.
 
     PYTHON tests/lib/whatif_intervals.py --torch PYTHON [--seeds 34] [--first 0] WHICH…
 
-WHICH: `requests`, `releases`, `both`: random programs whose captures say all, replayed without that knowledge; `uses`: without
-that of uses on other streams, too, for which no bound is known; `imported`: captures of PyTorch's own snapshots; `old`: those
-of PyTorch 1.12 (--old PYTHON). Prints a line for each figure that lies outside, and the sums of each."""
+WHICH: `requests`, `releases`, `both`: random programs with complete captures, replayed without that information;
+`uses`: also without uses on other streams, for which no bound is known; `imported`: captures of PyTorch's own
+snapshots; `old`: those of PyTorch 1.12 (--old PYTHON). Prints a line for each figure outside its interval, and the
+sums of each."""
 
 from __future__ import annotations
 
