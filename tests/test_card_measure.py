@@ -1,4 +1,4 @@
-"""`gpumem card measure` on the simulator: what it measures is what the simulator was set to, to the byte."""
+"""`gpumem card measure` on the simulator: its figures equal the simulator's settings, to the byte."""
 
 import json
 import sys
@@ -175,7 +175,8 @@ def test_no_time_is_left():
 
 @pytest.mark.slow
 def test_pytorchs_parts(python_env):
-    """Each in a process of its own: code by module, cuBLAS's handle, and what PyTorch's allocator holds left out."""
+    """Each is measured in a separate process: code by module and cuBLAS's handle, without what PyTorch's allocator
+    holds."""
     data = measured("--seconds", "200", env=SETTINGS, python=python_env("torch215"))
     modules = {name: figure["bytes"] for name, figure in data["modules"].items()}
     assert modules["torch-tensor"] == exactly(6 * MIB)

@@ -62,7 +62,7 @@ PLANTED = PROGRAM.replace("MIB = 1 << 20", "# Bytes.\nMIB = 1 << 20").replace("(
 
 
 def git(folder, *arguments, date=1_790_000_000):
-    """Runs git by itself: nothing of this machine's settings."""
+    """Runs git without this machine's settings."""
     person = {f"GIT_{role}_{what}": value for role in ("AUTHOR", "COMMITTER") for what, value in (
         ("NAME", "Tester"), ("EMAIL", "tester@example.org"), ("DATE", f"{date} +0000"))}
     settings = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, **person}
@@ -78,7 +78,7 @@ def commit(repository, program, date):
 
 
 def record(repository, folder, revision="HEAD", workloads=("train", "eval")):
-    """Captures of a commit's workloads, made in a checkout of its own."""
+    """Captures of a commit's workloads, made in a separate checkout."""
     checkout = folder / "checkout"
     git(repository, "worktree", "add", "--quiet", "--detach", str(checkout), revision)
     for name in workloads:

@@ -1,7 +1,7 @@
-"""The pictures of docs, and the script that makes ours.
+"""The pictures of docs, and the script that makes those of gpumem.
 
-What breaks these tests: a picture that a page names and nobody made, or that no page names; one that is too large to be
-read over a network; a page whose parts have other names than the script knows."""
+What breaks these tests: a picture that a page names and that is missing, or that no page names; one that is too
+large to be read over a network; a page whose parts have other names than in the script."""
 
 import re
 import sys

@@ -1,6 +1,6 @@
-"""Random CUDA programs on the simulator: gpumem's counters equal the simulator's books after every call,
-the programs notice nothing, and faults that are planted are found. The programs are made up from seeds
-by tests/differential; each line of a failure says how to run its seed again."""
+"""Random CUDA programs on the simulator: gpumem's counters equal the simulator's books after every call, the
+programs are not affected, and planted faults are found. tests/differential makes the programs from seeds; each line
+of a failure shows how to run its seed again."""
 
 import json
 from pathlib import Path
@@ -37,9 +37,9 @@ EVIDENCE = [
     "cuLibraryGetKernel", "cuLibraryGetModule", "cuLibraryUnload", "cuKernelGetFunction", "cuCtxCreate_v4",
     "cuCtxSetLimit",
 ]
-# Where a runtime holds the primary contexts too, a green context is hardly ever the last to do so.
+# Where a runtime also holds the primary contexts, a green context is almost never the last holder.
 FEWER_FAMILIES = {"cuGreenCtxDestroy": ["--families", "green,device,pool,context"]}
-# What the calls of the family peer that open memory of another process give, and what ends each.
+# The functions of the family `peer` that open memory of another process, and those that close it.
 OPENED = [
     "cuIpcOpenMemHandle", "cuIpcOpenMemHandle_v2", "cuMemImportFromShareableHandle",
     "cuMemPoolImportFromShareableHandle", "cuMemPoolImportPointer", "cuImportExternalMemory",
@@ -185,8 +185,8 @@ def test_modules_in_many_contexts_are_given_back(tmp_path):
 
 
 def test_memory_shared_with_another_process_is_counted_once(tmp_path):
-    """A peer on the same cards opens the program's memory and the program opens the peer's, also after it
-    was freed there: nothing of it is counted here, and at every synchronisation the second ledger is what
+    """A peer on the same cards opens the program's memory and the program opens the peer's, also after it was freed
+    there. Opened memory is not counted here, and at every synchronisation the second ledger equals the memory that
     the card gave this process, less what lingers for the peer alone."""
     families = "context,device,host,register,pool,vmm,array,module,graph,ipc,external,multicast,peer"
     statistics, done = run(
@@ -214,7 +214,7 @@ def test_a_peer_beside_threads_that_call_at_once(tmp_path):
 
 
 def test_without_cards_to_share_there_is_no_peer(tmp_path):
-    """The family says so, rather than passing with nothing shared."""
+    """The family reports it instead of passing without shared memory."""
     done = harness.simulate(
         [DIFFERENTIAL, "--families", "peer", "--sequences", "1"], devices=3, memory=SMALL_CARDS,
         env={**ENVIRONMENT, "LD_PRELOAD": str(harness.LIBRARY), "GPUMEM_SIM_CARD": ""}, cwd=tmp_path,
@@ -305,7 +305,7 @@ def test_a_dropped_hook_below_the_pointers_is_found(tmp_path, function):
 
 @pytest.mark.parametrize("drop", (False, True))
 def test_what_leaves_evidence_is_hooked(tmp_path, read, drop):
-    """The capture counts each call, and none that goes past the hook."""
+    """The capture counts each call, except those that bypass the hook."""
     dropped = [option for function in EVIDENCE for option in ("--drop", function)] if drop else []
     statistics, _ = run(
         tmp_path, "--sequences", "1000", "--seed", "900000", "--threads", "turns",

@@ -1,8 +1,8 @@
-"""`gpumem doctor`: what it finds on a machine, and what it advises.
+"""`gpumem doctor`: its findings on a machine, and its advice.
 
-Machines are made: a simulated GPU, a PATH with another project's command, folders that are full or read-only. What cannot be made is
-in test_doctor_findings.py. What breaks these tests: a check that passes where recording fails, or an exit status that does not follow
-from the lines."""
+The tests set up machines: a simulated GPU, a PATH with another project's command, folders that are full or
+read-only. test_doctor_findings.py has what cannot be set up. What breaks these tests: a check that passes where
+recording fails, or an exit status that does not follow from the lines."""
 
 import ctypes
 import json

@@ -1,9 +1,9 @@
-"""Whose line is what PyTorch's backward allocates; phases, steps and NVTX ranges. Known functions own known
-bytes, in real PyTorch on the simulator, read from the capture's records.
+"""The lines to which allocations of PyTorch's backward are charged; phases, steps and NVTX ranges. Known functions
+own known bytes, in real PyTorch on the simulator, read from the capture's records.
 
-What breaks these tests: a node looked up under the wrong thread or number, a running node that is not left
-with an exception, frames older than a node's run taken for newer ones, a parameter's block not found, a
-result changed by a hook, an event without its counterpart."""
+What breaks these tests: a node looked up under the wrong thread or number, a running node that an exception does not
+end, frames older than a node's run that count as newer ones, a parameter's block that is not found, a hook that
+changes a result, an event without its counterpart."""
 
 import json
 import re

@@ -1,5 +1,5 @@
-"""The recorder's own threads: they take neither a processor, a scheduling policy nor a signal from the program, and
-none of them calls NVML once the process ends."""
+"""The recorder's own threads: they take no processor, scheduling policy or signal from the program, and do not call
+NVML once the process ends."""
 
 import os
 import subprocess
@@ -102,7 +102,7 @@ def late(build_c, simulate):
 
 
 def test_nvml_is_not_called_while_other_libraries_are_taken_down(late):
-    """Allocations and modules of late destructors ask for readings, and none is made."""
+    """Allocations and modules of late destructors request readings, but no reading is made."""
     assert late() == ["late 0"]
 
 
@@ -115,7 +115,7 @@ def test_nvml_is_not_called_while_other_libraries_are_taken_down(late):
     ),
 )
 def test_a_call_that_hangs_is_the_last_one(function, late):
-    """The process does not wait for NVML for ever; the thread that comes back from it later asks nothing more."""
+    """The process does not wait for NVML permanently. The thread that returns from it later makes no more calls."""
     assert late(GPUMEM_TEST_HANG=function) == ["hung 1", "late 0"]
 
 

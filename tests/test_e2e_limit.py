@@ -1,8 +1,8 @@
-"""GPUMEM_LIMIT: a large card with a limit is to its programs what a card of that size is: the same calls fail,
-and the driver, the runtime and NVML say the same of its memory; the recorder itself sees the card as it is.
+"""GPUMEM_LIMIT: a large card with a limit behaves like a card of that size: the same calls fail, and the driver, the
+runtime and NVML report the same memory; the recorder itself sees the real card.
 
-What breaks these tests: a function that takes memory and says nothing of it (`takes`), a question that is answered
-past the limit, memory that was taken of the card and is counted as the program's, or is not given back."""
+What breaks these tests: a function that takes memory and does not report it (`takes`), a query that is answered
+without the limit, memory of the card that is counted as the program's, or is not released."""
 
 import itertools
 import json

@@ -1,5 +1,4 @@
-"""What is said when an allocation fails for want of memory: at once on stderr, and later by
-`gpumem-analyze oom`."""
+"""Reports when an allocation fails because memory ran out: at once on stderr, and later by `gpumem-analyze oom`."""
 
 import json
 import re
@@ -11,8 +10,7 @@ MIB = 1 << 20
 MEMORY = "1536MiB"
 COST = 512 * MIB  # of a context
 SCRIPT = harness.WORKLOADS / "out_of_memory.py"
-# How memory runs out: what others have of the card, what the post-mortem must say of the cause, and
-# what it must name as asked for.
+# Ways to run out of memory: what others use of the card, the cause in the post-mortem, and the request in it.
 WAYS = {
     "full": (0, "the card is full: 1.18 GiB of 1.50 GiB in use, 1.18 GiB by this process, 324 MiB free",
              "600 MiB (629,145,600 bytes)"),
@@ -139,7 +137,7 @@ def test_it_is_told_or_not_as_the_options_say(runs_out, analyze_json, tmp_path, 
 
 
 def test_a_program_that_lives_on_failures_is_not_drowned(simulate, python_env, analyze_json, tmp_path):
-    """Three are told in full, then one line says that no more will be."""
+    """Three are reported in full, then one line announces that no more are."""
     code = (
         "import ctypes\n"
         "cuda = ctypes.CDLL('libcuda.so.1')\n"
@@ -165,7 +163,7 @@ def test_a_program_that_lives_on_failures_is_not_drowned(simulate, python_env, a
 
 
 def test_refusals_that_pytorch_answered_are_no_failures(simulate, python_env, analyze_json, tmp_path):
-    """A cache that grows until the program dies: before that, PyTorch gave back what it had cached again and again."""
+    """A cache that grows until the program dies: before that, PyTorch repeatedly freed its cached memory."""
     code = (
         "import torch\n"
         "cache, n, mib = [], 0, 1 << 20\n"

@@ -1,7 +1,8 @@
-"""Our categories beside those of torch.profiler's memory profile, block by block, in the same runs; the framework's own lists
-say who is right. docs/measured/categories.md has the table and the reasons.
+"""gpumem's categories against those of torch.profiler's memory profile, block by block, in the same runs; the
+framework's own lists show which are right. docs/measured/categories.md has the table and the reasons.
 
-What breaks these tests: a category that changes for any block of these programs, a block that one of both does not see."""
+What breaks these tests: a category that changes for any block of these programs, a block that only one of the two
+sees."""
 
 import harness
 import profiled

@@ -1,7 +1,7 @@
-"""PyTorch's own snapshots, of real PyTorch on the simulator, against what Python makes of them.
+"""PyTorch's own snapshots, of real PyTorch on the simulator, compared with Python's reading of them.
 
-What breaks these tests: an entry of the trace that is passed over or counted twice, a block from before
-the trace that is forgotten, frames that come to another line, an opcode of the pickle that is not read."""
+What breaks these tests: an entry of the trace that is skipped or counted twice, a block from before the trace that
+is lost, frames that refer to another line, an opcode of the pickle that is not read."""
 
 import pickletools
 from collections import Counter

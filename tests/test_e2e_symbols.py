@@ -1,9 +1,9 @@
-"""Names of native functions: from every place where a file with the build id may lie, from no file with
-another one, and embedded in a capture for people who have none of the files.
+"""Names of native functions: from every place that may have a file with the build id, never from a file with another
+one, and embedded in a capture for people who have none of the files.
 
-What breaks these tests: a file taken by its name alone, a place that is not looked at, an inlined
-function left out or not marked, a name guessed where only the nearest exported one is known, a view
-that differs once names are embedded, or a capture with embedded names that hides what the capture said of itself."""
+What breaks these tests: a file chosen by its name alone, a place that is not searched, an inlined function left out
+or not marked, a name guessed where only the nearest exported one is known, a view that differs once names are
+embedded, or embedded names that hide the capture's own description."""
 
 import os
 import re
@@ -143,7 +143,7 @@ def test_a_build_tells_what_it_knows(language, libraries, record):
 
 @pytest.fixture
 def separate(libraries, tmp_path):
-    """A stripped library in a folder of its own, its debug file, and its build id."""
+    """A stripped library in a separate folder, its debug file, and its build id."""
     folder = tmp_path / "lib"
     folder.mkdir()
     library, debug = folder / "libgrow.so", tmp_path / "apart" / "libgrow.so.debug"

@@ -1,7 +1,8 @@
-"""What is recorded of PyTorch's allocator, and replays of it: figures equal those of programs that are run for real.
+"""Records of PyTorch's allocator, and their replays: figures equal those of programs that are run for real.
 
-What breaks these tests: an allocation whose request, stream or pool is recorded wrongly, a call of the allocator that is not
-recorded, a replay that takes a step in another way than the program did. tests/lib/whatif.py is the campaign of random programs."""
+What breaks these tests: an allocation whose request, stream or pool is recorded wrongly, a call of the allocator
+that is not recorded, a replay that takes a step in another way than the program did. tests/lib/whatif.py is the
+campaign of random programs."""
 
 import json
 import re
@@ -199,7 +200,7 @@ def test_another_allocator_is_not_modelled(python_env, tmp_path):
 
 
 def priced(python, capture, *words):
-    """What the command says of a capture in JSON: replays by settings."""
+    """The command's JSON for a capture: replays by settings."""
     done = gpumem(python, capture, "--format", "json", *words)
     [device] = json.loads(done.stdout)["devices"]
     return {replay["settings"]: replay for replay in device["replays"]}
@@ -253,7 +254,7 @@ def test_a_replay_makes_the_calls_of_the_run_and_has_their_time(settings, other,
     assert "CUDA calls  time in calls  retries" in lines[head]
     end = lines[head].index("time in calls") + len("time in calls")
     rows = lines[head + 1 : lines.index("* as recorded")]
-    # A long name has a line of its own.
+    # A long name has a separate line.
     empty, filled = sorted(line[end - len("time in calls") : end].strip() for line in rows if line.endswith(" 0"))
     assert empty == "" and re.fullmatch(r"[\d.]+ (µs|ms|s)", filled)
     said = " ".join(text.split())
@@ -261,7 +262,7 @@ def test_a_replay_makes_the_calls_of_the_run_and_has_their_time(settings, other,
 
 
 def test_calls_that_fail_are_priced_as_such(run_calls, python_env):
-    """A run that failed nowhere says nothing of what a failed call takes; one that failed does."""
+    """A run without failures cannot show the time of a failed call; one with a failure can."""
     python = python_env("torch215")
     capture, real = run_calls()
     roomy = priced(python, capture, "--card", "900MiB", "--conf", "")[""]

@@ -1,8 +1,9 @@
-"""Replays of captures that were made of PyTorch's own snapshots: figures equal those of programs that are run for real, or the
-first lines of `gpumem whatif` say why they may not.
+"""Replays of captures made from PyTorch's own snapshots: figures equal those of programs that are run for real, or
+the first lines of `gpumem whatif` state why they may not.
 
-What breaks these tests: a request, a stream or a pool that the import loses, a block that goes back to the pool too early or too
-late, a call of empty_cache that is made of a retry or the other way round, something unknown that is not said."""
+What breaks these tests: a request, a stream or a pool that the import loses, a block that returns to the pool too
+early or too late, a retry that is imported as a call of empty_cache or the reverse, missing information that is not
+reported."""
 
 import json
 import subprocess
@@ -18,7 +19,7 @@ SYNCS, SPLITS = "num_sync_all_streams", "inactive_split_bytes.all.peak"
 
 @pytest.fixture(scope="module")
 def bench(python_env, tmp_path_factory):
-    # What a snapshot's program had besides PyTorch's memory has no moment: streams would come in the midst of a run.
+    # Memory of a snapshot's program other than PyTorch's has no time: streams would appear in the middle of a run.
     parts = {"GPUMEM_SIM_STREAM_BYTES": "0"}
     bench = whatif.Bench(python_env("torch215"), tmp_path_factory.mktemp("captures"), parts)
     yield bench

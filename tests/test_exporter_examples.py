@@ -1,7 +1,8 @@
-"""The examples of docs/commands/exporter.md and the dashboard, by the validators of those who read them.
+"""The examples of docs/commands/exporter.md and the dashboard, checked with the validators of the programs that read
+them.
 
-What breaks these tests: a manifest that Kubernetes' schema refuses, a unit that systemd does, a key of the dashboard that
-Grafana has not, and a query of it that has no answer."""
+What breaks these tests: a manifest that Kubernetes' schema refuses, a unit that systemd refuses, a key of the
+dashboard that Grafana does not have, and a query of it that has no answer."""
 
 import json
 import re

@@ -1,7 +1,7 @@
-"""`gpumem-analyze exporter --otlp`: what a receiver gets that knows OpenTelemetry's own messages.
+"""`gpumem-analyze exporter --otlp`: the requests to a receiver with OpenTelemetry's own messages.
 
-What breaks these tests: a request that the messages do not know, figures that are not the capture's, and a line on standard
-error for each push that fails."""
+What breaks these tests: a request with fields outside the messages, figures that are not the capture's, and a line
+on standard error for each push that fails."""
 
 import json
 import socket

@@ -1,10 +1,10 @@
-"""A fault in the recorder's own memory, as when report.bin is truncated under the program: recording ends with one line,
-and the program runs on. Every other SIGBUS is the program's own, whatever it installs, when and how: it sees and gets the
-same as without the recorder.
+"""A fault in the recorder's own memory, as when report.bin is truncated under the program: recording ends with one
+line, and the program continues. Every other SIGBUS belongs to the program, however it installs its handlers: it sees
+and gets the same as without the recorder.
 
-tests/workloads/fault_host.c is the program, its arguments are what it does. What breaks these tests: a handler that is not
-installed, or that keeps a foreign fault to itself; an answer of sigaction that names our handler; the handler's stack,
-mask or flags not as the kernel makes them."""
+tests/workloads/fault_host.c is the program; its arguments are its actions. What breaks these tests: a handler that
+is not installed, or that handles a foreign fault; an answer of sigaction that names gpumem's handler; a stack, mask
+or flags for the handler that differ from the kernel's."""
 
 import os
 import re
@@ -84,7 +84,7 @@ def test_the_program_survives_the_loss_of_its_report(steps, host):
 
 
 def test_nothing_is_recorded_after_it(simulate, build_c, tmp_path):
-    """The capture says that nothing is known of what came after the loss, and the ring's file is gone."""
+    """The capture records that events after the loss are unknown, and the ring's file is removed."""
     program = build_c("fault_host.c", "-ldl", "-pthread")
     simulate([program, "cuda", "lose", "ended", "cuda"], preload=True, check=False)
     assert os.listdir(tmp_path) == ["report.bin"]

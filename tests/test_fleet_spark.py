@@ -1,7 +1,7 @@
-"""Apache Spark over the dataset: the same answers as DuckDB's, and ingest as a job of which a worker is killed.
+"""Apache Spark over the dataset: the same answers as DuckDB's, and ingest as a job in which a worker is killed.
 
-What breaks these tests: SQL that only one engine takes or that each rounds in its own way, a file that one of them reads otherwise, a
-task that leaves half of its work behind, or does it twice."""
+What breaks these tests: SQL that only one engine accepts or that the engines round differently, a file that one of
+them reads differently, a task that leaves half of its work behind, or does it twice."""
 
 import datetime
 import json

@@ -1,4 +1,4 @@
-"""scripts/gpu-check as far as it goes without a GPU: on the simulator, and on a machine without any."""
+"""The parts of scripts/gpu-check that need no GPU: on the simulator, and on a machine without a GPU."""
 
 import importlib.util
 import json
@@ -70,7 +70,7 @@ def test_facts_of_the_simulator(simulate, tmp_path):
 
 
 def test_the_cards_file(python_env, tmp_path):
-    """`gpumem card measure` of the card that is there, and nothing else."""
+    """`gpumem card measure` of the existing card, and no other output."""
     done = harness.run(
         [harness.WITH_SIMULATOR, "--card", "t4", GPU_CHECK, "--card", "--python", python_env("numba"), "--output", tmp_path]
     )
