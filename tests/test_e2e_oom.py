@@ -163,7 +163,7 @@ def test_a_program_that_lives_on_failures_is_not_drowned(simulate, python_env, a
 
 
 def test_refusals_that_pytorch_answered_are_no_failures(simulate, python_env, analyze_json, tmp_path):
-    """A cache that grows until the program dies: before that, PyTorch repeatedly freed its cached memory."""
+    """A cache that grows until the program dies: before that, PyTorch repeatedly freed cached segments."""
     code = (
         "import torch\n"
         "cache, n, mib = [], 0, 1 << 20\n"

@@ -1,7 +1,9 @@
-"""What stands first on the page, and its tables of the whole run, in a headless browser; a page of a part of a run; paper.
+"""The first section of the page, and its tables of the whole run, in a headless browser; a page of a part of a run;
+paper.
 
-What breaks these tests: a figure that is not that of its command, an answer that is not the report's, a link that sets another moment,
-a part of a run that shows what was left out of it, a moment near the one that was asked for that passes for it, controls on paper."""
+What breaks these tests: a figure that is not that of its command, an answer that is not the report's, a link that
+sets another moment, a part of a run that shows what was left out of it, a moment near the requested one that is
+shown as the requested one, controls on paper."""
 
 import json
 import re
@@ -223,7 +225,7 @@ def test_paper_is_light_and_has_no_controls(at):
     back = "getComputedStyle(document.documentElement).getPropertyValue('--back').trim()"
     corner = "[...document.querySelector('#chart canvas').getContext('2d').getImageData(2, 2, 1, 1).data]"
     at.call("Emulation.setEmulatedMedia", media="screen", features=[{"name": "prefers-color-scheme", "value": "dark"}])
-    # What is drawn anew for the width is drawn before.
+    # The drawing for the new width is complete before the check.
     at.resize(718, 1000)
     at.wait("document.getElementById('plot').viewBox.baseVal.width < 718")
     at.wait(f"{corner}[0] < 90")

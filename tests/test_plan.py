@@ -1,7 +1,7 @@
-"""`gpumem plan` on real PyTorch programs: what it says of a card is what happens on that card.
+"""`gpumem plan` on real PyTorch programs: its prediction for a card equals a run on that card.
 
-What breaks these tests: a verdict that a run on the card contradicts, peaks that differ from PyTorch's own, a change that is named and
-does not help, a fault of the program's that is taken for a lack of memory."""
+What breaks these tests: a verdict that a run on the card contradicts, peaks that differ from PyTorch's own, a
+suggested change that does not help, a fault of the program's that counts as a lack of memory."""
 
 import json
 import os
@@ -64,7 +64,7 @@ def test_the_peaks_are_those_that_the_program_has_without_a_plan(python, tmp_pat
     assert (done.returncode, case["verdict"]) == (0, "fits"), done.stderr
     assert case["tensor_peak_bytes"] == [stats["allocated_bytes.all.peak"]] * 2
     assert case["reserved_peak_bytes"] == [stats["reserved_bytes.all.peak"]] * 2
-    # Contexts and code are on the card besides.
+    # The card also holds contexts and code.
     assert all(needed >= stats["reserved_bytes.all.peak"] + 512 * MIB for needed in case["needed_bytes"])
     assert sum(row["bytes"] for row in case["at"]["rows"]) <= case["needed_bytes"][1]
     assert "blocks.5.up" in [row["module"] for row in case["at"]["modules"]]

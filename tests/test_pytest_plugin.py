@@ -1,7 +1,7 @@
 """The pytest plugin: limits to the byte, in any phase of a session, and the summary.
 
-What breaks these tests: a peak of another test's, a limit compared with MB of 10^6, a leak that the garbage
-collector would have taken, a mark that does nothing where nothing is recorded."""
+What breaks these tests: a peak of another test, a limit compared with MB of 10^6, a leak that the garbage collector
+would have freed, a mark that has no effect where recording is off."""
 
 import os
 import re
@@ -335,7 +335,7 @@ def test_leaks():
 
 
 def test_budgets_of_gpumem_toml(run_tests, tmp_path):
-    """The file that gpumem ci reads; a mark stands above it."""
+    """The file that gpumem ci reads; a mark overrides it."""
     (tmp_path / "gpumem.toml").write_text(BUDGETS)
     done = run_tests(BUDGETED)
     said = re.findall(r"^(PASSED|FAILED) test_it\.py::(\S+)", done.stdout, re.M)

@@ -1,7 +1,8 @@
-"""`gpumem-analyze ranks` on long runs, and on many captures that are made from one: the very step since which a rank differs.
+"""`gpumem-analyze ranks` on long runs, and on many captures that are made from one: the exact step from which a rank
+differs.
 
-What breaks these tests: a step that is rounded to the points that a reading keeps, peers that are not read again, and captures
-made for benchmarks that do not agree with themselves."""
+What breaks these tests: a step that is rounded to the points that a reading keeps, peers that are not read again,
+and inconsistent captures made for benchmarks."""
 
 
 import harness

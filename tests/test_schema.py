@@ -1,7 +1,8 @@
-"""`--format json` of gpumem-analyze: every view's output on fixed captures is what docs/schema says, and so are the examples of docs/.
+"""`--format json` of gpumem-analyze: every view's output on fixed captures follows docs/schema, and so do the
+examples of docs/.
 
-What breaks these tests: a field that the schema does not name or that lacks, another kind of value, a command with JSON and
-without a schema, a file that has no absolute name."""
+What breaks these tests: a field that the schema does not name or that is missing, another kind of value, a command
+with JSON and without a schema, a file without an absolute name."""
 
 import json
 import re
