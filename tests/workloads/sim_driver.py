@@ -1,5 +1,5 @@
-"""Checks of the simulated driver at the level of its own functions; `sim_driver.py NAME` runs one of
-them. They need nothing but ctypes."""
+"""Checks of the simulated driver's functions, called directly; `sim_driver.py NAME` runs one of them. They need only
+ctypes."""
 
 import ctypes
 import os
@@ -53,7 +53,7 @@ def errors():
     assert code("cuMemFree_v2", held) == INVALID_VALUE
     assert code("cuMemcpyDtoH_v2", ctypes.create_string_buffer(8), held, 8) == INVALID_VALUE
     must("cuMemFree_v2", 0)
-    # No bytes of pinned or stream-ordered memory are none.
+    # A request for 0 bytes of pinned or stream-ordered memory allocates nothing.
     for function, *rest in (("cuMemAllocHost_v2", 0), ("cuMemHostAlloc", 0, 0), ("cuMemAllocAsync", 0, 0)):
         assert out(function, *rest) == 0
     assert now("driver") == now("host") == 0
@@ -104,7 +104,7 @@ def pages():
     assert (now("resident"), now("physical")) == (2 * MIB, context + 66 * MIB)
     must("cuMemFree_v2", managed)
     context = now("physical")
-    # A prefetch moves it to the host and back; neither changes what was asked for.
+    # A prefetch moves it to the host and back; neither changes the requested size.
     managed = out("cuMemAllocManaged", 10 * MIB, 1)
     for place, resident in ((-1, 0), (0, 10 * MIB)):
         must("cuMemPrefetchAsync", managed, 10 * MIB, place, 0)
@@ -511,7 +511,7 @@ def check_refused():
 
 
 def settings():
-    """What the environment of the test asked for is what the driver says."""
+    """The driver reports the values in the environment of the test."""
     start()
     assert out("cuDriverGetVersion", kind=c_int) == 12040
     assert out("cuDeviceGetAttribute", 75, 0, kind=c_int) == 8

@@ -96,7 +96,7 @@ def main():
         assert running(name, kind, device, room=0)[:2] == (INSUFFICIENT_SIZE, 1)
         assert getattr(processes[0], "gpu_instance", 2**32 - 1) == 2**32 - 1
 
-    # What PyTorch asks for at compute capability 9.0, in both forms it may have.
+    # The calls of PyTorch at compute capability 9.0, with both possible structures.
     for size, version in ((36, 2), (40, 3)):
         fabric = (c_uint32 * 10)(size | version << 24, *[7] * 9)
         must("nvmlDeviceGetGpuFabricInfoV", device, fabric)

@@ -50,7 +50,7 @@ def uuid(device):
 
 
 def used(device):
-    """Bytes in use, of which both forms must tell the same."""
+    """Bytes in use, which must be the same in both forms."""
     memory, second = Memory(), MemoryV2(version=MEMORY_V2)
     must("nvmlDeviceGetMemoryInfo", device, byref(memory))
     must("nvmlDeviceGetMemoryInfo_v2", device, byref(second))
@@ -61,7 +61,7 @@ def used(device):
 
 
 def listed(device):
-    """Processes and their bytes, of which all three forms must tell the same; nobody draws."""
+    """Processes and their bytes, which must be the same in all three forms; no process uses graphics."""
     all_forms = []
     for suffix, kind in FORMS:
         got, count, processes = running(COMPUTE + suffix, kind, device)
@@ -119,7 +119,7 @@ def processes():
 
 
 def hidden():
-    """A container: bytes are told, processes are not."""
+    """A container: bytes are reported, processes are not."""
     import sim_cuda
 
     must("nvmlInit_v2")

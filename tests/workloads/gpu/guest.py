@@ -1,5 +1,5 @@
-"""A training that says on stdout everything that must be the same with and without the recorder: each loss to the bit, a
-digest of the parameters, PyTorch's own accounts of its allocator. What may differ (times) goes to stderr.
+"""A training that prints on stdout everything that must be the same with and without the recorder: each loss to the
+bit, a digest of the parameters, PyTorch's own figures of its allocator. Figures that may differ (times) go to stderr.
 
     guest.py [--steps N] [--small] [--profiler | --graph | --compile | --loader | --out-of-memory | --history]"""
 

@@ -1,4 +1,4 @@
-"""How long the questions take that the recorder asks the card: medians in microseconds, on an idle card with one context."""
+"""Durations of the recorder's queries of the card: medians in microseconds, on an idle card with one context."""
 
 import ctypes
 import statistics

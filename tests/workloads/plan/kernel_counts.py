@@ -1,4 +1,4 @@
-"""Boxes that are suppressed by a kernel which counts on the device within, as torchvision's does since 0.29. Its memory was used before."""
+"""Boxes that are suppressed by a kernel which counts on the device, as torchvision's does since 0.29. Its memory was used before."""
 
 import torch
 

@@ -1,13 +1,13 @@
-"""Programs of PyTorch's for replays to equal: random ones, by a seed, and small trainings.
+"""PyTorch programs that replays must equal: random ones, by a seed, and small trainings.
 
-For each line of JSON on stdin, {"program", "settings", "card", "capture", "stop"}, a forked process runs the program under
-these settings on a card of that size, recorded into the capture if one is named, with PyTorch's own history on if a snapshot is to be dumped
-at the end ("history": how), without calls of empty_cache if it "keeps_cache", and prints one line of JSON: the figures of
-PyTorch's allocator at the end, or at the first failure if `stop` says so. Settings are read by the process in which the
-allocator is set up, so PyTorch is imported once for all.
+For each line of JSON on stdin, {"program", "settings", "card", "capture", "stop"}, a forked process runs the program
+under these settings on a card of that size. It is recorded into the capture if one is named, with PyTorch's own
+history on if a snapshot is to be dumped at the end ("history": how), without calls of empty_cache if it
+"keeps_cache". It prints one line of JSON: the figures of PyTorch's allocator at the end, or at the first failure
+with `stop`. Settings are read by the process in which the allocator is set up, so PyTorch is imported once for all.
 
-A program's decisions come from its seed, and never from addresses, figures or settings; but where it is `tight` it drops half
-of what it holds when an allocation fails, and goes on."""
+A program's decisions come from its seed, and never from addresses, figures or settings. A `tight` program, however,
+drops half of its blocks when an allocation fails, and continues."""
 
 import inspect
 import json
@@ -38,7 +38,7 @@ FILES = [module.__file__ for module in (trainings, trees, states)]
 
 # Of older releases: none before 2.5, where there are no pools and the decisions about them are all the same taken.
 POOL = getattr(torch.cuda, "MemPool", None)
-# What a pool can be told when it is made.
+# The options of a pool's constructor.
 POOL_OPTIONS = set(inspect.signature(POOL.__init__).parameters) if POOL else set()
 
 
