@@ -1,5 +1,5 @@
-/* What the hook_*.c clients share: the driver's types, declared by hand so that no CUDA headers are
- * needed, and comparisons of the recorder's counters with the simulator's books. */
+/* Shared by the hook_*.c clients: the driver's types, declared by hand so that no CUDA headers
+ * are needed, and comparisons of the recorder's counters with the simulator's books. */
 #ifndef HOOK_CLIENT_H
 #define HOOK_CLIENT_H
 #ifndef _GNU_SOURCE

@@ -1,5 +1,5 @@
-/* A client of hook_surface_driver.c: every call once with the driver's refusal, which must change nothing,
- * and once with its consent. The first argument picks the part. */
+/* A client of hook_surface_driver.c: every call once with a failure of the driver, which must change
+ * nothing, and once with success. The first argument selects the part. */
 #include "hook_client.h"
 #include "hook_surface.h"
 
