@@ -88,8 +88,8 @@ def test_without_memray_it_says_so(tmp_path):
 
 @pytest.fixture(scope="module")
 def served(probe, python_env, tmp_path_factory):
-    """What the benchmark's process says of its memory under many stacks, with the library and without; and
-    the capture."""
+    """The memory figures of the benchmark's process under many stacks, with the library and without; and the
+    capture."""
     folder = tmp_path_factory.mktemp("bench")
     answers = {}
     for name, preload in (("without", False), ("with", True)):

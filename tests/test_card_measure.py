@@ -29,7 +29,7 @@ def measure(*options, simulator=(), env=None, python=sys.executable, cwd=None, c
 
 
 def measured(*options, **more):
-    """The file that was written to stdout, which holds what the schema says."""
+    """The file that was written to stdout, checked against the schema."""
     data = json.loads(measure(*options, "-o", "-", **more).stdout)
     jsonschema.Draft202012Validator(SCHEMA).validate(data)
     assert check.fault(data) is None
@@ -106,7 +106,7 @@ def test_others_on_the_card(pids):
 
 @pytest.mark.parametrize("pids", ["host", "hidden"])
 def test_in_a_container(pids):
-    """NVML knows the process by another id, or not at all."""
+    """NVML lists the process under another id, or not at all."""
     data = measured(env={**SETTINGS, "GPUMEM_SIM_NVML_PIDS": pids})
     assert data["context"]["bytes"] == exactly(94 * MIB)
     own = [reading["process"] for reading in data["measurement"]["readings"]["context"] if reading["at"] == "context"]

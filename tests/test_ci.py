@@ -224,7 +224,7 @@ def test_history_has_each_commit_once(past):
         (sha, (100 + 2 * number) * MIB, "driver", 0, True, 1_790_000_000 + 86_400 * number)
         for number, sha in enumerate(commits)
     ]
-    # Again, of HEAD and of an older commit that git knows: nothing changes.
+    # Again, for HEAD and for an older commit in git: nothing changes.
     repository = folder / "repository"
     ci(repository, "--head", folder / "4", "--history", folder / "history", check=0)
     done = ci(repository, "--head", folder / "4", "--history", folder / "history", "--commit", commits[0], check=0)

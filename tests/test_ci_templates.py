@@ -62,7 +62,7 @@ def test_the_action_has_what_github_asks_for(action):
         if "run" in step:
             assert step["shell"] == "bash", step
             is_sound(step["run"])
-            # What a pull request says is never a part of a script.
+            # The texts of a pull request are never a part of a script.
             assert "${{" not in step["run"], step
         else:
             assert re.fullmatch(r"actions/cache/(restore|save)@v\d+", step["uses"])

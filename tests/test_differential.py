@@ -121,9 +121,9 @@ def test_both_ledgers_equal_what_the_card_gave(tmp_path):
 
 
 def test_both_ledgers_of_every_call_on_full_cards(tmp_path):
-    """Every family, managed memory included, on small cards. Where it resides only the driver knows, and
-    on a full card it makes room unseen: what is measured by difference has that in it. So here contexts
-    and modules cost nothing, and limits stay."""
+    """Every family, managed memory included, on small cards. Only the driver knows where managed memory resides, and
+    on a full card it makes room without a record, so figures measured by difference would include that. So here
+    contexts and modules take no memory, and limits stay."""
     both_ledgers(
         tmp_path, 20_000_000, "--without", "cuCtxSetLimit",
         GPUMEM_SIM_CONTEXT_BYTES="0", GPUMEM_SIM_MODULE_BYTES="0",
@@ -159,11 +159,10 @@ AT_ONCE = {
 
 @pytest.mark.parametrize("what", AT_ONCE)
 def test_the_second_ledger_of_threads_at_once(tmp_path, what):
-    """Where threads really call at once, it is so wherever all of them wait: births and ends of contexts,
-    modules, limits and kernels' stacks included, and pools that are destroyed while other threads allocate
-    from them. Not run beside what is measured are managed memory, which the runtime's family has too, and
-    memory that is handed to others: where the one resides, and how long the other stays, nobody but the
-    driver knows, and the measure has that in it."""
+    """Where threads really call at once, the ledgers agree wherever all of them wait: with creation and destruction
+    of contexts, modules, limits and kernels' stacks, and pools that are destroyed while other threads allocate from
+    them. Without managed memory (also in the runtime's family) and memory that is handed to others: only the driver
+    knows where the one resides and how long the other stays, and figures measured by difference would include that."""
     families, context, module = AT_ONCE[what]
     exports = [] if what == "told" else ["--without", ",".join(EXPORTS)]
     statistics, _ = run(

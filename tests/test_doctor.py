@@ -144,7 +144,7 @@ def test_another_python_is_asked(doctor, python_env):
 
 
 def test_versions_are_those_of_the_recorder():
-    """The recorder's tables are in Rust; the doctor's copy says the same."""
+    """The recorder's tables are in Rust; the doctor's copy must be equal."""
     rows = (harness.ROOT / "python-frames" / "src" / "rows.rs").read_text()
     bounds = {name: tuple(map(int, pair)) for name, *pair in re.findall(r"const (OLDEST|NEWEST): .* = \((\d+), (\d+)\);", rows)}
     assert bounds == {"OLDEST": versions.OLDEST_PYTHON, "NEWEST": versions.NEWEST_PYTHON}

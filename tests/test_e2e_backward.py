@@ -20,13 +20,13 @@ WORKSPACE = 8192
 SQUARE = 128 * 128 * 4
 TORCHES = ("torch215", "torch112")
 
-# Who allocated: a function of the user's, and the class of the node that ran (None: no node), or None for a
-# forward line that is lost.
+# The owner of an allocation: a function of the user's, and the class of the node that ran (None: no node), or None for
+# a lost forward line.
 Owner = namedtuple("Owner", "function node")
 
 
 def class_of(mangled):
-    """The last part of a mangled name: a number says how long each part is."""
+    """The last part of a mangled name: a number before each part is its length."""
     place = re.search(r"\d", mangled)
     while place:
         length = re.match(r"\d+", mangled[place.start():])[0]
@@ -321,7 +321,7 @@ def test_layouts(layout, build_c, simulate, dump, tmp_path):
     if layout != "unknown":
         assert nodes == BLOCKS and not unknown
     else:
-        # Given up once it was plain, and said once.
+        # The recorder stopped once this was clear, with one message.
         assert nodes[:33] == BLOCKS[:33] and set(nodes[64:]) == {None} and len(unknown) == 1
 
 

@@ -100,7 +100,7 @@ def test_cut_off_later(part, analyze, file_of, capture):
 
 @pytest.mark.parametrize("missing", (1, 100, 1000))
 def test_pages_cut_off_at_the_end(missing, analyze, analyze_json, file_of, capture):
-    """The last page is torn: check says 3, and the summary does not call itself exact."""
+    """The last page is torn: check exits with 3, and the summary does not mark itself as exact."""
     path = file_of("torn.bin", capture[:-missing])
     done = analyze("check", path, check=False)
     assert done.returncode == PARTIAL, harness.described(done)

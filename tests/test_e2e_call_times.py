@@ -102,7 +102,7 @@ def test_times_are_there_where_calls_are(how, counted, build_c, simulate, analyz
 
 
 def test_the_simulator_counts_the_same_calls(build_c, simulate):
-    """What a replay of expandable segments asks the simulated driver."""
+    """The calls of the simulated driver in a replay of expandable segments."""
     ask = harness.WORKLOADS / "sim_calls.py"
     done = simulate(["python3", ask])
     assert done.stdout.split() == ["cuMemCreate", "2", "1", "cuMemRelease", "1", "1", "unknown", "1"]

@@ -25,7 +25,7 @@ CATEGORIES = ("parameter", "gradient", "optimizer state")
 
 @pytest.fixture(scope="module")
 def recorded(python_env, tmp_path_factory):
-    """recorded("--untold") is the folder of a capture of all programs, and what they said."""
+    """recorded("--untold") is the folder of a capture of all programs, and their output."""
     known = {}
 
     def run(*arguments):

@@ -279,7 +279,8 @@ def test_sqlite(environment, trained, exported, analyze_json):
     )
     rows = [{name: as_csv(row[name]) for name in row.keys()} for row in joined]
     wanted = csv_rows(exported("csv", environment))
-    # An allocation says what its block was for, as its release does; of what is live, that is judged at the end.
+    # An allocation has the category of its block, as its release has; the category of live blocks is decided at the
+    # end.
     ended = {row["block_seq"]: row["category"] for row in wanted if row["kind"] == "free" and row["level"] == "tensor"}
     for row, found in zip(wanted, rows):
         if row["kind"] == "alloc" and row["level"] == "tensor":

@@ -121,8 +121,8 @@ def test_a_call_that_hangs_is_the_last_one(function, late):
 
 @pytest.fixture(scope="module")
 def checking():
-    """libgpumem.so with debug assertions: what may wait for room in the ring, or asks the driver, panics under a lock
-    of the recorder's."""
+    """libgpumem.so with debug assertions: a wait for room in the ring or a call of the driver panics under a lock of
+    the recorder's."""
     subprocess.run(["cargo", "build", "--quiet", "--workspace", "--lib"], cwd=harness.ROOT, check=True)
     return harness.ROOT / "target" / "debug" / "libgpumem.so"
 

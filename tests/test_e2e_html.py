@@ -202,7 +202,7 @@ def test_a_line_has_one_colour_in_all_segments(window):
 
 
 def test_only_the_pages_own_program_and_style_are_taken(window, page, tmp_path):
-    """What somebody adds to a page does nothing, nor does a style attribute."""
+    """Scripts and styles that are added to a page have no effect, nor has a style attribute."""
     text = page.read_text()
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', text)[1]
     assert "unsafe" not in policy and policy.startswith("default-src 'none'; style-src 'sha256-")

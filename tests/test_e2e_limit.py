@@ -133,7 +133,8 @@ def test_pytorch(environment, allocator, fraction, both, python_env):
 
 
 def test_threads(simulate, python_env):
-    """Of two that ask at once one gets what only one can have, and both get what both can."""
+    """Of two threads that request at once only one succeeds if there is room for one, and both if there is room for
+    both."""
     done = simulate(
         [python_env("py312"), harness.WORKLOADS / "limit_threads.py", "150"], preload=True,
         env={"GPUMEM_LIMIT": "2GiB", "GPUMEM_QUIET": "1"},

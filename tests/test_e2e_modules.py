@@ -39,7 +39,7 @@ def run(python, folder, *wants):
 
 @pytest.fixture(scope="module")
 def runs(python_env, tmp_path_factory):
-    """With the package in the program, which knows what modules are called; and without."""
+    """With the package in the program, which has the names of modules; and without."""
     python = python_env("torch215")
     return {
         name: run(python, tmp_path_factory.mktemp(name), *wants)

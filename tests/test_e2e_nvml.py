@@ -148,7 +148,7 @@ def test_a_module_that_wakes_a_context_keeps_its_own(recorded):
     assert shares and all(e["flags"] & ESTIMATED for e in shares)
 
 
-# What NVML says
+# NVML's figures
 
 
 def test_the_last_reading_is_the_books(recorded):
@@ -228,8 +228,8 @@ def behind(build_c, recorded):
 
 @pytest.mark.parametrize("what", ("number", "taken"))
 def test_a_process_of_another_number_space(what, behind):
-    """In a container NVML may list this process by its number outside: it is the one that came with
-    the first context, also if its own number is somebody else's there."""
+    """In a container NVML may list this process by its number outside: it is the one that appeared with the first
+    context, even if its own number belongs to another process there."""
     records, books = behind(what, "context own block")
     sample = of_kind(records, SAMPLE)[-1]
     assert sample["bytes"] == sample["ptr"] == books[-1][-1]

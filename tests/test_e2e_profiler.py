@@ -58,7 +58,8 @@ def test_both_agree_but_for_what_is_listed(program, python_env, tmp_path):
     assert differ <= set(listed)
     assert {cell for cell, reason in listed.items() if reason not in VARY} <= differ
     assert {reason for reason in listed.values()} == {listed[cell] for cell in differ}
-    # What the framework lists is what we say it is, whatever the profiler says; what it saved is nothing that it lists.
+    # The framework's lists decide the category, whatever the profiler reports; saved tensors are in none of these
+    # lists.
     for ours, _, held in cells:
         wanted = {"": SAME, "buffer": {"parameter"}, "saved": {"activation", "input"}}.get(held, {held})
         assert ours in wanted, (ours, held)

@@ -15,7 +15,7 @@ import harness
 import pytest
 
 SOURCES = {"c": "symbols_c.c", "cpp": "symbols_cpp.cpp", "rust": "symbols_rust.rs"}
-# What a build knows of itself: everything, all names, exported names.
+# The symbols in a build: with debug information, all names, exported names.
 BUILDS = ("debug", "plain", "stripped")
 
 
@@ -117,7 +117,7 @@ def expected(language, build, library):
     if build == "plain":
         return called
     nameless = re.escape(library) + r"\+0x[0-9a-f]+"
-    # What nobody exports has no name; templates are exported, as the linker may have to merge them.
+    # Functions that are not exported have no name; templates are exported, as the linker may have to merge them.
     exported = {"c": ["grow"], "cpp": ["grow", "hidden"], "rust": ["grow"]}[language]
     return [
         name + r"\+0x[0-9a-f]+" if name.rsplit("::", 1)[-1] in exported else nameless for name in called

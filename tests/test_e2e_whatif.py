@@ -148,7 +148,7 @@ def test_a_capture_of_another_release_is_replayed_and_said_to_be_inexact(python_
     assert "recorded with PyTorch 1.12" in version and "replayed with 2.15" in version
     # No block was used on another stream, so when those were free again is no question.
     assert "the requested size of" in asked and "allocations is not known" in asked and "intervals" in asked and "other streams" not in asked
-    # The rules of the pool are the same in both where nobody sets anything.
+    # The rules of the pool are the same in both without settings.
     own = said["devices"][0]["replays"][0]
     for name in ("reserved_bytes.all.peak", "segment.all.allocated"):
         assert own["figures_least"][name] == own["figures_greatest"][name] == real["figures"][name]
@@ -315,8 +315,8 @@ def test_what_cannot_be_better_is_not_replayed_to_its_end(bench, python_env):
 
 
 def test_for_how_many_steps_more_a_setting_lasts(bench, python_env):
-    """A training that keeps a tensor of each step is replayed on the card on which it died: what the advice says of growth is what
-    the program keeps."""
+    """A training that keeps a tensor of each step is replayed on the card on which it died: the growth in the advice
+    equals what the program keeps."""
     python = python_env("torch215")
     capture, real = bench.record("keeps")
     small = whatif.cards(real)[1] - (64 << 20)

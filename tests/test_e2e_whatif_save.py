@@ -135,7 +135,7 @@ class Capture:
             assert held == size
             size, asked = -size, -asked
         self.allocated, self.requested = self.allocated + size, self.requested + asked
-        # What PyTorch says that it holds is what it has from the driver.
+        # The bytes that PyTorch reports as reserved are those that it has from the driver.
         assert aux == self.pool
         now = {"allocated": self.allocated, "requested": self.requested, "reserved": aux}
         self.peaks = {name: max(peak, now[name]) for name, peak in self.peaks.items()}
@@ -300,7 +300,7 @@ def test_failures_of_the_run_are_those_of_the_replay_or_are_served(settings, ben
 def test_what_another_library_has_no_room_for_is_its_end(program, bench, tmp_path, analyze, analyze_json):
     path, _ = bench.runs[program, ""]
     to = tmp_path / "replay.bin"
-    # PyTorch may have to empty its cache before the library asks, which then has room: an earlier moment is taken.
+    # PyTorch may have to empty its cache before the library's request, which then has room: an earlier moment is used.
     for needed, flags in reversed(Capture(path).needed):
         to.unlink(missing_ok=True)
         replay, saved = save(bench, path, "", needed - whatif.PAGE, to)

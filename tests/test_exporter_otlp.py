@@ -64,7 +64,7 @@ def test_a_receiver_gets_the_capture_s_figures(tmp_path, python_env):
 
 
 def test_a_collector_passes_them_on(tmp_path, python_env):
-    """rotel, which nobody of us wrote: all points that it was sent arrive behind it."""
+    """rotel, an independent collector: it passes on all points that it received."""
     python = python_env("otlp")
     where = "import importlib.util; print(*importlib.util.find_spec('rotel').submodule_search_locations)"
     agent = Path(harness.run([python, "-c", where]).stdout.strip()) / "rotel-agent"

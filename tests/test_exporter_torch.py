@@ -19,7 +19,7 @@ FIGURES = {
 
 
 def lines_now(report):
-    """Bytes by file, number and function, as `lines` says of the newest event."""
+    """Bytes by file, number and function, from `lines` for the newest event."""
     found = {}
     for row in harness.analyze_json("lines", "--at", "end", "--level", "tensor", report, check=False):
         key = (row["file"] or row["library"] or "(unknown)", str(row["line"] or 0), row["function"] or "")

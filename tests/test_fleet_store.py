@@ -36,7 +36,7 @@ def s3(python_env):
 
 @pytest.fixture(scope="module")
 def long_capture(tmp_path_factory):
-    """One of so many events that their table has more than a piece."""
+    """A capture whose table of events has more than one piece."""
     place = tmp_path_factory.mktemp("long") / "long.bin"
     fleet.harness.run([fleet.harness.EXAMPLES / "long_run", "record", place, "1000000"])
     return place

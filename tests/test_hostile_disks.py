@@ -53,7 +53,7 @@ def loop(tmp_path):
 
 
 def judged(both, folder, look=beside.assert_told):
-    """Ends both runs; nothing was harmed, and what is left in the folder is right or said to be wrong: on
+    """Ends both runs. The program was not affected, and the captures in the folder are right or marked as wrong: on
     stderr too or, with `left_in`, by gpumem-analyze alone."""
     without, recorded = both.finish()
     beside.assert_unharmed(without, recorded)

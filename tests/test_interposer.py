@@ -236,7 +236,7 @@ def assert_used_once(capture):
         ("cuMemAlloc_v2", ALLOC, "driver", 3 * MIB),
         ("cuMemFree_v2", FREE, "driver", 3 * MIB),
     ]
-    # Three mebibytes are one page and half of another; the context, which stays, is what NVML says.
+    # Three mebibytes are one page and half of another; the context, which stays, has NVML's figure.
     physical = [512 * MIB, 516 * MIB, 3, 2]
     assert capture.counters == {("driver", 0): [0, 3 * MIB, 1, 1], ("physical", 0): physical}
 
@@ -397,7 +397,7 @@ def test_every_call_passes_through_once_and_unchanged(build_c, read, tmp_path):
     assert kinds.count(CANCEL) == 11
     assert kinds.count(OUT_OF_MEMORY) == 1
     told = story(capture)
-    # Nobody made a context by a call that we know; the first allocation shows that there is one.
+    # No recorded call created the context; the first allocation shows that there is one.
     assert told[0] == ("cuMemAlloc_v2", CONTEXT, "driver", 0)
     assert kinds.count(CONTEXT) == 1 and capture.events[0]["ptr"] == 0xC0
     assert [api for api, kind, *_ in told if kind == ALLOC][-4:] == [

@@ -128,7 +128,7 @@ def test_from_a_failed_run_to_the_line(client, python_env, tmp_path, mode):
         assert "may_differ" not in source
         kept = [row for row in why["rows"] if (row.get("line"), row["level"]) == (KEEPS, "tensor")]
         assert line["bytes"] == sum(row["bytes"] for row in kept) > 500 * MIB
-        # The same from each side: what the ledger says of tensors is what their lines sum to.
+        # The same from each side: the ledger's figure of tensors is the sum of their lines.
         at = f"event {why['failure']['event']}"
         lines = session.all("lines", capture=newest["capture"], at=at)
         (tensors,) = [row for row in session.ask("ledger", capture=newest["capture"], at="oom")["rows"] if row["kind"] == "tensors"]
@@ -315,7 +315,7 @@ def test_errors_say_what_to_ask_next(client, root):
 
 
 def test_the_protocol_alone_is_on_standard_output(root):
-    """Whatever comes in, and also where nobody speaks the protocol."""
+    """For any input, also input outside the protocol."""
     request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "by hand", "version": "1"}}}  # fmt: skip
     called = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "lines", "arguments": {"capture": "clean.bin"}}}

@@ -114,7 +114,7 @@ def test_state_belongs_to_the_session_or_is_listed_with_a_reason(tmp_path):
 
 @pytest.mark.parametrize("source", ["analyzer/src", "analyzer/cli/src", "analyzer/mcp/src"])
 def test_no_folder_of_the_analyzer_uses_one_that_uses_it(source):
-    """What draws knows the views and they do not know it; commands do not know the command line."""
+    """Drawing code uses the views, and the views do not use it; commands do not use the command line."""
     folders = {}
     for module, used in module_graph.graph(harness.ROOT / source).items():
         folder, *others = ["::".join(of.split("::")[:2]) for of in (module, *used)]

@@ -364,7 +364,7 @@ def test_a_small_segment_beside_a_large_one_has_8_pixels(window, python_env, sim
 
 
 def test_no_source_leaves_the_text_of_lines_out(page, keeps_graphs, tmp_path):
-    """What a line of the program says is in the page, and in none that is made without source; its name is in both."""
+    """The text of a program's line is in the page, and not in one that is made without source; its name is in both."""
     out = tmp_path / "bare.html"
     harness.analyze("html", "--no-source", "-o", out, keeps_graphs)
     data, bare = page_data(page), page_data(out)

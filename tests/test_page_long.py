@@ -52,7 +52,7 @@ def page(report):
 
 @pytest.fixture
 def opened(window, page):
-    """The page with its blocks; until then its thread had a processor for so many seconds."""
+    """The page with its blocks; `window.opened` is the processor time of its thread until then, in seconds."""
     window.call("Performance.enable", timeDomain="threadTicks")
     window.resize(1280, 1000)
     before = busy(window)
@@ -68,7 +68,7 @@ def busy(window):
 
 
 def slower(window):
-    """How much longer than the machine that the limits were set on this one takes, at most as long."""
+    """The factor by which this machine is slower than the one where the limits were set, at least 1."""
     before = busy(window)
     window.tell(LOOP)
     return max(1, (busy(window) - before) * 1000 / LOOP_MS)

@@ -62,7 +62,7 @@ def count(cell):
 
 
 def test_the_reports_answer_stands_first(at, report):
-    """The failure, the cause and who held the memory are the report's; so is each peak, to the byte."""
+    """The failure, the cause and the holders of the memory are the report's; so is each peak, to the byte."""
     shown = harness.analyze(report).stdout
     plain = re.sub(r"\n {16}", " ", shown)
     answer = at.tell("[...document.querySelectorAll('#answer p')].map(p => p.innerText)")

@@ -45,7 +45,7 @@ def plan(python, *words, cwd=None):
 
 
 def works(python, memory, *words):
-    """Whether the program works on a card of so many bytes, by itself."""
+    """Whether the program, without a plan, works on a card with `memory` bytes."""
     command = [harness.WITH_SIMULATOR, "--memory", memory, python, PROGRAM, *words]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=harness.clean_environment(), timeout=120)
     if "OutOfMemoryError" in done.stderr:

@@ -59,7 +59,7 @@ def left_out(records):
 
 
 def told(done):
-    """What the program says of each training: its weights' looks, and the allocator's figures."""
+    """The program's lines for each training: properties of its weights, and the allocator's figures."""
     return [line for line in done.stdout.splitlines() if line.startswith(("WEIGHT", "FIGURES"))]
 
 

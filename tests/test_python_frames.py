@@ -200,7 +200,7 @@ def test_a_library_in_the_place_of_an_unloaded_one(python_env, probe, build_c):
     ],
 )
 def test_unknown_interpreters_are_declined(version, why, python_env, probe):
-    """No Python stack and one note, however many threads ask; native stacks are taken all the same."""
+    """No Python stack and one note, however many threads take stacks; native stacks are taken nevertheless."""
     harness.run([python_env(version), harness.WORKLOADS / "python_declined.py", probe, why])
 
 

@@ -315,7 +315,7 @@ def test_launchers(launcher, gpumem, python_env, tmp_path):
 
 
 def free_port():
-    """A port that nobody listens at."""
+    """A port without a listener."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
@@ -408,7 +408,7 @@ def test_what_cannot_be_run(gpumem, tmp_path, words, status, line):
 
 def test_where_the_library_is(gpumem, tmp_path):
     assert gpumem("library").stdout == f"{harness.LIBRARY}\n"
-    # A copy of the package alone knows of no library.
+    # A copy of the package alone finds no library.
     alone = tmp_path / "alone"
     alone.mkdir()
     subprocess.run(["cp", "-r", harness.ROOT / "python" / "gpumem", alone], check=True)
@@ -434,7 +434,7 @@ def test_a_library_below_a_folder_with_a_space(gpumem, tmp_path):
     done = gpumem("run", LAUNCHED, "exit", "0", env=env)
     assert driver_peak(tmp_path / "report.bin") == 3 << 20, harness.described(done)
     assert "ERROR: ld.so" not in done.stderr
-    # Nowhere to put a link without one: said, not tried.
+    # No place for a link without a space: an error is reported before any attempt.
     done = gpumem("run", LAUNCHED, "exit", "0", env={**env, "XDG_CACHE_HOME": str(odd)})
     assert done.returncode == 125 and "both have a space" in done.stderr, harness.described(done)
 

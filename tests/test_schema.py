@@ -125,7 +125,7 @@ def test_every_form_is_printed_here():
 
 
 def commands(words=()):
-    """All commands of gpumem-analyze, with what their --help says."""
+    """All commands of gpumem-analyze, with their --help."""
     text = harness.analyze(*words, "--help").stdout
     yield words, text
     listed = re.search(r"^Commands:\n(.*?)\n\n", text, re.M | re.S)

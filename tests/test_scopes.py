@@ -183,7 +183,7 @@ def test_scopes_before_the_capture_begin_with_it(program, simulate, dump, tmp_pa
 
 
 def test_a_lost_capture_refuses(program, simulate, tmp_path):
-    """Where no capture can be written nothing is recorded, and nothing says otherwise."""
+    """Where no capture can be written nothing is recorded, and no figure claims otherwise."""
     done = simulate(
         [str(program), "1", "1", "1", "500"], preload=True, check=False,
         env={**QUIET, "GPUMEM_OUTPUT": str(tmp_path / "none" / "report.bin")},
@@ -235,7 +235,7 @@ def probe():
 
 
 def test_ten_thousand_open_scopes_cost_nothing(probe, python_env, simulate):
-    """Not by a factor that anybody could measure on a busy machine; docs/measured/scopes.md has the figure."""
+    """Not by a factor that is measurable on a busy machine; docs/measured/scopes.md has the figure."""
     done = simulate(
         [python_env("torch215"), harness.WORKLOADS / "scope_cost.py", probe, "7", "5000"], preload=True,
         env={**QUIET, **PACKAGE, "GPUMEM_STACKS": "off"},

@@ -106,7 +106,7 @@ def sizes(python_env, tmp_path_factory):
 
 
 def model(name, x, w, y):
-    """The workspaces of the three passes, as docs/cudnn.md says."""
+    """The workspaces of the three passes, as in docs/cudnn.md."""
     copies = 0 if name.startswith("nhwc") else x + w + y
     return [copies, copies, copies + 2 * w]
 

@@ -26,7 +26,7 @@ CAPTURES = sorted(FIXTURES.glob("v*/*.bin"))
 RECORDS_WRITTEN_DOWN = 300
 CHANGED, CUT = 240, 60
 
-# SPEC.md's kinds of damage, by what our reader says of them to people.
+# SPEC.md's kinds of damage, by the messages of gpumem's reader.
 KINDS = [
     (r"a copy of the header is damaged", "header copy"),
     (r"(in the embedded names|where the embedded names start|an embedded name makes)", "names"),
@@ -68,7 +68,7 @@ def said(lines):
 
 @pytest.fixture(scope="module")
 def tell():
-    """What our reader says of files."""
+    """The output of gpumem's reader for files."""
 
     def told(*paths):
         done = harness.run([harness.EXAMPLES / "tell", *paths])

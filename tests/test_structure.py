@@ -119,7 +119,7 @@ def test_the_stacks_know_captures_alone():
 
 
 def test_the_tracker_calls_nothing():
-    """It neither asks, waits, locks nor reads a clock: its properties need no process."""
+    """It makes no query, does not wait or lock and reads no clock: its properties need no process."""
     assert not dependencies("gpumem-tracker") & {"gpumem", "gpumem-cuda-abi", "gpumem-stacks", "nvml-wrapper"}
     calls = re.compile(r"std::(fs|io|net|process|sync|thread|time|env)|libc|Instant|Mutex|Atomic|unsafe \{")
     for path in (ROOT / "tracker" / "src").glob("*.rs"):

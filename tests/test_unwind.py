@@ -155,10 +155,10 @@ def test_a_library_in_the_place_of_an_unloaded_one(compared, build_c, libraries)
 
 
 def test_faults_are_noticed(compared, build_c, libraries):
-    """A wrong frame, and an unload that nobody looks at."""
+    """A wrong frame, and an unload that is not checked for."""
     program = build_c("unwind_stacks.cpp", "-O1", "-pthread", "-ldl")
     found = compared(program, [program, "frames"], fault="frame")
     assert found["mismatches"] > 10_000
-    # Only where the program asks: an allocation in the loader from a place that is new would look in its stead.
+    # Only where the program calls it: an allocation in the loader from a new place would check instead.
     found = compared(program, [program, "libraries", *libraries], fault="unloads", every=1_000_000)
     assert found["mismatches"] > 50

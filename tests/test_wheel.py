@@ -99,7 +99,7 @@ def test_simulated_libraries_are_what_their_clients_look_for():
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
 def test_what_it_needs(wheel, python_env, tmp_path):
-    """By its name and by its binaries: readelf says what scripts/wheel has checked, and auditwheel agrees."""
+    """By its name and by its binaries: readelf confirms what scripts/wheel has checked, and auditwheel agrees."""
     assert re.fullmatch(r"libgpumem-\d+\.\d+\.\d+-py3-none-manylinux2014_x86_64\.manylinux_2_17_x86_64\.whl", wheel.name)
     version = re.search(r'^version = "(.*)"$', (harness.ROOT / "Cargo.toml").read_text(), re.M)[1]
     assert wheel.name.split("-")[1] == version

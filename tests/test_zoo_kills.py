@@ -32,8 +32,9 @@ THREADS = 8
 
 # How the recorder keeps events. What a bounded capture keeps is compared by `Held`.
 MODES = {"full": {}, "bounded": {"GPUMEM_BOUNDED": "16MiB"}, "ring in the capture": {"GPUMEM_RING": "file"}}
-# A ring that is gone with its process, and how many seconds before the kill all must be known: docs/ring.md says 50 ms
-# where the recorder's threads get their turn, which they do not on a machine that runs tests on all of its processors.
+# A ring that is lost with its process, and the seconds before the kill after which all must be in the file.
+# docs/ring.md has 50 ms for recorder threads that get a processor, which they may not on a machine that runs tests on
+# all of its processors.
 GONE = {"memfd": {"GPUMEM_RING": "memfd"}, "removed": {}}
 BEHIND = float(os.environ.get("GPUMEM_ZOO_BEHIND", "0.5"))
 # Tensors that the training's threads log first and never free.
@@ -42,7 +43,7 @@ WEIGHTS = 2
 PAIRS = 700_000
 # The C program's states are larger, its other blocks smaller.
 STATE = 1 << 20
-# A third of its log, after which a state is written, has at least so many events.
+# The minimum number of events in a third of its log, after which a state is written.
 THIRD = 50_000
 
 
@@ -181,7 +182,7 @@ def test_kills_with_the_ring_gone(ring, build_c, read, tmp_path):  # noqa: F811
 
 @pytest.fixture
 def held():
-    """The example that prints what a replay of a capture knows of blocks."""
+    """The example that prints the blocks in a replay of a capture."""
 
     def read(report, main):
         """`main`: the thread that did what the log does not have."""
@@ -313,7 +314,7 @@ def assert_stacks_of_states(held, live):
 
 
 def awaits(path, calls, process):
-    """Waits until the C program has logged so many calls."""
+    """Waits until the C program has logged `calls` calls."""
     while process.poll() is None and (not path.exists() or path.stat().st_size == 0):
         time.sleep(0.001)
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as log:

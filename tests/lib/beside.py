@@ -110,7 +110,7 @@ class Run:
         return HEAD.unpack_from(self.file.read_bytes())[3]
 
     def awaits(self, rounds: int) -> None:
-        """Waits until each thread has done so many rounds, or the process has ended."""
+        """Waits until each thread has done `rounds` rounds, or the process has ended."""
         while self.process.poll() is None and self.steps() < rounds:
             time.sleep(0.002)
 
@@ -162,12 +162,12 @@ class Beside:
         self.without, self.recorded = without, recorded
 
     def awaits(self, rounds: int) -> None:
-        """Waits until both have begun and done so many rounds."""
+        """Waits until both have begun and done `rounds` rounds."""
         self.without.awaits(rounds)
         self.recorded.awaits(rounds)
 
     def lives_on(self, seconds: float) -> None:
-        """Waits until the one without the recorder has done rounds for so long, whatever the other does."""
+        """Waits until the one without the recorder has done the rounds of `seconds`, whatever the other does."""
         self.without.awaits(self.without.steps() + rounds_of(seconds))
 
     def end(self) -> None:
@@ -217,7 +217,7 @@ def assert_unharmed(without: Figures, recorded: Figures) -> None:
 
 @dataclass
 class Left:
-    """What gpumem-analyze says of a capture."""
+    """The output of gpumem-analyze for a capture."""
 
     path: Path
     codes: tuple[int, int]
@@ -262,13 +262,13 @@ def assert_figures(summary: dict, recorded: Figures) -> None:
 
 
 def left_in(folder: Path, recorded: Figures) -> list[Left]:
-    """The captures in a folder, each right or said to be wrong by gpumem-analyze."""
+    """The captures in a folder, each right or marked as wrong by gpumem-analyze."""
     return [examined(path, recorded) for path in sorted(folder.glob("*.bin"))]
 
 
 def assert_told(folder: Path, recorded: Figures) -> list[Left]:
-    """What is left in a folder: an exact capture and the line that names it, or a line that says what
-    happened to the recording."""
+    """The contents of a folder: an exact capture and the line that names it, or a line that reports what happened to
+    the recording."""
     left = left_in(folder, recorded)
     whole = bool(left) and all(each.exact for each in left)
     told = [line for line in recorded.says if not WROTE.match(line)]

@@ -104,7 +104,7 @@ class Browser:
         return result["result"].get("value")
 
     def key(self, key, code=0, text=""):
-        """Presses a key and lets it go."""
+        """Presses and releases a key."""
         about = {"key": key, "code": key, "windowsVirtualKeyCode": code}
         self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **about)
         self.call("Input.dispatchKeyEvent", type="keyUp", **about)

@@ -41,7 +41,7 @@ def within_memory():
 
 
 def analyzed(view, path):
-    """Exit code, output and what was said of a view; None for the code if it hung."""
+    """Exit code, output and stderr of a view; the code is `None` if it hung."""
     command = [str(harness.ANALYZER), *VIEWS[view], str(path)]
     try:
         done = subprocess.run(

@@ -16,7 +16,7 @@ import harness
 import pytest
 
 HOSTILE_FS = harness.RELEASE / "hostile-fs"
-# A command that waits for requests ends after so many seconds, with an error.
+# A command that waits for requests fails after this many seconds.
 SECONDS = 60
 
 

@@ -13,7 +13,7 @@ LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
 
 
 def until(question, what, limit=60):
-    """Asks until the answer is true; the answer."""
+    """Repeats a query until its answer is true; returns the answer."""
     end = time.monotonic() + limit
     while True:
         answer = question()

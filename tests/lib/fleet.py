@@ -69,7 +69,7 @@ def killed(process: subprocess.Popen) -> None:
 
 
 def contents(dataset: Path) -> dict[str, str]:
-    """A dataset's files by hash. Of the list of parts the captures count, not who began a part."""
+    """A dataset's files by hash. Of the list of parts only the captures count, not the writer of a part."""
     found = {}
     for path in sorted(dataset.rglob("*")):
         if path.is_file():
@@ -83,7 +83,7 @@ def contents(dataset: Path) -> dict[str, str]:
 
 
 class Proxy:
-    """Forwards to an S3 server. `fault` says of each request what is done in place of that: see Fault."""
+    """Forwards to an S3 server. `fault` decides for each request what is done instead: see Fault."""
 
     def __init__(self, port: int):
         self.port_of_server = port

@@ -40,7 +40,7 @@ def clean_environment(changes: Optional[Mapping[str, Optional[str]]] = None) -> 
 
 
 def described(done: Done) -> str:
-    """Everything a person needs who sees a failure."""
+    """All details of a run, for the message of a failure."""
     return (
         f"exit {done.returncode} of {' '.join(map(str, done.args))}\n"
         f"--- stdout\n{done.stdout}\n--- stderr\n{done.stderr}"
@@ -55,8 +55,8 @@ def run(
     timeout: float = 120,
     check: bool = True,
 ) -> Done:
-    """Runs a command to its end, its output as text; with `check` an exit code other than 0 fails
-    the test with all that the command said."""
+    """Runs a command to its end, its output as text. With `check` an exit code other than 0 fails the test with all
+    output of the command."""
     done = subprocess.run(
         [str(part) for part in command],
         env=clean_environment(env),
@@ -129,7 +129,7 @@ def unwrapped(answer: str) -> object:
 
 
 def ring_of(report: Path) -> Path:
-    """The file in memory that holds the ring of a capture: its static header says where (capture/SPEC.md)."""
+    """The file in memory that holds the ring of a capture, from its static header (capture/SPEC.md)."""
     with open(report, "rb") as file:
         head = file.read(512)
     kind, length = struct.unpack_from("<II", head, 144)
@@ -157,7 +157,7 @@ def figures(done: Done) -> dict:
 
 @dataclass(frozen=True)
 class Trained:
-    """A recorded training: its capture, what it said of itself, and how it ended."""
+    """A recorded training: its capture, its own figures, and how it ended."""
 
     environment: str
     report: Path

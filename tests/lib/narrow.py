@@ -27,7 +27,7 @@ def on_terminal(command, *, columns=80, env=None, cwd=None):
     while True:
         try:
             part = os.read(ours, 1 << 16)
-        except OSError:  # EIO: nobody has the other end any more
+        except OSError:  # EIO: the other end is closed
             break
         if not part:
             break

@@ -55,8 +55,8 @@ def lines_of(*command) -> list[str]:
 
 
 def environment(python: Path, folder: Path) -> dict[str, Optional[str]]:
-    """Makes in `folder` what the PyTorch of a Python needs; the environment in which it runs, but for LD_PRELOAD,
-    which is to begin with what `OTHER_TORCH_PRELOAD` says."""
+    """Makes in `folder` what the PyTorch of a Python needs; returns the environment in which it runs. LD_PRELOAD is
+    not set there, but must begin with `OTHER_TORCH_PRELOAD`."""
     packages = packages_of(python)
     libraries = sorted((packages / "torch" / "lib").glob("*.so*"))
     installed = {path.name for path in [*libraries, *packages.glob("nvidia/**/lib/*.so*")]}

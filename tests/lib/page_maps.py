@@ -86,8 +86,8 @@ def pool(report, seq, device):
 
 
 def beside_pool(of, has_pool):
-    """Of a ledger what the driver gave to others than PyTorch's pool, by library; what the ledger has no library for is ''.
-    Without a pool PyTorch asks the driver for each tensor."""
+    """The driver's memory in a ledger outside PyTorch's pool, by library; '' where the ledger has no library.
+    Without a pool PyTorch requests each tensor from the driver."""
     found = {}
     for row in of["rows"]:
         if row["kind"] in ("library", "graph") or (row["kind"] == "tensors" and not has_pool):

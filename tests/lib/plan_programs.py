@@ -57,7 +57,7 @@ def environment(folder: Path) -> Dict[str, str]:
 
 
 class NotPlanned(Exception):
-    """What gpumem plan said in place of a plan."""
+    """The message of gpumem plan without a plan."""
 
 
 def planned(python: Path, name: str, folder: Path, timeout: float = 550) -> dict:

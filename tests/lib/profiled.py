@@ -15,7 +15,7 @@ from pathlib import Path
 
 import harness
 
-# By what the framework itself says of a block, the most telling first.
+# The framework's own lists that have a block, the most specific first.
 LISTS = ("parameter", "buffer", "gradient", "optimizer state", "saved")
 
 

@@ -66,7 +66,7 @@ class Screen:
             return
         try:
             self._take(os.read(self.ours, 65536))
-        except OSError:  # EIO: nobody has the terminal any more
+        except OSError:  # EIO: the terminal is closed
             time.sleep(seconds)
 
     def _take(self, said):

@@ -49,7 +49,7 @@ class Sums:
     inside: int = 0
     widths: List[float] = field(default_factory=list)
     misses: List[float] = field(default_factory=list)
-    # What was said of whether it fits, and whether that is so.
+    # Verdicts on whether it fits: all, unclear ones, and wrong ones.
     verdicts: int = 0
     unclear: int = 0
     wrong: int = 0
@@ -87,8 +87,8 @@ class Sums:
 
 
 def withheld(bench, programs, names, all_sums):
-    """What is hidden of captures that say all. Streams are late, so a replay that knows all is the truth: a rerun would be late
-    at other moments. That such a replay is the truth, the recorded run's own figures show."""
+    """Hides information of complete captures. A replay with all information is the reference, because streams are
+    late and a rerun would be late at other moments. The recorded run's own figures confirm that reference."""
     for program in programs:
         capture, real = bench.record(program)
         for settings in SETTINGS:
@@ -132,7 +132,7 @@ def against_reruns(bench, real_programs, capture_of, programs, settings_of, sums
                 else:
                     other.compare(what, bench.real.run(program, settings, whatif.ROOMY)["figures"][RESERVED], result)
             if real_programs is bench.real:
-                continue  # of programs that set a memory fraction a snapshot says nothing for another card
+                continue  # with a memory fraction a snapshot has no information for another card
             card = real["foreign"] + real["figures"][RESERVED]
             fits = not real_programs.run(program, settings, card, stop=True)["failures"]
             sums.judge(f"{what} on {card >> 20} MiB", fits, ways(bench, capture, settings, card))

@@ -64,7 +64,7 @@ class Layer(nn.Module):
 
 
 def nested(modules, work):
-    """Runs `work` under so many nested modules."""
+    """Runs `work` under `modules` nested modules."""
     model = Innermost()
     for _ in range(modules - 1):
         model = Layer(model)

@@ -8,7 +8,7 @@ import sys
 
 
 def maker(what):
-    """What allocates so many bytes, too many for Python's own pools."""
+    """A function that allocates bytes, too many for Python's own pools."""
     if what == "heap":
         return bytearray
     import torch

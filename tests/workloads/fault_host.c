@@ -273,7 +273,7 @@ static void other_library(void) {
     printf("the other had %d calls\n", calls());
 }
 
-/* As the kernel has it: by a system call, which nobody can hook. */
+/* The kernel's own state, by a system call, which cannot be hooked. */
 struct in_kernel { void *handler; unsigned long flags; void *restorer; uint64_t mask; };
 static struct in_kernel raw_before, raw;
 

@@ -144,7 +144,7 @@ static void green(void) {
     BOTH(cuGreenCtxCreate(&part, NULL, 0, 1));
     BOTH(cuCtxFromGreenCtx(&context, part));
     CHECK(cuMemAlloc_v2(&pointer, 5000));
-    BOTH(cuGreenCtxDestroy(part)); /* somebody else holds the primary context */
+    BOTH(cuGreenCtxDestroy(part)); /* another holder of the primary context remains */
     CHECK(cuGreenCtxCreate(&part, NULL, 0, 2));
     CHECK(cuGreenCtxDestroy(part)); /* the last hold: the memory ends, too */
 }

@@ -34,7 +34,7 @@ nvml = ctypes.CDLL("libnvidia-ml.so.1")
 
 
 def told(index):
-    """What NVML says of a card, and the driver and the runtime of the current one."""
+    """NVML's figures of a card, and those of the driver and the runtime for the current one."""
     device, first, second = c_void_p(), Memory(), MemoryV2(version=ctypes.sizeof(MemoryV2) | 2 << 24)
     nvml.nvmlDeviceGetHandleByIndex_v2(index, byref(device))
     codes = [

@@ -41,7 +41,7 @@ def branches(first, end, call, indent):
 
 
 def compiled(lines, path, **names):
-    """The function `outermost` of such code, which knows `names`."""
+    """The function `outermost` of such code, with `names` as its globals."""
     exec(compile("\n".join(lines), path, "exec"), names)
     return names["outermost"]
 

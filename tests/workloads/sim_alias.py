@@ -244,7 +244,7 @@ RESERVED, RESERVED_HIGH, USED, USED_HIGH = 5, 6, 7, 8
 
 
 def pools():
-    """A pool's memory in two processes; what the pool of the maker says of it."""
+    """A pool's memory in two processes, and the figures of the creator's pool."""
     start()
     properties = PoolProperties(1, FILE_DESCRIPTOR, Location(1, 0), None, 0)
     pool = out("cuMemPoolCreate", byref(properties))

@@ -9,7 +9,7 @@ from sim_cuda import *  # noqa: F403  (a small vocabulary, all of it used)
 
 
 class Other:
-    """Another process on the same card, which has so many bytes in its context."""
+    """Another process on the same card, with `bytes_` bytes in its context."""
 
     def __init__(self, bytes_, **environment):
         self.process = subprocess.Popen(
@@ -31,7 +31,7 @@ class Other:
 
 
 def occupy(bytes_):
-    """The other process: says what it has, and ends when its input does."""
+    """The other process: prints its physical bytes, and ends when its input does."""
     start()
     out("cuMemAlloc_v2", int(bytes_))
     print(now("physical"), flush=True)

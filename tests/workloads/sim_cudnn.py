@@ -15,7 +15,7 @@ TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def backward(output, *leaves):
-    """Sums, goes back, and says that every leaf has a gradient of its shape."""
+    """Runs backward from the sum, and checks that every leaf has a gradient of its shape."""
     output.float().sum().backward()
     for leaf in leaves:
         assert leaf.grad is not None and leaf.grad.shape == leaf.shape

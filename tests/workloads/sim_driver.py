@@ -257,7 +257,7 @@ def pools():
     must("cuMemcpyHtoD_v2", b, b"pool", 4)
     assert read_back(b, 4) == b"pool"
     assert out_pointer_attribute(a, 17) == default
-    # Freed memory stays reserved until somebody synchronises, and is used again until then.
+    # Freed memory stays reserved until a synchronisation, and is used again until then.
     must("cuMemFreeAsync_ptsz", b, 2)
     must("cuMemFreeAsync", a, 0)
     assert (now("async"), attribute(default, used), attribute(default, reserved)) == (0, 0, 32 * MIB)

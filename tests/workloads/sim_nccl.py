@@ -177,7 +177,7 @@ def large_messages():
 
 
 def questions():
-    """What a communicator says of itself."""
+    """A communicator's own properties."""
     start()
     version, number, error, value = c_int(), c_int(), c_int(7), c_uint64()
     do("ncclGetVersion", byref(version))

@@ -210,7 +210,7 @@ def mig(which):
     assert bytes(found.bytes) == bytes_of(uuid(here))
     sim_cuda.must("cuDeviceGetUuid", byref(found), 0)
     assert bytes(found.bytes) == bytes_of(uuid(split)), "the older form knows no instances"
-    # Its memory is its share, and nobody else's.
+    # Its memory is only its share.
     own = sim_cuda.now("physical")
     free, total = sim_cuda.memory_info()
     assert (total, free) == (2 * GIB, 2 * GIB - own)

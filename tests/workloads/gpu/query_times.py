@@ -12,7 +12,7 @@ ROUNDS = 200
 
 
 def timed(ask):
-    """Median and the slowest of so many."""
+    """The median and the slowest of ROUNDS calls."""
     times = []
     for _ in range(ROUNDS):
         began = time.perf_counter()

@@ -47,7 +47,7 @@ class Failed(Exception):
 
 
 def pool(**options):
-    """A pool, with those of the options that this release knows."""
+    """A pool, with those of the options that this release supports."""
     return POOL(**{name: value for name, value in options.items() if name in POOL_OPTIONS}) if POOL else None
 
 
