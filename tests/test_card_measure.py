@@ -144,7 +144,7 @@ def test_an_output_that_cannot_be_is_refused_at_once(tmp_path):
 
 
 def test_a_driver_that_refuses_the_kernel():
-    """There is no room for its module: the context is measured all the same, and what was not is named."""
+    """There is no room for its module: the context is measured nevertheless, and the missing figures are named."""
     data = measured(env={**SETTINGS, "GPUMEM_SIM_MEMORY": "98MiB"})
     assert data["context"]["bytes"] == exactly(94 * MIB)
     measurement = data["measurement"]

@@ -36,7 +36,7 @@ def test_pictures_are_small():
 
 
 def test_the_script_makes_ours(trained, python_env, tmp_path, monkeypatch):
-    """Of captures made here: each picture that docs show of ours has its width, and is no blank page."""
+    """From captures made here: each picture of gpumem in docs has its width, and is not blank."""
     image = pytest.importorskip("PIL.Image", reason="pillow is not installed")
     if browser.find() is None:
         pytest.skip("no Chromium on this machine: scripts/lib/environment browser")

@@ -31,7 +31,7 @@ DROPPED = [
 ]
 # What only the second ledger shows, until the card is read.
 DROPPED_BELOW = ["cuMemPoolDestroy", "cuDeviceGraphMemTrim", "cuGraphLaunch"]
-# What leaves evidence. Without it a reading finds the bytes all the same, and not whose they are: see test_e2e_nvml.
+# Calls that leave evidence. Without it a reading finds the bytes, but not their owner: see test_e2e_nvml.
 EVIDENCE = [
     "cuModuleLoadData", "cuModuleUnload", "cuModuleGetFunction", "cuModuleGetGlobal_v2", "cuLibraryLoadData",
     "cuLibraryGetKernel", "cuLibraryGetModule", "cuLibraryUnload", "cuKernelGetFunction", "cuCtxCreate_v4",

@@ -285,7 +285,7 @@ def test_a_program_without_python_has_labels(python_env, build_c, simulate, dump
     assert {row["file"] for row in rows} == {None} and sum(row["bytes"] for row in rows) >= 4 * SQUARE
 
 
-# An autograd of our own: layouts that are known and one that is not, on no Python at all
+# A fake autograd with known layouts and an unknown one, without Python
 
 LAYOUTS = {
     "intrusive": ("-DSEQUENCE=16", "-DTHREAD=40", "-DINTRUSIVE"),

@@ -36,7 +36,7 @@ def ranks(simulate, python_env, analyze_json, tmp_path):
 
 
 def agrees(entry, reading):
-    """Whether a ledger is what the process itself read of the card: to the byte, with nothing left over."""
+    """Whether a ledger equals the process's own reading of the card, to the byte and without a residual."""
     assert entry["nvml_process_bytes"] == reading["process"]
     assert entry["nvml_used_bytes"] == entry["bytes"] == reading["used"]
     assert entry["other_processes_bytes"] == reading["others"]

@@ -28,7 +28,7 @@ ENV = {"others": {"GPUMEM_SIM_OTHER_BYTES": "800MiB", "GPUMEM_SIM_CONTEXT_BYTES"
 
 
 def statements(text):
-    """A statement goes on where a line begins with 16 blanks."""
+    """Joins a statement's continuation lines, which begin with 16 blanks."""
     return re.sub(r"\n {16}", " ", text).splitlines()
 
 

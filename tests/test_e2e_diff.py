@@ -64,7 +64,7 @@ def test_a_device_that_only_one_has_is_all_change(runs, analyze_json):
 
 
 def test_the_margin_says_what_each_line_owns(runs, analyze, analyze_json):
-    """Live bytes are those of `lines`; what is allocated and not freed is what is live at the end."""
+    """Live bytes are those of `lines`; allocated and not freed bytes are those live at the end."""
     capture = runs[1]
     peak, end = (
         {(row["file"], row["line"]): 0 for row in analyze_json("lines", "--at", at, capture)} for at in ("peak", "end")

@@ -15,7 +15,7 @@ PROGRAMS = harness.WORKLOADS / "dies"
 
 
 def statements(text):
-    """A statement goes on where a line begins with 16 blanks."""
+    """Joins a statement's continuation lines, which begin with 16 blanks."""
     return re.sub(r"\n {16}", " ", text).splitlines()
 
 

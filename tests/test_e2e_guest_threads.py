@@ -36,7 +36,7 @@ def threads(build_c, simulate):
         for line in lines:
             name, policy, processors, blocked = line.split()
             found[name] = int(policy), processors, int(blocked, 16)
-        # One that removes old rings lives for a moment, and keeps to the same.
+        # The short-lived thread that removes old rings follows the same rules.
         assert set(found) - {"gpumem-sweep"} == THREADS[ring]
         return first.split()[1], found
 

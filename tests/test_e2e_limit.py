@@ -87,7 +87,7 @@ def test_random_programs_get_the_same_results_and_leave_the_same_ledgers(tmp_pat
     for ours, wanted in zip(limited["devices"], small["devices"]):
         for figure in ("driver", "host", "unexplained_bytes"):
             assert ours[figure] == wanted[figure], (ours["ordinal"], figure)
-        # When a reading finds what contexts and code took is the clock's to say, and so is what it finds at once.
+        # The time of a reading decides when it finds the memory of contexts and code, and how much at once.
         assert ours["physical"]["live_bytes"] == wanted["physical"]["live_bytes"], ours["ordinal"]
         assert ours["total_bytes"] == 16 << 30 and ours["limit_bytes"] == wanted["total_bytes"]
         assert ours["physical"]["peak_bytes"] <= ours["limit_bytes"]
@@ -184,7 +184,7 @@ def test_the_capture_and_the_post_mortem_say_that_it_was_the_limit(simulate, pyt
     assert "limit        GPU 0 was limited to 2.00 GiB of the card's 16.0 GiB (GPUMEM_LIMIT)\n" in told
     [device] = analyze_json("summary", report)["devices"]
     assert (device["total_bytes"], device["limit_bytes"], device["unexplained_bytes"]) == (16 << 30, 2 << 30, 0)
-    # NVML's readings are of the card, without what was taken of it for a moment.
+    # NVML's readings are of the card, without memory that was taken only temporarily.
     assert device["nvml_process_bytes"] == device["physical"]["live_bytes"] < 2 << 30
 
 

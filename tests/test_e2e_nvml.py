@@ -95,7 +95,7 @@ ESTIMATES = {"a library in the next context", "a library after a reset"}
 
 
 def is_within(part, whole):
-    """Whether `part` is what is left of `whole` if some is left out."""
+    """Whether `part` is `whole` with some items left out."""
     rest = iter(whole)
     return all(item in rest for item in part)
 

@@ -27,12 +27,12 @@ WAYS = {
 
 
 def statements(text):
-    """A statement of the report goes on where a line begins with 16 blanks."""
+    """Joins a statement's continuation lines, which begin with 16 blanks."""
     return re.sub(r"\n {16}", " ", text).splitlines()
 
 
 def told(stderr):
-    """The post-mortems on stderr: each is one line of ours and the indented ones after it."""
+    """The post-mortems on stderr: each is one line of gpumem's and the indented ones after it."""
     found, inside = [], False
     for line in stderr.splitlines():
         if line.startswith("gpumem: out of memory on"):
@@ -69,7 +69,7 @@ def test_the_cause_the_line_and_the_holders_are_told_at_once(runs_out, how):
     assert lines[2].startswith(f"  cause    {cause}")
     assert "gpumem-analyze oom report.bin" in lines[-1]
     assert len(lines) <= 40
-    # PyTorch's own message is what it is without us, but for the number of the process.
+    # PyTorch's own message is the same as without gpumem, except for the process number.
     number = re.compile(r"[Pp]rocess \d+")
     assert number.sub("process N", done.stdout) == number.sub("process N", alone.stdout)
 

@@ -73,7 +73,7 @@ def test_pointers_taken_in_a_constructor(way, flags, build_c, both, read, tmp_pa
 @pytest.mark.parametrize("way", ("handle", "proc"))
 @pytest.mark.parametrize("first", (True, False), ids=("before us", "after us"))
 def test_pointers_taken_by_a_preloaded_library(first, way, build_c, simulate, read, tmp_path):  # noqa: F811
-    """Its constructor runs before any hook of ours has."""
+    """Its constructor runs before any hook."""
     library = build_c("reach_plugin.c", "-shared", "-fPIC", f'-DEARLY="{way}"', "-ldl")
     order = [str(library), str(harness.LIBRARY)]
     preload = ":".join(order if first else reversed(order))

@@ -48,7 +48,7 @@ def surface(build_c, read, tmp_path):  # noqa: F811
 
 
 def told(capture, *left_out):
-    """Each event as (function, kind, bytes), less contexts that a block shows to be there."""
+    """Each event as (function, kind, bytes), without contexts that are known only from a block."""
     return [
         (api, kind, size)
         for (api, kind, _, size), event in zip(story(capture), capture.events)
@@ -186,7 +186,7 @@ def test_green_contexts_are_parts_of_the_primary_one(surface):
 
 
 def test_families_on_the_simulator(build_c, simulate, read, tmp_path):  # noqa: F811
-    """The client compares our counters with the simulator's books after each step, at all levels."""
+    """The client compares the recorder's counters with the simulator's books after each step, at all levels."""
     client = build_c("hook_families.c", "-ldl")
     env = {**QUIET, "GPUMEM_OUTPUT": str(tmp_path / "report-%p.bin")}
     without = simulate([client], env=QUIET)
@@ -290,7 +290,7 @@ def test_memory_that_is_reached_a_second_way(simulate, read, tmp_path, file, che
 
 @pytest.mark.parametrize("check", ["pools", "external", "arrays", "green"])
 def test_the_same_through_the_runtime(simulate, build_c, read, tmp_path, check):  # noqa: F811
-    """What the program called is what is recorded, once."""
+    """Each call of the program is recorded, once."""
     client = build_c("sim_alias.c", harness.RELEASE / "libsimcudart.so", "-ldl")
     env = books_and_reports(tmp_path)
     costly = check == "green"  # it looks at what its contexts cost

@@ -69,14 +69,14 @@ def record(build_c, simulate, tmp_path):
 
 @pytest.fixture
 def nowhere(tmp_path):
-    """Options and environment under which no file of the recorded machine is to be found."""
+    """Options and environment in which no file of the recorded machine can be found."""
     empty = tmp_path / "nowhere"
     empty.mkdir()
     return ["--sysroot", empty], {"HOME": str(empty), "XDG_CACHE_HOME": None}
 
 
 def view(*arguments, env=None, check=True):
-    """gpumem-analyze in an environment without any of debuginfod's and of ours."""
+    """gpumem-analyze in an environment without variables of debuginfod or gpumem."""
     clean = {"DEBUGINFOD_CACHE_PATH": None, "XDG_CACHE_HOME": None, **(env or {})}
     return harness.run([harness.ANALYZER, *arguments], env=clean, check=check)
 
@@ -236,7 +236,7 @@ def test_a_file_with_another_build_id_is_never_used(place, separate, record, lib
     path.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(libraries["c", "debug"], path)
     assert stacks(report, *options, env=env) == plain
-    # A file that is empty, as debuginfod leaves for what no server has, or no ELF file at all.
+    # An empty file, as debuginfod leaves for files that no server has, or one that is not an ELF file.
     for content in (b"", b"\x7fELF", b"not found\n" * 100):
         path.write_bytes(content)
         assert stacks(report, *options, env=env) == plain
@@ -315,7 +315,7 @@ def test_a_capture_with_embedded_names_needs_no_libraries(libraries, record, now
     there = views(embedded, *options, env=env)
     for name, text in here.items():
         assert there[name] == text, name
-    # Again, now with no file to be found: the same bytes.
+    # Again, now without any file: the same bytes.
     again = tmp_path / "again.bin"
     for more in ([], ["--anew"]):
         view("symbolize", *more, *options, embedded, "-o", again, env=env)

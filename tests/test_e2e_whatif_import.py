@@ -107,7 +107,7 @@ def test_blocks_are_held_until_other_streams_were_through_with_them(program, ben
 
 @pytest.mark.parametrize("program", ["tight:5", "tight:9"])
 def test_a_run_that_failed_is_replayed_on_the_card_that_it_had(program, bench, python_env):
-    """The card is what PyTorch had and what was free when it failed."""
+    """The card's size is PyTorch's memory and the free memory when it failed."""
     _, roomy = bench.record(program)
     small = whatif.cards(roomy)[-1]
     capture, real = bench.imported(program, card=small, keeps_cache=True)
@@ -134,7 +134,7 @@ def test_what_a_snapshot_does_not_say_is_said_first(bench, python_env):
         "from before the trace", "PyTorch of an unknown version", "1.00 TiB are assumed",
     ):  # fmt: skip
         assert words in doubts, doubts
-    # What was there before is not as it was, and that is noticed.
+    # Memory from before the trace is replayed differently, which changes the peak.
     [own, _] = said["devices"][0]["replays"]
     assert own["figures"]["reserved_bytes.all.peak"] != real["figures"]["reserved_bytes.all.peak"]
 

@@ -216,7 +216,7 @@ def test_the_capture_of_a_replay_has_the_replays_figures(program, bench, tmp_pat
         assert saved.others == recorded.others
         # Segments are whole pages of the card: beside them it gave what it gave in the run.
         assert saved.physical - saved.pool == recorded.physical - recorded.pool
-        # NVML's readings are moved with the pool: what they show beyond it is as it was.
+        # NVML's readings are moved with the pool: their part beyond it is unchanged.
         assert saved.readings == recorded.readings
         assert saved.total == whatif.ROOMY and saved.failures == []
         assert saved.restores == recorded.restores and (saved.restores > 0) == bool(saved.restored) == (program in RESTORING)

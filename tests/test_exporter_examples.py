@@ -80,7 +80,7 @@ def test_systemd_takes_the_unit(tmp_path):
 
 
 def kept(ours, theirs, where=""):
-    """What of ours is not the same in theirs."""
+    """The fields that differ between ours and theirs."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         for key, value in ours.items():
             yield from kept(value, theirs[key], f"{where}.{key}") if key in theirs else [f"{where}.{key}"]

@@ -11,7 +11,7 @@ from prometheus_client import parser as prometheus
 from prometheus_client.openmetrics import parser as openmetrics
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
-# Time goes on between two requests.
+# Time passes between two requests.
 AGES = {"gpumem_card_reading_age_seconds"}
 
 

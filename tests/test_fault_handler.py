@@ -164,14 +164,14 @@ def test_the_answers_of_the_old_forms(host):
 
 @pytest.mark.parametrize("when", ("raw cuda", "cuda raw", "cuda raw taken-over"))
 def test_a_handler_installed_by_a_system_call(when, host):
-    """It is taken for the program's, after a moment at most; it is found by sigaction, and replaced by it."""
+    """It counts as the program's, after a short time at most; sigaction returns and replaces it."""
     host(f"{when} show fault sent signal fault show")
 
 
 @pytest.mark.parametrize("noticed", ("", "taken-over"))
 @pytest.mark.parametrize("before", ("sigaction", "default", "signal"))
 def test_a_handler_installed_by_a_system_call_that_hands_on(before, noticed, host):
-    """It calls what it has read from the kernel: the recorder's handler, which goes on to the program's."""
+    """It calls the handler that it has read from the kernel: the recorder's, which calls the program's."""
     ends = before == "default"
     host(f"{before} cuda raw-chaining {noticed} {'sent' if ends else 'fault sent show'}", code=BUS if ends else 5)
 

@@ -32,7 +32,7 @@ def test_without_a_gpu():
 
 
 def test_facts_of_the_simulator(simulate, tmp_path):
-    """Each fact is what the simulator's own page promises; two runs do not differ, two cards do."""
+    """Each fact is the one in the simulator's documentation; two runs do not differ, two cards do."""
     first = json.loads(simulate([GPU_CHECK, "--facts"]).stdout)
     assert first["block.2097153"]["card_step"] == first["block.2097153"]["page_rule"] == 4 << 20
     assert first["blocks.5000x512"]["nearest"] == 512

@@ -611,7 +611,7 @@ def test_the_docs_are_the_table(python_env):
 
 
 def test_stderr_that_became_something_else(build_c, simulate, tmp_path):
-    """A program that closes descriptor 2 and opens a file in its place finds no line of ours there."""
+    """When a program closes descriptor 2 and opens a file in its place, gpumem writes no line into that file."""
     client = build_c("hook_lookup.c", "-ldl")
     command = ["bash", "-c", 'exec 2> own-file; exec "$0" handle', client]
     done = simulate(command, preload=True, env={"GPUMEM_QUIET": "1"})

@@ -167,7 +167,7 @@ def test_a_kernel(run_cells, tmp_path):
     assert "-1.00 MiB   +2.00 MiB      1     1  kept = make(2)" in told["texts"][2]
     assert told["error"] == ["KeyError", "'stop'"] and told["texts"][3] == ""
     assert told["errors"] == [0, 0, 1, 0], "an error is shown once"
-    # The kernel's own capture is there to be read.
+    # The kernel's own capture can be read.
     summary = harness.analyze_json("summary", tmp_path / "report.bin")
     assert harness.device_of(summary)["tensor"]["peak_bytes"] == 5 << 20
 

@@ -29,7 +29,7 @@ def client(build_c):
 
 
 def assert_own_is_exact(path):
-    """The program's file has the lines that it wrote, and no byte else."""
+    """The program's file has the lines that it wrote, and no other byte."""
     content = path.read_bytes()
     assert content and content == b"".join(b"%015d\n" % line for line in range(len(content) // 16))
 

@@ -35,7 +35,7 @@ def page(report, tmp_path_factory):
 
 @pytest.fixture
 def at(window, page):
-    """The page as it is when it is opened, with its blocks."""
+    """The page with its blocks, as opened."""
     window.resize(1280, 1400)
     window.open(page)
     window.wait("gpumem.histories().length > 0")

@@ -31,7 +31,7 @@ def page(report, tmp_path_factory):
 
 @pytest.fixture
 def at(window, page):
-    """The page as it is when it is opened, with its blocks."""
+    """The page with its blocks, as opened."""
     show(window, page)
     return window
 
@@ -221,7 +221,7 @@ SHOWN_CONTROLS = (
 
 
 def test_paper_is_light_and_has_no_controls(at):
-    """As it is printed where the system is dark: nothing is cut, details are open, and the picture has light colours."""
+    """Printed where the system is dark: nothing is cut, details are open, and the picture has light colours."""
     back = "getComputedStyle(document.documentElement).getPropertyValue('--back').trim()"
     corner = "[...document.querySelector('#chart canvas').getContext('2d').getImageData(2, 2, 1, 1).data]"
     at.call("Emulation.setEmulatedMedia", media="screen", features=[{"name": "prefers-color-scheme", "value": "dark"}])

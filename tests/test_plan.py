@@ -148,7 +148,8 @@ def test_a_plan_beside_a_real_run(python, tmp_path):
 def test_what_is_kept(python, tmp_path):
     done = plan(python, "--card", "16GiB", "--save", tmp_path / "kept", "--", PROGRAM, "--batch", "3")
     assert done.returncode == 0
-    # With this batch the cache is largest when tensors are not: the rows sum to what is needed all the same.
+    # With this batch the cache is largest at another time than the tensors: the rows sum to the needed bytes
+    # nevertheless.
     [needed] = re.findall(r"^fits: needs ([0-9.]+ GiB) of", done.stdout)
     assert "more at other times" in done.stdout and re.search(rf"^in all +{re.escape(needed)}$", done.stdout, re.M)
     assert sorted(os.listdir(tmp_path / "kept")) == ["16GiB.least.bin", "16GiB.least.txt", "16GiB.most.bin", "16GiB.most.txt"]

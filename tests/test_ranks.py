@@ -21,7 +21,7 @@ TORCHRUN = harness.WORKLOADS / "ranks_torchrun.py"
 
 @pytest.fixture
 def ranks():
-    """ranks(*arguments) is what it prints as JSON."""
+    """ranks(*arguments) is the command's JSON output."""
 
     def run(*arguments, status=0):
         done = harness.run([harness.ANALYZER, "ranks", "--format", "json", *arguments], check=False)

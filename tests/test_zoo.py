@@ -38,7 +38,7 @@ BUSY_ENDINGS = {"segv": -signal.SIGSEGV, "kill": -signal.SIGKILL, "abort": -sign
 
 @pytest.mark.parametrize("how", BUSY_ENDINGS)
 def test_endings_while_others_allocate(how, build_c, tmp_path):
-    """Nothing that a hook had recorded is missing; a call that was under way may be."""
+    """Every recorded event is in the capture; only a call in progress may be missing."""
     client = build_c("zoo/endings.c", "-ldl", "-pthread")
     zoo.live_together(
         tmp_path / "with", [client, f"{how} while others allocate"], BUSY_ENDINGS[how]

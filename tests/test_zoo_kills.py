@@ -85,7 +85,7 @@ def assert_no_address_twice(capture, level):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_kills_of_a_c_program(mode, build_c, read, held, tmp_path):  # noqa: F811
-    """Every event of the driver's, with its address and size, exactly as logged; or what they come to."""
+    """Every event of the driver's, with its address and size, exactly as logged; or the sums of old events."""
     client = build_c("zoo/killed.c", "-ldl", "-pthread")
     chance = random.Random(SEED)
     calls = states = 0
@@ -141,8 +141,8 @@ def test_kills_of_a_c_program(mode, build_c, read, held, tmp_path):  # noqa: F81
 
 @pytest.mark.parametrize("ring", GONE)
 def test_kills_with_the_ring_gone(ring, build_c, read, tmp_path):  # noqa: F811
-    """As in a container that ends with its /dev/shm: all is there that happened until a moment, which the account
-    names, and that moment is never long before the kill."""
+    """As in a container that ends with its /dev/shm: all events up to a moment are there. The account names the
+    moment, which is never long before the kill."""
     client = build_c("zoo/killed.c", "-ldl", "-pthread")
     chance = random.Random(SEED)
     calls, behind = 0, []
@@ -253,8 +253,8 @@ def stack_of(line):
 
 
 def under_way(entries, have, all_kept):
-    """The call that a thread had recorded, but not yet logged, or None; all else of what is kept of its
-    events must be the end of its log."""
+    """The call that a thread had recorded, but not yet logged, or `None`; all other kept events must be the end of
+    its log."""
     for more in (0, 1):
         rest = have[: len(have) - more]
         newest = entries[len(entries) - len(rest) :] if len(rest) <= len(entries) else None

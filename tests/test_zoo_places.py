@@ -89,7 +89,7 @@ NO_MEMORY = (
 
 
 def assert_counted(report, read):  # noqa: F811
-    """What found no room is counted, with the times between which, and the counters have it all the same."""
+    """Events without room are counted, with the times between which they were lost, and the counters include them."""
     state = zoo.checked(report)
     capture = read(report, whole=False)
     assert capture.counters["driver", 0][2:] == list(THREADS_EVENTS)
@@ -250,7 +250,7 @@ def test_another_user(confined, tmp_path):
 
 
 def test_another_user_later(confined, tmp_path):
-    """The change reaches the recorder's threads, which block all signals, too; the capture goes on."""
+    """The change reaches the recorder's threads, which block all signals, too; the capture continues."""
     done = run(tmp_path / "with", [confined, "uid later"], 19, recorder_env={"GPUMEM_RING_SLOTS": "1024"})
     zoo.assert_exact(tmp_path / "with" / "report.bin", done.stdout)
 

@@ -252,8 +252,8 @@ def examined(path: Path, recorded: Figures) -> Left:
 
 
 def assert_figures(summary: dict, recorded: Figures) -> None:
-    """The figures are those of the program's calls and of the simulator's books. Of threads at once, a peak may
-    lack calls under way: they are recorded a little later, or a little earlier, than the driver does them."""
+    """The figures equal the program's calls and the simulator's books. With several threads, a peak may lack calls
+    in progress: they are recorded slightly later, or slightly earlier, than the driver does them."""
     driver = harness.device_of(summary)["driver"]
     found = [driver[key] for key in ("allocations", "frees", "live_bytes")]
     assert found == [recorded.allocations, recorded.frees, recorded.live], summary

@@ -69,7 +69,7 @@ class Browser:
             self.call(f"{domain}.enable")
 
     def call(self, method, **params):
-        """Calls a method and waits for its answer; what else comes is kept."""
+        """Calls a method and waits for its answer; other messages are kept."""
         self.number += 1
         message = {"id": self.number, "method": method, "params": params}
         if self.session:

@@ -74,7 +74,7 @@ def run(
 
 
 def simulator_command(command: Sequence[Arg], *, devices: int = 1, memory: str = "16GiB") -> list[str]:
-    """`command` as it has to be started to run on the simulator."""
+    """The command line that runs `command` on the simulator."""
     return [
         str(WITH_SIMULATOR),
         "--devices",

@@ -86,7 +86,7 @@ class Seen:
 
 
 def elements(parameter):
-    """Of a parameter as it was before it was sharded."""
+    """The number of elements of a parameter before it was sharded."""
     whole = getattr(parameter, "_unpadded_unsharded_size", None)
     return whole.numel() if whole is not None else getattr(parameter, "ds_numel", parameter.numel())
 

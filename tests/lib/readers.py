@@ -163,7 +163,7 @@ def firefox(path):
     assert all(0 <= category < len(profile["meta"]["categories"]) for category in frames["category"])
     names = []
     for prefix, frame in zip(stacks["prefix"], stacks["frame"]):
-        # A stack comes after the one that it goes on from.
+        # A stack comes after its prefix.
         assert prefix is None or 0 <= prefix < len(names)
         before = [] if prefix is None else names[prefix]
         names.append([*before, texts[functions["name"][frames["func"][frame]]]])

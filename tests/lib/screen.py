@@ -12,7 +12,7 @@ import time
 
 import harness
 
-# What moves the cursor or clears; everything else of that kind only changes how text looks.
+# Sequences that move the cursor or clear; all others change only the appearance of text.
 SEQUENCE = re.compile(rb"\x1b\[([0-9;?]*)([A-Za-z])|\x1b[=>78]|\x1b\([A-Z0-9]")
 
 

@@ -14,7 +14,7 @@ def is_user_code(file: str) -> bool:
 
 
 def owner(frames: list[dict]):
-    """File and line of the newest frame of the user's own code, else of the newest of Python; None without
+    """File and line of the newest frame of the user's own code, otherwise of the newest Python frame; `None` without
     Python."""
     python = [frame for frame in frames if frame["filename"].endswith(".py") or frame["filename"].startswith("<")]
     for frame in python:

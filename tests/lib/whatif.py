@@ -47,8 +47,8 @@ def with_parts(env, parts, first):
 
 
 class Programs:
-    """A process that runs programs; `recorder` is preloaded for those that are recorded, and `late`, a library that is made of
-    late.c, where streams are to be late."""
+    """A process that runs programs. Recorded ones preload `recorder`; `late`, a library made of late.c, is preloaded
+    where streams must be late."""
 
     def __init__(self, python, recorded, parts=None, late=None):
         env = harness.clean_environment()
@@ -78,7 +78,7 @@ class Programs:
 
 
 class Bench:
-    """Programs for real, recorded ones, and replays. `parts` is what other_torch.py makes for another release."""
+    """Programs that run for real, recorded ones, and replays. `parts` is made by other_torch.py for another release."""
 
     def __init__(self, python, folder, parts=None, late=None):
         self.python, self.folder, self.parts, self.varying = python, Path(folder), parts, 0
@@ -110,8 +110,8 @@ class Bench:
         return replay
 
     def differences(self, program, capture, settings, card, stop=True, foreign=0, **more):
-        """What differs between a rerun and a replay, by name: both values. Both go on to the first failure, or to the end.
-        `foreign` is what else the rerun has on its card, where the capture does not say."""
+        """The differences between a rerun and a replay, by name: both values. Both run to the first failure, or to
+        the end. `foreign` is the other memory on the rerun's card, where the capture lacks it."""
         real = self.real.run(program, settings, card, stop=stop, **more)
         if real.get("refused"):
             return real, self._refusal(capture, settings, card)
@@ -151,7 +151,7 @@ class Bench:
         return fixed
 
     def _refusal(self, capture, settings, card):
-        """What PyTorch does not do at all for the program under the settings, it does not do in a replay."""
+        """If PyTorch refuses to run the program under the settings, the replay must refuse, too."""
         try:
             self.replay(capture, settings, card)
         except Failed as error:

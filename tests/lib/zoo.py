@@ -50,7 +50,7 @@ def assert_whole(report: Path, ending: str | None = None) -> dict:
     """Nothing is missing from a capture and its counters agree with its events."""
     state = checked(report)
     assert (state["exit"], state["whole"], state["lost_events"]) == (0, True, 0), state
-    # A process that is killed may not have come to write its counters: it does so every 50 ms.
+    # A killed process may not have written its counters yet: it does so every 50 ms.
     known = state["ending"] != "killed" or state["counters_agree"] is not None
     assert state["counters_agree"] is (True if known else None), state
     assert state["damage"] == [] and state["missing"] == [], state

@@ -151,7 +151,7 @@ class Bench:
         ]
         if self.probe.probe_open(os.fsencode(capture)) != 0:
             raise RuntimeError(f"cannot open {capture}")
-        # The hook where the library is preloaded, else what it would call.
+        # The hook where the library is preloaded, otherwise the function that it would call.
         own = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libc10.so"))
         self.alone = ctypes.cast(own[REPORT], ctypes.c_void_p)
         everywhere = ctypes.CDLL(None)

@@ -20,7 +20,7 @@ typedef void (*handler_t)(int);
 extern handler_t bsd_signal(int, handler_t);
 extern handler_t __sysv_signal(int, handler_t);
 
-#define DEADLINE 20 /* seconds until a state that must come is given up */
+#define DEADLINE 20 /* seconds until the wait for a required state fails */
 
 /* What a handler has seen, printed later. */
 static struct {

@@ -28,7 +28,7 @@ def huge():
 
 
 def passing():
-    """Each is freed before anything else happens."""
+    """Each is freed before the next allocation."""
     for number in range(30):
         empty((1 + number % 5) * MIB)
 

@@ -26,8 +26,8 @@ static void status(const char *id, const char *name, char *value, size_t size) {
 
 static unsigned letter(char c) { return 1U << (c - 'a'); }
 
-/* Whether the recorder's drain (or lines), file and nvml threads are there, each once, and no other one of its (some live
- * only for a moment). Prints them if `print`. */
+/* Whether the recorder's drain (or lines), file and nvml threads exist, each once, and no other of its threads (some
+ * are short-lived). Prints them if `print`. */
 static int ours(int print) {
     char name[256], processors[256], blocked[256];
     unsigned initials = 0;

@@ -43,7 +43,7 @@ static inline void *need(void *library, const char *name) {
     return symbol;
 }
 
-/* The simulated driver, loaded out of everybody else's sight. */
+/* The simulated driver, loaded so that no other library sees it. */
 static inline void *driver(void) {
     static void *library;
     if (library == NULL && (library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) == NULL)

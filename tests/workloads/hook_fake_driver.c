@@ -37,7 +37,7 @@ int cuMemAlloc_v2(uint64_t *pointer, size_t bytes) {
     if (result == 0)
         *pointer = next_address += 0x10000;
     else
-        *pointer = 0xdeadbeef; /* rubbish on failure, which must come through all the same */
+        *pointer = 0xdeadbeef; /* an arbitrary value on failure, which must pass through unchanged */
     return result;
 }
 

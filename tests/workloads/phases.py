@@ -62,7 +62,7 @@ def skipped():
 
 
 def by_hand():
-    """No optimizer at all."""
+    """Without an optimizer."""
     made = model()
     for _ in range(STEPS):
         loss_of(made).backward()

@@ -530,8 +530,8 @@ def native():
             assert number == take >> 32 and flags_ == 0 and count > 5
             for address in addresses:
                 assert any(a <= address - 1 < b for a, b in modules.values()), hex(address)
-    # The evaluation function is on the stack, and this library is not. A compiler may put nearly all of
-    # the function elsewhere; that its frames are known all the same is for test_mixed_stacks.py.
+    # The evaluation function is on the stack, and this library is not. A compiler may place nearly all of the function
+    # elsewhere; test_mixed_stacks.py checks that its frames are recognized nevertheless.
     assert start == ctypes.cast(ctypes.pythonapi._PyEval_EvalFrameDefault, ctypes.c_void_p).value
     assert end - start < 4096 or any(start <= address < end for address in addresses)
     assert not any("python_probe" in path for path in modules), modules

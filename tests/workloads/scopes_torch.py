@@ -53,8 +53,8 @@ def blocks():
 
 
 def nested():
-    """An outer peak is not lost to what an inner scope, or PyTorch's own reset, does. Samples
-    need PyTorch's peak to be no higher than the outer one's."""
+    """An inner scope, or PyTorch's own reset, does not reset an outer peak. Samples need PyTorch's peak to be no
+    higher than the outer one's."""
     torch.cuda.reset_peak_memory_stats()
     with gpumem.scope("outer") as outer:
         gone = tensor(8 * MIB)
@@ -202,7 +202,7 @@ def processes():
 
 
 def what_is_live():
-    """The snapshot is what the counters say."""
+    """The snapshot agrees with the counters."""
     kept = [tensor(MIB), tensor(700, 1), torch.empty(1000, pin_memory=True)]
     snapshot = gpumem.snapshot()
     for device in (0, 1):

@@ -123,7 +123,7 @@ def reservations():
     must("cuMemUnmap", base, 2 * MIB)
     must("cuMemRelease", handle)
     assert card() == (0, 0)
-    # Memory that cannot be shared is not; nor is it made to be shared in ways that are not had.
+    # Memory that cannot be shared is not exported; and memory for unsupported ways to share is not created.
     handle = physical(2 * MIB)
     file = c_int(-7)
     assert code("cuMemExportToShareableHandle", byref(file), handle, FILE_DESCRIPTOR, 0) == INVALID_VALUE

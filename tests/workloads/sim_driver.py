@@ -87,8 +87,8 @@ def pages():
     assert (now("physical"), now("driver"), peak("driver")) == (context, 0, most)
     row = books()["driver"]
     assert (row["allocations"], row["frees"]) == (9, 9)
-    # Managed memory comes to the card when the device touches it. It may exceed the card, and makes room for
-    # other memory.
+    # Managed memory moves to the card when the device touches it. It may exceed the card, and makes room for other
+    # memory.
     free, total = memory_info()
     managed = out("cuMemAllocManaged", 2 * total, 1)
     assert now("managed") == now("driver") == 2 * total and memory_info()[0] == free
@@ -143,7 +143,7 @@ def contexts():
     assert (now("driver"), now("host"), now("physical")) == (3 * MIB, 0, cost + 4 * MIB)
     assert code("cuCtxDestroy_v2", second) == INVALID_CONTEXT
     assert code("cuCtxSetCurrent", second) == CONTEXT_IS_DESTROYED
-    # One of two references: nothing happens. Reset: all is gone, the context comes back with use.
+    # One of two references: no effect. Reset: all memory is freed, and the next use activates the context.
     must("cuDevicePrimaryCtxRelease_v2", 0)
     assert now("driver") == 3 * MIB
     handle = physical(2 * MIB)

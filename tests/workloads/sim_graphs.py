@@ -356,7 +356,7 @@ def capture_errors():
         assert code("cuMemsetD8Async", data, 1, 1, stream) == INVALIDATED
         ends_with(stream, INVALIDATED)
         assert status(stream) == 0
-    # A relaxed capture, or a thread that does not mind, may do what is merely unsafe.
+    # A relaxed capture, or a thread in relaxed mode, may make calls that are merely unsafe.
     begin(stream, RELAXED)
     must("cuMemFree_v2", out("cuMemAlloc_v2", 100))
     end(stream)

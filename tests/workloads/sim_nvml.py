@@ -67,7 +67,7 @@ def main():
     assert text.value.startswith(b"GPU-") and len(text.value) == 40
     assert code("nvmlDeviceGetUUID", device, text, 40) == INSUFFICIENT_SIZE
 
-    # A driver of ours in the process: its context and one page.
+    # The driver in this process: its context and one page.
     driver = ctypes.CDLL("libcuda.so.1")
     context, pointer = c_void_p(), c_uint64()
     assert driver.cuInit(0) == 0

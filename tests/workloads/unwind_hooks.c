@@ -36,9 +36,9 @@ static struct {
 	int entered, done, in_callee;
 	uintptr_t returns_to, entry_sp;
 	greg_t saved[SAVED_COUNT];
-	/* Of each instruction: 1 if it was come to. */
+	/* For each instruction: 1 if it was reached. */
 	unsigned char seen[MOST_SIZE];
-	/* Which way is taken at the branches of this run: bit n is the nth one's. */
+	/* The direction at the branches of this run: bit n is the nth one's. */
 	unsigned way, branches;
 } now;
 

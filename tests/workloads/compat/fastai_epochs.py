@@ -49,7 +49,7 @@ class Learner:
 
 
 def trained(epoch):
-    """64 MB and a small tensor that stay after the first epoch, and 256 MB for a moment in each."""
+    """64 MB and a small tensor that stay after the first epoch, and 256 MB temporarily in each."""
     if epoch == 0:
         kept.extend([torch.empty(64 * MB, dtype=torch.uint8, device="cuda"), torch.ones(1, device="cuda")])
     torch.empty(256 * MB, dtype=torch.uint8, device="cuda")

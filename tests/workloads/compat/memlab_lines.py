@@ -63,7 +63,7 @@ def check_what_came_and_went_in_a_line():
 
 
 def check_peaks_that_pytorch_has_one_counter_for():
-    """As they are where a line sets them, else the greater of before and after."""
+    """The real peak where a line raises the counter, otherwise the greater of before and after."""
     torch.cuda.reset_peak_memory_stats()
     profiler = profiled(work, inner)
     base = torch.cuda.memory_stats()["active.all.current"]

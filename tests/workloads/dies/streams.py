@@ -1,4 +1,4 @@
-"""Streams that do not fit: one tensor has all of the card, and PyTorch makes its streams at the first request for one."""
+"""Streams that do not fit: one tensor has all of the card, and the first request for a stream makes PyTorch's streams."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Reads a file's contents on the host: sizes and values that a plan without weights does not know. `make FILE` writes it."""
+"""Reads values from a file on the host, which a plan without weights does not know. `make FILE` writes it."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""PyTorch below this program in all the ways to start a process. A tensor of ones shows whether each process has the mode."""
+"""PyTorch in child processes of every kind. A tensor of ones shows whether each process has the mode."""
 
 import multiprocessing
 import subprocess

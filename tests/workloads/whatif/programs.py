@@ -36,7 +36,7 @@ TRAININGS = {**trainings.ALL, **trees.ALL, **states.ALL}
 FILES = [module.__file__ for module in (trainings, trees, states)]
 
 
-# Of older releases: none before 2.5, where there are no pools and the decisions about them are all the same taken.
+# In older releases: `None` before 2.5, which has no pools; the decisions about them are made nevertheless.
 POOL = getattr(torch.cuda, "MemPool", None)
 # The options of a pool's constructor.
 POOL_OPTIONS = set(inspect.signature(POOL.__init__).parameters) if POOL else set()
@@ -276,8 +276,8 @@ def main():
         if child == 0:
             print(json.dumps(run(request)), flush=True)
             if not request.get("capture"):
-                # Nothing is left to be recorded; PyTorch's own end takes as long as the program, and aborts where a pool could not be
-                # set back.
+                # No more can be recorded; PyTorch's own end takes as long as the program, and aborts where a pool could
+                # not be restored.
                 os._exit(0)
             sys.exit(0)
         _, status = os.waitpid(child, 0)

@@ -28,7 +28,7 @@ static void exits(void)
 	printf("finalizing %d\n", is_finalizing());
 }
 
-/* To be called first. */
+/* Called first. */
 void prepare(int (*function)(void))
 {
 	is_finalizing = function;

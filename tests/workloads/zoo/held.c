@@ -85,7 +85,7 @@ void wait_until_held(void)
 	sem_wait(&held);
 }
 
-/* For Py_AtExit: the interpreter is gone. The held thread goes on, and ends its call. */
+/* For Py_AtExit: the interpreter is gone. The held thread continues, and ends its call. */
 void interpreter_is_gone(void)
 {
 	let_go = 1;
