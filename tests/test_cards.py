@@ -1,5 +1,5 @@
-"""Files of cards, and `gpumem card`: each file holds what the schema says, its figures agree with each other and with the
-rule for contexts, and a name finds one card only."""
+"""Files of cards, and `gpumem card`: each file follows its schema, its figures agree with each other and with the
+rule for contexts, and each name finds only one card."""
 
 import copy
 import json

@@ -1,7 +1,8 @@
-"""What is recorded of PyTorch's allocator, and replays of it: figures equal those of programs that are run for real.
+"""Records of PyTorch's allocator, and their replays: figures equal those of programs that are run for real.
 
-What breaks these tests: an allocation whose request, stream or pool is recorded wrongly, a call of the allocator that is not
-recorded, a replay that takes a step in another way than the program did. tests/lib/whatif.py is the campaign of random programs."""
+What breaks these tests: an allocation whose request, stream or pool is recorded wrongly, a call of the allocator
+that is not recorded, a replay that takes a step in another way than the program did. tests/lib/whatif.py is the
+campaign of random programs."""
 
 import json
 import re
@@ -147,7 +148,7 @@ def test_a_capture_of_another_release_is_replayed_and_said_to_be_inexact(python_
     assert "recorded with PyTorch 1.12" in version and "replayed with 2.15" in version
     # No block was used on another stream, so when those were free again is no question.
     assert "the requested size of" in asked and "allocations is not known" in asked and "intervals" in asked and "other streams" not in asked
-    # The rules of the pool are the same in both where nobody sets anything.
+    # The rules of the pool are the same in both without settings.
     own = said["devices"][0]["replays"][0]
     for name in ("reserved_bytes.all.peak", "segment.all.allocated"):
         assert own["figures_least"][name] == own["figures_greatest"][name] == real["figures"][name]
@@ -199,7 +200,7 @@ def test_another_allocator_is_not_modelled(python_env, tmp_path):
 
 
 def priced(python, capture, *words):
-    """What the command says of a capture in JSON: replays by settings."""
+    """The command's JSON for a capture: replays by settings."""
     done = gpumem(python, capture, "--format", "json", *words)
     [device] = json.loads(done.stdout)["devices"]
     return {replay["settings"]: replay for replay in device["replays"]}
@@ -253,7 +254,7 @@ def test_a_replay_makes_the_calls_of_the_run_and_has_their_time(settings, other,
     assert "CUDA calls  time in calls  retries" in lines[head]
     end = lines[head].index("time in calls") + len("time in calls")
     rows = lines[head + 1 : lines.index("* as recorded")]
-    # A long name has a line of its own.
+    # A long name has a separate line.
     empty, filled = sorted(line[end - len("time in calls") : end].strip() for line in rows if line.endswith(" 0"))
     assert empty == "" and re.fullmatch(r"[\d.]+ (µs|ms|s)", filled)
     said = " ".join(text.split())
@@ -261,7 +262,7 @@ def test_a_replay_makes_the_calls_of_the_run_and_has_their_time(settings, other,
 
 
 def test_calls_that_fail_are_priced_as_such(run_calls, python_env):
-    """A run that failed nowhere says nothing of what a failed call takes; one that failed does."""
+    """A run without failures cannot show the time of a failed call; one with a failure can."""
     python = python_env("torch215")
     capture, real = run_calls()
     roomy = priced(python, capture, "--card", "900MiB", "--conf", "")[""]
@@ -314,8 +315,8 @@ def test_what_cannot_be_better_is_not_replayed_to_its_end(bench, python_env):
 
 
 def test_for_how_many_steps_more_a_setting_lasts(bench, python_env):
-    """A training that keeps a tensor of each step is replayed on the card on which it died: what the advice says of growth is what
-    the program keeps."""
+    """A training that keeps a tensor of each step is replayed on the card on which it died: the growth in the advice
+    equals what the program keeps."""
     python = python_env("torch215")
     capture, real = bench.record("keeps")
     small = whatif.cards(real)[1] - (64 << 20)

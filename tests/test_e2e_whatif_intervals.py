@@ -1,7 +1,8 @@
-"""Replays of captures that do not say all: intervals, by a replay for each way in which it may have been.
+"""Replays of captures with missing information: intervals, from a replay for each possibility.
 
-What breaks these tests: a bound that is none (a request that its block cannot have had, a block that is back before it can be), a figure
-of one replay that is given as that of all, a verdict that not all replays give. tests/lib/whatif_intervals.py is the campaign."""
+What breaks these tests: a wrong bound (a request that its block cannot have had, a block that is free before it can
+be), a figure of one replay that is given as that of all, a verdict on which not all replays agree.
+tests/lib/whatif_intervals.py is the campaign."""
 
 import argparse
 import json
@@ -34,7 +35,7 @@ def span(result, name=RESERVED):
 
 @pytest.mark.parametrize("program, settings", [("random:0", EXPANDABLE), ("random:2", EXPANDABLE), ("random:5", "")])
 def test_without_requests(program, settings, bench):
-    """The block's size is the most that was asked for; the least is not much less."""
+    """The block's size is the largest possible request; the smallest is not much less."""
     capture, _ = bench.record(program)
     truth = bench.replay(capture, settings, whatif.ROOMY).figures
     result = intervals.ways(bench, capture, settings, whatif.ROOMY, unknown.NO_REQUESTS)
@@ -53,7 +54,7 @@ def test_without_the_ends_of_waits(bench):
     result = intervals.ways(bench, capture, "", whatif.ROOMY, unknown.NO_RELEASES)
     early, late = (replay.figures[RESERVED] for replay in result.replays)
     assert early < real["figures"][RESERVED] < late
-    # That is no later than possible: a block that waits for ever is not in the recorded run's place.
+    # That is no later than possible: a block that waits permanently is not where the recorded run had it.
     assert late < 1.1 * real["figures"][RESERVED]
 
 
@@ -73,7 +74,7 @@ def gpumem(python, *words):
 
 
 def test_a_card_between_both_is_too_close_to_say(python_env, tmp_path):
-    """PyTorch 1.12 does not let be seen what was asked for."""
+    """PyTorch 1.12 does not expose requested sizes."""
     python, capture = python_env("torch215"), tmp_path / "report.bin"
     recorded = whatif.Programs(python_env("torch112"), True)
     real = recorded.run("random:0", capture=str(capture))

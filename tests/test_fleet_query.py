@@ -1,7 +1,8 @@
-"""`gpumem fleet query` and `sql`: questions to a dataset, answered by DuckDB.
+"""`gpumem fleet query` and `sql`: queries of a dataset, answered by DuckDB.
 
-What breaks these tests: a rank that is compared with other stages of a pipeline, a median in which peers without a line do not
-count, rows of a capture that is no part of the dataset yet, a run whose name is taken for a number, a time in this machine's zone."""
+What breaks these tests: a rank that is compared with other stages of a pipeline, a median in which peers without a
+line do not count, rows of a capture that does not belong to the dataset yet, a run whose name is read as a number, a
+time in this machine's zone."""
 
 import csv
 import io

@@ -1,12 +1,12 @@
-"""PyTorch's other releases on the simulator, backward and the allocator: opt-in, as each is a large download.
+"""PyTorch's other releases on the simulator, backward and the allocator: opt-in, because each is a large download.
 
     GPUMEM_OTHER_TORCHES=PYTHON[:PYTHON…] pytest -c tests/pytest.ini tests/test_other_torches.py
 
-Each PYTHON is one with a PyTorch for CUDA 12 or 13; it needs the wheel `torch` itself, what importing it needs,
-and NVIDIA's small ones for nvrtc and nvtx. docs/measured/backward.md and docs/measured/whatif.md have what was found.
+Each PYTHON is one with a PyTorch for CUDA 12 or 13; it needs the wheel `torch`, the packages to import it, and
+NVIDIA's small wheels for nvrtc and nvtx. docs/measured/backward.md and docs/measured/whatif.md have the results.
 
-What breaks these tests: a release whose nodes, tensors, storages or allocator are laid out in a way of its own, or that
-calls one of the hooked functions no more."""
+What breaks these tests: a release with another layout of nodes, tensors, storages or the allocator, or that no
+longer calls one of the hooked functions."""
 
 import json
 import os
@@ -168,7 +168,7 @@ def test_the_allocator_is_seen(program, bench, release):
     assert seen["allocator"] == "native"
     names = harness.run(["nm", "-D", *(other_torch.packages_of(release[0]) / "torch" / "lib").glob("libtorch_[cp]*.so")])
     wanted = {"requested", "stream", "record_stream", "released", "pool", "calls", "settings"}
-    # Before 2.2 nothing tells when a block is free again that was used on another stream.
+    # Before 2.2 no call shows when a block that was used on another stream is free again.
     may_lack = set() if "27attachAllocatorTraceTracker" in names.stdout else {"released"}
     assert wanted - may_lack <= set(seen["allocator_seen"]) <= wanted
     assert not seen.get("allocator_unknown")

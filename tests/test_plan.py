@@ -1,7 +1,7 @@
-"""`gpumem plan` on real PyTorch programs: what it says of a card is what happens on that card.
+"""`gpumem plan` on real PyTorch programs: its prediction for a card equals a run on that card.
 
-What breaks these tests: a verdict that a run on the card contradicts, peaks that differ from PyTorch's own, a change that is named and
-does not help, a fault of the program's that is taken for a lack of memory."""
+What breaks these tests: a verdict that a run on the card contradicts, peaks that differ from PyTorch's own, a
+suggested change that does not help, a fault of the program's that counts as a lack of memory."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def plan(python, *words, cwd=None):
 
 
 def works(python, memory, *words):
-    """Whether the program works on a card of so many bytes, by itself."""
+    """Whether the program, without a plan, works on a card with `memory` bytes."""
     command = [harness.WITH_SIMULATOR, "--memory", memory, python, PROGRAM, *words]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=harness.clean_environment(), timeout=120)
     if "OutOfMemoryError" in done.stderr:
@@ -64,7 +64,7 @@ def test_the_peaks_are_those_that_the_program_has_without_a_plan(python, tmp_pat
     assert (done.returncode, case["verdict"]) == (0, "fits"), done.stderr
     assert case["tensor_peak_bytes"] == [stats["allocated_bytes.all.peak"]] * 2
     assert case["reserved_peak_bytes"] == [stats["reserved_bytes.all.peak"]] * 2
-    # Contexts and code are on the card besides.
+    # The card also holds contexts and code.
     assert all(needed >= stats["reserved_bytes.all.peak"] + 512 * MIB for needed in case["needed_bytes"])
     assert sum(row["bytes"] for row in case["at"]["rows"]) <= case["needed_bytes"][1]
     assert "blocks.5.up" in [row["module"] for row in case["at"]["modules"]]
@@ -148,7 +148,8 @@ def test_a_plan_beside_a_real_run(python, tmp_path):
 def test_what_is_kept(python, tmp_path):
     done = plan(python, "--card", "16GiB", "--save", tmp_path / "kept", "--", PROGRAM, "--batch", "3")
     assert done.returncode == 0
-    # With this batch the cache is largest when tensors are not: the rows sum to what is needed all the same.
+    # With this batch the cache is largest at another time than the tensors: the rows sum to the needed bytes
+    # nevertheless.
     [needed] = re.findall(r"^fits: needs ([0-9.]+ GiB) of", done.stdout)
     assert "more at other times" in done.stdout and re.search(rf"^in all +{re.escape(needed)}$", done.stdout, re.M)
     assert sorted(os.listdir(tmp_path / "kept")) == ["16GiB.least.bin", "16GiB.least.txt", "16GiB.most.bin", "16GiB.most.txt"]

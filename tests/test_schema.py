@@ -1,7 +1,8 @@
-"""`--format json` of gpumem-analyze: every view's output on fixed captures is what docs/schema says, and so are the examples of docs/.
+"""`--format json` of gpumem-analyze: every view's output on fixed captures follows docs/schema, and so do the
+examples of docs/.
 
-What breaks these tests: a field that the schema does not name or that lacks, another kind of value, a command with JSON and
-without a schema, a file that has no absolute name."""
+What breaks these tests: a field that the schema does not name or that is missing, another kind of value, a command
+with JSON and without a schema, a file without an absolute name."""
 
 import json
 import re
@@ -124,7 +125,7 @@ def test_every_form_is_printed_here():
 
 
 def commands(words=()):
-    """All commands of gpumem-analyze, with what their --help says."""
+    """All commands of gpumem-analyze, with their --help."""
     text = harness.analyze(*words, "--help").stdout
     yield words, text
     listed = re.search(r"^Commands:\n(.*?)\n\n", text, re.M | re.S)
