@@ -95,6 +95,16 @@ def test_addresses_and_line_numbers_are_whole_at_80_columns(captures):
     assert not re.search(r"\.py:\d*…", text)
 
 
+@pytest.mark.parametrize("columns", WIDTHS)
+@pytest.mark.parametrize("view", ([], ["ledger"]), ids=("report", "ledger"))
+def test_the_largest_block_is_whole_in_the_breakdown(view, columns, captures):
+    _, text = narrow.on_terminal([harness.ANALYZER, *view, captures[0]], columns=columns)
+    row = re.search(r"^  (reserved but.*)$", narrow.plain(text), re.M)[1]
+    assert re.search(r"  largest block [\d.]+ [KMG]iB$", row), row
+    if columns >= 80:
+        assert row.startswith("reserved but unallocated  "), row
+
+
 @pytest.mark.parametrize("locale", ({"LC_ALL": "C"}, {"LC_ALL": "", "LC_CTYPE": "", "LANG": "POSIX"}))
 def test_text_is_ascii_where_the_locale_is_not_utf_8(locale, captures):
     for view in VIEWS:

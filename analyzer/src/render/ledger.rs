@@ -35,17 +35,21 @@ pub fn ledger_text(
     let part = |row: &LedgerRow| row.bytes.max(0) as u64;
     let whole = ledger.rows.iter().map(part).sum();
     let (left, right) = (Align::Left, Align::Right);
-    let mut table = Table::new(&[left, right, right, left, left]).elastic(&[4, 0]);
+    let mut table = Table::new(&[left, right, right, left, left])
+        .elastic(&[4, 0])
+        .shed(&[3]);
     for row in &ledger.rows {
         let share = percent(part(row), whole);
         let detail = detail(replay, row, source);
         table.row([&row.name, &signed(row.bytes), &share, "", &detail.text]);
         table
             .bar(3, part(row), ledger.bytes, BAR)
-            .style(4, Style::Faint);
-        if let Some(note) = detail.note {
-            table.place(4, note);
-        }
+            .style(4, Style::Faint)
+            .keep(0);
+        match detail.note {
+            Some(note) => table.place(4, note),
+            None => table.keep(4),
+        };
         if row.kind == Kind::Line {
             table.place(0, 0);
         }

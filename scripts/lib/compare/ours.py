@@ -45,6 +45,8 @@ def opened(shown: Browser, of: Path, link: str = "") -> None:
     shown.call("Page.navigate", url="about:blank")
     shown.call("Page.navigate", url=of.resolve().as_uri() + link)
     shown.wait("document.readyState === 'complete' && globalThis.gpumem?.histories().length > 0")
+    # A picture has parts that are outside the window; these are drawn, too.
+    shown.tell("for (const of of document.querySelectorAll('section *')) of.style.contentVisibility = 'visible'")
     settle(shown)
 
 

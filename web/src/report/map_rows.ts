@@ -194,7 +194,7 @@ function redraw(): void {
 }
 
 /** The map wider or narrower; what stands at a place from 0 to 1 stays there. */
-export function zoomMap(by: number, place = 0.5): void {
+function zoomMap(by: number, place = 0.5): void {
   zoomAt(place, by);
   redraw();
 }
@@ -213,11 +213,17 @@ const ZOOMS: Record<string, (place: number) => void> = {
   "+": (place) => { zoomMap(CLOSER, place); }, "=": (place) => { zoomMap(CLOSER, place); }, "-": (place) => { zoomMap(1 / CLOSER, place); }, "0": wholeMap,
 };
 
-/** Where the piece is that keys have come to, from 0 to 1. */
+/** Where the piece is that keys have come to, from 0 to 1; else the middle. */
 function cursorPlace(of: Drawn): number {
   const at = pieces(of)[of.cursor], wide = of.canvas.width - of.left - 2;
-  if (!at) return 0;
+  if (!at) return 0.5;
   return Math.max(0, Math.min(1, (xOf(of, item(of.group.rows, at.row))(at.piece.from + at.piece.wide / 2) - of.left) / wide));
+}
+
+/** Zooms about the piece that keys have come to, else about the middle. */
+export function zoomMapBy(by: number): void {
+  const chosen = drawn.find((of) => pieces(of)[of.cursor]);
+  zoomMap(by, chosen && cursorPlace(chosen));
 }
 
 /** With Ctrl, as a pinch comes, the map is zoomed about the pointer; with Shift or sideways it moves. */

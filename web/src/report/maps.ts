@@ -8,7 +8,7 @@ import { jump } from "./jumps";
 import { hasPool, segmentsView } from "./map";
 import { driverParts, driverView, hasHandles } from "./map_driver";
 import { poolsView } from "./map_pools";
-import { drawGroups, wholeMap, zoomMap } from "./map_rows";
+import { drawGroups, wholeMap, zoomMapBy } from "./map_rows";
 import { stepFailures, stepMap } from "./map_steps";
 import type { MapAt, MapView } from "./map_view";
 import { vmmView } from "./map_vmm";
@@ -116,7 +116,7 @@ export function startMaps(): void {
   byId("map-tabs").addEventListener("keydown", tabKey);
   fill("map-bar",
     button("event-before", "Event before", () => { stepMap(-1); }), button("event-after", "Event after", () => { stepMap(1); }),
-    button("map-closer", "Zoom in", () => { zoomMap(2); }), button("map-farther", "Zoom out", () => { zoomMap(0.5); }), button("map-whole", "Whole map", wholeMap),
+    button("map-closer", "Zoom in", () => { zoomMapBy(2); }), button("map-farther", "Zoom out", () => { zoomMapBy(0.5); }), button("map-whole", "Whole map", wholeMap),
     ...(data.failures.length ? [button("failure-before", "Failure before", () => { stepFailures(-1); }),
       button("failure-after", "Failure after", () => { stepFailures(1); })] : []));
 }

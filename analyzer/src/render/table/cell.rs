@@ -23,6 +23,8 @@ pub(super) struct Cell {
     pub style: Option<Style>,
     /// How many columns the cell spans.
     pub span: usize,
+    /// A text that keeps [`NAME`] columns while others can give way.
+    pub kept: bool,
 }
 
 /// What a cell shows.
@@ -46,6 +48,7 @@ impl Cell {
             content: Content::Text(clean(text)),
             style: None,
             span: 1,
+            kept: false,
         }
     }
 
@@ -63,6 +66,7 @@ impl Cell {
     /// The minimum width while other cells can shrink.
     pub fn least(&self) -> usize {
         let least = match &self.content {
+            Content::Text(_) if self.kept => NAME,
             Content::Text(_) => LEAST,
             Content::Place { indent, path, .. } => {
                 (indent + display_width(name_of(path)).min(NAME)).max(LEAST)

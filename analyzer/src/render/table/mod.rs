@@ -106,6 +106,14 @@ impl Table {
         self
     }
 
+    /// A text of the row added last keeps the columns of a name while other columns can give way or be left out.
+    pub fn keep(&mut self, column: usize) -> &mut Self {
+        if let Some(cell) = self.cell(column) {
+            cell.kept = true;
+        }
+        self
+    }
+
     fn cell(&mut self, column: usize) -> Option<&mut Cell> {
         self.rows.last_mut().and_then(|row| row.get_mut(column))
     }

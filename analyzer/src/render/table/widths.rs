@@ -71,11 +71,11 @@ fn narrowed(asked: &[Asked], limit: usize, elastic: &[usize]) -> Vec<usize> {
     for column in text().filter(|column| asked[**column].has_places) {
         give_way(&mut widths, *column, asked[*column].least, limit);
     }
-    for column in text() {
-        give_way(&mut widths, *column, asked[*column].least, limit);
-    }
     for column in bars() {
         give_way(&mut widths, column, asked[column].least, limit);
+    }
+    for column in text() {
+        give_way(&mut widths, *column, asked[*column].least, limit);
     }
     widths
 }

@@ -260,7 +260,7 @@ fn row(
     let detail = match id.kind {
         Kind::Cached => free
             .filter(|free| *free > 0)
-            .map(|free| format!("largest free block {}", text(free))),
+            .map(|free| format!("largest block {}", text(free))),
         Kind::Line => through(&sum.libraries),
         Kind::Managed => Some(format!("of {} requested", text(parts.managed))),
         _ => None,
