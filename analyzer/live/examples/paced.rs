@@ -1,5 +1,5 @@
-//! `paced CAPTURE EVENTS SECONDS`: records EVENTS events per second for SECONDS seconds, from 400
-//! lines that allocate and free. docs/measured/live.md has the cost of a reader of it.
+//! `paced CAPTURE EVENTS SECONDS`: records a number of events per second for a number of seconds,
+//! from 400 lines that allocate and free. docs/measured/live.md has the cost of a reader of it.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

@@ -31,11 +31,11 @@ pub enum Order {
     /// The bytes that they hold.
     #[default]
     Bytes,
-    /// What they held at the level's peak.
+    /// The bytes that they held at the level's peak.
     Peak,
-    /// By how much they grow in a step.
+    /// Their growth per step.
     Growth,
-    /// How often they allocate.
+    /// Their rate of allocations.
     Rate,
 }
 

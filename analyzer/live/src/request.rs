@@ -38,7 +38,7 @@ pub enum Want {
 pub struct Answer {
     /// The request.
     pub request: Request,
-    /// The result, or the reason in one line why there is none.
+    /// The result, or the error in one line.
     pub given: Result<Given, String>,
 }
 

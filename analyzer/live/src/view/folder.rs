@@ -14,7 +14,7 @@ pub enum FolderSort {
     Rank,
     /// Those that differ most from their peers first.
     Difference,
-    /// Those with the greatest peak of tensors first.
+    /// Those with the highest peak of tensors first.
     Peak,
 }
 
