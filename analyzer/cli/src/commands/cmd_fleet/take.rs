@@ -37,7 +37,7 @@ fn label(text: &str) -> Result<(String, String), String> {
 }
 
 impl TakeArgs {
-    /// The same, as the library takes it.
+    /// The same, for the library.
     ///
     /// # Errors
     /// If the secret cannot be read, or is empty.
