@@ -13,7 +13,7 @@ use crate::library::AllocatorLibrary;
 /// The granularity of the pool's memory from the driver.
 const PAGE: u64 = 2 << 20;
 
-/// The pool's events on a device, and what other events need to replace them.
+/// The pool's events on a device, and the capture's facts that are needed to write others instead.
 #[derive(Debug)]
 pub(crate) struct PoolEvents {
     device: DeviceOrdinal,

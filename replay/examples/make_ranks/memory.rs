@@ -32,7 +32,7 @@ pub struct Memory {
     room: u64,
     /// The newest allocation from the driver: its events at the driver and physical levels.
     taken: Vec<Event>,
-    /// The same of PyTorch only, whose later events report so much more reserved memory.
+    /// The newest of these by which PyTorch's reserved memory then grew.
     segment: Vec<Event>,
     reserved: FxHashMap<DeviceOrdinal, u64>,
     /// The device of the added segment.

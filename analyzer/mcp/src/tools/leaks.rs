@@ -30,7 +30,8 @@ pub struct Args {
     /// Which level; by default tensors, or the driver's if there are no tensors
     #[serde(default)]
     level: Option<LevelName>,
-    /// Only blocks that were allocated at least this many ended steps ago (default 3)
+    /// Count a block as growth or cache only if it stayed live over the ends of at least this many
+    /// steps (default 3)
     #[serde(default)]
     #[schemars(range(min = 1))]
     steps: Option<u64>,
