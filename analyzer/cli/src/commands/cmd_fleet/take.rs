@@ -1,4 +1,4 @@
-//! What is taken of captures, by the command line.
+//! Arguments that select what is stored of captures.
 
 use std::path::PathBuf;
 
