@@ -1,4 +1,4 @@
-//! docs/schema has a file for each form of JSON that commands print, generated from the types that they print.
+//! Generates docs/schema: a file for each form of JSON that commands print, from the types that they print.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,9 +13,9 @@ use crate::commands::cmd_fleet::forms as fleet;
 use crate::commands::cmd_ranks::WithTimeline;
 use crate::commands::{cmd_check, cmd_diff, cmd_fragmentation, cmd_oom};
 
-/// Files that are of other programs.
+/// Files of other programs.
 const OTHERS: [&str; 2] = ["card", "doctor"];
-/// Forms of commands with several, beside the one of their name.
+/// Additional forms of commands that have several.
 const FURTHER: [&str; 5] = [
     "annotated",
     "categories",
@@ -90,7 +90,7 @@ fn each_command_with_json_has_a_schema() {
     }
     let mut names = Vec::new();
     with_json(&Cli::command(), "", &mut names);
-    // It prints what ingest does.
+    // It prints the same as ingest.
     names.retain(|name| name != "fleet-commit");
     names.extend(FURTHER.map(str::to_owned));
     names.sort();
