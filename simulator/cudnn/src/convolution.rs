@@ -30,7 +30,7 @@ pub struct Performance {
 /// The number of the algorithm with a workspace in all three enumerations; that of the one without is 0.
 const BEST: u32 = 1;
 
-/// `cudnnSetConvolutionNdDescriptor` and its kin.
+/// `cudnnSetConvolutionNdDescriptor` and similar functions.
 pub fn set(descriptor: Handle) -> Status {
     status(CONVOLUTIONS.set(descriptor, ()))
 }

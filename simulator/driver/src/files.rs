@@ -4,7 +4,6 @@
 //! another process still has the file. A file is handed out as a separate open file description
 //! with a shared lock, which its copies in any process and their mappings keep. So its creator gets
 //! an exclusive lock only when all of them are gone.
-//! gets an exclusive lock only when all of them are gone.
 
 use crate::sparse::{Contents, Piece};
 use std::fs::OpenOptions;

@@ -131,8 +131,8 @@ impl Setup {
     }
 
     /// Blocks of a connection for sending to a peer on this node or elsewhere.
+    ///
     /// Send and receive never share a connection with collectives. Over the network they use a pool
-    /// ([`Setup::network_pool`]).
     /// ([`Setup::network_pool`]).
     pub fn send(&self, on_this_node: bool) -> Vec<u64> {
         self.send_or_receive(on_this_node, true)

@@ -5,7 +5,6 @@
 //! Another process of the same user opens the file through `/proc` and maps it, too. That mapping
 //! is an alias: the books of the process that opens it do not count it. When the owner frees the
 //! memory while another process has it open, the card keeps it until that process closes it.
-//! process has it open, the card keeps it until that process closes it.
 
 use gpumem_cuda_abi::CuIpcMemHandle;
 use std::collections::BTreeMap;
