@@ -58,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(words: Sequence[str]) -> int:
-    """Does what the words after `gpumem card` say; the status to end with."""
+    """Runs `gpumem card` with these arguments. Returns the exit status."""
     options = _parser().parse_args(list(words))
     try:
         if options.command == "measure":

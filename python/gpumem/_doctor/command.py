@@ -30,7 +30,7 @@ GPUMEM_OUTPUT, GPUMEM_RING and the others are read.
 Exit status: 0 recording works, 1 it does not, 2 the command line is wrong.
 """
 
-# Set for the process that replaces this one, in which the simulated GPU is found in place of the driver.
+# Set for the process that replaces this one, in which libcuda is the simulated GPU's.
 _STARTED = "GPUMEM_DOCTOR_SIMULATES"
 
 
@@ -46,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(words: Sequence[str]) -> int:
-    """Does what the words after `gpumem doctor` say; the status to end with."""
+    """Runs `gpumem doctor` with these arguments. Returns the exit status."""
     parser = _parser()
     options = parser.parse_args(list(words))
     if not shutil.which(options.python):
@@ -69,7 +69,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _on_the_simulated(words: List[str]) -> None:
-    """Starts this again where libcuda is the simulated card's."""
+    """Restarts the command with the simulated card's libcuda."""
     settings = {name: value for name, value in os.environ.items() if name.startswith("GPUMEM_SIM_")}
     env = _simulator.environment(sys.executable, os.environ, settings)
     package = str(Path(__file__).resolve().parents[2])
@@ -78,7 +78,7 @@ def _on_the_simulated(words: List[str]) -> None:
 
 
 def examine(machine: Machine, python: str) -> List[Check]:
-    """Every check, in the order in which they are shown."""
+    """Every check, in the order of the output."""
     asked = preload.ask(python)
     return [
         *commands.checks(machine),

@@ -59,7 +59,7 @@ def _positive(word: str) -> int:
 
 
 def main(words: Sequence[str]) -> int:
-    """Does what the words after `gpumem fleet` say; the status to end with."""
+    """Runs `gpumem fleet` with these arguments. Returns the exit status."""
     if not words or words[0] in ("-h", "--help", "help"):
         print(_USAGE, end="")
         return 0 if words else WRONG
@@ -70,7 +70,7 @@ def main(words: Sequence[str]) -> int:
     if command not in ("query", "sql"):
         _launcher.become([str(_files.analyzer()), "fleet", command, *rest], os.environ)
     parser = _parser(command)
-    # A question may stand before its options and the dataset after them.
+    # A query may come before its options and the dataset after them.
     options = parser.parse_intermixed_args(rest)
     if command == "query" and options.list:
         show("\n".join(_listed()))
@@ -89,7 +89,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _listed() -> List[str]:
-    """Each question and what it answers."""
+    """Each query and its description."""
     all_of_them = queries.known()
     width = max(len(query.name) for query in all_of_them)
     lines: List[str] = []
@@ -116,7 +116,7 @@ def _sql(options: argparse.Namespace) -> str:
 
 
 def _engine(options: argparse.Namespace, tables: Sequence[str]) -> Engine:
-    # Without DuckDB nothing is fetched.
+    # Without DuckDB no file is copied.
     engine = Engine()
     folder = files.located(options.dataset, options.run, tables)
     engine.view(files.of_tables(folder, options.run, tables))

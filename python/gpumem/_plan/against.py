@@ -1,4 +1,4 @@
-"""A plan beside the capture of a real run."""
+"""Compares a plan with the capture of a real run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LEVELS = (("tensors", "tensor"), ("reserved by PyTorch", "reserved"), ("on the 
 
 
 def rows(of: Verdict, capture: Path, device: Optional[int] = None) -> List[Dict[str, Any]]:
-    """Peaks as planned, the least and the greatest, and as they were."""
+    """Planned peaks, lowest and highest, and the recorded ones."""
     summary = analyzed(capture, "summary")
     devices = [each for each in summary["devices"] if device in (None, each["ordinal"])]
     if not devices:
@@ -29,7 +29,7 @@ def rows(of: Verdict, capture: Path, device: Optional[int] = None) -> List[Dict[
 
 
 def text(found: List[Dict[str, Any]], capture: Path) -> List[str]:
-    """A table; how far the truth is from the nearer end of what was planned."""
+    """A table with the distance of the recorded peak from the nearer end of the planned range."""
     lines = [f"{'beside ' + capture.name:26.26}{'planned':>21}{'measured':>12}{'off by':>10}"]
     for row in found:
         low, high = row["planned_bytes"]

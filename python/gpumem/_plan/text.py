@@ -1,4 +1,4 @@
-"""What `gpumem plan` prints."""
+"""The output of `gpumem plan`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ROWS = {
 
 
 def between(of: Sequence[int]) -> str:
-    """`17.9 to 18.2 GiB`, or one size where both read the same."""
+    """`17.9 to 18.2 GiB`, or one size if both have the same text."""
     low, high = _sizes.text(of[0]), _sizes.text(of[1])
     if low == high:
         return low
@@ -37,7 +37,7 @@ def between(of: Sequence[int]) -> str:
 
 
 def report(verdicts: Sequence[Verdict], searched: Optional[Sequence[str]]) -> str:
-    """Of one case the whole; of several a line each, then the whole of each."""
+    """For one case everything; for several, a line for each and then everything for each."""
     lines: List[str] = [*_table(verdicts), ""] if len(verdicts) > 1 else []
     for verdict in verdicts:
         if verdict.largest and searched:
@@ -86,7 +86,7 @@ def _whole(of: Verdict) -> List[str]:
 
 
 def _reads(records: Sequence[Dict[str, Any]], most: int = 5) -> List[str]:
-    """Where the plan may have taken another way than a card would."""
+    """Reads after which the plan may differ from a run on a card."""
     lines = wrapped(["The program reads values back that only a real card has. They were assumed at:"])
     for record in records[:most]:
         place = f"{Path(record['file']).name}:{record['line']} {record['function']}"
@@ -102,13 +102,13 @@ _WHY = {"not_read": "not read from files", "not_drawn": "not initialized", "not_
 
 
 def _left_out(weights: Dict[str, int]) -> List[str]:
-    """What was planned without weights."""
+    """The weights that were left out."""
     parts = [f"{_sizes.text(weights[why])} {words}" for why, words in _WHY.items() if weights[why]]
     return wrapped([f"Planned without the values of {_sizes.text(sum(weights.values()))} of weights: {'; '.join(parts)}."])
 
 
 def _tried(changes: Sequence[Tried]) -> List[str]:
-    """What would make it fit, the least need first, then what would not."""
+    """Changes that make it fit, the smallest need first, then the others."""
     helps = sorted((each for each in changes if each.needed), key=lambda each: each.needed or 0)
     lines = ["It fits with one of these changes (each was run):" if helps else "None of these changes makes it fit:"]
     for each in helps:
@@ -133,7 +133,7 @@ def _place(line: Dict[str, Any]) -> str:
 
 
 def headline(of: Verdict) -> List[str]:
-    """The answer."""
+    """The verdict."""
     total = of.case.card.total
     card = of.case.name if total[0] == total[1] else f"{of.case.name} ({between(total)})"
     if of.smallest:
@@ -154,7 +154,8 @@ def headline(of: Verdict) -> List[str]:
 
 
 def _smallest(least: int, without_retries: int) -> List[str]:
-    """A card on which PyTorch has to empty its cache can work where a larger one does not: its blocks lie otherwise."""
+    """On a smaller card, on which PyTorch has to empty its cache, a program can work that fails on a larger one: its
+    blocks have other addresses."""
     lines = [f"the smallest card on which it works has {_sizes.text(least)} ({least >> 20:,} MiB)."]
     room = -(-without_retries >> 20)
     if room > least >> 20:
@@ -163,7 +164,7 @@ def _smallest(least: int, without_retries: int) -> List[str]:
 
 
 def failure(of: Dict[str, Any]) -> List[str]:
-    """Where memory runs out, and why, as `gpumem-analyze oom` has it."""
+    """The failure and its cause, as in `gpumem-analyze oom`."""
     failed = next((each for each in of["failures"] if each["number"] == of["number"]), None)
     lines = [f"Memory runs out {_asked(failed)}."] if failed else []
     cause = of["cause"]
@@ -180,8 +181,7 @@ def _asked(failed: Dict[str, Any]) -> str:
 
 
 def breakdown(held: Dict[str, Any], of: Verdict) -> List[str]:
-    """What the memory consists of when tensors hold most, each row with how well it is known; and what is taken at other moments,
-    when there are fewer of them."""
+    """The memory at the peak of tensors, each row with its accuracy, and additional memory at other moments."""
     rows = [row for row in held["rows"] if row["bytes"] and row["kind"] != judge.BESIDES]
     total = sum(row["bytes"] for row in rows)
     lines = [f"{'':34}{'bytes':>10}  known"]
@@ -198,7 +198,7 @@ def breakdown(held: Dict[str, Any], of: Verdict) -> List[str]:
 
 
 def by_line(held: Dict[str, Any], most: int = 5) -> List[str]:
-    """The lines that held most of the tensors."""
+    """The lines with the most tensor memory."""
     lines = [f"{'bytes':>10}  {'blocks':>7}  line"]
     for row in held["lines"][:most]:
         where = f"{_place(row)} {row['function']}" if row.get("file") else str(row.get("library") or "not known")
@@ -208,7 +208,8 @@ def by_line(held: Dict[str, Any], most: int = 5) -> List[str]:
 
 
 def by_module(held: Dict[str, Any], most: int = 5) -> List[str]:
-    """The modules that held most of the tensors: those whose names differ in numbers alone, as layers do, are one row."""
+    """The modules with the most tensor memory. Modules whose names differ only in numbers, as layers do, are one
+    row."""
     rows: Dict[str, List[int]] = {}
     for row in held["modules"]:
         if row["module"]:
@@ -228,7 +229,7 @@ def _name(row: Dict[str, Any]) -> str:
 
 
 def _moment(held: Dict[str, Any]) -> List[str]:
-    """When that was."""
+    """The point in time."""
     words = [f"in {held['phase'].replace('_', '-')}"] if held.get("phase") else []
     return [*words, f"of step {held['step']}"] if held.get("step") is not None else words
 

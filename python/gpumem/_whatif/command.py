@@ -75,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(words: Sequence[str]) -> int:
-    """Does what the words after `gpumem whatif` say; the status to end with."""
+    """Runs `gpumem whatif` with these arguments. Returns the exit status."""
     options = _parser().parse_args(list(words))
     try:
         return _run(options)

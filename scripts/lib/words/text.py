@@ -8,7 +8,7 @@ from dataclasses import dataclass
 CODE = "code"
 # An escaped end of line: a line of the message, and none of the source.
 LINE_END = "\u2028"
-# Stands before a table that quotes what a program prints; its messages are checked where they are written.
+# Marks a table that quotes a program's output; its messages are checked where they are written.
 OUTPUT = "<!-- words: the table quotes output -->"
 
 
