@@ -4,11 +4,11 @@ first lines of `gpumem whatif` say why they may not.
 What breaks these tests: a request, a stream or a pool that the import loses, a block that goes back to the pool too early or too
 late, a call of empty_cache that is made of a retry or the other way round, something unknown that is not said."""
 
-import json
 import subprocess
 
 import harness
 import pytest
+import schemas
 import whatif
 
 SETTINGS = [whatif.SETTINGS[n] for n in (0, 1, 3, 6)]
@@ -36,7 +36,7 @@ def gpumem(python, *words):
         env=harness.clean_environment({"PYTHONPATH": str(harness.ROOT / "python")}),
     )  # fmt: skip
     assert done.stdout, done.stderr
-    return done.returncode, json.loads(done.stdout)
+    return done.returncode, schemas.found("whatif", done.stdout)
 
 
 @pytest.mark.parametrize("program", ["gpt", "convnet", "lengths", "generate", "fsdp"])

@@ -11,9 +11,12 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 from .._analysis import Unreadable, analyzed
 from .changes import Change
 from .dry_run import Device, Failed, Run
+from .form import Peak, Word
 from .search import Found
 
-FITS, DOES_NOT_FIT, TOO_CLOSE = "fits", "does not fit", "too close to say"
+FITS: Word = "fits"
+DOES_NOT_FIT: Word = "does not fit"
+TOO_CLOSE: Word = "too close to say"
 # A ledger's rows that are not exact: exact is what PyTorch's own allocator and the program itself asked for.
 CONTEXT, CODE, STREAMS, LIBRARY, MARGIN = "context", "module", "streams", "library", "other_processes"
 # What is no part of what CUDA gives.
@@ -72,7 +75,7 @@ class Verdict:
     """What is said of a case."""
 
     case: Case
-    verdict: str
+    verdict: Word
     # The runs at both ends.
     worse: Run
     better: Run
@@ -174,14 +177,21 @@ def peak(run: Run, level: str) -> int:
     return max(int(device.figures[level]["peak_bytes"]) for device in used(run))
 
 
-def moment(run: Run) -> Dict[str, Any]:
+def moment(run: Run) -> Peak:
     """What the fullest GPU consisted of: when tensors held most, or when memory ran out."""
     device = used(run)[0]
     at = "oom" if not run.went_well else "peak"
     [found] = analyzed(device.capture, "ledger", "--at", at, "--device", str(device.ordinal))
     where = ("--at", at, "--device", str(device.ordinal))
     return {
-        **found,
+        "device": found["device"],
+        "seq": found["seq"],
+        "time_ns": found["time_ns"],
+        "step": found["step"],
+        "phase": found["phase"],
+        "rows": found["rows"],
+        # Not there if the purpose of no tensor is known.
+        "categories": found.get("categories", []),
         "lines": analyzed(device.capture, "lines", *where),
         "modules": analyzed(device.capture, "lines", "--by", "module", *where),
     }

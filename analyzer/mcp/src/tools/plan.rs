@@ -59,7 +59,10 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     // Beside the program's own limit: the package ends it and says so.
     let limit = Duration::from_secs(seconds.saturating_add(30));
     let planned = gpumem.json(&words, folder, Some(limit), &context.cancel)?;
-    let cases = planned["cases"].as_array().cloned().unwrap_or_default();
+    let cases = planned["data"]["cases"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     Ok(Found::default()
         .with("program", args.program)
         .with("schema", planned["schema"].clone())
