@@ -5,22 +5,20 @@ read-only. test_doctor_findings.py has what cannot be set up. What breaks these 
 recording fails, or an exit status that does not follow from the lines."""
 
 import ctypes
-import json
 import os
 import re
 import stat
 import sys
 
 import harness
-import jsonschema
 import pytest
+import schemas
 
 sys.path.insert(0, str(harness.ROOT / "python"))
 
 from gpumem._doctor import check, commands, preload, text, versions  # noqa: E402
 
 CHECKOUT = {"PYTHONPATH": str(harness.ROOT / "python")}
-SCHEMA = json.loads((harness.ROOT / "docs" / "schema" / "doctor.json").read_text())
 # Other settings of the machine that runs the tests do not count.
 CLEAN = {"GPUMEM_OUTPUT": None, "GPUMEM_RING": None, "KUBERNETES_SERVICE_HOST": None}
 
@@ -33,8 +31,7 @@ def doctor(tmp_path):
         command = [*prefix, python, "-m", "gpumem", "doctor", "--format", "json", *words]
         done = harness.run(command, env={**CLEAN, **CHECKOUT, **(env or {})}, cwd=cwd, check=False, timeout=timeout)
         assert done.stdout, harness.described(done)
-        said = json.loads(done.stdout)
-        jsonschema.validate(said, SCHEMA)
+        said = schemas.found("doctor", done.stdout)
         rows = said["rows"]
         assert said["works"] == (done.returncode == 0) == ("error" not in {row["status"] for row in rows})
         assert all(row["advice"] for row in rows if row["status"] != "ok"), rows

@@ -11,6 +11,7 @@ import sys
 
 import harness
 import pytest
+import schemas
 import spec_reader
 import whatif
 import whatif_intervals as intervals
@@ -81,7 +82,7 @@ def test_a_pool_that_has_lost_a_segment_cannot_be_set_back(bench, python_env):
     rerun, differ = bench.differences("loses", capture, settings, card)
     assert differ == {} and rerun["failed"]
     said = gpumem(python_env("torch215"), capture, "--conf", settings, "--card", card, "--format", "json")
-    own, other = json.loads(said.stdout)["devices"][0]["replays"]
+    own, other = schemas.found("whatif", said.stdout)["devices"][0]["replays"]
     # Without it there is no room, which is another failure.
     assert (own["failure"]["bytes"], other["failure"]["bytes"]) == (400 << 20, 0)
     assert other["failure"]["event"] > own["failure"]["event"]
@@ -109,7 +110,7 @@ def test_the_command(bench, python_env):
     assert wide == []
     conf = "expandable_segments:True"
     done = gpumem(python, capture, "--conf", conf, "--format", "json", "--smallest-card")
-    [device] = json.loads(done.stdout)["devices"]
+    [device] = schemas.found("whatif", done.stdout)["devices"]
     told = gpumem(python, capture, "--conf", conf, "--smallest-card")
     assert told.returncode == 0 and "smallest card" in told.stdout, told.stderr
     own, other = device["replays"]
@@ -141,7 +142,7 @@ def test_a_capture_of_another_release_is_replayed_and_said_to_be_inexact(python_
     real = recorded.run("convnet", capture=str(capture))
     recorded.close()
     done = gpumem(python_env("torch215"), capture, "--conf", "max_split_size_mb:64", "--format", "json")
-    said = json.loads(done.stdout)
+    said = schemas.found("whatif", done.stdout)
     assert done.returncode == 3 and not said["exact"]
     unseen, version, asked = said["doubts"]
     assert "pools of CUDA graphs" in unseen and "the effect has no known bound" in unseen and "the streams of blocks" not in unseen
@@ -202,7 +203,7 @@ def test_another_allocator_is_not_modelled(python_env, tmp_path):
 def priced(python, capture, *words):
     """The command's JSON for a capture: replays by settings."""
     done = gpumem(python, capture, "--format", "json", *words)
-    [device] = json.loads(done.stdout)["devices"]
+    [device] = schemas.found("whatif", done.stdout)["devices"]
     return {replay["settings"]: replay for replay in device["replays"]}
 
 
@@ -296,13 +297,13 @@ def test_what_cannot_be_better_is_not_replayed_to_its_end(bench, python_env):
     """Rows that were stopped are those that reserve more in the end, and no row that helps is one."""
     capture, _ = bench.record("random:5")
     python = python_env("torch215")
-    [device] = json.loads(gpumem(python, capture, "--format", "json").stdout)["devices"]
+    [device] = schemas.found("whatif", gpumem(python, capture, "--format", "json").stdout)["devices"]
     own, *others = device["replays"]
     most = own["figures"]["reserved_bytes.all.peak"]
     stopped = {replay["settings"]: replay for replay in others if replay["stopped_at_event"]}
     assert stopped and len(stopped) < len(others)
     words = [word for settings in stopped for word in ("--conf", settings)]
-    [whole] = json.loads(gpumem(python, capture, *words, "--format", "json").stdout)["devices"]
+    [whole] = schemas.found("whatif", gpumem(python, capture, *words, "--format", "json").stdout)["devices"]
     for replay in whole["replays"][1:]:
         assert replay["stopped_at_event"] is None
         assert replay["figures"]["reserved_bytes.all.peak"] > most

@@ -5,11 +5,11 @@ What breaks these tests: a request, a stream or a pool that the import loses, a 
 early or too late, a retry that is imported as a call of empty_cache or the reverse, missing information that is not
 reported."""
 
-import json
 import subprocess
 
 import harness
 import pytest
+import schemas
 import whatif
 
 SETTINGS = [whatif.SETTINGS[n] for n in (0, 1, 3, 6)]
@@ -37,7 +37,7 @@ def gpumem(python, *words):
         env=harness.clean_environment({"PYTHONPATH": str(harness.ROOT / "python")}),
     )  # fmt: skip
     assert done.stdout, done.stderr
-    return done.returncode, json.loads(done.stdout)
+    return done.returncode, schemas.found("whatif", done.stdout)
 
 
 @pytest.mark.parametrize("program", ["gpt", "convnet", "lengths", "generate", "fsdp"])

@@ -5,12 +5,12 @@ be), a figure of one replay that is given as that of all, a verdict on which not
 tests/lib/whatif_intervals.py is the campaign."""
 
 import argparse
-import json
 import subprocess
 from pathlib import Path
 
 import harness
 import pytest
+import schemas
 import whatif
 import whatif_intervals as intervals
 from gpumem._whatif import search, text, unknown
@@ -82,7 +82,7 @@ def test_a_card_between_both_is_too_close_to_say(python_env, tmp_path):
     words = ["--smallest-card", "--format", "json", "--save", tmp_path / "saved"]
     done = gpumem(python, capture, "--conf", EXPANDABLE, *words)
     assert done.returncode == 3
-    own, other = json.loads(done.stdout)["devices"][0]["replays"]
+    own, other = schemas.found("whatif", done.stdout)["devices"][0]["replays"]
     assert own["figures_least"][RESERVED] <= real["figures"][RESERVED] <= own["figures_greatest"][RESERVED]
     assert other["fits"] is True and other["failure"] is None
     # What is saved is the worse end.
@@ -95,7 +95,7 @@ def test_a_card_between_both_is_too_close_to_say(python_env, tmp_path):
     card = (least + greatest) // 2
     for of, fits in ((least - whatif.PAGE, False), (card, None), (greatest, True)):
         done = gpumem(python, capture, "--conf", EXPANDABLE, "--card", of, "--format", "json")
-        [_, other] = json.loads(done.stdout)["devices"][0]["replays"]
+        [_, other] = schemas.found("whatif", done.stdout)["devices"][0]["replays"]
         assert (other["fits"], other["failure"] is None) == (fits, fits is True)
     said = gpumem(python, capture, "--conf", EXPANDABLE, "--card", card).stdout
     [row] = [line for line in said.splitlines() if "too close to say" in line]

@@ -5,13 +5,13 @@ What breaks these tests: an event of the recorded pool that stays, or another li
 the address or the size that it had in the run; memory of the driver that does not belong to the pool's segments; a
 stack or a number of an event that differs in the written capture."""
 
-import json
 import subprocess
 from bisect import bisect_right
 from collections import Counter
 
 import harness
 import pytest
+import schemas
 import spec_reader
 import whatif
 
@@ -325,7 +325,7 @@ def test_the_command_writes_captures_that_say_what_they_are(bench, python_env, t
     folder = tmp_path / "replays"
     done = gpumem(python, path, "--conf", EXPANDABLE, "--save", folder, "--format", "json")
     assert done.returncode == 0, done.stderr
-    [device] = json.loads(done.stdout)["devices"]
+    [device] = schemas.found("whatif", done.stdout)["devices"]
     assert sorted(folder.iterdir()) == sorted(harness.Path(of["saved"]) for of in device["replays"])
     for replay in device["replays"]:
         summary = analyze_json("summary", replay["saved"])

@@ -6,7 +6,6 @@ time in this machine's zone."""
 
 import csv
 import io
-import json
 import shutil
 import sys
 import time
@@ -14,6 +13,7 @@ import time
 import fleet_data
 import harness
 import pytest
+import schemas
 from fleet_data import MIB, Job, Plant
 
 sys.path.insert(0, str(harness.ROOT / "python"))
@@ -33,7 +33,9 @@ def gpumem(*arguments, status=0, env=None, cwd=None):
 
 
 def rows(*arguments, **options):
-    return json.loads(gpumem(*arguments, "--format", "json", **options).stdout)["rows"]
+    """The answer as JSON: of a question of gpumem's, or of one in SQL."""
+    text = gpumem(*arguments, "--format", "json", **options).stdout
+    return schemas.found("fleet-query", text)["rows"] if arguments[0] == "query" else schemas.found("fleet-sql", text)
 
 
 @pytest.fixture(scope="module")

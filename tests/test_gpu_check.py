@@ -155,7 +155,7 @@ def test_a_fault_is_told(fault, told, gpu_check, monkeypatch, tmp_path):
 def test_plans_beside_runs(python_env, tmp_path):
     """A program on the card and what is planned for it by the card's file, which is there already."""
     card = harness.run([sys.executable, "-m", "gpumem", "card", "show", "t4", "--format", "json"], env=CHECKOUT).stdout
-    (tmp_path / "card-file.json").write_text(card)
+    (tmp_path / "card-file.json").write_text(json.dumps(harness.unwrapped(card)))
     done = harness.run(
         [harness.WITH_SIMULATOR, "--card", "t4", GPU_CHECK, "--plan", "--only", "gpt", "--python", python_env("torch215"), "--output", tmp_path]
     )

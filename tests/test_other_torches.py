@@ -17,6 +17,7 @@ from pathlib import Path
 import harness
 import other_torch
 import pytest
+import schemas
 import whatif
 from gpumem import _simulator
 from test_e2e_backward import BACKWARDS, OTHERS, PHASE_BEGIN, SQUARE, STEP, Owner, Records
@@ -106,7 +107,7 @@ def test_a_plan_has_the_peaks_of_a_run(release, tmp_path):
     harness.run([harness.WITH_SIMULATOR, python, PROGRAM, "--report", report], env=harness.clean_environment(), check=False)
     stats = json.loads(report.read_text())
     done = plan(python, "--card", "16GiB", "--format", "json", "--", PROGRAM)
-    [case] = json.loads(done.stdout)["cases"]
+    [case] = schemas.found("plan", done.stdout)["cases"]
     assert (done.returncode, case["verdict"]) == (0, "fits"), done.stderr
     assert case["tensor_peak_bytes"] == [stats["allocated_bytes.all.peak"]] * 2
     assert case["reserved_peak_bytes"] == [stats["reserved_bytes.all.peak"]] * 2
@@ -194,7 +195,7 @@ def test_the_command_replays_by_the_release_itself(release, bench):
     command = [python, "-m", "gpumem", "whatif", capture, "--conf", "expandable_segments:True", "--format", "json"]
     done = harness.run(command, env=env, check=False)
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
+    said = schemas.found("whatif", done.stdout)
     assert said["exact"] and said["doubts"] == []
     own, other = (replay["figures"]["reserved_bytes.all.peak"] for replay in said["devices"][0]["replays"])
     assert own == real["figures"]["reserved_bytes.all.peak"] > other

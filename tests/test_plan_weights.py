@@ -11,6 +11,7 @@ import sys
 
 import harness
 import pytest
+import schemas
 
 sys.path.insert(0, str(harness.ROOT / "python"))
 
@@ -115,7 +116,7 @@ def large(python, folder, words, segments):
 
 
 def test_a_large_training_takes_no_memory_of_the_host(python_env, tmp_path):
-    [case] = json.loads(large(python_env("torch215"), tmp_path, ["--format", "json"], segments=False))["cases"]
+    [case] = schemas.found("plan", large(python_env("torch215"), tmp_path, ["--format", "json"], segments=False))["cases"]
     assert case["verdict"] == "fits" and case["tensor_peak_bytes"][0] > 10 * GIB
     assert case["weights"]["not_drawn_bytes"] > 16 * GIB and case["weights"]["not_read_bytes"] == 0
 

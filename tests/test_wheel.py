@@ -228,7 +228,7 @@ def test_pytorch_is_profiled_from_it(installed, beside_torch, tmp_path):
     simulated = {name for name in simulator_names() if not re.search(r"1[12]\.so$", name)}
     assert ours_of(libraries) == {f"{package}/libgpumem.so", *(f"{package}/simulator/{name}" for name in simulated)}
     done = beside_torch("gpumem", "whatif", "report.bin", "--smallest-card", "--conf", "max_split_size_mb:64", "--format", "json")
-    [replayed] = json.loads(done.stdout)["devices"]
+    [replayed] = harness.unwrapped(done.stdout)["devices"]
     assert replayed["allocated_peak_bytes"] == own["max_allocated"]
     assert [replay["figures"]["allocated_bytes.all.peak"] for replay in replayed["replays"]][0] == own["max_allocated"]
     assert all(own["max_allocated"] <= replay["smallest_card_bytes"] < 1 << 30 for replay in replayed["replays"]), done.stdout
@@ -242,7 +242,7 @@ def test_a_plan_needs_nothing_else(beside_torch, tmp_path):
     done = beside_torch(
         "gpumem", "plan", "--card", "t4", "--format", "json", "--", program, "--layers", "1", "--report", tmp_path / "stats.json"
     )
-    [case] = json.loads(done.stdout)["cases"]
+    [case] = harness.unwrapped(done.stdout)["cases"]
     stats = json.loads((tmp_path / "stats.json").read_text())
     assert (case["card"], case["verdict"]) == ("t4", "fits"), done.stderr
     assert case["tensor_peak_bytes"] == [stats["allocated_bytes.all.peak"]] * 2

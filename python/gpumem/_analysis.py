@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
 
 from . import _files
+from ._forms import Capture
 
 # The exit code of a partial result. The analyzer prints the missing parts on stderr.
 PARTIAL = 3
@@ -20,22 +21,31 @@ class Unreadable(RuntimeError):
 
 
 class Answer(NamedTuple):
-    """A view's rows or data, and the missing parts, one line each."""
+    """A view's rows or data, the missing parts, one line each, and the head's `capture`."""
 
     body: Any
     missing: List[str]
+    capture: Capture
 
 
 def found(answer: Union[str, bytes]) -> Any:
     """The content of gpumem-analyze's `--format json` without its head (docs/json.md): a list of rows, or an
     object."""
-    said = json.loads(answer)
+    return _body(json.loads(answer))
+
+
+def _body(said: Dict[str, Any]) -> Any:
     return said["rows"] if "rows" in said else said["data"]
 
 
 def analyzed(capture: Path, view: str, *options: str) -> Any:
     """A view's rows or data."""
-    return ask(_files.analyzer(), capture, view, options).body
+    return answered(capture, view, *options).body
+
+
+def answered(capture: Path, view: str, *options: str) -> Answer:
+    """The same with what is known of the capture."""
+    return ask(_files.analyzer(), capture, view, options)
 
 
 def ask(analyzer: Path, capture: Path, view: str, options: Sequence[str] = ()) -> Answer:
@@ -50,7 +60,8 @@ def ask(analyzer: Path, capture: Path, view: str, options: Sequence[str] = ()) -
     said = lines_of(done.stderr)
     if not done.stdout.strip():
         raise Unreadable(reason(said, done.returncode, capture))
-    return Answer(found(done.stdout), partial(said) if done.returncode == PARTIAL else [])
+    answer = json.loads(done.stdout)
+    return Answer(_body(answer), partial(said) if done.returncode == PARTIAL else [], answer["capture"])
 
 
 def environment() -> Dict[str, str]:

@@ -144,7 +144,7 @@ class Capture:
 
     def _ask(self, view: str, options: Sequence[str] = ()) -> Any:
         self._check_open()
-        body, missing = _analysis.ask(self._analyzer, self._path, view, options)
+        body, missing, _ = _analysis.ask(self._analyzer, self._path, view, options)
         for line in missing:
             warnings.warn(f"{self._path}: {line}", PartialCapture, stacklevel=3)
         return body

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import time
 from dataclasses import dataclass, field
@@ -106,11 +105,11 @@ class Checker:
         if not done.stdout:
             row.faults.append(f"no plan: {last_line(done.stderr)}")
             return
-        said = json.loads(done.stdout)
+        said = body(done.stdout)
         [case] = said["cases"]
         row.verdict = case["verdict"]
-        row.planned = {each["what"]: each["planned_bytes"] for each in said["against"]}
-        row.measured = {each["what"]: each["measured_bytes"] for each in said["against"]}
+        row.planned = {each["what"]: each["planned_bytes"] for each in said["against"]["rows"]}
+        row.measured = {each["what"]: each["measured_bytes"] for each in said["against"]["rows"]}
         # The plan includes the card's margins. The measured figure includes memory that NVML reports and no record
         # explains.
         row.planned["on the card"] = case["needed_bytes"]

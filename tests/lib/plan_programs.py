@@ -71,7 +71,7 @@ def planned(python: Path, name: str, folder: Path, timeout: float = 550) -> dict
     )  # fmt: skip
     if not done.stdout:
         raise NotPlanned(done.stderr)
-    [case] = json.loads(done.stdout)["cases"]
+    [case] = harness.unwrapped(done.stdout)["cases"]
     return case
 
 

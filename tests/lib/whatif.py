@@ -255,7 +255,7 @@ def smallest_cards(python, programs, folder):
         command = [python, "-m", "gpumem", "whatif", capture, "--smallest-card", "--format", "json"]
         command += [word for settings in SETTINGS[1:4:2] for word in ("--conf", settings)]
         env = harness.clean_environment({"PYTHONPATH": str(harness.ROOT / "python")})
-        said = json.loads(subprocess.run(command, capture_output=True, text=True, env=env).stdout)
+        said = harness.unwrapped(subprocess.run(command, capture_output=True, text=True, env=env).stdout)
         for replay in said["devices"][0]["replays"]:
             settings, least = replay["settings"], replay["smallest_card_bytes"]
             reruns = [bench.real.run(program, settings, card, stop=True) for card in (least, least - PAGE)]

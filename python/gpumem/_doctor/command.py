@@ -1,7 +1,6 @@
 """`gpumem doctor`: the command line."""
 
 import argparse
-import json
 import os
 import shutil
 import sys
@@ -12,6 +11,7 @@ from .. import _files, _launcher, _simulator
 from .._report import say, show
 from . import commands, driver, places, preload, surroundings, text, versions
 from .check import ERROR, Check, Machine
+from .form import FORM
 
 NO_RESULT = 1
 
@@ -62,7 +62,7 @@ def main(words: Sequence[str]) -> int:
     works = not any(check.status == ERROR for check in checks)
     if options.format == "json":
         rows = [{"check": each.name, "status": each.status, "found": each.found, "advice": each.advice or None} for each in checks]
-        show(json.dumps({"schema": "gpumem/doctor/1", "works": works, "rows": rows}, indent=2))
+        show(FORM.json({"works": works, "rows": rows}))
     else:
         show(text.printable(text.page(checks)))
     return 0 if works else NO_RESULT

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import tempfile
@@ -19,6 +18,7 @@ from . import against, changes, inside, replayed, search, text
 from . import verdict as judge
 from .cards import ROOMY, UnknownCard, ends, with_memory
 from .dry_run import Failed, Run, Wanted, run, runs
+from .form import FORM
 from .verdict import DOES_NOT_FIT, FITS, TOO_CLOSE, Case, Ends, Verdict
 
 NO_RESULT, WRONG = 1, 2
@@ -160,13 +160,13 @@ def _plan(
     if options.changes and len(verdicts) == 1 and verdicts[0].verdict != FITS and not bounds:
         verdicts = [planner.changed(verdicts[0], program)]
     planner.progress.end()
-    beside = against.rows(verdicts[0], options.against) if options.against else []
+    beside = against.compared(verdicts[0], options.against) if options.against else None
     if options.format == "json":
-        show(json.dumps({**text.as_json(verdicts), **({"against": beside} if beside else {})}, indent=2))
+        show(FORM.json(text.as_json(verdicts, beside)))
     else:
         show(text.report(verdicts, options.search))
         if beside:
-            show("\n" + "\n".join(against.text(beside, options.against)))
+            show("\n" + "\n".join(against.text(beside["rows"], options.against)))
     if options.save:
         for verdict in verdicts:
             judge.keep(verdict, options.save)

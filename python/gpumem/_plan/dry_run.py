@@ -11,11 +11,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Set
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, cast
 
 from .. import _launcher, _simulator
 from .._analysis import analyzed
 from . import inside
+from .form import Read
 
 # Variables that would change the run, which represents another machine.
 _UNSET = ("CUDA_VISIBLE_DEVICES", "CUDA_MODULE_LOADING")
@@ -78,7 +79,7 @@ class Run:
     output: Path
     last_words: str
     # Where the program read values that only a real card would have: records of inside/lines.py.
-    reads: List[Dict[str, Any]]
+    reads: List[Read]
     # Bytes of weights that were left out (--no-weights), by reason.
     left_out: Dict[str, int]
     seconds: float
@@ -170,9 +171,9 @@ def records(path: Path) -> List[Dict[str, Any]]:
     return found
 
 
-def unknown_reads(said: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+def unknown_reads(said: List[Dict[str, Any]]) -> List[Read]:
     """Reads of values that are unknown or were assumed, the most frequent first."""
-    found = [record for record in said if record.get("kind") == "read" and (record["unknown"] or record["assumed"])]
+    found = [cast(Read, record) for record in said if record.get("kind") == "read" and (record["unknown"] or record["assumed"])]
     return sorted(found, key=lambda record: -record["unknown"])
 
 

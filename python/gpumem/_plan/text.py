@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import textwrap
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from .. import _sizes
 from .._report import wrapped
 from . import verdict as judge
+from .form import Against, CaseRow, Peak, Plan, Read, Weights
 from .replayed import LESS
 from .verdict import DOES_NOT_FIT, FITS, Tried, Verdict
 
@@ -56,7 +57,7 @@ def _largest(of: Verdict, number: Optional[int], searched: Sequence[str]) -> str
 def _table(verdicts: Sequence[Verdict]) -> List[str]:
     rows = [("card", "verdict", "needs", "has")]
     for of in verdicts:
-        verdict = of.verdict
+        verdict: str = of.verdict
         if of.largest:
             verdict = "none fits" if of.largest.number is None else f"at most {of.largest.number}"
         needed = between(of.needed) if of.verdict == FITS else ""
@@ -85,7 +86,7 @@ def _whole(of: Verdict) -> List[str]:
     return [*lines, "", *breakdown(held, of), "", *by_line(held), *by_module(held)]
 
 
-def _reads(records: Sequence[Dict[str, Any]], most: int = 5) -> List[str]:
+def _reads(records: Sequence[Read], most: int = 5) -> List[str]:
     """Reads after which the plan may differ from a run on a card."""
     lines = wrapped(["The program reads values back that only a real card has. They were assumed at:"])
     for record in records[:most]:
@@ -121,14 +122,14 @@ def _tried(changes: Sequence[Tried]) -> List[str]:
     return lines
 
 
-def _held(held: Dict[str, Any], of: Verdict) -> str:
+def _held(held: Peak, of: Verdict) -> str:
     what = "It held the most memory" if of.shown.went_well else "It ran out of memory"
     line = next((each for each in held["lines"] if each.get("file")), None)
     place = f"; the largest line at that time: {_place(line)}" if line else ""
     return f"{what} {' '.join(_moment(held)) or 'before its first step'}{place}."
 
 
-def _place(line: Dict[str, Any]) -> str:
+def _place(line: Mapping[str, Any]) -> str:
     return f"{Path(line['file']).name}:{line['line']}"
 
 
@@ -180,8 +181,8 @@ def _asked(failed: Dict[str, Any]) -> str:
     return " ".join(word for word in (size, line) if word) or "outside of Python code"
 
 
-def breakdown(held: Dict[str, Any], of: Verdict) -> List[str]:
-    """The memory at the peak of tensors, each row with its accuracy, and additional memory at other moments."""
+def breakdown(held: Peak, of: Verdict) -> List[str]:
+    """The memory at the peak of tensors, each row with its accuracy, and additional memory at other points in time."""
     rows = [row for row in held["rows"] if row["bytes"] and row["kind"] != judge.BESIDES]
     total = sum(row["bytes"] for row in rows)
     lines = [f"{'':34}{'bytes':>10}  known"]
@@ -197,7 +198,7 @@ def breakdown(held: Dict[str, Any], of: Verdict) -> List[str]:
     return [*lines, f"{'in all':34}{_sizes.text(total):>10}"]
 
 
-def by_line(held: Dict[str, Any], most: int = 5) -> List[str]:
+def by_line(held: Peak, most: int = 5) -> List[str]:
     """The lines with the most tensor memory."""
     lines = [f"{'bytes':>10}  {'blocks':>7}  line"]
     for row in held["lines"][:most]:
@@ -207,7 +208,7 @@ def by_line(held: Dict[str, Any], most: int = 5) -> List[str]:
     return lines
 
 
-def by_module(held: Dict[str, Any], most: int = 5) -> List[str]:
+def by_module(held: Peak, most: int = 5) -> List[str]:
     """The modules with the most tensor memory. Modules whose names differ only in numbers, as layers do, are one
     row."""
     rows: Dict[str, List[int]] = {}
@@ -228,18 +229,18 @@ def _name(row: Dict[str, Any]) -> str:
     return str(_ROWS.get(row["kind"]) or row.get("name") or row["kind"])
 
 
-def _moment(held: Dict[str, Any]) -> List[str]:
+def _moment(held: Peak) -> List[str]:
     """The point in time."""
-    words = [f"in {held['phase'].replace('_', '-')}"] if held.get("phase") else []
-    return [*words, f"of step {held['step']}"] if held.get("step") is not None else words
+    words = [f"in {held['phase'].replace('_', '-')}"] if held["phase"] else []
+    return [*words, f"of step {held['step']}"] if held["step"] is not None else words
 
 
-def as_json(verdicts: Sequence[Verdict]) -> Dict[str, Any]:
-    return {"schema": "gpumem/plan/1", "cases": [_json(verdict) for verdict in verdicts]}
+def as_json(verdicts: Sequence[Verdict], against: Optional[Against]) -> Plan:
+    return {"cases": [_json(verdict) for verdict in verdicts], "against": against}
 
 
-def _json(of: Verdict) -> Dict[str, Any]:
-    held, failed = judge.moment(of.shown), None if of.shown.went_well else judge.failure(of.shown)
+def _json(of: Verdict) -> CaseRow:
+    failed = None if of.shown.went_well else judge.failure(of.shown)
     return {
         "card": of.case.card.name,
         "rank": of.case.rank,
@@ -255,7 +256,13 @@ def _json(of: Verdict) -> Dict[str, Any]:
         "tried": [{"change": each.text, "needed_bytes": each.needed, "failed": each.failed} for each in of.tried],
         "reads": list(of.shown.reads),
         "retries": judge.retries(of.shown),
-        "weights": {f"{why}_bytes": size for why, size in of.shown.left_out.items()} or None,
-        "failure": failed and {"failures": failed["failures"], "cause": failed["cause"]},
-        "at": {key: held[key] for key in ("device", "seq", "time_ns", "step", "phase", "rows", "categories", "lines", "modules")},
+        "weights": _weights(of.shown.left_out),
+        "failure": {"failures": failed["failures"], "cause": failed["cause"]} if failed else None,
+        "at": judge.moment(of.shown),
     }
+
+
+def _weights(of: Dict[str, int]) -> Optional[Weights]:
+    if not of:
+        return None
+    return {"not_read_bytes": of["not_read"], "not_drawn_bytes": of["not_drawn"], "not_there_bytes": of["not_there"]}

@@ -11,9 +11,12 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 from .._analysis import Unreadable, analyzed
 from .changes import Change
 from .dry_run import Device, Failed, Run
+from .form import Peak, Word
 from .search import Found
 
-FITS, DOES_NOT_FIT, TOO_CLOSE = "fits", "does not fit", "too close to say"
+FITS: Word = "fits"
+DOES_NOT_FIT: Word = "does not fit"
+TOO_CLOSE: Word = "too close to say"
 # Rows of a ledger that are not exact. Requests of PyTorch's allocator and of the program itself are exact.
 CONTEXT, CODE, STREAMS, LIBRARY, MARGIN = "context", "module", "streams", "library", "other_processes"
 # Rows that are not part of CUDA's total.
@@ -74,7 +77,7 @@ class Verdict:
     """The verdict on a case."""
 
     case: Case
-    verdict: str
+    verdict: Word
     # The runs at both ends.
     worse: Run
     better: Run
@@ -177,14 +180,21 @@ def peak(run: Run, level: str) -> int:
     return max(int(device.figures[level]["peak_bytes"]) for device in used(run))
 
 
-def moment(run: Run) -> Dict[str, Any]:
+def moment(run: Run) -> Peak:
     """The memory of the fullest GPU: at the peak of tensors, or when memory ran out."""
     device = used(run)[0]
     at = "oom" if not run.went_well else "peak"
     [found] = analyzed(device.capture, "ledger", "--at", at, "--device", str(device.ordinal))
     where = ("--at", at, "--device", str(device.ordinal))
     return {
-        **found,
+        "device": found["device"],
+        "seq": found["seq"],
+        "time_ns": found["time_ns"],
+        "step": found["step"],
+        "phase": found["phase"],
+        "rows": found["rows"],
+        # Not there if the purpose of no tensor is known.
+        "categories": found.get("categories", []),
         "lines": analyzed(device.capture, "lines", *where),
         "modules": analyzed(device.capture, "lines", "--by", "module", *where),
     }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, cast
 
+from .form import Calls, Figures, FirstFailure, ReplayRow
 from .prices import Price, Prices
 from .servers import Replay, Request, Servers
 from .settings import WITH_A_FRACTION, WORTH_TRYING, combinations
@@ -100,12 +101,12 @@ class Result:
         was = {replay.request.assumed: replay.figures[RESERVED] for replay in own.replays}
         return self.span(lambda replay: replay.figures[RESERVED] - was.get(replay.request.assumed, own.reserved))
 
-    def json(self) -> Dict[str, Any]:
-        """The data for `--format json`."""
+    def json(self, saved: Optional[str] = None) -> ReplayRow:
+        """The row for `--format json`. `saved`: the capture of the replay."""
         outcome, figures, cards = self.replay.outcome, self.replay.figures, self.smallest_cards
         spans = {name: self.span(lambda replay, name=name: replay.figures[name]) for name in figures}  # type: ignore[misc]
         price = self.price
-        failure = {
+        failure: FirstFailure = {
             "event": outcome["failed_seq"],
             "bytes": outcome["failed_bytes"],
             "of": "another library" if outcome["failed_foreign"] else "PyTorch",
@@ -116,11 +117,11 @@ class Result:
         return {
             "settings": self.settings,
             "card_bytes": self.replay.request.card,
-            "figures": figures,
-            "figures_least": {name: least for name, (least, _) in spans.items()},
-            "figures_greatest": {name: greatest for name, (_, greatest) in spans.items()},
+            "figures": cast(Figures, figures),
+            "figures_least": cast(Figures, {name: least for name, (least, _) in spans.items()}),
+            "figures_greatest": cast(Figures, {name: greatest for name, (_, greatest) in spans.items()}),
             "fits": None if self.is_unclear else self.fits,
-            "calls": {name: {"succeeded": ok, "failed": failed} for name, (ok, failed) in self.replay.calls.items()},
+            "calls": cast(Calls, {name: {"succeeded": ok, "failed": failed} for name, (ok, failed) in self.replay.calls.items()}),
             "time_in_calls_ns": price.total_ns,
             "calls_without_time": list(price.without_time),
             "failure": None if self.fits else failure,
@@ -130,6 +131,7 @@ class Result:
             "smallest_card_least_bytes": cards and cards[0],
             "replays": len(self.replays),
             "stopped_at_event": max(replay.outcome["stopped_seq"] for replay in self.replays) or None,
+            "saved": saved,
         }
 
 

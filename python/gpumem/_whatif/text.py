@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 from .. import _sizes
 from .._report import wrapped
+from .form import ReplayRow, Whatif
 from .saving import Saving
 from .search import ALLOCATED, UNKNOWN_CARD, Recorded, Result, reserved, worst
 from .settings import risks
@@ -98,16 +99,15 @@ def _card_taken(capture: Path, device: Dict[str, Any]) -> Optional[str]:
     return f"{which}: {_sizes.text(UNKNOWN_CARD)} are assumed (--card sets another size)"
 
 
-def _replay(result: Result, saving: Optional[Saving]) -> Dict[str, Any]:
+def _replay(result: Result, saving: Optional[Saving]) -> ReplayRow:
     path = saving.path(result) if saving else None
-    return {**result.json(), "saved": str(path) if path else None}
+    return result.json(str(path) if path else None)
 
 
 def as_json(
     devices: Sequence[Recorded], results: Sequence[Result], doubts: Sequence[str], saving: Optional[Saving] = None
-) -> Dict[str, Any]:
+) -> Whatif:
     return {
-        "schema": 1,
         "exact": not doubts,
         "doubts": list(doubts),
         "pytorch": results[0].replay.torch,

@@ -60,7 +60,10 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     // The program has its own limit, which the package enforces and reports.
     let limit = Duration::from_secs(seconds.saturating_add(30));
     let planned = gpumem.json(&words, folder, Some(limit), &context.cancel)?;
-    let cases = planned["cases"].as_array().cloned().unwrap_or_default();
+    let cases = planned["data"]["cases"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     Ok(Found::default()
         .with("program", args.program)
         .with("schema", planned["schema"].clone())

@@ -70,7 +70,7 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     words.push(capture.path.clone().into());
     let words: Vec<&OsStr> = words.iter().map(OsString::as_os_str).collect();
     let folder = capture.path.parent().unwrap_or(&capture.path);
-    let replayed = gpumem.json(&words, folder, None, &context.cancel)?;
+    let replayed = &gpumem.json(&words, folder, None, &context.cancel)?["data"];
     let mut found = Found::settled(true)
         .with("capture", capture.name)
         .with("account", facts(&session));
