@@ -6,12 +6,12 @@ from typing import Dict, List, Literal, NewType, Optional, TypedDict, Union
 
 from .._forms import Form
 
-# A value of SQL: also a list, or an object of its own keys. Times are ISO 8601 in UTC.
+# A value of SQL: also a list, or an object with any keys. Times are ISO 8601 in UTC.
 Cell = NewType("Cell", object)
 
 
 class FailuresByCauseRow(TypedDict):
-    """Allocations that failed, of a cause."""
+    """Failed allocations with one cause."""
 
     cause: str
     """The cause, as in `gpumem-analyze oom`."""

@@ -188,7 +188,7 @@ impl Memory {
             return Ok(());
         }
         let [driver, physical] = &self.segment[..] else {
-            return Err("what PyTorch took from the driver cannot be told".into());
+            return Err("PyTorch's memory from the driver is not known".into());
         };
         if driver.device != by.device {
             return Err("a capture with tensors on several GPUs cannot be planted".into());
