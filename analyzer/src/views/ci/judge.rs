@@ -8,7 +8,7 @@ use super::workload::{DevicePeaks, Workload};
 use crate::views::json::by_name;
 use gpumem_capture::Level;
 
-/// The result of a rule for a workload, on one device. A rule that holds without an allowance has no finding.
+/// The result of a rule for a workload. A rule that holds without an allowance has no finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Finding {
@@ -71,7 +71,8 @@ pub struct Judged {
     /// The workload.
     #[serde(flatten)]
     pub workload: Workload,
-    /// Rules that are broken, hold only by an allowance, or cannot be checked. Empty: all rules hold.
+    /// Rules that are broken, hold only by an allowance, or cannot be checked. Empty: all rules hold, or no rule
+    /// applies.
     pub findings: Vec<Finding>,
 }
 

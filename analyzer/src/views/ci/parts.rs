@@ -22,7 +22,7 @@ pub struct PartChange {
     /// that it has in the head, unless only the base has it.
     pub name: String,
     /// The function that contains the line, or the module's class. Absent for a category, for memory that no line
-    /// owns, and if the module's name already contains its class.
+    /// owns, and if the module's name already begins with its class.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub of: Option<String>,
     /// The phase in which the line allocated the bytes. Absent for a category or module, and if there is no phase.

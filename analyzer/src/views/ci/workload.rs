@@ -28,7 +28,7 @@ pub struct DevicePeaks {
     /// head is missing, and at levels other than `tensor`.
     pub categories: Vec<PartChange>,
     /// Modules whose bytes differ between the two peaks, the largest change first. Empty if base or head is missing,
-    /// or if neither has modules.
+    /// and if the captures have no modules.
     pub modules: Vec<PartChange>,
 }
 
