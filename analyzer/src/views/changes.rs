@@ -21,38 +21,41 @@ use section::Section;
 
 pub use section::Group;
 
-/// What one line changed on one device.
+/// The change of one device's memory during one section of the script. A section is the time in which the script is
+/// at one line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Change {
     /// Device ordinal; `None` for memory of no device.
     pub device: Option<u8>,
-    /// The file's absolute name. For code without a file, such as `<string>`, the interpreter's name. `None` while
-    /// the main thread runs no Python.
+    /// The absolute name of the script's file that contains the line. For code without a file, such as `<string>`,
+    /// the interpreter's name. `None`: the main thread runs no Python, or has not reached the script.
     pub file: Option<Arc<str>>,
-    /// The file relative to the program's folder, if it lies below that.
+    /// The same file relative to the program's folder. `None` if it is not below that folder, or if there is no file.
     pub file_relative: Option<Arc<str>>,
-    /// Line number.
+    /// Line number, from 1. `None` if `file` is `None`.
     pub line: Option<u32>,
-    /// Function.
+    /// The function that contains the line. `None` if `file` is `None`.
     pub function: Option<Arc<str>>,
-    /// Net change.
+    /// Live bytes after the section less those before it: the bytes of `added` less those of `removed`.
     pub change_bytes: i64,
-    /// Live after it.
+    /// Live bytes on the device after the section; with a filter for blocks, of the selected blocks only.
     pub total_bytes: u64,
-    /// Most that was live from before it to after it.
+    /// The most bytes that were live at once from the start of the section to its end, the live bytes before it
+    /// included.
     pub peak_bytes: u64,
-    /// The section's first event.
+    /// Number of the section's first event on this device.
     pub seq: u64,
-    /// Its time, ns since the capture was opened.
+    /// Time of that event: nanoseconds since the capture was opened.
     pub time_ns: u64,
-    /// Blocks that are live after it and were not before, largest size first.
+    /// Blocks that are live after the section and were not live before it, the largest size first. Blocks that are
+    /// freed within the section are not included.
     pub added: Vec<Group>,
-    /// Blocks that were live before it and are not after, largest size first.
+    /// Blocks that were live before the section and are not live after it, the largest size first.
     pub removed: Vec<Group>,
 }
 
 impl Change {
-    /// The rise of memory during it above the bytes before and after: temporary blocks.
+    /// The bytes by which the peak exceeds the live bytes before and after the section: temporary blocks.
     pub fn rise(&self) -> u64 {
         self.peak_bytes
             .saturating_sub(self.before().max(self.total_bytes))
@@ -63,7 +66,7 @@ impl Change {
             .saturating_add_signed(self.change_bytes.saturating_neg())
     }
 
-    /// The larger one of the net change and the rise.
+    /// The size of the net change, or the rise if it is larger.
     pub fn extent(&self) -> u64 {
         self.change_bytes.unsigned_abs().max(self.rise())
     }
@@ -73,20 +76,20 @@ impl Change {
 pub struct Changes<'a, F> {
     level: Level,
     sink: F,
-    /// The wanted blocks; `None` for all.
+    /// The selected blocks; `None` for all.
     only: Option<BlockEvents<'a>>,
-    /// The number of the current line of the script.
+    /// The number of the current line of the script; `None` outside it.
     at: Option<u32>,
     /// The thread whose lines are followed: the first one with a Python stack, or the main thread.
     thread: Option<ThreadId>,
     main: ThreadId,
-    /// By device. There are only a few.
+    /// The current section of each device. There are only a few.
     sections: Vec<(DeviceOrdinal, Section)>,
     script: Script,
 }
 
 impl<'a, F: FnMut(Change)> Changes<'a, F> {
-    /// Follows a level of a process. The number of its main thread is the process's.
+    /// Follows a level of a process. `pid` is also the number of its main thread.
     pub fn new(level: Level, pid: u32, sink: F) -> Self {
         Self {
             level,
@@ -100,7 +103,7 @@ impl<'a, F: FnMut(Change)> Changes<'a, F> {
         }
     }
 
-    /// Follows only these blocks. Totals and peaks are then theirs.
+    /// Follows only these blocks. Totals and peaks then include only them.
     pub fn only(mut self, wanted: BlockEvents<'a>) -> Self {
         self.only = Some(wanted);
         self

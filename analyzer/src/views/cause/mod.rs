@@ -29,27 +29,27 @@ use course::Course;
 
 pub use kind::CauseKind;
 
-/// How many lines are named.
+/// The maximum number of owners in the list.
 const OWNERS: usize = 3;
 
-/// A line with what it held at the failure.
+/// A line with its live memory at a point in time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Holder {
-    /// The line as tables show it.
+    /// The owner as tables show it: `train.py:97`, or a description in parentheses such as `(no stack)`.
     pub line: String,
-    /// Its function.
+    /// The function that contains the line; empty if no Python line owns the memory.
     pub function: String,
-    /// Bytes.
+    /// Live bytes of the line at the point in time.
     pub bytes: u64,
-    /// Blocks.
+    /// Number of live blocks of the line at the point in time.
     pub blocks: u64,
-    /// What tensors' blocks were for, the largest first; empty at other levels.
+    /// These bytes by category, the largest first. Absent at levels other than `tensor`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub categories: Vec<CategoryBytes>,
 }
 
 impl Holder {
-    /// The lines with most bytes, the largest first, and the bytes of all.
+    /// The lines with the most live bytes, the largest first, and the live bytes of all lines.
     pub fn most(replay: &Replay, held: &ByStack) -> (Vec<Self>, u64) {
         let lines = Lines::of(replay, held);
         let live = lines.bytes();
@@ -92,38 +92,42 @@ impl Holder {
     }
 }
 
-/// Why an allocation failed.
+/// The cause of one failed allocation, with the figures that show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Cause {
-    /// The failure's number, from 1.
+    /// Number of the failure in the capture, from 1.
     pub number: u64,
-    /// Its event.
+    /// Number of the failure's event. "At the failure" is just after this event.
     pub event: u64,
-    /// Device ordinal.
+    /// Ordinal of the GPU of the request; 255: no GPU.
     pub device: u8,
-    /// What kind.
+    /// The kind of the cause.
     pub kind: CauseKind,
-    /// What it is about.
+    /// Bytes that the cause is about: memory that grew, the largest part, memory of other processes, free or
+    /// unallocated memory, depending on `kind`; else the request.
     pub bytes: u64,
-    /// The cause with its figures.
+    /// The cause with its figures, as text.
     pub what: String,
-    /// What to change.
+    /// The recommended change, as text.
     pub advice: String,
-    /// The line that the cause is about, or through whose tensor graphs are kept.
+    /// The line that the cause is about, as tables show it. With `kept_graphs` and `no_grad`: the line whose tensor
+    /// probably keeps the graphs. `None`: the cause is not about a line, or the line is not known.
     pub line: Option<String>,
-    /// The level that the owners are of.
+    /// The level of `live_bytes` and `owners`: `tensor`, `driver` or `host`.
     #[serde(serialize_with = "super::json::by_name")]
     #[schemars(with = "String")]
     pub level: Level,
-    /// All that was live of it.
+    /// Live bytes of this level on the device at the failure.
     pub live_bytes: u64,
-    /// Free on the card then: `None`: not known.
+    /// Free bytes on the card at the failure; under `GPUMEM_LIMIT`, the free bytes of the limit. `None`: the size of
+    /// the card is not known.
     pub free_bytes: Option<u64>,
-    /// Free in the framework's cache then.
+    /// Reserved but unallocated bytes of PyTorch's pool at the failure.
     pub cached_bytes: u64,
-    /// Whether the request would have fitted had every free byte been in one piece; `None`: not known.
+    /// Whether the request would fit into `free_bytes` and `cached_bytes` together, if they were one block. `None`:
+    /// `free_bytes` is not known.
     pub would_fit: Option<bool>,
-    /// The lines that held most, the largest first.
+    /// The lines with the most live bytes at the failure, the largest first, at most three.
     pub owners: Vec<Holder>,
 }
 
@@ -178,7 +182,7 @@ pub struct CauseWatch {
 }
 
 impl CauseWatch {
-    /// For a failure of a capture that was read to its end before.
+    /// Follows a capture that was read to its end before, for one of its failures.
     pub fn new(first: &Replay, failure: OutOfMemory) -> Self {
         let level = level_of(first, &failure);
         Self {

@@ -10,9 +10,9 @@ use crate::replay::Effect;
 /// Blocks of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct Group {
-    /// Size of each.
+    /// Size of each block in bytes.
     pub bytes: u64,
-    /// How many.
+    /// Number of blocks of this size.
     pub blocks: u64,
 }
 

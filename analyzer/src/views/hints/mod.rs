@@ -1,7 +1,8 @@
 //! Hints for using less memory, each with its evidence and its bytes.
 //!
-//! A hint requires evidence in the capture: lines, blocks and calls that the other views also show. There is no hint
-//! below [`NOTABLE`] of the device's peak.
+//! A hint requires evidence in the capture: lines, blocks and calls that the other views also show. Unless its kind
+//! has another
+//! threshold, its bytes must be at least [`NOTABLE`] percent of the device's peak.
 
 mod at_peak;
 mod figures;
@@ -24,15 +25,16 @@ use hint::{NOTABLE, is_notable};
 pub use hint::{Evidence, Hint, HintKind};
 pub use watch::HintWatch;
 
-/// The percentage of the card that other processes may hold without a hint.
+/// The least share of the card that other processes hold for a hint, in percent.
 const OTHERS: u64 = 5;
-/// The percentage by which the peaks of devices may differ without a hint.
+/// The least difference between the peaks of devices for a hint, in percent of the largest peak.
 const UNEVEN: u64 = 20;
 
-/// All hints, those about most bytes first.
+/// All hints of a capture: the cause of its failed allocation first, if there is one, then the others by bytes, the
+/// largest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Hints {
-    /// The hints.
+    /// The hints, in this order; empty if the capture has no evidence for any.
     pub hints: Vec<Hint>,
 }
 
@@ -60,7 +62,7 @@ impl Hints {
     }
 }
 
-/// The hint for the cause of a failure.
+/// Returns the hint for the cause of a failure.
 fn failed(cause: &Cause) -> Hint {
     Hint {
         kind: HintKind::OutOfMemory,
@@ -73,8 +75,8 @@ fn failed(cause: &Cause) -> Hint {
     }
 }
 
-/// Memory that PyTorch's pool freed and allocated again: after a refusal of the driver, or because the program
-/// requested it.
+/// Returns the hint for memory that PyTorch's pool freed and allocated again: after a refusal of the driver, or
+/// because the program requested it.
 fn emptied(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -> Option<Hint> {
     let emptied = watch.hint(device);
     let retries = replay.failures.answered_on(device);
@@ -96,7 +98,7 @@ fn emptied(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -> Option<
     })
 }
 
-/// Free memory of PyTorch's pool at the peak.
+/// Returns the hint for unallocated memory of PyTorch's pool at the peak.
 fn cached(ledger: &Ledger) -> Option<Hint> {
     let pool = ledger.pool.as_ref()?;
     if !is_notable(pool.cached_bytes, pool.reserved_bytes, 2 * NOTABLE) {
@@ -116,7 +118,7 @@ fn cached(ledger: &Ledger) -> Option<Hint> {
     })
 }
 
-/// Other processes on the card.
+/// Returns the hint for other processes on the card.
 fn others(ledger: &Ledger) -> Option<Hint> {
     let row = ledger
         .rows
@@ -141,7 +143,7 @@ fn others(ledger: &Ledger) -> Option<Hint> {
     })
 }
 
-/// Devices with unequal peaks.
+/// Returns the hint for devices with unequal peaks.
 fn imbalance(session: &Session, ledgers: &[Ledger]) -> Option<Hint> {
     let held = ledgers.iter().filter_map(|ledger| {
         let device = DeviceOrdinal(ledger.device);
