@@ -8,15 +8,16 @@ use serde::Serialize;
 
 use crate::replay::{Levels, Replay};
 
-/// What is followed over time.
+/// Memory of a rank that is followed over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
-    /// Tensors.
+    /// Live bytes of tensors.
     Tensors,
-    /// What PyTorch's allocator holds.
+    /// Bytes that PyTorch's allocator has reserved.
     Reserved,
-    /// All that the process holds on the device.
+    /// Physical memory of the process on the GPU. If it was not recorded: the driver level, or the reserved bytes if
+    /// they are more.
     Process,
 }
 
