@@ -43,7 +43,7 @@ impl Phase {
         Self::ZeroGrad,
     ];
 
-    /// The value in every output.
+    /// The label in text. JSON has the variant's name in snake case, such as `after_training`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Forward => "forward",

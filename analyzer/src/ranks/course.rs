@@ -49,7 +49,7 @@ pub struct Buckets {
     pub most: usize,
 }
 
-/// The greatest memory in each bucket of time.
+/// The maximum of the memory in each bucket of time.
 ///
 /// The width of a bucket is a power of two of units, and its start since 1970 is a multiple of the width. So buckets
 /// of two ranks are equal, or one contains the other.
@@ -59,7 +59,7 @@ pub struct Course {
     pub shift: u32,
     /// The start of the first bucket since 1970, in widths.
     pub first: u64,
-    /// The greatest figures of each bucket.
+    /// The maxima of each bucket.
     pub greatest: Vec<Parts>,
 }
 

@@ -33,7 +33,7 @@ impl Difference {
     }
 }
 
-/// How many holders of each kind are shown.
+/// The maximum number of holders of each kind that are shown.
 const MOST: usize = 5;
 /// Holders with less than 1 / `LEAST` of the difference are not shown.
 const LEAST: u64 = 20;

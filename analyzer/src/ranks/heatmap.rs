@@ -125,7 +125,7 @@ impl Heatmap {
     }
 }
 
-/// The column of a course's bucket since 1970. The width of a column is 2 to the power of `shift`.
+/// The column, counted from 1970, of a course's bucket. The width of a column is 2 to the power of `shift`.
 fn column((_, course, ahead): &(u64, &Course, i64), index: usize, shift: u32) -> u64 {
     let at = (course.first + index as u64) >> (shift - course.shift).min(63);
     let half = if shift == 0 {

@@ -9,10 +9,10 @@ pub const RULE: &str = "a rank differs if its distance from its peers' median is
 /// The standard deviation of a normal distribution relative to its median absolute deviation.
 const DEVIATION: f64 = 1.4826;
 const DEVIATIONS: f64 = 5.0;
-/// The least difference in bytes.
+/// The minimum difference in bytes.
 const LEAST: u64 = 2 << 20;
 
-/// The least difference between ranks that hold `held` bytes.
+/// The minimum difference between ranks that hold `held` bytes: 1 % of these, but at least 2 MiB.
 pub fn least(held: u64) -> u64 {
     (held / 100).max(LEAST)
 }

@@ -12,7 +12,7 @@ use crate::attribution::Owner;
 
 /// The default minimum age of leaked blocks, in steps.
 pub const LEAST_STEPS: u64 = 3;
-/// The last step of the warm-up, by default.
+/// The default number of the last step of the warm-up.
 pub const WARM_UP_STEPS: u64 = 1;
 
 /// How long a line's memory is kept, and whether it grows. A block has survived if at least `least_steps` steps ended

@@ -46,7 +46,7 @@ impl PyTorchSummary {
     }
 }
 
-/// The allocator and its settings as text, for readers of its segments.
+/// The allocator and its settings as text, to be shown with its segments.
 pub(super) fn allocator_words(replay: &Replay) -> Option<String> {
     let pytorch = PyTorchSummary::of(replay)?;
     let settings = pytorch.allocator_settings.filter(|text| !text.is_empty());
