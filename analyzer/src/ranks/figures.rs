@@ -61,8 +61,9 @@ pub struct RankRow {
     pub nccl_bytes: u64,
     /// Bytes of symmetric memory, NVSHMEM's heap included, at the driver level's peak.
     pub symmetric_bytes: u64,
-    /// NVML's figure of the process minus the explained bytes, at the last reading during which memory did not change,
-    /// else at the last reading. Negative: more is explained than NVML shows; `None`: not measured.
+    /// NVML's figure of the process, minus the physical level and the bytes that managed memory can explain, at the
+    /// last reading during which memory did not change, else at the last reading. Negative: more is explained than
+    /// NVML shows; `None`: not measured.
     pub unexplained_bytes: Option<i64>,
     /// Number of steps that ended.
     pub steps: u64,

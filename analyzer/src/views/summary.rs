@@ -158,8 +158,8 @@ pub struct DeviceSummary {
     pub nvml_process_bytes: Option<u64>,
     /// NVML's figure of the used memory of the GPU in bytes, at the same reading; `None`: NVML was not read.
     pub nvml_used_bytes: Option<u64>,
-    /// NVML's figure of this process minus the explained bytes, at the same reading. Negative: more is explained than
-    /// NVML shows; `None`: not measured.
+    /// NVML's figure of this process, minus the physical level and the bytes that managed memory can explain, at the
+    /// same reading. Negative: more is explained than NVML shows; `None`: not measured.
     pub unexplained_bytes: Option<i64>,
 }
 

@@ -79,7 +79,7 @@ pub struct LedgerRow {
     /// Bytes of the part. Negative only for differences of two figures, such as `unexplained` and `rounding`.
     pub bytes: i64,
     /// Library that the memory belongs to, for the kinds `library`, `owner`, `module`, `context` (its creator) and
-    /// `line` (if no Python line is known); else `None`, and if not known.
+    /// `line` (without a Python line). `None` for other kinds, or if not known.
     pub library: Option<String>,
     /// The line that led to most of the memory, or the line of a row of `--by line`.
     #[serde(flatten)]
@@ -183,7 +183,8 @@ pub struct Ledger {
     pub other_processes_bytes: Option<u64>,
     /// Bytes that the driver reserves for itself by NVML, as read; `None`: NVML was not read or does not report it.
     pub driver_reserved_bytes: Option<u64>,
-    /// NVML's figure of this process minus the explained bytes, managed memory included as far as it can explain them.
+    /// NVML's figure of this process, minus the physical level and the bytes that managed memory can explain. If NVML
+    /// does not report that figure: the used memory of the GPU minus that of the driver and of other processes.
     /// Negative: more is explained than NVML shows; `None`: not measured.
     pub unexplained_bytes: Option<i64>,
     /// The reading of NVML that these figures come from; `None`: NVML was not read.
