@@ -8,30 +8,30 @@ use crate::attribution::is_in_closure;
 use crate::names::Names;
 use crate::replay::{Replay, SpanContext, StackKey, ThreadPhase};
 
-/// A part of a training's step.
+/// Part of a training, by what the thread that allocated was doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Outside all others, in a process that trains.
+    /// Outside all other phases, in a process that trains; this includes the forward with gradients on.
     Forward,
-    /// A forward with gradients off, and what comes after it in the same part of a step.
+    /// With gradients off (`no_grad`, `inference_mode`), in a module or after its call.
     Evaluation,
-    /// After the last backward and optimizer's step of the run.
+    /// After the last backward and the last optimizer step of the program.
     AfterTraining,
-    /// A module of PyTorch's makes or moves its parameters: `__init__`, `to()`, `cuda()`.
+    /// While a module of PyTorch creates, loads or moves its parameters: `__init__`, `to()`, `load_state_dict()`.
     SetUp,
-    /// A DataLoader's work, and what is made outside all modules before the forward of a step.
+    /// In a `DataLoader`, or outside all modules before the forward of a step.
     Data,
-    /// Autograd's engine runs, or one of its nodes does.
+    /// While autograd's engine or one of its nodes runs.
     Backward,
-    /// An optimizer's step.
+    /// In `step()` of an optimizer, except in its closure.
     Optimizer,
-    /// Gradients are zeroed or dropped.
+    /// While gradients are zeroed or dropped.
     ZeroGrad,
 }
 
 impl Phase {
-    /// All of them.
+    /// All phases.
     pub const ALL: [Self; 8] = [
         Self::Forward,
         Self::Evaluation,
@@ -43,7 +43,7 @@ impl Phase {
         Self::ZeroGrad,
     ];
 
-    /// The value in every output.
+    /// The label in text. JSON has the variant's name in snake case, such as `after_training`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Forward => "forward",
@@ -58,18 +58,18 @@ impl Phase {
     }
 }
 
-/// What the program was at, for people and programs.
+/// Step, phase and NVTX range of the program at a point in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct When {
-    /// The number of the step, from 1; `None` if the capture has no steps.
+    /// Number of the step in progress at the point in time, from 1; `None`: not known, or the capture has no steps.
     pub step: Option<u64>,
-    /// The phase; `None`: not known, or of no training.
+    /// Phase of the training at the point in time; `None`: not known, or the program does not train.
     pub phase: Option<Phase>,
-    /// The name of the innermost range that the program was in.
+    /// Name of the innermost NVTX range open at the point in time; `None`: not known, or no range was open.
     pub range: Option<String>,
 }
 
-/// What a span context means. Call it after all records are read.
+/// Returns the step, phase and range of a span context. Call it after all records are read.
 pub fn when_of(replay: &Replay, span_context: SpanContext) -> When {
     let names = &replay.names;
     When {

@@ -2,17 +2,17 @@
 
 use schemars::JsonSchema;
 
-/// The key of the result.
+/// The key of the result in a command's JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// A list.
+    /// `rows`: the result is a list.
     Rows,
-    /// An object.
+    /// `data`: the result is an object.
     Data,
 }
 
 impl Body {
-    /// The key.
+    /// The key as text.
     pub fn key(self) -> &'static str {
         match self {
             Self::Rows => "rows",
@@ -21,30 +21,30 @@ impl Body {
     }
 }
 
-/// The key that names the captures.
+/// The key of the captures in a command's JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heads {
-    /// None: the result names them.
+    /// No key: the result names the captures.
     None,
-    /// `capture`.
+    /// `capture`: one capture.
     One,
-    /// `captures`.
+    /// `captures`: a list of captures.
     Several,
-    /// `capture`, or `captures` if several were named.
+    /// `capture`, or `captures` if several captures were named.
     OneOrSeveral,
 }
 
-/// The result of a command.
+/// The result of a command, with the name of its form.
 pub trait View: JsonSchema {
-    /// The name of its form, such as `lines`.
+    /// Name of the form, such as `lines`.
     const NAME: &'static str;
-    /// Whether it is a list.
+    /// The key of the result.
     const BODY: Body;
-    /// The key that names the captures.
+    /// The key of the captures.
     const HEADS: Heads;
 }
 
-/// The form's name with its version. A change that removes something or changes its meaning needs a new version.
+/// The name of the form with its version. A change that removes a field or changes its meaning needs a new version.
 pub fn id(name: &str) -> String {
     format!("gpumem/{name}/1")
 }

@@ -1,4 +1,4 @@
-//! Machines with wrong clocks, found by steps that peers end at the same time.
+//! Machines with wrong clocks, found from steps that peers end at the same time.
 
 use std::collections::BTreeMap;
 
@@ -8,21 +8,22 @@ use serde::Serialize;
 use super::robust::{Spread, middle};
 use super::step_ends::StepEnds;
 
-/// The least number of steps that two machines must share.
+/// The minimum number of steps that two machines must share.
 const STEPS: usize = 4;
-/// The least difference that counts: a millisecond.
+/// The minimum difference that counts: a millisecond.
 const LEAST: u64 = 1_000_000;
 
-/// A machine whose clock is off.
+/// A machine whose clock differs from those of the peers of its ranks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Clock {
-    /// The machine.
+    /// Host name of the machine.
     pub host: String,
-    /// By how much its clock is ahead of its peers' median, in nanoseconds.
+    /// Median of the differences, in nanoseconds, between the step ends of the machine's ranks and the median step
+    /// ends of their peers. Negative: the clock is behind.
     pub ahead_ns: i64,
-    /// The median distance of each rank's and step's own figure from that.
+    /// Median distance of these differences from `ahead_ns`, in nanoseconds.
     pub scatter_ns: u64,
-    /// Steps that were compared.
+    /// Number of steps whose ends were compared.
     pub steps: usize,
 }
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::replay::Replay;
 
-/// Names of dimensions along which ranks do the same with different data: peers differ only in these.
+/// Names of dimensions along which ranks do the same work on different data: peers differ only in these.
 const DATA: &[&str] = &[
     "d",
     "data",
@@ -26,20 +26,20 @@ const DATA: &[&str] = &[
     "batch",
 ];
 
-/// A rank's coordinates by the names of their dimensions.
+/// Coordinates of a rank in the mesh of its job: its index in each dimension, by the dimension's name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Coordinates(pub BTreeMap<String, u64>);
 
 impl Coordinates {
-    /// The coordinates of a capture's rank.
+    /// The coordinates of a capture's rank; `None` if the capture does not have them.
     pub fn of(replay: &Replay) -> Option<Self> {
         let read = gpumem_capture::Coordinates::parse(replay.names.fact(ProcessKey::COORDINATES)?)?;
         let all = read.iter().map(|(name, at)| (name.to_owned(), at));
         Some(Self(all.collect()))
     }
 
-    /// The coordinates that all its peers share.
+    /// The coordinates without the dimensions in which peers differ.
     pub fn of_peers(&self) -> Self {
         let kept = self.0.iter();
         let kept = kept.filter(|(name, _)| !DATA.contains(&name.as_str()));
@@ -57,12 +57,12 @@ impl fmt::Display for Coordinates {
     }
 }
 
-/// A mesh of ranks: its dimensions with their sizes. The last one varies fastest, as in PyTorch's DeviceMesh.
+/// A mesh of ranks: its dimensions with their sizes. The last dimension varies fastest, as in PyTorch's DeviceMesh.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mesh(Vec<(String, u64)>);
 
 impl Mesh {
-    /// How many ranks it has.
+    /// The number of ranks in the mesh.
     pub fn size(&self) -> u64 {
         self.0.iter().map(|(_, size)| size).product()
     }

@@ -8,15 +8,16 @@ use serde::Serialize;
 
 use crate::replay::{Levels, Replay};
 
-/// What is followed over time.
+/// Memory of a rank that is followed over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
-    /// Tensors.
+    /// Live bytes of tensors.
     Tensors,
-    /// What PyTorch's allocator holds.
+    /// Bytes that PyTorch's allocator has reserved.
     Reserved,
-    /// All that the process holds on the device.
+    /// Physical memory of the process on the GPU. If it was not recorded: the driver level, or the reserved bytes if
+    /// they are more.
     Process,
 }
 
@@ -48,7 +49,7 @@ pub struct Buckets {
     pub most: usize,
 }
 
-/// The greatest memory in each bucket of time.
+/// The maximum of the memory in each bucket of time.
 ///
 /// The width of a bucket is a power of two of units, and its start since 1970 is a multiple of the width. So buckets
 /// of two ranks are equal, or one contains the other.
@@ -58,7 +59,7 @@ pub struct Course {
     pub shift: u32,
     /// The start of the first bucket since 1970, in widths.
     pub first: u64,
-    /// The greatest figures of each bucket.
+    /// The maxima of each bucket.
     pub greatest: Vec<Parts>,
 }
 

@@ -8,39 +8,41 @@ use serde::Serialize;
 
 use super::holders::{Held, Keys, Of, Place};
 
-/// One holder's share in a difference.
+/// Bytes of one holder of memory in a rank that differs, and in its peers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Difference {
-    /// What it is.
+    /// Kind of the holder, and with it the memory that `bytes` counts.
     pub of: Of,
-    /// Its name.
+    /// Name of the holder: a line (`train.py:88`), a category, a module's qualified name, or a library.
     pub name: String,
-    /// What the rank has at its peak.
+    /// Bytes that the rank has of this holder at its peak; 0 if it has none. The peak is that of tensors for `line`,
+    /// `category` and `module`, otherwise that of the driver level.
     pub bytes: u64,
-    /// The median of its peers, at their peaks.
+    /// Median of the same bytes over all peers, the rank included, each at its own peak. Peers without the holder
+    /// count as 0.
     pub median_bytes: u64,
-    /// Where it stands, if it is a line.
+    /// Source line of the holder; `None` if it is not a line.
     #[serde(skip)]
     pub place: Option<Place>,
 }
 
 impl Difference {
-    /// How much more the rank has.
+    /// Bytes that the rank has more than the median; negative: less.
     pub fn off(&self) -> i64 {
         self.bytes as i64 - self.median_bytes as i64
     }
 }
 
-/// How many holders of each kind are shown.
+/// The maximum number of holders of each kind that are shown.
 const MOST: usize = 5;
 /// Holders with less than 1 / `LEAST` of the difference are not shown.
 const LEAST: u64 = 20;
 
-/// Medians of all holders of any peer.
+/// The median of each holder that any peer has.
 pub struct Medians(FxHashMap<u32, u64>);
 
 impl Medians {
-    /// From the holders of each peer.
+    /// Computes the medians of the holders of these peers.
     pub fn of(peers: &[&[Held]]) -> Self {
         let mut all: FxHashMap<u32, Vec<u64>> = FxHashMap::default();
         for peer in peers {

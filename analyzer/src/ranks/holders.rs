@@ -1,4 +1,4 @@
-//! Holders of memory, with the same numbers for all ranks.
+//! Holders of memory, numbered alike for all ranks.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,32 +13,32 @@ use crate::names::Names;
 /// A text that many ranks share.
 pub type Text = Arc<str>;
 
-/// What holds memory.
+/// Kind of a holder of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Of {
-    /// A line of code, by its tensors.
+    /// A source line, with the tensors that it allocated.
     Line,
-    /// What tensors are for.
+    /// A category, with its tensors.
     Category,
-    /// A module of PyTorch's, by its tensors.
+    /// A `torch.nn.Module`, with its tensors.
     Module,
-    /// A line, by the memory that PyTorch's allocator took from the driver for it.
+    /// A source line, with the memory that PyTorch's allocator reserved from the driver on its behalf.
     Pool,
-    /// A line, by what NCCL has the driver allocate.
+    /// A source line, with the memory that NCCL allocated from the driver.
     Nccl,
-    /// A line, by symmetric memory.
+    /// A source line, with symmetric memory and NVSHMEM's heap.
     Symmetric,
-    /// A line or library, by other memory that the driver allocated for it.
+    /// A source line or library, with other driver memory; or all contexts, kernels and rounding to whole pages.
     Outside,
 }
 
-/// A line of a file.
+/// A source line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The file's path, joined to the directory in which its process started.
+    /// Path of the file. A relative path is joined to the directory in which the process started.
     pub file: String,
-    /// The line.
+    /// Line number, from 1.
     pub line: u32,
 }
 
@@ -83,7 +83,7 @@ impl Keys {
         }
     }
 
-    /// Its place, if it is a line.
+    /// The source line of a holder; `None` if it is not a line.
     pub fn place_of(&self, number: u32) -> Option<&Place> {
         self.places.get(&number)
     }

@@ -15,59 +15,60 @@ use super::ledger::Place;
 use crate::attribution::Owner;
 use crate::replay::{Effect, Figure, Replay, Scale, StackKey};
 
-/// Which blocks are temporary, by the time until they are freed.
+/// Limit of the time between allocation and free of a temporary block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Within {
-    /// At most this many events of the level on the GPU later: 1 is the next one.
+    /// At most this many events of the level on the same GPU; 1: the next event is the free.
     Events(u64),
-    /// At most this time later.
+    /// At most this time.
     Time(Nanos),
 }
 
-/// What one line did with temporary blocks.
+/// Temporary blocks of one line on one GPU: blocks that were freed within the limit of `--within` or `--within-ms`. If
+/// stacks are sampled, all figures except `largest_bytes` are estimates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TemporaryRow {
-    /// Device ordinal; `None` for memory of no device.
+    /// Ordinal of the GPU; `None`: memory of no GPU.
     pub device: Option<u8>,
-    /// The line.
+    /// The line that allocated the blocks.
     #[serde(flatten)]
     pub place: Place,
-    /// The library that allocated, where no Python line did.
+    /// Library that allocated the blocks, if no Python line did; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub library: Option<String>,
-    /// Temporary blocks.
+    /// Number of temporary blocks over the whole run.
     pub blocks: u64,
-    /// Bytes of all of them together.
+    /// Sum of the bytes of these temporary blocks, which need not have been live at once.
     pub bytes: u64,
-    /// The largest.
+    /// Size in bytes of the largest temporary block.
     pub largest_bytes: u64,
-    /// How much of the level's peak temporary blocks of the line were.
+    /// Bytes of the temporary blocks that were live at the level's peak on this GPU.
     pub peak_bytes: u64,
-    /// All blocks that the line allocated, those that are not temporary too.
+    /// Number of all blocks that the line allocated over the whole run, temporary or not.
     pub all_blocks: u64,
-    /// Bytes of those.
+    /// Sum of the bytes of all blocks that the line allocated over the whole run.
     pub all_bytes: u64,
-    /// The same.
+    /// The owner itself.
     #[serde(skip)]
     pub owner: Owner,
 }
 
-/// The temporary blocks of a level, by line.
+/// Temporary blocks of a level over the whole run, by line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Temporary {
-    /// Which level.
+    /// Level at which blocks are counted: `tensor`, `driver` or `host`.
     #[serde(serialize_with = "by_name")]
     #[schemars(with = "String")]
     pub level: Level,
-    /// Temporary blocks.
+    /// Number of temporary blocks: the sum of the rows.
     pub blocks: u64,
-    /// Bytes of all of them together.
+    /// Sum of the bytes of the temporary blocks.
     pub bytes: u64,
-    /// All blocks that were allocated.
+    /// Number of all blocks that were allocated, also by lines without temporary blocks.
     pub all_blocks: u64,
-    /// Bytes of those.
+    /// Sum of the bytes of all blocks that were allocated.
     pub all_bytes: u64,
-    /// The lines that have any, those with the most bytes first.
+    /// Lines with temporary blocks, those with the most bytes first; empty if no block was temporary.
     pub rows: Vec<TemporaryRow>,
 }
 
@@ -101,7 +102,7 @@ struct Birth {
     is_taken: bool,
 }
 
-/// Follows a capture.
+/// Follows the blocks of a capture.
 pub struct ShortLived<'a> {
     within: Within,
     block_events: BlockEvents<'a>,

@@ -13,39 +13,40 @@ use super::json::{self, by_name};
 use super::tally::{Change, Tally};
 use crate::replay::{At, Effect, Figure, Replay};
 
-/// What one thread did on one GPU.
+/// Allocations and frees of one thread on one GPU, or the sum over all threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ThreadRow {
-    /// Its number in the system; `None`: it allocated before a bounded capture's newest records.
+    /// Thread ID in the system; `None`: the allocations are older than the records of a bounded capture, or the row is
+    /// the sum.
     pub thread: Option<u32>,
-    /// Its name when it was first seen.
+    /// Name of the thread when it recorded its first event; `None`: not known.
     pub name: Option<String>,
-    /// Its allocations over the whole run.
+    /// Number of allocations by the thread over the whole run, or since the first record of a bounded capture.
     pub allocations: u64,
-    /// Bytes of all of them together.
+    /// Sum of the bytes of these allocations.
     pub allocated_bytes: u64,
-    /// Blocks that it freed, allocated by any thread.
+    /// Number of blocks that the thread freed, whichever thread allocated them.
     pub frees: u64,
-    /// Bytes of all of them together.
+    /// Sum of the bytes of the blocks that the thread freed.
     pub freed_bytes: u64,
-    /// Blocks that it allocated and that were live at the moment.
+    /// Number of blocks that the thread allocated and that are live at the point in time.
     pub live_blocks: u64,
-    /// Their bytes.
+    /// Sum of the bytes of these live blocks.
     pub live_bytes: u64,
 }
 
-/// The threads of one GPU.
+/// The threads that allocated or freed memory of one GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ThreadsOn {
-    /// Device ordinal; `None` for memory of no device.
+    /// Ordinal of the GPU; `None`: memory of no GPU.
     pub device: Option<u8>,
-    /// Which level.
+    /// Level at which blocks are counted: `tensor`, `driver` or `host`.
     #[serde(serialize_with = "by_name")]
     #[schemars(with = "String")]
     pub level: Level,
-    /// Each thread, the one with the most live bytes first.
+    /// One row per thread, the one with the most live bytes first.
     pub rows: Vec<ThreadRow>,
-    /// Their sum.
+    /// Sum of all rows; its `thread` and `name` are `None`.
     pub sum: ThreadRow,
     /// The device itself.
     #[serde(skip)]
@@ -61,7 +62,7 @@ struct Device {
     freed: FxHashMap<Allocator, Figure>,
 }
 
-/// Follows a capture.
+/// Follows the blocks of a capture.
 pub struct ThreadWatch<'a> {
     block_events: BlockEvents<'a>,
     moment: At,

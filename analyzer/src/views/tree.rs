@@ -12,18 +12,19 @@ use crate::replay::{Figure, Replay, StackKey};
 use crate::stacks::{Frame, labels, mixed};
 use crate::symbols::Symbols;
 
-/// A frame and everything that was allocated by it and by what it called.
+/// A frame with the live memory that it and the frames that it called allocated.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Node {
-    /// `function (file:line)`, or a native function; in a tree of modules a module's name.
+    /// Label of the frame: `function (file:line)`, or a native function; in a tree of modules, a module's name. The
+    /// root is `all`.
     pub frame: String,
-    /// Bytes of this frame and all that it called.
+    /// Live bytes at the point in time that were allocated by this frame and the frames that it called.
     pub bytes: u64,
-    /// Blocks that they are in.
+    /// Number of the blocks with these bytes.
     pub blocks: u64,
-    /// Bytes that no called frame accounts for.
+    /// Part of `bytes` that no child accounts for.
     pub own_bytes: u64,
-    /// What it called, the largest first.
+    /// Frames that this frame called, the largest first; empty if it called no frame that allocated.
     pub children: Vec<Node>,
 }
 
@@ -81,7 +82,7 @@ impl Node {
         root.grown("all".into())
     }
 
-    /// The same by module of PyTorch: `blocks` includes `blocks.0` and `blocks.1`.
+    /// The tree by module of PyTorch: `blocks` includes `blocks.0` and `blocks.1`.
     pub fn by_module(replay: &Replay, held: &ByStack) -> Self {
         let mut root = Growing::default();
         for on in &held.devices {

@@ -6,26 +6,26 @@ use serde::Serialize;
 use super::Steps;
 use crate::ranks::robust::Spread;
 
-/// The first step of those from which on a rank differed.
+/// Range of steps that contains the step in which a rank began to differ from its peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Since {
-    /// It is no earlier step, counted from 1.
+    /// First step of the range, counted from 1. It is 1 if the rank may have differed before the first known step.
     pub first_step: u64,
-    /// And no later one.
+    /// Last step of the range, counted from 1; equal to `first_step` if the step is known exactly.
     pub last_step: u64,
 }
 
 impl Since {
-    /// Whether it is one step.
+    /// Whether the range is one step.
     pub fn is_exact(&self) -> bool {
         self.first_step == self.last_step
     }
 }
 
-/// When a rank began to differ, and which step decided that.
+/// When a rank began to differ, and the step that proved it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Began {
-    /// The step, or the steps among which it is.
+    /// The range of steps in which the difference began.
     pub since: Since,
     /// The number of the last step that was needed.
     pub seen: u64,

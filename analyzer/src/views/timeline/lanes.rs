@@ -15,19 +15,19 @@ const KEPT: usize = 4096;
 /// The maximum number of open spans of a thread, or of all scopes.
 const OPEN: usize = 256;
 
-/// What a lane is of.
+/// Kind of activity that a lane shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LaneKind {
-    /// Phases of a training that were marked: backward, the optimizer's step, zeroing of gradients.
+    /// Phases that were marked: backward, the optimizer's step, zeroing of gradients.
     Phases,
-    /// Steps of a training, from the end of the one before.
+    /// Steps of the training, each from the end of the step before.
     Steps,
     /// NVTX ranges.
     Ranges,
-    /// The program's own scopes.
+    /// Scopes of the program.
     Scopes,
-    /// Moments that the program marked; they have no width.
+    /// Points in time that the program marked; start and end are equal.
     Marks,
 }
 
@@ -40,7 +40,7 @@ impl LaneKind {
         Self::Marks,
     ];
 
-    /// The label.
+    /// The label of the lane.
     pub fn name(self) -> &'static str {
         match self {
             Self::Phases => "phases",
@@ -52,15 +52,17 @@ impl LaneKind {
     }
 }
 
-/// One span. As JSON: `[from_ns, to_ns, label]`.
+/// One span as `[from_ns, to_ns, label]`: start and end in nanoseconds since the capture was opened, and the label. An
+/// open span ends with the capture. A span that is only partly in the timeline keeps its own start and end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(into = "(u64, u64, String)")]
 pub struct LaneSpan {
-    /// When it began; may be before the stretch that is shown.
+    /// Start of the span, in nanoseconds since the capture was opened; may be before the start of the timeline.
     pub from_ns: u64,
-    /// When it ended, or the capture's end; may be after the stretch.
+    /// End of the span, or of the capture if the span is open, in nanoseconds since the capture was opened; may be
+    /// after the end of the timeline.
     pub to_ns: u64,
-    /// What it is called.
+    /// Name of the span, such as `backward`, `step 7` or the name of the range.
     pub label: String,
 }
 
@@ -70,16 +72,16 @@ impl From<LaneSpan> for (u64, u64, String) {
     }
 }
 
-/// Spans of a kind, in the order of their beginnings.
+/// Spans of one kind, by start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Lane {
-    /// Of what.
+    /// Kind of the spans.
     pub kind: LaneKind,
-    /// As people read it.
+    /// Label of the lane: `phases`, `steps`, `ranges`, `scopes` or `marks`.
     pub name: &'static str,
-    /// The widest.
+    /// The up to 4,096 widest spans, by start.
     pub spans: Vec<LaneSpan>,
-    /// How many narrower ones are left out.
+    /// Number of further spans, which are narrower.
     pub left_out: u64,
 }
 
@@ -305,7 +307,7 @@ mod tests {
         }
     }
 
-    /// Its kind, its spans, how many are left out.
+    /// Kind, spans and number of omitted spans of a lane.
     type Told = (LaneKind, Vec<(u64, u64)>, u64);
 
     fn lanes(from: u64, to: u64, events: &[Event]) -> Vec<Told> {
