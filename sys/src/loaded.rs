@@ -145,8 +145,8 @@ pub unsafe fn constants(address: usize, length: usize) -> Option<&'static [u8]> 
 /// The longest path of a library that is accepted.
 const LONGEST: usize = 4096;
 
-/// A handle of the first loaded library whose file name is wanted; null if none is loaded. The handle is never closed,
-/// so the library stays loaded.
+/// A handle of the first loaded library whose file name is wanted, or null. The handle is never closed, so the library
+/// stays loaded.
 pub fn handle_of(is_wanted: impl Fn(&[u8]) -> bool) -> *mut c_void {
     let mut path = [0; LONGEST];
     let found = find(|library| {
@@ -168,8 +168,8 @@ pub fn handle_of(is_wanted: impl Fn(&[u8]) -> bool) -> *mut c_void {
     }
 }
 
-/// The loader's information about the library and the symbol at an address; zeros if there is none. The names that it
-/// points to are valid while the library is loaded.
+/// The loader's information about the library and the symbol at an address, or zeros. The names that it points to are
+/// valid while the library is loaded.
 pub fn symbol_at(address: usize) -> libc::Dl_info {
     let mut info = core::mem::MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: dladdr fills the structure or leaves it zeroed, which is a valid value of it.
