@@ -26,7 +26,6 @@
 //! With one piece of evidence in an interval, its owner is charged the whole difference, exactly. With more, those with
 //! a weight are charged their weight and the one without gets the rest. If that does not determine the shares, the sum
 //! is exact and the shares are marked as estimated.
-//! is exact and the shares are marked as estimated.
 
 #![forbid(unsafe_code)]
 
