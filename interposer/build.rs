@@ -1,12 +1,12 @@
-//! The library stays mapped once it is loaded, however it was loaded: its drain thread and its hooks'
-//! addresses outlive any `dlclose`. And a hook's address, as the table has it, is our function even where
-//! another preloaded library before us exports the same name.
+//! The library stays mapped once it is loaded, however it was loaded, because its drain thread and its hooks'
+//! addresses outlive any `dlclose`. The address of a hook in the table must be our function, even if an earlier
+//! preloaded library exports the same name.
 
 fn main() {
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
-    // Zig, which links the wheel, has no `-Bsymbolic-functions`. Only functions are exported, so the other does the
-    // same; but it also has the loader search this library first in all that is looked up from here,
-    // which scripts/wheel takes back.
+    // Zig, which links the wheel, has no `-Bsymbolic-functions`. Only functions are exported, so `-Bsymbolic` has
+    // the same effect. But it also makes the loader search this library first for all look-ups from here, which
+    // scripts/wheel reverts.
     let linker = std::env::var("RUSTC_LINKER").unwrap_or_default();
     let bound = match linker.contains("zig") {
         true => "-Bsymbolic",

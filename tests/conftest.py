@@ -20,8 +20,8 @@ import ranks_job  # noqa: E402
 
 @pytest.fixture(scope="session", autouse=True)
 def _release_build():
-    """The tests run what scripts/test builds. It says that it has by GPUMEM_TESTS_BUILT=1; else it is built here, so that
-    nobody tests yesterday's binaries. All examples in one build: one by one, dependencies have other features."""
+    """Builds what the tests run, unless scripts/test has built it (GPUMEM_TESTS_BUILT=1), so that no test runs old
+    binaries. All examples in one build: separate builds would have other features of dependencies."""
     if os.environ.get("GPUMEM_TESTS_BUILT") == "1":
         return
     what = ["--release", "--workspace", "--lib", "--bins", "--examples"]
@@ -66,9 +66,9 @@ def _environment(name: str):
 
 @pytest.fixture(scope="session")
 def python_env():
-    """python_env("torch215") is the path of that environment's Python (also "torch112", "numba"),
-    python_env("py38") … ("py315") that of a plain CPython ("py313t": one without the GIL), the
-    machine's own or one that scripts/lib/environment has made. Skips the test where there is none."""
+    """python_env("torch215") is the path of that environment's Python (also "torch112", "numba"), python_env("py38")
+    … ("py315") that of a plain CPython ("py313t": without the GIL), the machine's own or one that
+    scripts/lib/environment has made. Skips the test where it is missing."""
 
     def path_of(name: str) -> Path:
         path, missing = _environment(name)
@@ -158,7 +158,7 @@ def keeps_graphs(python_env, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def window(page):
-    """The page of a file of tests, its fixture `page`, in a headless browser. Skips the test where there is none."""
+    """The page that the test file's fixture `page` names, in a headless browser. Skips the test without a browser."""
     binary = browser.find()
     if binary is None:
         pytest.skip("no Chromium on this machine: scripts/lib/environment browser")

@@ -1,8 +1,8 @@
-"""gpumem-analyze as a person meets it: on a terminal, in a pipe, and on programs without Python.
+"""gpumem-analyze as users run it: on a terminal, in a pipe, and on programs without Python.
 
-What breaks these tests: colour in a pipe or none on a terminal, a line wider than the terminal, an error
-message because `head` has seen enough, parts that do not sum to their whole, or a change that is not
-charged to the line that made it."""
+What breaks these tests: colour in a pipe or none on a terminal, a line wider than the terminal, an error message
+when `head` closes the pipe, parts that do not sum to the whole, or a change that is not charged to the line that
+made it."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def test_colour_and_width_are_for_terminals(trained, analyze):
     assert ESCAPE.search(said)
     rows = ESCAPE.sub("", said).splitlines()
     assert max(map(len, rows)) <= 80
-    # Rows that would look alike have a line more, indented, with what tells them apart.
+    # Rows that would look alike have a second line, indented, with their difference.
     assert len([row for row in rows if not row.startswith("    ")]) == len(plain.splitlines())
     assert any("…" in row for row in rows)
 

@@ -1,8 +1,7 @@
-"""What scripts/bench is made of: the arithmetic of its tables, and that the stacks it makes up are as many
-as it says.
+"""The parts of scripts/bench: the arithmetic of its tables, and the number of stacks that it generates.
 
-What breaks these tests: a ratio of medians instead of a median of ratios, a part that is charged twice,
-a benchmark that fails where memray is missing, generated code whose stacks repeat."""
+What breaks these tests: a ratio of medians instead of a median of ratios, a part that is charged twice, a benchmark
+that fails without memray, generated code whose stacks repeat."""
 
 import json
 import subprocess
@@ -89,8 +88,8 @@ def test_without_memray_it_says_so(tmp_path):
 
 @pytest.fixture(scope="module")
 def served(probe, python_env, tmp_path_factory):
-    """What the benchmark's process says of its memory under many stacks, with the library and without; and
-    the capture."""
+    """The memory figures of the benchmark's process under many stacks, with the library and without; and the
+    capture."""
     folder = tmp_path_factory.mktemp("bench")
     answers = {}
     for name, preload in (("without", False), ("with", True)):
@@ -127,6 +126,6 @@ def test_the_library_stays_small(served):
     answers, _ = served
     alone, recorded = answers["without"][-1], answers["with"][-1]
     own = recorded["private"] - alone["private"] + recorded["own_files"]
-    # KiB. Code, counters and ring take 6 MiB, 20,000 stacks of either kind hardly one.
+    # KiB. Code, counters and ring take 6 MiB, 20,000 stacks of either kind less than one.
     assert alone["own_files"] == 0 < recorded["own_files"]
     assert own < 16 * 1024

@@ -1,4 +1,4 @@
-"""`gpumem card measure` on the simulator: what it measures is what the simulator was set to, to the byte."""
+"""`gpumem card measure` on the simulator: its figures equal the simulator's settings, to the byte."""
 
 import json
 import sys
@@ -29,7 +29,7 @@ def measure(*options, simulator=(), env=None, python=sys.executable, cwd=None, c
 
 
 def measured(*options, **more):
-    """The file that was written to stdout, which holds what the schema says."""
+    """The file that was written to stdout, checked against the schema."""
     data = json.loads(measure(*options, "-o", "-", **more).stdout)
     jsonschema.Draft202012Validator(SCHEMA).validate(data)
     assert check.fault(data) is None
@@ -106,7 +106,7 @@ def test_others_on_the_card(pids):
 
 @pytest.mark.parametrize("pids", ["host", "hidden"])
 def test_in_a_container(pids):
-    """NVML knows the process by another id, or not at all."""
+    """NVML lists the process under another id, or not at all."""
     data = measured(env={**SETTINGS, "GPUMEM_SIM_NVML_PIDS": pids})
     assert data["context"]["bytes"] == exactly(94 * MIB)
     own = [reading["process"] for reading in data["measurement"]["readings"]["context"] if reading["at"] == "context"]
@@ -144,7 +144,7 @@ def test_an_output_that_cannot_be_is_refused_at_once(tmp_path):
 
 
 def test_a_driver_that_refuses_the_kernel():
-    """There is no room for its module: the context is measured all the same, and what was not is named."""
+    """There is no room for its module: the context is measured nevertheless, and the missing figures are named."""
     data = measured(env={**SETTINGS, "GPUMEM_SIM_MEMORY": "98MiB"})
     assert data["context"]["bytes"] == exactly(94 * MIB)
     measurement = data["measurement"]
@@ -175,7 +175,8 @@ def test_no_time_is_left():
 
 @pytest.mark.slow
 def test_pytorchs_parts(python_env):
-    """Each in a process of its own: code by module, cuBLAS's handle, and what PyTorch's allocator holds left out."""
+    """Each is measured in a separate process: code by module and cuBLAS's handle, without what PyTorch's allocator
+    holds."""
     data = measured("--seconds", "200", env=SETTINGS, python=python_env("torch215"))
     modules = {name: figure["bytes"] for name, figure in data["modules"].items()}
     assert modules["torch-tensor"] == exactly(6 * MIB)

@@ -1,4 +1,4 @@
-"""The property tests of categories find each of these wrong rules: a line of the replay's source is changed, and they fail."""
+"""Changes a line of the replay's source to a wrong rule. The property tests of categories must fail for each."""
 
 import faults
 import pytest

@@ -62,7 +62,7 @@ PLANTED = PROGRAM.replace("MIB = 1 << 20", "# Bytes.\nMIB = 1 << 20").replace("(
 
 
 def git(folder, *arguments, date=1_790_000_000):
-    """Runs git by itself: nothing of this machine's settings."""
+    """Runs git without this machine's settings."""
     person = {f"GIT_{role}_{what}": value for role in ("AUTHOR", "COMMITTER") for what, value in (
         ("NAME", "Tester"), ("EMAIL", "tester@example.org"), ("DATE", f"{date} +0000"))}
     settings = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, **person}
@@ -78,7 +78,7 @@ def commit(repository, program, date):
 
 
 def record(repository, folder, revision="HEAD", workloads=("train", "eval")):
-    """Captures of a commit's workloads, made in a checkout of its own."""
+    """Captures of a commit's workloads, made in a separate checkout."""
     checkout = folder / "checkout"
     git(repository, "worktree", "add", "--quiet", "--detach", str(checkout), revision)
     for name in workloads:
@@ -224,7 +224,7 @@ def test_history_has_each_commit_once(past):
         (sha, (100 + 2 * number) * MIB, "driver", 0, True, 1_790_000_000 + 86_400 * number)
         for number, sha in enumerate(commits)
     ]
-    # Again, of HEAD and of an older commit that git knows: nothing changes.
+    # Again, for HEAD and for an older commit in git: nothing changes.
     repository = folder / "repository"
     ci(repository, "--head", folder / "4", "--history", folder / "history", check=0)
     done = ci(repository, "--head", folder / "4", "--history", folder / "history", "--commit", commits[0], check=0)

@@ -1,7 +1,7 @@
 """The GitHub action and the GitLab template of `gpumem ci`: their form, and their scripts run on a real repository.
 
-A pull request with a planted growth of 3 % goes through the scripts as the platform would run them; `gh` and `curl` are
-programs that note what they are asked for."""
+A pull request with a planted growth of 3 % goes through the scripts as the platform would run them; `gh` and `curl`
+are programs that record their arguments."""
 
 import json
 import os
@@ -22,7 +22,7 @@ EXPRESSION = re.compile(r"\$\{\{\s*(.*?)\s*\}\}")
 
 @pytest.fixture(scope="module")
 def parsed(python_env):
-    """parsed(path) is what a YAML file says."""
+    """parsed(path) is the content of a YAML file."""
     code = "import json, sys, yaml; print(json.dumps(yaml.safe_load(open(sys.argv[1], encoding='utf-8'))))"
     return lambda path: json.loads(harness.run([python_env("moto"), "-c", code, path]).stdout)
 
@@ -62,7 +62,7 @@ def test_the_action_has_what_github_asks_for(action):
         if "run" in step:
             assert step["shell"] == "bash", step
             is_sound(step["run"])
-            # What a pull request says is never a part of a script.
+            # The texts of a pull request are never a part of a script.
             assert "${{" not in step["run"], step
         else:
             assert re.fullmatch(r"actions/cache/(restore|save)@v\d+", step["uses"])
@@ -142,7 +142,7 @@ class World:
         return harness.run(["bash", "-c", script], cwd=self.clone, env={**settings, **env}, check=False)
 
     def calls(self):
-        """What the programs were asked for since the last time."""
+        """The requests to the programs since the last call."""
         lines = self.log.read_text().splitlines() if self.log.exists() else []
         self.log.unlink(missing_ok=True)
         return [json.loads(line) for line in lines]
@@ -199,7 +199,7 @@ def test_the_action_on_a_pull_request(world, action):
     assert body.startswith("### GPU memory: +3.0 % (+3.00 MiB) in `train`, by `train.py:29`\n")
     assert (world.folder / "summary").read_text() == body
     assert git(world.clone, "worktree", "list").count("\n") == 0, "the base's checkout is gone"
-    # Again: the earlier comment is written anew. A token that may not write fails nothing.
+    # Again: the earlier comment is replaced. A token without write access causes no failure.
     world.answer.write_text("41\n")
     assert github(world, action, "pull_request", numbers, status="1")["Comment"] == 0
     assert world.calls()[1][0][2:5] == ["--method", "PATCH", "repos/me/it/issues/comments/41"]

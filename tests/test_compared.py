@@ -1,7 +1,7 @@
-"""The pictures of docs, and the script that makes ours.
+"""The pictures of docs, and the script that makes those of gpumem.
 
-What breaks these tests: a picture that a page names and nobody made, or that no page names; one that is too large to be
-read over a network; a page whose parts have other names than the script knows."""
+What breaks these tests: a picture that a page names and that is missing, or that no page names; one that is too
+large to be read over a network; a page whose parts have other names than in the script."""
 
 import re
 import sys
@@ -36,7 +36,7 @@ def test_pictures_are_small():
 
 
 def test_the_script_makes_ours(trained, python_env, tmp_path, monkeypatch):
-    """Of captures made here: each picture that docs show of ours has its width, and is no blank page."""
+    """From captures made here: each picture of gpumem in docs has its width, and is not blank."""
     image = pytest.importorskip("PIL.Image", reason="pillow is not installed")
     if browser.find() is None:
         pytest.skip("no Chromium on this machine: scripts/lib/environment browser")

@@ -1,8 +1,8 @@
 """gpumem.compat: the drop-ins print what the tools printed, to the byte, with exact figures.
 
 The checks are in tests/workloads/compat; each row here is one process that runs several modules of them on the
-simulator. What breaks them: a peak that is sampled where it could be known, a figure of the wrong card, a shape
-that a script reading the old tool's output would trip over."""
+simulator. What breaks them: a peak that is sampled although it is known exactly, a figure of the wrong card, output
+in a form that a script for the old tool cannot read."""
 
 import json
 import re

@@ -1,4 +1,5 @@
-"""The simulator beside cards: what the conformance program found out on one must be what it finds out here."""
+"""The simulator against cards: the results of the conformance program on a real card and on the simulator must be
+equal."""
 
 import csv
 import json
@@ -29,7 +30,7 @@ CARDS = {
 
 
 def differences(card, options):
-    """Names of the facts that differ, with what they are. A fact that the card's run did not look for is none."""
+    """Names of the facts that differ, with their values. Facts that the card's run did not record are not compared."""
     env = {"GPUMEM_SIM_DRIVER_VERSION": str(card["card.driver_version"])}
     done = harness.run([harness.WITH_SIMULATOR, *options, "--", PROGRAM], env=env)
     simulated = {name: fact for name, fact in json.loads(done.stdout).items() if name in card}
@@ -51,7 +52,7 @@ def test_every_card_has_its_test():
 
 
 def test_the_recorder_sees_what_a_free_takes_from_a_pool(tmp_path):
-    """`cuMemFree` of a pool's memory gives unused chunks back, and nothing else says so before the next wait."""
+    """`cuMemFree` of a pool's memory releases unused chunks, and no other call shows it before the next wait."""
     capture, events = tmp_path / "report.bin", tmp_path / "events.csv"
     env = {"LD_PRELOAD": str(harness.LIBRARY), "GPUMEM_OUTPUT": str(capture)}
     harness.run([harness.WITH_SIMULATOR, "--card", "h100", "--", PROGRAM], env=env)

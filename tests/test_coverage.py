@@ -1,6 +1,6 @@
-"""docs/coverage.tsv names every function of CUDA and says what the recorder does with it. It is compared
-with the headers, with what real runtimes ask the driver for, and with the hooks that libgpumem.so exports;
-the tables of docs/coverage.md are printed from it (GPUMEM_BLESS=1 writes them anew)."""
+"""docs/coverage.tsv names every function of CUDA and states how the recorder handles it. It is compared with the
+headers, with the functions that real runtimes request from the driver, and with the hooks that libgpumem.so exports.
+The tables of docs/coverage.md are printed from it (GPUMEM_BLESS=1 rewrites them)."""
 
 import os
 import re
@@ -62,8 +62,8 @@ def test_the_table_is_sound():
 
 
 def test_forms_of_a_function_stand_together():
-    """No older, newer or per-thread form of a recorded function is without effect: it is recorded in the
-    same way, or the table says that it is not."""
+    """Every older, newer or per-thread form of a recorded function is recorded in the same way, or the table marks
+    it as not recorded."""
     base = lambda name: re.sub(r"(_v\d)?(_ptsz|_ptds)?$", "", name)  # noqa: E731
     standings = {}
     for row in rows():

@@ -1,6 +1,6 @@
-"""Random CUDA programs on the simulator: gpumem's counters equal the simulator's books after every call,
-the programs notice nothing, and faults that are planted are found. The programs are made up from seeds
-by tests/differential; each line of a failure says how to run its seed again."""
+"""Random CUDA programs on the simulator: gpumem's counters equal the simulator's books after every call, the
+programs are not affected, and planted faults are found. tests/differential makes the programs from seeds; each line
+of a failure shows how to run its seed again."""
 
 import json
 from pathlib import Path
@@ -31,15 +31,15 @@ DROPPED = [
 ]
 # What only the second ledger shows, until the card is read.
 DROPPED_BELOW = ["cuMemPoolDestroy", "cuDeviceGraphMemTrim", "cuGraphLaunch"]
-# What leaves evidence. Without it a reading finds the bytes all the same, and not whose they are: see test_e2e_nvml.
+# Calls that leave evidence. Without it a reading finds the bytes, but not their owner: see test_e2e_nvml.
 EVIDENCE = [
     "cuModuleLoadData", "cuModuleUnload", "cuModuleGetFunction", "cuModuleGetGlobal_v2", "cuLibraryLoadData",
     "cuLibraryGetKernel", "cuLibraryGetModule", "cuLibraryUnload", "cuKernelGetFunction", "cuCtxCreate_v4",
     "cuCtxSetLimit",
 ]
-# Where a runtime holds the primary contexts too, a green context is hardly ever the last to do so.
+# Where a runtime also holds the primary contexts, a green context is almost never the last holder.
 FEWER_FAMILIES = {"cuGreenCtxDestroy": ["--families", "green,device,pool,context"]}
-# What the calls of the family peer that open memory of another process give, and what ends each.
+# The functions of the family `peer` that open memory of another process, and those that close it.
 OPENED = [
     "cuIpcOpenMemHandle", "cuIpcOpenMemHandle_v2", "cuMemImportFromShareableHandle",
     "cuMemPoolImportFromShareableHandle", "cuMemPoolImportPointer", "cuImportExternalMemory",
@@ -121,9 +121,9 @@ def test_both_ledgers_equal_what_the_card_gave(tmp_path):
 
 
 def test_both_ledgers_of_every_call_on_full_cards(tmp_path):
-    """Every family, managed memory included, on small cards. Where it resides only the driver knows, and
-    on a full card it makes room unseen: what is measured by difference has that in it. So here contexts
-    and modules cost nothing, and limits stay."""
+    """Every family, managed memory included, on small cards. Only the driver knows where managed memory resides, and
+    on a full card it makes room without a record, so figures measured by difference would include that. So here
+    contexts and modules take no memory, and limits stay."""
     both_ledgers(
         tmp_path, 20_000_000, "--without", "cuCtxSetLimit",
         GPUMEM_SIM_CONTEXT_BYTES="0", GPUMEM_SIM_MODULE_BYTES="0",
@@ -159,11 +159,10 @@ AT_ONCE = {
 
 @pytest.mark.parametrize("what", AT_ONCE)
 def test_the_second_ledger_of_threads_at_once(tmp_path, what):
-    """Where threads really call at once, it is so wherever all of them wait: births and ends of contexts,
-    modules, limits and kernels' stacks included, and pools that are destroyed while other threads allocate
-    from them. Not run beside what is measured are managed memory, which the runtime's family has too, and
-    memory that is handed to others: where the one resides, and how long the other stays, nobody but the
-    driver knows, and the measure has that in it."""
+    """Where threads really call at once, the ledgers agree wherever all of them wait: with creation and destruction
+    of contexts, modules, limits and kernels' stacks, and pools that are destroyed while other threads allocate from
+    them. Without managed memory (also in the runtime's family) and memory that is handed to others: only the driver
+    knows where the one resides and how long the other stays, and figures measured by difference would include that."""
     families, context, module = AT_ONCE[what]
     exports = [] if what == "told" else ["--without", ",".join(EXPORTS)]
     statistics, _ = run(
@@ -185,8 +184,8 @@ def test_modules_in_many_contexts_are_given_back(tmp_path):
 
 
 def test_memory_shared_with_another_process_is_counted_once(tmp_path):
-    """A peer on the same cards opens the program's memory and the program opens the peer's, also after it
-    was freed there: nothing of it is counted here, and at every synchronisation the second ledger is what
+    """A peer on the same cards opens the program's memory and the program opens the peer's, also after it was freed
+    there. Opened memory is not counted here, and at every synchronisation the second ledger equals the memory that
     the card gave this process, less what lingers for the peer alone."""
     families = "context,device,host,register,pool,vmm,array,module,graph,ipc,external,multicast,peer"
     statistics, done = run(
@@ -214,7 +213,7 @@ def test_a_peer_beside_threads_that_call_at_once(tmp_path):
 
 
 def test_without_cards_to_share_there_is_no_peer(tmp_path):
-    """The family says so, rather than passing with nothing shared."""
+    """The family reports it instead of passing without shared memory."""
     done = harness.simulate(
         [DIFFERENTIAL, "--families", "peer", "--sequences", "1"], devices=3, memory=SMALL_CARDS,
         env={**ENVIRONMENT, "LD_PRELOAD": str(harness.LIBRARY), "GPUMEM_SIM_CARD": ""}, cwd=tmp_path,
@@ -305,7 +304,7 @@ def test_a_dropped_hook_below_the_pointers_is_found(tmp_path, function):
 
 @pytest.mark.parametrize("drop", (False, True))
 def test_what_leaves_evidence_is_hooked(tmp_path, read, drop):
-    """The capture counts each call, and none that goes past the hook."""
+    """The capture counts each call, except those that bypass the hook."""
     dropped = [option for function in EVIDENCE for option in ("--drop", function)] if drop else []
     statistics, _ = run(
         tmp_path, "--sequences", "1000", "--seed", "900000", "--threads", "turns",

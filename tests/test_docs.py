@@ -1,4 +1,4 @@
-"""Pages that repeat what the code knows must say the same. GPUMEM_BLESS=1 writes them anew."""
+"""Pages that repeat what the code defines must agree with it. GPUMEM_BLESS=1 rewrites them."""
 
 import ctypes
 import os

@@ -1,4 +1,5 @@
-"""The output of commands in docs/ is what they print. Commands that need PyTorch are checked by the slow test."""
+"""The output of commands in docs/ is the output of real runs. Commands that need PyTorch are checked by the slow
+test."""
 
 import contextlib
 import re

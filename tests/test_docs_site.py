@@ -1,5 +1,5 @@
-"""The site of docs/: it builds without a warning, and needs no network. What breaks these tests: a link or an anchor that leads
-nowhere, a page that the navigation does not name, a script or a font of another host."""
+"""The site of docs/: it builds without a warning, and needs no network. What breaks these tests: a broken link or
+anchor, a page that the navigation does not name, a script or a font from another host."""
 
 import re
 import shutil

@@ -1,26 +1,24 @@
-"""`gpumem doctor`: what it finds on a machine, and what it advises.
+"""`gpumem doctor`: its findings on a machine, and its advice.
 
-Machines are made: a simulated GPU, a PATH with another project's command, folders that are full or read-only. What cannot be made is
-in test_doctor_findings.py. What breaks these tests: a check that passes where recording fails, or an exit status that does not follow
-from the lines."""
+The tests set up machines: a simulated GPU, a PATH with another project's command, folders that are full or
+read-only. test_doctor_findings.py has what cannot be set up. What breaks these tests: a check that passes where
+recording fails, or an exit status that does not follow from the lines."""
 
 import ctypes
-import json
 import os
 import re
 import stat
 import sys
 
 import harness
-import jsonschema
 import pytest
+import schemas
 
 sys.path.insert(0, str(harness.ROOT / "python"))
 
 from gpumem._doctor import check, commands, preload, text, versions  # noqa: E402
 
 CHECKOUT = {"PYTHONPATH": str(harness.ROOT / "python")}
-SCHEMA = json.loads((harness.ROOT / "docs" / "schema" / "doctor.json").read_text())
 # Other settings of the machine that runs the tests do not count.
 CLEAN = {"GPUMEM_OUTPUT": None, "GPUMEM_RING": None, "KUBERNETES_SERVICE_HOST": None}
 
@@ -33,8 +31,7 @@ def doctor(tmp_path):
         command = [*prefix, python, "-m", "gpumem", "doctor", "--format", "json", *words]
         done = harness.run(command, env={**CLEAN, **CHECKOUT, **(env or {})}, cwd=cwd, check=False, timeout=timeout)
         assert done.stdout, harness.described(done)
-        said = json.loads(done.stdout)
-        jsonschema.validate(said, SCHEMA)
+        said = schemas.found("doctor", done.stdout)
         rows = said["rows"]
         assert said["works"] == (done.returncode == 0) == ("error" not in {row["status"] for row in rows})
         assert all(row["advice"] for row in rows if row["status"] != "ok"), rows
@@ -53,7 +50,7 @@ def is_there(library):
 
 @pytest.mark.skipif(is_there("libcuda.so.1"), reason="this machine has a driver")
 def test_without_a_driver(doctor):
-    """Recording cannot work; the rest is examined all the same."""
+    """Recording cannot work; the other checks run nevertheless."""
     status, rows = doctor()
     assert status == 1
     assert [name for name, row in rows.items() if row["status"] == "error"] == ["driver"]
@@ -144,7 +141,7 @@ def test_another_python_is_asked(doctor, python_env):
 
 
 def test_versions_are_those_of_the_recorder():
-    """The recorder's tables are in Rust; the doctor's copy says the same."""
+    """The recorder's tables are in Rust; the doctor's copy must be equal."""
     rows = (harness.ROOT / "python-frames" / "src" / "rows.rs").read_text()
     bounds = {name: tuple(map(int, pair)) for name, *pair in re.findall(r"const (OLDEST|NEWEST): .* = \((\d+), (\d+)\);", rows)}
     assert bounds == {"OLDEST": versions.OLDEST_PYTHON, "NEWEST": versions.NEWEST_PYTHON}
@@ -260,7 +257,7 @@ def test_a_folder_in_memory_or_with_little_room(doctor, tmp_path):
 
 
 def test_a_full_dev_shm(doctor):
-    """The recorder goes on with another place, so recording works."""
+    """The recorder uses another place, so recording works."""
     status, rows = doctor("--simulate", prefix=[*mounted("size=64k", "/dev/shm"), *filled("/dev/shm")])
     assert status == 0 and rows["ring"]["status"] == "warning" and "No space left" in rows["ring"]["found"]
     status, rows = doctor("--simulate", prefix=mounted("size=1m", "/dev/shm"))
@@ -298,7 +295,7 @@ def test_options_that_are_set(doctor):
 
 
 def test_the_self_test_sees_a_wrong_figure(monkeypatch):
-    """What was allocated is what the capture has."""
+    """The capture has exactly the allocated bytes."""
     assert preload.recording(os.environ).status == "ok"
     monkeypatch.setattr(preload, "_BYTES", 2 << 20)
     said = preload.recording(os.environ)

@@ -1,7 +1,7 @@
-"""`gpumem doctor` on machines that cannot be made here: WSL, MPS, containers, file systems, errors of a driver.
+"""`gpumem doctor` on machines that cannot be set up here: WSL, MPS, containers, file systems, errors of a driver.
 
-Each is a folder with the files that show it, or an answer of the probe. What breaks these tests: a finding without its advice, or an
-error of a driver that is taken for a driver that works."""
+Each is a folder with the files that show it, or an answer of the probe. What breaks these tests: a finding without
+its advice, or an error of a driver that counts as a working driver."""
 
 import os
 import shutil
@@ -112,7 +112,7 @@ def test_nvml_that_does_not_answer(tmp_path):
 
 
 def test_a_driver_that_hangs(tmp_path, monkeypatch):
-    """The probe is a process of its own, which is given up; the doctor is not."""
+    """The probe is a separate process. The doctor stops waiting for it and continues."""
     monkeypatch.setattr(driver, "SECONDS", 0.01)
     said = driver.probe(os.environ)
     [found] = driver.checks(said, machine(tmp_path, {}))

@@ -1,7 +1,7 @@
-"""The drop-ins in detail: each row of docs/coming-from/coverage.md that tests/test_compat.py does not have.
+"""The drop-ins in detail: each row of docs/coming-from/coverage.md that is not in tests/test_compat.py.
 
-The checks are in tests/workloads/compat, a process runs several modules of them. What breaks them: a name, a column
-or a line that the original tool has and the drop-in has not, or has differently without a reason."""
+The checks are in tests/workloads/compat; a process runs several modules of them. What breaks them: a name, a column
+or a line of the original tool that the drop-in lacks, or has in another form without a reason."""
 
 import re
 

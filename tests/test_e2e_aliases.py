@@ -1,6 +1,5 @@
-"""Memory that is reached a second way, recorded: every check of sim_alias.py and sim_parts.py under
-libgpumem.so. Each process's counters are the simulated driver's books, so nothing is counted twice
-and nothing lost."""
+"""Memory with a second address or owner, recorded: every check of sim_alias.py and sim_parts.py under libgpumem.so.
+Each process's counters equal the simulated driver's books, so no memory is counted twice or lost."""
 
 from __future__ import annotations
 

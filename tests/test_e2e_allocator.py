@@ -1,8 +1,8 @@
-"""What a replay of PyTorch's caching allocator needs is in the capture: compared with PyTorch's own trace of the same
+"""A capture has what a replay of PyTorch's caching allocator needs: compared with PyTorch's own trace of the same
 process, entry by entry and in order.
 
-What breaks these tests: reading another field of the allocator's block, leaving a call out, a release that is taken for
-over before the streams that use it are through, and a placement's number that is used before its definition."""
+What breaks these tests: reading another field of the allocator's block, omitting a call, a release that counts as
+complete before the streams that use it have finished, and a placement's number that is used before its definition."""
 
 import json
 import struct

@@ -1,9 +1,9 @@
-"""Whose line is what PyTorch's backward allocates; phases, steps and NVTX ranges. Known functions own known
-bytes, in real PyTorch on the simulator, read from the capture's records.
+"""The lines to which allocations of PyTorch's backward are charged; phases, steps and NVTX ranges. Known functions
+own known bytes, in real PyTorch on the simulator, read from the capture's records.
 
-What breaks these tests: a node looked up under the wrong thread or number, a running node that is not left
-with an exception, frames older than a node's run taken for newer ones, a parameter's block not found, a
-result changed by a hook, an event without its counterpart."""
+What breaks these tests: a node looked up under the wrong thread or number, a running node that an exception does not
+end, frames older than a node's run that count as newer ones, a parameter's block that is not found, a hook that
+changes a result, an event without its counterpart."""
 
 import json
 import re
@@ -20,13 +20,13 @@ WORKSPACE = 8192
 SQUARE = 128 * 128 * 4
 TORCHES = ("torch215", "torch112")
 
-# Who allocated: a function of the user's, and the class of the node that ran (None: no node), or None for a
-# forward line that is lost.
+# The owner of an allocation: a function of the user's, and the class of the node that ran (None: no node), or None for
+# a lost forward line.
 Owner = namedtuple("Owner", "function node")
 
 
 def class_of(mangled):
-    """The last part of a mangled name: a number says how long each part is."""
+    """The last part of a mangled name: a number before each part is its length."""
     place = re.search(r"\d", mangled)
     while place:
         length = re.match(r"\d+", mangled[place.start():])[0]
@@ -285,7 +285,7 @@ def test_a_program_without_python_has_labels(python_env, build_c, simulate, dump
     assert {row["file"] for row in rows} == {None} and sum(row["bytes"] for row in rows) >= 4 * SQUARE
 
 
-# An autograd of our own: layouts that are known and one that is not, on no Python at all
+# A fake autograd with known layouts and an unknown one, without Python
 
 LAYOUTS = {
     "intrusive": ("-DSEQUENCE=16", "-DTHREAD=40", "-DINTRUSIVE"),
@@ -321,7 +321,7 @@ def test_layouts(layout, build_c, simulate, dump, tmp_path):
     if layout != "unknown":
         assert nodes == BLOCKS and not unknown
     else:
-        # Given up once it was plain, and said once.
+        # The recorder stopped once this was clear, with one message.
         assert nodes[:33] == BLOCKS[:33] and set(nodes[64:]) == {None} and len(unknown) == 1
 
 

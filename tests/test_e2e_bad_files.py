@@ -1,8 +1,8 @@
-"""Files that are no capture, or only a part of one: one clear line each, and the documented exit code
-(1: no result, 3: a partial one; 2 is for usage).
+"""Files that are not captures, or only a part of one: one clear line each, and the documented exit code (1: no
+result, 3: a partial one; 2 is for usage).
 
-What breaks these tests: a panic or a backtrace for the user, an error without the file's name, a
-report made of a file that is not ours, exit 0 for a part, or a figure that damage made up."""
+What breaks these tests: a panic or a stack on the terminal, an error without the file's name, a report of a file
+that is not a capture, exit 0 for a part, or a wrong figure because of damage."""
 
 import campaign
 import header
@@ -89,8 +89,8 @@ def test_cut_off_in_the_header(length, analyze, file_of, capture):
 
 @pytest.mark.parametrize("part", (0.2, 0.5, 0.8))
 def test_cut_off_later(part, analyze, file_of, capture):
-    """Something can be told, so it is, and it is labelled: exit 3 and what is missing, on stderr.
-    Where nothing whole is left, exit 1 and one line; never 0."""
+    """The intact part is reported with exit 3, and stderr lists what is missing. Without an intact part, exit 1 and
+    one line; never 0."""
     path = file_of("part.bin", capture[: int(len(capture) * part)])
     done = analyze("check", path, check=False)
     assert done.returncode in (NO_RESULT, PARTIAL), harness.described(done)
@@ -100,7 +100,7 @@ def test_cut_off_later(part, analyze, file_of, capture):
 
 @pytest.mark.parametrize("missing", (1, 100, 1000))
 def test_pages_cut_off_at_the_end(missing, analyze, analyze_json, file_of, capture):
-    """The last page is torn: check says 3, and the summary does not call itself exact."""
+    """The last page is torn: check exits with 3, and the summary does not mark itself as exact."""
     path = file_of("torn.bin", capture[:-missing])
     done = analyze("check", path, check=False)
     assert done.returncode == PARTIAL, harness.described(done)
@@ -125,7 +125,7 @@ def test_random_damage_is_never_silent():
 
 
 def test_the_campaign_sees_what_it_looks_for(tmp_path):
-    """A fault of each kind is told: the judge of the campaign can fail."""
+    """A fault of each kind is reported, so the campaign's check can fail."""
     folder = harness.ROOT / "tests" / "fixtures" / "captures" / "v1"
     whole = campaign.truth(folder / "killed.bin")["summary"]
     code, output, _ = whole

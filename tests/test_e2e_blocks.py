@@ -1,10 +1,10 @@
-"""Blocks of a real PyTorch on the simulator: temporary ones, their sizes, the pieces that the pool is in, and the
-flamegraphs of them. Compared with the capture's own events added up by another program, and with PyTorch's own
-snapshot of its pool.
+"""Blocks of a real PyTorch on the simulator: temporary ones, their sizes, the fragmentation of the pool, and their
+flamegraphs. Compared with the capture's own events added up by another program, and with PyTorch's own snapshot of
+its pool.
 
-What breaks these tests: a distance counted in events of another level, a block that is counted at its free and not at
-its allocation, a peak's blocks taken a moment too early or late, gaps measured over a segment's end, a free piece that
-is told as used."""
+What breaks these tests: a distance counted in events of another level, a block that is counted at its free and not
+at its allocation, a peak's blocks taken slightly too early or late, gaps measured beyond a segment's end, a free
+block that is shown as used."""
 
 import json
 from collections import Counter, defaultdict, namedtuple

@@ -1,11 +1,9 @@
-"""GPUMEM_BOUNDED on a real PyTorch: a capture of one size answers as the one that has every event.
+"""GPUMEM_BOUNDED on a real PyTorch: a capture of limited size gives the same answers as the one that has every
+event. Of one run's records all is compared, with times and readings; of two runs only what does not depend on the
+time of a reading.
 
-Of one run's records all is compared, times and readings too; of two runs what does not depend on when the
-card was read.
-
-What breaks these tests: a state that lacks a field, a page of the log that is overwritten before a state
-holds its records, stacks that are evicted while they hold something, a peak whose blocks are not put
-aside, or a file that grows."""
+What breaks these tests: a state that lacks a field, a page of the log that is overwritten before a state holds its
+records, stacks that are evicted while they hold blocks, a peak whose blocks are not kept, or a file that grows."""
 
 import json
 import re
@@ -65,9 +63,9 @@ def kept_from(analyze, report):
 
 
 def comparable(ledger):
-    """A device's ledger without what differs from run to run: times, numbers of records, addresses, when the card was
-    asked, and which of a library's lines has most of its code: a reading charges what launches have loaded since the
-    one before to the function that was got last (docs/ledgers.md)."""
+    """A device's ledger without what differs from run to run: times, numbers of records, addresses, the time of a
+    reading, and which of a library's lines has most of its code. A reading charges the code loaded by launches since
+    the last reading to the function that was looked up last (docs/ledgers.md)."""
     keep = {
         key: value
         for key, value in ledger.items()

@@ -1,8 +1,8 @@
-"""How long calls of CUDA's memory functions take, as the recorder measures it: every call of the program once, under the name that
-the program called, those that fail and those that set the runtime up apart.
+"""The durations of CUDA's memory functions that the recorder measures: every call of the program once, under the
+name that the program called. Calls that fail and those that initialize the runtime are separate.
 
-What breaks these tests: a call that is not timed or timed twice, a failed one among those that succeeded, a real call that is not
-between the two readings of the clock."""
+What breaks these tests: a call that is not timed or timed twice, a failed one among those that succeeded, a real
+call that is not between the two readings of the clock."""
 
 import harness
 import pytest
@@ -41,7 +41,7 @@ def test_each_call_of_the_driver_is_timed_once(build_c, both, analyze_json, tmp_
         "cuMemSetAccess": 1, "cuMemUnmap": 1, "cuMemRelease": 2,
     }  # fmt: skip
     assert counts(failed) == {"cuMemAlloc_v2": 2, "cuMemSetAccess": 1}
-    # What frees nothing says nothing of what a release takes.
+    # A call that frees no memory does not show the duration of a release.
     assert counts(set_up) == {"cuMemFree_v2": 1}
     # The simulator sleeps in each call of cuMemAlloc that succeeds.
     slow = succeeded["cuMemAlloc_v2"]
@@ -102,7 +102,7 @@ def test_times_are_there_where_calls_are(how, counted, build_c, simulate, analyz
 
 
 def test_the_simulator_counts_the_same_calls(build_c, simulate):
-    """What a replay of expandable segments asks the simulated driver."""
+    """The calls of the simulated driver in a replay of expandable segments."""
     ask = harness.WORKLOADS / "sim_calls.py"
     done = simulate(["python3", ask])
     assert done.stdout.split() == ["cuMemCreate", "2", "1", "cuMemRelease", "1", "1", "unknown", "1"]

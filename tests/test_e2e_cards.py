@@ -1,5 +1,5 @@
-"""Several processes on the same simulated cards: each one's report knows its own memory from the others',
-and a context that a process has on a card where it does no work is shown for what it is."""
+"""Several processes on the same simulated cards: each report separates its own memory from the others', and a
+context that a process has on an unused card is shown as such."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def ranks(simulate, python_env, analyze_json, tmp_path):
 
 
 def agrees(entry, reading):
-    """Whether a ledger is what the process itself read of the card: to the byte, with nothing left over."""
+    """Whether a ledger equals the process's own reading of the card, to the byte and without a residual."""
     assert entry["nvml_process_bytes"] == reading["process"]
     assert entry["nvml_used_bytes"] == entry["bytes"] == reading["used"]
     assert entry["other_processes_bytes"] == reading["others"]
@@ -66,7 +66,7 @@ def test_a_stray_context_on_the_first_card(ranks):
     agrees(first[0], readings[0][0])
     agrees(second[0], readings[1][0])
     agrees(second[1], readings[1][1])
-    # Rank 0 sees a stranger's context on its card; rank 1's own report says whose it is.
+    # Rank 0 sees another process's context on its card; the report of rank 1 shows the owner.
     assert first[0]["other_processes_bytes"] == COST
     [(name, size)] = rows(second[0], "context")
     assert size == COST and "stray" in name and "rank 1" in name and "GPU 1" in name

@@ -1,7 +1,7 @@
-"""What tensors are for, against the framework's own lists of them: parameters, buffers, gradients, states of optimizers.
+"""Categories of tensors, against the framework's own lists: parameters, buffers, gradients, states of optimizers.
 
-What breaks these tests: a role that is read from the wrong object, a block's category moved without its bytes, a rule
-that takes what backward gives back for anything but an activation."""
+What breaks these tests: a role that is read from the wrong object, a block's category moved without its bytes, a
+rule that treats tensors that backward frees as something other than activations."""
 
 import json
 import random
@@ -13,7 +13,8 @@ import harness
 import pytest
 from profiled import moments
 
-# The one without modules comes first: what is outside of modules is told from a batch by there being any.
+# The program without modules is first: a batch and other tensors outside of modules can be separated only if there are
+# modules.
 PROGRAMS = (
     "by_hand gpt saved gan lora foreach fused capturable momentum on_the_card compiled inference ddp fsdp".split()
 )
@@ -24,7 +25,7 @@ CATEGORIES = ("parameter", "gradient", "optimizer state")
 
 @pytest.fixture(scope="module")
 def recorded(python_env, tmp_path_factory):
-    """recorded("--untold") is the folder of a capture of all programs, and what they said."""
+    """recorded("--untold") is the folder of a capture of all programs, and their output."""
     known = {}
 
     def run(*arguments):

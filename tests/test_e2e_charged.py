@@ -1,8 +1,8 @@
-"""How much of a transformer's and of a conv net's training has a line, at the peak and of all that backward
-allocates, in every way in which PyTorch can be made to train. Real PyTorch on the simulator.
+"""The share of a transformer's and of a conv net's training that is charged to lines, at the peak and of all that
+backward allocates, in every way to train with PyTorch. Real PyTorch on the simulator.
 
-What breaks these tests: a kind of node whose forward is lost, one that runs unseen, a way to train that makes
-nodes on a thread or with a number of its own, frames of a library or of generated code taken for the user's."""
+What breaks these tests: a kind of node whose forward is lost, one that runs unrecorded, a way to train that makes
+nodes on its own thread or with its own number, frames of a library or of generated code that count as the user's."""
 
 from collections import Counter
 

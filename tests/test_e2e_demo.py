@@ -1,7 +1,7 @@
 """scripts/demo, the README's first command, as a user would run it.
 
-What breaks these tests: an output folder used twice, a demo that depends on the working directory, a
-picture that is not where the last line says, or a simulated run that does not call itself one."""
+What breaks these tests: an output folder used twice, a demo that depends on the working directory, a picture that is
+not where the last line shows it, or a simulated run that is not marked as one."""
 
 import os
 import time

@@ -1,7 +1,7 @@
-"""Ten programs that run out of memory, each of a cause that was planted: the first three statements of the report name it.
+"""Ten programs that run out of memory, each of a planted cause: the first three statements of the report name it.
 
-What breaks these tests: growth that is taken for fragmentation, the layers of one forward that are taken for growth, a loop that
-is not seen as one, a holder that is the largest line instead of the one that keeps the rest, or outputs that disagree."""
+What breaks these tests: growth that counts as fragmentation, the layers of one forward that count as growth, a loop
+that is not recognized as one, the largest line instead of the holder of the rest, or outputs that disagree."""
 
 import re
 import shutil
@@ -11,7 +11,7 @@ import pytest
 
 PROGRAMS = harness.WORKLOADS / "dies"
 PAGE = harness.ROOT / "docs" / "out-of-memory.md"
-# Of each program: the kind of the cause, what the first line says, what the second does. {N} is the line with that text.
+# Of each program: the kind of the cause and parts of the report's first two lines. {N} is the line with that text.
 DIES = {
     "batch": ("activations", "batch.py:{torch.relu} Net.forward", "activations of a forward: 440 MiB", "use a smaller batch"),
     "graphs": ("kept_graphs", "in backward of step", "kept by the tensor of graphs.py:{penalty = }", ".detach()"),
@@ -28,7 +28,7 @@ ENV = {"others": {"GPUMEM_SIM_OTHER_BYTES": "800MiB", "GPUMEM_SIM_CONTEXT_BYTES"
 
 
 def statements(text):
-    """A statement goes on where a line begins with 16 blanks."""
+    """Joins a statement's continuation lines, which begin with 16 blanks."""
     return re.sub(r"\n {16}", " ", text).splitlines()
 
 
@@ -144,7 +144,7 @@ def test_a_run_that_did_not_fail_has_no_such_moment(simulate, python_env, tmp_pa
 
 
 def free_in_pieces(cause):
-    """A cause without its figure of what is free in pieces, and that figure in MiB."""
+    """A cause without its figure of fragmented free memory, and that figure in MiB."""
     parts = re.split(r"([\d.]+) MiB is free, but fragmented", cause)
     return (parts[0] + parts[-1], float(parts[1])) if len(parts) == 3 else (cause, 0)
 
@@ -154,7 +154,7 @@ def test_the_page_has_the_first_statements(died):
     assert set(rows) == set(DIES)
     for name, cause in rows.items():
         found = harness.analyze_json("oom", died(name))["cause"]
-        # How much is free in pieces depends on which thread lets a graph go, autograd's or the program's.
+        # The fragmented free memory depends on which thread releases a graph, autograd's or the program's.
         (what, free), (told, free_then) = free_in_pieces(f"{found['what']} → {found['advice']}"), free_in_pieces(cause)
         assert what == told and abs(free - free_then) <= 4, name
 

@@ -1,10 +1,10 @@
-"""Two runs and two moments compared, and the source with bytes in its margin, on a real training.
+"""Comparisons of two runs and of two points in time, and the source with bytes in its margin, on a real training.
 
-The oracle: tests/workloads/known_lines.py says in comments what each line must own; and the training keeps
-one plane of each step's images, so that two runs of it differ by that line and by so many bytes.
+The comments of tests/workloads/known_lines.py state what each line must own. The training keeps one plane of each
+step's images, so two runs of it differ by that line and by this many bytes.
 
-What breaks these tests: putting rows beside each other that are of other lines, a figure of the wrong
-capture or moment, a freed block counted as growth, or a source line beside the wrong number."""
+What breaks these tests: rows of different lines side by side, a figure of the wrong capture or moment, a freed block
+counted as growth, or a source line beside the wrong number."""
 
 import re
 
@@ -33,7 +33,7 @@ def runs(python_env, tmp_path_factory):
 
 
 def test_runs_differ_by_the_line_that_keeps_a_plane_in_each_step(runs, analyze_json):
-    """A plane of 2 x 16 x 16 floats is 2,048 bytes; the last step's is kept after the peak."""
+    """A plane of `2 x 16 x 16` floats is 2,048 bytes; the last step's is kept after the peak."""
     diff = analyze_json("diff", *runs)
     by_line = {(row["file"].rsplit("/", 1)[-1], row["line"]): row for row in diff["rows"] if row["file"]}
     leak = by_line["train.py", line_of(TRAIN, LEAK)]
@@ -64,7 +64,7 @@ def test_a_device_that_only_one_has_is_all_change(runs, analyze_json):
 
 
 def test_the_margin_says_what_each_line_owns(runs, analyze, analyze_json):
-    """Live bytes are those of `lines`; what is allocated and not freed is what is live at the end."""
+    """Live bytes are those of `lines`; allocated and not freed bytes are those live at the end."""
     capture = runs[1]
     peak, end = (
         {(row["file"], row["line"]): 0 for row in analyze_json("lines", "--at", at, capture)} for at in ("peak", "end")

@@ -1,8 +1,8 @@
-"""Exports of a real training, each read by its format's own reader, or by one that holds it to the format's rules;
-totals are PyTorch's own figures, the simulator's books and what tests/spec_reader finds in the records.
+"""Exports of a real training, each read by its format's own reader, or by one that checks the format's rules; totals
+equal PyTorch's own figures, the simulator's books and the records as tests/spec_reader reads them.
 
-What breaks these tests: a stack left out, a frame read as a count, values that are not one for each type,
-ids of 0, slices that do not nest, a free charged to the freeing line, a lost row."""
+What breaks these tests: a stack left out, a frame read as a count, a number of values other than one per type, ids
+of 0, slices that do not nest, a free charged to the freeing line, a lost row."""
 
 import csv
 import json
@@ -240,7 +240,7 @@ def test_csv(environment, trained, exported, events):
         if row["kind"] == "alloc":
             blocks[row["seq"]] = row
         else:
-            # A free tells of the block's allocation.
+            # A free has the fields of the block's allocation.
             of = blocks.pop(row["block_seq"])
             whose = ("ptr", "bytes", "file", "line", "function", "node", "phase")
             assert [row[name] for name in whose] == [of[name] for name in whose]
@@ -279,7 +279,8 @@ def test_sqlite(environment, trained, exported, analyze_json):
     )
     rows = [{name: as_csv(row[name]) for name in row.keys()} for row in joined]
     wanted = csv_rows(exported("csv", environment))
-    # An allocation says what its block was for, as its release does; of what is live, that is judged at the end.
+    # An allocation has the category of its block, as its release has; the category of live blocks is decided at the
+    # end.
     ended = {row["block_seq"]: row["category"] for row in wanted if row["kind"] == "free" and row["level"] == "tensor"}
     for row, found in zip(wanted, rows):
         if row["kind"] == "alloc" and row["level"] == "tensor":

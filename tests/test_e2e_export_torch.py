@@ -1,7 +1,7 @@
 """`gpumem-analyze export torch-snapshot` of real trainings, read by PyTorch's own viewer of snapshots.
 
-What breaks these tests: a block that does not follow the one before it, a frame that comes to another line, an
-opcode that the viewer in the browser does not take, a list that is filled in pieces of more than 1000."""
+What breaks these tests: a block that does not follow the one before it, a frame that refers to another line, an
+opcode that the viewer in the browser does not accept, a list that is filled in parts of more than 1000."""
 
 import importlib.util
 import pickletools
@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 import snapshot
 
-# What pytorch.org/memory_viz reads: a machine of its own in JavaScript, for protocols up to 4.
+# The opcodes that pytorch.org/memory_viz reads: a pickle reader in JavaScript, for protocols up to 4.
 TAKEN = set(
     "PROTO FRAME MEMOIZE BINPUT LONG_BINPUT BINGET LONG_BINGET EMPTY_DICT EMPTY_LIST EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 "
     "TUPLE3 APPEND APPENDS SETITEM SETITEMS DICT LIST MARK BININT BININT1 BININT2 LONG1 BINFLOAT NEWTRUE NEWFALSE NONE "

@@ -1,8 +1,8 @@
-"""Runs that fail in other ways than by an OutOfMemoryError of PyTorch's allocator, retries that are no failures, and who holds
-what grows: the report, oom, hints, the timeline and the page say the same.
+"""Runs that fail in other ways than by an OutOfMemoryError of PyTorch's allocator, retries that are not failures,
+and the holders of growing memory. The report, oom, hints, the timeline and the page agree.
 
-What breaks these tests: an error of CUDA that no hook sees, one error told twice, a retry that counts as a failure, or a
-list of losses that stands below the activations it keeps."""
+What breaks these tests: an error of CUDA that no hook sees, one error reported twice, a retry that counts as a
+failure, or a list of losses that is below the activations it keeps."""
 
 import json
 import re
@@ -15,7 +15,7 @@ PROGRAMS = harness.WORKLOADS / "dies"
 
 
 def statements(text):
-    """A statement goes on where a line begins with 16 blanks."""
+    """Joins a statement's continuation lines, which begin with 16 blanks."""
     return re.sub(r"\n {16}", " ", text).splitlines()
 
 
@@ -48,7 +48,8 @@ def server(died):
     return died("server", "16GiB", GPUMEM_LIMIT="4GiB")
 
 
-# Of each program: what the exception is, what was asked for, the line that asked, the kind of the cause, what the advice has.
+# Of each program: the exception, the requested memory, the requesting line, the kind of the cause, a part of the
+# advice.
 OTHERWISE = {
     "launch": ("torch.AcceleratorError: CUDA error: out of memory", "kernel code", "relu_", "largest", "allocate less"),
     "module": ("RuntimeError: cuModuleLoadData", "kernel code", "cuModuleLoadData(ctypes", "cached", "empty_cache()"),
@@ -176,7 +177,7 @@ def test_a_page_without_a_failure_refuses_its_moment(simulate, python_env, tmp_p
 
 
 def test_what_code_had_just_taken_was_not_free(died):
-    """It is found only after the failure. Taken for free, the driver would have refused without a cause."""
+    """It is found only after the failure. If it counted as free memory, the refusal would have no cause."""
     report, _ = died("kernels", GPUMEM_SIM_MODULE_BYTES="64MiB")
     cause = harness.analyze_json("oom", report)["cause"]
     assert (cause["kind"], cause["free_bytes"]) == ("largest", 0)

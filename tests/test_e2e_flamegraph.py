@@ -1,8 +1,8 @@
 """The flamegraph of the peak of a real training.
 
-What breaks these tests: an order taken from a hash map, a stack left out, widths in anything but
-bytes, a time stamp in the picture, or XML that a browser would not take; dispatch that is not folded, bytes
-that folding changes, a label cut at its beginning, a colour that means nothing."""
+What breaks these tests: an order taken from a hash map, a stack left out, widths in another unit than bytes, a time
+stamp in the picture, or XML that a browser does not accept; dispatch that is not folded, bytes that folding changes,
+a label cut at its beginning, a colour without meaning."""
 
 import io
 import re

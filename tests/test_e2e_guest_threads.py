@@ -1,5 +1,5 @@
-"""The recorder's own threads: they take neither a processor, a scheduling policy nor a signal from the program, and
-none of them calls NVML once the process ends."""
+"""The recorder's own threads: they take no processor, scheduling policy or signal from the program, and do not call
+NVML once the process ends."""
 
 import os
 import subprocess
@@ -36,7 +36,7 @@ def threads(build_c, simulate):
         for line in lines:
             name, policy, processors, blocked = line.split()
             found[name] = int(policy), processors, int(blocked, 16)
-        # One that removes old rings lives for a moment, and keeps to the same.
+        # The short-lived thread that removes old rings follows the same rules.
         assert set(found) - {"gpumem-sweep"} == THREADS[ring]
         return first.split()[1], found
 
@@ -102,7 +102,7 @@ def late(build_c, simulate):
 
 
 def test_nvml_is_not_called_while_other_libraries_are_taken_down(late):
-    """Allocations and modules of late destructors ask for readings, and none is made."""
+    """Allocations and modules of late destructors request readings, but no reading is made."""
     assert late() == ["late 0"]
 
 
@@ -115,14 +115,14 @@ def test_nvml_is_not_called_while_other_libraries_are_taken_down(late):
     ),
 )
 def test_a_call_that_hangs_is_the_last_one(function, late):
-    """The process does not wait for NVML for ever; the thread that comes back from it later asks nothing more."""
+    """The process does not wait for NVML permanently. The thread that returns from it later makes no more calls."""
     assert late(GPUMEM_TEST_HANG=function) == ["hung 1", "late 0"]
 
 
 @pytest.fixture(scope="module")
 def checking():
-    """libgpumem.so with debug assertions: what may wait for room in the ring, or asks the driver, panics under a lock
-    of the recorder's."""
+    """libgpumem.so with debug assertions: a wait for room in the ring or a call of the driver panics under a lock of
+    the recorder's."""
     subprocess.run(["cargo", "build", "--quiet", "--workspace", "--lib"], cwd=harness.ROOT, check=True)
     return harness.ROOT / "target" / "debug" / "libgpumem.so"
 

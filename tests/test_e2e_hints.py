@@ -1,8 +1,8 @@
-"""Each hint is given for a program that has the fault, with the bytes that the program's own figures give, and is not
-given for the same program without it.
+"""Each hint is given for a program that has the fault, with the bytes in the program's own figures, and is not given
+for the same program without it.
 
 What breaks these tests: a hint about what every program has, a figure of another moment than the peak, an
-optimizer's state counted among gradients, or a fault that is no longer seen."""
+optimizer's state counted among gradients, or a fault that is no longer found."""
 
 import harness
 import pytest
@@ -77,7 +77,8 @@ def test_a_spike_is_what_the_call_needs_beside_its_results(hinted):
 
 
 def test_a_list_of_losses_holds_its_graphs_and_what_went_into_them(hinted):
-    """What forward allocated is told from what else is held with it: the samples of 1024 rows, and the losses."""
+    """Memory that forward allocated is separate from other memory held with it: the samples of 1024 rows, and the
+    losses."""
     hints, _ = hinted("kept_graphs", "faulty")
     assert [line["function"] for line in hints["kept_graphs"]["lines"]] == ["Net.forward"]
     assert hints["growing"]["bytes"] == 7 * (1024 * 8192 * 4 + 512)

@@ -1,7 +1,7 @@
 """The page of a real training, opened in a headless browser.
 
-What breaks these tests: an error in the page's program, anything fetched, a table that does not sum to
-the level, a brush that does not change what is shown, names that become markup.
+What breaks these tests: an error in the page's program, any download, a table that does not sum to the level, a brush
+that does not change the tables, names that become markup.
 """
 
 import re
@@ -66,7 +66,7 @@ def test_the_blocks_of_the_page_are_the_level_at_every_event(page, trained, anal
             assert all(block.stack is not None for block in live)
     names = [data["categories"][block.category - 1] for block in page_blocks.blocks(tensors)]
     assert {"parameter", "gradient", "activation"} <= {*names}
-    # What was asked for is known of each tensor; PyTorch rounds it up to a multiple of 512 bytes.
+    # The requested size of each tensor is known; PyTorch rounds it up to a multiple of 512 bytes.
     assert all(block.slack is not None and block.size % 512 == 0 for block in page_blocks.blocks(tensors))
 
 
@@ -202,7 +202,7 @@ def test_a_line_has_one_colour_in_all_segments(window):
 
 
 def test_only_the_pages_own_program_and_style_are_taken(window, page, tmp_path):
-    """What somebody adds to a page does nothing, nor does a style attribute."""
+    """Scripts and styles that are added to a page have no effect, nor has a style attribute."""
     text = page.read_text()
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', text)[1]
     assert "unsafe" not in policy and policy.startswith("default-src 'none'; style-src 'sha256-")

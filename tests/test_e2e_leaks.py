@@ -1,7 +1,7 @@
-"""What real trainings keep from step to step, against the capture's own events added up by another program.
+"""Memory that real trainings keep from step to step, against the capture's own events added up by another program.
 
-What breaks these tests: a block's step taken from another event, blocks that are freed and still counted, a slope
-over the wrong steps, a threshold that takes noise for growth or growth for noise."""
+What breaks these tests: a block's step taken from another event, freed blocks that are still counted, a slope over
+the wrong steps, a threshold that treats noise as growth or growth as noise."""
 
 from collections import defaultdict
 

@@ -1,8 +1,8 @@
-"""The ledger of real PyTorch, with each of its allocators and under CUDA graphs: at the peak it sums to
-what NVML said then, and nothing is left unexplained.
+"""The ledger of real PyTorch, with each of its allocators and under CUDA graphs: at the peak its sum equals NVML's
+figure at that time, and no bytes are unexplained.
 
-What breaks these tests: a part of the driver's memory that is counted twice or not at all, a context or
-a module whose cost goes unmeasured, a reading taken for another moment's."""
+What breaks these tests: a part of the driver's memory that is counted twice or not at all, a context or a module
+whose memory is not measured, a reading that is used for another moment."""
 
 import json
 

@@ -1,8 +1,8 @@
-"""GPUMEM_LIMIT: a large card with a limit is to its programs what a card of that size is: the same calls fail,
-and the driver, the runtime and NVML say the same of its memory; the recorder itself sees the card as it is.
+"""GPUMEM_LIMIT: a large card with a limit behaves like a card of that size: the same calls fail, and the driver, the
+runtime and NVML report the same memory; the recorder itself sees the real card.
 
-What breaks these tests: a function that takes memory and says nothing of it (`takes`), a question that is answered
-past the limit, memory that was taken of the card and is counted as the program's, or is not given back."""
+What breaks these tests: a function that takes memory and does not report it (`takes`), a query that is answered
+without the limit, memory of the card that is counted as the program's, or is not released."""
 
 import itertools
 import json
@@ -87,7 +87,7 @@ def test_random_programs_get_the_same_results_and_leave_the_same_ledgers(tmp_pat
     for ours, wanted in zip(limited["devices"], small["devices"]):
         for figure in ("driver", "host", "unexplained_bytes"):
             assert ours[figure] == wanted[figure], (ours["ordinal"], figure)
-        # When a reading finds what contexts and code took is the clock's to say, and so is what it finds at once.
+        # The time of a reading decides when it finds the memory of contexts and code, and how much at once.
         assert ours["physical"]["live_bytes"] == wanted["physical"]["live_bytes"], ours["ordinal"]
         assert ours["total_bytes"] == 16 << 30 and ours["limit_bytes"] == wanted["total_bytes"]
         assert ours["physical"]["peak_bytes"] <= ours["limit_bytes"]
@@ -133,7 +133,8 @@ def test_pytorch(environment, allocator, fraction, both, python_env):
 
 
 def test_threads(simulate, python_env):
-    """Of two that ask at once one gets what only one can have, and both get what both can."""
+    """Of two threads that request at once only one succeeds if there is room for one, and both if there is room for
+    both."""
     done = simulate(
         [python_env("py312"), harness.WORKLOADS / "limit_threads.py", "150"], preload=True,
         env={"GPUMEM_LIMIT": "2GiB", "GPUMEM_QUIET": "1"},
@@ -183,7 +184,7 @@ def test_the_capture_and_the_post_mortem_say_that_it_was_the_limit(simulate, pyt
     assert "limit        GPU 0 was limited to 2.00 GiB of the card's 16.0 GiB (GPUMEM_LIMIT)\n" in told
     [device] = analyze_json("summary", report)["devices"]
     assert (device["total_bytes"], device["limit_bytes"], device["unexplained_bytes"]) == (16 << 30, 2 << 30, 0)
-    # NVML's readings are of the card, without what was taken of it for a moment.
+    # NVML's readings are of the card, without memory that was taken only temporarily.
     assert device["nvml_process_bytes"] == device["physical"]["live_bytes"] < 2 << 30
 
 

@@ -1,9 +1,8 @@
-"""Known lines own known bytes: tests/workloads/known_lines.py says in comments what each line must
-own, and `gpumem-analyze lines` must say the same, at the peak and at the end, no row more or less.
+"""Known lines own known bytes: the comments of tests/workloads/known_lines.py state what each line must own.
+`gpumem-analyze lines` must show exactly these rows, at the peak and at the end.
 
-What breaks these tests: charging a line's caller or callee, decoding a line table wrongly, charging
-a thread's allocation to the main thread, mixing up instruction offset and line, or a decoder of file
-names that knows no UTF-8."""
+What breaks these tests: charging a line's caller or callee, decoding a line table wrongly, charging a thread's
+allocation to the main thread, mixing up instruction offset and line, or a decoder of file names without UTF-8."""
 
 import re
 
@@ -57,7 +56,7 @@ def test_known_lines_own_known_bytes(environment, python_env, simulate, tmp_path
 
 
 def test_blocks_are_counted(python_env, simulate, tmp_path, analyze_json):
-    """Each row says how many blocks make up its bytes: four of the generator, twelve recursions."""
+    """Each row shows how many blocks make up its bytes: four of the generator, twelve recursions."""
     simulate([python_env("torch215"), harness.WORKLOADS / "known_lines.py"], preload=True)
     rows = analyze_json("lines", tmp_path / "report.bin")
     blocks = {row["function"].rsplit(".", 1)[-1]: row["blocks"] for row in rows if row["bytes"] < 9000}
@@ -81,7 +80,7 @@ del other
 
 @pytest.mark.parametrize("frees", ("on", "off"))
 def test_releases_have_their_lines_if_asked(frees, python_env, simulate, tmp_path, analyze_json):
-    """With GPUMEM_FREE_STACKS each release is the line's that let go; else that of the last allocation."""
+    """With GPUMEM_FREE_STACKS each free is charged to the line that freed; otherwise to that of the last allocation."""
     script = tmp_path / "frees.py"
     script.write_text(FREES)
     env = {**harness.SIMULATED_CARD["torch215"], "GPUMEM_FREE_STACKS": frees}

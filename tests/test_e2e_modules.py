@@ -1,10 +1,10 @@
-"""Which module of PyTorch's was at work, on a real training: a transformer with a checkpointed block and AdamW. The program's
-own hooks say of each allocation which module it was made in (tests/workloads/modules_oracle.py); a second reader of the
-format adds up what was live.
+"""The PyTorch module in which each allocation was made, on a real training: a transformer with a checkpointed block
+and AdamW. The program's own hooks record the module of each allocation (tests/workloads/modules_oracle.py); a second
+reader of the format sums what was live.
 
-What breaks these tests: a stack that is the same for two modules, a module of an older frame or of one that has returned, a
-backward charged to the module that ran last, a recomputation charged to its first forward, a name of another object, a
-filter or a tree that counts twice."""
+What breaks these tests: a stack that is the same for two modules, a module of an older frame or of one that has
+returned, a backward charged to the module that ran last, a recomputation charged to its first forward, a name of
+another object, a filter or a tree that counts twice."""
 
 import json
 import random
@@ -39,7 +39,7 @@ def run(python, folder, *wants):
 
 @pytest.fixture(scope="module")
 def runs(python_env, tmp_path_factory):
-    """With the package in the program, which knows what modules are called; and without."""
+    """With the package in the program, which has the names of modules; and without."""
     python = python_env("torch215")
     return {
         name: run(python, tmp_path_factory.mktemp(name), *wants)
@@ -201,7 +201,7 @@ def test_names_are_told_by_the_package_alone(runs):
 
 
 def test_a_compiled_module_is_the_wrapper(runs):
-    """Its parts run inside it without calls of their own: what they allocate is the wrapper's."""
+    """Its parts run inside it without separate calls: their allocations belong to the wrapper."""
     this = runs["compiled"]
     before, after, wrapper = this.told["spans"][-1]
     assert after > before

@@ -1,5 +1,4 @@
-"""What the card itself says, and what contexts, modules, limits and stacks take: against the
-simulator's books."""
+"""NVML's figures, and the memory that contexts, modules, limits and stacks take, against the simulator's books."""
 
 import json
 import os
@@ -59,11 +58,11 @@ def total(records, flag, device=0):
     return sum(e["bytes"] - e["aux"] for e in events)
 
 
-# What no call asks for
+# Memory that no call requests
 
 
 def test_contexts_cost_what_the_books_say(recorded):
-    """Each context is charged at its birth, to the line that made it, and given back at its end."""
+    """Each context is charged at its creation, to the line that made it, and freed at its end."""
     records, _ = recorded("context own block destroy")
     (primary, *first), (own, *second), (ended, *last) = held(records, CONTEXT)
     assert (first, second) == ([0, COST], [0, COST])
@@ -96,7 +95,7 @@ ESTIMATES = {"a library in the next context", "a library after a reset"}
 
 
 def is_within(part, whole):
-    """Whether `part` is what is left of `whole` if some is left out."""
+    """Whether `part` is `whole` with some items left out."""
     rest = iter(whole)
     return all(item in rest for item in part)
 
@@ -136,8 +135,8 @@ def test_a_reset_takes_the_primary_context(recorded):
 
 
 def test_a_module_that_wakes_a_context_keeps_its_own(recorded):
-    """A reset context comes back with the call that loads a module: what both cost is one measure, told
-    apart by what the context cost at its birth, and said to be an estimate."""
+    """A reset context becomes active again with the call that loads a module. One reading measures both; the
+    context's share is its size at its creation, and both shares are marked as estimates."""
     records, books = recorded("context reset module unload", env={"CUDA_MODULE_LOADING": "EAGER"})
     woken = next(i for i, (step, *_) in enumerate(books) if step == "module")
     _, context, module, _ = books[woken]
@@ -149,7 +148,7 @@ def test_a_module_that_wakes_a_context_keeps_its_own(recorded):
     assert shares and all(e["flags"] & ESTIMATED for e in shares)
 
 
-# What NVML says
+# NVML's figures
 
 
 def test_the_last_reading_is_the_books(recorded):
@@ -164,7 +163,7 @@ def test_the_last_reading_is_the_books(recorded):
 
 
 def test_readings_come_by_themselves(recorded):
-    """A peak and the end are read even if nothing else is; what stays the same is not said again."""
+    """A peak and the end are read without any other reading; unchanged figures are not repeated."""
     records, _ = recorded("context block wait", env={"GPUMEM_SAMPLE_MS": "0"})
     assert COST + 6 * MIB in [s["bytes"] for s in of_kind(records, SAMPLE)]
     records, _ = recorded("context wait wait", env={"GPUMEM_SAMPLE_MS": "5", "GPUMEM_OUTPUT": "report.bin"})
@@ -182,7 +181,7 @@ def test_a_card_that_is_nearly_full_is_told_of_if_that_is_wanted(client, simulat
 
 @pytest.mark.parametrize("visible", ("1", "uuid", "1,0"))
 def test_devices_are_not_known_by_their_numbers(visible, recorded, client, simulate):
-    """Device 0 of the program is NVML's second: the other processes' memory there tells which."""
+    """Device 0 of the program is NVML's second: the other processes' memory there identifies it."""
     if visible == "uuid":
         visible = "GPU-67707567-6d65-406d-8000-000000000000"
         listed = simulate(["python3", "-c", UUIDS], devices=2).stdout.split()
@@ -229,8 +228,8 @@ def behind(build_c, recorded):
 
 @pytest.mark.parametrize("what", ("number", "taken"))
 def test_a_process_of_another_number_space(what, behind):
-    """In a container NVML may list this process by its number outside: it is the one that came with
-    the first context, also if its own number is somebody else's there."""
+    """In a container NVML may list this process by its number outside: it is the one that appeared with the first
+    context, even if its own number belongs to another process there."""
     records, books = behind(what, "context own block")
     sample = of_kind(records, SAMPLE)[-1]
     assert sample["bytes"] == sample["ptr"] == books[-1][-1]
@@ -253,7 +252,7 @@ def test_a_process_that_nvml_does_not_tell(what, behind):
 
 
 def test_an_nvml_that_does_not_start(behind):
-    """One line says so, and all else is as ever."""
+    """One line reports it, and everything else is unchanged."""
     records, _ = behind("broken", "context block wait", TELL_ONLY="1")
     assert of_kind(records, SAMPLE) == of_kind(records, RESIZE) == []
     (note,) = notes(records)
@@ -316,7 +315,7 @@ for index in range(2):
 
 @pytest.mark.parametrize("pids", ("own", "host"))
 def test_two_processes_on_a_card(pids, client, simulate, read, tmp_path):
-    """Each sees what the other uses, and is charged nothing of it, also where NVML lists both by
+    """Each sees the memory of the other, and is charged for none of it, also where NVML lists both by process
     numbers that they do not know."""
     both = (
         f"(until grep -q block first; do sleep 0.05; done; {client} context module wait >second; touch met) & "

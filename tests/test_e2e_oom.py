@@ -1,5 +1,4 @@
-"""What is said when an allocation fails for want of memory: at once on stderr, and later by
-`gpumem-analyze oom`."""
+"""Reports when an allocation fails because memory ran out: at once on stderr, and later by `gpumem-analyze oom`."""
 
 import json
 import re
@@ -11,8 +10,7 @@ MIB = 1 << 20
 MEMORY = "1536MiB"
 COST = 512 * MIB  # of a context
 SCRIPT = harness.WORKLOADS / "out_of_memory.py"
-# How memory runs out: what others have of the card, what the post-mortem must say of the cause, and
-# what it must name as asked for.
+# Ways to run out of memory: what others use of the card, the cause in the post-mortem, and the request in it.
 WAYS = {
     "full": (0, "the card is full: 1.18 GiB of 1.50 GiB in use, 1.18 GiB by this process, 324 MiB free",
              "600 MiB (629,145,600 bytes)"),
@@ -29,12 +27,12 @@ WAYS = {
 
 
 def statements(text):
-    """A statement of the report goes on where a line begins with 16 blanks."""
+    """Joins a statement's continuation lines, which begin with 16 blanks."""
     return re.sub(r"\n {16}", " ", text).splitlines()
 
 
 def told(stderr):
-    """The post-mortems on stderr: each is one line of ours and the indented ones after it."""
+    """The post-mortems on stderr: each is one line of gpumem's and the indented ones after it."""
     found, inside = [], False
     for line in stderr.splitlines():
         if line.startswith("gpumem: out of memory on"):
@@ -71,7 +69,7 @@ def test_the_cause_the_line_and_the_holders_are_told_at_once(runs_out, how):
     assert lines[2].startswith(f"  cause    {cause}")
     assert "gpumem-analyze oom report.bin" in lines[-1]
     assert len(lines) <= 40
-    # PyTorch's own message is what it is without us, but for the number of the process.
+    # PyTorch's own message is the same as without gpumem, except for the process number.
     number = re.compile(r"[Pp]rocess \d+")
     assert number.sub("process N", done.stdout) == number.sub("process N", alone.stdout)
 
@@ -139,7 +137,7 @@ def test_it_is_told_or_not_as_the_options_say(runs_out, analyze_json, tmp_path, 
 
 
 def test_a_program_that_lives_on_failures_is_not_drowned(simulate, python_env, analyze_json, tmp_path):
-    """Three are told in full, then one line says that no more will be."""
+    """Three are reported in full, then one line announces that no more are."""
     code = (
         "import ctypes\n"
         "cuda = ctypes.CDLL('libcuda.so.1')\n"
@@ -165,7 +163,7 @@ def test_a_program_that_lives_on_failures_is_not_drowned(simulate, python_env, a
 
 
 def test_refusals_that_pytorch_answered_are_no_failures(simulate, python_env, analyze_json, tmp_path):
-    """A cache that grows until the program dies: before that, PyTorch gave back what it had cached again and again."""
+    """A cache that grows until the program dies: before that, PyTorch repeatedly freed cached segments."""
     code = (
         "import torch\n"
         "cache, n, mib = [], 0, 1 << 20\n"

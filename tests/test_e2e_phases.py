@@ -1,7 +1,7 @@
-"""The phases of a training that no mark is around: data, evaluation, what comes after the training; and all of them together.
+"""The phases of a training that have no mark: data, evaluation, after the training; and all phases together.
 
-What breaks these tests: everything else called forward, a phase that depends on whether the program failed later, or rows of
-phases that do not sum to the level's own figure."""
+What breaks these tests: a phase other than forward that is called forward, a phase that depends on whether the
+program failed later, or rows of phases that do not sum to the level's own figure."""
 
 import harness
 import pytest

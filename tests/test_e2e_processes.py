@@ -1,8 +1,8 @@
-"""Processes that end or multiply in unusual ways, and captures that are none the worse for it.
+"""Processes that end or multiply in unusual ways, and whose captures are complete nevertheless.
 
-What breaks these tests: flushing only at exit (the killed runs lose events), a drain thread or ring
-that a child inherits and writes to, a child that removes or finishes its parent's capture, an exit
-handler that runs before the program's own, or state kept in thread-local destructors."""
+What breaks these tests: flushing only at exit (the killed runs lose events), a drain thread or ring that a child
+inherits and writes to, a child that removes or finishes its parent's capture, an exit handler that runs before the
+program's own, or state kept in thread-local destructors."""
 
 import random
 import signal
@@ -27,8 +27,8 @@ def model_of(steps):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_killed_at_any_moment(seed, python_env, tmp_path, analyze, analyze_json):
-    """Every step whose line came out before the kill is in the capture; at most the one under way
-    is there besides, and then as a whole allocation or a whole free."""
+    """The capture has every step whose line was printed before the kill. The step in progress may also be there, but
+    only as a whole allocation or a whole free."""
     wanted = random.Random(seed).randrange(5, 5000)
     process = subprocess.Popen(
         harness.simulator_command([python_env("torch215"), harness.WORKLOADS / "steps_until_killed.py"]),
@@ -89,8 +89,7 @@ CHILDREN = {
 
 @pytest.mark.parametrize("how", CHILDREN)
 def test_children_stay_out_of_the_capture(how, python_env, simulate, tmp_path, analyze, analyze_json):
-    """The parent's figures are its own to the byte; only a child that uses the card itself has a
-    report besides."""
+    """The parent's figures are its own to the byte; only a child that uses the card has an additional report."""
     done = simulate([python_env("torch215"), harness.WORKLOADS / "forks.py", how], preload=True)
     own = harness.figures(done)
     reports = sorted(tmp_path.glob("report*.bin"))

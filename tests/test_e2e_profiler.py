@@ -1,7 +1,8 @@
-"""Our categories beside those of torch.profiler's memory profile, block by block, in the same runs; the framework's own lists
-say who is right. docs/measured/categories.md has the table and the reasons.
+"""gpumem's categories against those of torch.profiler's memory profile, block by block, in the same runs; the
+framework's own lists show which are right. docs/measured/categories.md has the table and the reasons.
 
-What breaks these tests: a category that changes for any block of these programs, a block that one of both does not see."""
+What breaks these tests: a category that changes for any block of these programs, a block that only one of the two
+sees."""
 
 import harness
 import profiled
@@ -57,7 +58,8 @@ def test_both_agree_but_for_what_is_listed(program, python_env, tmp_path):
     assert differ <= set(listed)
     assert {cell for cell, reason in listed.items() if reason not in VARY} <= differ
     assert {reason for reason in listed.values()} == {listed[cell] for cell in differ}
-    # What the framework lists is what we say it is, whatever the profiler says; what it saved is nothing that it lists.
+    # The framework's lists decide the category, whatever the profiler reports; saved tensors are in none of these
+    # lists.
     for ours, _, held in cells:
         wanted = {"": SAME, "buffer": {"parameter"}, "saved": {"activation", "input"}}.get(held, {held})
         assert ours in wanted, (ours, held)

@@ -1,7 +1,7 @@
-"""Every way by which a client may get at the driver: each call is seen, and seen once.
+"""Every way in which a client may reach the driver: each call is seen exactly once.
 
-Each program compares the recorder's counters with the simulator's books as it goes, runs with and
-without the library to the same effect, and leaves a capture whose events and hooks are counted here."""
+Each program compares the recorder's counters with the simulator's books while it runs, has the same effect with and
+without the library, and leaves a capture whose events and hooks are counted here."""
 
 import re
 
@@ -73,7 +73,7 @@ def test_pointers_taken_in_a_constructor(way, flags, build_c, both, read, tmp_pa
 @pytest.mark.parametrize("way", ("handle", "proc"))
 @pytest.mark.parametrize("first", (True, False), ids=("before us", "after us"))
 def test_pointers_taken_by_a_preloaded_library(first, way, build_c, simulate, read, tmp_path):  # noqa: F811
-    """Its constructor runs before any hook of ours has."""
+    """Its constructor runs before any hook."""
     library = build_c("reach_plugin.c", "-shared", "-fPIC", f'-DEARLY="{way}"', "-ldl")
     order = [str(library), str(harness.LIBRARY)]
     preload = ":".join(order if first else reversed(order))
@@ -145,7 +145,7 @@ def test_a_library_that_goes_past_is_named(plugin, build_c, simulate, read, anal
 
 
 def test_another_namespace_is_told_of(plugin, build_c, simulate, read, tmp_path):  # noqa: F811
-    """dlmopen's libraries have a driver of their own, out of our sight: the account says so."""
+    """The libraries of dlmopen have a separate driver that the recorder does not see; the account reports it."""
     client, library = build_c("reach_loader.c", "-ldl"), plugin("handle")
     simulate([client, library, "handle", "namespace"], preload=True, env=UNSEEN)
     capture = read(tmp_path / "report.bin", whole=False)
@@ -168,7 +168,7 @@ def test_calls_are_counted(build_c, both, read, analyze_json, tmp_path):  # noqa
     for function, calls in (("cuMemAlloc_v2", allocations), ("cuMemFree_v2", frees)):
         events = [e for e in capture.events if capture.apis.get(e["api"]) == function]
         assert len([e for e in events if e["level"] == "driver"]) == calls
-        assert rows[function][1] == calls and rows[function][0] >= calls  # its pages' events besides
+        assert rows[function][1] == calls and rows[function][0] >= calls  # plus the events of its pages
     assert sum(calls for _, calls in rows.values()) == sum(
         int(value) for key, value in facts.items() if key.startswith("calls.")
     )
@@ -182,9 +182,9 @@ def test_calls_that_leave_no_event_are_counted(build_c, both, read, analyze_json
 
 
 def test_a_static_cudart(python_env, read, tmp_path):  # noqa: F811
-    """PyTorch 1.12.1's allocator carries CUDA 10.2's runtime within itself, and so do NVIDIA's
-    libraries beside it: each one's calls are seen at the driver, once (the replay says so). cuDNN calls
-    a runtime of its own file by name: one event each, under that name."""
+    """PyTorch 1.12.1's allocator contains CUDA 10.2's runtime, and so do NVIDIA's libraries beside it: the calls of
+    each are seen at the driver, once (checked by the replay). cuDNN calls a separate runtime by its file name: one
+    event each, under that name."""
     run = harness.train("torch112", python_env("torch112"), tmp_path, end="return")
     capture = read(run.report)
     reached = {(library, way) for function, way, library in capture.hooks if function == "cuMemAlloc_v2"}

@@ -1,8 +1,8 @@
-"""Sampled stacks on a real PyTorch: whatever is not by stack is as in a run that takes all stacks, lines are within their
-stated error, and every view says that they are estimates.
+"""Sampled stacks on a real PyTorch: figures that are not by stack equal those of a run that takes all stacks, lines
+are within their stated error, and every view marks them as estimates.
 
-What breaks these tests: leaving an event out because it has no stack, scaling a total, a sampler whose probability is not
-that of the format, and a view that shows estimates without saying so."""
+What breaks these tests: omitting an event because it has no stack, scaling a total, a sampler whose probability is
+not that of the format, and a view that shows estimates without a mark."""
 
 import gzip
 import json

@@ -1,7 +1,7 @@
-"""PyTorch's own snapshots, of real PyTorch on the simulator, against what Python makes of them.
+"""PyTorch's own snapshots, of real PyTorch on the simulator, compared with Python's reading of them.
 
-What breaks these tests: an entry of the trace that is passed over or counted twice, a block from before
-the trace that is forgotten, frames that come to another line, an opcode of the pickle that is not read."""
+What breaks these tests: an entry of the trace that is skipped or counted twice, a block from before the trace that
+is lost, frames that refer to another line, an opcode of the pickle that is not read."""
 
 import pickletools
 from collections import Counter
@@ -77,9 +77,9 @@ def test_pytorch_2_15(python_env, tmp_path, analyze, analyze_json):
 
 
 def lines_are_pytorchs_own(said, rows):
-    """One run, recorded by both: the blocks that PyTorch has at the end, by the newest line of the user's own in
-    their frames, are the lines of gpumem, to the byte. PyTorch has no Python of what backward allocates: that
-    is what gpumem charges to nodes of autograd."""
+    """One run, recorded by both: PyTorch's blocks at the end, by the newest line of the user's code in their frames,
+    are the lines of gpumem, to the byte. PyTorch has no Python frames for allocations of backward, which gpumem
+    charges to nodes of autograd."""
     theirs = snapshot.lines_at_the_end(said, rounded=True)
     ours = by_line(row for row in rows if "node" not in row)
     backward = sum(row["bytes"] for row in rows if "node" in row)
@@ -92,7 +92,7 @@ def lines_are_pytorchs_own(said, rows):
 @pytest.mark.parametrize("options", [("--entries", "150"), ("--state",)], ids=["cut-off", "state"])
 def test_a_trace_that_is_not_whole(python_env, tmp_path, analyze, analyze_json, options):
     path = dumped(python_env("torch215"), "torch215", tmp_path, *options)
-    # In the mode "state" what segments do is recorded all the same.
+    # In the mode "state" the segments' entries are recorded nevertheless.
     trace = snapshot.load(path)["device_traces"][0]
     trace = [entry for entry in trace if not entry["action"].startswith("segment")]
     assert len(trace) in ((0,) if "--state" in options else range(100, 151))

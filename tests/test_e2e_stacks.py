@@ -1,8 +1,8 @@
-"""Very many stacks, and events of many threads at once: nothing is lost, mixed up or out of order.
+"""Many stacks, and events of many threads at once: no event is lost, mixed up or out of order.
 
-What breaks these tests: two stacks that share an id, a table that forgets stacks as it grows, a definition
-lost while the ring is full, an event that is recorded twice or not at all, an order of events that is not
-the one in which a thread did things, or a block that lives twice at one address."""
+What breaks these tests: two stacks that share an id, a table that loses stacks as it grows, a definition lost while
+the ring is full, an event that is recorded twice or not at all, an order of events that is not the order in a
+thread, or two live blocks at one address."""
 
 import collections
 import json

@@ -1,8 +1,8 @@
-"""docs/out-of-memory.md shows what the commands print: each of its rows that names a line of the program is
-among the output of the same commands on the same program.
+"""docs/out-of-memory.md shows output of the commands: each of its rows that names a line of the program is in the
+output of the same commands for the same program.
 
-What breaks these tests: a page that tells of another version, another line charged, other bytes, a diff of other
-moments, or a fault that its cure does not cure."""
+What breaks these tests: a page for another version, another line charged, other bytes, a diff of other moments, or a
+fault that its fix does not remove."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""What CUDA streams take: against the simulator's books."""
+"""Memory of CUDA streams, against the simulator's books."""
 
 import harness
 import pytest
@@ -44,8 +44,8 @@ def test_streams_that_take_nothing_have_no_row(client, simulate, analyze_json, t
 
 
 def test_pytorchs_streams_are_no_code(python_env, simulate, analyze_json, tmp_path):
-    """PyTorch makes 128 streams when a program first asks for one. They are charged to that line; the code of
-    kernels is what it is without them."""
+    """PyTorch creates 128 streams when a program first requests one. They are charged to that line; the code of
+    kernels has the same size as without them."""
     found, report = {}, tmp_path / "report.bin"
     for streams in ((), ("streams",)):
         report.unlink(missing_ok=True)

@@ -64,8 +64,8 @@ def total(rows, field="bytes"):
     return sum(row[field] for row in rows)
 
 
-# Each view: its arguments, and what its JSON says, as (what it is, the total, the rows' sum); and the figures that
-# stand in the text, one list of them for each line that has them, in order.
+# Each view: its arguments, and from its JSON (what it is, the total, the rows' sum); and the figures in the text, one
+# list of them for each line that has them, in order.
 
 
 def lines(found, summary, level="tensor", moment="peak"):

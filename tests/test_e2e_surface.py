@@ -1,8 +1,8 @@
-"""Families of functions that few programs call: arrays of all formats, sparse arrays, registered memory,
-address space, memory of other processes and APIs, multicast, forms of old, green contexts. On the
-simulated driver where it has them, its books being the measure; else on a fake one.
+"""Families of functions that few programs call: arrays of all formats, sparse arrays, registered memory, address
+space, memory of other processes and APIs, multicast, old forms, green contexts. On the simulated driver where it has
+them, compared with its books; otherwise on a fake driver.
 
-Of each call there is one that fails and changes nothing, and one that succeeds."""
+Of each function one call fails and changes nothing, and one succeeds."""
 
 import json
 import sys
@@ -48,7 +48,7 @@ def surface(build_c, read, tmp_path):  # noqa: F811
 
 
 def told(capture, *left_out):
-    """Each event as (function, kind, bytes), less contexts that a block shows to be there."""
+    """Each event as (function, kind, bytes), without contexts that are known only from a block."""
     return [
         (api, kind, size)
         for (api, kind, _, size), event in zip(story(capture), capture.events)
@@ -83,8 +83,8 @@ def test_arrays_of_all_formats(surface):
 
 
 def test_sparse_arrays_are_counted_and_not_recorded(surface):
-    """A sparse array has no bytes. Calls that map memory to it are counted, and the account says that they are
-    not recorded; a dense array of the same extents has all its bytes."""
+    """A sparse array has no bytes. Calls that map memory to it are counted, and the account states that they are not
+    recorded; a dense array of the same extents has all its bytes."""
     capture = surface("sparse")
     dense = 1024 * 1024 * 16
     assert told(capture) == [
@@ -186,13 +186,13 @@ def test_green_contexts_are_parts_of_the_primary_one(surface):
 
 
 def test_families_on_the_simulator(build_c, simulate, read, tmp_path):  # noqa: F811
-    """The client compares our counters with the simulator's books after each step, at all levels."""
+    """The client compares the recorder's counters with the simulator's books after each step, at all levels."""
     client = build_c("hook_families.c", "-ldl")
     env = {**QUIET, "GPUMEM_OUTPUT": str(tmp_path / "report-%p.bin")}
     without = simulate([client], env=QUIET)
     recorded = simulate([client], preload=True, env=env)
     assert recorded.stdout == without.stdout
-    # The process that shares has arrays; the one that opens has an alias and a block of its own.
+    # The process that shares has arrays; the one that opens has an alias and its own block.
     captures = [read(path) for path in tmp_path.glob("report-*.bin")]
     assert len(captures) == 2
     (sharing,) = [c for c in captures if [e for e in c.events if e["flags"] & ARRAY]]
@@ -239,8 +239,8 @@ def test_families_on_the_simulator(build_c, simulate, read, tmp_path):  # noqa: 
 
 
 def compared_with_the_books(folder, read, kinds=("driver", "physical")):  # noqa: F811
-    """The captures of all processes, each compared with the simulator's books of it: bytes now and at
-    the peak, of what was asked for and of what the card gave."""
+    """The captures of all processes, each compared with the simulator's books for it: bytes now and at the peak,
+    requested and physical."""
     captures = {}
     for path in folder.glob("books-*.json"):
         pid = path.stem.partition("-")[2]
@@ -290,7 +290,7 @@ def test_memory_that_is_reached_a_second_way(simulate, read, tmp_path, file, che
 
 @pytest.mark.parametrize("check", ["pools", "external", "arrays", "green"])
 def test_the_same_through_the_runtime(simulate, build_c, read, tmp_path, check):  # noqa: F811
-    """What the program called is what is recorded, once."""
+    """Each call of the program is recorded, once."""
     client = build_c("sim_alias.c", harness.RELEASE / "libsimcudart.so", "-ldl")
     env = books_and_reports(tmp_path)
     costly = check == "green"  # it looks at what its contexts cost

@@ -1,9 +1,9 @@
-"""Names of native functions: from every place where a file with the build id may lie, from no file with
-another one, and embedded in a capture for people who have none of the files.
+"""Names of native functions: from every place that may have a file with the build id, never from a file with another
+one, and embedded in a capture for people who have none of the files.
 
-What breaks these tests: a file taken by its name alone, a place that is not looked at, an inlined
-function left out or not marked, a name guessed where only the nearest exported one is known, a view
-that differs once names are embedded, or a capture with embedded names that hides what the capture said of itself."""
+What breaks these tests: a file chosen by its name alone, a place that is not searched, an inlined function left out
+or not marked, a name guessed where only the nearest exported one is known, a view that differs once names are
+embedded, or embedded names that hide the capture's own description."""
 
 import os
 import re
@@ -15,7 +15,7 @@ import harness
 import pytest
 
 SOURCES = {"c": "symbols_c.c", "cpp": "symbols_cpp.cpp", "rust": "symbols_rust.rs"}
-# What a build knows of itself: everything, all names, exported names.
+# The symbols in a build: with debug information, all names, exported names.
 BUILDS = ("debug", "plain", "stripped")
 
 
@@ -69,14 +69,14 @@ def record(build_c, simulate, tmp_path):
 
 @pytest.fixture
 def nowhere(tmp_path):
-    """Options and environment under which no file of the recorded machine is to be found."""
+    """Options and environment in which no file of the recorded machine can be found."""
     empty = tmp_path / "nowhere"
     empty.mkdir()
     return ["--sysroot", empty], {"HOME": str(empty), "XDG_CACHE_HOME": None}
 
 
 def view(*arguments, env=None, check=True):
-    """gpumem-analyze in an environment without any of debuginfod's and of ours."""
+    """gpumem-analyze in an environment without variables of debuginfod or gpumem."""
     clean = {"DEBUGINFOD_CACHE_PATH": None, "XDG_CACHE_HOME": None, **(env or {})}
     return harness.run([harness.ANALYZER, *arguments], env=clean, check=check)
 
@@ -117,7 +117,7 @@ def expected(language, build, library):
     if build == "plain":
         return called
     nameless = re.escape(library) + r"\+0x[0-9a-f]+"
-    # What nobody exports has no name; templates are exported, as the linker may have to merge them.
+    # Functions that are not exported have no name; templates are exported, as the linker may have to merge them.
     exported = {"c": ["grow"], "cpp": ["grow", "hidden"], "rust": ["grow"]}[language]
     return [
         name + r"\+0x[0-9a-f]+" if name.rsplit("::", 1)[-1] in exported else nameless for name in called
@@ -143,7 +143,7 @@ def test_a_build_tells_what_it_knows(language, libraries, record):
 
 @pytest.fixture
 def separate(libraries, tmp_path):
-    """A stripped library in a folder of its own, its debug file, and its build id."""
+    """A stripped library in a separate folder, its debug file, and its build id."""
     folder = tmp_path / "lib"
     folder.mkdir()
     library, debug = folder / "libgrow.so", tmp_path / "apart" / "libgrow.so.debug"
@@ -236,7 +236,7 @@ def test_a_file_with_another_build_id_is_never_used(place, separate, record, lib
     path.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(libraries["c", "debug"], path)
     assert stacks(report, *options, env=env) == plain
-    # A file that is empty, as debuginfod leaves for what no server has, or no ELF file at all.
+    # An empty file, as debuginfod leaves for files that no server has, or one that is not an ELF file.
     for content in (b"", b"\x7fELF", b"not found\n" * 100):
         path.write_bytes(content)
         assert stacks(report, *options, env=env) == plain
@@ -315,7 +315,7 @@ def test_a_capture_with_embedded_names_needs_no_libraries(libraries, record, now
     there = views(embedded, *options, env=env)
     for name, text in here.items():
         assert there[name] == text, name
-    # Again, now with no file to be found: the same bytes.
+    # Again, now without any file: the same bytes.
     again = tmp_path / "again.bin"
     for more in ([], ["--anew"]):
         view("symbolize", *more, *options, embedded, "-o", again, env=env)

@@ -1,8 +1,8 @@
-"""The timeline of a real training, compared with what a second reader sums up from the records alone.
+"""The timeline of a real training, compared with the sums of a second reader of the records.
 
-What breaks these tests: a spike that a bucket loses, an event that is counted in the wrong bucket, a
-last figure that is not the last, a device's moment chosen by something else than the ledger's rule; a part of the run that begins
-with nothing, a fold with an event in it, a span that has another's end, texts that lie on each other.
+What breaks these tests: a spike that a bucket loses, an event that is counted in the wrong bucket, a last figure that
+is not the last, a device's moment chosen by another rule than the ledger's, a part of the run that begins without
+earlier blocks, a fold that contains an event, a span with another's end, overlapping texts.
 """
 
 import json
@@ -119,7 +119,7 @@ def laned(python_env, tmp_path_factory):
 
 
 def records(report, *kinds):
-    """Time, event, aux, kind and address of the events of these kinds; of all, if none is named."""
+    """Time, event, aux, kind and address of the events of these kinds, or of all kinds without an argument."""
     out = []
     for word, seq, *fields in spec_reader.read(report).order.records:
         if word == "event" and (not kinds or fields[KIND] in kinds):
@@ -158,7 +158,7 @@ def test_a_stretch_has_the_figures_of_the_whole_run(share, trained, analyze_json
     assert len(both) > (last - first) // 2 and end in both
     for seq in both:
         assert of_part[seq] == of_whole[seq], seq
-    # What it was at its beginning is in its first bucket, and the peak is of the stretch.
+    # The figures at the beginning of the part are in its first bucket, and the peak is within the part.
     rank = lambda point: (point["tensor_bytes"], point["driver_bytes"], point["physical_bytes"])  # noqa: E731
     inside = [buckets[first]["last"], *(bucket["most"] for bucket in buckets[first + 1 : last + 1])]
     most = max(inside, key=rank)

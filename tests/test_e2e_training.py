@@ -1,10 +1,9 @@
-"""A real PyTorch training, byte for byte: the capture against PyTorch's own figures and against the
-simulator's books.
+"""A real PyTorch training, byte for byte: the capture against PyTorch's own figures and against the simulator's
+books.
 
-What breaks these tests: recording a tensor event with the requested instead of the rounded size,
-losing one event, taking a free after the address is handed out again, counting a nested driver call
-twice (cudaMalloc and the cuMemAlloc under it), or missing a library's own driver calls (cuBLAS,
-cuDNN)."""
+What breaks these tests: recording a tensor event with the requested instead of the rounded size, losing one event,
+recording a free after the address is allocated again, counting a nested driver call twice (cudaMalloc and the
+cuMemAlloc under it), or missing a library's own driver calls (cuBLAS, cuDNN)."""
 
 import json
 import re

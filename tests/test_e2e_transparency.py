@@ -1,8 +1,7 @@
-"""The library must not be noticed: same output, same exit code, no trace in programs without CUDA.
+"""The library has no visible effect: same output, same exit code, no trace in programs without CUDA.
 
-What breaks these tests: a print in a hook, an exit code taken over by our own exit handler, an error
-code changed or a pending CUDA error cleared, opening the capture before the first CUDA call, or a
-constructor that prints."""
+What breaks these tests: a print in a hook, an exit code taken over by gpumem's exit handler, an error code changed
+or a pending CUDA error cleared, opening the capture before the first CUDA call, or a constructor that prints."""
 
 import os
 import re
@@ -16,7 +15,7 @@ POINTERS = re.compile(r"0x[0-9a-f]{6,}")
 
 
 def both_ways(simulate, folder, command, env=None):
-    """Runs a command without and with the library, each in a folder of its own."""
+    """Runs a command without and with the library, each in a separate folder."""
     runs = []
     for name, preload in (("without", False), ("with", True)):
         (folder / name).mkdir()
@@ -116,7 +115,7 @@ def test_programs_without_cuda_leave_no_trace(program, tmp_path, python_env):
 
 
 def test_importing_torch_alone_leaves_no_trace(python_env, simulate, tmp_path):
-    """PyTorch is loaded, but nothing of CUDA is called."""
+    """PyTorch is loaded, but no function of CUDA is called."""
     done = simulate([python_env("torch215"), "-c", "import torch; torch.zeros(3)"], preload=True)
     assert (done.stdout, done.stderr) == ("", "")
     assert os.listdir(tmp_path) == []

@@ -1,7 +1,8 @@
-"""What is recorded of PyTorch's allocator, and replays of it: figures equal those of programs that are run for real.
+"""Records of PyTorch's allocator, and their replays: figures equal those of programs that are run for real.
 
-What breaks these tests: an allocation whose request, stream or pool is recorded wrongly, a call of the allocator that is not
-recorded, a replay that takes a step in another way than the program did. tests/lib/whatif.py is the campaign of random programs."""
+What breaks these tests: an allocation whose request, stream or pool is recorded wrongly, a call of the allocator
+that is not recorded, a replay that takes a step in another way than the program did. tests/lib/whatif.py is the
+campaign of random programs."""
 
 import json
 import re
@@ -10,6 +11,7 @@ import sys
 
 import harness
 import pytest
+import schemas
 import spec_reader
 import whatif
 import whatif_intervals as intervals
@@ -80,7 +82,7 @@ def test_a_pool_that_has_lost_a_segment_cannot_be_set_back(bench, python_env):
     rerun, differ = bench.differences("loses", capture, settings, card)
     assert differ == {} and rerun["failed"]
     said = gpumem(python_env("torch215"), capture, "--conf", settings, "--card", card, "--format", "json")
-    own, other = json.loads(said.stdout)["devices"][0]["replays"]
+    own, other = schemas.found("whatif", said.stdout)["devices"][0]["replays"]
     # Without it there is no room, which is another failure.
     assert (own["failure"]["bytes"], other["failure"]["bytes"]) == (400 << 20, 0)
     assert other["failure"]["event"] > own["failure"]["event"]
@@ -108,7 +110,7 @@ def test_the_command(bench, python_env):
     assert wide == []
     conf = "expandable_segments:True"
     done = gpumem(python, capture, "--conf", conf, "--format", "json", "--smallest-card")
-    [device] = json.loads(done.stdout)["devices"]
+    [device] = schemas.found("whatif", done.stdout)["devices"]
     told = gpumem(python, capture, "--conf", conf, "--smallest-card")
     assert told.returncode == 0 and "smallest card" in told.stdout, told.stderr
     own, other = device["replays"]
@@ -140,14 +142,14 @@ def test_a_capture_of_another_release_is_replayed_and_said_to_be_inexact(python_
     real = recorded.run("convnet", capture=str(capture))
     recorded.close()
     done = gpumem(python_env("torch215"), capture, "--conf", "max_split_size_mb:64", "--format", "json")
-    said = json.loads(done.stdout)
+    said = schemas.found("whatif", done.stdout)
     assert done.returncode == 3 and not said["exact"]
     unseen, version, asked = said["doubts"]
     assert "pools of CUDA graphs" in unseen and "the effect has no known bound" in unseen and "the streams of blocks" not in unseen
     assert "recorded with PyTorch 1.12" in version and "replayed with 2.15" in version
     # No block was used on another stream, so when those were free again is no question.
     assert "the requested size of" in asked and "allocations is not known" in asked and "intervals" in asked and "other streams" not in asked
-    # The rules of the pool are the same in both where nobody sets anything.
+    # The rules of the pool are the same in both without settings.
     own = said["devices"][0]["replays"][0]
     for name in ("reserved_bytes.all.peak", "segment.all.allocated"):
         assert own["figures_least"][name] == own["figures_greatest"][name] == real["figures"][name]
@@ -199,9 +201,9 @@ def test_another_allocator_is_not_modelled(python_env, tmp_path):
 
 
 def priced(python, capture, *words):
-    """What the command says of a capture in JSON: replays by settings."""
+    """The command's JSON for a capture: replays by settings."""
     done = gpumem(python, capture, "--format", "json", *words)
-    [device] = json.loads(done.stdout)["devices"]
+    [device] = schemas.found("whatif", done.stdout)["devices"]
     return {replay["settings"]: replay for replay in device["replays"]}
 
 
@@ -253,7 +255,7 @@ def test_a_replay_makes_the_calls_of_the_run_and_has_their_time(settings, other,
     assert "CUDA calls  time in calls  retries" in lines[head]
     end = lines[head].index("time in calls") + len("time in calls")
     rows = lines[head + 1 : lines.index("* as recorded")]
-    # A long name has a line of its own.
+    # A long name has a separate line.
     empty, filled = sorted(line[end - len("time in calls") : end].strip() for line in rows if line.endswith(" 0"))
     assert empty == "" and re.fullmatch(r"[\d.]+ (µs|ms|s)", filled)
     said = " ".join(text.split())
@@ -261,7 +263,7 @@ def test_a_replay_makes_the_calls_of_the_run_and_has_their_time(settings, other,
 
 
 def test_calls_that_fail_are_priced_as_such(run_calls, python_env):
-    """A run that failed nowhere says nothing of what a failed call takes; one that failed does."""
+    """A run without failures cannot show the time of a failed call; one with a failure can."""
     python = python_env("torch215")
     capture, real = run_calls()
     roomy = priced(python, capture, "--card", "900MiB", "--conf", "")[""]
@@ -295,13 +297,13 @@ def test_what_cannot_be_better_is_not_replayed_to_its_end(bench, python_env):
     """Rows that were stopped are those that reserve more in the end, and no row that helps is one."""
     capture, _ = bench.record("random:5")
     python = python_env("torch215")
-    [device] = json.loads(gpumem(python, capture, "--format", "json").stdout)["devices"]
+    [device] = schemas.found("whatif", gpumem(python, capture, "--format", "json").stdout)["devices"]
     own, *others = device["replays"]
     most = own["figures"]["reserved_bytes.all.peak"]
     stopped = {replay["settings"]: replay for replay in others if replay["stopped_at_event"]}
     assert stopped and len(stopped) < len(others)
     words = [word for settings in stopped for word in ("--conf", settings)]
-    [whole] = json.loads(gpumem(python, capture, *words, "--format", "json").stdout)["devices"]
+    [whole] = schemas.found("whatif", gpumem(python, capture, *words, "--format", "json").stdout)["devices"]
     for replay in whole["replays"][1:]:
         assert replay["stopped_at_event"] is None
         assert replay["figures"]["reserved_bytes.all.peak"] > most
@@ -314,8 +316,8 @@ def test_what_cannot_be_better_is_not_replayed_to_its_end(bench, python_env):
 
 
 def test_for_how_many_steps_more_a_setting_lasts(bench, python_env):
-    """A training that keeps a tensor of each step is replayed on the card on which it died: what the advice says of growth is what
-    the program keeps."""
+    """A training that keeps a tensor of each step is replayed on the card on which it died: the growth in the advice
+    equals what the program keeps."""
     python = python_env("torch215")
     capture, real = bench.record("keeps")
     small = whatif.cards(real)[1] - (64 << 20)

@@ -1,14 +1,15 @@
-"""Replays of captures that were made of PyTorch's own snapshots: figures equal those of programs that are run for real, or the
-first lines of `gpumem whatif` say why they may not.
+"""Replays of captures made from PyTorch's own snapshots: figures equal those of programs that are run for real, or
+the first lines of `gpumem whatif` state why they may not.
 
-What breaks these tests: a request, a stream or a pool that the import loses, a block that goes back to the pool too early or too
-late, a call of empty_cache that is made of a retry or the other way round, something unknown that is not said."""
+What breaks these tests: a request, a stream or a pool that the import loses, a block that returns to the pool too
+early or too late, a retry that is imported as a call of empty_cache or the reverse, missing information that is not
+reported."""
 
-import json
 import subprocess
 
 import harness
 import pytest
+import schemas
 import whatif
 
 SETTINGS = [whatif.SETTINGS[n] for n in (0, 1, 3, 6)]
@@ -18,7 +19,7 @@ SYNCS, SPLITS = "num_sync_all_streams", "inactive_split_bytes.all.peak"
 
 @pytest.fixture(scope="module")
 def bench(python_env, tmp_path_factory):
-    # What a snapshot's program had besides PyTorch's memory has no moment: streams would come in the midst of a run.
+    # Memory of a snapshot's program other than PyTorch's has no time: streams would appear in the middle of a run.
     parts = {"GPUMEM_SIM_STREAM_BYTES": "0"}
     bench = whatif.Bench(python_env("torch215"), tmp_path_factory.mktemp("captures"), parts)
     yield bench
@@ -36,7 +37,7 @@ def gpumem(python, *words):
         env=harness.clean_environment({"PYTHONPATH": str(harness.ROOT / "python")}),
     )  # fmt: skip
     assert done.stdout, done.stderr
-    return done.returncode, json.loads(done.stdout)
+    return done.returncode, schemas.found("whatif", done.stdout)
 
 
 @pytest.mark.parametrize("program", ["gpt", "convnet", "lengths", "generate", "fsdp"])
@@ -106,7 +107,7 @@ def test_blocks_are_held_until_other_streams_were_through_with_them(program, ben
 
 @pytest.mark.parametrize("program", ["tight:5", "tight:9"])
 def test_a_run_that_failed_is_replayed_on_the_card_that_it_had(program, bench, python_env):
-    """The card is what PyTorch had and what was free when it failed."""
+    """The card's size is PyTorch's memory and the free memory when it failed."""
     _, roomy = bench.record(program)
     small = whatif.cards(roomy)[-1]
     capture, real = bench.imported(program, card=small, keeps_cache=True)
@@ -133,7 +134,7 @@ def test_what_a_snapshot_does_not_say_is_said_first(bench, python_env):
         "from before the trace", "PyTorch of an unknown version", "1.00 TiB are assumed",
     ):  # fmt: skip
         assert words in doubts, doubts
-    # What was there before is not as it was, and that is noticed.
+    # Memory from before the trace is replayed differently, which changes the peak.
     [own, _] = said["devices"][0]["replays"]
     assert own["figures"]["reserved_bytes.all.peak"] != real["figures"]["reserved_bytes.all.peak"]
 

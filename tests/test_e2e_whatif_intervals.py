@@ -1,15 +1,16 @@
-"""Replays of captures that do not say all: intervals, by a replay for each way in which it may have been.
+"""Replays of captures with missing information: intervals, from a replay for each possibility.
 
-What breaks these tests: a bound that is none (a request that its block cannot have had, a block that is back before it can be), a figure
-of one replay that is given as that of all, a verdict that not all replays give. tests/lib/whatif_intervals.py is the campaign."""
+What breaks these tests: a wrong bound (a request that its block cannot have had, a block that is free before it can
+be), a figure of one replay that is given as that of all, a verdict on which not all replays agree.
+tests/lib/whatif_intervals.py is the campaign."""
 
 import argparse
-import json
 import subprocess
 from pathlib import Path
 
 import harness
 import pytest
+import schemas
 import whatif
 import whatif_intervals as intervals
 from gpumem._whatif import search, text, unknown
@@ -34,7 +35,7 @@ def span(result, name=RESERVED):
 
 @pytest.mark.parametrize("program, settings", [("random:0", EXPANDABLE), ("random:2", EXPANDABLE), ("random:5", "")])
 def test_without_requests(program, settings, bench):
-    """The block's size is the most that was asked for; the least is not much less."""
+    """The block's size is the largest possible request; the smallest is not much less."""
     capture, _ = bench.record(program)
     truth = bench.replay(capture, settings, whatif.ROOMY).figures
     result = intervals.ways(bench, capture, settings, whatif.ROOMY, unknown.NO_REQUESTS)
@@ -53,7 +54,7 @@ def test_without_the_ends_of_waits(bench):
     result = intervals.ways(bench, capture, "", whatif.ROOMY, unknown.NO_RELEASES)
     early, late = (replay.figures[RESERVED] for replay in result.replays)
     assert early < real["figures"][RESERVED] < late
-    # That is no later than possible: a block that waits for ever is not in the recorded run's place.
+    # That is no later than possible: a block that waits permanently is not where the recorded run had it.
     assert late < 1.1 * real["figures"][RESERVED]
 
 
@@ -73,7 +74,7 @@ def gpumem(python, *words):
 
 
 def test_a_card_between_both_is_too_close_to_say(python_env, tmp_path):
-    """PyTorch 1.12 does not let be seen what was asked for."""
+    """PyTorch 1.12 does not expose requested sizes."""
     python, capture = python_env("torch215"), tmp_path / "report.bin"
     recorded = whatif.Programs(python_env("torch112"), True)
     real = recorded.run("random:0", capture=str(capture))
@@ -81,7 +82,7 @@ def test_a_card_between_both_is_too_close_to_say(python_env, tmp_path):
     words = ["--smallest-card", "--format", "json", "--save", tmp_path / "saved"]
     done = gpumem(python, capture, "--conf", EXPANDABLE, *words)
     assert done.returncode == 3
-    own, other = json.loads(done.stdout)["devices"][0]["replays"]
+    own, other = schemas.found("whatif", done.stdout)["devices"][0]["replays"]
     assert own["figures_least"][RESERVED] <= real["figures"][RESERVED] <= own["figures_greatest"][RESERVED]
     assert other["fits"] is True and other["failure"] is None
     # What is saved is the worse end.
@@ -94,7 +95,7 @@ def test_a_card_between_both_is_too_close_to_say(python_env, tmp_path):
     card = (least + greatest) // 2
     for of, fits in ((least - whatif.PAGE, False), (card, None), (greatest, True)):
         done = gpumem(python, capture, "--conf", EXPANDABLE, "--card", of, "--format", "json")
-        [_, other] = json.loads(done.stdout)["devices"][0]["replays"]
+        [_, other] = schemas.found("whatif", done.stdout)["devices"][0]["replays"]
         assert (other["fits"], other["failure"] is None) == (fits, fits is True)
     said = gpumem(python, capture, "--conf", EXPANDABLE, "--card", card).stdout
     [row] = [line for line in said.splitlines() if "too close to say" in line]

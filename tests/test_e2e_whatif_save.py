@@ -1,16 +1,17 @@
-"""A replay as a capture: its figures are those of PyTorch's own allocator in the replay, all else is what was recorded.
+"""A replay as a capture: its figures are those of PyTorch's own allocator in the replay; everything else is as
+recorded.
 
-What breaks these tests: an event of the recorded pool that stays, or another library's that goes; a block with the address or
-the size that it had in the run; memory of the driver that is not the pool's segments; a stack or a number of an event that is
-another in the written capture."""
+What breaks these tests: an event of the recorded pool that stays, or another library's that is removed; a block with
+the address or the size that it had in the run; memory of the driver that does not belong to the pool's segments; a
+stack or a number of an event that differs in the written capture."""
 
-import json
 import subprocess
 from bisect import bisect_right
 from collections import Counter
 
 import harness
 import pytest
+import schemas
 import spec_reader
 import whatif
 
@@ -32,7 +33,7 @@ SETTINGS = ["", EXPANDABLE, "max_split_size_mb:21", "roundup_power2_divisions:4,
 
 @pytest.fixture(scope="module")
 def bench(python_env, tmp_path_factory):
-    """Programs and what they were recorded under; their captures and own figures stand in `recorded`."""
+    """Programs and the settings under which they were recorded; `recorded` has their captures and own figures."""
     bench = whatif.Bench(python_env("torch215"), tmp_path_factory.mktemp("captures"))
     bench.runs = {}
     for number, (program, settings) in enumerate([*((of, "") for of in PROGRAMS), *((of, EXPANDABLE) for of in AS_RECORDED)]):
@@ -52,7 +53,7 @@ def bench(python_env, tmp_path_factory):
 
 
 class Capture:
-    """What a capture says of one device, added up record by record by tests/spec_reader, not by gpumem's own reader."""
+    """A capture's figures for one device, from all its records by tests/spec_reader, not by gpumem's own reader."""
 
     def __init__(self, path):
         self.facts, self.modules, self.total = {}, [], None
@@ -134,7 +135,7 @@ class Capture:
             assert held == size
             size, asked = -size, -asked
         self.allocated, self.requested = self.allocated + size, self.requested + asked
-        # What PyTorch says that it holds is what it has from the driver.
+        # The bytes that PyTorch reports as reserved are those that it has from the driver.
         assert aux == self.pool
         now = {"allocated": self.allocated, "requested": self.requested, "reserved": aux}
         self.peaks = {name: max(peak, now[name]) for name, peak in self.peaks.items()}
@@ -209,12 +210,13 @@ def test_the_capture_of_a_replay_has_the_replays_figures(program, bench, tmp_pat
         to = tmp_path / f"{number}.bin"
         replay, saved = save(bench, path, settings, whatif.ROOMY, to)
         agree(replay, saved, to, analyze, analyze_json)
-        # The program's side of it is that of the run: what it asked for, when, on which thread and line; and what is not PyTorch's.
+        # The program's requests, times, threads and lines are those of the run, and so is all that does not belong to
+        # PyTorch.
         assert saved.allocations == recorded.allocations
         assert saved.others == recorded.others
         # Segments are whole pages of the card: beside them it gave what it gave in the run.
         assert saved.physical - saved.pool == recorded.physical - recorded.pool
-        # NVML's readings are moved with the pool: what they show beyond it is as it was.
+        # NVML's readings are moved with the pool: their part beyond it is unchanged.
         assert saved.readings == recorded.readings
         assert saved.total == whatif.ROOMY and saved.failures == []
         assert saved.restores == recorded.restores and (saved.restores > 0) == bool(saved.restored) == (program in RESTORING)
@@ -269,7 +271,7 @@ def test_it_ends_with_the_failure(program, settings, bench, tmp_path, analyze, a
     recorded = Capture(path)
     count = replay.outcome["allocations"]
     assert saved.allocations == recorded.allocations[:count]
-    # The line that asked for what there was no room for.
+    # The line of the request that did not fit.
     assert saved.failures[0][2] == recorded.allocations[count][2:]
     assert saved.refused > 0 or settings == EXPANDABLE
     assert "trained_until" not in saved.facts
@@ -298,7 +300,7 @@ def test_failures_of_the_run_are_those_of_the_replay_or_are_served(settings, ben
 def test_what_another_library_has_no_room_for_is_its_end(program, bench, tmp_path, analyze, analyze_json):
     path, _ = bench.runs[program, ""]
     to = tmp_path / "replay.bin"
-    # PyTorch may have to empty its cache before the library asks, which then has room: an earlier moment is taken.
+    # PyTorch may have to empty its cache before the library's request, which then has room: an earlier moment is used.
     for needed, flags in reversed(Capture(path).needed):
         to.unlink(missing_ok=True)
         replay, saved = save(bench, path, "", needed - whatif.PAGE, to)
@@ -323,7 +325,7 @@ def test_the_command_writes_captures_that_say_what_they_are(bench, python_env, t
     folder = tmp_path / "replays"
     done = gpumem(python, path, "--conf", EXPANDABLE, "--save", folder, "--format", "json")
     assert done.returncode == 0, done.stderr
-    [device] = json.loads(done.stdout)["devices"]
+    [device] = schemas.found("whatif", done.stdout)["devices"]
     assert sorted(folder.iterdir()) == sorted(harness.Path(of["saved"]) for of in device["replays"])
     for replay in device["replays"]:
         summary = analyze_json("summary", replay["saved"])

@@ -1,7 +1,8 @@
-"""`gpumem-analyze exporter`: what Prometheus gets of programs that run.
+"""`gpumem-analyze exporter`: the metrics that Prometheus receives from running programs.
 
-What breaks these tests: figures that are not those of the capture, a text that Prometheus does not take, alerts that do not
-fire, series that stay for ever, a request that is answered and should not be, and CUDA in the exporter."""
+What breaks these tests: figures that are not those of the capture, a text that Prometheus does not accept, alerts
+that do not fire, series that stay permanently, a request that is answered and should not be, and CUDA in the
+exporter."""
 
 import json
 import re

@@ -1,7 +1,8 @@
-"""The examples of docs/commands/exporter.md and the dashboard, by the validators of those who read them.
+"""The examples of docs/commands/exporter.md and the dashboard, checked with the validators of the programs that read
+them.
 
-What breaks these tests: a manifest that Kubernetes' schema refuses, a unit that systemd does, a key of the dashboard that
-Grafana has not, and a query of it that has no answer."""
+What breaks these tests: a manifest that Kubernetes' schema refuses, a unit that systemd refuses, a key of the
+dashboard that Grafana does not have, and a query of it that has no answer."""
 
 import json
 import re
@@ -79,7 +80,7 @@ def test_systemd_takes_the_unit(tmp_path):
 
 
 def kept(ours, theirs, where=""):
-    """What of ours is not the same in theirs."""
+    """The fields that differ between ours and theirs."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         for key, value in ours.items():
             yield from kept(value, theirs[key], f"{where}.{key}") if key in theirs else [f"{where}.{key}"]

@@ -1,7 +1,8 @@
-"""`gpumem-analyze exporter` by the parsers of prometheus_client: both formats, label by label and value by value.
+"""`gpumem-analyze exporter` read by the parsers of prometheus_client: both formats, label by label and value by
+value.
 
-What breaks these tests: a text that a strict parser of OpenMetrics refuses, a sample that one format has and the other has
-not, a label that is not escaped, and a value that is not `summary`'s."""
+What breaks these tests: a text that a strict parser of OpenMetrics refuses, a sample that only one of the formats
+has, a label that is not escaped, and a value that is not `summary`'s."""
 
 import harness
 from exporter import Exporter, until
@@ -10,12 +11,12 @@ from prometheus_client import parser as prometheus
 from prometheus_client.openmetrics import parser as openmetrics
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
-# Time goes on between two requests.
+# Time passes between two requests.
 AGES = {"gpumem_card_reading_age_seconds"}
 
 
 def by_labels(families):
-    """The value of each sample; none is there twice."""
+    """The value of each sample; no sample occurs twice."""
     found = {}
     for family in families:
         for sample in family.samples:

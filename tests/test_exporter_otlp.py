@@ -1,7 +1,7 @@
-"""`gpumem-analyze exporter --otlp`: what a receiver gets that knows OpenTelemetry's own messages.
+"""`gpumem-analyze exporter --otlp`: the requests to a receiver with OpenTelemetry's own messages.
 
-What breaks these tests: a request that the messages do not know, figures that are not the capture's, and a line on standard
-error for each push that fails."""
+What breaks these tests: a request with fields outside the messages, figures that are not the capture's, and a line
+on standard error for each push that fails."""
 
 import json
 import socket
@@ -64,7 +64,7 @@ def test_a_receiver_gets_the_capture_s_figures(tmp_path, python_env):
 
 
 def test_a_collector_passes_them_on(tmp_path, python_env):
-    """rotel, which nobody of us wrote: all points that it was sent arrive behind it."""
+    """rotel, an independent collector: it passes on all points that it received."""
     python = python_env("otlp")
     where = "import importlib.util; print(*importlib.util.find_spec('rotel').submodule_search_locations)"
     agent = Path(harness.run([python, "-c", where]).stdout.strip()) / "rotel-agent"

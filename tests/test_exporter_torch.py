@@ -1,4 +1,4 @@
-"""`gpumem-analyze exporter` beside a real PyTorch: its figures are PyTorch's own, to the byte, while the program waits.
+"""`gpumem-analyze exporter` and a real PyTorch: its figures are PyTorch's own, to the byte, while the program waits.
 
 What breaks these tests: a figure that is rounded or late, and lines that are not those of `lines` at the same event."""
 
@@ -19,7 +19,7 @@ FIGURES = {
 
 
 def lines_now(report):
-    """Bytes by file, number and function, as `lines` says of the newest event."""
+    """Bytes by file, number and function, from `lines` for the newest event."""
     found = {}
     for row in harness.analyze_json("lines", "--at", "end", "--level", "tensor", report, check=False):
         key = (row["file"] or row["library"] or "(unknown)", str(row["line"] or 0), row["function"] or "")

@@ -1,10 +1,10 @@
-"""A fault in the recorder's own memory, as when report.bin is truncated under the program: recording ends with one line,
-and the program runs on. Every other SIGBUS is the program's own, whatever it installs, when and how: it sees and gets the
-same as without the recorder.
+"""A fault in the recorder's own memory, as when report.bin is truncated under the program: recording ends with one
+line, and the program continues. Every other SIGBUS belongs to the program, however it installs its handlers: it sees
+and gets the same as without the recorder.
 
-tests/workloads/fault_host.c is the program, its arguments are what it does. What breaks these tests: a handler that is not
-installed, or that keeps a foreign fault to itself; an answer of sigaction that names our handler; the handler's stack,
-mask or flags not as the kernel makes them."""
+tests/workloads/fault_host.c is the program; its arguments are its actions. What breaks these tests: a handler that
+is not installed, or that handles a foreign fault; an answer of sigaction that names gpumem's handler; a stack, mask
+or flags for the handler that differ from the kernel's."""
 
 import os
 import re
@@ -84,7 +84,7 @@ def test_the_program_survives_the_loss_of_its_report(steps, host):
 
 
 def test_nothing_is_recorded_after_it(simulate, build_c, tmp_path):
-    """The capture says that nothing is known of what came after the loss, and the ring's file is gone."""
+    """The capture records that events after the loss are unknown, and the ring's file is removed."""
     program = build_c("fault_host.c", "-ldl", "-pthread")
     simulate([program, "cuda", "lose", "ended", "cuda"], preload=True, check=False)
     assert os.listdir(tmp_path) == ["report.bin"]
@@ -164,14 +164,14 @@ def test_the_answers_of_the_old_forms(host):
 
 @pytest.mark.parametrize("when", ("raw cuda", "cuda raw", "cuda raw taken-over"))
 def test_a_handler_installed_by_a_system_call(when, host):
-    """It is taken for the program's, after a moment at most; it is found by sigaction, and replaced by it."""
+    """It counts as the program's, after a short time at most; sigaction returns and replaces it."""
     host(f"{when} show fault sent signal fault show")
 
 
 @pytest.mark.parametrize("noticed", ("", "taken-over"))
 @pytest.mark.parametrize("before", ("sigaction", "default", "signal"))
 def test_a_handler_installed_by_a_system_call_that_hands_on(before, noticed, host):
-    """It calls what it has read from the kernel: the recorder's handler, which goes on to the program's."""
+    """It calls the handler that it has read from the kernel: the recorder's, which calls the program's."""
     ends = before == "default"
     host(f"{before} cuda raw-chaining {noticed} {'sent' if ends else 'fault sent show'}", code=BUS if ends else 5)
 

@@ -1,11 +1,11 @@
-"""`gpumem fleet query` and `sql`: questions to a dataset, answered by DuckDB.
+"""`gpumem fleet query` and `sql`: queries of a dataset, answered by DuckDB.
 
-What breaks these tests: a rank that is compared with other stages of a pipeline, a median in which peers without a line do not
-count, rows of a capture that is no part of the dataset yet, a run whose name is taken for a number, a time in this machine's zone."""
+What breaks these tests: a rank that is compared with other stages of a pipeline, a median in which peers without a
+line do not count, rows of a capture that does not belong to the dataset yet, a run whose name is read as a number, a
+time in this machine's zone."""
 
 import csv
 import io
-import json
 import shutil
 import sys
 import time
@@ -13,6 +13,7 @@ import time
 import fleet_data
 import harness
 import pytest
+import schemas
 from fleet_data import MIB, Job, Plant
 
 sys.path.insert(0, str(harness.ROOT / "python"))
@@ -32,7 +33,9 @@ def gpumem(*arguments, status=0, env=None, cwd=None):
 
 
 def rows(*arguments, **options):
-    return json.loads(gpumem(*arguments, "--format", "json", **options).stdout)["rows"]
+    """The answer as JSON: of a question of gpumem's, or of one in SQL."""
+    text = gpumem(*arguments, "--format", "json", **options).stdout
+    return schemas.found("fleet-query", text)["rows"] if arguments[0] == "query" else schemas.found("fleet-sql", text)
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
-"""`gpumem-analyze fleet rows`: each figure of the dataset's rows is the one that the views show.
+"""`gpumem-analyze fleet rows`: each figure of the dataset's rows equals the one in the views.
 
-What breaks these tests: a row of another moment or level, a holder that is left out or counted twice, a key of which no
-line is there, a name that is left where hashes stand for names."""
+What breaks these tests: a row of another moment or level, a holder that is left out or counted twice, a key without
+its line, a name that is not replaced where hashes replace names."""
 
 import csv
 import io
@@ -46,7 +46,7 @@ def short(file):
 
 
 def place(of):
-    """What tells lines apart, of a line of the dataset's or of a view's row."""
+    """The fields that identify a line, in the dataset or in a view's row."""
     workspace = of.get("workspace", of.get("label", "").endswith("(cuBLAS workspace)"))
     return short(of["file"]), of["line"], of["function"], of.get("node"), of.get("library"), workspace
 

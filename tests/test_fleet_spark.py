@@ -1,7 +1,7 @@
-"""Apache Spark over the dataset: the same answers as DuckDB's, and ingest as a job of which a worker is killed.
+"""Apache Spark over the dataset: the same answers as DuckDB's, and ingest as a job in which a worker is killed.
 
-What breaks these tests: SQL that only one engine takes or that each rounds in its own way, a file that one of them reads otherwise, a
-task that leaves half of its work behind, or does it twice."""
+What breaks these tests: SQL that only one engine accepts or that the engines round differently, a file that one of
+them reads differently, a task that leaves half of its work behind, or does it twice."""
 
 import datetime
 import json
@@ -105,12 +105,13 @@ def tree(folder):
 
 @pytest.mark.slow
 def test_a_job_of_which_a_worker_is_killed_leaves_the_same_dataset(fleet, python_env, tmp_path):
-    """The executor is killed while its task waits. Spark runs that task again; the first one, which nobody ends, goes on as well."""
+    """The executor is killed while its task waits. Spark runs that task again; the first one is not ended, and
+    continues as well."""
     start = python_env("spark")
     analyzer, waits, goes_on = tmp_path / "analyzer", tmp_path / "waits", tmp_path / "goes-on"
     os.mkfifo(waits)
     os.mkfifo(goes_on)
-    # The first task on killed.bin says who it is, and waits.
+    # The first task on killed.bin reports its process, and waits.
     analyzer.write_text(
         f"""#!/bin/sh
 echo "$*" >>"{tmp_path}/words"

@@ -1,4 +1,4 @@
-"""Datasets: nothing is lost and nothing is there twice, whatever fails or is killed (docs/dataset.md)."""
+"""Datasets: no row is lost and none occurs twice, whatever fails or is killed (docs/dataset.md)."""
 
 import os
 import random
@@ -36,7 +36,7 @@ def s3(python_env):
 
 @pytest.fixture(scope="module")
 def long_capture(tmp_path_factory):
-    """One of so many events that their table has more than a piece."""
+    """A capture whose table of events has more than one piece."""
     place = tmp_path_factory.mktemp("long") / "long.bin"
     fleet.harness.run([fleet.harness.EXAMPLES / "long_run", "record", place, "1000000"])
     return place
@@ -297,7 +297,7 @@ def test_a_part_is_completed_with_the_options_that_it_was_begun_with(s3, undistu
 
 
 def test_a_part_with_a_secret_is_completed_with_that_secret_only(s3, undisturbed, tmp_path):
-    """By another one its captures are taken in anew, and nothing of it stays."""
+    """With another secret its captures are ingested again, and no part of the first attempt stays."""
     for name in ("right", "wrong"):
         (tmp_path / name).write_text(f"the {name} secret")
         options = ["ingest", "--run", "one", "--hash-paths", "--secret", tmp_path / name]

@@ -1,4 +1,4 @@
-"""scripts/gpu-check as far as it goes without a GPU: on the simulator, and on a machine without any."""
+"""The parts of scripts/gpu-check that need no GPU: on the simulator, and on a machine without a GPU."""
 
 import importlib.util
 import json
@@ -32,7 +32,7 @@ def test_without_a_gpu():
 
 
 def test_facts_of_the_simulator(simulate, tmp_path):
-    """Each fact is what the simulator's own page promises; two runs do not differ, two cards do."""
+    """Each fact is the one in the simulator's documentation; two runs do not differ, two cards do."""
     first = json.loads(simulate([GPU_CHECK, "--facts"]).stdout)
     assert first["block.2097153"]["card_step"] == first["block.2097153"]["page_rule"] == 4 << 20
     assert first["blocks.5000x512"]["nearest"] == 512
@@ -70,7 +70,7 @@ def test_facts_of_the_simulator(simulate, tmp_path):
 
 
 def test_the_cards_file(python_env, tmp_path):
-    """`gpumem card measure` of the card that is there, and nothing else."""
+    """`gpumem card measure` of the existing card, and no other output."""
     done = harness.run(
         [harness.WITH_SIMULATOR, "--card", "t4", GPU_CHECK, "--card", "--python", python_env("numba"), "--output", tmp_path]
     )
@@ -155,7 +155,7 @@ def test_a_fault_is_told(fault, told, gpu_check, monkeypatch, tmp_path):
 def test_plans_beside_runs(python_env, tmp_path):
     """A program on the card and what is planned for it by the card's file, which is there already."""
     card = harness.run([sys.executable, "-m", "gpumem", "card", "show", "t4", "--format", "json"], env=CHECKOUT).stdout
-    (tmp_path / "card-file.json").write_text(card)
+    (tmp_path / "card-file.json").write_text(json.dumps(harness.unwrapped(card)))
     done = harness.run(
         [harness.WITH_SIMULATOR, "--card", "t4", GPU_CHECK, "--plan", "--only", "gpt", "--python", python_env("torch215"), "--output", tmp_path]
     )

@@ -1,14 +1,14 @@
-"""Captures on disks that go wrong while a program runs: full, frozen, slow, failing, cut off or overwritten by
-others. The program must not notice: same output and status as a run without the recorder at the same time
-beside it, no call of the driver that takes 10 ms more, at most two lines on stderr, which say what happened to
-the recording; and no figure of what is left may be silently wrong.
+"""Captures on disks that fail while a program runs: full, frozen, slow, failing, cut off or overwritten by others.
+The program is not affected: same output and status as a simultaneous run without the recorder, no call of the driver
+that takes 10 ms more, at most two lines on stderr, which report what happened to the recording. No figure of the
+remaining capture may be silently wrong.
 
 GPUMEM_HOSTILE_RUNS=50 overwrites the head in 50 runs, and truncates the capture of PyTorch's training in every way;
 GPUMEM_HOSTILE_CUTS=200 cuts the file off in 200 runs (docs/measured/disks.md).
 
-What breaks these tests: a store of the program's threads to a page of the file, a lock that is held across a
-request to the file's disk and that a hook takes, figures that are read back from the file, and an end that waits
-for the disk."""
+What breaks these tests: a store of the program's threads to a page of the file, a lock that is held across a request
+to the file's disk and that a hook takes, figures that are read back from the file, and an end that waits for the
+disk."""
 
 import contextlib
 import os
@@ -53,7 +53,7 @@ def loop(tmp_path):
 
 
 def judged(both, folder, look=beside.assert_told):
-    """Ends both runs; nothing was harmed, and what is left in the folder is right or said to be wrong: on
+    """Ends both runs. The program was not affected, and the captures in the folder are right or marked as wrong: on
     stderr too or, with `left_in`, by gpumem-analyze alone."""
     without, recorded = both.finish()
     beside.assert_unharmed(without, recorded)
@@ -256,8 +256,9 @@ def test_a_server_that_stalls(fuse, client, tmp_path):
 
 @pytest.mark.parametrize("operations", ("modify", "all"))
 def test_a_server_that_stalls_until_the_program_has_ended(operations, fuse, client, tmp_path):
-    """The program does all that it does without the recorder, and is told that the capture is not whole. Its process
-    ends once the disk answers again: the kernel does not let one end while a thread of it is in a write (docs/ring.md)."""
+    """The program does all that it does without the recorder, and a line reports that the capture is incomplete. Its
+    process ends once the disk answers again, because the kernel does not end a process while one of its threads is
+    in a write (docs/ring.md)."""
     with beside.beside(client, tmp_path / "runs", fuse.folder / "report.bin") as both:
         both.awaits(50)
         fuse.freeze(operations)
@@ -306,7 +307,7 @@ def test_slow_writes(fuse, client, tmp_path):
 
 @pytest.mark.parametrize("error", ("EIO", "ENOSPC", "ESTALE", "EDQUOT", "EROFS"))
 def test_writes_that_fail_for_a_while(error, fuse, client, tmp_path):
-    """From the third write on; then the disk is mended."""
+    """From the third write on; then the disk works again."""
     fuse.command(f"fail modify {error} from 3" if error == "EROFS" else f"fail data {error} from 3")
     with beside.beside(client, tmp_path / "runs", fuse.folder / "report.bin") as both:
         both.awaits(50)

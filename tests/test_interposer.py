@@ -1,8 +1,8 @@
-"""libgpumem.so by itself: how programs reach CUDA, what is recorded of each call, and that nobody
-notices. C and C++ clients, on the simulated driver and on a fake one that does as it is told.
+"""libgpumem.so by itself: the ways in which programs reach CUDA, the records of each call, and that programs are not
+affected. C and C++ clients, on the simulated driver and on a fake one that follows the test's commands.
 
-Every capture is replayed here from its records, independently of the analyzer: no address may be live
-twice, and the replay must give the shared counters."""
+Every capture is replayed here from its records, independently of the analyzer: each live address is unique, and the
+replay must give the shared counters."""
 
 import json
 import os
@@ -191,8 +191,8 @@ def test_nothing_happens_without_cuda(command, tmp_path):
 
 
 def test_cuda_does_not_seem_to_be_there(build_c, tmp_path):
-    """Asked for CUDA by dlsym and dlvsym in every place, a process without it gets NULL and the
-    error; what has nothing to do with CUDA is found as ever."""
+    """When a process without CUDA looks for it with dlsym and dlvsym in every place, it gets NULL and the error;
+    lookups of other functions are unchanged."""
     client = build_c("hook_absent.c", "-ldl")
     without = harness.run([client], cwd=tmp_path)
     recorded = harness.run([client], cwd=tmp_path, env=harness.preloaded())
@@ -203,7 +203,7 @@ def test_cuda_does_not_seem_to_be_there(build_c, tmp_path):
 
 @pytest.mark.parametrize("first", (True, False), ids=("before", "after"))
 def test_rtld_next_means_what_the_caller_means(first, build_c, tmp_path):
-    """A library that wraps a function of its own name gets the next one, not itself for ever."""
+    """A library that wraps a function of the same name gets the next one, without endless recursion."""
     wrapper = build_c("hook_next.c", "-shared", "-fPIC", "-ldl")
     order = [str(wrapper), str(harness.LIBRARY)]
     preload = ":".join(order if first else reversed(order))
@@ -236,7 +236,7 @@ def assert_used_once(capture):
         ("cuMemAlloc_v2", ALLOC, "driver", 3 * MIB),
         ("cuMemFree_v2", FREE, "driver", 3 * MIB),
     ]
-    # Three mebibytes are one page and half of another; the context, which stays, is what NVML says.
+    # Three mebibytes are one page and half of another; the context, which stays, has NVML's figure.
     physical = [512 * MIB, 516 * MIB, 3, 2]
     assert capture.counters == {("driver", 0): [0, 3 * MIB, 1, 1], ("physical", 0): physical}
 
@@ -274,7 +274,7 @@ def test_a_library_out_of_the_global_scope(way, build_c, both, read, tmp_path, s
 @pytest.mark.parametrize("first", (True, False), ids=("before us", "after us"))
 @pytest.mark.parametrize("way", ("linked", "default"))
 def test_beside_another_interposer(way, first, build_c, simulate, read, tmp_path, simulator):
-    """Each has its turn, once, in the order of LD_PRELOAD; neither calls the other for ever."""
+    """Each is called once, in the order of LD_PRELOAD, without endless recursion."""
     wrapper = build_c("hook_wrapper.c", "-shared", "-fPIC", "-ldl")
     client = build_c("hook_lookup.c", "-DLINKED", simulator / "libcuda.so.1", "-ldl")
     order = [str(wrapper), str(harness.LIBRARY)]
@@ -397,7 +397,7 @@ def test_every_call_passes_through_once_and_unchanged(build_c, read, tmp_path):
     assert kinds.count(CANCEL) == 11
     assert kinds.count(OUT_OF_MEMORY) == 1
     told = story(capture)
-    # Nobody made a context by a call that we know; the first allocation shows that there is one.
+    # No recorded call created the context; the first allocation shows that there is one.
     assert told[0] == ("cuMemAlloc_v2", CONTEXT, "driver", 0)
     assert kinds.count(CONTEXT) == 1 and capture.events[0]["ptr"] == 0xC0
     assert [api for api, kind, *_ in told if kind == ALLOC][-4:] == [
@@ -449,7 +449,7 @@ def test_a_child_of_a_process_without_cuda(build_c, both, read, tmp_path):
 
 
 def test_a_child_of_a_recording_process(build_c, both, read, tmp_path):
-    """Whatever it calls: the parent's capture has none of it, and it has none of its own."""
+    """Whatever it calls, the parent's capture does not have it, and the child has no separate capture."""
     both([build_c("hook_fork.c", "-ldl", "-pthread"), "after"])
     assert [p.name for p in tmp_path.glob("report*")] == ["report.bin"]
     capture = read(tmp_path / "report.bin")
@@ -473,7 +473,7 @@ def test_cuda_in_a_plugins_destructor(build_c, both, read, tmp_path):
 
 
 def test_threads(build_c, both, read, tmp_path):
-    """Eight threads at once: nothing is lost, and the order is exact (the replay says so)."""
+    """Eight threads at once: no event is lost, and the order is exact (checked by the replay)."""
     both([build_c("hook_threads.c", "-ldl", "-pthread"), "join"])
     capture = read(tmp_path / "report.bin")
     blocks = 8 * 4000
@@ -518,7 +518,7 @@ def test_killed(build_c, read, tmp_path):
     assert len(per_thread) == 8 and min(per_thread.values()) >= 101
 
 
-# Where the capture goes, and what is said
+# The path of the capture, and the messages
 
 
 @pytest.fixture
@@ -611,7 +611,7 @@ def test_the_docs_are_the_table(python_env):
 
 
 def test_stderr_that_became_something_else(build_c, simulate, tmp_path):
-    """A program that closes descriptor 2 and opens a file in its place finds no line of ours there."""
+    """When a program closes descriptor 2 and opens a file in its place, gpumem writes no line into that file."""
     client = build_c("hook_lookup.c", "-ldl")
     command = ["bash", "-c", 'exec 2> own-file; exec "$0" handle', client]
     done = simulate(command, preload=True, env={"GPUMEM_QUIET": "1"})

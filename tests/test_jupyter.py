@@ -1,7 +1,7 @@
 """%gpumem and %%gpumem in a real IPython and a real Jupyter kernel, on the simulator with PyTorch.
 
-What breaks these tests: a cell that behaves differently when it is measured, a line that is charged with what
-another took, an exception that leaves a line open, a kernel that is started without the library."""
+What breaks these tests: a cell that behaves differently when it is measured, a line that is charged with the memory
+of another, an exception that leaves a line open, a kernel that is started without the library."""
 
 import json
 import os
@@ -70,7 +70,7 @@ z.shape
 EXPECTED = [
     None, (10, 10, 1), (5, 5, 1), (0, 0, 1), (3, 3, 1),
     (5, 15, 1),  # x and y together; then x goes
-    (0, 0, 4), (2, 2, 3),  # the second and third t take the place of the one before
+    (0, 0, 4), (2, 2, 3),  # the second and third t each replace the one before
     (0, 7, 1), None, None, (0, 4, 1), None, None, (1, 1, 1), (-3, 0, 1), (0, 0, 1),
 ]  # fmt: skip
 
@@ -95,8 +95,8 @@ def test_a_cell_line_by_line(run_cells):
 
 
 def test_a_cell_is_run_as_ever(run_cells):
-    """A cell that raises, stops the notebook; what it took until then is told. Generators, coroutines, magics and
-    shell commands are what they were."""
+    """A cell that raises stops the notebook; its memory until then is shown. Generators, coroutines, magics and
+    shell commands are unchanged."""
     done = run_cells(
         "%%gpumem\nkept = make(1)\nraise ValueError('mine')\n",
         "%%gpumem\nx = (\n",
@@ -167,7 +167,7 @@ def test_a_kernel(run_cells, tmp_path):
     assert "-1.00 MiB   +2.00 MiB      1     1  kept = make(2)" in told["texts"][2]
     assert told["error"] == ["KeyError", "'stop'"] and told["texts"][3] == ""
     assert told["errors"] == [0, 0, 1, 0], "an error is shown once"
-    # The kernel's own capture is there to be read.
+    # The kernel's own capture can be read.
     summary = harness.analyze_json("summary", tmp_path / "report.bin")
     assert harness.device_of(summary)["tensor"]["peak_bytes"] == 5 << 20
 

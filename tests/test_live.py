@@ -1,7 +1,7 @@
-"""`gpumem-analyze live`: a program that runs, as its screen shows it.
+"""`gpumem-analyze live`: a running program, as its screen shows it.
 
-What breaks these tests: figures that are not those of the capture, a view that ends with its program or takes the
-program along, a terminal that is left as it was not, and a viewer that goes on when its terminal is gone."""
+What breaks these tests: figures that are not those of the capture, a view that ends with its program or ends the
+program, a terminal whose settings are not restored, and a viewer that continues when its terminal is gone."""
 
 import re
 import shutil
@@ -32,7 +32,7 @@ def lines_now(program):
 
 
 def test_the_screen_shows_what_the_program_holds(program):
-    """After each allocation: what it says, and what `lines` says of the capture."""
+    """After each allocation: the program's figures, and the output of `lines` for the capture."""
     with live(program.report) as screen:
         for mib in (8, 100, 1):
             held = program.allocate(mib)

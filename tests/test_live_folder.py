@@ -1,7 +1,8 @@
-"""`gpumem-analyze live FOLDER`: one row for each rank of a job, and captures that are not what they were.
+"""`gpumem-analyze live FOLDER`: one row for each rank of a job, and captures that change.
 
-What breaks these tests: a rank that differs and is not marked, a capture that appears and is not shown, the view of a rank
-that cannot be entered or left, and a capture that is replaced, truncated or removed without the view saying so."""
+What breaks these tests: a rank that differs and is not marked, a capture that appears and is not shown, the view of
+a rank that cannot be entered or left, and a capture that is replaced, truncated or removed without a message in the
+view."""
 
 import os
 
@@ -25,7 +26,7 @@ def live(path, **more):
 
 
 def row_of(text, rank):
-    """The words of a rank's row; nothing where there is none."""
+    """The words of a rank's row; empty without one."""
     rows = [line for line in text.splitlines() if line.lstrip("! ").split(" ")[0] == str(rank)]
     return rows[0] if rows else ""
 

@@ -1,8 +1,8 @@
-"""`gpumem-analyze live --serve`: a program that runs, as a browser shows it.
+"""`gpumem-analyze live --serve`: a running program, as a browser shows it.
 
-What breaks these tests: figures that are not those of `lines`, a page that fetches anything but its events, a request
-that is answered without the token or for another host, a server that grows or stops by what is sent to it, and a
-program that ends with its viewer."""
+What breaks these tests: figures that are not those of `lines`, a page that downloads anything but its events, a
+request that is answered without the token or for another host, a server that grows or stops because of its requests,
+and a program that ends with its viewer."""
 
 import json
 import random
@@ -181,7 +181,7 @@ def test_rows_are_filtered_and_sorted(ended, windows):
 
 
 def test_two_browsers_follow_a_program(program, windows):  # noqa: F811
-    """Each has the table that it asked for; what one asks changes nothing for the other."""
+    """Each has the table that it requested; the requests of one do not change the other."""
     with Served(program.report) as served:
         first, second = windows(served.url), windows(served.url)
         second.choose("by", "category")
@@ -284,7 +284,7 @@ def test_pipelined_garbage_ends_the_connection(ended):
 
 
 def test_connections_and_readers_are_bounded(ended):
-    """More than are taken: the others are told so, and there is room again when they have left."""
+    """Above the limit, connections are refused with a message; there is room again when others have left."""
     idle = [ended.connect() for _ in range(100)]
     try:
         refused = 0

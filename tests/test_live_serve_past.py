@@ -1,7 +1,7 @@
-"""`gpumem-analyze live --serve`: moments that have passed, details, and the captures of a folder, in a browser.
+"""`gpumem-analyze live --serve`: points in time, details, and the captures of a folder, in a browser.
 
-What breaks these tests: a moment whose figures are not those of `lines` at that event, an account that is not `ledger`'s, a
-reader who gets another's moment, readers without a bound, and a request that opens a file of its own choice."""
+What breaks these tests: a moment whose figures are not those of `lines` at that event, an account that is not
+`ledger`'s, a reader who gets another's moment, readers without a bound, and a request that opens any other file."""
 
 import shutil
 
@@ -20,7 +20,7 @@ def lines(path, at, level="tensor"):
 
 
 class Reader:
-    """A client that asks for moments, without a browser."""
+    """A client that requests moments, without a browser."""
 
     def __init__(self, served, name, below="/"):
         self.served, self.path = served, f"{below}moment?client={name}"
@@ -75,7 +75,8 @@ def test_details_are_those_of_the_views(ended):  # noqa: F811
 
 
 def test_one_moment_is_read_at_a_time_and_readers_are_bounded(tmp_path):
-    """The first is read, the others wait and are told so, a 17th is refused; who does not ask again has left."""
+    """The first is read, the others get a message that they wait, a 17th is refused. A client that does not repeat
+    its request counts as gone."""
     report = tmp_path / "long.bin"
     harness.run([harness.EXAMPLES / "long_run", "record", report, "3000000", "full", "10000"])
     late = 2_900_000
@@ -150,7 +151,7 @@ def test_a_failure_is_shown_with_its_cause(program, windows):  # noqa: F811
 
 @pytest.fixture
 def folder(tmp_path):
-    """Two captures, and a file that is none."""
+    """Two captures, and a file that is not one."""
     for name in ("torch-kill", "torch-return"):
         shutil.copy(FIXTURES / f"{name}.bin", tmp_path)
     (tmp_path / "secret.txt").write_text("root:")

@@ -1,5 +1,5 @@
-"""`gpumem-analyze mcp`: through the official Python client, by both of the protocol's life-cycles. GPUMEM_BLESS=1 writes the
-transcripts anew."""
+"""`gpumem-analyze mcp`: through the official Python client, in both of the protocol's life-cycles. GPUMEM_BLESS=1
+rewrites the transcripts."""
 
 import json
 import os
@@ -128,7 +128,7 @@ def test_from_a_failed_run_to_the_line(client, python_env, tmp_path, mode):
         assert "may_differ" not in source
         kept = [row for row in why["rows"] if (row.get("line"), row["level"]) == (KEEPS, "tensor")]
         assert line["bytes"] == sum(row["bytes"] for row in kept) > 500 * MIB
-        # The same from each side: what the ledger says of tensors is what their lines sum to.
+        # The same from each side: the ledger's figure of tensors is the sum of their lines.
         at = f"event {why['failure']['event']}"
         lines = session.all("lines", capture=newest["capture"], at=at)
         (tensors,) = [row for row in session.ask("ledger", capture=newest["capture"], at="oom")["rows"] if row["kind"] == "tensors"]
@@ -140,7 +140,8 @@ def test_tools_can_be_understood(client, root, mode):
     with Session(client, mode, [root]) as session:
         tools = session.about["tools"]
     assert [tool["name"] for tool in tools] == TOOLS
-    # A client that is sure of the new version asks for nothing but tools; one that is not begins with `server/discover`.
+    # A client for the new version requests only the tools; one that does not know the version begins with
+    # `server/discover`.
     if mode == "2026-07-28":
         assert session.about["instructions"] is None
     else:
@@ -314,7 +315,7 @@ def test_errors_say_what_to_ask_next(client, root):
 
 
 def test_the_protocol_alone_is_on_standard_output(root):
-    """Whatever comes in, and also where nobody speaks the protocol."""
+    """For any input, also input outside the protocol."""
     request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "by hand", "version": "1"}}}  # fmt: skip
     called = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "lines", "arguments": {"capture": "clean.bin"}}}
@@ -372,8 +373,8 @@ def test_programs_are_run_only_where_that_is_allowed(client, python_env, root, t
 
 
 def test_a_question_that_is_cancelled_ends_its_programs(python_env, root, tmp_path):
-    """The client goes on with the next question, and nothing of the plan still runs. As messages: the client's own
-    cancellation cannot be seen to have arrived."""
+    """The client continues with the next query, and no program of the plan still runs. The test sends the messages
+    itself, because the client does not show when its cancellation has arrived."""
     (root / "stays.py").write_text("import os\nimport time\n\nopen('pid', 'w').write(str(os.getpid()))\ntime.sleep(3000)\n")
     server = [python_env("torch215"), "-m", "gpumem", "mcp", "--allow-plan", "--root", root]
     environment = {**harness.clean_environment(), "PYTHONPATH": str(harness.ROOT / "python")}

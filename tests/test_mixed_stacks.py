@@ -1,8 +1,8 @@
 """Python and C frames of one stack, in the order of their calls, under each CPython here.
 
-What breaks these tests: a C frame between the wrong Python frames, an evaluation function that is not
-recognised (a part of it that the compiler put elsewhere, in an interpreter without its table of
-names), or a frame that the interpreter made for itself taken for a function's."""
+What breaks these tests: a C frame between the wrong Python frames, an evaluation function that is not recognised (a
+part of it that the compiler placed elsewhere, in an interpreter without its symbol table), or an internal frame of
+the interpreter that counts as a function's."""
 
 import json
 

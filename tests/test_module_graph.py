@@ -1,6 +1,6 @@
-"""No file of a crate, or of the pages' programs, may use one that uses it, by however many steps: what a change moves could not be seen. In the
-recorder no file uses one of a floor above its own, and no observer another (docs/architecture.md). State belongs to its
-session, but for what is listed here."""
+"""The files of a crate, or of the pages' programs, must not use each other in a circle, because the effects of a
+change would be hard to follow. In the recorder no file uses one of a floor above it, and no observer another
+(docs/architecture.md). State belongs to its session, except for the statics listed here."""
 
 import re
 import shutil
@@ -67,7 +67,7 @@ def state(text):
 
 
 def upward(graph):
-    """Uses of a file that stands above, or beside among the observers."""
+    """Uses of a file on a higher floor, and uses between observers."""
     floor_of = {name: number for number, floor in enumerate(FLOORS) for name in floor}
     for module, used in graph.items():
         name, *others = [(of.split("::") + ["lib"])[1] for of in (module, *sorted(used))]
@@ -114,7 +114,7 @@ def test_state_belongs_to_the_session_or_is_listed_with_a_reason(tmp_path):
 
 @pytest.mark.parametrize("source", ["analyzer/src", "analyzer/cli/src", "analyzer/mcp/src"])
 def test_no_folder_of_the_analyzer_uses_one_that_uses_it(source):
-    """What draws knows the views and they do not know it; commands do not know the command line."""
+    """Drawing code uses the views, and the views do not use it; commands do not use the command line."""
     folders = {}
     for module, used in module_graph.graph(harness.ROOT / source).items():
         folder, *others = ["::".join(of.split("::")[:2]) for of in (module, *used)]
@@ -134,7 +134,7 @@ def test_a_planted_circle_is_found(tmp_path):
     ):
         (source / name).write_text(text)
     assert module_graph.circles(module_graph.graph(source)) == [["crate::high", "crate::low"]]
-    # What stands in comments, strings and unit tests is no use.
+    # Text in comments, strings and unit tests does not count as a use.
     (source / "low.rs").write_text(
         'pub struct Low; // crate::high::High\nconst A: &str = "crate::high::High";\n'
         "#[cfg(test)]\nmod tests {\n    use crate::high::High;\n}\n"

@@ -1,7 +1,7 @@
-"""Captures read from Python: `gpumem.open`, against what gpumem-analyze prints.
+"""Captures read from Python: `gpumem.open`, against the output of gpumem-analyze.
 
-What breaks these tests: a figure that is not the analyzer's, an event that is left out or of another level, a name under a
-wrong number, a process that stays after its reader has had enough, and an error that does not say what to do."""
+What breaks these tests: a figure that is not the analyzer's, an event that is left out or of another level, a name
+under a wrong number, a process that stays after its reader has stopped, and an error without advice."""
 
 import csv
 import io
@@ -153,7 +153,7 @@ def test_frames(told, analyze, analyze_json):
 
 
 def test_columns(told):
-    """Those that are asked for, in their usual order, are the same as among all."""
+    """The requested columns, in their usual order, equal those of the full table."""
     found = told(f"""
         capture = gpumem.open({str(DEMO)!r})
         whole, names = capture.events().to_arrow(), ["bytes", "seq", "file"]
@@ -265,7 +265,7 @@ def test_a_closed_capture(told):
 
 
 def test_types(python_env, tmp_path):
-    """mypy takes the new modules, and tells the rows apart by the argument `by`."""
+    """mypy accepts the new modules, and the argument `by` selects the type of the rows."""
     script = tmp_path / "use.py"
     script.write_text(
         "import gpumem\n"

@@ -1,4 +1,4 @@
-"""Devices in the forms that people have them: what `gpumem.scope(device=...)` and its fellows take."""
+"""Devices in the forms that users have: the values that `gpumem.scope(device=...)` and similar functions accept."""
 
 import sys
 from types import SimpleNamespace

@@ -1,12 +1,12 @@
-"""PyTorch's other releases on the simulator, backward and the allocator: opt-in, as each is a large download.
+"""PyTorch's other releases on the simulator, backward and the allocator: opt-in, because each is a large download.
 
     GPUMEM_OTHER_TORCHES=PYTHON[:PYTHON…] pytest -c tests/pytest.ini tests/test_other_torches.py
 
-Each PYTHON is one with a PyTorch for CUDA 12 or 13; it needs the wheel `torch` itself, what importing it needs,
-and NVIDIA's small ones for nvrtc and nvtx. docs/measured/backward.md and docs/measured/whatif.md have what was found.
+Each PYTHON is one with a PyTorch for CUDA 12 or 13; it needs the wheel `torch`, the packages to import it, and
+NVIDIA's small wheels for nvrtc and nvtx. docs/measured/backward.md and docs/measured/whatif.md have the results.
 
-What breaks these tests: a release whose nodes, tensors, storages or allocator are laid out in a way of its own, or that
-calls one of the hooked functions no more."""
+What breaks these tests: a release with another layout of nodes, tensors, storages or the allocator, or that no
+longer calls one of the hooked functions."""
 
 import json
 import os
@@ -17,6 +17,7 @@ from pathlib import Path
 import harness
 import other_torch
 import pytest
+import schemas
 import whatif
 from gpumem import _simulator
 from test_e2e_backward import BACKWARDS, OTHERS, PHASE_BEGIN, SQUARE, STEP, Owner, Records
@@ -106,7 +107,7 @@ def test_a_plan_has_the_peaks_of_a_run(release, tmp_path):
     harness.run([harness.WITH_SIMULATOR, python, PROGRAM, "--report", report], env=harness.clean_environment(), check=False)
     stats = json.loads(report.read_text())
     done = plan(python, "--card", "16GiB", "--format", "json", "--", PROGRAM)
-    [case] = json.loads(done.stdout)["cases"]
+    [case] = schemas.found("plan", done.stdout)["cases"]
     assert (done.returncode, case["verdict"]) == (0, "fits"), done.stderr
     assert case["tensor_peak_bytes"] == [stats["allocated_bytes.all.peak"]] * 2
     assert case["reserved_peak_bytes"] == [stats["reserved_bytes.all.peak"]] * 2
@@ -168,7 +169,7 @@ def test_the_allocator_is_seen(program, bench, release):
     assert seen["allocator"] == "native"
     names = harness.run(["nm", "-D", *(other_torch.packages_of(release[0]) / "torch" / "lib").glob("libtorch_[cp]*.so")])
     wanted = {"requested", "stream", "record_stream", "released", "pool", "calls", "settings"}
-    # Before 2.2 nothing tells when a block is free again that was used on another stream.
+    # Before 2.2 no call shows when a block that was used on another stream is free again.
     may_lack = set() if "27attachAllocatorTraceTracker" in names.stdout else {"released"}
     assert wanted - may_lack <= set(seen["allocator_seen"]) <= wanted
     assert not seen.get("allocator_unknown")
@@ -194,7 +195,7 @@ def test_the_command_replays_by_the_release_itself(release, bench):
     command = [python, "-m", "gpumem", "whatif", capture, "--conf", "expandable_segments:True", "--format", "json"]
     done = harness.run(command, env=env, check=False)
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
+    said = schemas.found("whatif", done.stdout)
     assert said["exact"] and said["doubts"] == []
     own, other = (replay["figures"]["reserved_bytes.all.peak"] for replay in said["devices"][0]["replays"])
     assert own == real["figures"]["reserved_bytes.all.peak"] > other

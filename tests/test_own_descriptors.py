@@ -1,9 +1,10 @@
-"""The recorder's file descriptors under filters of system calls. The thread that writes the capture has a table of
-descriptors of its own, so a program that closes all descriptors and opens files under their numbers never meets its.
+"""The recorder's file descriptors under filters of system calls. The thread that writes the capture has a separate
+table of descriptors, so a program can close all descriptors and open files under their numbers without touching the
+recorder's.
 
-What breaks these tests: a thread that keeps the program's table (its descriptor is closed, or its bytes go into the
-program's file), a table with a copy of the program's descriptors, and a thread that keeps the credentials that the
-program gives up."""
+What breaks these tests: a thread that keeps the program's table (its descriptor is closed, or its bytes are written
+to the program's file), a table with a copy of the program's descriptors, and a thread that keeps the credentials
+that the program drops."""
 
 import os
 import shutil
@@ -14,7 +15,7 @@ import harness
 import pytest
 import zoo
 
-# Filters under which there is a table of its own: tests/workloads/own_descriptors.c.
+# Filters under which the thread has a separate table: tests/workloads/own_descriptors.c.
 FILTERS = ("open", "docker")
 # A ring with room for all that the program does, however little the recorder's thread that empties it gets to run.
 LARGE_RING = {"GPUMEM_RING_SLOTS": "524288"}
@@ -28,7 +29,7 @@ def client(build_c):
 
 
 def assert_own_is_exact(path):
-    """The program's file has the lines that it wrote, and no byte else."""
+    """The program's file has the lines that it wrote, and no other byte."""
     content = path.read_bytes()
     assert content and content == b"".join(b"%015d\n" % line for line in range(len(content) // 16))
 

@@ -1,7 +1,8 @@
 """Memory over time block by block, on the page of a training that runs out of memory, in a headless browser.
 
-What breaks these tests: a level at an event that is not that of `lines`, pixels that are not in proportion to bytes, a map that is not
-that of `fragmentation`, a zoom to what is seen already, a key or a link that leads elsewhere, and what overflows a narrow window."""
+What breaks these tests: a level at an event that is not that of `lines`, pixels that are not in proportion to bytes,
+a map that is not that of `fragmentation`, a zoom to the visible range, a key or a link with the wrong target, and
+content that overflows a narrow window."""
 
 import json
 
@@ -34,7 +35,7 @@ def page(report, tmp_path_factory):
 
 @pytest.fixture
 def at(window, page):
-    """The page as it is when it is opened, with its blocks."""
+    """The page with its blocks, as opened."""
     window.resize(1280, 1400)
     window.open(page)
     window.wait("gpumem.histories().length > 0")
@@ -191,7 +192,8 @@ def test_levels_colours_and_lanes(at):
 
 
 def test_dispatch_folds_in_the_flamegraph(at):
-    """What passes a call on is in its caller unless all frames are asked for; no byte is lost either way."""
+    """Functions that only pass a call on are folded into their caller unless all frames are selected; no byte is
+    lost either way."""
     labels = "[...document.querySelectorAll('#flame [role=treeitem]')].map(b => b.getAttribute('aria-label'))"
     folded = at.tell(labels)
     at.tell("document.getElementById('all-frames').click()")

@@ -1,7 +1,9 @@
-"""Search, events, zoom of bytes, axis of events, zoom of maps, and Back, on the page of a training that runs out of memory.
+"""Search, events, zoom of bytes, axis of events, zoom of maps, and Back, on the page of a training that runs out of
+memory.
 
-What breaks these tests: a search that misses a block or counts one twice, an event that is not in its table, a zoom that
-moves what it is about, an axis of events that loses the peak, a segment without its line, and a Back that leads elsewhere."""
+What breaks these tests: a search that misses a block or counts one twice, an event that is not in its table, a zoom
+that moves its centre, an axis of events that loses the peak, a segment without its line, and a Back with the wrong
+target."""
 
 import math
 
@@ -20,7 +22,7 @@ def page(keeps_graphs, tmp_path_factory):
 
 @pytest.fixture
 def at(window, page):
-    """The page as it is when it is opened, with its blocks."""
+    """The page with its blocks, as opened."""
     window.resize(1280, 1400)
     window.open(page)
     window.wait("gpumem.histories().length > 0")
@@ -33,7 +35,7 @@ def blocks_of(page, level="tensor"):
 
 
 def search(window, text):
-    """Types into the page's search; what is said then."""
+    """Types into the page's search; returns the page's message."""
     window.tell(f"(() => {{ const s = document.getElementById('find'); s.value = {text!r}; s.dispatchEvent(new Event('input')); }})()")
     return window.tell("document.getElementById('found').textContent")
 
@@ -313,7 +315,7 @@ BARS = """(() => { const c = document.getElementById('map-rows-0'), x = c.getCon
 
 
 def test_maps_are_zoomed_and_moved_and_small_segments_are_seen(at, page):
-    """Each bar is as wide as its bytes in the new scale, and what the pointer is at stays where it is."""
+    """Each bar is as `wide` as its bytes in the new scale, and the object under the pointer stays in place."""
     at.tell(f"gpumem.chooseEvent({blocks_of(page)[700].made})")
     sizes = at.tell("gpumem.mapGroups()[0].rows.map(row => row.wide)")
     wide = at.tell(BARS)
@@ -341,7 +343,7 @@ def test_maps_are_zoomed_and_moved_and_small_segments_are_seen(at, page):
 
 
 def test_a_small_segment_beside_a_large_one_has_8_pixels(window, python_env, simulate, tmp_path):
-    """2 MiB beside 512 MiB would have 3 pixels of the map; it is said that it has more."""
+    """2 MiB beside 512 MiB would have 3 pixels of the map; a note states that it has more."""
     program = "import torch\nlarge = torch.ones(1 << 27, device='cuda')\nsmall = torch.ones(16, device='cuda')\ntorch.cuda.synchronize()\n"
     simulate([python_env("torch215"), "-c", program], preload=True)
     out = tmp_path / "small.html"
@@ -362,7 +364,7 @@ def test_a_small_segment_beside_a_large_one_has_8_pixels(window, python_env, sim
 
 
 def test_no_source_leaves_the_text_of_lines_out(page, keeps_graphs, tmp_path):
-    """What a line of the program says is in the page, and in none that is made without source; its name is in both."""
+    """The text of a program's line is in the page, and not in one that is made without source; its name is in both."""
     out = tmp_path / "bare.html"
     harness.analyze("html", "--no-source", "-o", out, keeps_graphs)
     data, bare = page_data(page), page_data(out)

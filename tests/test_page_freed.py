@@ -1,7 +1,8 @@
-"""On the page of a capture with GPUMEM_FREE_STACKS=on the pinned block has the line that freed it, and the map the allocator's settings.
+"""The page of a capture with GPUMEM_FREE_STACKS=on: the pinned block shows the line that freed it, and the map shows
+the allocator's settings.
 
-What breaks these tests: a free that is charged to another block or line, a free's stack that is counted as an allocation's,
-and settings that a map does not show."""
+What breaks these tests: a free that is charged to another block or line, a free's stack that is counted as an
+allocation's, and settings that a map does not show."""
 
 import harness
 import page_blocks

@@ -1,10 +1,10 @@
-"""The page of a long capture in a headless browser: how large it is, how long it takes to open and to move, and its sums.
+"""The page of a long capture in a headless browser: its size, the time to open it and to move in it, and its sums.
 
-GPUMEM_PAGE_EVENTS is how many events the capture has: 10,000,000 unless it says otherwise, as 100,000,000 take two minutes of a
-processor. Times are those that the page's thread had a processor, so that other work on the machine changes them little.
+GPUMEM_PAGE_EVENTS is the number of events in the capture, 10,000,000 by default; 100,000,000 take two minutes of a
+processor. Times are the processor times of the page's thread, so that other work on the machine changes them little.
 
-What breaks these tests: a page that grows with its capture, a frame for which all events are gone through, elements that are arranged anew
-though they are out of sight, and a level that is not that of `lines`."""
+What breaks these tests: a page that grows with its capture, a frame that visits all events, layout of elements that
+are not visible, and a level that is not that of `lines`."""
 
 import os
 
@@ -17,7 +17,7 @@ SECONDS = 240 * max(1, EVENTS // 10_000_000)
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS + 60)]
 FRAME_MS = 1000 / 30
 
-# What the loop took where the limits were set: a machine that takes longer for it has as much longer for a frame.
+# The loop's time on the machine where the limits were set. A slower machine gets proportionally more time for a frame.
 LOOP_MS = 100
 LOOP = """(() => {
   const from = Float64Array.from({length: 1 << 20}, (_, i) => (i * 2654435761) % 1000), to = new Int32Array(from.length);
@@ -52,7 +52,7 @@ def page(report):
 
 @pytest.fixture
 def opened(window, page):
-    """The page with its blocks; until then its thread had a processor for so many seconds."""
+    """The page with its blocks; `window.opened` is the processor time of its thread until then, in seconds."""
     window.call("Performance.enable", timeDomain="threadTicks")
     window.resize(1280, 1000)
     before = busy(window)
@@ -68,7 +68,7 @@ def busy(window):
 
 
 def slower(window):
-    """How much longer than the machine that the limits were set on this one takes, at most as long."""
+    """The factor by which this machine is slower than the one where the limits were set, at least 1."""
     before = busy(window)
     window.tell(LOOP)
     return max(1, (busy(window) - before) * 1000 / LOOP_MS)

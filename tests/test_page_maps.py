@@ -1,9 +1,9 @@
-"""The maps of memory on the page: PyTorch's segments, other driver allocations, address space with VMM handles, pools. In a headless
-browser, at the peak, the end, a failure and events between.
+"""The maps of memory on the page: PyTorch's segments, other driver allocations, address space with VMM handles,
+pools. In a headless browser, at the peak, the end, a failure and events between.
 
-What breaks these tests: a driver block in the wrong map or in none, a segment that is cut or named otherwise than PyTorch has it, a
-mapping that outlives its unmapping, a pool whose bytes are not those of the ledger, a map that keys do not move, a sum that is not
-that of the JSON views."""
+What breaks these tests: a driver block in the wrong map or in none, a segment whose blocks or name differ from
+PyTorch's, a mapping that outlives its unmapping, a pool whose bytes are not those of the ledger, a map that keys do
+not move, a sum that is not that of the JSON views."""
 
 import json
 import re

@@ -1,7 +1,9 @@
-"""What stands first on the page, and its tables of the whole run, in a headless browser; a page of a part of a run; paper.
+"""The first section of the page, and its tables of the whole run, in a headless browser; a page of a part of a run;
+paper.
 
-What breaks these tests: a figure that is not that of its command, an answer that is not the report's, a link that sets another moment,
-a part of a run that shows what was left out of it, a moment near the one that was asked for that passes for it, controls on paper."""
+What breaks these tests: a figure that is not that of its command, an answer that is not the report's, a link that
+sets another moment, a part of a run that shows what was left out of it, a moment near the requested one that is
+shown as the requested one, controls on paper."""
 
 import json
 import re
@@ -29,7 +31,7 @@ def page(report, tmp_path_factory):
 
 @pytest.fixture
 def at(window, page):
-    """The page as it is when it is opened, with its blocks."""
+    """The page with its blocks, as opened."""
     show(window, page)
     return window
 
@@ -60,7 +62,7 @@ def count(cell):
 
 
 def test_the_reports_answer_stands_first(at, report):
-    """The failure, the cause and who held the memory are the report's; so is each peak, to the byte."""
+    """The failure, the cause and the holders of the memory are the report's; so is each peak, to the byte."""
     shown = harness.analyze(report).stdout
     plain = re.sub(r"\n {16}", " ", shown)
     answer = at.tell("[...document.querySelectorAll('#answer p')].map(p => p.innerText)")
@@ -219,11 +221,11 @@ SHOWN_CONTROLS = (
 
 
 def test_paper_is_light_and_has_no_controls(at):
-    """As it is printed where the system is dark: nothing is cut, details are open, and the picture has light colours."""
+    """Printed where the system is dark: nothing is cut, details are open, and the picture has light colours."""
     back = "getComputedStyle(document.documentElement).getPropertyValue('--back').trim()"
     corner = "[...document.querySelector('#chart canvas').getContext('2d').getImageData(2, 2, 1, 1).data]"
     at.call("Emulation.setEmulatedMedia", media="screen", features=[{"name": "prefers-color-scheme", "value": "dark"}])
-    # What is drawn anew for the width is drawn before.
+    # The drawing for the new width is complete before the check.
     at.resize(718, 1000)
     at.wait("document.getElementById('plot').viewBox.baseVal.width < 718")
     at.wait(f"{corner}[0] < 90")

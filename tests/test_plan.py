@@ -1,7 +1,7 @@
-"""`gpumem plan` on real PyTorch programs: what it says of a card is what happens on that card.
+"""`gpumem plan` on real PyTorch programs: its prediction for a card equals a run on that card.
 
-What breaks these tests: a verdict that a run on the card contradicts, peaks that differ from PyTorch's own, a change that is named and
-does not help, a fault of the program's that is taken for a lack of memory."""
+What breaks these tests: a verdict that a run on the card contradicts, peaks that differ from PyTorch's own, a
+suggested change that does not help, a fault of the program's that counts as a lack of memory."""
 
 import json
 import os
@@ -14,6 +14,7 @@ import types
 
 import harness
 import pytest
+import schemas
 
 sys.path.insert(0, str(harness.ROOT / "python"))
 
@@ -45,7 +46,7 @@ def plan(python, *words, cwd=None):
 
 
 def works(python, memory, *words):
-    """Whether the program works on a card of so many bytes, by itself."""
+    """Whether the program, without a plan, works on a card with `memory` bytes."""
     command = [harness.WITH_SIMULATOR, "--memory", memory, python, PROGRAM, *words]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=harness.clean_environment(), timeout=120)
     if "OutOfMemoryError" in done.stderr:
@@ -60,11 +61,11 @@ def test_the_peaks_are_those_that_the_program_has_without_a_plan(python, tmp_pat
     harness.run(command, env=harness.clean_environment(), check=False)
     stats = json.loads(report.read_text())
     done = plan(python, "--card", "16GiB", "--format", "json", "--", PROGRAM)
-    [case] = json.loads(done.stdout)["cases"]
+    [case] = schemas.found("plan", done.stdout)["cases"]
     assert (done.returncode, case["verdict"]) == (0, "fits"), done.stderr
     assert case["tensor_peak_bytes"] == [stats["allocated_bytes.all.peak"]] * 2
     assert case["reserved_peak_bytes"] == [stats["reserved_bytes.all.peak"]] * 2
-    # Contexts and code are on the card besides.
+    # The card also holds contexts and code.
     assert all(needed >= stats["reserved_bytes.all.peak"] + 512 * MIB for needed in case["needed_bytes"])
     assert sum(row["bytes"] for row in case["at"]["rows"]) <= case["needed_bytes"][1]
     assert "blocks.5.up" in [row["module"] for row in case["at"]["modules"]]
@@ -80,7 +81,7 @@ def test_what_is_left_is_by_the_card_that_each_run_had():
 
 def test_the_smallest_card_is_the_one_on_which_it_works(python):
     done = plan(python, "--smallest-card", "--format", "json", "--", PROGRAM)
-    [case] = json.loads(done.stdout)["cases"]
+    [case] = schemas.found("plan", done.stdout)["cases"]
     least = case["smallest_card_bytes"]
     assert least % (2 * MIB) == 0
     assert works(python, least) and not works(python, least - 2 * MIB)
@@ -93,7 +94,7 @@ def test_the_largest_batch_is_the_one_that_trying_all_finds(python):
     # Room to spare for a batch of 3, and too little for 4: within 16 MiB of what a batch needs, PyTorch's threads decide.
     card = "1240MiB"
     done = plan(python, "--card", card, "--search", "--batch {}", "1..5", "--format", "json", "--", PROGRAM)
-    [case] = json.loads(done.stdout)["cases"]
+    [case] = schemas.found("plan", done.stdout)["cases"]
     tried = [number for number in range(1, 6) if works(python, card, "--batch", number)]
     assert case["largest"] == max(tried) == len(tried) and 1 < case["largest"] < 5
 
@@ -101,7 +102,7 @@ def test_the_largest_batch_is_the_one_that_trying_all_finds(python):
 def test_what_fits_by_chance_is_no_promise(python):
     """It works on this card, by emptying the cache, and on a slightly smaller one it does not."""
     done = plan(python, "--card", "1198MiB", "--no-changes", "--format", "json", "--", PROGRAM, "--batch", "3")
-    [case] = json.loads(done.stdout)["cases"]
+    [case] = schemas.found("plan", done.stdout)["cases"]
     assert (done.returncode, case["verdict"], case["only_just"]) == (5, "too close to say", True), done.stderr
     assert case["retries"]
     assert works(python, "1198MiB", "--batch", "3") and not works(python, "1190MiB", "--batch", "3")
@@ -125,7 +126,7 @@ def test_one_rank_of_many(python):
     sizes = {}
     for world in (8, 1024):
         done = plan(python, "--card", "16GiB", "--world", world, "--rank", f"0,{world - 1}", "--format", "json", "--", RANKS, "fsdp")
-        cases = json.loads(done.stdout)["cases"]
+        cases = schemas.found("plan", done.stdout)["cases"]
         assert [case["rank"] for case in cases] == [0, world - 1]
         sizes[world] = cases[0]["tensor_peak_bytes"][0]
     assert sizes[1024] < sizes[8]
@@ -139,7 +140,7 @@ def test_a_plan_beside_a_real_run(python, tmp_path):
     command = [harness.WITH_SIMULATOR, python, PROGRAM]
     harness.run(command, env=harness.clean_environment(env), check=False)
     done = plan(python, "--card", "16GiB", "--against", capture, "--format", "json", "--", PROGRAM)
-    tensors, reserved, card = json.loads(done.stdout)["against"]
+    tensors, reserved, card = schemas.found("plan", done.stdout)["against"]["rows"]
     for row in (tensors, reserved):
         assert row["planned_bytes"] == [row["measured_bytes"]] * 2
     assert {planned - card["measured_bytes"] for planned in card["planned_bytes"]} == {112 * MIB}
@@ -148,7 +149,8 @@ def test_a_plan_beside_a_real_run(python, tmp_path):
 def test_what_is_kept(python, tmp_path):
     done = plan(python, "--card", "16GiB", "--save", tmp_path / "kept", "--", PROGRAM, "--batch", "3")
     assert done.returncode == 0
-    # With this batch the cache is largest when tensors are not: the rows sum to what is needed all the same.
+    # With this batch the cache is largest at another time than the tensors: the rows sum to the needed bytes
+    # nevertheless.
     [needed] = re.findall(r"^fits: needs ([0-9.]+ GiB) of", done.stdout)
     assert "more at other times" in done.stdout and re.search(rf"^in all +{re.escape(needed)}$", done.stdout, re.M)
     assert sorted(os.listdir(tmp_path / "kept")) == ["16GiB.least.bin", "16GiB.least.txt", "16GiB.most.bin", "16GiB.most.txt"]

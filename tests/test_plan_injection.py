@@ -1,5 +1,6 @@
-"""How the parts of a plan come into a program (python/gpumem/_plan/inside/first): on every CPython, beside other sitecustomizes, without a
-trace. The PyTorch here is a folder of that name: what is installed says that it has no dispatch modes."""
+"""How a plan's code is loaded into a program (python/gpumem/_plan/inside/first): on every CPython, beside other
+sitecustomizes, without a trace. The PyTorch here is a folder of that name: the injected code reports that it has no
+dispatch modes."""
 
 import subprocess
 import sys

@@ -1,7 +1,8 @@
-"""Well-known libraries' programs, unchanged (tests/workloads/plan/programs): what `gpumem plan` says of them is what PyTorch says of itself
-on the same simulated card.
+"""Well-known libraries' programs, unchanged (tests/workloads/plan/programs): the figures of `gpumem plan` equal
+PyTorch's own figures on the same simulated card.
 
-A few with a mechanism of their own; all with GPUMEM_PLAN_PROGRAMS=all (docs/measured/plan-programs.md has their figures)."""
+By default a few, each with a different mechanism; all with GPUMEM_PLAN_PROGRAMS=all (docs/measured/plan-programs.md
+has their figures)."""
 
 import os
 

@@ -1,6 +1,7 @@
-"""What runs inside a planned program (python/gpumem/_plan/inside): values that it reads back, and at which lines it does.
+"""The code that runs inside a planned program (python/gpumem/_plan/inside): values that the program reads back, and
+the lines of the reads.
 
-The programs in tests/workloads/plan say in comments what each line reads. With PyTorch 2.15 on the simulator."""
+Comments in the programs of tests/workloads/plan state what each line reads. With PyTorch 2.15 on the simulator."""
 
 import json
 import re
@@ -163,7 +164,8 @@ def test_programs_that_need_no_values_take_the_same_memory(planned, training):
 
 
 def test_peaks_of_mixed_precision_are_the_same(planned):
-    """What GradScaler reads decides whether a step is taken, which only the values tell; the peaks are those of steps that are."""
+    """GradScaler reads values to decide whether a step is taken, which a plan cannot know; the peaks are those of
+    steps that are taken."""
     without, _ = planned("trainings.py", "gpt", "3", "amp", "clip", parts=())
     done, _ = planned("trainings.py", "gpt", "3", "amp", "clip")
     peaks = [{name: value for name, value in figures(each).items() if "peak" in name} for each in (without, done)]
@@ -174,7 +176,7 @@ def test_every_process_and_thread_is_covered(planned):
     """Spawned, started and loading processes, threads; no trace of the folder, and none of it in an isolated Python."""
     done, records = planned("starts.py")
     out = done.stdout.splitlines()
-    # A spawned process runs the program's file again under another name, and prints nothing of its own.
+    # A spawned process runs the program's file again under another name, and prints no separate output.
     assert out[0] == "first plan False False False"
     assert {"spawned 3.0", "main 3.0", "thread 3.0", "child 3.0", "loaded [2.0, 10.0]"} <= set(out)
     assert out[-1] != "isolated 3.0"
@@ -244,7 +246,8 @@ def test_what_is_written_past_the_mode_is_no_longer_known(planned):
 
 
 def test_a_capture_of_a_plan_has_the_programs_own_lines(planned, tmp_path, analyze_json):
-    """The mode's frames are no lines, and what the recorder tells from frames (phases, categories, modules) is as without them."""
+    """The mode's frames are not lines, and what the recorder derives from frames (phases, categories, modules) is
+    the same as without them."""
     views = (("lines",), ("lines", "--at", "end"), ("lines", "--by", "category"), ("lines", "--by", "module"), ("lines", "--level", "driver"))
     found = []
     for parts in ((), ("values", "lines")):

@@ -1,7 +1,7 @@
 """`gpumem plan --no-weights`: weights that are not read, drawn or copied, and the same memory on the device.
 
-What breaks these tests: an allocation of the device that a program has with its files and has not without their values, or the other way
-round; host memory that is taken for values that nobody computes; a value that was left out and is called known."""
+What breaks these tests: an allocation of the device that a program makes only with its files or only without their
+values; host memory for values that are never computed; an omitted value that is called known."""
 
 import json
 import os
@@ -11,6 +11,7 @@ import sys
 
 import harness
 import pytest
+import schemas
 
 sys.path.insert(0, str(harness.ROOT / "python"))
 
@@ -59,7 +60,7 @@ def left_out(records):
 
 
 def told(done):
-    """What the program says of each training: its weights' looks, and the allocator's figures."""
+    """The program's lines for each training: properties of its weights, and the allocator's figures."""
     return [line for line in done.stdout.splitlines() if line.startswith(("WEIGHT", "FIGURES"))]
 
 
@@ -115,7 +116,7 @@ def large(python, folder, words, segments):
 
 
 def test_a_large_training_takes_no_memory_of_the_host(python_env, tmp_path):
-    [case] = json.loads(large(python_env("torch215"), tmp_path, ["--format", "json"], segments=False))["cases"]
+    [case] = schemas.found("plan", large(python_env("torch215"), tmp_path, ["--format", "json"], segments=False))["cases"]
     assert case["verdict"] == "fits" and case["tensor_peak_bytes"][0] > 10 * GIB
     assert case["weights"]["not_drawn_bytes"] > 16 * GIB and case["weights"]["not_read_bytes"] == 0
 

@@ -1,7 +1,7 @@
 """The pytest plugin: limits to the byte, in any phase of a session, and the summary.
 
-What breaks these tests: a peak of another test's, a limit compared with MB of 10^6, a leak that the garbage
-collector would have taken, a mark that does nothing where nothing is recorded."""
+What breaks these tests: a peak of another test, a limit compared with MB of 10^6, a leak that the garbage collector
+would have freed, a mark that has no effect where recording is off."""
 
 import os
 import re
@@ -193,7 +193,7 @@ def test_plain():
 
 
 def test_where_nothing_is_recorded(run_tests, tmp_path):
-    """Never silently: an error by default, as the one who runs the tests says else."""
+    """Never silent: an error by default, or what the user has configured."""
     needs = "limit_gpu_memory needs libgpumem.so in this process: start pytest as `gpumem run -m pytest …`"
     done = run_tests(MARKED, recorded=False)
     assert outcomes(done) == {"test_marked": "ERROR", "test_plain": "PASSED"}
@@ -236,7 +236,7 @@ def test_level():
 
 
 def test_a_forked_child_is_not_taken_for_recorded(run_tests):
-    """A child of a recorded process has no figures: a limit in it fails, and says why."""
+    """A child of a recorded process has no figures: a limit in it fails, and the message has the reason."""
     done = run_tests("""
 @pytest.mark.limit_gpu_memory("1 MiB")
 def test_in_a_child():
@@ -335,7 +335,7 @@ def test_leaks():
 
 
 def test_budgets_of_gpumem_toml(run_tests, tmp_path):
-    """The file that gpumem ci reads; a mark stands above it."""
+    """The file that gpumem ci reads; a mark overrides it."""
     (tmp_path / "gpumem.toml").write_text(BUDGETS)
     done = run_tests(BUDGETED)
     said = re.findall(r"^(PASSED|FAILED) test_it\.py::(\S+)", done.stdout, re.M)
@@ -369,7 +369,7 @@ def test_budgets_that_are_wrong(run_tests, tmp_path, text, said):
 
 
 def test_budgets_without_a_reader_of_toml(run_tests, tmp_path):
-    """As Python 3.10 is without tomli: said in one line if a test has a budget; else nothing is missing."""
+    """As on Python 3.10 without tomli: one line reports it if a test has a budget; otherwise nothing is missing."""
     budgets = tmp_path / "gpumem.toml"
     hidden = "import sys\nsys.modules['tomllib'] = sys.modules['tomli'] = None\n"
     (tmp_path / "site").mkdir()

@@ -1,5 +1,5 @@
-"""A thread that calls the driver without the GIL while another one ends the interpreter: what CPython frees of such a
-thread, and that the recorder uses nothing of it (docs/python-stacks.md, "When the interpreter ends")."""
+"""A thread that calls the driver without the GIL while another one ends the interpreter: the memory of such a thread
+that CPython frees, and that the recorder does not use it (docs/python-stacks.md, "When the interpreter ends")."""
 
 import harness
 import pytest

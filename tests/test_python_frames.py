@@ -1,7 +1,7 @@
 """Python frames read without the GIL, and line tables decoded offline, against each CPython here.
 
-The probe (interposer/examples/python_probe.rs) takes stacks with the recorder's own code; the
-workloads compare them with what the interpreter says of itself.
+The probe (interposer/examples/python_probe.rs) takes stacks with the recorder's own code; the workloads compare them
+with the interpreter's own frames.
 """
 
 import platform
@@ -46,7 +46,7 @@ def test_frames_are_the_interpreters_own(version, python_env, probe, decode_line
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_example_of_the_crate(version, python_env):
-    """python-frames/examples/print_stack.rs, which knows nothing of gpumem."""
+    """python-frames/examples/print_stack.rs, which does not depend on gpumem."""
     library = harness.EXAMPLES / "libprint_stack.so"
     program = f"""import ctypes
 library = ctypes.CDLL({str(library)!r})
@@ -169,8 +169,8 @@ def test_a_known_stack_costs_little(version, python_env, probe):
     done = harness.run([python_env(version), harness.WORKLOADS / "stack_cost.py", probe])
     words = done.stdout.split()
     cost = dict(zip(words[::2], words[1::2]))
-    # Far above what it takes alone, to hold on a loaded machine; a stack interned frame by frame, or
-    # with the code objects read anew each time, would not.
+    # Far above the cost on an idle machine, so that a loaded machine passes; a stack interned frame by frame, or with
+    # the code objects read again each time, would not.
     assert 0 < float(cost["walk"]) < 3_000 and 0 < float(cost["python_stack"]) < 5_000, cost
 
 
@@ -200,7 +200,7 @@ def test_a_library_in_the_place_of_an_unloaded_one(python_env, probe, build_c):
     ],
 )
 def test_unknown_interpreters_are_declined(version, why, python_env, probe):
-    """No Python stack and one note, however many threads ask; native stacks are taken all the same."""
+    """No Python stack and one note, however many threads take stacks; native stacks are taken nevertheless."""
     harness.run([python_env(version), harness.WORKLOADS / "python_declined.py", probe, why])
 
 

@@ -1,7 +1,7 @@
-"""Which rank of which job a capture is of: what launchers say, what the program says, and how it is shown.
+"""The rank and the job of a capture: from launchers and from the program, and in the views.
 
-What breaks these tests: numbers of another launcher's ranks, coordinates that come before the capture and are lost, and
-coordinates of meshes that take the place of the program's own."""
+What breaks these tests: numbers of another launcher's ranks, coordinates that are set before the capture and are
+lost, and coordinates of meshes that replace the program's own."""
 
 import json
 import re
@@ -65,7 +65,7 @@ def test_what_launchers_say(client, simulate, analyze, analyze_json, tmp_path):
 
 
 def test_a_process_of_no_job(client, simulate, analyze, analyze_json, tmp_path):
-    """One line about coordinates that are none, which are left out; nothing else is said."""
+    """One line about invalid coordinates, which are left out; no other output."""
     launchers = {*TORCHRUN, *SRUN, "KUBERNETES_SERVICE_HOST", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", "RAY_JOB_ID"}
     env = {**QUIET, "GPUMEM_COORDS": "DP=1"}
     unset = [word for name in sorted(launchers) for word in ("-u", name)]
@@ -112,7 +112,8 @@ def test_what_the_program_says(python_env, simulate, analyze_json, tmp_path):
 
 
 def test_meshes_of_pytorch(python_env, simulate, analyze_json, tmp_path):
-    """A program that makes meshes says nothing more, if it has the package; what it says itself counts."""
+    """A program that makes meshes needs no more calls if it has the package; coordinates from the program's own call
+    have priority."""
     script = (
         "import sys\n"
         "import gpumem, torch, winds_up\n"

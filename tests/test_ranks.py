@@ -1,8 +1,8 @@
-"""`gpumem-analyze ranks`: the ranks of a job that differ from their peers, the lines that make the difference, and the step
-since which they do.
+"""`gpumem-analyze ranks`: the ranks of a job that differ from their peers, the lines that make the difference, and
+the first step with a difference.
 
-What breaks these tests: a rank that is compared with other stages of a pipeline, a median that the odd one moves, a figure
-that counts one cause twice, and lines of another moment than the peak."""
+What breaks these tests: a rank that is compared with other stages of a pipeline, a median that the outlier moves, a
+figure that counts one cause twice, and lines of another moment than the peak."""
 
 import os
 import random
@@ -21,7 +21,7 @@ TORCHRUN = harness.WORKLOADS / "ranks_torchrun.py"
 
 @pytest.fixture
 def ranks():
-    """ranks(*arguments) is what it prints as JSON."""
+    """ranks(*arguments) is the command's JSON output."""
 
     def run(*arguments, status=0):
         done = harness.run([harness.ANALYZER, "ranks", "--format", "json", *arguments], check=False)
@@ -206,6 +206,6 @@ def test_stages_of_a_pipeline_are_no_peers(torchrun, ranks, tmp_path):
     assert found["outliers"] == []
     assert [group["coordinates"] for group in found["groups"]] == [{"pp": 0}, {"pp": 1}]
     assert [(row["local_rank"], row["coordinates"]) for row in found["ranks"]] == [(0, {"pp": 0}), (1, {"pp": 1})]
-    # What is said on the command line counts.
+    # The command line has priority.
     alike = ranks("--mesh", "dp=2", tmp_path)
     assert {of["rank"] for of in alike["outliers"]} >= {1}

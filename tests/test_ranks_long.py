@@ -1,7 +1,8 @@
-"""`gpumem-analyze ranks` on long runs, and on many captures that are made from one: the very step since which a rank differs.
+"""`gpumem-analyze ranks` on long runs, and on many captures that are made from one: the exact step from which a rank
+differs.
 
-What breaks these tests: a step that is rounded to the points that a reading keeps, peers that are not read again, and captures
-made for benchmarks that do not agree with themselves."""
+What breaks these tests: a step that is rounded to the points that a reading keeps, peers that are not read again,
+and inconsistent captures made for benchmarks."""
 
 
 import harness
@@ -19,7 +20,7 @@ def ranks(*arguments):
 
 @pytest.fixture(scope="module")
 def long(python_env, tmp_path_factory):
-    """Four ranks of so many steps that a reading has several of them in each point."""
+    """Four ranks with enough steps that each point of a reading has several."""
     folder = tmp_path_factory.mktemp("long")
     command = [python_env("torch215"), JOB, "4", "--plain", "--steps", STEPS, "--plant", f"2=leak:{LEAK}"]
     harness.simulate(command, cwd=folder, preload=True, env={"GPUMEM_QUIET": "1"})

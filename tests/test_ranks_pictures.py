@@ -206,7 +206,7 @@ def test_a_click_pins_a_rank_and_a_level_changes_all(window, told):
         assert colour_of_the_most(window, told["timeline"], part) == window.tell("[...gpumem.ramp(0).slice(-3)]")
     window.tell("gpumem.choose('mode', 1)")
     assert window.tell(most).startswith("+")
-    # What is not exact is said as such: 5 is more than 3 units and up to 4.
+    # Inexact figures are marked as such: 5 is more than 3 units and up to 4.
     assert window.tell("gpumem.data.units[0] = 1048576; gpumem.cellText(0, 5)") == "3.00 MiB to 4.00 MiB"
     window.tell("gpumem.data.units[0] = 1")
     assert window.errors() == []

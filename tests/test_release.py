@@ -1,8 +1,8 @@
-"""scripts/release: what it makes has the right names and contents, by readers that are not its own.
+"""scripts/release: its artifacts have the right names and contents, according to independent readers.
 
-The wheel is one of this checkout's binaries (tests/lib/checkout_wheel.py): nothing is compiled. What breaks these tests: a file that is
-left out of an archive, a checksum that is not the file's, a crate that is linked and neither in the bill of materials nor among the
-licences, a version that is not Cargo.toml's."""
+The wheel is one of this checkout's binaries (tests/lib/checkout_wheel.py), so nothing is compiled. What breaks these
+tests: a file that is left out of an archive, a wrong checksum, a linked crate that is missing from the bill of
+materials and the licences, a version that is not Cargo.toml's."""
 
 import fcntl
 import gzip
@@ -113,7 +113,7 @@ def test_the_archive(artifacts, tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_the_debian_package(artifacts, python_env, tmp_path):
-    """By arpy and tarfile, which know nothing of how it was written; dpkg-deb agrees where there is one."""
+    """Read with arpy and tarfile, independent of the writer; dpkg-deb agrees where it is installed."""
     parts = members(python_env, deb_of(artifacts))
     assert list(parts) == ["debian-binary", "control.tar.xz", "data.tar.xz"] and parts["debian-binary"] == b"2.0\n"
     with tarfile.open(fileobj=io.BytesIO(parts["control.tar.xz"])) as control:

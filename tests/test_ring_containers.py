@@ -1,9 +1,9 @@
-"""Containers that share a folder in memory, as those of a Kubernetes pod share /dev/shm: processes of one have other
-numbers, clocks or paths than those of another. Nobody takes the ring of a process that runs, and nobody removes the
-ring of a capture that it cannot see.
+"""Containers that share a folder in memory, as those of a Kubernetes pod share /dev/shm: their processes have
+different numbers, clocks and paths. No process takes the ring of a running process, or removes the ring of a capture
+that it cannot see.
 
-What breaks these tests: a process that is taken for ended because /proc does not have it, or has another time of its
-start; a ring that is removed because its capture is not where it says."""
+What breaks these tests: a process that counts as ended because it is not in /proc or has another start time; a ring
+that is removed because its capture is not at the stored path."""
 
 import subprocess
 import tempfile
@@ -106,7 +106,7 @@ def test_a_ring_of_a_container_is_left_until_its_program_has_ended(container, cl
 
 
 def test_a_ring_whose_capture_is_in_another_container_stays(client, rings, read, tmp_path):  # noqa: F811
-    """The other one has files of its own where the capture is."""
+    """The other container has separate files at the path of the capture."""
     hides = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', tmp_path / "program"]
     if harness.run([*hides[:-1], tmp_path, "true"], check=False).returncode != 0:
         pytest.skip("this user may not mount a file system")

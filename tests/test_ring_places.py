@@ -1,7 +1,7 @@
-"""Where the ring goes if a place cannot have it: one line says so, and the capture is exact all the same.
+"""The location of the ring if one is not usable: one line reports it, and the capture is exact nevertheless.
 
-What breaks these tests: a place that is taken although it lies on a disk, one that is full and ends recording, memory that
-is set aside for a queue that is not in use."""
+What breaks these tests: a place on a disk, a full place that ends recording, memory that is reserved for a queue
+that is not in use."""
 
 import os
 import subprocess

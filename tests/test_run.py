@@ -1,7 +1,7 @@
-"""`gpumem run`: starts any program with the library, is not in its way, and tells what was recorded.
+"""`gpumem run`: starts any program with the library without affecting it, and reports what was recorded.
 
-What breaks these tests: a launcher that swallows or doubles signals, turns a status into its own, loses a
-LD_PRELOAD that was there, guesses which files a run wrote, or prints on the program's stdout."""
+What breaks these tests: a launcher that swallows or doubles signals, changes the exit status, loses an existing
+LD_PRELOAD, guesses which files a run wrote, or prints on the program's stdout."""
 
 import json
 import os
@@ -70,7 +70,7 @@ def test_a_kill_loses_nothing_wherever_the_ring_is(gpumem, tmp_path, ring):
     assert harness.analyze_json("check", report)["whole"], "also without the launcher"
     assert driver_peak(report) == 1003 << 20
     assert "GPU 0 at its peak" in done.stderr and "ENDS EARLY" not in done.stderr
-    # The same without the launcher: what was not yet written is lost, and that is said.
+    # The same without the launcher: events that were not yet written are lost, and the account reports it.
     alone = harness.simulate([gpumem.python, LAUNCHED, ring, "1000"], preload=True, env=env, cwd=tmp_path, check=False)
     assert alone.returncode == -signal.SIGKILL
     done = harness.analyze("check", tmp_path / "report-2.bin", check=False)
@@ -86,7 +86,7 @@ def test_a_socket_whose_path_is_too_long(gpumem, tmp_path):
 
 
 def test_a_ring_is_taken_over_once(gpumem, tmp_path):
-    """Whoever reads the capture first takes it over; what the launcher holds then changes nothing."""
+    """The first reader of the capture takes the ring over; the launcher's copy then has no effect."""
     code = (
         "import subprocess, sys, shutil\n"
         "assert subprocess.run(sys.argv[3:]).returncode == -9\n"
@@ -164,7 +164,7 @@ def test_options_become_the_librarys(gpumem):
 
 
 def test_where_the_capture_goes(gpumem, tmp_path):
-    """The report is of the file that this run wrote, not of one that lay there; also in another folder."""
+    """The report is made from the file that this run wrote, not from an existing one; also in another folder."""
     (tmp_path / "report.bin").write_bytes(b"of yesterday")
     (tmp_path / "elsewhere").mkdir()
     done = gpumem("run", "-c", f"import os, runpy, sys; os.chdir('elsewhere'); sys.argv[1:] = ['exit', '0']; "
@@ -177,7 +177,7 @@ def test_where_the_capture_goes(gpumem, tmp_path):
     done = gpumem("run", "-o", str(tmp_path / "own-%p.bin"), LAUNCHED, "exit", "0")
     own = next(tmp_path.glob("own-*.bin"))
     assert f"\n{own.name}   " in done.stderr, harness.described(done)
-    # Whoever asks for the post-mortem's absence, or the line's presence, by the environment, has it.
+    # The environment can turn off the post-mortem, or turn on the line.
     done = gpumem("run", LAUNCHED, "exit", "0", env={"GPUMEM_QUIET": "0"})
     assert done.stderr.startswith("gpumem: wrote report-3.bin."), harness.described(done)
 
@@ -209,7 +209,7 @@ def test_a_limit_that_leaves_no_room_for_a_context(gpumem, python_env, tmp_path)
     assert "the limit of GPUMEM_LIMIT=300MiB has no room for a context: 0 B of 300 MiB in use" in done.stderr
     failures = harness.analyze_json("oom", tmp_path / "report.bin")["failures"]
     assert {failure["requested_bytes"] for failure in failures} == {512 << 20} and failures[0]["by_limit"]
-    # With room for it nothing of the kind is said, and the context that was made to be measured is gone.
+    # With enough room no such message is printed, and the context that was created for the measurement is destroyed.
     done = gpumem("run", "--limit", "600MiB", "-c", code)
     assert done.returncode == 0 and "OUT OF MEMORY" not in done.stderr, harness.described(done)
 
@@ -271,7 +271,7 @@ def test_a_gpu_of_which_nothing_is_known_on_the_card(gpumem, two_ranks, tmp_path
 
 @pytest.mark.parametrize("analyzer", ("#!/bin/sh\necho '{}'\n", "#!/bin/sh\necho no JSON\n", "#!/nonexistent\n", None))
 def test_a_report_that_fails_leaves_the_status(analyzer, gpumem, two_ranks, tmp_path):
-    """One line says so and names the captures."""
+    """One line reports it and names the captures."""
     path = tmp_path / "analyzer"
     if analyzer:
         path.write_text(analyzer)
@@ -315,7 +315,7 @@ def test_launchers(launcher, gpumem, python_env, tmp_path):
 
 
 def free_port():
-    """A port that nobody listens at."""
+    """A port without a listener."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
@@ -408,7 +408,7 @@ def test_what_cannot_be_run(gpumem, tmp_path, words, status, line):
 
 def test_where_the_library_is(gpumem, tmp_path):
     assert gpumem("library").stdout == f"{harness.LIBRARY}\n"
-    # A copy of the package alone knows of no library.
+    # A copy of the package alone finds no library.
     alone = tmp_path / "alone"
     alone.mkdir()
     subprocess.run(["cp", "-r", harness.ROOT / "python" / "gpumem", alone], check=True)
@@ -434,7 +434,7 @@ def test_a_library_below_a_folder_with_a_space(gpumem, tmp_path):
     done = gpumem("run", LAUNCHED, "exit", "0", env=env)
     assert driver_peak(tmp_path / "report.bin") == 3 << 20, harness.described(done)
     assert "ERROR: ld.so" not in done.stderr
-    # Nowhere to put a link without one: said, not tried.
+    # No place for a link without a space: an error is reported before any attempt.
     done = gpumem("run", LAUNCHED, "exit", "0", env={**env, "XDG_CACHE_HOME": str(odd)})
     assert done.returncode == 125 and "both have a space" in done.stderr, harness.described(done)
 

@@ -1,7 +1,7 @@
-"""Scopes: what they say while the program runs is what a replay of the capture finds, to the byte.
+"""Scopes: their figures while the program runs equal those of a replay of the capture, to the byte.
 
-What breaks these tests: a scope whose beginning is recorded at another place than where its figures are taken, a
-maximum that goes with the scope it was kept for, an end that does not freeze, figures of another row."""
+What breaks these tests: a scope whose beginning is recorded at another point than its figures, a maximum that is
+dropped with the scope for which it was kept, an end that does not freeze, figures of another row."""
 
 import json
 
@@ -16,7 +16,7 @@ ZEROS = [0] * 5
 
 
 class Replay:
-    """capture/SPEC.md's words on counters and scopes, and nothing else."""
+    """Counters and scopes as capture/SPEC.md describes them, and no more."""
 
     def __init__(self, records):
         self.rows, self.open = {}, {}
@@ -120,7 +120,7 @@ def test_scopes_equal_a_replay(seed, threads, devices, program, simulate, dump, 
     assert {number for _, number, _ in going_on} == set(replay.open)
     for key in going_on:
         compare(said[key], replay.says(key[1]), LEVELS[:3])
-    # Peaks are not just ends: some lie above both, some scopes have given back.
+    # Peaks are not just ends: some are above both, and some scopes have freed memory.
     rows = [row for key in ended for row in said[key].values()]
     assert any(peak > max(start, live) for start, live, peak, _, _ in rows)
     assert any(live < start for start, live, *_ in rows)
@@ -131,7 +131,7 @@ def test_the_analyzer_tells_the_same(seed, threads, devices, program, simulate, 
     report = tmp_path / "report.bin"
     command = [program, seed, threads, devices, 3000]
     simulate([*map(str, command)], devices=devices, preload=True, env=QUIET)
-    # 3: the program tells the reporters 0 as PyTorch's own figure, which the account takes down.
+    # 3: the program reports 0 as PyTorch's own figure, which the account lists.
     done = harness.analyze("scopes", "--format", "json", report, check=False)
     assert done.returncode == 3, harness.described(done)
     replay, found = Replay(read(dump, report)), harness.unwrapped(done.stdout)
@@ -183,7 +183,7 @@ def test_scopes_before_the_capture_begin_with_it(program, simulate, dump, tmp_pa
 
 
 def test_a_lost_capture_refuses(program, simulate, tmp_path):
-    """Where no capture can be written nothing is recorded, and nothing says otherwise."""
+    """Where no capture can be written nothing is recorded, and no figure claims otherwise."""
     done = simulate(
         [str(program), "1", "1", "1", "500"], preload=True, check=False,
         env={**QUIET, "GPUMEM_OUTPUT": str(tmp_path / "none" / "report.bin")},
@@ -235,7 +235,7 @@ def probe():
 
 
 def test_ten_thousand_open_scopes_cost_nothing(probe, python_env, simulate):
-    """Not by a factor that anybody could measure on a busy machine; docs/measured/scopes.md has the figure."""
+    """Not by a factor that is measurable on a busy machine; docs/measured/scopes.md has the figure."""
     done = simulate(
         [python_env("torch215"), harness.WORKLOADS / "scope_cost.py", probe, "7", "5000"], preload=True,
         env={**QUIET, **PACKAGE, "GPUMEM_STACKS": "off"},

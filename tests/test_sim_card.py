@@ -1,4 +1,4 @@
-"""`with-simulator --card`: programs and NVML see the card, and its memory costs what the card's file says."""
+"""`with-simulator --card`: programs and NVML see the card, and its memory figures are those of the card's file."""
 
 import json
 import sys
@@ -65,7 +65,7 @@ def test_options_and_environment_beside_a_card():
     seen = looks("--devices", "2", "--memory", "8GiB", "--card", "l4")
     for device in (0, 1):
         must_be(seen[device], _cards.find("l4"), total=8 << 30)
-    # What the card has stands above the environment, as options do.
+    # The card overrides the environment, as options do.
     seen = looks("--card", "l4", env={"GPUMEM_SIM_MEMORY": "1GiB", "GPUMEM_SIM_CONTEXT_BYTES": "0"})
     must_be(seen[0], _cards.find("l4"))
 

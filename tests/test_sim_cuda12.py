@@ -1,7 +1,8 @@
-"""The simulated libraries of CUDA 12: those of CUDA 13 under other names. tests/test_other_torches.py runs releases of PyTorch on them.
+"""The simulated libraries of CUDA 12: those of CUDA 13 under other names. tests/test_other_torches.py runs releases
+of PyTorch on them.
 
-What breaks these tests: a function that PyTorch imports and that is not there, a version of CUDA 13's, a function that is called with
-CUDA 12's parameters and takes them for CUDA 13's."""
+What breaks these tests: a missing function that PyTorch imports, a version of CUDA 13's, a function that is called
+with CUDA 12's parameters and reads them as CUDA 13's."""
 
 import json
 import sys

@@ -1,6 +1,5 @@
-"""The simulated libcudnn.so.9: its exports, its calls, and real PyTorch 2.15.0 with cuDNN on. docs/cudnn.md has
-the model of what it asks for; here it is held beside the figures of NVIDIA's cuDNN 7.6.5, which PyTorch 1.12.1
-has inside."""
+"""The simulated libcudnn.so.9: its exports, its calls, and real PyTorch 2.15.0 with cuDNN on. docs/cudnn.md has the
+model of its requests. Here it is compared with the figures of NVIDIA's cuDNN 7.6.5, which is part of PyTorch 1.12.1."""
 
 from __future__ import annotations
 
@@ -90,7 +89,7 @@ def test_pytorch(simulate, python_env, checks):
 
 @pytest.fixture(scope="module")
 def sizes(python_env, tmp_path_factory):
-    """sizes("convolutions", **env) is what tests/workloads/sim_cudnn_sizes.py tells; each run is made once."""
+    """sizes("convolutions", **env) is the output of tests/workloads/sim_cudnn_sizes.py; each run is made once."""
     folder = tmp_path_factory.mktemp("sizes")
 
     @functools.lru_cache(maxsize=None)
@@ -107,7 +106,7 @@ def sizes(python_env, tmp_path_factory):
 
 
 def model(name, x, w, y):
-    """The workspaces of the three passes, as docs/cudnn.md says."""
+    """The workspaces of the three passes, as in docs/cudnn.md."""
     copies = 0 if name.startswith("nhwc") else x + w + y
     return [copies, copies, copies + 2 * w]
 
@@ -170,7 +169,7 @@ def test_benchmark_always_chooses_the_first_plan(sizes):
 
 
 def test_recurrent_sizes_are_those_of_nvidias_cudnn_7(sizes):
-    """Reserves to the byte; workspaces too, where PyTorch 1.12 tells them: above a MiB it counts whole blocks."""
+    """Reserves to the byte; workspaces too, where PyTorch 1.12 reports them: above a MiB it counts whole blocks."""
     ours, theirs = sizes("recurrent"), sizes("recurrent", environment="torch112")
     assert [reserve for reserve, _ in ours] == [reserve for reserve, _ in theirs]
     small = [(mine, real) for (_, mine), (_, real) in zip(ours, theirs) if real < MIB]

@@ -13,7 +13,7 @@ DATA = Path(__file__).parent / "data"
 WORKLOAD = harness.WORKLOADS / "sim_libraries.py"
 SIMULATOR = harness.ROOT / "simulator"
 LIBRARIES = {"cupti": "libcupti.so.13", "cufft": "libcufft.so.12", "cusolver": "libcusolver.so.12"}
-# PyTorch imports so many functions of each.
+# The number of functions that PyTorch imports from each.
 IMPORTED = {"cupti": 21, "cufft": 7, "cusolver": 135}
 SAYS = "gpumem simulator: {} is not simulated and answers {}"
 

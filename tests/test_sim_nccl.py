@@ -1,5 +1,5 @@
-"""The simulated libnccl.so.2: its exports, its memory beside the formulas of docs/nccl.md written once more,
-its data, and torch.distributed of real PyTorch 2.15.0 on it."""
+"""The simulated libnccl.so.2: its exports, its memory against an independent implementation of the formulas in
+docs/nccl.md, its data, and torch.distributed of real PyTorch 2.15.0 on it."""
 
 from __future__ import annotations
 

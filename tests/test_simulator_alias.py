@@ -1,6 +1,5 @@
-"""The simulated driver where the same memory is reached a second way: shared handles, pools, IPC,
-external memory, multicast, mapped arrays; green contexts and the old forms; the runtime's functions
-for them."""
+"""Memory of the simulated driver with a second address or owner: shared handles, pools, IPC, external memory,
+multicast, mapped arrays. Also green contexts and the old forms, and the runtime's functions for them."""
 
 from __future__ import annotations
 

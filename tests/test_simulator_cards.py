@@ -1,4 +1,4 @@
-"""Simulated cards that processes share, and what is taken of them without being asked for by name."""
+"""Simulated cards that processes share, and memory that they take implicitly."""
 
 from __future__ import annotations
 

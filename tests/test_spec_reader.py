@@ -1,9 +1,9 @@
-"""Two readers say the same of every capture: ours, and tests/spec_reader, written from capture/SPEC.md alone.
+"""Two readers agree on every capture: gpumem's, and tests/spec_reader, written from capture/SPEC.md alone.
 
-tests/fixtures/captures has captures of every released version of the format, and beside each what it
-says, reviewed by people: both readers must say that for ever. GPUMEM_BLESS=1 writes that down anew.
-What breaks these tests: a change of the format that SPEC.md does not tell, an old capture that is read
-otherwise than before, or another account of damage.
+tests/fixtures/captures has captures of every released version of the format, and beside each its contents, reviewed by
+people. Both readers must always return these. GPUMEM_BLESS=1 rewrites them. What breaks these tests: a change of the
+format that SPEC.md does not describe, an old capture that is read differently than before, or another account of
+damage.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ CAPTURES = sorted(FIXTURES.glob("v*/*.bin"))
 RECORDS_WRITTEN_DOWN = 300
 CHANGED, CUT = 240, 60
 
-# SPEC.md's kinds of damage, by what our reader says of them to people.
+# SPEC.md's kinds of damage, by the messages of gpumem's reader.
 KINDS = [
     (r"a copy of the header is damaged", "header copy"),
     (r"(in the embedded names|where the embedded names start|an embedded name makes)", "names"),
@@ -59,7 +59,7 @@ def kind_of(what):
 
 
 def said(lines):
-    """What a reader said, with damage in an order of its own."""
+    """A reader's output, with damage sorted."""
     account = lines[-1]
     if "damage" in account:
         account["damage"].sort(key=json.dumps)
@@ -68,7 +68,7 @@ def said(lines):
 
 @pytest.fixture(scope="module")
 def tell():
-    """What our reader says of files."""
+    """The output of gpumem's reader for files."""
 
     def told(*paths):
         done = harness.run([harness.EXAMPLES / "tell", *paths])
@@ -133,7 +133,7 @@ def test_the_fixtures_are_all_there():
 
 
 def test_both_say_the_same_of_damage(tell, tmp_path):
-    """Random bytes changed, and files cut off: which records are left, and what is said to be missing."""
+    """Random bytes changed, and files cut off: which records are left, and what is reported as missing."""
     small = [path for path in CAPTURES if path.stat().st_size < 100_000]
     files = []
     for seed in range(CHANGED + CUT):

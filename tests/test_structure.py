@@ -1,7 +1,7 @@
-"""The house's rules that a reader of the tree could otherwise only hope for.
+"""The repository's rules for its structure.
 
-Each check reads the tree or cargo's own metadata; adding a forbidden dependency, a machine's path or
-an over-long file makes it fail.
+Each check reads the tree or cargo's own metadata; adding a forbidden dependency, a machine's path or an over-long file
+makes it fail.
 """
 
 import json
@@ -35,8 +35,8 @@ def metadata():
 
 
 def dependencies(package):
-    """Names of every crate that `package` links on any platform, dev- and build-dependencies left out. With the features that it asks
-    for itself: those that other members of the workspace ask for are not its own."""
+    """Names of every crate that `package` links on any platform, without dev- and build-dependencies. With the
+    features that it selects itself, without those that other members of the workspace select."""
     command = ["cargo", "tree", "--package", package, "--edges", "normal", "--target", "all", "--prefix", "none", "--format", "{p}", "--locked"]
     out = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     names = {line.split()[0] for line in out.splitlines() if line}
@@ -80,8 +80,8 @@ def test_the_interposer_stays_small():
     linked = dependencies("gpumem")
     assert "gpumem-capture" in linked  # the check sees something
     assert not linked & {"clap", "serde", "serde_json", "blazesym", "inferno", "anyhow", "gpumem-analyzer"}
-    # nvml-wrapper opens NVML when it is told to and starts nothing. What of it is code in the library,
-    # and not macros of the compiler's, stays within these.
+    # nvml-wrapper opens NVML on request and starts nothing. Its code in the library, without the compiler's macros,
+    # stays within these crates.
     brought = dependencies("nvml-wrapper") - dependencies("wrapcenum-derive")
     assert "nvml-wrapper" in linked
     assert brought <= {
@@ -119,7 +119,7 @@ def test_the_stacks_know_captures_alone():
 
 
 def test_the_tracker_calls_nothing():
-    """It neither asks, waits, locks nor reads a clock: its properties need no process."""
+    """It makes no query, does not wait or lock and reads no clock: its properties need no process."""
     assert not dependencies("gpumem-tracker") & {"gpumem", "gpumem-cuda-abi", "gpumem-stacks", "nvml-wrapper"}
     calls = re.compile(r"std::(fs|io|net|process|sync|thread|time|env)|libc|Instant|Mutex|Atomic|unsafe \{")
     for path in (ROOT / "tracker" / "src").glob("*.rs"):
@@ -189,7 +189,7 @@ def permitted(expression, allowed):
 
 
 def test_licences_are_those_that_deny_toml_allows():
-    """cargo-deny says so where it is installed; this says it everywhere."""
+    """cargo-deny checks this where it is installed; this test checks it everywhere."""
     tomllib = pytest.importorskip("tomllib")  # Python 3.11
     rules = tomllib.loads((ROOT / "deny.toml").read_text())["licenses"]
     exceptions = {rule["crate"]: rule["allow"] for rule in rules["exceptions"]}
@@ -228,8 +228,8 @@ def test_the_packages_of_the_pages_are_pinned_and_licensed():
 
 
 def test_the_pages_name_the_licences_of_what_they_have_from_elsewhere():
-    """A package that a page's program imports is named, with its licence, at the head of the program and in a list of its own.
-    (`scripts/web --check` makes both anew, and knows of packages that those packages need.)"""
+    """A package that a page's program imports is named, with its licence, at the head of the program and in a
+    separate list. (`scripts/web --check` makes both again, also with packages that those packages need.)"""
     listed = (ROOT / "web" / "dist" / "LICENCES.txt").read_text()
     assert "web/dist/LICENCES.txt" in (ROOT / "NOTICE").read_text()
     imported = {}

@@ -1,9 +1,7 @@
-"""Python frames of subinterpreters, with the GIL of all and with one of their own, in threads that
-allocate at once.
+"""Python frames of subinterpreters, with a shared GIL and with separate ones, in threads that allocate at once.
 
-What breaks these tests: frames read from another interpreter's thread state, the names of an
-interpreter that is gone for one that has its memory, a lock that two interpreters wait for, or a
-crash when an interpreter ends."""
+What breaks these tests: frames read from another interpreter's thread state, the names of an ended interpreter for
+one that has its memory, a lock that two interpreters wait for, or a crash when an interpreter ends."""
 
 import collections
 import json
@@ -13,8 +11,8 @@ import pytest
 
 ALLOC = 1
 AT_ONCE, SETS = 4, 6
-# Before 3.12 a thread keeps the state of its first interpreter; since, it has that of the one it runs,
-# and there are interpreters with a GIL of their own.
+# Before 3.12 a thread keeps the state of its first interpreter; since, it has that of the running one, and interpreters
+# can have separate GILs.
 BEFORE, SINCE = ("py38", "py39", "py310", "py311"), ("py312", "py313", "py314")
 KINDS = [(version, "shared") for version in BEFORE + SINCE] + [(version, "own") for version in SINCE]
 

@@ -1,4 +1,4 @@
-"""The tracker's property tests find each of these faults: one line of its source is changed, and they fail."""
+"""Changes one line of the tracker's source. The tracker's property tests must fail for each of these faults."""
 
 import faults
 import pytest

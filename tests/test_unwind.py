@@ -1,8 +1,7 @@
-"""The unwinder against the system's, frame by frame, inside real programs: every stack that gpumem's takes
-must be the one that libgcc's takes from the same place, whatever the program does with its stack.
+"""The unwinder against the system's, frame by frame, inside real programs: every stack of gpumem's unwinder must equal
+libgcc's stack from the same place, whatever the program does with its stack.
 
-tests/unwind-check is preloaded, without the recorder; it compares and counts. docs/measured/unwind.md has
-the figures.
+tests/unwind-check is preloaded, without the recorder; it compares and counts. docs/measured/unwind.md has the figures.
 """
 
 import json
@@ -92,8 +91,8 @@ def test_numba_cuda(compared, python_env):
 
 
 def test_code_that_numba_makes(compared, python_env):
-    """Such code lies in no module and brings tables of its own, so its stacks are left to the system's
-    unwinder; those of its compiler are not."""
+    """Such code is in no module and has separate tables, so its stacks are left to the system's unwinder; those of
+    its compiler are not."""
     python = python_env("numba")
     found = compared(python, [python, harness.WORKLOADS / "unwind_numba.py"], every=100)
     assert found["compared"] > 3_000 and found["by_system"]["no_module"] > 5_000
@@ -103,7 +102,7 @@ def test_code_that_numba_makes(compared, python_env):
 @pytest.mark.parametrize("version", ["py38", "py312", "py313", "py314"])
 def test_an_interpreter(version, compared, python_env):
     python = python_env(version)
-    # One that was made in the cache runs through a loader of its own.
+    # An interpreter that was built in the cache runs through a separate loader.
     program = harness.run([python, "-c", "import os; print(os.readlink('/proc/self/exe'))"]).stdout.strip()
     found = compared(program, [python, harness.WORKLOADS / "unwind_python.py"])
     assert found["compared"] > 25_000 and found["distinct"] > 400 and found["threads"] >= 12
@@ -156,10 +155,10 @@ def test_a_library_in_the_place_of_an_unloaded_one(compared, build_c, libraries)
 
 
 def test_faults_are_noticed(compared, build_c, libraries):
-    """A wrong frame, and an unload that nobody looks at."""
+    """A wrong frame, and an unload that is not checked for."""
     program = build_c("unwind_stacks.cpp", "-O1", "-pthread", "-ldl")
     found = compared(program, [program, "frames"], fault="frame")
     assert found["mismatches"] > 10_000
-    # Only where the program asks: an allocation in the loader from a place that is new would look in its stead.
+    # Only where the program calls it: an allocation in the loader from a new place would check instead.
     found = compared(program, [program, "libraries", *libraries], fault="unloads", every=1_000_000)
     assert found["mismatches"] > 50

@@ -1,5 +1,5 @@
-"""The stacks that others take while a thread is in one of libgpumem.so's own functions in assembly: the system's
-unwinder finds the caller from each instruction of each of them, so that profilers, debuggers and exceptions do."""
+"""Stacks that others take while a thread is in one of libgpumem.so's functions in assembly: the system's unwinder
+finds the caller from each instruction of each function, so profilers, debuggers and exceptions do, too."""
 
 import re
 import struct

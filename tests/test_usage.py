@@ -1,7 +1,7 @@
-"""Wrong command lines: the first line says what was meant, or what is wrong and where; exit code 2 for the command line,
-1 for a file.
+"""Wrong command lines: the first line shows the correct form, or the fault and its place; exit code 2 for the
+command line, 1 for a file.
 
-What breaks these tests: advice that leads nowhere, a usage of twenty lines instead of an answer, exit code 0."""
+What breaks these tests: wrong advice, a usage of twenty lines instead of an answer, exit code 0."""
 
 import re
 import shlex
@@ -122,7 +122,7 @@ def test_what_is_wrong_is_said_first(line, first, code, folder):
 
 
 def test_a_report_whose_picture_has_no_place_is_complete(folder, tmp_path):
-    """The folder cannot be written to: the report is printed, and one line says where the picture can go."""
+    """The folder is not writable: the report is printed, and one line shows where the picture can be written."""
     place = tmp_path / "read-only"
     place.mkdir()
     (place / "report.bin").write_bytes((folder / "report.bin").read_bytes())

@@ -1,7 +1,7 @@
-"""The wheel: what is in it runs on any glibc from 2.17 on and any CPython, and works as installed.
+"""The wheel: its contents run on any glibc from 2.17 on and any CPython, and work as installed.
 
-It is built by scripts/wheel, once for all workers; what is built already and still fits is kept by cargo. What breaks
-these tests: a function of a newer glibc, a file that is left out of the wheel, a simulated library without the versions of its
+scripts/wheel builds it once for all workers; cargo keeps what is already built and current. What breaks these tests:
+a function of a newer glibc, a file that is left out of the wheel, a simulated library without the versions of its
 symbols, a launcher that finds the checkout's library instead of the package's own."""
 
 import fcntl
@@ -39,8 +39,8 @@ def wheel(python_env, tmp_path_factory, worker_id):
 
 @pytest.fixture(scope="session")
 def installed(wheel, python_env, tmp_path_factory):
-    """installed("py312") is a clean virtual environment of that CPython in which nothing but the wheel is; its folder.
-    The wheel needs nothing, so nothing is fetched."""
+    """installed("py312") is the folder of a clean virtual environment of that CPython with only the wheel in it. The
+    wheel has no dependencies, so nothing is downloaded."""
     made = {}
 
     def make(name):
@@ -72,7 +72,7 @@ def tracked(folder):
 
 
 def exports(library):
-    """Functions and data, each with its version. (bfd has a symbol for each version besides.)"""
+    """Functions and data, each with its version. (bfd also has a symbol for each version.)"""
     lines = harness.run(["nm", "-D", "--defined-only", library]).stdout.splitlines()
     return {line.split()[-1] for line in lines if line.split()[-2] != "A"}
 
@@ -99,7 +99,7 @@ def test_simulated_libraries_are_what_their_clients_look_for():
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
 def test_what_it_needs(wheel, python_env, tmp_path):
-    """By its name and by its binaries: readelf says what scripts/wheel has checked, and auditwheel agrees."""
+    """By its name and by its binaries: readelf confirms what scripts/wheel has checked, and auditwheel agrees."""
     assert re.fullmatch(r"libgpumem-\d+\.\d+\.\d+-py3-none-manylinux2014_x86_64\.manylinux_2_17_x86_64\.whl", wheel.name)
     version = re.search(r'^version = "(.*)"$', (harness.ROOT / "Cargo.toml").read_text(), re.M)[1]
     assert wheel.name.split("-")[1] == version
@@ -186,7 +186,7 @@ def test_it_installs(name, installed, tmp_path):
 
 @pytest.fixture
 def beside_torch(installed, python_env, tmp_path):
-    """Runs a command of the installed wheel where PyTorch 2.15 is, with nothing of the checkout but the programs."""
+    """Runs a command of the installed wheel where PyTorch 2.15 is; of the checkout only the programs are used."""
     folder = installed("py312")
     torch = python_env("torch215").parent.parent / "lib" / "python3.12" / "site-packages"
 
@@ -213,7 +213,7 @@ def test_pytorch_is_profiled_from_it(installed, beside_torch, tmp_path):
     assert (device["live_bytes"], device["peak_bytes"]) == (own["allocated"], own["max_allocated"])
     assert summary["exact"], summary["missing"]
     assert (tmp_path / "report.svg").is_file()
-    # Scopes and the live set, as a program asks for them, and whose the libraries are.
+    # Scopes and the live set, as a program requests them, and the owners of the libraries.
     done = beside_torch(
         "gpumem", "run", "--simulate", "-q", "-c",
         "import gpumem, torch\n"
@@ -224,11 +224,11 @@ def test_pytorch_is_profiled_from_it(installed, beside_torch, tmp_path):
     figures, *libraries = done.stdout.splitlines()
     assert figures.split() == [str(3 << 20)] * 3, harness.described(done)
     package = f"{installed('py312')}/lib/python3.12/site-packages/gpumem"
-    # Those of CUDA 13 and not of CUDA 12, and none of NVIDIA's libraries besides.
+    # Those of CUDA 13 and not of CUDA 12, and none of NVIDIA's libraries.
     simulated = {name for name in simulator_names() if not re.search(r"1[12]\.so$", name)}
     assert ours_of(libraries) == {f"{package}/libgpumem.so", *(f"{package}/simulator/{name}" for name in simulated)}
     done = beside_torch("gpumem", "whatif", "report.bin", "--smallest-card", "--conf", "max_split_size_mb:64", "--format", "json")
-    [replayed] = json.loads(done.stdout)["devices"]
+    [replayed] = harness.unwrapped(done.stdout)["devices"]
     assert replayed["allocated_peak_bytes"] == own["max_allocated"]
     assert [replay["figures"]["allocated_bytes.all.peak"] for replay in replayed["replays"]][0] == own["max_allocated"]
     assert all(own["max_allocated"] <= replay["smallest_card_bytes"] < 1 << 30 for replay in replayed["replays"]), done.stdout
@@ -242,7 +242,7 @@ def test_a_plan_needs_nothing_else(beside_torch, tmp_path):
     done = beside_torch(
         "gpumem", "plan", "--card", "t4", "--format", "json", "--", program, "--layers", "1", "--report", tmp_path / "stats.json"
     )
-    [case] = json.loads(done.stdout)["cases"]
+    [case] = harness.unwrapped(done.stdout)["cases"]
     stats = json.loads((tmp_path / "stats.json").read_text())
     assert (case["card"], case["verdict"]) == ("t4", "fits"), done.stderr
     assert case["tensor_peak_bytes"] == [stats["allocated_bytes.all.peak"]] * 2

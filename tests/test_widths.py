@@ -1,7 +1,7 @@
-"""Text at every width of a terminal: nothing is wider, and rows that differ are not shown alike.
+"""Text at every width of a terminal: no line is wider, and rows that differ are not shown alike.
 
-What breaks these tests: a column that cannot give way, a note that is cut where it alone tells two rows apart, a
-character that is not ASCII in the C locale, a colour where none was wanted."""
+What breaks these tests: a column that cannot shrink, a note that is cut where only it distinguishes two rows, a
+character that is not ASCII in the C locale, a colour where colours are off."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""scripts/lib/words finds what it is there to find. What it checks in the repository: `scripts/test words`."""
+"""scripts/lib/words finds the faults that it must find. `scripts/test words` checks the repository with it."""
 
 import sys
 

@@ -1,7 +1,8 @@
-"""The workflows of .github, the forms of its issues and the Dockerfile: linters that know them find nothing, and each can find something.
+"""The workflows of .github, the forms of its issues and the Dockerfile: linters for them find no fault, and each can
+find one.
 
-What breaks these tests: an action or an expression that GitHub does not know, a permission that a job does not need, a script that is
-not there, a form without the output of `gpumem doctor`."""
+What breaks these tests: an action or an expression that GitHub does not support, a permission that a job does not
+need, a missing script, a form without the output of `gpumem doctor`."""
 
 import json
 import re
@@ -75,7 +76,7 @@ def test_the_published_schemas_take_them(schema, paths, wrong, tmp_path):
 
 
 def test_workflows_run_the_scripts_of_a_laptop(parsed):
-    """A workflow has no build of its own: what it runs is a script of the repository, or installs what one has made."""
+    """A workflow has no separate build: it runs a script of the repository, or installs the output of one."""
     scripts = set()
     for path in WORKFLOWS:
         said = parsed(path)

@@ -1,13 +1,12 @@
-"""The zoo: programs that end, multiply and leave their calls in every way, each with and without the
-recorder to the same effect, and each leaving a capture that is exact to the byte by the simulator's books.
+"""The zoo: programs that end, multiply and leave their calls in every way, each with and without the recorder with
+the same effect. Each leaves a capture that equals the simulator's books to the byte.
 
-GPUMEM_ZOO_ROUNDS=50 runs each of them 50 times (docs/measured/zoo.md). Further animals: test_zoo_places.py
-(where the capture goes and what a process may do), test_zoo_kills.py, test_e2e_processes.py.
+GPUMEM_ZOO_ROUNDS=50 runs each of them 50 times (docs/measured/zoo.md). Further programs: test_zoo_places.py (paths
+of captures, and processes without permissions), test_zoo_kills.py, test_e2e_processes.py.
 
-What breaks these tests: a call left by longjmp that seems to go on for ever, a lock that a forked child
-finds held, a destructor of thread-local state, a hook that needs much stack, an unwinder that reads a library
-while it is unloaded, anything that is done at exit while other threads record, or a frame walked after the
-interpreter has ended."""
+What breaks these tests: a call left by longjmp that seems to continue, a lock that is held in a forked child, a
+destructor of thread-local state, a hook that needs much stack, an unwinder that reads a library while it is
+unloaded, any code at exit while other threads record, or a frame walked after the interpreter has ended."""
 
 import signal
 
@@ -18,7 +17,7 @@ import zoo
 
 @pytest.fixture(params=range(zoo.ROUNDS), autouse=True)
 def _round(request):
-    """Each round is a test of its own."""
+    """Each round is a separate test."""
 
 
 ENDINGS = {
@@ -39,7 +38,7 @@ BUSY_ENDINGS = {"segv": -signal.SIGSEGV, "kill": -signal.SIGKILL, "abort": -sign
 
 @pytest.mark.parametrize("how", BUSY_ENDINGS)
 def test_endings_while_others_allocate(how, build_c, tmp_path):
-    """Nothing that a hook had recorded is missing; a call that was under way may be."""
+    """Every recorded event is in the capture; only a call in progress may be missing."""
     client = build_c("zoo/endings.c", "-ldl", "-pthread")
     zoo.live_together(
         tmp_path / "with", [client, f"{how} while others allocate"], BUSY_ENDINGS[how]
@@ -164,7 +163,7 @@ PYTHON = {
     "atexit": 22, "exception": 1, "abort": -signal.SIGABRT, "segv": -signal.SIGSEGV, "fork": 22,
     "spawn": 22, "forkserver": 22, "children that die": 22,
 }
-# Whoever ends while threads allocate cannot say what is live then.
+# Programs that end while threads allocate cannot print what is live then.
 UNTOLD = ("daemon threads", "os._exit while threads allocate")
 
 

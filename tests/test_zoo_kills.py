@@ -1,15 +1,14 @@
-"""SIGKILL at a random moment of a training with eight threads: every event whose hook had returned is read
-back. The programs themselves log, in a file that is mapped, each call that has returned; the capture has all
-of it, in the same order, and at most the one call more on each thread that was under way. A bounded capture has
-the newest events as themselves; of all others it has what they come to: each live block with its address, size
-and stacks, those of the peak, and the sums.
+"""SIGKILL at a random moment of a training with eight threads: every event whose hook had returned is read back. The
+programs log each call that has returned in a mapped file. The capture has the whole log, in the same order, and at
+most one more call on each thread, which was in progress. A bounded capture has the newest events; of all others it
+has the result: each live block with its address, size and stacks, those of the peak, and the sums.
 
 GPUMEM_ZOO_KILLS=200 kills each program 200 times (docs/measured/zoo.md).
 
-What breaks these tests: an event that is handed to another thread before it is in the file, a page that is
-published before it is written, a slot that is given back before its page is published, a reader that stops
-at the first record that was under way, a page of a bounded log that is overwritten before a state that has its
-records is whole, or a state that lacks one that it says it has."""
+What breaks these tests: an event that is handed to another thread before it is in the file, a page that is published
+before it is written, a slot that is freed before its page is published, a reader that stops at the first record in
+progress, a page of a bounded log that is overwritten before a state that has its records is whole, or a state that
+lacks an event that it lists."""
 
 import json
 import mmap
@@ -33,17 +32,18 @@ THREADS = 8
 
 # How the recorder keeps events. What a bounded capture keeps is compared by `Held`.
 MODES = {"full": {}, "bounded": {"GPUMEM_BOUNDED": "16MiB"}, "ring in the capture": {"GPUMEM_RING": "file"}}
-# A ring that is gone with its process, and how many seconds before the kill all must be known: docs/ring.md says 50 ms
-# where the recorder's threads get their turn, which they do not on a machine that runs tests on all of its processors.
+# A ring that is lost with its process, and the seconds before the kill after which all must be in the file.
+# docs/ring.md has 50 ms for recorder threads that get a processor, which they may not on a machine that runs tests on
+# all of its processors.
 GONE = {"memfd": {"GPUMEM_RING": "memfd"}, "removed": {}}
 BEHIND = float(os.environ.get("GPUMEM_ZOO_BEHIND", "0.5"))
-# Tensors that the training's threads log first and never give back.
+# Tensors that the training's threads log first and never free.
 WEIGHTS = 2
-# So many blocks, made and given back, fill the log of a bounded capture.
+# Blocks that are allocated and freed to fill the log of a bounded capture.
 PAIRS = 700_000
 # The C program's states are larger, its other blocks smaller.
 STATE = 1 << 20
-# A third of its log, after which a state is written, has at least so many events.
+# The minimum number of events in a third of its log, after which a state is written.
 THIRD = 50_000
 
 
@@ -85,7 +85,7 @@ def assert_no_address_twice(capture, level):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_kills_of_a_c_program(mode, build_c, read, held, tmp_path):  # noqa: F811
-    """Every event of the driver's, with its address and size, exactly as logged; or what they come to."""
+    """Every event of the driver's, with its address and size, exactly as logged; or the sums of old events."""
     client = build_c("zoo/killed.c", "-ldl", "-pthread")
     chance = random.Random(SEED)
     calls = states = 0
@@ -141,8 +141,8 @@ def test_kills_of_a_c_program(mode, build_c, read, held, tmp_path):  # noqa: F81
 
 @pytest.mark.parametrize("ring", GONE)
 def test_kills_with_the_ring_gone(ring, build_c, read, tmp_path):  # noqa: F811
-    """As in a container that ends with its /dev/shm: all is there that happened until a moment, which the account
-    names, and that moment is never long before the kill."""
+    """As in a container that ends with its /dev/shm: all events up to a moment are there. The account names the
+    moment, which is never long before the kill."""
     client = build_c("zoo/killed.c", "-ldl", "-pthread")
     chance = random.Random(SEED)
     calls, behind = 0, []
@@ -182,7 +182,7 @@ def test_kills_with_the_ring_gone(ring, build_c, read, tmp_path):  # noqa: F811
 
 @pytest.fixture
 def held():
-    """The example that prints what a replay of a capture knows of blocks."""
+    """The example that prints the blocks in a replay of a capture."""
 
     def read(report, main):
         """`main`: the thread that did what the log does not have."""
@@ -192,8 +192,8 @@ def held():
 
 
 class Held:
-    """What a capture says is live at its end and was at the device's peak, block by block; and of the threads'
-    newest allocations and frees, level → thread → events."""
+    """The blocks of a capture that are live at its end and at the device's peak; and of the threads' newest
+    allocations and frees, level → thread → events."""
 
     def __init__(self, text):
         self.rows, self.blocks, self.figures, self.peak = {}, {"end": [], "peak": []}, [], None
@@ -253,8 +253,8 @@ def stack_of(line):
 
 
 def under_way(entries, have, all_kept):
-    """The call that a thread had recorded, but not yet logged, or None; all else of what is kept of its
-    events must be the end of its log."""
+    """The call that a thread had recorded, but not yet logged, or `None`; all other kept events must be the end of
+    its log."""
     for more in (0, 1):
         rest = have[: len(have) - more]
         newest = entries[len(entries) - len(rest) :] if len(rest) <= len(entries) else None
@@ -264,9 +264,9 @@ def under_way(entries, have, all_kept):
 
 
 def assert_kept(held, log, level, pairs):
-    """A bounded capture of a program whose log has every call but its first, so many blocks that were made and
-    given back: the newest events, what is live, the peak's blocks and all sums. Returns how many calls are
-    compared, and what each thread has live."""
+    """Checks a bounded capture of a program. The program's log has every call except for its first `pairs` blocks,
+    which were allocated and freed. Compares the newest events, the live blocks, the peak's blocks and all sums.
+    Returns how many calls are compared, and the live blocks of each thread."""
     live, made, calls = {}, set(), []
     for thread, entries in log.items():
         more = under_way(entries, held.events.get(level, {}).get(thread, []), held.restored == 0)
@@ -314,7 +314,7 @@ def assert_stacks_of_states(held, live):
 
 
 def awaits(path, calls, process):
-    """Waits until the C program has logged so many calls."""
+    """Waits until the C program has logged `calls` calls."""
     while process.poll() is None and (not path.exists() or path.stat().st_size == 0):
         time.sleep(0.001)
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as log:
@@ -341,7 +341,7 @@ def assert_kept_tensors(held, log):
         missing = []
         for place, (pointer, (size, _)) in enumerate(live.items()):
             block = blocks.get(pointer, {"bytes": 0, "python": []})
-            # Another thread may have got the address of what was given back.
+            # Another thread may have got the address of a freed block.
             if (block["bytes"], (block["python"] or [])[:1]) == (size, [names.get(pointer, "keep")]):
                 kept.add(pointer)
             else:
@@ -360,7 +360,7 @@ def is_within(few, many):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_kills_of_a_training(mode, python_env, read, held, tmp_path):  # noqa: F811
-    """PyTorch, with backward on autograd's thread: each tensor that a call had made or given back."""
+    """PyTorch, with backward on autograd's thread: each tensor that a call had allocated or freed."""
     server = subprocess.Popen(
         harness.simulator_command([python_env("torch215"), zoo.ZOO / "killed_training.py"]), cwd=tmp_path,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,

@@ -1,10 +1,10 @@
-"""The zoo, second part: processes that may not do what they could, and places where a capture cannot be
-written, or not for long. The program goes on as ever; there is one line on stderr where the recorder cannot
-work, and what is missing from a capture is counted.
+"""The zoo, second part: processes without the usual permissions, and places where a capture cannot be written, or
+only for some time. The program is not affected. There is one line on stderr where the recorder cannot work, and what
+is missing from a capture is counted.
 
-What breaks these tests: a store to the mapped file where the disk has no room (SIGBUS), SIGXFSZ from a write
-of ours, /proc taken for granted, a descriptor or a path that is looked up again after chroot, and a failure
-that nobody hears of."""
+What breaks these tests: a store to the mapped file where the disk has no room (SIGBUS), SIGXFSZ from a write by the
+recorder, reliance on /proc, a descriptor or a path that is looked up again after chroot, and a failure that is not
+reported."""
 
 import os
 import re
@@ -30,7 +30,7 @@ THREADS_EVENTS = (8 * 4000, 8 * 4000 - 8 * 10)
 
 @pytest.fixture(params=range(zoo.ROUNDS), autouse=True)
 def _round(request):
-    """Each round is a test of its own."""
+    """Each round is a separate test."""
 
 
 @pytest.fixture
@@ -44,8 +44,8 @@ def threads(build_c):
 
 
 def on_a_disk(options, folder, command):
-    """`command` as it has to be started to run in a file system of its own, which is mounted at `folder`;
-    reports are copied to the folder `saved` beside it."""
+    """The command line that runs `command` in a separate file system, which is mounted at `folder`; reports are
+    copied to the folder `saved` beside it."""
     script = (
         'mkdir -p "$2" "$2.saved" && mount -t tmpfs -o "$1" none "$2" && cd "$2" || exit 99\n'
         'saved=$2.saved; shift 2; "$@"; code=$?\n'
@@ -89,7 +89,7 @@ NO_MEMORY = (
 
 
 def assert_counted(report, read):  # noqa: F811
-    """What found no room is counted, with the times between which, and the counters have it all the same."""
+    """Events without room are counted, with the times between which they were lost, and the counters include them."""
     state = zoo.checked(report)
     capture = read(report, whole=False)
     assert capture.counters["driver", 0][2:] == list(THREADS_EVENTS)
@@ -173,7 +173,7 @@ def test_a_quota_that_is_used_up_for_a_while(build_c, threads, tmp_path):
 
 
 def test_a_folder_that_is_deleted(confined, tmp_path):
-    """At the end it is said that there is nothing to read."""
+    """At the end a line reports that there is no capture."""
     for folder in ("with", "with.without"):
         (tmp_path / folder / "out").mkdir(parents=True)
     run(
@@ -242,7 +242,7 @@ def test_a_start_in_a_chroot(confined, tmp_path):
 
 
 def test_another_user(confined, tmp_path):
-    """It may not write here any more, and says so."""
+    """It may not write here any more, and a line reports it."""
     run(
         tmp_path / "with", [confined, "uid"], 19,
         says=[cannot_create("create: Permission denied")],
@@ -250,13 +250,13 @@ def test_another_user(confined, tmp_path):
 
 
 def test_another_user_later(confined, tmp_path):
-    """The change reaches the recorder's threads, which block all signals, too; the capture goes on."""
+    """The change reaches the recorder's threads, which block all signals, too; the capture continues."""
     done = run(tmp_path / "with", [confined, "uid later"], 19, recorder_env={"GPUMEM_RING_SLOTS": "1024"})
     zoo.assert_exact(tmp_path / "with" / "report.bin", done.stdout)
 
 
 def test_a_setuid_program(confined):
-    """The loader leaves the recorder out of it: nothing is recorded, nothing is said."""
+    """The loader does not load the recorder into it: there is no record and no message."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o777)
@@ -325,7 +325,7 @@ def test_a_stderr_that_nobody_reads(reader, build_c, tmp_path):
 
 
 def test_programs_with_one_output_name(build_c, tmp_path):
-    """Eight at the same moment: each has a capture of its own, and none is lost."""
+    """Eight at the same moment: each has a separate capture, and all are complete."""
     client = build_c("zoo/endings.c", "-ldl", "-pthread")
     processes = [
         subprocess.Popen(

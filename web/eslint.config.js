@@ -1,4 +1,4 @@
-// What tsc does not see. Warnings are errors: scripts/web says --max-warnings 0.
+// Checks that tsc does not make. Warnings are errors: scripts/web passes --max-warnings 0.
 
 import js from "@eslint/js";
 import { defineConfig } from "eslint/config";
@@ -24,7 +24,7 @@ export default defineConfig(
       "@typescript-eslint/no-non-null-assertion": "error",
       "@typescript-eslint/no-unnecessary-condition": "error",
       "@typescript-eslint/switch-exhaustiveness-check": "error",
-      // An empty name is no name either: `name || "none"`.
+      // An empty name counts as missing: `name || "none"`.
       "@typescript-eslint/prefer-nullish-coalescing": ["error", { ignorePrimitives: { string: true } }],
       "no-restricted-properties": ["error", ...["innerHTML", "outerHTML", "insertAdjacentHTML", "write", "html"].map((property) => ({ property, message: MARKUP }))],
       "no-restricted-syntax": ["error", {

@@ -1,10 +1,10 @@
-//! Compares [`gpumem_analyzer::python::line`] with what an interpreter says of its own code objects:
-//! for tests/test_python_frames.py.
+//! Compares [`gpumem_analyzer::python::line`] with an interpreter's lines of its code objects, for
+//! tests/test_python_frames.py.
 //!
 //! Standard input: the version in hex, then for each code object a line of the first line number,
 //! the line table in hex ("-" if it is empty) and for each range of code that belongs to one line
-//! `start:end:line`, the line being "-" where there is none. Prints how many offsets were compared and
-//! each that differs; exit code 1 if any does.
+//! `start:end:line`, with the line "-" for code without a line. Prints the number of compared offsets and
+//! each difference; exit code 1 if there is any.
 
 use std::io::{BufRead, Write};
 use std::process::ExitCode;

@@ -1,14 +1,14 @@
-//! From a `report.bin` to answers: replay, attribution, views and their renderings.
+//! From a `report.bin` to results: replay, attribution, views and their rendering.
 //!
 //! # Design constraints
 //! - Memory is bounded by the live blocks and the distinct stacks of a capture, not by its length.
 //! - The same capture gives the same bytes.
-//! - Damaged captures are normal input: what is missing is said ([`account::Account`]), and no number
-//!   is made up.
-//! - This crate knows neither CUDA's ABI nor the unwinder: everything comes from the capture.
+//! - Damaged captures are normal input: what is missing is reported ([`account::Account`]), and no figure is
+//!   invented.
+//! - This crate does not depend on CUDA's ABI or the unwinder: all data comes from the capture.
 //!
 //! # Not suitable for
-//! - Watching a run: it reads a capture once, to its present end. `analyzer/live` follows one.
+//! - Following a running program: it reads a capture once, to its current end. `analyzer/live` follows one.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

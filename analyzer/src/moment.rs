@@ -1,13 +1,13 @@
-//! Moments of a run as people write them: `peak`, `end`, `oom`, an event's number, `1.5s`, `step=3`.
+//! Points in time as arguments: `peak`, `end`, `oom`, an event's number, `1.5s`, `step=3`.
 
 use gpumem_capture::{Nanos, Seq};
 
 use crate::replay::At;
 
-/// Reads a moment.
+/// Parses a point in time.
 ///
 /// # Errors
-/// What is expected, in one line.
+/// One line with the expected forms.
 pub fn parse(text: &str) -> Result<At, String> {
     const EXPECTED: &str =
         "expected peak, end, oom, the number of an event, a time (1.5s, 00:01.500) or step=N";
@@ -28,7 +28,7 @@ pub fn parse(text: &str) -> Result<At, String> {
         .ok_or_else(|| EXPECTED.into())
 }
 
-/// Reads `1.5s`, `200ms`, `30us`, `7ns`, `2m`, `01:02.5` or `1:02:03.214`: since the capture was opened.
+/// Parses `1.5s`, `200ms`, `30us`, `7ns`, `2m`, `01:02.5` or `1:02:03.214`: the time since the capture was opened.
 fn time(text: &str) -> Option<Nanos> {
     let nanos = if text.contains(':') {
         let mut fields = text.rsplit(':');
@@ -55,7 +55,7 @@ fn time(text: &str) -> Option<Nanos> {
     Some(Nanos(nanos))
 }
 
-/// Reads `12` or `1.25` of a unit, what is finer than one cut off.
+/// Parses `12` or `1.25` of a unit. Excess digits are truncated.
 pub fn decimal(text: &str, unit: u64) -> Option<u64> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());

@@ -1,5 +1,5 @@
-//! Numbers as a page carries them: in groups of seven bits, compressed by zlib, as base64. `unpack` in the pages' programs
-//! reads them.
+//! Numbers in the data of a page: in groups of seven bits, compressed by zlib, as base64. `unpack` in the pages'
+//! programs decodes them.
 
 use std::io::Write;
 
@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
-/// A number in groups of seven bits, the least first.
+/// A number in groups of seven bits, the lowest first.
 pub(crate) fn number(value: u64, out: &mut Vec<u8>) {
     let mut left = value;
     while left >= 0x80 {
@@ -18,7 +18,7 @@ pub(crate) fn number(value: u64, out: &mut Vec<u8>) {
     out.push(left as u8);
 }
 
-/// A number with a sign, as zigzag.
+/// A signed number, as zigzag.
 pub(crate) fn signed(value: i64, out: &mut Vec<u8>) {
     number(((value << 1) ^ (value >> 63)) as u64, out);
 }

@@ -15,18 +15,18 @@ use crate::replay::{Effect, Query, Replay};
 pub struct Session {
     /// Figures and names.
     pub replay: Replay,
-    /// What is known beside the records.
+    /// Facts about the capture outside its records.
     pub header: Header,
-    /// How whole the file is.
+    /// Which parts of the file are damaged.
     pub integrity: Integrity,
-    /// What may be claimed.
+    /// The result of the accuracy check.
     pub account: Account,
-    /// What the figures by stack are of.
+    /// The point in time of the figures by stack.
     pub query: Query,
 }
 
 impl Session {
-    /// What the capture is of: the command, or the replay that it is.
+    /// The title of the capture: the command, or the description of the replay.
     pub fn title(&self) -> String {
         let command = self.replay.names.command().unwrap_or_default().to_owned();
         match &self.account.replayed {
@@ -35,7 +35,7 @@ impl Session {
         }
     }
 
-    /// What a picture is of: the capture's title, and that stacks are sampled if they are.
+    /// The title for a picture, with a note if stacks are sampled.
     pub fn subtitle(&self) -> String {
         let title = Some(self.title()).filter(|title| !title.is_empty());
         let parts: Vec<String> = title.into_iter().chain(self.account.sampled()).collect();
@@ -43,7 +43,7 @@ impl Session {
     }
 }
 
-/// Why there is no result.
+/// Why a capture could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -61,19 +61,19 @@ impl From<Error> for std::io::Error {
     }
 }
 
-/// Sees each record after the replay has taken it in.
+/// Called for each record after the replay has applied it.
 pub type Observer<'a> = dyn FnMut(&Replay, Record<'_>, Effect) + 'a;
 
-/// Opens a capture, into which what its process left in memory is taken over first if the process has ended.
+/// Opens a capture. If its process has ended, the contents of its ring are first merged into the file.
 ///
 /// # Errors
-/// Where nothing can be read. That nothing could be taken over is none: it is read where it is.
+/// If nothing can be read. A failed merge is not an error: the ring is then read in place.
 pub fn open(path: &Path) -> Result<(Reader, Result<(), MergeError>), OpenError> {
     let merged = merge(path).map(drop);
     Ok((Reader::open(path)?, merged))
 }
 
-/// The last event of the training, which the recorder says at the program's end.
+/// The last event of the training. The recorder writes it at the program's end.
 fn trained_until(reader: &mut Reader) -> Result<Option<Seq>, ReadError> {
     let mut found = None;
     reader.read_names(&mut |record| {
@@ -86,10 +86,10 @@ fn trained_until(reader: &mut Reader) -> Result<Option<Seq>, ReadError> {
     Ok(found)
 }
 
-/// Reads a capture. `started` is given a handle that tells how far reading has come.
+/// Reads a capture. `started` receives a handle for the progress.
 ///
 /// # Errors
-/// Only where nothing can be read; damage is in [`Session::integrity`].
+/// Only if nothing can be read; damage is in [`Session::integrity`].
 pub fn read(
     path: &Path,
     query: impl Into<Query>,
@@ -107,7 +107,7 @@ pub fn read(
     Ok(session)
 }
 
-/// The same, and writes nothing: what its process left in memory is read where it is.
+/// The same without writing: the ring is read in place.
 ///
 /// # Errors
 /// As [`read`].
@@ -120,16 +120,16 @@ pub fn read_only(
     of_reader(reader, query.into(), &mut |_, _| {}, observer)
 }
 
-/// What a first reading finds for rows of all events.
+/// The result of a survey, for rows of all events.
 #[derive(Debug)]
 pub struct Survey {
     /// Names, spans, and whether a module was called; no figures: see [`Replay::survey`].
     pub replay: Replay,
-    /// What is known beside the records.
+    /// Facts about the capture outside its records.
     pub header: Header,
 }
 
-/// Reads a capture for what its events mean, in less time than a replay takes. `started` as for [`read`].
+/// Reads only what the meaning of events depends on, in less time than a replay. `started`: as for [`read`].
 ///
 /// # Errors
 /// As [`read`].
@@ -142,11 +142,11 @@ pub fn survey(path: &Path, started: &mut dyn FnMut(Progress)) -> Result<Survey, 
     Ok(Survey { replay, header })
 }
 
-/// Sees each record before the replay takes it in.
+/// Called for each record before the replay applies it.
 pub type Before<'a> = dyn FnMut(&Replay, &Record<'_>) + 'a;
 
-/// Reads a capture for what was so just before a record. Writes nothing. `started` is given a handle that tells how
-/// far reading has come, and can stop it: the session is of no use then.
+/// Reads a capture and calls `before` ahead of each record. Writes nothing. `started` receives a handle for the
+/// progress, which can also stop the reading; the session is then incomplete.
 ///
 /// # Errors
 /// As [`read`].

@@ -1,4 +1,4 @@
-//! Why a capture that was read does not answer a question, and what to ask instead.
+//! Why a capture has no result for a query, and what to query instead.
 
 use gpumem_capture::{Nanos, Seq};
 
@@ -6,39 +6,39 @@ use crate::replay::{At, Query};
 use crate::session::Session;
 use crate::units::time;
 
-/// One line: what is not there, and what to name instead.
+/// One line: what is missing, and what to name instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unanswered {
-    /// A bounded capture no longer has it.
+    /// A bounded capture has evicted it.
     #[error(
         "a bounded capture keeps only its newest records, here from event {} (step {step}): name a later one, the peak or the end",
         from.0
     )]
     NotKept {
-        /// The first event that it has.
+        /// The first event in the capture.
         from: Seq,
-        /// The first step.
+        /// The first step in the capture.
         step: u64,
     },
     /// There are fewer events.
     #[error("event {} does not exist, the last is {}: name an earlier one", asked.0, last.0)]
     NoEvent {
-        /// The one that was asked for.
+        /// The requested event.
         asked: Seq,
-        /// The last.
+        /// The last event.
         last: Seq,
     },
-    /// It ended earlier.
+    /// The capture ended earlier.
     #[error(
         "no event exists after {}, the last is at {}: name an earlier time",
         time(*asked),
         time(*last)
     )]
     NoTime {
-        /// The time that was asked for.
+        /// The requested time.
         asked: Nanos,
-        /// The last event's.
+        /// The time of the last event.
         last: Nanos,
     },
     /// The program has no steps.
@@ -47,7 +47,7 @@ pub enum Unanswered {
     /// The step did not end.
     #[error("step {asked} did not end, {ended} steps did: name one of those")]
     NoStep {
-        /// The one that was asked for.
+        /// The requested step.
         asked: u64,
         /// How many ended.
         ended: u64,
@@ -55,7 +55,7 @@ pub enum Unanswered {
     /// The step did not begin.
     #[error("step {asked} does not exist, {ended} steps ended: name one of those or the next one")]
     NotBegun {
-        /// The one that was asked for.
+        /// The requested step.
         asked: u64,
         /// How many ended.
         ended: u64,
@@ -63,7 +63,7 @@ pub enum Unanswered {
 }
 
 impl Unanswered {
-    /// That a bounded capture no longer has something.
+    /// The error for something that a bounded capture has evicted.
     pub fn not_kept(session: &Session) -> Self {
         let restored = session.replay.restored;
         let steps = restored.map_or(0, |restored| restored.steps);
@@ -73,7 +73,7 @@ impl Unanswered {
         }
     }
 
-    /// Why a session that was read for this query does not answer it; `None`: it does.
+    /// Why a session that was read for this query has no result for it; `None` if it has one.
     pub fn by(session: &Session, query: Query) -> Option<Self> {
         let replay = &session.replay;
         let ended = replay.spans.steps;

@@ -1,4 +1,5 @@
-//! `fuzz_seeds FOLDER`: what the fuzz targets start from, made of the committed captures: a folder for each target.
+//! `fuzz_seeds FOLDER`: creates the seeds of the fuzz targets from the committed captures: a folder for each
+//! target.
 
 use std::path::Path;
 

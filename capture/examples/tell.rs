@@ -1,5 +1,6 @@
-//! `tell FILE…`: all that captures say, one JSON object or array a line: the header, embedded names, records,
-//! counters, the account. The tests compare it with what a second reader, written from SPEC.md, says.
+//! `tell FILE…`: the complete contents of captures, one JSON object or array per line: the header, embedded
+//! names, records, counters, the account. The tests compare it with the output of a second reader, which was
+//! written from SPEC.md.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -50,7 +51,7 @@ fn event(seq: u64, e: &Event) -> Value {
     ])
 }
 
-/// The fields in the order of SPEC.md's table, without those that say nothing yet.
+/// The fields in the order of SPEC.md's table, without unused ones.
 fn fields(definition: &Definition) -> Value {
     use Definition as D;
     match definition {
@@ -153,7 +154,7 @@ fn fields(definition: &Definition) -> Value {
     }
 }
 
-/// The words, and then the fields.
+/// The words, followed by the fields.
 fn line(words: Value, definition: &Definition) -> Value {
     let (Value::Array(mut line), Value::Array(fields)) = (words, fields(definition)) else {
         return Value::Null;
@@ -194,7 +195,7 @@ fn account(integrity: &Integrity) -> Value {
     })
 }
 
-/// Why nothing can be read, in SPEC.md's word.
+/// Why nothing can be read, in the term of SPEC.md.
 fn refused(error: &OpenError) -> Option<&'static str> {
     Some(match error {
         OpenError::Empty { .. } => "empty",
@@ -229,7 +230,7 @@ fn tell(path: &Path, out: &mut dyn Write) -> Result<(), Box<dyn std::error::Erro
         ])
     });
     let rows = rows.collect::<Value>();
-    // Embedded names come first, as many as the account then says.
+    // Embedded names come first, as many as the account reports afterwards.
     let mut lines = Vec::new();
     let integrity = reader.read(&mut |record| {
         lines.push(match record {

@@ -1,8 +1,8 @@
-//! States what recording and reading cost, and how many bytes an event takes on disk:
-//! `cargo run --release -p gpumem-capture --example throughput [EVENTS]`
+//! Prints the cost of recording and reading, and the bytes of an event on disk: `cargo run --release
+//! -p gpumem-capture --example throughput [EVENTS]`
 //!
-//! The stream is a training's: a step of 746 events over and over, on addresses and from stacks that
-//! repeat with a little variation, 5 µs apart or so.
+//! The stream is that of a training: a step of 746 events that repeats, with addresses and stacks
+//! that vary little, about 5 µs apart.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use gpumem_capture::{
     ApiId, Event, EventKind, Nanos, Options, Reader, Record, StackId, ThreadId, Writer,
 };
 
-/// A small generator, so that every run makes the same stream.
+/// A small generator, so that every run creates the same stream.
 struct Random(u64);
 
 impl Random {
@@ -27,7 +27,7 @@ impl Random {
 fn event(n: u64, time: Nanos, random: &mut Random, thread: u32) -> Event {
     let place = n % 746;
     let slot = place / 2;
-    // One block in 50 lies elsewhere in this step than in the one before.
+    // One block in 50 has another address in this step than in the previous one.
     let stray = if random.below(50) == 0 {
         random.below(64)
     } else {
@@ -127,7 +127,7 @@ fn main() {
         let mut time = 0;
         (0..events)
             .filter(|n| {
-                // As now() gives it: between 3 and 13 µs after the one before.
+                // Times as from now(): between 3 and 13 µs after the previous one.
                 time += 3000 + random.below(10_000);
                 let stamp = Nanos(time & !63);
                 writer.event(&event(*n, stamp, &mut random, 4242)).is_err()

@@ -1,13 +1,13 @@
-//! What a bounded capture has in the place of pages without end: two areas for a replay's state, written
-//! in turn, and a log of the newest pages that goes round.
+//! The layout of a bounded capture, which has these areas instead of unlimited pages: two for a replay's state,
+//! written alternately, and a circular log of the newest pages.
 //!
 //! | offset | size | what |
 //! |---|---|---|
-//! | P, where the pages of others start | S | state area 0 |
+//! | P, where the pages of other captures start | S | state area 0 |
 //! | … + S | S | state area 1 |
-//! | … + 2 S | L | log: pages, from its start to its end and again |
+//! | … + 2 S | L | log: pages, circular |
 //!
-//! A state: header, 128 bytes, and after it what the replay wrote.
+//! A state: a header of 128 bytes, followed by the replay's data.
 //!
 //! | offset | size | field |
 //! |---|---|---|
@@ -30,14 +30,14 @@ pub(crate) const STATE_HEADER_BYTES: usize = 128;
 const STATE_MAGIC: [u8; 8] = *b"GPUMSTAT";
 const CODING: u32 = 1;
 
-/// No area is smaller.
+/// Minimum size of an area.
 const LEAST: u64 = 2 << 20;
-/// Nor than so many of the largest definitions.
+/// Minimum size of an area, in definitions of maximum size.
 const DEFINITIONS: u64 = 4;
 /// Areas are whole pages of memory.
 const STEP: u64 = 4096;
 
-/// The sizes of a bounded capture's areas, and with them where they lie.
+/// The sizes of a bounded capture's areas, which determine their offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BoundedLayout {
     /// Bytes of each of the two areas for the state.
@@ -47,7 +47,8 @@ pub(crate) struct BoundedLayout {
 }
 
 impl BoundedLayout {
-    /// Those of a file of `bytes` with that ring, whether or not the ring is in the file; `None`: it is too small.
+    /// The areas of a file of `bytes` with that ring, whether or not the ring is in the file; `None` if it is too
+    /// small.
     pub(crate) fn within(bytes: u64, ring_slots: u32) -> Option<Self> {
         let third = bytes.checked_sub(layout::ring_end(ring_slots))? / 3 / STEP * STEP;
         let bounded = Self {
@@ -72,28 +73,28 @@ impl BoundedLayout {
         fits(self.state) && fits(self.log)
     }
 
-    /// Where a state area starts: 0 or 1. `start` is where the areas do, here and below.
+    /// Offset of a state area, 0 or 1. `start` is the offset of the areas, here and below.
     pub(crate) fn state_offset(&self, start: u64, which: usize) -> u64 {
         start + self.state * which as u64
     }
 
-    /// Where the log starts.
+    /// Offset of the log.
     pub(crate) fn log_offset(&self, start: u64) -> u64 {
         self.state_offset(start, 2)
     }
 
-    /// Where they end.
+    /// Offset of the end of the areas.
     pub(crate) fn end(&self, start: u64) -> u64 {
         self.log_offset(start) + self.log
     }
 
-    /// The most bytes of a state.
+    /// Maximum number of bytes of a state.
     pub(crate) fn state_limit(&self) -> usize {
         self.state as usize - STATE_HEADER_BYTES
     }
 
-    /// The most slots of a page of the log, unless one record alone has more. A record's columns take no
-    /// more than 128 bytes, so a page takes no more than an eighth of the log.
+    /// Maximum number of slots of a page of the log, unless one record alone has more. A record's columns take at
+    /// most 128 bytes, so a page takes at most an eighth of the log.
     pub(crate) fn page_slots(&self) -> u64 {
         crate::page::SLOTS.min(self.log / 8 / 128)
     }
@@ -133,8 +134,7 @@ impl StateHeader {
         out
     }
 
-    /// Takes a header from its bytes, if it is one of that capture's whose state has at most `limit`
-    /// bytes.
+    /// Decodes a header, if it belongs to that capture and its state has at most `limit` bytes.
     pub(crate) fn decode(bytes: &[u8; STATE_HEADER_BYTES], nonce: u64, limit: u64) -> Option<Self> {
         let u64_at = |at: usize| {
             let mut le = [0; 8];

@@ -1,9 +1,10 @@
-//! The checks that records, counter rows and the mutable header's facts carry: CRC32C, for which processors
-//! have an instruction: a record costs a hook nine of them. SPEC.md gives them in a few lines of Python.
+//! The checksums of records, counter rows and the fields of the mutable header: CRC32C, because processors have
+//! an instruction for it. A record costs a hook nine of these instructions. SPEC.md has them in a few lines of
+//! Python.
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Digits of π; odd, so that multiplying by it loses nothing.
+/// Digits of π. Odd, so that multiplication by it is reversible.
 const LAST: u64 = 0x9216_d5d9_8979_fb1b;
 
 /// The two halves of the 128-bit product, folded together.
@@ -13,13 +14,13 @@ fn fold(a: u64, b: u64) -> u64 {
     (product as u64) ^ ((product >> 64) as u64)
 }
 
-/// The half of the commit word that says whose slot it is. Never 0.
+/// The half of the commit word that identifies the slot. Never 0.
 #[inline]
 pub(crate) fn tag(seq: u64, nonce: u64) -> u32 {
     (fold(seq ^ nonce, LAST) as u32) | 1
 }
 
-/// How the checks of a capture are made.
+/// The implementation of a capture's checksums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Crc,
@@ -32,13 +33,13 @@ enum Kind {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Checks {
     pub(crate) nonce: u64,
-    /// CRC32C of the nonce, with which every check begins.
+    /// CRC32C of the nonce, the initial value of every checksum.
     seed: u32,
     kind: Kind,
 }
 
 impl Checks {
-    /// Those of the capture with this nonce.
+    /// The checksums of the capture with this nonce.
     pub(crate) fn new(nonce: u64) -> Self {
         let seed = crc32c::crc32c(&nonce.to_le_bytes());
         #[cfg(all(target_arch = "x86_64", not(loom)))]
@@ -50,7 +51,8 @@ impl Checks {
         Self { nonce, seed, kind }
     }
 
-    /// The commit word of the record at `seq` in these slots; the first word, where it goes, is not looked at.
+    /// The commit word of the record at `seq` in these slots; the first word, where it will be stored, is not
+    /// included.
     pub(crate) fn record(
         &self,
         seq: u64,
@@ -97,7 +99,7 @@ impl Checks {
         self.record(seq, &words, core::iter::empty())
     }
 
-    /// The CRC32C of what `crc` is that of, and these words behind it, little-endian.
+    /// Continues the CRC32C `crc` over these words, little-endian.
     fn append(&self, crc: u32, words: &[u64]) -> u32 {
         #[cfg(all(target_arch = "x86_64", not(loom)))]
         if self.kind == Kind::CrcInstruction {
@@ -114,20 +116,20 @@ impl Checks {
         u64::from(check) << 32 | u64::from(tag(seq, self.nonce))
     }
 
-    /// The check word of a few words somewhere in the head that are not a record; `place` is their offset in the
-    /// file, so that no two places share a check. Never 0.
+    /// The check word of a few words in the header that are not a record. `place` is their offset in the file,
+    /// so that no two places share a checksum. Never 0.
     pub(crate) fn words(&self, place: u64, words: &[u64]) -> u64 {
         marked(self.append(self.append(self.seed, &[place]), words))
     }
 }
 
-/// A check word: never 0, which stands where nothing was written.
+/// A check word: never 0, which means that nothing was written.
 #[inline(always)]
 fn marked(crc: u32) -> u64 {
     1 << 32 | u64::from(crc)
 }
 
-/// The CRC32C of what `crc` is that of, and these words behind it.
+/// Continues the CRC32C `crc` over these words.
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 #[target_feature(enable = "sse4.2")]
 fn append_by_instruction(crc: u32, words: &[u64]) -> u32 {

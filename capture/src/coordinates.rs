@@ -1,19 +1,19 @@
-//! Where a rank stands in each dimension of a job's parallelism: `dp=1,tp=0,pp=3`.
+//! The position of a rank in each dimension of a job's parallelism: `dp=1,tp=0,pp=3`.
 
 use core::fmt;
 
-/// Most coordinates that a rank has.
+/// Maximum number of coordinates of a rank.
 const MOST: usize = 16;
 /// Longest name of a dimension.
 const LONGEST: usize = 32;
 
-/// A rank's coordinates, by the names of the dimensions and in the order in which they were given.
+/// A rank's coordinates, by name of the dimension, in the given order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Coordinates(Vec<(String, u64)>);
 
 impl Coordinates {
-    /// Reads `dp=1,tp=0,pp=3`: up to 16 names of `[a-z0-9_]`, at most 32 long and each once, with decimal numbers. Blanks
-    /// around names and numbers are passed over. `None` if it is anything else.
+    /// Reads `dp=1,tp=0,pp=3`: up to 16 distinct names of `[a-z0-9_]`, at most 32 characters long, with decimal
+    /// numbers. Spaces around names and numbers are ignored. `None` for anything else.
     pub fn parse(text: &str) -> Option<Self> {
         let mut all: Vec<(String, u64)> = Vec::new();
         for part in text.split(',') {
@@ -22,7 +22,7 @@ impl Coordinates {
             let is_name = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_';
             let is_new = all.iter().all(|(known, _)| known != name);
             let is_fit = !name.is_empty() && name.len() <= LONGEST && name.bytes().all(is_name);
-            // `u64::from_str` would take a sign.
+            // `u64::from_str` would accept a sign.
             let is_number = number.bytes().all(|c| c.is_ascii_digit());
             if !(is_new && is_fit && is_number) || all.len() == MOST {
                 return None;
@@ -38,7 +38,7 @@ impl Coordinates {
     }
 }
 
-/// As [`Coordinates::parse`] reads them, without blanks.
+/// The format of [`Coordinates::parse`], without spaces.
 impl fmt::Display for Coordinates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, (name, number)) in self.iter().enumerate() {

@@ -5,9 +5,9 @@ use crate::{Event, EventFlags, EventKind};
 /// The figures of one (device, level).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CounterValues {
-    /// Bytes now live.
+    /// Live bytes.
     pub live: u64,
-    /// The greatest `live` so far.
+    /// The highest `live` so far.
     pub peak: u64,
     /// Allocations so far.
     pub allocations: u64,
@@ -18,8 +18,8 @@ pub struct CounterValues {
 }
 
 impl CounterValues {
-    /// Applies an event's effect and says whether it has one. The writer and every replay use this
-    /// one function, so that they can only differ where events differ.
+    /// Applies an event's effect and returns whether it has one. The writer and every replay use this
+    /// function, so that they can only differ where events differ.
     ///
     /// - ALLOC: `live` and `allocated_bytes` grow by the event's bytes, `allocations` by 1.
     /// - FREE of a known pointer: `live` falls by the event's bytes (never below 0), `frees` grows by 1.
@@ -54,7 +54,7 @@ impl CounterValues {
         true
     }
 
-    /// So many bytes were allocated.
+    /// Adds an allocation of this many bytes.
     #[inline(always)]
     pub(crate) fn allocate(&mut self, bytes: u64) {
         self.live = self.live.wrapping_add(bytes);
@@ -63,7 +63,7 @@ impl CounterValues {
         self.peak = self.peak.max(self.live);
     }
 
-    /// So many bytes were freed.
+    /// Adds a free of this many bytes.
     #[inline(always)]
     pub(crate) fn free(&mut self, bytes: u64) {
         self.live = self.live.saturating_sub(bytes);
@@ -81,7 +81,7 @@ impl CounterValues {
         }
     }
 
-    /// The figures in a row's order.
+    /// The figures in the order of a row.
     pub(crate) fn words(&self) -> [u64; 5] {
         let Self {
             live,

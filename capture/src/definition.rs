@@ -1,13 +1,12 @@
 //! Definitions: records of variable size that give names to the numbers in events.
 //!
-//! Slot 0 of a definition is laid out as an event's, with `kind` = the definition's kind, `bytes` =
-//! the payload's length in bytes, and `slots` = 1 + ceil(length / 64); the payload follows in the next
-//! slots. All integers are little-endian. `str` is a u32 length and that many bytes of UTF-8;
-//! `bytes` likewise.
+//! Slot 0 of a definition has the layout of an event, with `kind` = the definition's kind, `bytes` = the payload's
+//! length in bytes, and `slots` = 1 + ceil(length / 64). The payload follows in the next slots. All integers are
+//! little-endian. `str` is a u32 length and that many bytes of UTF-8; `bytes` has the same form.
 
 use crate::{ApiId, CodeId, DeviceOrdinal, ModuleId, NnModuleId, PlacementId, StackId, ThreadId};
 
-/// What is defined. A reader passes unknown kinds by.
+/// The kind of a definition. A reader skips unknown kinds.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DefKind(pub u8);
@@ -15,8 +14,8 @@ pub struct DefKind(pub u8);
 impl DefKind {
     /// u16 id, str name.
     pub const API: Self = Self(128);
-    /// u32 id, u32 first line, u32 flags (0), str file name, str qualified name, bytes line table
-    /// (as CPython holds it: the Python version in [`DefKind::PYTHON`] says how to read it).
+    /// u32 id, u32 first line, u32 flags (0), str file name, str qualified name, bytes line table (in CPython's format,
+    /// which depends on the Python version in [`DefKind::PYTHON`]).
     pub const CODE: Self = Self(129);
     /// u32 id, u32 flags (bit 0: deeper frames were cut off; bit 1: frames call modules of PyTorch's), u32 count, then for each frame, the
     /// newest first, u32 code id and u32 word: bits 0–30 the instruction's offset in bytes from the
@@ -39,38 +38,38 @@ impl DefKind {
     pub const DEVICE: Self = Self(135);
     /// str key, str value: a fact about the process. See [`ProcessKey`].
     pub const PROCESS: Self = Self(136);
-    /// str function, str way ("symbol", "dlsym", "cuGetProcAddress"), str library that asked: a hook
-    /// was armed.
+    /// str function, str method ("symbol", "dlsym", "cuGetProcAddress"), str library that requested it: a hook was
+    /// installed.
     pub const HOOK: Self = Self(137);
     /// u32 hex version (0x030c01f0), u64 first and u64 end address of the interpreter's evaluation
     /// function, zeros if unknown.
     pub const PYTHON: Self = Self(138);
-    /// str text: something that the account must say.
+    /// str text: a note that the account must include.
     pub const NOTE: Self = Self(139);
-    /// What an autograd node made while it ran: u32 id, one of the Python stacks' numbers; u32 flags
-    /// (bit 0: which forward line made the node is lost); u32 stack of the forward that made the node
-    /// (0: none; it may itself be of this kind, for a node that was made while a node ran); u32 the
-    /// thread's own Python stack (0: none); u32 how many of its newest frames are newer than the
-    /// node's run; str name of the node's class as C++'s type information has it (mangled).
+    /// The work of an autograd node while it ran: u32 id, from the ids of Python stacks; u32 flags (bit 0: the forward
+    /// line that created the node is lost); u32 stack of the forward that created the node (0: none; it may itself be
+    /// of this kind, for a node that was created while a node ran); u32 the thread's own Python stack (0: none); u32
+    /// how many of its newest frames are newer than the node's run; str name of the node's class from C++ type
+    /// information (mangled).
     pub const BACKWARD: Self = Self(140);
-    /// u32 id, str text: what a range is called.
+    /// u32 id, str text: the name of a range.
     pub const RANGE: Self = Self(141);
-    /// What stands at a place of a module, embedded by `gpumem-analyze symbolize`: u32 module id, u64
-    /// link address, u32 count, then for each function, the innermost of those that are inlined there
-    /// first, str name (demangled), str file (empty: not known), u32 line (0: not known).
+    /// The functions at an address of a module, embedded by `gpumem-analyze symbolize`: u32 module id, u64 link
+    /// address, u32 count, then for each function, the innermost inlined one first, str name (demangled), str file
+    /// (empty: unknown), u32 line (0: unknown).
     pub const SYMBOL: Self = Self(142);
-    /// A module object of PyTorch's: u32 id, u64 address of the object, str name of its class. An object
-    /// of another type at the same address is another module.
+    /// A PyTorch module object: u32 id, u64 address of the object, str name of its class. An object of another type at
+    /// the same address is another module.
     pub const NN_MODULE: Self = Self(143);
-    /// What the program calls a module: u32 id, str qualified name (`blocks.3.attn.qkv`). The newest counts.
+    /// The program's name for a module: u32 id, str qualified name (`blocks.3.attn.qkv`). The newest counts.
     pub const NN_MODULE_NAME: Self = Self(144);
-    /// Where a framework's pool takes blocks from: u8 id (1 to 254; a new one takes the place of an older one of the device), u8
-    /// device, u64 stream (its handle), u64 the framework's id of the stream (`u64::MAX`: not known), u64 and u64 the
+    /// Where a framework's pool takes blocks from: u8 id (1 to 254; a new one replaces an older one of the device), u8
+    /// device, u64 stream (its handle), u64 the framework's id of the stream (`u64::MAX`: unknown), u64 and u64 the
     /// framework's id of the pool (0 and 0: the default one).
     pub const PLACEMENT: Self = Self(145);
 }
 
-/// A function at a place of a module.
+/// A function at an address of a module.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Function {
     /// Name, demangled.
@@ -87,7 +86,7 @@ pub struct Function {
 pub struct ProcessKey;
 
 impl ProcessKey {
-    /// Arguments of the command, each as a shell would need it quoted, joined by blanks.
+    /// Arguments of the command, each quoted for a shell, joined by spaces.
     pub const COMMAND: &'static str = "command";
     /// The program's path.
     pub const EXECUTABLE: &'static str = "executable";
@@ -101,75 +100,77 @@ impl ProcessKey {
     pub const WORLD_SIZE: &'static str = "world_size";
     /// The rank's number among those on its node, from the launcher's environment.
     pub const LOCAL_RANK: &'static str = "local_rank";
-    /// The number of its node among those of the job.
+    /// The number of its node among the nodes of the job.
     pub const NODE_RANK: &'static str = "node_rank";
-    /// What launchers and schedulers call the job: `torchrun:run-7 slurm:4711`, words with blanks between. The same in all
+    /// The job's ids in launchers and schedulers: `torchrun:run-7 slurm:4711`, separated by spaces. The same in all
     /// ranks of a job.
     pub const JOB: &'static str = "job";
     /// How often the launcher has restarted the ranks before this process.
     pub const RESTARTS: &'static str = "restarts";
-    /// How often the scheduler has put the job into its queue again.
+    /// The number of times that the scheduler has requeued the job.
     pub const REQUEUES: &'static str = "requeues";
-    /// Where the rank stands in each dimension of the job's parallelism ([`crate::Coordinates`]). The newest counts.
+    /// The rank's position in each dimension of the job's parallelism ([`crate::Coordinates`]). The newest counts.
     pub const COORDINATES: &'static str = "coords";
-    /// Version of the CUDA driver API, as `cuDriverGetVersion` gives it.
+    /// Version of the CUDA driver API, as returned by `cuDriverGetVersion`.
     pub const DRIVER_VERSION: &'static str = "driver_version";
     /// Version of libgpumem.so.
     pub const RECORDER_VERSION: &'static str = "recorder_version";
     /// Value of GPUMEM_STACKS in force.
     pub const STACKS: &'static str = "stacks";
-    /// Where stacks are sampled: mean distance of the sample points in allocated bytes. A tensor of `b` bytes carries
-    /// stacks with probability `1 - exp(-b / distance)`, else [`crate::StackId::NOT_SAMPLED`] as both.
+    /// If stacks are sampled: the mean distance of the sample points in allocated bytes. A tensor of `b` bytes has
+    /// stacks with probability `1 - exp(-b / distance)`; otherwise both are [`crate::StackId::NOT_SAMPLED`].
     pub const STACK_SAMPLE: &'static str = "stack_sample";
-    /// Limits that make cards look smaller, in bytes: of all (`8589934592`) or of devices by ordinal
-    /// (`0=8589934592,1=17179869184`); empty once they are lifted. The newest counts.
+    /// Limits that make cards look smaller, in bytes: for all (`8589934592`) or for devices by ordinal
+    /// (`0=8589934592,1=17179869184`); empty once they are removed. The newest counts.
     pub const LIMIT: &'static str = "limit";
-    /// What the capture was made from, if not by the recorder: `PyTorch snapshot dump.pickle`.
+    /// The source of a capture that the recorder did not write: `PyTorch snapshot dump.pickle`.
     pub const IMPORTED: &'static str = "imported";
-    /// Begins all that a replay of a capture says of itself: see [`ProcessKey::REPLAYED_CAPTURE`] and those that follow.
+    /// Prefix of all keys that describe the replay of a capture: see [`ProcessKey::REPLAYED_CAPTURE`] and the next
+    /// ones.
     pub const REPLAYED: &'static str = "replayed_";
     /// Of a replay (`gpumem whatif --save`): the recorded capture's path.
     pub const REPLAYED_CAPTURE: &'static str = "replayed_capture";
     /// The device on which PyTorch's allocator was replayed, decimal.
     pub const REPLAYED_DEVICE: &'static str = "replayed_device";
-    /// The allocator's settings in the replay; empty: its own.
+    /// The allocator's settings in the replay; empty: the default.
     pub const REPLAYED_SETTINGS: &'static str = "replayed_settings";
-    /// Bytes of the card that the replay had, decimal.
+    /// Bytes of the card in the replay, decimal.
     pub const REPLAYED_CARD: &'static str = "replayed_card";
-    /// PyTorch's version that replayed.
+    /// The version of PyTorch in the replay.
     pub const REPLAYED_PYTORCH: &'static str = "replayed_pytorch";
     /// Why the replay may differ from a run, one line each.
     pub const REPLAYED_DOUBTS: &'static str = "replayed_doubts";
-    /// Before a hooked function's name: how often it was called, written at exit
-    /// (`calls.cuMemAlloc_v2` = `17`).
+    /// Prefix of a hooked function's name: the number of its calls, written at exit (`calls.cuMemAlloc_v2` = `17`).
     pub const CALLS: &'static str = "calls.";
-    /// Before the name of a hooked function of memory: how long its calls took that a program or library made directly, and
-    /// that succeeded; written at exit. `17 3400000 900000 17:16 19:1`: calls, nanoseconds of all of them and of the
-    /// longest one, then for each power of two the calls of at least 2^n ns and less than twice that. 9 has shorter calls
-    /// too, 32 longer ones.
+    /// Prefix of the name of a hooked memory function: the durations of successful calls that a program or library made
+    /// directly; written at exit. `17 3400000 900000 17:16 19:1`: calls, nanoseconds of all of them and of the longest
+    /// one, then for each power of two the number of calls of at least 2^n ns and less than twice that. 9 includes
+    /// shorter calls, 32 longer ones.
     pub const CALL_TIMES: &'static str = "call_times.";
-    /// The same of calls that failed.
+    /// The same for calls that failed.
     pub const FAILED_CALL_TIMES: &'static str = "failed_call_times.";
-    /// The same of calls that succeeded and within which a context was made or first seen or code loaded, or that freed
+    /// The same for successful calls in which a context was created or first seen or code was loaded, or that freed
     /// nothing (`cudaFree(NULL)`).
     pub const SET_UP_CALL_TIMES: &'static str = "set_up_call_times.";
-    /// The seq of the last event by which the program left a phase, written at exit. Not where a request failed after it.
+    /// The seq of the last event by which the program left a phase, written at exit. Not written if an allocation
+    /// failed after it.
     pub const TRAINED_UNTIL: &'static str = "trained_until";
-    /// What was seen of PyTorch's caching allocator, words with blanks between: `requested` (slack), `stream`, `pool`,
-    /// `record_stream`, `released`, `calls` and `settings` ([`crate::AllocatorCall`]). The newest counts; absent: nothing.
+    /// The data that was recorded about PyTorch's caching allocator, separated by spaces: `requested` (slack),
+    /// `stream`, `pool`, `record_stream`, `released`, `calls` and `settings` ([`crate::AllocatorCall`]). The newest
+    /// counts; absent: none.
     pub const ALLOCATOR_SEES: &'static str = "allocator_sees";
     /// PyTorch's allocator by name: `native`, `cudaMallocAsync`, `pluggable`.
     pub const ALLOCATOR_BACKEND: &'static str = "allocator_backend";
-    /// The allocator's settings at the start, as PYTORCH_ALLOC_CONF or PYTORCH_CUDA_ALLOC_CONF had them.
+    /// The allocator's settings at the start, from PYTORCH_ALLOC_CONF or PYTORCH_CUDA_ALLOC_CONF.
     pub const ALLOCATOR_CONF: &'static str = "allocator_conf";
-    /// What of the allocator is not known and decides what it would do under other settings: texts, lines ended.
+    /// Unknown properties of the allocator that affect its behaviour under other settings: lines of text.
     pub const ALLOCATOR_UNKNOWN: &'static str = "allocator_unknown";
-    /// By ordinal what the allocator had and could have had when it failed for want of memory, in bytes, where cards
-    /// are not known: `0=8589934592,1=17179869184`.
+    /// By ordinal, the bytes that the allocator had and could have had when it ran out of memory, where cards are
+    /// unknown: `0=8589934592,1=17179869184`.
     pub const ALLOCATOR_ROOM: &'static str = "allocator_room";
     /// PyTorch's version: `2.15.0+cu132`.
     pub const PYTORCH: &'static str = "pytorch";
-    /// Before the seq of an OUT_OF_MEMORY event: what was printed about it.
+    /// Prefix of the seq of an OUT_OF_MEMORY event: the text that was printed about it.
     pub const POSTMORTEM: &'static str = "postmortem.";
 }
 
@@ -186,7 +187,7 @@ pub struct PyFrame {
 }
 
 impl PyFrame {
-    /// The frame's second word as [`DefKind::PY_STACK`] stores it.
+    /// The frame's second word in [`DefKind::PY_STACK`].
     #[inline]
     pub fn word(self) -> u32 {
         let offset = self.offset.saturating_add(16).max(0) as u32;
@@ -203,7 +204,7 @@ impl PyFrame {
     }
 }
 
-/// A frame of a Python stack that calls a module of PyTorch's.
+/// A frame of a Python stack that calls a PyTorch module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PyModule {
     /// Place of the frame in its stack; 0 is the newest.
@@ -212,7 +213,7 @@ pub struct PyModule {
     pub module: NnModuleId,
 }
 
-/// A definition as the reader gives it.
+/// A decoded definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[allow(missing_docs)] // the fields are those of `DefKind`'s table

@@ -20,84 +20,83 @@
 
 use crate::{ApiId, DeviceOrdinal, Level, Nanos, PlacementId, StackId, ThreadId};
 
-/// What happened. Values below 128 are events, values from 128 on are definitions
-/// ([`crate::DefKind`]). A reader passes unknown kinds by.
+/// The kind of a record. Values below 128 are events, values from 128 on are definitions ([`crate::DefKind`]). A reader
+/// skips unknown kinds.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EventKind(pub u8);
 
 impl EventKind {
-    /// `bytes` at `ptr` became live at `level`. Tensor level: `aux` is what the framework then held
-    /// from the driver (reserved bytes). Driver and host level: `aux` is the return address of the
-    /// call, which lies in the library that made it; 0: not known.
+    /// `bytes` at `ptr` became live at `level`. Tensor level: `aux` is the number of bytes that the framework then held
+    /// from the driver (reserved bytes). Driver and host level: `aux` is the return address of the call, which is in
+    /// the calling library; 0: unknown.
     pub const ALLOC: Self = Self(1);
     /// `bytes` at `ptr` are no longer live; recorded before the real call. `bytes` is the live map's
     /// figure (0 with [`EventFlags::UNKNOWN_POINTER`]). Tensor level: `aux` as for ALLOC.
     pub const FREE: Self = Self(2);
-    /// The free whose sequence number is `aux` failed: `bytes` at `ptr` are live after all.
+    /// The free with the sequence number `aux` failed: `bytes` at `ptr` are still live.
     pub const CANCEL: Self = Self(3);
     /// `bytes` of the VMM handle `aux` were mapped at `ptr`. Changes no live figure.
     pub const MAP: Self = Self(4);
     /// `bytes` were unmapped at `ptr`. Changes no live figure (the FREE of a handle does).
     pub const UNMAP: Self = Self(5);
-    /// An allocation of `bytes` failed for want of memory. Tensor level: `aux` is reserved bytes,
-    /// `ptr` the live bytes that the framework reported. Driver level: `aux` is the result code. Physical level: a
-    /// context, or with [`EventFlags::MODULE`] code of kernels; with `aux` 1 the program asked for the text of the error.
+    /// An allocation of `bytes` failed because of insufficient memory. Tensor level: `aux` is reserved bytes, `ptr` the
+    /// live bytes that the framework reported. Driver level: `aux` is the result code. Physical level: a context, or
+    /// with [`EventFlags::MODULE`] code of kernels; with `aux` 1 the program queried the text of the error.
     pub const OUT_OF_MEMORY: Self = Self(6);
-    /// A context was born on `device`; `ptr` is the handle, `aux` the return address of the call. What
-    /// it cost is a RESIZE with [`EventFlags::CONTEXT`].
+    /// A context was created on `device`; `ptr` is the handle, `aux` the return address of the call. Its size is a
+    /// RESIZE with [`EventFlags::CONTEXT`].
     pub const CONTEXT: Self = Self(7);
     /// A context ended; with [`EventFlags::RESET`] every driver allocation of the device ends too.
     pub const CONTEXT_END: Self = Self(8);
-    /// A module or library of kernels was loaded: `ptr` is its handle, `bytes` the address of its image
-    /// in memory (0: it came from a file), `aux` the return address of the call. What it cost is a
-    /// RESIZE with [`EventFlags::MODULE`].
+    /// A module or library of kernels was loaded: `ptr` is its handle, `bytes` the address of its image in memory (0:
+    /// it came from a file), `aux` the return address of the call. Its size is a RESIZE with [`EventFlags::MODULE`].
     pub const MODULE_LOAD: Self = Self(9);
     /// The module or library `ptr` was unloaded.
     pub const MODULE_UNLOAD: Self = Self(10);
-    /// A scope began, or began anew; `aux` is its number, `ptr` that of its name's
-    /// [`crate::DefKind::RANGE`] (0: none).
+    /// A scope began, or began again; `aux` is its number, `ptr` that of its name's [`crate::DefKind::RANGE`] (0:
+    /// none).
     pub const SCOPE_BEGIN: Self = Self(11);
     /// A scope ended; `aux` is its number.
     pub const SCOPE_END: Self = Self(12);
-    /// A training step ended; `aux` is its number, from 1. `bytes` is 1 if the program said so itself.
+    /// A training step ended; `aux` is its number, from 1. `bytes` is 1 if the program reported the step itself.
     pub const STEP: Self = Self(13);
-    /// A reading of NVML: `bytes` used by this process on `device`, `aux` by all other processes
-    /// (`u64::MAX`: NVML does not tell), `ptr` the physical level's live bytes at that moment.
+    /// A reading of NVML: `bytes` used by this process on `device`, `aux` by all other processes (`u64::MAX`: NVML does
+    /// not report it), `ptr` the physical level's live bytes at that time.
     pub const SAMPLE: Self = Self(14);
-    /// `bytes` reached an address owned elsewhere (IPC, import): an alias, counted nowhere.
+    /// `bytes` owned elsewhere became accessible at an address (IPC, import): an alias, not counted.
     pub const ALIAS: Self = Self(15);
     /// An alias ended.
     pub const ALIAS_END: Self = Self(16);
-    /// The reservation `ptr` at the physical level, of the kind that the flags say, has `bytes` now and had
-    /// `aux` before. A reservation grows and shrinks (a pool, a context); 0 is its end. `ptr` is its handle; of a
-    /// library in more contexts than one, an odd number in each but one.
+    /// The reservation `ptr` at the physical level, whose kind is in the flags, has `bytes` now and had `aux` before. A
+    /// reservation grows and shrinks (a pool, a context); 0 is its end. `ptr` is its handle; for a library in several
+    /// contexts, an odd number in all but one.
     pub const RESIZE: Self = Self(17);
-    /// A reading of NVML, of the whole card: `bytes` used, those that the driver reserves included;
-    /// `aux` reserved by the driver (`u64::MAX`: not told), `ptr` the card's memory.
+    /// A reading of NVML, for the whole card: `bytes` used, including those that the driver reserves; `aux` reserved by
+    /// the driver (`u64::MAX`: not reported), `ptr` the card's memory.
     pub const CARD: Self = Self(18);
     /// `bytes` of address space were reserved at `ptr`: no memory.
     pub const ADDRESS: Self = Self(19);
-    /// Address space was given back.
+    /// Address space was freed.
     pub const ADDRESS_END: Self = Self(20);
-    /// A memory node of the graph `aux` was made, for `bytes` at `ptr`. They become live at a launch.
+    /// A memory node of the graph `aux` was created, for `bytes` at `ptr`. They become live at a launch.
     pub const NODE: Self = Self(21);
-    /// A range (NVTX) began on this thread: `aux` is its name's [`crate::DefKind::RANGE`]; `ptr` is 0 for
-    /// one that is pushed, else the handle of one that any thread may end.
+    /// A range (NVTX) began on this thread: `aux` is its name's [`crate::DefKind::RANGE`]; `ptr` is 0 for a pushed
+    /// range, otherwise the handle of a range that any thread may end.
     pub const RANGE_BEGIN: Self = Self(22);
     /// The newest pushed range of this thread ended, or that of the handle `ptr`.
     pub const RANGE_END: Self = Self(23);
-    /// The thread entered a phase of the training; `aux` is which: [`Phase`].
+    /// The thread entered a phase of the training; `aux` is the [`Phase`].
     pub const PHASE_BEGIN: Self = Self(24);
-    /// The thread left the phase `aux` that it entered last.
+    /// The thread left the phase `aux`, which is the last one that it entered.
     pub const PHASE_END: Self = Self(25);
-    /// The program marks a moment; `aux` is the number of the mark's [`crate::DefKind::RANGE`].
+    /// A mark of the program; `aux` is the number of its [`crate::DefKind::RANGE`].
     pub const MARK: Self = Self(26);
-    /// The tensor's block that begins at `ptr` has the role `aux`: [`Role`]. `bytes` is 1 if the framework was asked for
-    /// it by name, 0 if the recorder saw it. Changes no live figure.
+    /// The tensor's block that begins at `ptr` has the role `aux`: [`Role`]. `bytes` is 1 if the role was determined by
+    /// a call of the framework that names it, 0 if the recorder observed it. Changes no live figure.
     pub const ROLE: Self = Self(27);
-    /// The framework's caching allocator was told something, or did something, that decides what it does later; `aux` is
-    /// what: [`AllocatorCall`]. Tensor level. Changes no live figure.
+    /// A call or action of the framework's caching allocator that affects its later behaviour; `aux` is the
+    /// [`AllocatorCall`]. Tensor level. Changes no live figure.
     pub const ALLOCATOR: Self = Self(28);
 
     /// Whether the record is an event rather than a definition.
@@ -106,49 +105,49 @@ impl EventKind {
     }
 }
 
-/// What a framework's caching allocator was told, or did. Where a pool is named it is the placement's.
+/// A call or action of a framework's caching allocator. A pool is given by the placement.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AllocatorCall(pub u64);
 
 impl AllocatorCall {
-    /// The block at `ptr`, whose FREE came before, waited for other streams and went back to the pool now.
+    /// The block at `ptr`, which has been freed and waited for other streams, returned to the pool now.
     pub const RELEASED: Self = Self(1);
     /// The block at `ptr` is used on the placement's stream.
     pub const RECORD_STREAM: Self = Self(2);
-    /// What is cached goes back to the driver; a pool's, or of all.
+    /// Reserved but unallocated memory of one pool or of all pools is returned to the driver.
     pub const EMPTY_CACHE: Self = Self(3);
-    /// The process may hold a share of the card: `bytes` are the bits of an f64.
+    /// Sets the fraction of the card that the process may hold: `bytes` are the bits of an f64.
     pub const FRACTION: Self = Self(4);
-    /// Allocations may come from a pool from here on.
+    /// Allocations may come from a pool from now on.
     pub const POOL_BEGIN: Self = Self(5);
-    /// They no longer do.
+    /// Allocations no longer come from the pool.
     pub const POOL_END: Self = Self(6);
-    /// A pool has one user less.
+    /// A user of a pool was removed.
     pub const POOL_RELEASE: Self = Self(7);
-    /// A pool is made, or has one user more.
+    /// A pool was created, or a user added.
     pub const POOL_RETAIN: Self = Self(8);
-    /// A stream's capture began.
+    /// The capture of a stream began.
     pub const CAPTURE_BEGIN: Self = Self(9);
-    /// It ended.
+    /// The capture ended.
     pub const CAPTURE_END: Self = Self(10);
-    /// A pool's blocks may be used when memory runs out (`bytes` 1), or may not.
+    /// Blocks of a pool may be used when memory runs out (`bytes` 1), or may not.
     pub const USE_ON_OOM: Self = Self(11);
-    /// A pool's blocks are not split.
+    /// Blocks of a pool are not split.
     pub const NO_SPLIT: Self = Self(12);
-    /// Settings were given at run time: `bytes` is the number of the [`crate::DefKind::RANGE`] with their text.
+    /// Settings at run time: `bytes` is the number of the [`crate::DefKind::RANGE`] with their text.
     pub const SETTINGS: Self = Self(13);
-    /// A pool is being set back to the state at `ptr`: the newest [`Self::STATE`] of that address, of whatever pool. What
-    /// the thread frees and allocates up to its [`Self::CHECKPOINT_END`] is that. `ptr` 0: which state is not known, nor
-    /// where it ends.
+    /// A pool is being restored to the state at `ptr`: the newest [`Self::STATE`] of that address, of any pool. Frees
+    /// and allocations of the thread up to its [`Self::CHECKPOINT_END`] belong to this. `ptr` 0: the state and the end
+    /// are unknown.
     pub const CHECKPOINT: Self = Self(14);
-    /// It is done, or failed (`bytes` 1).
+    /// The restore ended, or failed (`bytes` 1).
     pub const CHECKPOINT_END: Self = Self(15);
-    /// The state of a pool was taken, and is kept at `ptr`.
+    /// The state of a pool was saved, and is kept at `ptr`.
     pub const STATE: Self = Self(16);
 }
 
-/// What a training is at. Outside all of these it is at its forward pass, or at nothing of PyTorch's.
+/// A phase of a training. Outside these phases it runs its forward pass, or no PyTorch code.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Phase(pub u64);
@@ -162,7 +161,7 @@ impl Phase {
     pub const ZERO_GRAD: Self = Self(3);
 }
 
-/// What a framework uses a tensor's block for, where that is known and no guess.
+/// The use of a tensor's block by a framework, where it is known for certain.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Role(pub u64);
@@ -192,31 +191,31 @@ impl EventFlags {
     pub const MISMATCH: Self = Self(2);
     /// Ordered by a stream (`cuMemAllocAsync`, `cuMemFreeAsync`).
     pub const STREAM_ORDERED: Self = Self(4);
-    /// Managed memory: where it resides is not known.
+    /// Managed memory: its location is unknown.
     pub const MANAGED: Self = Self(8);
     /// Physical memory of a VMM handle (`cuMemCreate`); `ptr` is the handle, not an address.
     pub const VMM_HANDLE: Self = Self(16);
-    /// The end of a context took everything on the device with it.
+    /// The end of a context freed everything on the device.
     pub const RESET: Self = Self(32);
-    /// Made while a stream was being captured.
+    /// Created while a stream was being captured.
     pub const CAPTURE: Self = Self(64);
-    /// Of a graph's memory node. Physical level: what stands behind the graphs of a device; `ptr` is 1 +
-    /// the device's ordinal.
+    /// Of a graph's memory node. Physical level: the memory behind the graphs of a device; `ptr` is 1 + the device's
+    /// ordinal.
     pub const GRAPH: Self = Self(128);
-    /// What a context costs, its limits included; `ptr` is its handle. With [`Self::STREAM_ORDERED`], what its streams
-    /// cost; `ptr` is its handle with the lowest bit set.
+    /// The size of a context, including its limits; `ptr` is its handle. With [`Self::STREAM_ORDERED`], the size of its
+    /// streams; `ptr` is its handle with the lowest bit set.
     pub const CONTEXT: Self = Self(256);
-    /// What a module or library of kernels costs; `ptr` is its handle.
+    /// The size of a module or library of kernels; `ptr` is its handle.
     pub const MODULE: Self = Self(512);
     /// An array or mipmapped array; `ptr` is its handle.
     pub const ARRAY: Self = Self(1024);
-    /// Found as a difference while something else may have moved.
+    /// Computed as a difference while other memory may have changed.
     pub const ESTIMATED: Self = Self(2048);
-    /// Pinned host memory that the program brought: registered, not allocated.
+    /// Pinned host memory of the program: registered, not allocated.
     pub const REGISTERED: Self = Self(4096);
-    /// A workspace of cuBLAS, which PyTorch takes from its own cache, or the failure to get one. Tensor level.
+    /// A workspace of cuBLAS, which PyTorch allocates from its cache, or the failure to allocate one. Tensor level.
     pub const WORKSPACE: Self = Self(8192);
-    /// Of an allocation that failed: the card had as much, but beyond its limit ([`crate::ProcessKey::LIMIT`]).
+    /// Of a failed allocation: the card had enough memory, but beyond its limit ([`crate::ProcessKey::LIMIT`]).
     pub const LIMIT: Self = Self(16384);
     /// Allocated while gradients were off (`no_grad`, `inference_mode`). Tensor level.
     pub const NO_GRAD: Self = Self(32768);
@@ -232,7 +231,7 @@ impl EventFlags {
     }
 }
 
-/// One event, less its sequence number, which the ring gives it.
+/// An event without its sequence number, which the ring assigns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Event {
     /// When.
@@ -251,9 +250,9 @@ pub struct Event {
     pub thread: ThreadId,
     /// What happened.
     pub kind: EventKind,
-    /// At which level.
+    /// Its level.
     pub level: Level,
-    /// On which device.
+    /// Its device.
     pub device: DeviceOrdinal,
     /// The outermost CUDA function that the user's code called.
     pub api: ApiId,
@@ -261,11 +260,11 @@ pub struct Event {
     pub flags: EventFlags,
     /// Tensor level: where the framework's pool took the block from.
     pub placement: PlacementId,
-    /// Of an ALLOC of the tensor level: by how much the block is larger than what was asked for.
+    /// For an ALLOC of the tensor level: the size of the block minus the requested size.
     pub slack: u32,
 }
 
 impl Event {
-    /// What was asked for is not known.
+    /// The requested size is unknown.
     pub const SLACK_UNKNOWN: u32 = u32::MAX;
 }

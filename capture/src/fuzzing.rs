@@ -1,5 +1,5 @@
-//! For the fuzz targets (fuzz/) and the property tests that mirror them: captures made of arbitrary bytes with
-//! right checks around them, so that what lies behind the checks is reached, and the judge of what is read.
+//! For the fuzz targets (fuzz/) and the property tests that mirror them: captures of arbitrary bytes with
+//! valid checksums, so that the code after the checks is reached, and checks of the result of reading.
 #![forbid(unsafe_code)]
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -16,7 +16,7 @@ const NONCE: u64 = 0x5eed_0f00_d1ce_5eed;
 const SLOTS: u32 = 64;
 const COLUMNS: usize = 8;
 
-/// Arbitrary bytes, taken one after the other; zeros where they end.
+/// Arbitrary bytes, consumed in order; zeros after the end.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -36,7 +36,7 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// The head of a capture with an empty ring of 64 slots, whose pages have so many bytes.
+/// The head of a capture with an empty ring of 64 slots and this many bytes of pages.
 fn head(next: u64, tail: u64, page_bytes: usize) -> Vec<u8> {
     let header = StaticHeader {
         nonce: NONCE,
@@ -70,7 +70,7 @@ fn head(next: u64, tail: u64, page_bytes: usize) -> Vec<u8> {
 }
 
 /// Pages, as long as there are bytes. Of each: events, definitions and slots beyond theirs, one byte each
-/// but for the first (two); for each column u16 stored bytes and u24 raw bytes (0: as many); the columns.
+/// except the first (two); for each column u16 stored bytes and u24 raw bytes (0: the same); the columns.
 fn pages(bytes: &mut Bytes<'_>, nonce: u64) -> (Vec<u8>, u64, u64) {
     let (mut out, mut next, mut definitions) = (Vec::new(), 0, 0);
     while !bytes.is_empty() {
@@ -96,7 +96,7 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     Bytes(bytes.get(at..).unwrap_or_default()).number(8)
 }
 
-/// What [`pages`] makes these pages of again.
+/// The input from which [`pages`] creates these pages.
 fn seed_of_pages(mut pages: &[u8], nonce: u64) -> Vec<u8> {
     let mut out = Vec::new();
     let (Ok(mut decoder), mut decoded) = (Decoder::new(), Decoded::default()) else {
@@ -120,13 +120,13 @@ fn seed_of_pages(mut pages: &[u8], nonce: u64) -> Vec<u8> {
     out
 }
 
-/// What [`page_file`] makes the pages of a whole capture of again.
+/// The input from which [`page_file`] creates the pages of a whole capture.
 pub fn page_seed(capture: &[u8]) -> Vec<u8> {
     let start = word(capture, 120) as usize;
     seed_of_pages(capture.get(start..).unwrap_or_default(), word(capture, 16))
 }
 
-/// What [`names_file`] makes the names of a whole embedded capture of again.
+/// The input from which [`names_file`] creates the names of a whole embedded capture.
 pub fn names_seed(capture: &[u8]) -> Vec<u8> {
     let mark = capture.len().saturating_sub(MARK_BYTES);
     let start = word(capture, mark + 24) as usize + MARK_BYTES;
@@ -134,7 +134,7 @@ pub fn names_seed(capture: &[u8]) -> Vec<u8> {
     seed_of_pages(pages, page_nonce(word(capture, 16)))
 }
 
-/// What [`ring_file`] makes the ring of a whole capture of again, or its journal, if it has 64 slots.
+/// The input from which [`ring_file`] creates the ring of a whole capture, or its journal, if it has 64 slots.
 pub fn ring_seed(capture: &[u8]) -> Vec<u8> {
     let nonce = word(capture, 16);
     let at = |offset: u64| index::value(word(capture, offset as usize));
@@ -159,7 +159,7 @@ pub fn ring_seed(capture: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A capture whose pages are made of these bytes.
+/// A capture with pages from these bytes.
 pub fn page_file(bytes: &[u8]) -> Vec<u8> {
     let (pages, next, _) = pages(&mut Bytes(bytes), NONCE);
     let mut file = head(next, next, pages.len());
@@ -167,9 +167,9 @@ pub fn page_file(bytes: &[u8]) -> Vec<u8> {
     file
 }
 
-/// A capture with no page whose ring is made of these bytes: u16 the tail, u8 how many slots are reserved;
-/// for each slot u8 what to do and the slot. 0: a record, whose commit word is made to fit; 1: none yet;
-/// 2: as it is; others: empty.
+/// A capture without pages whose ring comes from these bytes: u16 the tail, u8 how many slots are reserved;
+/// for each slot u8 the action and the slot. 0: a record, whose commit word is made valid; 1: no record yet;
+/// 2: unchanged; others: empty.
 pub fn ring_file(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = Bytes(bytes);
     let tail = bytes.number(2);
@@ -189,7 +189,7 @@ pub fn ring_file(bytes: &[u8]) -> Vec<u8> {
         slots[place(seq)] = words;
     }
     let checks = Checks::new(NONCE);
-    // Backwards: a record's check covers the slots behind its first.
+    // Backwards, because a record's checksum covers the slots after its first.
     for seq in commits.into_iter().rev() {
         let words = slots[place(seq)];
         let count = slot::slots_of(&words).min(u64::from(SLOTS));
@@ -203,7 +203,7 @@ pub fn ring_file(bytes: &[u8]) -> Vec<u8> {
     file
 }
 
-/// A capture with no records whose embedded part is made of these bytes: pages as of [`page_file`].
+/// A capture without records whose embedded part comes from these bytes: pages as in [`page_file`].
 pub fn names_file(bytes: &[u8]) -> Vec<u8> {
     let mut file = head(0, 0, 0);
     let (pages, _, symbols) = pages(&mut Bytes(bytes), page_nonce(NONCE));
@@ -222,13 +222,13 @@ pub fn names_file(bytes: &[u8]) -> Vec<u8> {
     file
 }
 
-/// Reads a capture and checks what must hold of any.
+/// Reads a capture and checks the invariants of every capture.
 ///
 /// # Errors
-/// The reader's, where nothing can be read.
+/// The reader's error, if nothing can be read.
 ///
 /// # Panics
-/// If something does not hold: that is what fuzzing looks for.
+/// If an invariant is violated: fuzzing searches for these.
 pub fn judge(path: &Path) -> Result<Integrity, OpenError> {
     let mut reader = Reader::open(path)?;
     let (mut records, mut symbols, mut last) = (0, 0, None);
@@ -271,10 +271,11 @@ pub fn judge(path: &Path) -> Result<Integrity, OpenError> {
     Ok(integrity)
 }
 
-/// Takes a definition from any payload; one that is taken says the same once it is written and read again.
+/// Decodes a definition from any payload, and checks that a decoded definition is unchanged after encoding and
+/// decoding.
 ///
 /// # Panics
-/// If it does not.
+/// If it is not.
 pub fn judge_payload(kind: crate::DefKind, payload: &[u8]) -> bool {
     let Some(definition) = Definition::from_payload(kind, payload) else {
         return false;

@@ -1,4 +1,4 @@
-//! The static header: what is known when a capture is opened. Written once, twice over.
+//! The static header: facts known when a capture is opened. Written once, in two copies.
 //!
 //! | offset | size | field |
 //! |---|---|---|
@@ -23,9 +23,9 @@
 //! | 120 | 8 | offset of the pages |
 //! | 128 | 8 | of a bounded capture: bytes of each of the two state areas; else zero |
 //! | 136 | 8 | of a bounded capture: bytes of the log; else zero |
-//! | 144 | 4 | where the ring is: 1 in this file, 2 in memory of the process alone, 3 in a memfd, 4 in a file |
+//! | 144 | 4 | where the ring is: 1 in this file, 2 in memory of the process only, 3 in a memfd, 4 in a file |
 //! | 148 | 4 | bytes of that file's path, at most 256; else zero |
-//! | 152 | 256 | the path; zeros behind it |
+//! | 152 | 256 | the path, padded with zeros |
 //! | 408 | 100 | zero |
 //! | 508 | 4 | CRC32 of bytes 0–507 |
 
@@ -50,7 +50,7 @@ pub(crate) enum RingAt {
     Nowhere,
     /// In a file without a name.
     Memfd,
-    /// In a file of its own.
+    /// In a separate file.
     File(RingPath),
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct RingPath {
 }
 
 impl RingPath {
-    /// None: it is too long.
+    /// None if it is too long.
     pub(crate) fn new(path: &Path) -> Option<Self> {
         Self::from_bytes(path.as_os_str().as_bytes())
     }
@@ -101,7 +101,7 @@ impl RingAt {
     }
 }
 
-/// The static header's facts.
+/// The fields of the static header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StaticHeader {
     pub(crate) nonce: u64,
@@ -113,19 +113,19 @@ pub(crate) struct StaticHeader {
     pub(crate) process_start_ticks: u64,
     pub(crate) boot_id: [u8; 16],
     pub(crate) ring_slots: u32,
-    /// Of a bounded capture.
+    /// Only in a bounded capture.
     pub(crate) bounded: Option<BoundedLayout>,
     pub(crate) ring_at: RingAt,
 }
 
-/// Why a static header could not be taken.
+/// Why a static header could not be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unreadable {
-    /// It does not start as a capture does.
+    /// The file is not a capture.
     Foreign,
-    /// It is of a version that we do not know.
+    /// Its version is newer than this crate.
     Future(u32),
-    /// The check does not fit, or a checked field makes no sense.
+    /// The checksum does not match, or a checked field is invalid.
     Damaged(&'static str),
 }
 
@@ -167,12 +167,12 @@ impl StaticHeader {
         header
     }
 
-    /// How its records, rows and facts are checked.
+    /// The checksums of its records, rows and fields.
     pub(crate) fn checks(&self) -> Checks {
         Checks::new(self.nonce)
     }
 
-    /// The file that the ring lies in, if it has one of its own.
+    /// The file of the ring, if the ring has a separate file.
     pub(crate) fn ring_path(&self) -> Option<&Path> {
         match &self.ring_at {
             RingAt::File(path) => Some(path.path()),
@@ -180,12 +180,12 @@ impl StaticHeader {
         }
     }
 
-    /// Whether the ring lies in the capture itself.
+    /// Whether the ring is in the capture itself.
     pub(crate) fn has_ring(&self) -> bool {
         self.ring_at == RingAt::Capture
     }
 
-    /// Where the pages start, or the areas of a bounded capture.
+    /// The offset of the pages, or of the areas of a bounded capture.
     pub(crate) fn pages_offset(&self) -> u64 {
         match self.has_ring() {
             true => layout::ring_end(self.ring_slots),
@@ -193,7 +193,7 @@ impl StaticHeader {
         }
     }
 
-    /// Bytes 84 to 128 as 11 u32: fixed, but for the offset of the pages.
+    /// Bytes 84 to 128 as 11 u32: constant, except the offset of the pages.
     fn geometry(&self) -> [u32; 11] {
         let offset = |value: u64| [value as u32, (value >> 32) as u32];
         let [d0, d1] = offset(layout::DYNAMIC_OFFSET);
@@ -211,7 +211,7 @@ impl StaticHeader {
         [64, d0, d1, c0, c1, devices, levels, r0, r1, p0, p1]
     }
 
-    /// Takes a header from its bytes.
+    /// Decodes a header.
     pub(crate) fn decode(bytes: &[u8; STATIC_BYTES]) -> Result<Self, Unreadable> {
         let u32_at = |offset: usize| {
             let mut le = [0; 4];
@@ -223,7 +223,7 @@ impl StaticHeader {
         if bytes[..8] != MAGIC {
             return Err(Unreadable::Foreign);
         }
-        // The magic and the version stand at these places in every version to come.
+        // The magic and the version stay at these offsets in all later versions.
         if u32_at(8) > VERSION {
             return Err(Unreadable::Future(u32_at(8)));
         }

@@ -1,13 +1,13 @@
-//! Which capture it is, by its first bytes.
+//! The identity of a capture, from its first bytes.
 
 use crate::Header;
 use crate::header::StaticHeader;
 use crate::layout::{STATIC_BYTES, STATIC_COPIES};
 
-/// What tells a capture from all others.
+/// The fields that identify a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
-    /// Random number of the capture. Of one that was imported it is made of what was imported.
+    /// Random number of the capture. For an imported capture it is derived from the imported data.
     pub nonce: u64,
     /// Process that was recorded.
     pub pid: u32,
@@ -16,11 +16,11 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// A capture's first bytes that say it.
+    /// The number of first bytes of a capture that contain its identity.
     pub const BYTES: usize = STATIC_BYTES;
 
-    /// Of a capture's first bytes. If there are more than [`Identity::BYTES`] of them, a damaged header's second copy is
-    /// looked for. `None`: they are no capture's, or damaged.
+    /// The identity in the first bytes of a capture. With more than [`Identity::BYTES`] bytes, the second copy of a
+    /// damaged header is searched for. `None` if they do not belong to a capture, or are damaged.
     pub fn of_head(head: &[u8]) -> Option<Self> {
         let copies = STATIC_COPIES.into_iter().filter_map(|offset| {
             let from = usize::try_from(offset).ok()?;

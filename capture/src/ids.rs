@@ -20,19 +20,19 @@ newtype! {
     StackId(u32);
     /// An interned Python code object. 0 is "unknown".
     CodeId(u32);
-    /// A loaded module (shared object), one id for each load. 0 is "unknown".
+    /// A loaded module (shared library); each load has a separate id. 0 is "unknown".
     ModuleId(u32);
-    /// A module object of PyTorch's (`torch.nn.Module`). 0 is "unknown".
+    /// A PyTorch module object (`torch.nn.Module`). 0 is "unknown".
     NnModuleId(u32);
     /// A recorded thread; its kernel thread id.
     ThreadId(u32);
-    /// An interned name of an API function, as the account prints it. 0 is "none".
+    /// An interned name of an API function, as printed by the account. 0 is "none".
     ApiId(u16);
     /// A device ordinal as the recorded process sees it; [`DeviceOrdinal::NONE`] is "no device".
     DeviceOrdinal(u8);
     /// Where a framework's pool took a block from ([`crate::DefKind::PLACEMENT`]), of the event's device.
     PlacementId(u8);
-    /// What allocator an event belongs to.
+    /// The allocator that an event belongs to.
     Level(u8);
 }
 
@@ -42,10 +42,10 @@ impl StackId {
     /// A stack whose definition a bounded capture has evicted. Never recorded.
     pub const EVICTED: Self = Self(u32::MAX);
 
-    /// Stacks are sampled ([`crate::ProcessKey::STACK_SAMPLE`]), and this allocation's was not taken.
+    /// Stacks are sampled ([`crate::ProcessKey::STACK_SAMPLE`]), and this allocation was not sampled.
     pub const NOT_SAMPLED: Self = Self(u32::MAX - 1);
 
-    /// Whether it needs no definition.
+    /// Whether it refers to a definition.
     pub fn is_named(self) -> bool {
         self == Self::NONE || self == Self::EVICTED || self == Self::NOT_SAMPLED
     }
@@ -54,7 +54,7 @@ impl StackId {
 impl PlacementId {
     /// The default stream's part of the default pool.
     pub const DEFAULT: Self = Self(0);
-    /// Not known.
+    /// Unknown.
     pub const UNKNOWN: Self = Self(255);
 }
 
@@ -66,16 +66,16 @@ impl DeviceOrdinal {
 impl Level {
     /// Inside a framework's pool: PyTorch's tensors.
     pub const TENSOR: Self = Self(0);
-    /// Device memory from CUDA: what the caller asked the driver for, and VMM handles.
+    /// Device memory from CUDA: memory that the caller requested from the driver, and VMM handles.
     pub const DRIVER: Self = Self(1);
     /// Pinned host memory from CUDA.
     pub const HOST: Self = Self(2);
-    /// What the card gave: 2 MiB pages, VMM handles, pool and graph backing.
+    /// Physical memory on the card: 2 MiB pages, VMM handles, memory behind pools and graphs.
     pub const PHYSICAL: Self = Self(3);
     /// How many levels have counters.
     pub const COUNT: usize = 4;
 
-    /// The level's word, as every output prints it.
+    /// The level's name in every output.
     pub fn name(self) -> &'static str {
         match self {
             Self::TENSOR => "tensor",

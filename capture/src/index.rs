@@ -1,12 +1,12 @@
-//! Numbers that producers move at every record, too often for a check word of their own: 48 bits of
-//! value, and in the upper 16 a check of it. 2^48 slots are 89 years at 100,000 events a second.
+//! Numbers that producers change at every record, too often for a separate check word: 48 bits of
+//! value, and a checksum of it in the upper 16. 2^48 slots are 89 years at 100,000 events a second.
 
 const VALUE: u64 = (1 << 48) - 1;
 
 /// The next digits of π after [`crate::checksum`]'s; odd.
 const FACTOR: u64 = 0xd131_0ba6_98df_b5ad;
 
-/// The word that stands for `value`.
+/// The word that encodes `value`.
 #[inline]
 pub(crate) fn seal(value: u64, nonce: u64) -> u64 {
     let value = value & VALUE;
@@ -14,13 +14,13 @@ pub(crate) fn seal(value: u64, nonce: u64) -> u64 {
     value | check
 }
 
-/// The value of a word, unchecked.
+/// The value of a word, without checking it.
 #[inline]
 pub(crate) fn value(word: u64) -> u64 {
     word & VALUE
 }
 
-/// The value of a word whose check fits.
+/// The value of a word whose checksum matches.
 pub(crate) fn open(word: u64, nonce: u64) -> Option<u64> {
     (seal(word, nonce) == word).then_some(value(word))
 }

@@ -1,13 +1,13 @@
-//! Where things lie in a file. SPEC.md has the same tables with their meaning.
+//! The layout of a file. SPEC.md has the same tables with their meaning.
 //!
 //! | offset | size | what |
 //! |---|---|---|
 //! | 0 | 512 | static header |
-//! | 2048 | 512 | the same once more |
+//! | 2048 | 512 | second copy of the static header |
 //! | 4096 | 4096 | dynamic header |
 //! | 8192 | 16384 | counters: 64 devices × 4 levels × 64 bytes |
-//! | 24576 | 64 × slots | ring, if it is kept in the capture; else see [`crate::ring_file`] |
-//! | behind it | to the end | pages; of a bounded capture: [`crate::areas`] |
+//! | 24576 | 64 × slots | ring, if it is kept in the capture; otherwise see [`crate::ring_file`] |
+//! | after it | to the end | pages; in a bounded capture: [`crate::areas`] |
 
 use crate::{DeviceOrdinal, Level};
 
@@ -16,7 +16,7 @@ pub(crate) const MAGIC: [u8; 8] = *b"\x89GPUMEM\n";
 /// The version that this crate writes and reads.
 pub(crate) const VERSION: u32 = 1;
 
-/// Bytes of the static header and where its two copies lie.
+/// Bytes of the static header and the offsets of its two copies.
 pub(crate) const STATIC_BYTES: usize = 512;
 pub(crate) const STATIC_COPIES: [u64; 2] = [0, 2048];
 
@@ -32,19 +32,19 @@ pub(crate) const COUNTER_ROWS: u64 = COUNTER_DEVICES * COUNTER_LEVELS;
 pub(crate) const ROW_BYTES: u64 = 64;
 
 pub(crate) const RING_OFFSET: u64 = COUNTERS_OFFSET + COUNTER_ROWS * ROW_BYTES;
-/// Fewest and most slots of a ring.
+/// Minimum and maximum number of slots of a ring.
 pub(crate) const RING_SLOTS: core::ops::RangeInclusive<u32> = 64..=1 << 24;
 
 /// Entries of the table of losses.
 pub(crate) const LOSS_RANGES: usize = 64;
 
-/// Where a ring of that many slots ends.
+/// The offset of the end of a ring with that many slots.
 pub(crate) const fn ring_end(ring_slots: u32) -> u64 {
     RING_OFFSET + ring_slots as u64 * 64
 }
 
-/// The most payload that a definition may have: an eighth of the ring, and never over 1 MiB, so that
-/// a page stays small whatever the ring's size.
+/// The maximum payload of a definition: an eighth of the ring, and at most 1 MiB, so that a page
+/// stays small whatever the ring's size.
 pub(crate) const fn payload_limit(ring_slots: u64) -> u64 {
     let eighth = ring_slots * 64 / 8;
     if eighth < 1 << 20 { eighth } else { 1 << 20 }
@@ -76,8 +76,8 @@ pub(crate) const fn row_offset(row: u64) -> u64 {
     COUNTERS_OFFSET + row * ROW_BYTES
 }
 
-/// Fields of the dynamic header: offsets in the file. Fields of different writers are on lines of
-/// their own.
+/// Fields of the dynamic header: offsets in the file. Fields of different writers are on separate
+/// cache lines.
 pub(crate) mod dynamic {
     use super::DYNAMIC_OFFSET;
 

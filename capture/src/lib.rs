@@ -1,6 +1,6 @@
 //! `report.bin`: the shared-memory ring, the pages after it, the writer and the reader.
 //!
-//! SPEC.md beside this crate gives the format to the byte.
+//! SPEC.md in this crate's folder specifies the format to the byte.
 //!
 //! # Words
 //! - A **slot** is 64 bytes of the ring. A **record** is one or more consecutive slots.
@@ -12,11 +12,11 @@
 //! - A **page** is a run of records that the drain has compressed and appended to the file.
 //!
 //! # Design constraints
-//! - This crate knows bytes: it knows neither CUDA nor any view.
-//! - The writer's side never allocates on the event path, never takes a lock across anything that can
-//!   block, and never tears down: once created, a capture lives as long as its process.
+//! - This crate handles bytes only: it depends neither on CUDA nor on any view.
+//! - The writer never allocates on the event path, never holds a lock across an operation that can
+//!   block, and never shuts down: once created, a capture lives as long as its process.
 //! - Everything that a hook had written when the process was killed can be read back.
-//! - The reader treats damage as normal input: it says what is missing and never makes up a number.
+//! - The reader treats damage as normal input: it reports what is missing and never invents a number.
 
 mod bounded_layout;
 mod checksum;

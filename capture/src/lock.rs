@@ -1,16 +1,16 @@
-//! A lock for some twenty nanoseconds of work that can neither block nor fail, and a count of the changes made
-//! under it. Its word lies in this process's own memory, and a wait for it has a bound.
+//! A lock for about twenty nanoseconds of work that can neither block nor fail, and a count of the changes made
+//! under it. Its word is in this process's own memory, and waiting has a bound.
 
 use core::time::Duration;
 
 use crate::sync::{AtomicU32, Ordering, let_others_run, pause};
 
-/// Odd while a thread holds it; grows by 2 with each change that is made.
+/// Odd while a thread holds it; each change adds 2.
 #[derive(Default)]
 pub(crate) struct Lock(AtomicU32);
 
 impl Lock {
-    /// Locks, waiting no longer than `bound` for a holder that does not go on.
+    /// Locks, waiting at most `bound` for a holder that makes no progress.
     #[inline]
     pub(crate) fn lock(&self, bound: Duration) -> Option<Guard<'_>> {
         let before = match self.try_lock() {
@@ -24,7 +24,7 @@ impl Lock {
         })
     }
 
-    /// The word before, if nobody held it.
+    /// The previous word, if the lock was free.
     #[inline(always)]
     fn try_lock(&self) -> Option<u32> {
         let word = self.0.load(Ordering::Relaxed);
@@ -37,15 +37,15 @@ impl Lock {
         .then_some(word)
     }
 
-    /// Waits for some microseconds, then gives the processor away. The bound counts from the last time that the
-    /// lock changed hands, in sleeps: a clock can be set forward meanwhile.
+    /// Waits for some microseconds, then yields the processor. The bound starts when the lock last changed
+    /// hands, and counts sleeps, because a clock can be set forward meanwhile.
     #[cold]
     fn lock_in_turn(&self, bound: Duration) -> Option<u32> {
         let mut seen = self.0.load(Ordering::Relaxed);
         let mut rounds = 0;
         loop {
-            // Ever longer between looks: each takes the cache line from whoever holds the lock, and so does one
-            // handover after the other.
+            // Increasing pauses between attempts: each attempt takes the cache line from the holder, and so
+            // does each handover.
             for pauses in [1, 4, 16, 64, 256] {
                 for _ in 0..pauses {
                     pause();
@@ -74,13 +74,13 @@ pub(crate) struct Guard<'a> {
 }
 
 impl Guard<'_> {
-    /// A change was made under it.
+    /// Records a change made under the lock.
     #[inline(always)]
     pub(crate) fn changed(&mut self) {
         self.after = self.before.wrapping_add(2);
     }
 
-    /// How many changes were made before it was taken, modulo 2^31.
+    /// The number of changes before it was locked, modulo 2^31.
     #[inline(always)]
     pub(crate) fn changes(&self) -> u32 {
         self.before >> 1

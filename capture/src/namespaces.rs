@@ -1,14 +1,14 @@
-//! In which namespaces a process runs: whether another's numbers of processes and paths mean the same to it.
+//! The namespaces of a process, which determine whether another process's ids and paths have the same meaning for it.
 //!
-//! Containers may share a folder in memory (those of a Kubernetes pod share /dev/shm), and neither the process numbers
-//! nor the files of one another.
+//! Containers may share a folder in memory (the containers of a Kubernetes pod share /dev/shm) without sharing process
+//! ids or files.
 
 use std::os::unix::fs::MetadataExt as _;
 
 /// The namespaces of a process, and its root folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Namespaces {
-    /// Inode numbers, as /proc gives them; 0: not known, or the kernel has none of that kind.
+    /// Inode numbers, from /proc; 0 if unknown, or if the kernel has no namespace of that kind.
     pids: u32,
     time: u32,
     mounts: u32,
@@ -19,7 +19,7 @@ pub(crate) struct Namespaces {
 impl Namespaces {
     pub(crate) const BYTES: usize = 32;
 
-    /// This process's own. None where /proc does not tell.
+    /// The namespaces of this process. None if /proc is not available.
     pub(crate) fn own() -> Option<Self> {
         let inode = |kind: &str| {
             let found = std::fs::metadata(format!("/proc/self/ns/{kind}")).ok()?;

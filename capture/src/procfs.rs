@@ -1,9 +1,9 @@
-//! What the system says of processes: the two facts of /proc that tell a process from a later one with the same id,
-//! and whose this one is.
+//! Facts about processes from /proc: the two that distinguish a process from a later one with the same id, and the
+//! owner of this process.
 
 /// Field 22 of a `/proc/<pid>/stat`: when the process started, in clock ticks since boot.
 pub(crate) fn start_ticks(stat: &str) -> Option<u64> {
-    // The command's name, in brackets, may hold blanks and brackets of its own.
+    // The command's name, in parentheses, may itself contain spaces and parentheses.
     let (_, after_name) = stat.rsplit_once(')')?;
     after_name.split_ascii_whitespace().nth(19)?.parse().ok()
 }
@@ -15,8 +15,8 @@ pub(crate) fn boot_id() -> [u8; 16] {
     u128::from_str_radix(&hex, 16).unwrap_or(0).to_be_bytes()
 }
 
-/// Whether a `/proc/<pid>/stat` is of a process that has ended and that its parent has not waited for. Where only the main
-/// thread has ended, the state is the same, and other threads are counted: field 20.
+/// Whether a `/proc/<pid>/stat` belongs to a process that has ended and that its parent has not waited for. If only the
+/// main thread has ended, the state is the same, but there are other threads: field 20.
 fn has_ended(stat: &str) -> bool {
     let after_name = stat.rsplit_once(')').map_or("", |(_, after)| after);
     let mut fields = after_name.split_ascii_whitespace();
@@ -29,13 +29,13 @@ fn has_ended(stat: &str) -> bool {
     }
 }
 
-/// Whether a process with this id that was started then is there and has not ended.
+/// Whether a process with this id and start time exists and has not ended.
 pub(crate) fn is_running(pid: u32, ticks: u64) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| start_ticks(&stat) == Some(ticks) && !has_ended(&stat))
 }
 
-/// The user for whom this process acts.
+/// The effective user id of this process.
 pub(crate) fn effective_user() -> u32 {
     // SAFETY: takes nothing and cannot fail.
     unsafe { libc::geteuid() }

@@ -1,7 +1,6 @@
-//! Takes what a process left in its ring over into its capture, after the process has ended.
+//! Merges the ring that a process left into its capture, after the process has ended.
 //!
-//! Whatever this is interrupted by, the ring is removed only once its capture has all of it; to do it again does no
-//! harm.
+//! The ring is removed only once its capture has all of it, even if this is interrupted; repeating it is harmless.
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata, OpenOptions};
@@ -20,10 +19,10 @@ use crate::ring_file::NAME_PREFIX;
 use crate::slot::SLOT_BYTES;
 use crate::{index, procfs};
 
-/// A ring's file that does not say whose it is stays for so long: its process may be about to say it.
+/// How long a ring's file without an owner is kept, because its process may be about to write the owner.
 const YOUNG: Duration = Duration::from_secs(3600);
 
-/// Why a ring could not be taken over.
+/// Why a ring could not be merged.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: cannot {action}: {source}", path.display())]
 #[non_exhaustive]
@@ -36,20 +35,20 @@ pub struct MergeError {
     pub source: io::Error,
 }
 
-/// What became of a capture's ring.
+/// The result of a merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Merged {
-    /// There is none that could be taken over: the capture holds it or was closed, or it is gone, or belongs to another
+    /// There is nothing to merge: the capture holds its ring or was closed, or the ring is gone, or belongs to another
     /// file of which this one is a copy.
     Nothing,
-    /// Its process is still there, or somebody else is at it.
+    /// Its process still exists, or another process is merging it.
     InUse,
     /// The capture now has what the ring had, and the ring was removed.
     Done,
 }
 
-/// What becomes of the system's error where `action` failed.
+/// Converts the system's error into the error of `action`.
 fn failed(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> MergeError {
     move |source| MergeError {
         path: path.to_owned(),
@@ -58,10 +57,10 @@ fn failed(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> MergeE
     }
 }
 
-/// Takes the ring of the capture at `path` over into it, if its process has ended.
+/// Merges the ring of the capture at `path` into it, if its process has ended.
 ///
 /// # Errors
-/// [`MergeError`]: the capture cannot be written to, for example. The ring then stays, and reading the capture finds
+/// [`MergeError`]: the capture cannot be written to, for example. The ring then stays, and readers of the capture find
 /// it.
 pub fn merge(path: &Path) -> Result<Merged, MergeError> {
     let error = |action| failed(path, action);
@@ -73,12 +72,12 @@ pub fn merge(path: &Path) -> Result<Merged, MergeError> {
     match ring_file::find(&header, found.uid()) {
         Ok(Some(ring)) if is_of_another_file(&ring, &found) => Ok(Merged::Nothing),
         Ok(Some(ring)) => into(path, &header, ring),
-        // Reading the capture says why.
+        // Reading the capture reports the reason.
         Ok(None) | Err(_) => Ok(Merged::Nothing),
     }
 }
 
-/// Takes `ring`, which somebody has held open, over into the capture at `path`, if its process has ended.
+/// Merges `ring`, which another process has held open, into the capture at `path`, if its process has ended.
 ///
 /// # Errors
 /// [`MergeError`]: as [`merge`]; and if it is not this capture's ring.
@@ -97,8 +96,8 @@ pub fn merge_held(path: &Path, ring: File) -> Result<Merged, MergeError> {
     into(path, &header, ring)
 }
 
-/// Removes the rings in `folder` that this user's ended processes have left, after their captures were given what is
-/// in them. `except` stays. Returns how many were taken over.
+/// Removes the rings in `folder` that this user's ended processes have left, after merging them into their captures.
+/// `except` stays. Returns how many were merged.
 pub fn sweep(folder: &Path, except: Option<&Path>) -> usize {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return 0;
@@ -142,15 +141,15 @@ fn sweep_one(path: &Path) -> bool {
         // The capture is in another container.
         false if !ring.shares_paths() => false,
         false => {
-            // The capture is gone, or was never made.
+            // The capture is gone, or was never created.
             let _ = std::fs::remove_file(path);
             false
         }
     }
 }
 
-/// Whether the ring's capture is where its process made it, and is not this file, which has the same header: the ring
-/// is not taken away from it. A capture that was moved has none in that place.
+/// Whether the ring's capture is at its original path, and is not this file, which has the same header: then the ring
+/// stays with that capture. A capture that was moved has none at that path.
 fn is_of_another_file(ring: &Ring, this: &Metadata) -> bool {
     let path = Path::new(OsStr::from_bytes(&ring.capture));
     let made = OpenOptions::new()
@@ -187,7 +186,7 @@ fn into(path: &Path, header: &StaticHeader, ring: Ring) -> Result<Merged, MergeE
         .open(path)
         .map_err(error("write to"))?;
     let there = Input::of(path, capture.try_clone().map_err(error("examine"))?);
-    // Others may have taken it over, and have removed it, since it was opened.
+    // Another process may have merged it and removed it since it was opened.
     let is_whole = is_closed(&there, header).map_err(error("examine"))?;
     if !is_whole {
         write(&capture, header, &ring).map_err(error("take the ring over into"))?;
@@ -203,7 +202,7 @@ fn into(path: &Path, header: &StaticHeader, ring: Ring) -> Result<Merged, MergeE
     })
 }
 
-/// Whether that is the file's name.
+/// Whether `at` is the file's name.
 fn is_named(file: &File, at: &Path) -> bool {
     let identity = |found: Metadata| (found.dev(), found.ino());
     let there = std::fs::symlink_metadata(at).map(identity);
@@ -241,7 +240,7 @@ fn write(capture: &File, header: &StaticHeader, ring: &Ring) -> io::Result<()> {
     let [time, offset, complete] = facts;
     let check = checks.words(dynamic::JOURNAL, &facts);
     put(dynamic::JOURNAL, &[time, offset, complete, check]);
-    // The older journal goes: all that it has is in the ring or in pages.
+    // The older journal can be removed: all its records are in the ring or in pages.
     capture.set_len(journal)?;
     capture.set_len(journal + u64::from(slots) * SLOT_BYTES as u64)?;
     let mut block = [0; 4096];
@@ -258,7 +257,7 @@ fn write(capture: &File, header: &StaticHeader, ring: &Ring) -> io::Result<()> {
     capture.sync_data()
 }
 
-/// Where the pages end once the queue is written.
+/// The end of the pages once the queue is written.
 fn pages_end(ring: &Ring, header: &StaticHeader) -> Option<u64> {
     let mut word = [0; 8];
     ring.file

@@ -1,4 +1,4 @@
-//! The file in memory that a running process's ring lies in, beside its capture.
+//! The file in memory that holds a running process's ring, separate from its capture.
 //!
 //! | offset | size | what |
 //! |---|---|---|
@@ -8,16 +8,16 @@
 //! | 16 | 8 | bytes of the queue |
 //! | 24 | 4 | CRC32 of bytes 0–24 and of the path |
 //! | 28 | 4 | CRC32 of bytes 32–64 |
-//! | 32 | 32 | where its process ran: [`Namespaces`] |
+//! | 32 | 32 | where its process runs: [`Namespaces`] |
 //! | 64 | 1984 | the capture's path |
 //! | 2048 | 512 | the capture's static header |
-//! | 4096 | 20480 | dynamic header and counters, as a capture has them |
+//! | 4096 | 20480 | dynamic header and counters, as in a capture |
 //! | 24576 | 64 × slots | ring |
 //! | 24576 + 64 × slots | Q | queue: what is still to be written to the capture |
 //!
-//! The queue holds operations, one behind the other: 64 bytes of header and the bytes that belong into the capture,
-//! padded to 64. One that does not fit before the queue's end stands at its start. The dynamic header says which is
-//! the first that is not written.
+//! The queue holds consecutive operations: 64 bytes of header and the bytes for the capture, padded to 64. An operation
+//! that does not fit before the queue's end is at its start. The dynamic header has the first operation that is not
+//! written.
 //!
 //! | offset | size | field |
 //! |---|---|---|
@@ -37,7 +37,7 @@ use std::os::fd::AsRawFd as _;
 use crate::checksum::Checks;
 use crate::namespaces::Namespaces;
 
-/// Files of this name in a folder in memory are rings.
+/// Prefix of the names of ring files in a folder in memory.
 pub(crate) const NAME_PREFIX: &str = "gpumem-ring-";
 pub(crate) const MAGIC: [u8; 8] = *b"\x89GPURNG\n";
 pub(crate) const VERSION: u32 = 1;
@@ -45,10 +45,10 @@ const NAMESPACES_CRC_OFFSET: usize = 28;
 const NAMESPACES_OFFSET: usize = 32;
 pub(crate) const PATH_OFFSET: usize = 64;
 pub(crate) const PATH_BYTES: usize = 1984;
-/// Where the capture's static header stands once more.
+/// Offset of the copy of the capture's static header.
 pub(crate) const HEADER_OFFSET: usize = 2048;
 
-/// Bytes of an operation's header, and what operations are padded to.
+/// Bytes of an operation's header, and the alignment of operations.
 pub(crate) const OP_BYTES: usize = 64;
 const OP_MAGIC: u64 = u64::from_le_bytes(*b"GPUMQOP1");
 
@@ -61,11 +61,11 @@ fn lock_of(kind: i32) -> libc::flock {
     lock
 }
 
-/// Locks a ring for as long as anybody has it open by this description or mapped by it: closing the descriptor does not
-/// unlock it. Readers take [`is_locked`] for an answer, and `flock` among one another.
+/// Locks a ring as long as any process has it open by this description or has mapped it: closing the descriptor does
+/// not unlock it. Readers check it with [`is_locked`], and use `flock` among each other.
 pub(crate) fn lock(file: &File) {
     let lock = lock_of(libc::F_RDLCK);
-    // Without it, who looks from another container takes the process for ended.
+    // Without the lock, readers in other containers treat the process as ended.
     // SAFETY: the descriptor is open, the structure valid; the call does not wait.
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) };
 }
@@ -78,27 +78,27 @@ pub(crate) fn is_locked(file: &File) -> bool {
     done == 0 && lock.l_type != libc::F_UNLCK as libc::c_short
 }
 
-/// Something that is to be written to the capture.
+/// Data to be written to the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Op {
     pub(crate) number: u64,
-    /// Where in the capture.
+    /// The offset in the capture.
     pub(crate) offset: u64,
     pub(crate) bytes: u32,
     pub(crate) crc: u32,
-    /// Where the capture's pages end once it is written.
+    /// The end of the capture's pages once it is written.
     pub(crate) pages_end: u64,
     /// Records before this are then in pages.
     pub(crate) next: u64,
 }
 
 impl Op {
-    /// Bytes that it takes in the queue.
+    /// Its length in the queue.
     pub(crate) fn length(&self) -> usize {
         OP_BYTES + (self.bytes as usize).next_multiple_of(OP_BYTES)
     }
 
-    /// Its header at `place` of the queue.
+    /// Its header at `place` in the queue.
     pub(crate) fn words(&self, place: u64, checks: &Checks) -> [u64; 8] {
         let mut words = [
             OP_MAGIC,
@@ -115,7 +115,7 @@ impl Op {
         words
     }
 
-    /// The operation whose header stands at `place` of the queue.
+    /// The operation whose header is at `place` in the queue.
     pub(crate) fn from_words(words: &[u64; 8], place: u64, checks: &Checks) -> Option<Self> {
         let [_, number, offset, bytes, pages_end, next, ..] = *words;
         let op = Self {
@@ -163,14 +163,14 @@ pub(crate) fn preamble(
     out
 }
 
-/// Where the process of a ring ran. None: the recorder that made it did not say, or it is damaged.
+/// The namespaces of a ring's process. None if its recorder did not record them, or if they are damaged.
 pub(crate) fn namespaces(preamble: &[u8; HEADER_OFFSET]) -> Option<Namespaces> {
     let crc = preamble.get(NAMESPACES_CRC_OFFSET..NAMESPACES_OFFSET)?;
     let bytes = preamble.get(NAMESPACES_OFFSET..PATH_OFFSET)?;
     (crc32fast::hash(bytes).to_le_bytes() == crc).then(|| Namespaces::decode(bytes))?
 }
 
-/// The check of a preamble with a path of so many bytes.
+/// The checksum of a preamble with a path of that many bytes.
 pub(crate) fn preamble_crc(bytes: &[u8; HEADER_OFFSET], path: usize) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&bytes[..24]);

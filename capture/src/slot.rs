@@ -37,7 +37,7 @@ pub(crate) fn add_flags(words: &mut [u64; 8], flags: EventFlags) {
     *what |= u64::from(flags.0) << 16;
 }
 
-/// The inverse of [`event_words`]; word 0 is not looked at.
+/// The inverse of [`event_words`]; word 0 is ignored.
 pub(crate) fn event_from_words(words: &[u64; 8]) -> Event {
     let [_, time, ptr, bytes, aux, stacks, who, what] = *words;
     Event {
@@ -78,7 +78,7 @@ pub(crate) fn kind_of(words: &[u64; 8]) -> u8 {
     (words[6] >> 32) as u8
 }
 
-/// How many slots the record says it has; an event has one.
+/// The number of slots that the record states; an event has one.
 #[inline]
 pub(crate) fn slots_of(words: &[u64; 8]) -> u64 {
     match EventKind(kind_of(words)).is_event() {

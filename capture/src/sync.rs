@@ -7,7 +7,7 @@ pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use core::time::Duration;
 
-/// Tells the processor that a loop waits.
+/// Hints to the processor that this is a wait loop.
 #[inline(always)]
 pub(crate) fn pause() {
     #[cfg(not(loom))]
@@ -16,14 +16,14 @@ pub(crate) fn pause() {
     loom::hint::spin_loop();
 }
 
-/// So many times the processor is given away before a waiting thread sleeps.
+/// How often a waiting thread yields the processor before it sleeps.
 #[cfg(not(loom))]
 const YIELDS: u32 = 64;
 #[cfg(not(loom))]
 const SLEEP: Duration = Duration::from_micros(50);
 
-/// The `round`th time, from 0, that a waiting thread lets others run. Returns how long it has slept in all, at
-/// least. Keeps errno: it may run inside a hook.
+/// Lets other threads run; `round` counts the calls of a waiting thread, from 0. Returns the minimum time that
+/// it has slept in total. Keeps errno, because it may run inside a hook.
 #[cfg(not(loom))]
 pub(crate) fn let_others_run(round: u32) -> Duration {
     use gpumem_sys::wait;
@@ -40,15 +40,15 @@ pub(crate) fn let_others_run(round: u32) -> Duration {
     }
 }
 
-/// In a model nobody waits for ever: all threads go on.
+/// Waits in a model are finite: all threads make progress.
 #[cfg(loom)]
 pub(crate) fn let_others_run(_: u32) -> Duration {
     loom::thread::yield_now();
     Duration::ZERO
 }
 
-/// Has the processor fetch the cache line of `place` for a store that is to come soon. A hint: it changes
-/// nothing and cannot fault.
+/// Prefetches the cache line of `place` for a store that follows soon. A hint: it has no side effects and
+/// cannot fault.
 #[inline(always)]
 pub(crate) fn expect_store<T>(place: &T) {
     #[cfg(not(loom))]

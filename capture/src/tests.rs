@@ -7,7 +7,7 @@ use crate::{
     ThreadId,
 };
 
-/// Any event at all, among them many that look like one another.
+/// Any event, often similar to others.
 pub(crate) fn event() -> impl Strategy<Value = Event> {
     let number = || prop_oneof![Just(0), 0..1000_u64, any::<u64>()];
     let stack = || prop_oneof![0..5_u32, any::<u32>()].prop_map(StackId);

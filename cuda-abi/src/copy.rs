@@ -2,24 +2,24 @@
 
 use crate::CuDevicePtr;
 
-/// One side of `CUDA_MEMCPY3D` (`_v2`) and of `CUDA_MEMCPY3D_PEER`: 88 bytes. Where the peer's has
-/// its context, the other has a reserved pointer.
+/// One side of `CUDA_MEMCPY3D` (`_v2`) and of `CUDA_MEMCPY3D_PEER`: 88 bytes. The peer version has
+/// the context where the other has a reserved pointer.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CuMemcpySide3d {
-    /// Bytes to the right.
+    /// Offset along x in bytes.
     pub x_bytes: usize,
-    /// Rows down.
+    /// Offset along y in rows.
     pub y: usize,
-    /// Slices.
+    /// Offset along z in slices.
     pub z: usize,
     /// Level of detail.
     pub lod: usize,
     /// `CUmemorytype`: 1 host, 2 device, 3 array, 4 unified.
     pub kind: u32,
-    /// The host's address.
+    /// The host address.
     pub host: usize,
-    /// The device's, or a unified one.
+    /// The device or unified address.
     pub device: CuDevicePtr,
     /// The array.
     pub array: usize,
@@ -35,9 +35,9 @@ pub struct CuMemcpySide3d {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CuMemcpy3d {
-    /// Where from.
+    /// The source.
     pub from: CuMemcpySide3d,
-    /// Where to.
+    /// The destination.
     pub to: CuMemcpySide3d,
     /// Bytes of a row.
     pub width_bytes: usize,

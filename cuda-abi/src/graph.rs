@@ -20,43 +20,43 @@ impl CuGraphNodeType {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CuMemAllocNodeParams {
-    /// Where the memory lies.
+    /// Where the memory is allocated.
     pub pool_props: CuMemPoolProps,
-    /// Who else gets access.
+    /// The other devices that get access.
     pub access_descs: *const CuMemAccessDesc,
-    /// How many of these.
+    /// The number of `access_descs`.
     pub access_desc_count: usize,
-    /// Bytes asked for.
+    /// The requested bytes.
     pub bytesize: usize,
     /// The address, which the driver writes.
     pub dptr: CuDevicePtr,
 }
 
-/// `CUgraphNodeParams`: 256 bytes, of which the type says how the middle ones are read.
+/// `CUgraphNodeParams`: 256 bytes. The type determines which member of the union is valid.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct CuGraphNodeParams {
-    /// Of which kind the node is.
+    /// The type of the node.
     pub kind: CuGraphNodeType,
     /// Zero.
     pub reserved0: [i32; 3],
-    /// The parameters of that kind.
+    /// The parameters of that type.
     pub parameters: CuGraphNodeUnion,
     /// Zero.
     pub reserved2: i64,
 }
 
-/// The parameters of a node of one kind.
+/// The parameters of a node of one type.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union CuGraphNodeUnion {
-    /// All of it.
+    /// The whole union.
     pub words: [i64; 29],
-    /// Of a node that allocates.
+    /// A node that allocates memory.
     pub alloc: CuMemAllocNodeParams,
-    /// Of a node that frees: the address.
+    /// A node that frees memory: the address.
     pub free: CuDevicePtr,
-    /// Of a node that runs another graph.
+    /// A node that runs another graph.
     pub child: CuChildGraphNodeParams,
 }
 
@@ -73,7 +73,7 @@ pub struct CuChildGraphNodeParams {
 impl CuChildGraphNodeParams {
     /// The node runs a clone.
     pub const CLONE: u32 = 0;
-    /// The graph itself is the node's from then on; it may have memory nodes.
+    /// The parent graph takes ownership of the child graph, which may have memory nodes.
     pub const MOVE: u32 = 1;
 }
 
@@ -103,9 +103,9 @@ pub struct CuKernelNodeParams {
     pub block: [u32; 3],
     /// Dynamic shared memory of a block.
     pub shared_bytes: u32,
-    /// Its arguments: an array of pointers.
+    /// The kernel's arguments: an array of pointers.
     pub arguments: usize,
-    /// Or packed.
+    /// The arguments in one packed buffer, as an alternative.
     pub extra: usize,
     /// The kernel without a context, if `function` is null.
     pub kernel: usize,
@@ -117,7 +117,7 @@ pub struct CuKernelNodeParams {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CuMemsetNodeParams {
-    /// Where to.
+    /// The destination.
     pub to: CuDevicePtr,
     /// Bytes from row to row.
     pub pitch: usize,

@@ -2,9 +2,8 @@
 //!
 //! # Design constraints
 //! - Every foreign integer is a transparent newtype, never a Rust enum: a newer driver may return a
-//!   value that this crate does not know, and it must pass through unharmed.
-//! - No functions, no I/O, no state: the interposer and the simulator share these types and nothing
-//!   else.
+//!   value that this crate does not know, and it must pass through unchanged.
+//! - No functions, no I/O, no state: the interposer and the simulator share only these types.
 //! - Sizes are checked in tests against the bindings of the `cudarc` crate.
 //!
 //! # Not suitable for

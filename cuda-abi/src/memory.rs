@@ -23,9 +23,9 @@ impl CuMemLocationType {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CuMemLocation {
-    /// What kind of place.
+    /// The kind of location.
     pub kind: CuMemLocationType,
-    /// Which one of that kind.
+    /// The number of the location within its kind.
     pub id: c_int,
 }
 
@@ -51,7 +51,7 @@ pub struct CuMemAllocationProp {
     pub kind: u32,
     /// `CUmemAllocationHandleType` bits.
     pub requested_handle_types: u32,
-    /// Where the memory lies.
+    /// Where the memory is allocated.
     pub location: CuMemLocation,
     /// Win32 only.
     pub win32_handle_meta_data: *mut c_void,
@@ -63,7 +63,7 @@ pub struct CuMemAllocationProp {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CuMemAccessDesc {
-    /// Who gets access.
+    /// The device that gets access.
     pub location: CuMemLocation,
     /// `CUmemAccess_flags`: 0 none, 1 read, 3 read and write.
     pub flags: u32,
@@ -77,11 +77,11 @@ pub struct CuMemPoolProps {
     pub alloc_type: u32,
     /// `CUmemAllocationHandleType` bits.
     pub handle_types: u32,
-    /// Where the pool's memory lies.
+    /// Where the pool allocates memory.
     pub location: CuMemLocation,
     /// Win32 only.
     pub win32_security_attributes: *mut c_void,
-    /// Largest size of the pool in bytes; 0 is the system's.
+    /// Maximum size of the pool in bytes; 0 for the system's limit.
     pub max_size: usize,
     /// `CUmemPool_usage`.
     pub usage: c_ushort,
@@ -165,9 +165,9 @@ pub struct CuArray3dDescriptorV1 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CuMulticastObjectProp {
-    /// Devices that will bind memory to it.
+    /// Number of devices that will bind memory to it.
     pub num_devices: u32,
-    /// Most bytes that each may bind.
+    /// Maximum number of bytes that each device may bind.
     pub size: usize,
     /// `CUmemAllocationHandleType` bits.
     pub handle_types: u64,
@@ -185,7 +185,7 @@ pub struct CuExternalMemoryHandleDesc {
     pub handle: [u64; 2],
     /// Bytes of the object.
     pub size: u64,
-    /// 1: the object is a resource of its own.
+    /// 1: the object is a dedicated resource.
     pub flags: u32,
     /// Reserved by CUDA.
     pub reserved: [u32; 16],
@@ -195,7 +195,7 @@ pub struct CuExternalMemoryHandleDesc {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CuExternalMemoryBufferDesc {
-    /// Where in the object.
+    /// The offset within the object.
     pub offset: u64,
     /// Bytes.
     pub size: u64,
@@ -209,11 +209,11 @@ pub struct CuExternalMemoryBufferDesc {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CuExternalMemoryMipmappedArrayDesc {
-    /// Where in the object.
+    /// The offset within the object.
     pub offset: u64,
-    /// Its level 0.
+    /// The descriptor of level 0.
     pub array: CuArray3dDescriptor,
-    /// How many levels.
+    /// Number of levels.
     pub num_levels: u32,
     /// Reserved by CUDA.
     pub reserved: [u32; 16],
@@ -229,11 +229,11 @@ impl CuProcAddressStatus {
     pub const SUCCESS: Self = Self(0);
     /// No function of that name.
     pub const SYMBOL_NOT_FOUND: Self = Self(1);
-    /// A function of that name, but newer than the version asked for.
+    /// The function exists, but is newer than the requested version.
     pub const VERSION_NOT_SUFFICIENT: Self = Self(2);
 }
 
-/// A range in device memory, as `cuMemGetAddressRange` gives it.
+/// A range of device memory, as returned by `cuMemGetAddressRange`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceRange {
     /// Its first byte.

@@ -44,7 +44,7 @@ pub struct Dim3 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CudaChannelFormatDesc {
-    /// Bits of each channel; 0 for one that is not there.
+    /// Bits of each channel; 0 for a missing channel.
     pub bits: [c_int; 4],
     /// `cudaChannelFormatKind`: 0 signed, 1 unsigned, 2 float.
     pub kind: u32,

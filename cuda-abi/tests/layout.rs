@@ -125,7 +125,7 @@ fn fields_of_external_memory_and_multicast() {
 
 #[test]
 fn old_descriptors() {
-    // cuda.h has them for the library itself only: four and six words.
+    // cuda.h defines them only inside the library: four and six words.
     assert_eq!(size_of::<CuArrayDescriptorV1>(), 16);
     assert_eq!(size_of::<CuArray3dDescriptorV1>(), 24);
 }

@@ -1,4 +1,4 @@
-//! A dataset: which captures are part of it, and how a part becomes one (`docs/dataset.md`).
+//! A dataset: its captures and parts, and how a part is added (`docs/dataset.md`).
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -12,21 +12,21 @@ use crate::part::{Contents, Entry, Made};
 use crate::rows::TABLES;
 use crate::store::{Found, Store, StoreError};
 
-/// A dataset at a store.
+/// A dataset in a store.
 pub struct Dataset {
     store: Store,
     list: List,
     files: BTreeMap<DataFile, Found>,
     staged: Vec<Found>,
-    /// Captures of files that the list does not know.
+    /// Captures of files whose part is not in the list.
     unlisted: HashSet<Key>,
 }
 
 impl Dataset {
-    /// Looks at a dataset; a place without files is an empty one.
+    /// Opens a dataset; a place without files is an empty dataset.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     pub fn open(store: Store) -> Result<Self, StoreError> {
         let mut dataset = Self {
             store,
@@ -39,10 +39,10 @@ impl Dataset {
         Ok(dataset)
     }
 
-    /// Looks again. The files are listed before the parts: so no file is there whose part is not known.
+    /// Reads the dataset again. The files are listed before the parts, so that each listed file's part is known.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     pub fn look(&mut self) -> Result<(), StoreError> {
         (self.files, self.staged) = (BTreeMap::new(), Vec::new());
         for found in self.store.list("")? {
@@ -69,7 +69,7 @@ impl Dataset {
         Ok(())
     }
 
-    /// Where its files lie.
+    /// The store with its files.
     pub fn store(&self) -> &Store {
         &self.store
     }
@@ -79,7 +79,7 @@ impl Dataset {
         &self.list.parts
     }
 
-    /// Its files with rows that queries see.
+    /// Its files whose rows queries see.
     pub fn files(&self) -> &BTreeMap<DataFile, Found> {
         &self.files
     }
@@ -89,17 +89,17 @@ impl Dataset {
         &self.staged
     }
 
-    /// Whether a capture was taken in, is being taken in, or was pruned.
+    /// Whether a capture was ingested, is being ingested, or was pruned.
     pub fn knows(&self, capture: Key) -> bool {
         self.list.owner(capture).is_some() || self.unlisted.contains(&capture)
     }
 
-    /// Whether a part is one: its file of `ranks` is there.
+    /// Whether a part is complete: its file of `ranks` exists.
     pub fn is_complete(&self, part: &Part) -> bool {
         self.files.contains_key(&part.entry.file(RANKS))
     }
 
-    /// Parts that were begun and neither completed nor given up.
+    /// Parts that were begun and neither completed nor released.
     pub fn unfinished(&self) -> Vec<(u64, Entry)> {
         let parts = self.list.parts.iter();
         parts
@@ -108,10 +108,10 @@ impl Dataset {
             .collect()
     }
 
-    /// When an entry was made.
+    /// When an entry was written.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     pub fn begun(&self, number: u64) -> Result<Option<std::time::SystemTime>, StoreError> {
         let path = crate::layout::entry_path(number);
         let found = self.store.list(crate::layout::PARTS)?;
@@ -119,10 +119,11 @@ impl Dataset {
         Ok(entry.map(|found| found.modified))
     }
 
-    /// Makes a part of the dataset. `false`: another came first with one of its captures, and nothing was written.
+    /// Adds a part to the dataset. Returns `false`, and writes nothing, if another part already has one of its
+    /// captures.
     ///
     /// # Errors
-    /// The store's: the part is then unfinished, if it was begun.
+    /// Those of the store; the part is then unfinished, if it was begun.
     pub fn publish(&mut self, made: &Made) -> Result<bool, StoreError> {
         match self.list.claim(&self.store, &made.entry)? {
             Some(number) => self.complete(number, made).map(|()| true),
@@ -130,10 +131,10 @@ impl Dataset {
         }
     }
 
-    /// Writes what files of a part are not there, `ranks` last.
+    /// Writes the missing files of a part, `ranks` last.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     pub fn complete(&mut self, number: u64, made: &Made) -> Result<(), StoreError> {
         for (file, contents) in &made.files {
             let path = file.path();
@@ -147,7 +148,7 @@ impl Dataset {
                 Contents::File(file) => self.store.put_file(&path, file.path())?,
             }
         }
-        // Who waited long may have been given up meanwhile.
+        // The part may have been released while this process waited.
         self.list.refresh(&self.store)?;
         if self
             .list
@@ -161,10 +162,10 @@ impl Dataset {
         Ok(())
     }
 
-    /// Gives a part up: its captures may be taken in again.
+    /// Releases a part: its captures may be ingested again.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     pub fn release(&mut self, number: u64) -> Result<(), StoreError> {
         self.list.mark(&self.store, number, RELEASED)?;
         self.remove_unwanted().map(|_| ())
@@ -173,7 +174,7 @@ impl Dataset {
     /// Marks a part, or some of its tables, as removed. [`Dataset::remove_unwanted`] removes the files.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     pub fn prune(&mut self, number: u64, tables: &[&'static str]) -> Result<(), StoreError> {
         if tables.is_empty() {
             return self.list.mark(&self.store, number, PRUNED);
@@ -184,18 +185,18 @@ impl Dataset {
         Ok(())
     }
 
-    /// Has captures of a pruned part be taken in again by the next ingest that finds them.
+    /// Lets the next ingest that finds the captures of a pruned part ingest them again.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     pub fn forget(&mut self, number: u64) -> Result<(), StoreError> {
         self.list.mark(&self.store, number, RELEASED)
     }
 
-    /// Removes the files of parts and tables that were given up or pruned, `ranks` first. Returns how many.
+    /// Removes the files of released or pruned parts and tables, `ranks` first. Returns their number.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     pub fn remove_unwanted(&mut self) -> Result<usize, StoreError> {
         let (mut wanted, mut unwanted) = (HashSet::new(), BTreeSet::new());
         for part in self.list.parts.values() {
@@ -218,7 +219,7 @@ impl Dataset {
     }
 }
 
-/// The captures of a file of `ranks`: one column is read.
+/// The captures in a file of `ranks`; reads only one column.
 fn captures_of(contents: Vec<u8>) -> parquet::errors::Result<Vec<Key>> {
     let reader = SerializedFileReader::new(bytes::Bytes::from(contents))?;
     let schema = reader.metadata().file_metadata().schema();

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
     use crate::rows::SCHEMA;
 
-    /// What the Python package knows of the tables: names, types in SQL, and what rows are sorted by.
+    /// The tables as the Python package has them: names, SQL types, and sort order.
     fn json() -> String {
         let tables: Vec<String> = TABLES
             .iter()

@@ -1,4 +1,4 @@
-//! A table as a Parquet file. The same rows give the same bytes.
+//! Writes a table as a Parquet file. The same rows give the same bytes.
 
 use std::cmp::Ordering;
 use std::io::Write;
@@ -17,15 +17,15 @@ use parquet::schema::types::ColumnPath;
 use crate::rows::SCHEMA;
 use crate::table::{Cell, Kind, Table, TableInfo};
 
-/// Rows of a group: what DuckDB gives to a thread.
+/// Rows per row group: the unit that DuckDB assigns to a thread.
 pub const GROUP: usize = 122_880;
-/// Rows of a page: the unit that statistics let a reader pass over.
+/// Rows per page: the unit that a reader can skip with statistics.
 const PAGE: usize = 20_000;
 const LEVEL: i32 = 3;
-/// How often a bloom filter says of a key that is not there that it may be.
+/// The rate at which a bloom filter reports an absent key as possibly present.
 const FALSE_POSITIVES: f64 = 0.01;
 
-/// Writes rows, that come in their order, a group at a time.
+/// Writes rows that come in sorted order, a row group at a time.
 pub struct Encoder<R: Table, W: Write + Send> {
     file: SerializedFileWriter<W>,
     rows: PhantomData<R>,
@@ -35,7 +35,7 @@ impl<R: Table, W: Write + Send> Encoder<R, W> {
     /// Begins a file.
     ///
     /// # Errors
-    /// The writer's.
+    /// Those of the writer.
     pub fn new(out: W) -> Result<Self, ParquetError> {
         let schema = Arc::new(parse_message_type(&message(&R::INFO))?);
         let file = SerializedFileWriter::new(out, schema, Arc::new(properties(&R::INFO)?))?;
@@ -48,7 +48,7 @@ impl<R: Table, W: Write + Send> Encoder<R, W> {
     /// Writes the next rows, at most [`GROUP`].
     ///
     /// # Errors
-    /// The writer's.
+    /// Those of the writer.
     pub fn group(&mut self, rows: &[R]) -> Result<(), ParquetError> {
         let mut group = self.file.next_row_group()?;
         for (number, column) in R::INFO.columns.iter().enumerate() {
@@ -81,7 +81,7 @@ impl<R: Table, W: Write + Send> Encoder<R, W> {
     /// Writes the file's end.
     ///
     /// # Errors
-    /// The writer's.
+    /// Those of the writer.
     pub fn finish(self) -> Result<W, ParquetError> {
         self.file.into_inner()
     }
@@ -117,7 +117,7 @@ impl<R: Table> Cells<'_, R> {
 /// Sorts rows and writes them as a file.
 ///
 /// # Errors
-/// The writer's.
+/// Those of the writer.
 pub fn encode<R: Table>(rows: &mut [R]) -> Result<Vec<u8>, ParquetError> {
     rows.sort_unstable_by(in_order);
     let mut encoder = Encoder::<R, _>::new(Vec::new())?;
@@ -127,7 +127,7 @@ pub fn encode<R: Table>(rows: &mut [R]) -> Result<Vec<u8>, ParquetError> {
     encoder.finish()
 }
 
-/// The table's order; rows that it does not tell apart stand by their cells.
+/// The table's order; equal rows are ordered by their cells.
 fn in_order<R: Table>(a: &R, b: &R) -> Ordering {
     a.order().cmp(&b.order()).then_with(|| {
         let columns = 0..R::INFO.columns.len();
@@ -177,7 +177,7 @@ fn properties(table: &TableInfo) -> Result<WriterProperties, ParquetError> {
     for column in table.columns {
         if column.kind == Kind::Key {
             let path = ColumnPath::from(column.name);
-            // The filter is folded to what its keys need when the group ends.
+            // The filter is folded to the size that its keys need when the group ends.
             properties = properties
                 .set_column_bloom_filter_fpp(path.clone(), FALSE_POSITIVES)
                 .set_column_bloom_filter_max_ndv(path, GROUP as u64);

@@ -1,7 +1,7 @@
-//! Captures into parts: of each run what fits into one.
+//! Groups the captures of each run into parts.
 //!
-//! Which captures are in a part depends on their order alone. If some parts are written already, the rest falls into the
-//! same parts as if all were gathered at once.
+//! The captures of a part depend only on their order. If some parts are written already, the remaining captures form
+//! the same parts as if all were gathered at once.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,9 +9,9 @@ use std::io;
 use crate::part::Gathered;
 use crate::staged::Capture;
 
-/// Captures of a part.
+/// The most captures per part.
 const CAPTURES: usize = 1024;
-/// Rows of a part, and of all that are gathered at once; a capture with more is a part by itself.
+/// The most rows per part, and the most gathered at once; a capture with more rows is a part by itself.
 const ROWS: u64 = 1_000_000;
 
 /// Parts that are not full yet.
@@ -28,7 +28,7 @@ impl Default for Gatherer {
 }
 
 impl Gatherer {
-    /// With other bounds: captures of a part; rows of a part, and of all that are gathered at once.
+    /// Sets other bounds: captures per part; and rows per part, also the bound for all that are gathered at once.
     pub fn bounded(captures: usize, rows: u64) -> Self {
         let runs = BTreeMap::new();
         Self {
@@ -38,10 +38,10 @@ impl Gatherer {
         }
     }
 
-    /// Takes in a capture. Returns the parts that are full now.
+    /// Adds a capture. Returns the parts that are now full.
     ///
     /// # Errors
-    /// The system's, where its events are put aside.
+    /// Those of the system, when the events are written to a temporary file.
     pub fn add(&mut self, capture: Capture) -> io::Result<Vec<Gathered>> {
         let run = capture.rows.run.clone();
         let gathered = self
@@ -64,7 +64,7 @@ impl Gatherer {
         Ok(full)
     }
 
-    /// The parts that are left.
+    /// The remaining parts.
     pub fn finish(self) -> impl Iterator<Item = Gathered> {
         self.runs.into_values()
     }

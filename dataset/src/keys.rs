@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::mac::Mac;
 
-/// The first eight bytes of a SHA-256, big-endian, as a signed number: not every engine has unsigned ones.
+/// The first eight bytes of a SHA-256, big-endian, as a signed number, because not every engine has unsigned ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Key(pub i64);
 
@@ -12,17 +12,17 @@ pub struct Key(pub i64);
 pub struct Keyed(Mac);
 
 impl Keyed {
-    /// Begins the key of something of this kind (`line`, `stack`, `capture`).
+    /// Begins the key of a thing of this kind (`line`, `stack`, `capture`).
     pub fn new(kind: &str) -> Self {
         Self::by(None, kind)
     }
 
-    /// The same by a secret, if there is one: without it nobody can find out what a key is of by trying.
+    /// The same with a secret, if there is one. Without the secret, the hashed text cannot be found by trial.
     pub fn by(secret: Option<&[u8]>, kind: &str) -> Self {
         Self(Mac::new(secret)).with(kind)
     }
 
-    /// Adds a part. Its length is hashed before it, so that parts cannot run into each other.
+    /// Adds a part. Its length is hashed before it, so that the boundary between parts is unambiguous.
     pub fn with(mut self, part: &str) -> Self {
         self.0.update(&(part.len() as u64).to_be_bytes());
         self.0.update(part.as_bytes());

@@ -3,15 +3,15 @@
 use crate::keys::Key;
 use crate::rows::TABLES;
 
-/// What stands for a node where captures are of several, or of none that is known.
+/// The node's name if captures come from several nodes, or from an unknown one.
 pub const SEVERAL: &str = "several";
-/// The table without which a part is no part.
+/// The table that makes a part complete.
 pub const RANKS: &str = "ranks";
-/// Where the parts are listed.
+/// The folder of the list of parts.
 pub const PARTS: &str = "_parts/";
 const STAGED: &str = "/_staged/";
 
-/// A text as a name in a path: other characters than letters, digits, `.`, `_` and `-` become `-`.
+/// A text as a name in a path: characters other than letters, digits, `.`, `_` and `-` become `-`.
 pub fn name_of(text: &str) -> String {
     let kept = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let name: String = text
@@ -35,7 +35,7 @@ pub struct DataFile {
 }
 
 impl DataFile {
-    /// Where it lies below the dataset.
+    /// Its path below the dataset.
     pub fn path(&self) -> String {
         let Self {
             run,
@@ -46,7 +46,8 @@ impl DataFile {
         format!("run={run}/table={table}/node={node}/{part}.parquet")
     }
 
-    /// The file at a path; `None`: it is no data, or of a table that this version does not know.
+    /// The file at a path; `None` if it has no data, or belongs to a table that this version does
+    /// not know.
     pub fn parse(path: &str) -> Option<Self> {
         let mut parts = path.split('/');
         let mut part_of = |prefix: &str| parts.next().and_then(|part| part.strip_prefix(prefix));
@@ -62,23 +63,23 @@ impl DataFile {
     }
 }
 
-/// Where the entry with this number lies.
+/// The path of the entry with this number.
 pub fn entry_path(number: u64) -> String {
     format!("{PARTS}{number:08}.json")
 }
 
-/// A file of the list of parts: the number of its entry and what follows it (`json`, or a mark).
+/// A file of the list of parts: the number of its entry and its suffix (`json`, or a mark).
 pub fn parse_entry(path: &str) -> Option<(u64, &str)> {
     let (number, what) = path.strip_prefix(PARTS)?.split_once('.')?;
     Some((number.parse().ok()?, what))
 }
 
-/// Where a capture's rows wait to be taken into a part.
+/// The path of a capture's staged rows.
 pub fn staged_path(run: &str, capture: Key) -> String {
     format!("run={run}{STAGED}{:016x}.rows", capture.0)
 }
 
-/// The run and the capture whose rows wait at a path.
+/// The run and the capture of the staged rows at a path.
 pub fn parse_staged(path: &str) -> Option<(&str, Key)> {
     let (run, file) = path.strip_prefix("run=")?.split_once(STAGED)?;
     let key = u64::from_str_radix(file.strip_suffix(".rows")?, 16).ok()?;

@@ -1,7 +1,7 @@
-//! The dataset that many captures are put into: Parquet files that DuckDB, Spark and others read.
+//! The dataset into which captures are ingested: Parquet files that DuckDB, Spark and others read.
 //!
-//! Layout, columns and rules: `docs/dataset.md`. This crate knows rows and files, no captures: `gpumem-analyze fleet ingest`
-//! makes [`CaptureRows`] of each capture.
+//! Layout, columns and rules: `docs/dataset.md`. This crate handles rows and files, not captures: `gpumem-analyze fleet
+//! ingest` makes [`CaptureRows`] of each capture.
 
 mod dataset;
 mod docs;

@@ -1,7 +1,8 @@
 //! The list of parts: files in `_parts/`, numbered in the order in which captures were claimed.
 //!
-//! An entry is made only if there is none of its number, by who knows all entries before it. So of two ingests that want
-//! the same capture one comes first, and the other sees it. A mark beside an entry says what became of it later.
+//! An entry is written only if its number is free, by a process that knows all earlier entries. So if two ingests claim
+//! the same capture, one is first and the other sees the entry. A mark beside an entry records a later release or
+//! pruning.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,22 +11,22 @@ use crate::layout::{PARTS, entry_path, parse_entry};
 use crate::part::Entry;
 use crate::store::{Created, Store, StoreError};
 
-/// Its captures may be taken in by another part.
+/// Its captures may be ingested into another part.
 pub const RELEASED: &str = "released";
-/// It is removed, and its captures are not taken in again.
+/// It is removed, and its captures are not ingested again.
 pub const PRUNED: &str = "pruned";
 
-/// A part as the list has it.
+/// A part in the list.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// What was said when it was begun.
+    /// The entry that was written when it was begun.
     pub entry: Entry,
-    /// [`RELEASED`], [`PRUNED`], or `pruned-` and a table.
+    /// [`RELEASED`], [`PRUNED`], or `pruned-` followed by a table.
     pub marks: BTreeSet<String>,
 }
 
 impl Part {
-    /// Whether its captures are free.
+    /// Whether its captures may be ingested again.
     pub fn is_released(&self) -> bool {
         self.marks.contains(RELEASED)
     }
@@ -35,14 +36,14 @@ impl Part {
         self.marks.contains(PRUNED)
     }
 
-    /// Whether its rows of a table are wanted.
+    /// Whether its rows of a table are kept.
     pub fn wants(&self, table: &str) -> bool {
         let marks = &self.marks;
         !self.is_released() && !self.is_pruned() && !marks.contains(&pruned_table(table))
     }
 }
 
-/// The mark of a table that is removed.
+/// The mark for a removed table.
 pub fn pruned_table(table: &str) -> String {
     format!("{PRUNED}-{table}")
 }
@@ -56,10 +57,10 @@ pub struct List {
 }
 
 impl List {
-    /// Reads what is new since the last time.
+    /// Reads the entries and marks that are new.
     ///
     /// # Errors
-    /// The store's, and that an entry is damaged.
+    /// Those of the store, and if an entry is damaged.
     pub fn refresh(&mut self, store: &Store) -> Result<(), StoreError> {
         let mut marks: BTreeMap<u64, BTreeSet<String>> = BTreeMap::new();
         for found in store.list(PARTS)? {
@@ -104,10 +105,10 @@ impl List {
         self.owners.get(&capture).copied()
     }
 
-    /// Claims the captures of a part; `None`: another part came first with one of them.
+    /// Claims the captures of a part; `None` if another part already has one of them.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     pub fn claim(&mut self, store: &Store, entry: &Entry) -> Result<Option<u64>, StoreError> {
         let contents = serde_json::to_vec(entry).map_err(|error| StoreError::Other {
             place: store.name_of(PARTS),
@@ -131,7 +132,7 @@ impl List {
     /// Marks a part.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     pub fn mark(&mut self, store: &Store, number: u64, mark: &str) -> Result<(), StoreError> {
         let path = format!("{PARTS}{number:08}.{mark}");
         store.create(&path, b"")?;

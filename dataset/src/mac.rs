@@ -1,20 +1,20 @@
-//! SHA-256, or HMAC-SHA256 (RFC 2104) where there is a secret.
+//! SHA-256, or HMAC-SHA256 (RFC 2104) with a secret.
 
 use sha2::{Digest, Sha256};
 
-/// Bytes of a block of SHA-256.
+/// SHA-256's block size in bytes.
 const BLOCK: usize = 64;
 
-/// A hash of bytes: who lacks the secret, if there is one, cannot find out what a hash is of by trying.
+/// A hash of bytes. With a secret, the hashed bytes cannot be found by trial without the secret.
 #[derive(Clone)]
 pub struct Mac {
     inner: Sha256,
-    /// What the secret makes of the second hash.
+    /// The outer hash, already fed with the padded secret.
     outer: Option<Sha256>,
 }
 
 impl Mac {
-    /// HMAC by a secret; without one plain SHA-256.
+    /// HMAC with a secret; without one, plain SHA-256.
     pub fn new(secret: Option<&[u8]>) -> Self {
         let Some(secret) = secret else {
             return Self {
@@ -36,7 +36,7 @@ impl Mac {
         }
     }
 
-    /// More bytes.
+    /// Adds bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.inner.update(bytes);
     }

@@ -1,4 +1,4 @@
-//! A part: captures of a run whose rows are written at once.
+//! A part: captures of a run whose rows are written together.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
@@ -23,11 +23,11 @@ use crate::table::{Table, Texts};
 pub struct Source {
     /// The capture.
     pub capture: Key,
-    /// Where it lies.
+    /// Its path or address.
     pub from: String,
 }
 
-/// What the list of parts says of one: `_parts/00000001.json`.
+/// An entry of the list of parts: `_parts/00000001.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// The version of the tables.
@@ -38,20 +38,20 @@ pub struct Entry {
     pub run: String,
     /// The node, as a name.
     pub node: String,
-    /// Tables that it has files of.
+    /// The tables that it has files of.
     pub tables: Vec<String>,
     /// When the last of its captures ended: microseconds since 1970.
     pub newest: i64,
-    /// The machine and the process that began it.
+    /// The host and the process that began it.
     pub by: (String, u32),
-    /// What its captures were taken in with; null: they were staged.
+    /// The options of the ingest; null if the captures were staged.
     pub options: serde_json::Value,
     /// Its captures.
     pub captures: Vec<Source>,
 }
 
 impl Entry {
-    /// Its file of a table.
+    /// Its file for a table.
     pub fn file(&self, table: &'static str) -> DataFile {
         DataFile {
             run: self.run.clone(),
@@ -64,7 +64,7 @@ impl Entry {
 
 /// A part whose files are ready to be written.
 pub struct Made {
-    /// What the list is to say.
+    /// The entry for the list.
     pub entry: Entry,
     /// The files, `ranks` last.
     pub(crate) files: Vec<(DataFile, Contents)>,
@@ -75,7 +75,7 @@ pub(crate) enum Contents {
     File(NamedTempFile),
 }
 
-/// Captures of a run whose part is not full yet.
+/// Captures of a run whose part is not yet full.
 #[derive(Default)]
 pub struct Gathered {
     run: String,
@@ -98,7 +98,7 @@ pub struct Gathered {
 }
 
 impl Gathered {
-    /// None of a run so far.
+    /// No captures of a run so far.
     pub fn new(run: &str) -> Self {
         let run = name_of(run);
         let newest = i64::MIN;
@@ -109,12 +109,12 @@ impl Gathered {
         }
     }
 
-    /// How many captures there are.
+    /// The number of captures.
     pub fn captures(&self) -> usize {
         self.captures.len()
     }
 
-    /// How many rows.
+    /// The number of rows.
     pub fn rows(&self) -> u64 {
         let tables = [
             self.ranks.len(),
@@ -130,10 +130,10 @@ impl Gathered {
         tables.iter().sum::<usize>() as u64 + self.event_rows
     }
 
-    /// Takes in a capture.
+    /// Adds a capture.
     ///
     /// # Errors
-    /// The system's, where its events are put aside.
+    /// Those of the system, when the events are written to a temporary file.
     pub fn add(&mut self, capture: Capture) -> io::Result<()> {
         let mut rows = capture.rows;
         let key = rows.rank.capture;
@@ -166,7 +166,7 @@ impl Gathered {
     /// The part's files. Its name is a hash of them.
     ///
     /// # Errors
-    /// The encoder's, and the system's.
+    /// Those of the encoder and of the system.
     pub fn make(mut self, by: (String, u32), options: serde_json::Value) -> io::Result<Made> {
         self.captures.sort();
         let (mut lines, mut frames) = (Vec::from_iter(self.lines), Vec::from_iter(self.frames));
@@ -217,7 +217,7 @@ fn all<R: Table>(to: &mut impl Extend<R>, rows: Vec<R>, texts: &mut Texts) {
     }));
 }
 
-/// A table's file; `None`: it has no rows.
+/// A table's file; `None` without rows.
 fn table<R: Table>(rows: &mut [R]) -> io::Result<Option<(&'static str, Contents)>> {
     if rows.is_empty() && R::INFO.name != RANKS {
         return Ok(None);
@@ -225,7 +225,7 @@ fn table<R: Table>(rows: &mut [R]) -> io::Result<Option<(&'static str, Contents)
     Ok(Some((R::INFO.name, Contents::Memory(encode(rows)?))))
 }
 
-/// The events' file, a capture after the other.
+/// The file of events, one capture after the other.
 fn events(
     spooled: &File,
     captures: &[(Key, (u64, u64))],

@@ -299,15 +299,15 @@ pub struct CaptureRows {
     pub rank: Rank,
     /// Its labels.
     pub labels: Vec<Label>,
-    /// Who held memory.
+    /// The owners of memory.
     pub held: Vec<Held>,
     /// The lines of all other rows.
     pub lines: Vec<Line>,
     /// The stacks of all other rows.
     pub frames: Vec<Frame>,
-    /// Where all memory was.
+    /// The ledger.
     pub ledger: Vec<LedgerEntry>,
-    /// Its course.
+    /// Memory over time.
     pub series: Vec<SeriesPoint>,
     /// Its steps.
     pub steps: Vec<Step>,

@@ -1,6 +1,7 @@
-//! A capture's rows on their way into a part: in memory, with its events in a file of their own; or staged in a file.
+//! A capture's rows before they are in a part: in memory, with its events in a separate file; or staged in a file.
 //!
-//! A staged file is Zstandard over lines of JSON: the rows, then the events. The same capture gives the same bytes.
+//! A staged file is Zstandard-compressed lines of JSON: the rows, then the events. The same capture gives the same
+//! bytes.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Seek as _, SeekFrom};
@@ -11,13 +12,13 @@ use crate::rows::{CaptureRows, Event, SCHEMA};
 
 const LEVEL: i32 = 3;
 
-/// All that a dataset takes of a capture.
+/// Everything that a dataset stores of a capture.
 pub struct Capture {
     /// Its rows, without events.
     pub rows: CaptureRows,
-    /// Where it lies.
+    /// Its path or address.
     pub from: String,
-    /// Its events, if they were asked for.
+    /// Its events, if requested.
     pub events: Option<Spool>,
 }
 
@@ -27,17 +28,17 @@ pub struct Spool {
     events: u64,
 }
 
-/// Writes events, in their order.
+/// Writes events in order.
 pub struct SpoolWriter {
     out: zstd::Encoder<'static, BufWriter<File>>,
     events: u64,
 }
 
 impl SpoolWriter {
-    /// Begins.
+    /// Creates the file.
     ///
     /// # Errors
-    /// The system's.
+    /// Those of the system.
     pub fn new() -> io::Result<Self> {
         let out = zstd::Encoder::new(BufWriter::new(tempfile::tempfile()?), LEVEL)?;
         Ok(Self { out, events: 0 })
@@ -46,16 +47,16 @@ impl SpoolWriter {
     /// Writes an event.
     ///
     /// # Errors
-    /// The system's.
+    /// Those of the system.
     pub fn push(&mut self, event: &Event) -> io::Result<()> {
         self.events += 1;
         line(&mut self.out, event)
     }
 
-    /// Ends.
+    /// Finishes the file.
     ///
     /// # Errors
-    /// The system's.
+    /// Those of the system.
     pub fn finish(self) -> io::Result<Spool> {
         let file = self.out.finish()?.into_inner()?;
         let events = self.events;
@@ -64,12 +65,12 @@ impl SpoolWriter {
 }
 
 impl Spool {
-    /// How many events there are.
+    /// The number of events.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// Appends it to a file; returns where it begins and how long it is.
+    /// Appends it to a file; returns its offset and length.
     pub(crate) fn append(mut self, to: &mut File) -> io::Result<(u64, u64)> {
         self.file.seek(SeekFrom::Start(0))?;
         let from = to.seek(SeekFrom::End(0))?;
@@ -78,7 +79,7 @@ impl Spool {
     }
 }
 
-/// The events of a capture that was appended to a file.
+/// The events of a capture that were appended to a file.
 pub(crate) fn events_at(
     file: &File,
     (from, bytes): (u64, u64),
@@ -99,7 +100,7 @@ struct Head<R> {
 }
 
 impl Capture {
-    /// Events that it has.
+    /// The number of its events.
     pub fn events(&self) -> u64 {
         self.events.as_ref().map_or(0, Spool::events)
     }
@@ -107,7 +108,7 @@ impl Capture {
     /// Writes it as a staged file.
     ///
     /// # Errors
-    /// The system's.
+    /// Those of the system.
     pub fn write(self, out: impl io::Write) -> io::Result<()> {
         let mut out = zstd::Encoder::new(out, LEVEL)?;
         let head = Head {
@@ -124,10 +125,10 @@ impl Capture {
         out.finish()?.flush()
     }
 
-    /// Reads a staged file; `None`: another version of the tables wrote it.
+    /// Reads a staged file; `None` if another version of the tables wrote it.
     ///
     /// # Errors
-    /// The system's, and that it is none.
+    /// Those of the system, and if it is not a staged file.
     pub fn read(from: impl io::Read) -> io::Result<Option<Self>> {
         let mut lines = BufReader::new(zstd::Decoder::new(from)?);
         let mut first = String::new();

@@ -1,9 +1,9 @@
-//! What a table is: columns with names, kinds and meanings, and rows that give a cell for each.
+//! Tables: columns with names, types and meanings, and rows with a cell for each.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// INT64.
@@ -23,11 +23,11 @@ pub enum Kind {
 pub struct Column {
     /// Its name.
     pub name: &'static str,
-    /// What it holds.
+    /// Its type.
     pub kind: Kind,
     /// Whether it may be null.
     pub is_optional: bool,
-    /// What it means: the text of `docs/dataset.md`.
+    /// Its meaning: the text of `docs/dataset.md`.
     pub doc: &'static str,
 }
 
@@ -36,7 +36,7 @@ pub struct Column {
 pub struct TableInfo {
     /// Its name, as in `table=…`.
     pub name: &'static str,
-    /// What its rows are: the text of `docs/dataset.md`.
+    /// The meaning of its rows: the text of `docs/dataset.md`.
     pub doc: &'static str,
     /// Its columns, in their order.
     pub columns: &'static [Column],
@@ -47,13 +47,13 @@ pub struct TableInfo {
 /// A row's value in a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cell<'a> {
-    /// None.
+    /// Null.
     Null,
-    /// Of [`Kind::Int`], [`Kind::Key`] and [`Kind::Time`].
+    /// A value of [`Kind::Int`], [`Kind::Key`] or [`Kind::Time`].
     Int(i64),
-    /// Of [`Kind::Text`].
+    /// A value of [`Kind::Text`].
     Text(&'a str),
-    /// Of [`Kind::Bool`].
+    /// A value of [`Kind::Bool`].
     Bool(bool),
 }
 
@@ -65,14 +65,14 @@ pub trait Table {
     /// The value in the column with this number.
     fn cell(&self, column: usize) -> Cell<'_>;
 
-    /// What rows are sorted by.
+    /// The order of rows in a file.
     fn order(&self) -> impl Ord + '_;
 
-    /// Has each text taken from `texts`, so that equal texts are in memory once.
+    /// Replaces each text by the equal one in `texts`, so that equal texts are in memory once.
     fn share(&mut self, texts: &mut Texts);
 }
 
-/// Texts, each once.
+/// Interned texts.
 #[derive(Debug, Default)]
 pub struct Texts(HashSet<Arc<str>>);
 

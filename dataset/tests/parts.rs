@@ -1,4 +1,4 @@
-//! Captures into parts, and the parts' files as another reader of Parquet sees them.
+//! Groups captures into parts, and reads the parts' files with another Parquet reader.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use gpumem_dataset::{
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::file::serialized_reader::ReadOptionsBuilder;
 
-/// A capture of a run with lines that all captures have.
+/// A capture of a run with lines that all captures share.
 fn capture(run: &str, number: i64, lines: i64) -> Capture {
     let key = Key(number.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64.cast_signed()));
     let text = |text: &str| -> Arc<str> { text.into() };
@@ -153,7 +153,7 @@ fn files_are_sorted_with_statistics_and_small_bloom_filters() {
             .1
     };
     let held = found("held");
-    // 200,000 rows: what differs between ranks is small.
+    // 200,000 rows: the differences between ranks are small.
     assert!(held.bytes < 300_000, "{}", held.bytes);
     let bytes = bytes::Bytes::from(dataset.store().get(&held.path).expect("read"));
     let options = ReadOptionsBuilder::new().with_page_index().build();
@@ -181,11 +181,12 @@ fn files_are_sorted_with_statistics_and_small_bloom_filters() {
     for chunk in metadata.row_group(0).columns() {
         let is_key = ["capture", "line_key", "stack_key"].contains(&chunk.column_descr().name());
         assert_eq!(chunk.bloom_filter_offset().is_some(), is_key);
-        // A hundredth of false positives is some 10 bits for each of 1,000 keys, in a power of two.
+        // A false-positive rate of 1 % takes some 10 bits for each of 1,000 keys, rounded up to a
+        // power of two.
         assert!(chunk.bloom_filter_length().unwrap_or(0) < 2200, "{chunk:?}");
         assert!(chunk.column_index_offset().is_some());
     }
-    // Lines are the same in all captures, and are there once.
+    // The lines are the same in all captures, and are stored once.
     let lines = bytes::Bytes::from(dataset.store().get(&found("lines").path).expect("read"));
     let lines = SerializedFileReader::new(lines).expect("Parquet");
     assert_eq!(lines.metadata().file_metadata().num_rows(), 200);
@@ -261,7 +262,7 @@ fn events_stand_by_capture_and_in_their_order() {
         capture.events = Some(spool.finish().expect("written"));
         capture
     };
-    // By way of a staged file.
+    // Through a staged file.
     let staged = (0..4).map(|number| {
         let mut file = Vec::new();
         with_events(number).write(&mut file).expect("written");
@@ -309,7 +310,7 @@ fn who_comes_second_writes_nothing_and_a_part_given_up_is_free() {
     second.release(1).expect("released");
     assert!(second.files().is_empty());
     assert!(second.publish(&overlapping).expect("written"));
-    // The first one completes late what was given up: it takes its files back.
+    // The first one completes a part that was released meanwhile: it removes its files again.
     first.complete(1, &made).expect("refused");
     first.look().expect("listed");
     let ranks = first.files().keys().filter(|file| file.table == "ranks");

@@ -1,4 +1,4 @@
-//! A definition of any kind whose payload is anything.
+//! A definition of any kind with an arbitrary payload.
 #![no_main]
 
 use gpumem_capture::DefKind;

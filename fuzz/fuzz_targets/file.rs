@@ -1,4 +1,4 @@
-//! A whole file that is anything.
+//! A whole file with arbitrary contents.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

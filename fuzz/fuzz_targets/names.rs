@@ -1,4 +1,4 @@
-//! Embedded names whose marks and checks fit and whose content is anything.
+//! Embedded names with valid marks and checksums, and arbitrary contents.
 #![no_main]
 
 use gpumem_capture::fuzzing::names_file;

@@ -1,4 +1,4 @@
-//! Pages whose checks fit and whose content is anything.
+//! Pages with valid checksums and arbitrary contents.
 #![no_main]
 
 use gpumem_capture::fuzzing::page_file;

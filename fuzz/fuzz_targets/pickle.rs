@@ -1,4 +1,4 @@
-//! Memory snapshots of PyTorch that are anything: what is imported is a whole capture, or it is said why not.
+//! Arbitrary memory snapshots of PyTorch. The import produces a complete capture or an error.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -12,7 +12,8 @@ use libfuzzer_sys::fuzz_target;
 use tempfile::TempDir;
 
 static FOLDER: LazyLock<TempDir> = LazyLock::new(|| TempDir::new().expect("a folder"));
-/// A capture that is written stays mapped until the process ends: so many are, of all others only the pickle is read.
+/// The number of captures to write, because each stays mapped until the process ends. After that
+/// only the pickle is parsed.
 const CAPTURES: u32 = 40;
 static WRITTEN: AtomicU32 = AtomicU32::new(0);
 

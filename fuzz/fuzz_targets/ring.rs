@@ -1,4 +1,4 @@
-//! A ring whose commit words fit and whose records are anything.
+//! A ring with valid commit words and arbitrary records.
 #![no_main]
 
 use gpumem_capture::fuzzing::ring_file;

@@ -1,6 +1,6 @@
-//! What the parts of an event cost, measured from inside the program that loads this library with
-//! ctypes: for scripts/bench. The parts are the ones that libgpumem.so is made of; the whole of an event is
-//! that of the libgpumem.so that is preloaded.
+//! Measures the parts of an event inside the program that loads this library with ctypes: for
+//! scripts/bench. The parts are those of libgpumem.so; the whole event is that of the preloaded
+//! libgpumem.so.
 
 use core::ffi::{CStr, c_char, c_void};
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
@@ -17,10 +17,10 @@ use gpumem_unwind::Unwinder;
 static WRITER: OnceLock<&'static Writer> = OnceLock::new();
 static INTERNER: Interner = Interner::new();
 
-/// PyTorch's report of one block, as PyTorch 2 has it: what libgpumem.so hooks.
+/// PyTorch's report of one block, in the form of PyTorch 2: hooked by libgpumem.so.
 type Report = extern "C" fn(*mut c_void, i64, u64, u64, u16);
 
-/// Opens a capture of the probe's own. 0, or 1 if that failed.
+/// Opens a separate capture for the probe. 0, or 1 if that failed.
 ///
 /// # Safety
 /// `path` is a string that ends with a zero.
@@ -69,7 +69,7 @@ pub extern "C" fn probe_walk(times: u32) -> f64 {
     })
 }
 
-/// A native unwinder that has seen nothing.
+/// An empty native unwinder.
 fn unwinder() -> Box<Unwinder> {
     let layout = Layout::new::<Unwinder>();
     // SAFETY: the layout is not of size 0; an unwinder's zeros are one that has seen nothing.
@@ -107,7 +107,7 @@ pub extern "C" fn probe_take(want: u32, times: u32) -> f64 {
     })
 }
 
-/// Ring and counters: an allocation and its release in turn, both given.
+/// Ring and counters: an allocation and its release in turn, both prepared.
 #[unsafe(no_mangle)]
 pub extern "C" fn probe_write(times: u32) -> f64 {
     let Some(writer) = WRITER.get() else {
@@ -142,8 +142,8 @@ pub extern "C" fn probe_depth() -> u64 {
     python as u64 | (unwinder().take(None, None).len as u64) << 32
 }
 
-/// Reports a block of 1 KiB at `ptr` of a device and its release, `times` over; nanoseconds of such a pair.
-/// `live` is what PyTorch counts besides.
+/// Reports a block of 1 KiB at `ptr` of a device and its release, `times` times; returns the nanoseconds of
+/// such a pair. `live` are the other live bytes according to PyTorch.
 #[unsafe(no_mangle)]
 pub extern "C" fn probe_report(
     report: Report,
@@ -169,7 +169,7 @@ type Free = extern "C" fn(u64) -> i32;
 type AllocAsync = extern "C" fn(*mut u64, usize, *mut c_void) -> i32;
 type FreeAsync = extern "C" fn(u64, *mut c_void) -> i32;
 
-/// Makes a block of 4 KiB and gives it back, `times` over. How many calls failed.
+/// Allocates a block of 4 KiB and frees it, `times` times. Returns the number of failed calls.
 #[unsafe(no_mangle)]
 pub extern "C" fn probe_pairs(alloc: Alloc, free: Free, times: u32) -> u32 {
     let mut at = 0;
@@ -177,7 +177,7 @@ pub extern "C" fn probe_pairs(alloc: Alloc, free: Free, times: u32) -> u32 {
     calls.filter(|result| *result != 0).count() as u32
 }
 
-/// The same of the current pool of the default stream.
+/// The same with the current pool of the default stream.
 #[unsafe(no_mangle)]
 pub extern "C" fn probe_pairs_async(alloc: AllocAsync, free: FreeAsync, times: u32) -> u32 {
     let (mut at, stream) = (0, std::ptr::null_mut());
@@ -188,7 +188,7 @@ pub extern "C" fn probe_pairs_async(alloc: AllocAsync, free: FreeAsync, times: u
 /// One of the functions that [`down`] chooses from.
 type Next = fn(u32, u32, &dyn Fn()) -> u32;
 
-/// Runs `report_it` under a native stack of its own for each `path`: each three bits name one of eight
+/// Runs `report_it` under a different native stack for each `path`: each three bits select one of eight
 /// functions that call the next one.
 fn down(path: u32, depth: u32, report_it: &dyn Fn()) -> u32 {
     const PLACES: [Next; 8] = [
@@ -210,7 +210,8 @@ fn down(path: u32, depth: u32, report_it: &dyn Fn()) -> u32 {
     }
 }
 
-/// One of the eight. What it does last keeps it on the stack, and makes it another one than its sisters.
+/// One of the eight functions. Its last operation keeps it on the stack, and makes it differ from the
+/// others.
 #[inline(never)]
 fn through<const PLACE: u32>(path: u32, depth: u32, report_it: &dyn Fn()) -> u32 {
     black_box(down(path, depth, report_it)) ^ black_box(PLACE)

@@ -1,6 +1,6 @@
-//! `dump FILE`: every record of a capture that the interposer's own tests look at, one JSON object a
-//! line, in sequence order; last a line with the integrity. Native stacks, modules and the line tables of
-//! code are left out.
+//! `dump FILE`: every record of a capture that the interposer's tests use, one JSON object per line, in
+//! sequence order; the last line is the integrity. Native stacks, modules and the line tables of code are
+//! omitted.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The stacks that libgpumem.so would record, handed to the Python program that loads this library
+//! Returns the stacks that libgpumem.so would record to the Python program that loads this library
 //! with ctypes: for tests/test_python_frames.py.
 
 use core::ffi::c_int;
@@ -43,7 +43,7 @@ fn wanted(want: u32) -> Stacks {
     }
 }
 
-/// Takes the calling thread's stacks: the Python stack's id in the lower half of the result, the
+/// Captures the calling thread's stacks: the Python stack's id in the lower half of the result, the
 /// native stack's in the upper. `want`: 0 both, 1 Python, 2 native.
 #[unsafe(no_mangle)]
 pub extern "C" fn probe_take(want: u32) -> u64 {

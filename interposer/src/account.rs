@@ -1,7 +1,6 @@
-//! What the account must say of the recording itself: hooks armed, and everything that went unseen.
+//! The recorder's part of the account: installed hooks, and everything that was not recorded.
 //!
-//! Facts arrive at any time, also before a capture is open; they wait here and are written once one
-//! is.
+//! Facts arrive at any time, also before a capture is open; they are kept here and written once one is.
 
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -10,21 +9,21 @@ use gpumem_sys::loaded;
 
 use gpumem_capture::writer::lock::Lock;
 
-/// How a client came to call a hook.
+/// How a client got the address of a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BoundBy {
     /// The loader bound the name to our export.
     Symbol,
-    /// `dlsym` or `dlvsym` handed it out.
+    /// `dlsym` or `dlvsym` returned it.
     Dlsym,
-    /// `cuGetProcAddress` handed it out.
+    /// `cuGetProcAddress` returned it.
     ProcAddress,
 }
 
 impl BoundBy {
     const ALL: [Self; 3] = [Self::Symbol, Self::Dlsym, Self::ProcAddress];
 
-    /// As the capture names it.
+    /// The name in the capture.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Symbol => "symbol",
@@ -34,15 +33,15 @@ impl BoundBy {
     }
 }
 
-/// A hook armed: hook and way (0 while unused), an address in the library that asked for it and that
-/// library's own (0: not known).
+/// An installed hook: hook and method (0 while unused), an address in the library that requested it and that
+/// library's own (0: unknown).
 struct Armed {
     what: AtomicU64,
     caller: AtomicU64,
     library: AtomicU64,
 }
 
-/// How often something happened, and how many of these are written.
+/// The number of occurrences, and how many of these are written.
 struct Count {
     all: AtomicU64,
     written: AtomicU64,
@@ -56,55 +55,55 @@ impl Count {
         }
     }
 
-    /// Once more.
+    /// Adds one.
     fn add(&self) {
         self.all.fetch_add(1, Ordering::Relaxed);
         something_new();
     }
 
-    /// The count, if it is not written, as which it is taken from now on.
+    /// The count, if it is not written; marks it as written.
     fn take(&self) -> Option<u64> {
         let all = self.all.load(Ordering::Relaxed);
         (self.written.swap(all, Ordering::AcqRel) != all).then_some(all)
     }
 }
 
-/// What is said, or noted of the program, once in a process.
+/// Messages and facts about the program that occur once per process.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 pub(crate) enum Once {
-    /// NVML is not there.
+    /// NVML is missing.
     NvmlMissing,
-    /// NVML does not tell this process's figure.
+    /// NVML does not report this process's figure.
     NvmlHidden,
-    /// What is beyond a limit could not be taken.
+    /// Memory beyond a limit could not be withheld.
     LimitNotHeld,
     /// There is no room for one more scope.
     TooManyScopes,
-    /// A mapping of ours was lost.
+    /// A mapping of the recorder was lost.
     MemoryLost,
-    /// PyTorch has noted the use of something: it would have noted that of optimizers.
+    /// PyTorch has recorded the use of some part: it would have recorded that of optimizers.
     PytorchNotes,
-    /// An optimizer was made.
+    /// An optimizer was created.
     OptimizerMade,
-    /// The program tells its steps itself.
+    /// The program reports its steps itself.
     StepsTold,
 }
 
-/// What waits for a capture, and what is said once.
+/// Facts that wait for a capture, and messages that occur once.
 struct Account {
-    /// Room for each hook in each way by each library that has one.
+    /// Room for each hook, in each method, for each library that has one.
     armed: [Armed; 1024],
     armed_count: AtomicUsize,
     /// How many of `armed` are written to the capture.
     armed_written: AtomicUsize,
-    /// How often functions succeeded that are hooked and not recorded.
+    /// The number of successful calls of functions that are hooked and not recorded.
     unrecorded: [(AtomicU16, Count); 16],
     /// In the order of [`TALLIES`].
     unseen: [Count; TALLIES.len()],
     /// Whether there is something to write.
     unwritten: AtomicBool,
-    /// Lines that wait for a writer.
+    /// Lines to be written.
     lines: Lock<Vec<String>>,
     /// A bit for each [`Once`].
     once: AtomicU32,
@@ -127,7 +126,7 @@ static ACCOUNT: Account = Account {
     once: AtomicU32::new(0),
 };
 
-/// Notes that something has happened. Whether it is the first time in this process.
+/// Records that something has happened. Returns whether it is the first time in this process.
 pub(crate) fn is_first(what: Once) -> bool {
     let bit = 1 << what as u8;
     ACCOUNT.once.fetch_or(bit, Ordering::Relaxed) & bit == 0
@@ -138,7 +137,7 @@ pub(crate) fn has_been(what: Once) -> bool {
     ACCOUNT.once.load(Ordering::Relaxed) & (1 << what as u8) != 0
 }
 
-/// A function that is hooked and not recorded succeeded.
+/// Counts a successful call of a function that is hooked and not recorded.
 pub(crate) fn unrecorded(id: u16) {
     let is_of = |(hook, _): &&(AtomicU16, Count)| {
         let took = hook.compare_exchange(0, id, Ordering::AcqRel, Ordering::Acquire);
@@ -153,7 +152,7 @@ macro_rules! tallies {
     ($($(#[$doc:meta])* $name:ident: $text:literal;)*) => {
         #[allow(non_camel_case_types)]
         enum Tally { $($name),* }
-        /// Everything that can go unseen, as the account says it.
+        /// The account's text for everything that was not recorded.
         const TALLIES: &[&str] = &[$($text),*];
         $($(#[$doc])* pub(crate) fn $name() {
             count(Tally::$name);
@@ -162,21 +161,21 @@ macro_rules! tallies {
 }
 
 tallies! {
-    /// A hook was met while our own code ran (a signal handler over it).
+    /// A hook was called while the recorder's code ran (by a signal handler that interrupted it).
     reentered: "calls from signal handlers that interrupted the recorder were not recorded";
-    /// Our code panicked; the call went on.
+    /// The recorder panicked; the call continued.
     panicked: "calls were not recorded after an internal error";
-    /// A thread waited in vain for another one to open the capture.
+    /// A thread waited without success for another one to open the capture.
     opening_timed_out: "calls during the opening of the capture were not recorded";
-    /// An address was handed out that we held for live: its release went unseen.
+    /// An address was allocated that was still live: its release was missed.
     missed_release: "releases were not seen (their addresses were allocated again)";
-    /// The driver handed out a form of a hooked function that we do not know.
+    /// The driver returned an unknown form of a hooked function.
     unknown_form: "requests for a hooked function returned a version that is not hooked";
-    /// An array has a format that we do not know.
+    /// An array has an unknown format.
     unknown_array: "arrays of an unknown format were counted with 0 bytes";
-    /// An array has no memory of its own.
+    /// An array has no memory itself.
     sparse_array: "sparse arrays were counted with 0 bytes: memory that is mapped to them is not recorded";
-    /// A call of the runtime that allocates, opens or launches met no hook of the driver.
+    /// A call of the runtime that allocates, opens or launches reached no hook of the driver.
     unreached: "calls of the runtime reached the driver through functions that are not hooked";
 }
 
@@ -193,28 +192,28 @@ pub(crate) fn is_new() -> bool {
     ACCOUNT.unwritten.load(Ordering::Relaxed)
 }
 
-/// What comes up from now on is new.
+/// Starts a write: facts from now on are new.
 pub(crate) fn begin_writing() {
     ACCOUNT.unwritten.store(false, Ordering::Release);
 }
 
-/// There is something to write.
+/// Marks that there is something to write.
 pub(crate) fn something_new() {
     ACCOUNT.unwritten.store(true, Ordering::Release);
 }
 
-/// The driver answered a request for a hooked function with an export that is not hooked.
+/// The driver returned an export that is not hooked for a hooked function.
 pub(crate) fn unhooked() {
     unknown_form();
 }
 
-/// A hook was armed; noted once for each way and library.
+/// Records an installed hook, once for each method and library.
 pub(crate) fn armed(id: u16, by: BoundBy, caller: usize) {
     armed_in(id, by, caller, loaded::symbol_at(caller).dli_fbase as usize);
 }
 
-/// The same, where it is known to where the library is mapped that holds `caller`: asking the loader takes
-/// it as long as the library has symbols.
+/// The same, if the mapping of the library that holds `caller` is known: the duration of a loader query grows with
+/// the number of the library's symbols.
 pub(crate) fn armed_in(id: u16, by: BoundBy, caller: usize, library: usize) {
     let what = (u64::from(id) << 8) | (by as u64 + 1);
     let library = library as u64;
@@ -239,7 +238,7 @@ pub(crate) fn armed_in(id: u16, by: BoundBy, caller: usize, library: usize) {
     ACCOUNT.unwritten.store(true, Ordering::Release);
 }
 
-/// The next hook that was armed and is not written: hook, way, an address in the library that asked for it, and that
+/// The next installed hook that is not written: hook, method, an address in the library that requested it, and that
 /// library's own.
 pub(crate) fn take_armed() -> Option<(u16, BoundBy, usize, usize)> {
     let next = ACCOUNT.armed_written.load(Ordering::Acquire);
@@ -264,20 +263,20 @@ pub(crate) fn take_armed() -> Option<(u16, BoundBy, usize, usize)> {
     Some(((what >> 8) as u16, by, caller, library))
 }
 
-/// Everything that went unseen since it was last written.
+/// Everything that was not recorded since the last write.
 pub(crate) fn take_unseen() -> impl Iterator<Item = String> {
     let all = TALLIES.iter().zip(&ACCOUNT.unseen);
     all.filter_map(|(text, unseen)| unseen.take().map(|count| format!("{count} {text}")))
 }
 
-/// Functions that succeeded and are not recorded, since they were last written: hook, calls.
+/// Functions that succeeded and are not recorded, since the last write: hook, calls.
 pub(crate) fn take_unrecorded() -> impl Iterator<Item = (u16, u64)> {
     let hook =
         |(hook, count): &(AtomicU16, Count)| Some((hook.load(Ordering::Acquire), count.take()?));
     ACCOUNT.unrecorded.iter().filter_map(hook)
 }
 
-/// Leaves a line for the account with who writes next.
+/// Leaves a line for the account to the next writer.
 #[cold]
 pub(crate) fn leave(line: String) {
     ACCOUNT.lines.lock().push(line);
@@ -289,8 +288,8 @@ pub(crate) fn take_lines() -> Vec<String> {
     core::mem::take(&mut *ACCOUNT.lines.lock())
 }
 
-/// Writes a line for the account. One that begins with "inexact: " takes the word "exact" from it; of
-/// lines that differ only in their number the last one counts.
+/// Writes a line for the account. A line that begins with "inexact: " means that the account is no longer "exact".
+/// Of lines that differ only in their number, the last one counts.
 pub(crate) fn note(writer: &'static Writer, line: &str) {
     let length = (line.len() as u32).to_le_bytes();
     let _ = writer.definition(DefKind::NOTE, &[&length, line.as_bytes()]);

@@ -1,8 +1,8 @@
 //! One hooked call, from its entry to its return or to the exception that leaves it.
 //!
-//! A program may also leave a call by longjmp, past all of our frames. Then nothing of ours runs, and the
-//! thread would seem to be within that call for ever. The next call on the thread finds that it does not
-//! lie below the outermost one on the stack, as all that is called from there must, and gives it up.
+//! A program may also leave a call by longjmp, past all of our frames. Then no recorder code runs, and the
+//! thread would seem to be in that call permanently. The next call on the thread finds that it is not below the
+//! outermost one on the stack, as every nested call must be, and abandons that one.
 
 use core::sync::atomic::Ordering;
 
@@ -15,21 +15,21 @@ use crate::hook::Hook;
 use crate::session;
 use crate::thread::{self, Thread};
 
-/// How many calls there were by some moment. Two that are equal have none between them.
+/// The number of calls up to some time. Equal values have no call in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CallsSoFar {
     entered: u64,
     waits: u64,
 }
 
-/// Whether no call is in progress on any thread that may move memory.
+/// Whether no call that may change memory is in progress on any thread.
 pub(crate) fn is_quiet() -> bool {
     let left = CALLS.left.load(Ordering::Acquire);
     CALLS.entered.load(Ordering::Acquire) == left
 }
 
-/// This moment, if no call is in progress but this thread's own that may move memory, nor one that synchronises
-/// where that may.
+/// The current number, if no call is in progress that may change memory, except this thread's own, nor one that
+/// synchronises where that may change memory.
 pub(crate) fn still(thread: &Thread) -> Option<CallsSoFar> {
     let own =
         u64::from(thread.depth.get() != 0 && Counted::from_thread(thread) != Counted::Nowhere);
@@ -48,18 +48,18 @@ pub(crate) fn still(thread: &Thread) -> Option<CallsSoFar> {
     (in_progress <= own).then_some(CallsSoFar { entered, waits })
 }
 
-/// Whether there are pools or graphs, which give back by themselves what they do not use.
+/// Whether there are pools or graphs, which free unused memory implicitly.
 fn has_questions() -> bool {
     let session = session::session();
     session.is_some_and(|session| session.interest().has(Interest::QUESTIONS))
 }
 
-/// Where the beginning and the end of a call are counted.
+/// The counters for the start and the end of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum Counted {
     Nowhere,
-    /// It may move memory.
+    /// It may change memory.
     Moving,
     /// It synchronises.
     Waiting,
@@ -76,7 +76,7 @@ impl Counted {
         }
     }
 
-    /// As the outermost call on the thread is counted.
+    /// The kind of the outermost call on the thread.
     fn from_thread(thread: &Thread) -> Self {
         match thread.counted.get() {
             n if n == Self::Moving as u8 => Self::Moving,
@@ -85,7 +85,7 @@ impl Counted {
         }
     }
 
-    /// Counts a beginning.
+    /// Counts the start of a call.
     #[inline]
     fn begin(self) {
         match self {
@@ -95,7 +95,7 @@ impl Counted {
         }
     }
 
-    /// Counts an end.
+    /// Counts the end of a call.
     fn end(self) {
         match self {
             Self::Nowhere => {}
@@ -105,8 +105,8 @@ impl Counted {
     }
 }
 
-/// Whether this thread is on its usual stack, where a call made from within another has its frames below.
-/// The stack that a handler of signals has of its own may lie anywhere.
+/// Whether this thread is on its usual stack, where nested calls have their frames below the outer ones. The
+/// alternate stack of a signal handler may be anywhere.
 #[cold]
 fn is_on_the_usual_stack() -> bool {
     // SAFETY: an all-zero structure is a valid value of it.
@@ -116,7 +116,7 @@ fn is_on_the_usual_stack() -> bool {
     asked == 0 && stack.ss_flags & libc::SS_ONSTACK == 0
 }
 
-/// Leaves the outermost call on this thread in its stead.
+/// Ends the outermost call on this thread, which will not return.
 #[cold]
 fn abandon(thread: &Thread) {
     Counted::from_thread(thread).end();
@@ -131,15 +131,15 @@ fn abandon(thread: &Thread) {
 pub(crate) struct Call {
     api: u16,
     caller: u64,
-    /// Where the stack of the call around this one was taken from.
+    /// The registers from which the stack of the outer call was captured.
     around: Registers,
     allocated_before: u32,
     driver_calls_before: u32,
     outermost: bool,
     counted: Counted,
-    /// The thread's, at the beginning: another one later means that this call was given up.
+    /// The thread's counter at the start: a different value later means that this call was abandoned.
     abandoned: u32,
-    /// The release that an outer call had claimed before this one claimed its own.
+    /// The release that an outer call had claimed before this call claimed one.
     claimed_before: Option<u64>,
 }
 
@@ -165,7 +165,7 @@ impl Call {
                 counted = Counted::of(hook);
                 thread.api.set(hook.id());
                 thread.caller.set(caller.pc);
-                // Where it is not known nothing lies above it.
+                // If it is unknown, no frame is above it.
                 let sp = if caller.sp == 0 { u64::MAX } else { caller.sp };
                 thread.outermost_sp.set(sp);
                 thread.counted.set(counted as u8);
@@ -190,7 +190,7 @@ impl Call {
         ApiId(self.api)
     }
 
-    /// The address in the code of whoever called the outermost function.
+    /// The return address in the caller of the outermost function.
     pub(crate) fn caller(&self) -> u64 {
         self.caller
     }
@@ -200,7 +200,7 @@ impl Call {
         thread::with(|t| t.allocated.get() != self.allocated_before)
     }
 
-    /// Tells outer hooks that the allocation is recorded.
+    /// Notifies outer hooks that the allocation is recorded.
     pub(crate) fn note_allocated(&self) {
         thread::with(|t| t.allocated.set(t.allocated.get().wrapping_add(1)));
     }
@@ -247,7 +247,7 @@ mod tests {
     use super::*;
     use crate::hooks::{memory, runtime};
 
-    /// A return address; the higher it is the deeper is the call.
+    /// A return address; higher values are deeper calls.
     fn at(pc: u64) -> Registers {
         Registers {
             pc,
@@ -293,7 +293,7 @@ mod tests {
         assert!(again.claim_release(64));
     }
 
-    /// As `at`, from a frame at that place of the stack.
+    /// Like `at`, from a frame at that stack pointer.
     fn from(sp: u64) -> Registers {
         Registers {
             pc: 8,
@@ -308,11 +308,11 @@ mod tests {
         assert!(left.claim_release(64));
         let inner = Call::enter(&memory::cuMemFree_v2::HOOK, from(900));
         assert_eq!(inner.api(), ApiId(runtime::cudaFree::HOOK.id()));
-        // Neither returns: the next call comes from where the first one came from.
+        // Neither returns: the next call comes from the same place as the first one.
         let mut next = Call::enter(&memory::cuMemFree_v2::HOOK, from(1000));
         assert_eq!(next.api(), ApiId(memory::cuMemFree_v2::HOOK.id()));
         assert!(next.claim_release(64));
-        // Should their frames be unwound after all, that changes nothing.
+        // Unwinding their frames later has no effect.
         drop(inner);
         drop(left);
         thread::with(|thread| assert_eq!(thread.depth.get(), 1));

@@ -1,9 +1,9 @@
-//! How often each hook was called, for the account, and how long calls of memory functions took. How many calls are in
-//! progress.
+//! The number of calls of each hook, for the account, the durations of calls of memory functions, and the number of
+//! calls in progress.
 //!
-//! Each thread counts in a row of its own, so that a call costs a load and a store and no cache line is
-//! fought over. A thread that ends leaves its row, with what is counted in it, to the next one. Those for which
-//! there is none left share a row, in which they count by an atomic addition.
+//! Each thread counts in a separate row, so that a call costs a load and a store, without contention for a cache line.
+//! A thread that ends leaves its row, with its counts, to the next one. Threads without a free row share one, in which
+//! they count by atomic addition.
 
 use core::ffi::c_void;
 use core::ptr::null;
@@ -14,7 +14,7 @@ use gpumem_stacks::ThreadEnd;
 use crate::call_times::{Outcome, Sum, TimeTable};
 use crate::thread::{self, CallCounts, HOOKS};
 
-/// Rows: those of threads that count alone, and one for all others.
+/// Rows: one for each thread that counts alone, and one for all others.
 const ROWS: usize = 64;
 const SHARED: usize = ROWS - 1;
 /// Tables of times.
@@ -24,17 +24,17 @@ const TABLES: usize = 8;
 #[repr(C, align(64))]
 pub(crate) struct Calls {
     rows: [CallCounts; ROWS],
-    /// How long calls took. Several rows' threads share one: a table is large, and such calls are few.
+    /// The durations of calls. Threads of several rows share a table, because a table is large and such calls are
+    /// rare.
     times: [TimeTable; TABLES],
-    /// Which rows are a thread's: a bit for each.
+    /// The rows in use by threads: a bit for each.
     taken: AtomicU64,
     at_end: ThreadEnd,
-    /// Calls so far that may move memory, and those of them that have returned with their events recorded. In between,
-    /// what the driver has done and what is recorded differ.
+    /// Calls so far that may change memory, and those of them that have returned with their events recorded. In
+    /// between, the driver's state and the recorded state differ.
     pub(crate) entered: AtomicU64,
     pub(crate) left: AtomicU64,
-    /// Calls so far that synchronise, in which pools give back what they do not use, and those of them that have
-    /// returned.
+    /// Calls so far that synchronise, in which pools free unused memory, and those of them that have returned.
     pub(crate) waits: AtomicU64,
     pub(crate) waited: AtomicU64,
 }
@@ -50,36 +50,36 @@ pub(crate) static CALLS: Calls = Calls {
     waited: AtomicU64::new(0),
 };
 
-/// A row that is nobody's; None if each is somebody's.
+/// A free row; None if all are in use.
 fn take_row() -> Option<&'static CallCounts> {
     let free = |taken: u64| (taken.trailing_ones() as usize) < SHARED;
     let lowest = |taken: u64| free(taken).then_some(taken | (taken + 1));
-    // What its thread before has counted is seen.
+    // The counts of its previous thread are visible.
     let before = CALLS
         .taken
         .fetch_update(Ordering::Acquire, Ordering::Relaxed, lowest);
     CALLS.rows.get(before.ok()?.trailing_ones() as usize)
 }
 
-/// Leaves a row to others.
+/// Releases a row.
 fn leave(row: *const CallCounts) {
     if let Some(place) = CALLS.rows.iter().position(|each| core::ptr::eq(each, row)) {
         CALLS.taken.fetch_and(!(1 << place), Ordering::Release);
     }
 }
 
-/// Leaves the thread's row. Should it be in a hook after this, it takes one again, and this runs once more.
+/// Releases the thread's row. If the thread calls a hook after this, it takes a row again, and this runs once more.
 unsafe extern "C" fn thread_ends(_: *mut c_void) {
     leave(thread::with(|thread| thread.calls.replace(null())));
 }
 
-/// Counts a call of a thread that has no row of its own yet, or has found none left.
+/// Counts a call of a thread that has no row yet, or has found no free one.
 #[cold]
 #[inline(never)]
 fn count_without_a_row(id: u16) {
     let own = take_row();
     if let Some(row) = own {
-        // Not null where a signal's handler was in a hook meanwhile.
+        // Not null if a signal handler was in a hook meanwhile.
         leave(thread::with(|thread| thread.calls.replace(row)));
         thread::with_errno_kept(|| CALLS.at_end.ask(row));
     }
@@ -97,7 +97,7 @@ pub(crate) fn count(id: u16) {
         return count_without_a_row(id);
     };
     if let Some(counter) = row.get(usize::from(id)) {
-        // Nobody else writes to this row as long as it is this thread's.
+        // No other thread writes to this row while it belongs to this thread.
         counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 }
@@ -148,7 +148,7 @@ mod tests {
             count(ID);
             !thread::with(|thread| thread.calls.get()).is_null()
         };
-        // Tests beside this one may have all the rows for a moment.
+        // Other tests may use all rows for a short time.
         let alone = (0..10 * ROWS)
             .filter(|_| std::thread::spawn(counts_alone).join().unwrap())
             .count();
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(calls(ID), 10 * ROWS as u64);
     }
 
-    /// Seconds of the processor's time that this thread has had.
+    /// Seconds of processor time of this thread.
     fn spent() -> f64 {
         let mut time = libc::timespec {
             tv_sec: 0,

@@ -1,8 +1,8 @@
-//! How long the real call takes behind a hook, if a program or library called the hook directly.
+//! The duration of the real call behind a hook, if a program or library called the hook directly.
 //!
-//! A function of the runtime calls hooked functions of the driver, and what the recorder does there is no part of its
-//! time. So within a timed call each hook adds what it does before and after its own real call to `own_ns`, which the
-//! timed call takes off.
+//! A function of the runtime calls hooked functions of the driver, and the recorder's work there is not part of its
+//! duration. So within a timed call, each hook adds its own work before and after its real call to `own_ns`, which
+//! the timed call subtracts.
 //!
 //! ```text
 //!   cudaMalloc     ├──────────────── real call ────────────────┤
@@ -17,7 +17,7 @@ use crate::session::{self, Session};
 use crate::thread::{self, Thread};
 use crate::{call_counts, process};
 
-/// What a hooked function gives back.
+/// The result of a hooked function.
 pub(crate) trait Returned {
     /// Whether the call is known to have failed.
     fn has_failed(&self) -> bool {
@@ -41,7 +41,7 @@ impl Returned for CudaError {
     }
 }
 
-/// The clock of the events; where no capture is open yet, the one that it is taken from.
+/// The clock of the events; without an open capture, the clock that it is based on.
 #[derive(Clone, Copy)]
 struct Clock(Option<&'static Session>);
 
@@ -59,13 +59,13 @@ impl Clock {
     }
 }
 
-/// What of a call is timed.
+/// The part of a call that is timed.
 #[derive(Clone, Copy)]
 enum Part {
     Nothing,
-    /// The real call. The place of its function in [`crate::call_times::TIMED`].
+    /// The real call, with its index in [`crate::call_times::TIMED`].
     Real(usize),
-    /// What the recorder does, within a timed call.
+    /// The recorder's work, within a timed call.
     Own,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct CallTimer {
     part: Part,
     clock: Clock,
     since: u64,
-    /// Whether the real call is in progress. If it is so at the end, an exception left it.
+    /// Whether the real call is in progress. If it still is at the end, an exception left it.
     in_real: bool,
 }
 
@@ -132,7 +132,7 @@ impl CallTimer {
         }
     }
 
-    /// The real call comes next.
+    /// The real call starts.
     #[inline(always)]
     pub(crate) fn real_begins(&mut self) {
         match self.part {
@@ -143,7 +143,7 @@ impl CallTimer {
         self.in_real = true;
     }
 
-    /// It has returned.
+    /// The real call has returned.
     #[inline(always)]
     pub(crate) fn real_returned(&mut self, failed: bool) {
         self.in_real = false;
@@ -206,7 +206,7 @@ mod tests {
     use crate::hooks::{context, memory, runtime};
     use gpumem_unwind::Registers;
 
-    /// Registers of a call; the higher `depth` is the deeper it is.
+    /// Registers of a call; a higher `depth` is a deeper call.
     fn at(depth: u64) -> Registers {
         Registers {
             pc: depth,
@@ -222,7 +222,7 @@ mod tests {
         }
     }
 
-    /// Calls with that outcome, and their nanoseconds in all, of the function with that name.
+    /// The number of calls with that outcome, and their total nanoseconds, for the function with that name.
     fn times(name: &str, outcome: Outcome) -> (u64, u64) {
         let Role::Timed(place) = role(name) else {
             panic!("{name} is not timed");
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(after.0 - before.0, 1);
         let took = Duration::from_nanos(after.1 - before.1);
         assert!(took >= REAL, "{took:?}");
-        // However long this thread was held up: all but that is the recorder's.
+        // Even if this thread was interrupted: the rest is the recorder's work.
         assert!(took <= whole - 4 * OWN, "{took:?} of {whole:?}");
         let inner_after = times("cuMemAllocPitch_v2", Outcome::Succeeded);
         assert_eq!(inner_after, inner_before);

@@ -1,6 +1,6 @@
-//! How long calls of CUDA's memory functions took: by function and by what came of the call.
+//! The durations of calls of CUDA's memory functions, by function and outcome.
 //!
-//! [`crate::call_counts`] has some such tables; a call adds to two words of one, and seldom to a third.
+//! [`crate::call_counts`] has some such tables; a call adds to two words of one, and rarely to a third.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -58,7 +58,8 @@ pub(crate) const TIMED: [&str; 49] = [
     "cudaMallocPitch",
 ];
 
-/// How functions begin that make a context or load code. The runtime calls them within the first call of a program.
+/// Prefixes of functions that create a context or load code. The runtime calls them within the first call of a
+/// program.
 const SETS_UP: [&str; 4] = [
     "cuCtxCreate",
     "cuDevicePrimaryCtxRetain",
@@ -66,12 +67,12 @@ const SETS_UP: [&str; 4] = [
     "cuModuleLoad",
 ];
 
-/// What a hook is to the times.
+/// The role of a hook for the durations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Its calls are timed: its place in [`TIMED`].
+    /// Its calls are timed: its index in [`TIMED`].
     Timed(usize),
-    /// A timed call that calls it is counted by itself.
+    /// A timed call that calls it is counted separately.
     SetsUp,
     Other,
 }
@@ -107,13 +108,13 @@ const fn begins_with(name: &str, begin: &str) -> bool {
     true
 }
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Outcome {
     Succeeded,
     Failed,
-    /// It succeeded, and a context was made or found or code loaded within it, or it freed nothing.
+    /// It succeeded, and a context was created or found or code loaded within it, or it freed nothing.
     SetUp,
 }
 
@@ -285,7 +286,7 @@ mod tests {
         assert_eq!(succeeded.to_string(), "4 74000 70000 9:1 10:2 16:1");
         assert_eq!(sum(Outcome::Failed).to_string(), "1 5000000 5000000 22:1");
         assert_eq!(sum(Outcome::SetUp).calls(), 0);
-        // A function that is not there is passed by.
+        // A missing function is ignored.
         one.add(TIMED.len(), Outcome::Failed, 1);
     }
 }

@@ -1,9 +1,9 @@
-//! Who makes a call: the address to which an exported hook returns, and the registers from which the
-//! caller's stack is unwound.
+//! The caller of a hook: the return address of the exported hook, and the registers from which the caller's stack is
+//! unwound.
 //!
-//! Only the first instructions of the exported function know them, so they write them to the thread's
-//! state ([`crate::thread::Thread`], at its beginning), touching no register that an argument travels in,
-//! and jump on to the body, which takes them from there before anything else runs.
+//! Only the first instructions of the exported function have these values, so they store them in the thread's state
+//! ([`crate::thread::Thread`], at its start), without changing any register that passes an argument, and jump to the
+//! body. The body reads them before any other code runs.
 
 use gpumem_unwind::Registers;
 
@@ -16,7 +16,7 @@ const _: () = {
     assert!(core::mem::offset_of!(Registers, bp) == 16);
 };
 
-/// The instructions that note the return address, the stack pointer and the frame pointer.
+/// The instructions that store the return address, the stack pointer and the frame pointer.
 macro_rules! note {
     () => {
         concat!(
@@ -30,11 +30,11 @@ macro_rules! note {
 }
 pub(crate) use note;
 
-/// The whole of a naked function: the given code, with call-frame information, which the compiler does not make for
+/// A complete naked function: the given code, with call-frame information, which the compiler does not generate for
 /// naked functions, and an entry in the list of them.
 ///
-/// At the first instruction the caller's frame is one word above the stack pointer. After each instruction that moves
-/// the stack pointer the code states by how much (`.cfi_adjust_cfa_offset`).
+/// At the first instruction the caller's frame is one word above the stack pointer. After each instruction that
+/// changes the stack pointer, the code states the difference (`.cfi_adjust_cfa_offset`).
 ///
 /// The list is the section `.naked_functions`: address and size of each, 8 bytes each. It is not loaded into memory.
 /// tests/test_unwind_hooks.py unwinds from each instruction of each function in it.
@@ -55,8 +55,8 @@ macro_rules! naked_code {
 }
 pub(crate) use naked_code;
 
-/// The whole of an exported hook: notes the return address, the stack pointer and the frame pointer, and
-/// jumps on to the body.
+/// A complete exported hook: stores the return address, the stack pointer and the frame pointer, and jumps to the
+/// body.
 macro_rules! note_and_go_on {
     ($body:path) => {
         crate::caller::naked_code!(
@@ -68,7 +68,7 @@ macro_rules! note_and_go_on {
 }
 pub(crate) use note_and_go_on;
 
-/// The same of a hook whose callers leave in rax what it may use.
+/// The same for a hook whose callers leave useful data in rax.
 macro_rules! note_with_rax_and_go_on {
     ($body:path) => {
         crate::caller::naked_code!(
@@ -82,9 +82,9 @@ macro_rules! note_with_rax_and_go_on {
 }
 pub(crate) use note_with_rax_and_go_on;
 
-/// The whole of an exported hook whose calls seldom matter: where the given code does not jump to label 2, it
-/// jumps on to the real function. The first call of all goes to the body in any case, which finds that function
-/// and notes that the hook is in use.
+/// A complete exported hook whose calls rarely matter: unless the given code jumps to label 2, it jumps to the real
+/// function. The very first call always goes to the body, which finds that function and records that the hook is in
+/// use.
 macro_rules! go_on_or_note {
     ($body:path, $hook:path, $($skip:expr),*) => {
         crate::caller::naked_code!(
@@ -107,16 +107,16 @@ macro_rules! go_on_or_note {
 }
 pub(crate) use go_on_or_note;
 
-/// What the exported function noted last on this thread.
+/// The registers that the exported function stored last on this thread.
 #[inline(always)]
 pub(crate) fn noted() -> Registers {
     let noted = thread::with(|thread| thread.noted.get());
-    // The return address lies on top, and is gone when the call has returned.
+    // The return address is on top of the stack, and is removed when the call returns.
     let sp = noted.sp.wrapping_add(8);
     Registers { sp, ..noted }
 }
 
-/// The same, and rax where that was noted.
+/// The same, and rax if it was stored.
 #[inline(always)]
 pub(crate) fn noted_with_rax() -> (Registers, u64) {
     (noted(), thread::with(|thread| thread.rax.get()))

@@ -17,7 +17,7 @@ const API_VERSION: c_int = 7;
 pub struct GpumemCounters {
     /// Bytes live now.
     pub live_bytes: u64,
-    /// Most bytes that were live at once.
+    /// The highest live bytes.
     pub peak_bytes: u64,
     /// Allocations so far.
     pub allocations: u64,
@@ -37,8 +37,8 @@ pub extern "C" fn gpumem_recording() -> c_int {
     c_int::from(session::session().is_some())
 }
 
-/// Reads the counters of `device` at `level` (0 tensor, 1 driver, 2 host, 3 physical) into `out`. 0 on success,
-/// 1 if nothing is recorded in this process, 2 if an argument is not one.
+/// Reads the counters of `device` at `level` (0 tensor, 1 driver, 2 host, 3 physical) into `out`. 0 on success, 1 if
+/// nothing is recorded in this process, 2 if an argument is invalid.
 ///
 /// # Safety
 /// `out` is null or valid for writing one [`GpumemCounters`].
@@ -69,8 +69,8 @@ pub unsafe extern "C" fn gpumem_counters(
     0
 }
 
-/// Says that a step of the program has ended. From then on steps are what the program says, and none is
-/// found by what PyTorch does. 0 on success, 1 if nothing is recorded in this process.
+/// Reports that a step of the program has ended. From then on only the program reports steps, and PyTorch's calls
+/// are not used to detect them. 0 on success, 1 if nothing is recorded in this process.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpumem_step() -> c_int {
     let recorded = thread::in_hook(|thread| {
@@ -80,9 +80,9 @@ pub extern "C" fn gpumem_step() -> c_int {
     c_int::from(recorded != Some(true))
 }
 
-/// Begins a scope of this name and returns its number; 0 if there is none: this process records nothing and
-/// will not, or too many are kept. A scope may begin before the capture is open. Threads and the order
-/// of ends do not matter.
+/// Begins a scope of this name and returns its number; 0 if that is not possible: this process records nothing and will
+/// not, or there are too many scopes. A scope may begin before the capture is open. It may end on any thread and in any
+/// order.
 ///
 /// # Safety
 /// `name` is null or a string that ends with a zero.
@@ -93,8 +93,8 @@ pub unsafe extern "C" fn gpumem_scope_begin(name: *const c_char) -> u64 {
     thread::in_hook(|thread| scopes::begin(thread, name)).unwrap_or(0)
 }
 
-/// Reads what a scope says of `device` at `level` into `out`: until now, or until it ended. 0 on success,
-/// 1 if nothing is recorded in this process, 2 if an argument is not one.
+/// Reads a scope's figures of `device` at `level` into `out`: until now, or until it ended. 0 on success, 1 if nothing
+/// is recorded in this process, 2 if an argument is invalid.
 ///
 /// # Safety
 /// `out` is null or valid for writing one [`GpumemScopeFigures`].
@@ -122,28 +122,27 @@ pub unsafe extern "C" fn gpumem_scope_read(
     }
 }
 
-/// Lets a scope begin anew, whether it goes on or has ended. 0 on success, 1 if nothing is recorded in
-/// this process, 2 if there is no such scope.
+/// Restarts a scope, whether it is running or has ended. 0 on success, 1 if nothing is recorded in this process, 2 if
+/// there is no such scope.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpumem_scope_reset(scope: u64) -> c_int {
     answer(thread::in_hook(|thread| scopes::reset(thread, scope)))
 }
 
-/// Ends a scope: its figures stay as they are, and can be read. Nothing changes if it has ended. Returns
-/// as [`gpumem_scope_reset`].
+/// Ends a scope: its figures no longer change, and can be read. No effect if it has ended. Returns as
+/// [`gpumem_scope_reset`].
 #[unsafe(no_mangle)]
 pub extern "C" fn gpumem_scope_end(scope: u64) -> c_int {
     answer(thread::in_hook(|thread| scopes::end(thread, scope)))
 }
 
-/// Ends a scope and gives its place back: its number means nothing from now on. Returns as
-/// [`gpumem_scope_reset`].
+/// Ends a scope and frees its slot: its number is invalid from now on. Returns as [`gpumem_scope_reset`].
 #[unsafe(no_mangle)]
 pub extern "C" fn gpumem_scope_forget(scope: u64) -> c_int {
     answer(thread::in_hook(|thread| scopes::forget(thread, scope)))
 }
 
-/// Marks this moment in the capture. 0 on success, 1 if nothing is recorded in this process.
+/// Records a mark with this name. 0 on success, 1 if nothing is recorded in this process.
 ///
 /// # Safety
 /// `name` is null or a string that ends with a zero.
@@ -155,7 +154,7 @@ pub unsafe extern "C" fn gpumem_mark(name: *const c_char) -> c_int {
     c_int::from(marked != Some(true))
 }
 
-/// The answer of calls that need a scope.
+/// The return value of calls that need a scope.
 fn answer(found: Option<bool>) -> c_int {
     match found {
         Some(true) => 0,
@@ -164,7 +163,7 @@ fn answer(found: Option<bool>) -> c_int {
     }
 }
 
-/// The bytes of a string of the caller's; of null, none.
+/// The bytes of a string of the caller; empty for null.
 ///
 /// # Safety
 /// `name` is null or a string that ends with a zero, which stays as it is for `'a`.
@@ -176,8 +175,8 @@ unsafe fn text<'a>(name: *const c_char) -> &'a [u8] {
     unsafe { CStr::from_ptr(name) }.to_bytes()
 }
 
-/// Makes the card of `device` (-1: of every device) look as if it had `bytes` in all, from now on; 0 lifts the
-/// limit. 0 on success, 1 if nothing is recorded in this process nor will be, 2 if there is no such device.
+/// Makes the card of `device` (-1: of every device) appear to have `bytes` in total, from now on; 0 removes the limit.
+/// 0 on success, 1 if nothing is recorded in this process nor will be, 2 if there is no such device.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpumem_limit(device: c_int, bytes: u64) -> c_int {
     let device = match device {
@@ -204,9 +203,9 @@ pub extern "C" fn gpumem_limit(device: c_int, bytes: u64) -> c_int {
     }
 }
 
-/// Records where this rank stands in each dimension of the job's parallelism: `dp=1,tp=0,pp=3`. It may be called before
-/// anything is recorded, and again: the newest coordinates count. 0 on success, 1 if nothing is recorded in this
-/// process nor will be, 2 if it is no such text.
+/// Records the position of this rank in each dimension of the job's parallelism: `dp=1,tp=0,pp=3`. It may be called
+/// before anything is recorded, and again: the newest coordinates count. 0 on success, 1 if nothing is recorded in this
+/// process nor will be, 2 if the text is invalid.
 ///
 /// # Safety
 /// `coordinates` is null or a string that ends with a zero.
@@ -229,10 +228,10 @@ pub unsafe extern "C" fn gpumem_coords(coordinates: *const c_char) -> c_int {
     c_int::from(kept.is_none())
 }
 
-/// Reads the card of `device` (-1: of every device that this process has used) on the calling thread: what NVML says is
-/// recorded, and what contexts and modules took since the last reading is charged. It may take milliseconds. 0 on
-/// success, 1 if nothing is recorded in this process, 2 if there is no such device, 3 if NVML is not there or does not
-/// know the device, 4 if other threads moved memory meanwhile, so that nothing could be charged.
+/// Reads the card of `device` (-1: of every device that this process has used) on the calling thread: NVML's figures
+/// are recorded, and the memory that contexts and modules took since the last reading is charged. It may take
+/// milliseconds. 0 on success, 1 if nothing is recorded in this process, 2 if there is no such device, 3 if NVML is
+/// missing or does not have the device, 4 if other threads changed memory meanwhile, so that nothing could be charged.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpumem_read_card(device: c_int) -> c_int {
     let device = match (device, u8::try_from(device)) {
@@ -252,8 +251,9 @@ pub extern "C" fn gpumem_read_card(device: c_int) -> c_int {
     }
 }
 
-/// Records what the program calls a module of PyTorch's: `name` is its qualified name. It may be called again, and the
-/// newest name counts. 0 on success, 1 if nothing is recorded in this process, 2 if no stack has had the module yet.
+/// Records the program's name for a PyTorch module: `name` is its qualified name. It may be called again, and the
+/// newest name counts. 0 on success, 1 if nothing is recorded in this process, 2 if no stack has contained the module
+/// yet.
 ///
 /// # Safety
 /// `module` is null or the address of a live Python object; `name` is null or a string that ends with a zero.
@@ -272,8 +272,8 @@ pub unsafe extern "C" fn gpumem_name_module(module: *const c_void, name: *const 
     answer(named)
 }
 
-/// Writes the addresses of modules of PyTorch's to `out`, which has room for `room`, that were called by no other module.
-/// Returns how many there are, 64 at the most. The objects may be gone.
+/// Writes the addresses of PyTorch modules that no other module called to `out`, which has room for `room`. Returns how
+/// many there are, at most 64. The objects may no longer exist.
 ///
 /// # Safety
 /// `out` is null or valid for writing `room` addresses.
@@ -288,15 +288,15 @@ pub unsafe extern "C" fn gpumem_module_roots(out: *mut usize, room: usize) -> us
     session::session().map_or(0, |session| session.interner.module_roots(out))
 }
 
-/// How many modules of PyTorch's the recorded stacks have had so far.
+/// The number of PyTorch modules in the recorded stacks so far.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpumem_module_count() -> usize {
     session::session().map_or(0, |session| session.interner.module_count())
 }
 
-/// Records what the program uses tensors for: the storages at these addresses. Those that are no live block are passed
-/// over, and what was recorded of a block before is not recorded again. `role` is 1 for parameters, 2 for gradients, 3 for
-/// state of optimizers, 4 for buffers. Returns how many were new.
+/// Records the program's use of tensors: the storages at these addresses. Addresses that are not live blocks are
+/// skipped, and a role that was recorded for a block before is not recorded again. `role` is 1 for parameters, 2 for
+/// gradients, 3 for state of optimizers, 4 for buffers. Returns how many were new.
 ///
 /// # Safety
 /// `addresses` is null or valid for reading `count` addresses.

@@ -1,4 +1,4 @@
-//! A rank's parallel coordinates, as the program gives them while it runs.
+//! A rank's parallel coordinates, as set by the program at run time.
 
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
@@ -8,13 +8,13 @@ use gpumem_capture::{Coordinates, Writer};
 use crate::definitions;
 use crate::process::PROCESS;
 
-/// Keeps the coordinates until [`write_pending`]; they take the place of earlier ones.
+/// Keeps the coordinates until [`write_pending`]; they replace earlier ones.
 pub(crate) fn keep(coordinates: Coordinates) {
     drop(swap(Box::into_raw(Box::new(coordinates))));
 }
 
-/// Writes what was kept, if anything was. Called by whoever keeps coordinates, and when a session was made: whichever comes last
-/// finds both.
+/// Writes the kept coordinates, if any. Called after coordinates were kept, and after a session was created: the later
+/// of the two calls finds both.
 pub(crate) fn write_pending(writer: &Writer) {
     if let Some(coordinates) = swap(null_mut()) {
         definitions::write_coordinates(writer, &coordinates);

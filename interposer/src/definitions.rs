@@ -1,5 +1,5 @@
-//! What the capture says of the recorder itself: its hooks, how they are bound, how often they were called and how long that
-//! took, and what went unseen ([`crate::account`]).
+//! The capture's data about the recorder itself: its hooks, how they are bound, the number and duration of their calls,
+//! and what was not recorded ([`crate::account`]).
 
 use core::ffi::CStr;
 use core::ops::ControlFlow;
@@ -23,7 +23,7 @@ pub(crate) fn write_hooks(writer: &'static Writer) {
     }
 }
 
-/// Writes what has come up, if anything has.
+/// Writes new facts, if there are any.
 #[inline]
 pub(crate) fn write_if_new(writer: &'static Writer) {
     if account::is_new() {
@@ -31,12 +31,12 @@ pub(crate) fn write_if_new(writer: &'static Writer) {
     }
 }
 
-/// Writes what has come up since the last call. Called with the first event after
-/// a hook was armed or something went unseen, and at exit.
+/// Writes the facts since the last call. Called with the first event after a hook was installed or something was not
+/// recorded, and at exit.
 pub(crate) fn write(writer: &'static Writer) {
-    // First, so that what comes up meanwhile is written the next time.
+    // First, so that facts that arrive meanwhile are written the next time.
     account::begin_writing();
-    // A library that arms one hook arms many in a row.
+    // A library that requests one hook usually requests many in a row.
     let (mut newest, mut library) = (0, Vec::new());
     while let Some((id, by, caller, base)) = account::take_armed() {
         let Some(hook) = hook::by_id(id) else {
@@ -71,7 +71,7 @@ pub(crate) fn write(writer: &'static Writer) {
     }
 }
 
-/// Says which hooked functions this driver does not have: nothing can come by them.
+/// Notes which hooked functions this driver does not have, so that nothing can be recorded from them.
 pub(crate) fn note_missing(writer: &'static Writer) {
     proc_address::resolve_exports();
     let driver = || hook::all().iter().filter(|hook| hook.is_driver());
@@ -85,12 +85,12 @@ pub(crate) fn note_missing(writer: &'static Writer) {
     }
 }
 
-/// Writes what is seen of PyTorch's allocator.
+/// Writes which part of the behaviour of PyTorch's allocator is recorded.
 pub(crate) fn write_seen(writer: &Writer, words: &str) {
     write_fact(writer, ProcessKey::ALLOCATOR_SEES.as_bytes(), words);
 }
 
-/// Writes where the rank stands in the job's parallelism.
+/// Writes the position of the rank in the job's parallelism.
 pub(crate) fn write_coordinates(writer: &Writer, coordinates: &Coordinates) {
     let key = ProcessKey::COORDINATES.as_bytes();
     write_fact(writer, key, &coordinates.to_string());
@@ -107,7 +107,7 @@ pub(crate) fn write_calls(writer: &'static Writer) {
     }
 }
 
-/// Writes how long calls took: `call_times.cuMemAlloc_v2` = `17 3400000 900000 17:16 19:1`. Done at exit.
+/// Writes the durations of calls: `call_times.cuMemAlloc_v2` = `17 3400000 900000 17:16 19:1`. Done at exit.
 pub(crate) fn write_call_times(writer: &'static Writer) {
     for (place, name) in call_times::TIMED.iter().enumerate() {
         for outcome in Outcome::ALL {
@@ -151,8 +151,8 @@ fn length(text: &[u8]) -> [u8; 4] {
     (text.len() as u32).to_le_bytes()
 }
 
-/// The file name of the library that holds an address; empty if there is none. It is copied under the loader's lock,
-/// since another thread may unload the library meanwhile.
+/// The file name of the library that holds an address; empty if there is no such library. It is copied under the
+/// loader's lock, because another thread may unload the library meanwhile.
 fn library_of(address: usize) -> Vec<u8> {
     let found = loaded::find(|library| match library.holds(address) {
         true => ControlFlow::Break(library.file_name().to_vec()),

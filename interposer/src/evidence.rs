@@ -1,5 +1,5 @@
-//! Evidence of bytes that no call asks for, as calls leave it with the tracker. None of this measures: readings of the
-//! card do ([`crate::sampler`]).
+//! Evidence of implicitly allocated bytes, which calls pass to the tracker. This module measures nothing: readings of
+//! the card do ([`crate::sampler`]).
 
 use gpumem_capture::{DeviceOrdinal, Level};
 use gpumem_tracker::{FunctionOf, Kind, Origin, Pending, Seen, Tracker};
@@ -17,18 +17,18 @@ pub(crate) struct Location {
     pub(crate) device: DeviceOrdinal,
 }
 
-/// The session, if cards can be read: else nothing comes of evidence.
+/// The session, if cards can be read; otherwise evidence has no effect.
 fn reading_session() -> Option<&'static Session> {
     session::session().filter(|_| card::can_be_read())
 }
 
-/// The only context, if it is one whose memory can be asked for: one that was reset would come back to life.
+/// The only context, if its memory can be queried: a query would activate one that was reset.
 fn only_context(session: &Session) -> Option<Location> {
     let (context, device) = look(session, Tracker::only_context)?;
     Some(Location { context, device })
 }
 
-/// The only context, or else the current one, if it was seen. Else a call may have brought one to life.
+/// The only context, or else the current one, if it was seen. Otherwise a call may have activated one.
 pub(crate) fn place() -> Option<Location> {
     let session = reading_session()?;
     only_context(session).or_else(|| {
@@ -38,16 +38,16 @@ pub(crate) fn place() -> Option<Location> {
     })
 }
 
-/// Where a call will leave evidence, before it is made.
+/// The context in which a call will leave evidence, determined before the call.
 #[derive(Clone, Copy)]
 pub(crate) struct Before {
     pub(crate) place: Location,
-    /// The calls so far, if it is known how much is free there.
+    /// The calls so far, if the free memory there is known.
     asked: Option<CallsSoFar>,
 }
 
-/// Before a module or library is loaded or a stream is made: where, if that is known. With one context, the driver is
-/// asked how much is free: what it fell by since the last time is the weight of the evidence in between.
+/// Called before a module or library is loaded or a stream is created: the context, if it is known. With one context,
+/// the free memory is queried: its decrease since the last query is the weight of the evidence in between.
 pub(crate) fn before(thread: &Thread) -> Option<Before> {
     let session = reading_session()?;
     let Some(place) = only_context(session) else {
@@ -58,8 +58,9 @@ pub(crate) fn before(thread: &Thread) -> Option<Before> {
     Some(Before { place, asked })
 }
 
-/// Asks how much is free where the only context is: by how much it fell since the last time, if that is known, and the
-/// calls so far, if none is in progress. If there were others `since`, the answer does not count.
+/// Queries the free memory on the only context's device. Returns its decrease since the last query, if that is known,
+/// and the number of calls so far, if no call is in progress. If there were other calls `since`, the answer does not
+/// count.
 fn ask_free(
     thread: &Thread,
     session: &'static Session,
@@ -76,7 +77,8 @@ fn ask_free(
     (fell, still.filter(|_| free.is_some()))
 }
 
-/// A stream was made, of which `before` is known. Most streams fit into what their context has: they leave no evidence.
+/// Records a new stream, for which `before` is known. Most streams fit into their context's memory: they leave no
+/// evidence.
 pub(crate) fn stream_made(
     thread: &Thread,
     call: &Call,
@@ -110,14 +112,14 @@ fn leave(
     }
 }
 
-/// A module or library was loaded.
+/// Records that a module or library was loaded.
 pub(crate) fn loaded(thread: &Thread, call: &Call, place: Option<Location>, library: u64) {
     leave(thread, call, place, |tracker, place, origin| {
         tracker.loaded(place.device, place.context, library, origin);
     });
 }
 
-/// A module is the part of a library in the current context: its code is loaded if it was not.
+/// Records that a module is the part of a library in the current context: its code is loaded if it was not.
 pub(crate) fn part_got(
     thread: &Thread,
     call: &Call,
@@ -131,13 +133,13 @@ pub(crate) fn part_got(
     });
 }
 
-/// Whether it is known already whose a function is: getting it once more is no evidence.
+/// Whether the owner of a function is already known: another look-up of it is not evidence.
 pub(crate) fn is_known(function: u64) -> bool {
     let session = session::session();
     session.is_some_and(|session| look(session, |tracker| tracker.knows_function(function)))
 }
 
-/// A function was got: its code may be loaded now or at its first launch.
+/// Records a function look-up: its code may be loaded now or at its first launch.
 pub(crate) fn function_got(
     thread: &Thread,
     call: &Call,
@@ -150,22 +152,22 @@ pub(crate) fn function_got(
     });
 }
 
-/// A variable was got: it may be given its memory only now.
+/// Records a variable look-up: its memory may be allocated only now.
 pub(crate) fn variable_got(thread: &Thread, call: &Call, place: Option<Location>, module: u64) {
     leave(thread, call, place, |tracker, place, origin| {
         tracker.variable_got(place.device, place.context, module, origin);
     });
 }
 
-/// A limit of the current context was set: it takes effect now or at a later launch.
+/// Records that a limit of the current context was set: it takes effect now or at a later launch.
 pub(crate) fn limit_set(thread: &Thread, call: &Call, place: Option<Location>) {
     leave(thread, call, place, |tracker, place, origin| {
         tracker.limit_set(place.device, place.context, origin);
     });
 }
 
-/// Before a context is made on a device: what is there of this process's already is no cost of the context's. The first
-/// time, who else is there and what the card has in use.
+/// Called before a context is created on a device: memory that this process already has there is not a cost of the
+/// context. The first time, also records the other processes there and the used memory of the card.
 pub(crate) fn before_context(device: DeviceOrdinal) {
     let session = session::session();
     let explained = session.map_or(0, |session| {
@@ -178,7 +180,7 @@ pub(crate) fn before_context(device: DeviceOrdinal) {
     }
 }
 
-/// A context is there, whose event is recorded.
+/// Records a context whose event is recorded.
 pub(crate) fn context_seen(
     thread: &Thread,
     call: &Call,
@@ -200,28 +202,29 @@ pub(crate) fn context_seen(
     session.readings.read_now(session, device);
 }
 
-/// Contexts of a device have ended: what is left there of this process's is nobody's cost.
+/// Records that contexts of a device have ended: the remaining memory of this process there has no owner.
 pub(crate) fn contexts_ended(device: DeviceOrdinal) {
     if let Some(session) = reading_session() {
         session.readings.read_now(session, device);
     }
 }
 
-/// A module or library is about to be unloaded.
+/// Records that a module or library is about to be unloaded.
 pub(crate) fn unloading(thread: &Thread, call: &Call, library: u64) -> Option<Pending> {
     record::without_stacks(thread, call, |tracker, origin| {
         tracker.unloading(library, origin)
     })
 }
 
-/// It is unloaded.
+/// Called after the unload.
 pub(crate) fn unloaded() {
     if let Some(session) = reading_session() {
         session.readings.read_soon();
     }
 }
 
-/// A pool ended that others used meanwhile, and has memory live: what it took last, nobody can ask for any more.
+/// Records that a pool ended that other threads used meanwhile, and that has live memory: the size of its last growth
+/// cannot be queried any more.
 pub(crate) fn pool_unasked(thread: &Thread, call: &Call, device: DeviceOrdinal, pool: u64) {
     if let Some(session) = reading_session() {
         let origin = record::caller(thread, call.api());
@@ -232,7 +235,7 @@ pub(crate) fn pool_unasked(thread: &Thread, call: &Call, device: DeviceOrdinal, 
     }
 }
 
-/// Memory was handed to other processes.
+/// Records that memory was shared with other processes.
 pub(crate) fn handed_out() {
     if let Some(session) = session::session() {
         apply(session, Tracker::handed_out);

@@ -1,4 +1,4 @@
-//! The end of the process: everything that there is goes to the capture, and a line says where that is.
+//! The end of the process: all data goes to the capture, and a line reports its path.
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;
@@ -7,7 +7,7 @@ use crate::resolve::unhooked;
 use crate::session::{Session, session, session_of_process};
 use crate::{definitions, facts, message, thread};
 
-/// The end of the process, as far as it comes by here: says where the capture is. Events may follow.
+/// The exit of the process, if it runs exit handlers: prints the path of the capture. Events may follow.
 extern "C" fn at_exit() {
     let _ = thread::guarded(|_| {
         let Some(session) = session() else {
@@ -22,7 +22,7 @@ extern "C" fn at_exit() {
         definitions::write_call_times(session.writer);
         let trained_until = session.trained_until.load(Ordering::Relaxed);
         definitions::write_trained(session.writer, trained_until);
-        // Before other libraries are taken down.
+        // Before other libraries are shut down.
         session.readings.end(reading);
         definitions::write(session.writer);
         session.writer.finish();
@@ -65,7 +65,7 @@ fn what_was_written(session: &'static Session, is_written: bool) -> String {
     }
 }
 
-/// Runs after all other libraries' destructors: what they released is in the capture too, which is then closed.
+/// Runs after all other libraries' destructors: their releases are in the capture too, which is then closed.
 extern "C" fn at_last(_: *mut c_void) {
     let _ = thread::guarded(|_| {
         let Some(session) = session_of_process() else {
@@ -84,8 +84,8 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// Run by the loader when it loads the library: what is registered before the program starts runs after the loader has
-/// taken all libraries down.
+/// Run by the loader when it loads the library: a handler that is registered before the program starts runs after the
+/// loader has shut down all libraries.
 extern "C" fn at_load() {
     // SAFETY: the function lives as long as the process; of no library, so that this one's end does not run it.
     unsafe { __cxa_atexit(at_last, core::ptr::null_mut(), core::ptr::null_mut()) };

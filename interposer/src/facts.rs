@@ -1,4 +1,4 @@
-//! What the capture says of its process.
+//! The capture's facts about the process.
 
 use core::ops::ControlFlow;
 use std::ffi::{OsStr, OsString};
@@ -26,7 +26,7 @@ pub(crate) fn host() -> String {
     String::from_utf8_lossy(name.get(..end).unwrap_or(&[])).into_owned()
 }
 
-/// An argument as a shell needs it written.
+/// An argument, quoted for a shell.
 pub(crate) fn quoted(argument: &OsStr) -> String {
     let text = argument.to_string_lossy();
     let plain = |c: char| c.is_alphanumeric() || "_-./=:,+@%^".contains(c);
@@ -46,7 +46,7 @@ fn command() -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// PyTorch's version, which stands in a file beside the folder of its libraries.
+/// PyTorch's version, from a file next to the folder of its libraries.
 fn pytorch() -> Option<String> {
     let library = loaded::find(|library| match library.file_name() == b"libc10_cuda.so" {
         true => ControlFlow::Break(library.path().to_bytes().to_vec()),
@@ -69,7 +69,7 @@ fn version_in(text: &str) -> Option<&str> {
 pub(crate) fn write(writer: &'static Writer, options: &Options, identity: &Identity) {
     let tell = |key: &str, value: &[u8]| {
         let length = |bytes: &[u8]| (bytes.len() as u32).to_le_bytes();
-        // Long command lines are cut, not lost.
+        // Long command lines are truncated, not dropped.
         let value = value.get(..8192).unwrap_or(value);
         let parts = [
             &length(key.as_bytes())[..],

@@ -1,4 +1,4 @@
-//! An allocation that failed for want of memory.
+//! An allocation that failed because of insufficient memory.
 
 use gpumem_capture::{ApiId, DeviceOrdinal, EventFlags, Level};
 
@@ -8,14 +8,14 @@ pub(crate) struct Failed {
     pub(crate) api: ApiId,
     pub(crate) level: Level,
     pub(crate) device: DeviceOrdinal,
-    /// Bytes that were asked for.
+    /// Requested bytes.
     pub(crate) bytes: u64,
-    /// Of a tensor: what the framework says is live, and what it holds from the driver.
+    /// For a tensor: the live bytes and the reserved bytes that the framework reports.
     pub(crate) framework: Option<(u64, u64)>,
-    /// The address in the code of whoever called; 0: not known.
+    /// The return address in the caller; 0 if unknown.
     pub(crate) caller: u64,
-    /// What it was for, where that is no block: [`EventFlags::CONTEXT`] or [`EventFlags::MODULE`].
+    /// Its purpose, if it is not a block: [`EventFlags::CONTEXT`] or [`EventFlags::MODULE`].
     pub(crate) of: EventFlags,
-    /// Whether the program asked what the error means: by then it has it.
+    /// Whether the program queried the text of the error: by then it has received the error.
     pub(crate) is_told: bool,
 }

@@ -1,4 +1,4 @@
-//! One entry for each hook: its name, its address, and the function that it stands before.
+//! One entry for each hook: its name, its address, and the real function behind it.
 
 use core::ffi::{CStr, c_void};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,38 +11,38 @@ use crate::resolve::{order, real};
 /// Whether a capture without this hook can still be complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// Allocations go unseen without it.
+    /// Allocations are missed without it.
     Required,
-    /// Absent from many CUDA versions, or only a name for what another hook sees.
+    /// Missing in many CUDA versions, or only a name for calls that another hook records.
     Optional,
 }
 
-/// A pointer to code, shareable since code does not change.
+/// A pointer to code, shareable because code does not change.
 #[derive(Clone, Copy)]
 pub(crate) struct Code(pub(crate) *const c_void);
 
 // SAFETY: the pointer is only compared, handed out and called.
 unsafe impl Sync for Code {}
 
-/// One hook, in one cache line: a call looks at most of it.
+/// One hook, in one cache line: a call reads most of it.
 #[repr(align(64))]
 pub(crate) struct Hook {
     /// The exported name.
     pub(crate) name: &'static CStr,
-    /// Where the real function lives.
+    /// The library of the real function.
     pub(crate) home: Home,
-    /// Whether it matters.
+    /// Whether it is required.
     pub(crate) need: Need,
-    /// Whether a call may move device memory and soon returns: PyTorch's functions move none, and who
-    /// synchronises may wait for long.
+    /// Whether a call may change device memory and returns soon: PyTorch's functions change none, and synchronising
+    /// calls may wait for long.
     pub(crate) moves_memory: bool,
     code: Code,
-    /// The real function: what comes after ours in the loader's order; 0 until it is known.
+    /// The real function: the next one after ours in the loader's order; 0 until it is known.
     pub(crate) real: AtomicUsize,
-    /// The driver's own export of that name; 0 until it is known. Another one than `real` where a
-    /// preloaded library after us has the name too.
+    /// The driver's own export of that name; 0 until it is known. It differs from `real` if a later preloaded library
+    /// has the name too.
     exported: AtomicUsize,
-    /// Whether it is noted how clients come by it.
+    /// Whether it is recorded how clients get it.
     pub(crate) noted: AtomicBool,
 }
 
@@ -61,19 +61,19 @@ impl Hook {
         }
     }
 
-    /// Its place among all hooks, from 1: its `ApiId` in the capture.
+    /// Its index among all hooks, from 1: its `ApiId` in the capture.
     #[inline(always)]
     pub(crate) fn id(&self) -> u16 {
         let first = &raw const FIRST;
         ((core::ptr::from_ref(self) as usize - first as usize) / size_of::<Hook>() + 1) as u16
     }
 
-    /// Where clients are sent.
+    /// The address that clients get.
     pub(crate) fn address(&self) -> usize {
         self.code.0 as usize
     }
 
-    /// How the capture names the function: PyTorch's functions go by PyTorch's name.
+    /// The function's name in the capture: PyTorch's functions have PyTorch's name.
     pub(crate) fn label(&self) -> &'static [u8] {
         if self.home.is_pytorchs() {
             b"pytorch"
@@ -82,12 +82,12 @@ impl Hook {
         }
     }
 
-    /// Whether a call may wait for long, and move memory then.
+    /// Whether a call may wait for long and change memory at its end.
     pub(crate) fn waits(&self) -> bool {
         !self.moves_memory && self.home != Home::PyTorch
     }
 
-    /// Whether it only answers a question: it is no part of the account.
+    /// Whether it is only a query: it is not part of the account.
     pub(crate) fn is_question(&self) -> bool {
         self.home == Home::Nvml
             || matches!(
@@ -101,17 +101,17 @@ impl Hook {
             )
     }
 
-    /// Whether the driver is its home.
+    /// Whether the real function is the driver's.
     pub(crate) fn is_driver(&self) -> bool {
         self.home == Home::Driver
     }
 
-    /// Whether there is a function behind the hook, as far as is known.
+    /// Whether a real function is known.
     pub(crate) fn has_real(&self) -> bool {
         self.real.load(Ordering::Acquire) != 0 || self.exported() != 0
     }
 
-    /// The driver's own export, if it is known; else 0.
+    /// The driver's own export, if it is known; otherwise 0.
     pub(crate) fn exported(&self) -> usize {
         self.exported.load(Ordering::Acquire)
     }
@@ -121,12 +121,12 @@ impl Hook {
         self.is_driver() && self.exported() == address
     }
 
-    /// Takes `address` as the driver's own export.
+    /// Sets `address` as the driver's own export.
     pub(crate) fn set_exported(&self, address: usize) {
         self.exported.store(address, Ordering::Release);
     }
 
-    /// Notes a call that will return to `caller`: if nobody was handed the hook, the loader has bound
+    /// Records a call that will return to `caller`. If the hook was not returned to any client, the loader has bound
     /// the name to it.
     #[inline]
     pub(crate) fn called(&'static self, caller: usize) {
@@ -142,8 +142,7 @@ impl Hook {
         }
     }
 
-    /// Takes `address` as the real function; false if another one was taken before and this is not the
-    /// driver's own.
+    /// Sets `address` as the real function; false if another one was set before and this is not the driver's own.
     pub(crate) fn adopt(&self, address: usize) -> bool {
         match self
             .real
@@ -154,7 +153,7 @@ impl Hook {
         }
     }
 
-    /// The real function, looked for if it is not known; 0 if there is none.
+    /// The real function, searched for if it is not known; 0 if it does not exist.
     #[inline]
     pub(crate) fn real(&self) -> usize {
         match self.real.load(Ordering::Acquire) {
@@ -163,16 +162,15 @@ impl Hook {
         }
     }
 
-    /// Looks for the function that comes after ours: by the loader's order first, so that another
-    /// preloaded library keeps its turn, then in the library itself, which may be loaded out of the
-    /// global scope's sight (RTLD_LOCAL).
+    /// Searches for the function after ours: first in the loader's order, so that other preloaded libraries stay in
+    /// the chain, then in the library itself, which may be loaded outside the global scope (RTLD_LOCAL).
     #[cold]
     fn find(&self) -> usize {
         let mut found = real::dlsym(libc::RTLD_NEXT, self.name) as usize;
         if found == 0 || found == self.address() {
             found = libraries::find(self.home, self.name, self.address());
         }
-        // A wrapper that is searched before us would call us for ever.
+        // A wrapper that is searched before us would call us endlessly.
         if found == 0 || found == self.address() || order::before_us(found) {
             return 0;
         }
@@ -196,8 +194,8 @@ const fn contains(text: &[u8], part: &[u8]) -> bool {
     false
 }
 
-/// Notes that a hook was armed in a way, by the library that holds `caller` (0: not known). It is
-/// written with the next event.
+/// Records that a hook was installed by a method, by the library that holds `caller` (0 if unknown). It is written
+/// with the next event.
 #[cold]
 #[inline(never)]
 pub(crate) fn armed(hook: &Hook, way: BoundBy, caller: usize) {
@@ -208,14 +206,14 @@ pub(crate) fn armed(hook: &Hook, way: BoundBy, caller: usize) {
     account::armed(hook.id(), way, caller);
 }
 
-// Like everything that the list in lib.rs does not name, they are not exported.
+// Like everything that is not in the list in lib.rs, they are not exported.
 core::arch::global_asm!(
     ".hidden __start_gpumem_hooks",
     ".hidden __stop_gpumem_hooks"
 );
 
 unsafe extern "C" {
-    /// The section's first hook, and the place behind its last one. The linker defines both.
+    /// The section's first hook, and the end of its last one. The linker defines both.
     #[link_name = "__start_gpumem_hooks"]
     static FIRST: u8;
     #[link_name = "__stop_gpumem_hooks"]
@@ -226,8 +224,8 @@ unsafe extern "C" {
 pub(crate) fn all() -> &'static [Hook] {
     let (first, end) = (&raw const FIRST, &raw const END);
     let (first, end) = (first.cast::<Hook>(), end.cast::<Hook>());
-    // SAFETY: nothing but hooks lies in the section: each `entry!` puts one there, of a size that is a multiple of its
-    // alignment, so there is nothing between two.
+    // SAFETY: the section contains only hooks: each `entry!` adds one, of a size that is a multiple of its alignment,
+    // so there is no padding between two.
     unsafe {
         let count = end.offset_from(first) as usize;
         core::slice::from_raw_parts(first, count)

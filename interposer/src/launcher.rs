@@ -1,8 +1,8 @@
-//! What launchers and schedulers tell a process about its place in a job, by its environment.
+//! A process's place in a job, from the environment variables of launchers and schedulers.
 //!
 //! Sources of the names: torchrun's and DeepSpeed's launchers, Ray Train's PyTorch backend, Open MPI's page of environment
 //! variables, PMIx, Hydra (MPICH, Intel MPI), MVAPICH, Slurm's srun(1), sbatch(1) and its plugin `mpi/cray_shasta`, HPE's
-//! PALS, IBM's jsrun, Flux's shell. OMPI_COMM_WORLD_NODE_RANK is no node's number: it counts processes on one node.
+//! PALS, IBM's jsrun, Flux's shell. OMPI_COMM_WORLD_NODE_RANK is not a node's number: it counts processes on one node.
 
 use std::ffi::OsString;
 
@@ -13,19 +13,19 @@ pub(crate) struct Rank {
     pub(crate) world_size: Option<u64>,
 }
 
-/// Which rank of which job the process is.
+/// The rank and the job of the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) rank: Option<Rank>,
-    /// Among the ranks on its node.
+    /// The rank among those on its node.
     pub(crate) local_rank: Option<u64>,
-    /// The node's own number.
+    /// The number of the node.
     pub(crate) node_rank: Option<u64>,
-    /// Names of the job, as [`gpumem_capture::ProcessKey::JOB`] has them.
+    /// Ids of the job, as in [`gpumem_capture::ProcessKey::JOB`].
     pub(crate) job: Option<String>,
-    /// How often the launcher has restarted the ranks.
+    /// The number of restarts of the ranks by the launcher.
     pub(crate) restarts: Option<u64>,
-    /// How often the scheduler has put the job into its queue again.
+    /// The number of times that the scheduler has requeued the job.
     pub(crate) requeues: Option<u64>,
 }
 
@@ -35,7 +35,7 @@ struct Launcher {
     world_size: &'static str,
     local_rank: &'static [&'static str],
     node_rank: &'static [&'static str],
-    /// What it calls one launch, and the word before it.
+    /// The variable with the id of one launch, and the word before it.
     launch: Option<(&'static str, &'static str)>,
 }
 
@@ -107,7 +107,7 @@ const LAUNCHERS: &[Launcher] = &[
     },
 ];
 
-/// What schedulers call a job, and the word before it. All processes of the job inherit these.
+/// Variables of schedulers with the id of a job, and the word before it. All processes of the job inherit these.
 const SCHEDULERS: &[(&str, &str)] = &[
     ("slurm", "SLURM_JOB_ID"),
     ("pbs", "PBS_JOBID"),
@@ -116,7 +116,7 @@ const SCHEDULERS: &[(&str, &str)] = &[
     ("ray", "RAY_JOB_ID"),
 ];
 
-/// Longest name of a job.
+/// Longest id of a job.
 const LONGEST: usize = 128;
 
 /// Reads the environment through `get`.
@@ -124,14 +124,14 @@ pub(crate) fn identity(get: impl Fn(&str) -> Option<OsString>) -> Identity {
     let number = |name: &str| get(name)?.to_str()?.trim().parse::<u64>().ok();
     let rank_by = |of: &Launcher| {
         let (rank, world_size) = (number(of.rank)?, number(of.world_size));
-        // A batch job of one task (an interactive Slurm shell, say) is no set of ranks.
+        // A batch job of one task (an interactive Slurm shell, for example) has no ranks.
         let is_one = of.rank != PYTORCH && world_size == Some(1);
         (!is_one).then_some(Rank { rank, world_size })
     };
     let given = LAUNCHERS.iter().find_map(|of| Some((of, rank_by(of)?)));
     let (by, rank) = given.unzip();
-    // A launcher below another has numbers of its own: what the first one does not say is taken from those only that
-    // count the same ranks.
+    // An inner launcher has separate numbers: values that are missing in the outer one are taken only from launchers
+    // that count the same ranks.
     let agrees = |of: &&Launcher| {
         let (Some(rank), Some(other)) = (&rank, rank_by(of)) else {
             return false;
@@ -153,7 +153,7 @@ pub(crate) fn identity(get: impl Fn(&str) -> Option<OsString>) -> Identity {
     }
 }
 
-/// The job's names. One launch has a name only where it counts the ranks: torchrun may run below a launch by node.
+/// The job's ids. A launch has an id only if it counts the ranks: torchrun may run below a launch by node.
 fn job(get: &impl Fn(&str) -> Option<OsString>, by: Option<&Launcher>) -> Option<String> {
     let value = |name: &str| {
         let value = get(name)?.to_string_lossy().trim().to_owned();
@@ -162,7 +162,7 @@ fn job(get: &impl Fn(&str) -> Option<OsString>, by: Option<&Launcher>) -> Option
         Some(plain.take(LONGEST).collect::<String>()).filter(|value| !value.is_empty())
     };
     let mut words: Vec<String> = Vec::new();
-    // "none" is what torchrun has if nobody gave it one.
+    // "none" is torchrun's default.
     if let Some(run) = value("TORCHELASTIC_RUN_ID").filter(|run| run != "none") {
         words.push(format!("torchrun:{run}"));
     }
@@ -179,7 +179,8 @@ fn job(get: &impl Fn(&str) -> Option<OsString>, by: Option<&Launcher>) -> Option
             None => words.push(format!("{word}:{id}")),
         }
     }
-    // Kubernetes sets no name of a job: manifests do, by these variables. Elsewhere JOB_NAME is anything.
+    // Kubernetes does not set an id of a job: manifests do, by these variables. Elsewhere JOB_NAME has no fixed
+    // meaning.
     if get("KUBERNETES_SERVICE_HOST").is_some()
         && let Some(name) = value("JOBSET_NAME").or_else(|| value("JOB_NAME"))
     {

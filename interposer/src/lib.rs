@@ -1,12 +1,12 @@
 //! libgpumem.so: preloaded into a program, it records every CUDA allocation and every PyTorch tensor,
-//! and leaves the program as it was.
+//! without changing the program's behaviour.
 //!
-//! Whatever the library exports is named here, and a test compares the list with the library's symbol table.
+//! All exports of the library are listed here, and a test compares the list with the library's symbol table.
 //!
 //! # Design constraints
-//! - Every call goes on to the real function once, with the caller's own arguments, and the caller gets
-//!   that function's own result, whatever becomes of the recording.
-//! - The GIL is never taken, no lock is held across a driver call, nothing is torn down.
+//! - Every call goes to the real function once, with the caller's own arguments, and the caller gets that
+//!   function's own result, whether or not recording succeeds.
+//! - The GIL is never taken, no lock is held across a driver call, nothing is shut down.
 //! - Nothing happens (no file, no thread, no output) in a process that allocates no CUDA memory.
 //!
 //! # Not suitable for

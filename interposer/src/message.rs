@@ -1,4 +1,4 @@
-//! Lines on stderr: few, whole, and only while stderr is still what it was when we first looked.
+//! Lines on stderr: few, complete, and only while stderr is still the same file as at first.
 
 use core::sync::atomic::Ordering;
 
@@ -6,7 +6,7 @@ use gpumem_sys::signal::Blocked;
 
 use crate::process::PROCESS;
 
-/// What the file descriptor 2 leads to now, as one number; 0 if it is closed.
+/// The identity of the file behind descriptor 2, as one number; 0 if it is closed.
 fn identity() -> u64 {
     // SAFETY: an all-zero stat structure is a valid value of it.
     let mut stat: libc::stat = unsafe { core::mem::zeroed() };
@@ -17,17 +17,17 @@ fn identity() -> u64 {
     (stat.st_dev.rotate_left(32) ^ stat.st_ino) | 1
 }
 
-/// Remembers what stderr is.
+/// Remembers the identity of stderr.
 pub(crate) fn remember() {
     PROCESS.stderr.store(identity(), Ordering::Relaxed);
 }
 
-/// How long a reader of stderr that does not keep up is waited for.
+/// How long to wait for a slow reader of stderr.
 const PATIENCE_MS: libc::c_int = 100;
 
 /// Writes a line as `gpumem: …`. Silent if stderr is closed, or has become another file since
-/// [`remember`]: a daemon may keep its data behind that number. Silent, too, if nobody reads what goes
-/// there: a program that writes nothing must neither end by SIGPIPE nor wait for us.
+/// [`remember`], because a daemon may use that descriptor for its data. Silent, too, if stderr is not
+/// being read: a program that writes nothing must neither end by SIGPIPE nor wait for us.
 pub(crate) fn line(text: &str) {
     let now = identity();
     let then = PROCESS.stderr.load(Ordering::Relaxed);
@@ -36,10 +36,10 @@ pub(crate) fn line(text: &str) {
     }
     let whole = format!("gpumem: {text}\n");
     let mut rest = whole.as_bytes();
-    // Nobody may read any more, and that must not end the program.
+    // The pipe may have no reader any more, which must not end the program.
     let _guard = Blocked::new(libc::SIGPIPE);
     while !rest.is_empty() && takes_more() {
-        // A pipe that takes more takes that much at once.
+        // A pipe with room takes this much at once.
         let part = rest.get(..rest.len().min(libc::PIPE_BUF)).unwrap_or(rest);
         // SAFETY: the buffer is valid for its length.
         let written = unsafe { libc::write(2, part.as_ptr().cast(), part.len()) };
@@ -52,7 +52,7 @@ pub(crate) fn line(text: &str) {
     }
 }
 
-/// Whether stderr takes more within a moment.
+/// Whether stderr has room within a short time.
 fn takes_more() -> bool {
     let mut asked = libc::pollfd {
         fd: 2,

@@ -1,4 +1,5 @@
-//! What the program calls its ranges, scopes and marks: each text once in the capture, under a number.
+//! The program's names for its ranges, scopes and marks: each text is in the capture once, under a
+//! number.
 
 use core::hash::BuildHasherDefault;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -7,13 +8,13 @@ use dashmap::DashMap;
 use gpumem_capture::{DefKind, Writer};
 use rustc_hash::FxHasher;
 
-/// Bytes of a name that are kept.
+/// Maximum bytes of a name; the rest is cut off.
 pub(crate) const LONGEST: usize = 256;
 
-/// Names that are told apart: programs name ranges by what is in them, without end.
+/// Maximum number of distinct names, because some programs create an unlimited number of them.
 pub(crate) const MOST: usize = 1 << 14;
 
-/// What all others are called.
+/// The name for all others.
 const OTHERS: &[u8] = b"(one of more names than are kept)";
 
 /// The numbers of names that are defined in the capture.
@@ -24,13 +25,13 @@ pub(crate) struct Names {
     newest: AtomicU32,
 }
 
-/// The beginning of a text that is kept.
+/// The start of a text, up to the maximum length.
 pub(crate) fn cut(text: &[u8]) -> &[u8] {
     text.get(..LONGEST).unwrap_or(text)
 }
 
 impl Names {
-    /// The number of a name, which is defined if it is new; None if that failed.
+    /// The number of a name; a new name is defined first. None if that failed.
     pub(crate) fn id_of(&self, writer: &'static Writer, name: &[u8]) -> Option<u32> {
         let mut name = cut(name);
         if let Some(known) = self.numbers.get(name) {

@@ -1,4 +1,4 @@
-//! Says on stderr that a card is nearly full, before an allocation fails.
+//! Prints a warning to stderr when a card is nearly full, before an allocation fails.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,19 +7,19 @@ use gpumem_capture::DeviceOrdinal;
 use crate::message;
 use crate::session::{CardUse, Watch};
 
-/// Percent of the card by which use must fall below the mark before it is told of again.
+/// Percentage points by which use must fall below the threshold before the next warning.
 const SLACK: u64 = 5;
 
-/// Tells of each card once, until there is room again.
+/// Warns once for each card, until there is room again.
 pub(crate) struct NearlyFull {
-    /// From so many percent of the card on.
+    /// The threshold in percent of the card.
     percent: u64,
-    /// The devices that were told of, a bit each.
+    /// The devices with a warning, a bit each.
     told: AtomicU64,
 }
 
 impl NearlyFull {
-    /// None was told of.
+    /// No warnings so far.
     pub(crate) const fn new(percent: u64) -> Self {
         Self {
             percent,
@@ -27,7 +27,7 @@ impl NearlyFull {
         }
     }
 
-    /// What is to be said of a reading, if anything.
+    /// The warning for a reading, if any.
     fn said(&self, device: DeviceOrdinal, card: CardUse) -> Option<String> {
         let bit = 1 << (device.0 & 63);
         let percent = card.used.saturating_mul(100) / card.total.max(1);
@@ -74,7 +74,7 @@ mod tests {
         assert!(!said(0, 89));
         assert!(said(0, 90) && !said(0, 99));
         assert!(said(1, 91));
-        // A little room is no room.
+        // A little room does not reset the warning.
         assert!(!said(0, 86) && !said(0, 95));
         assert!(!said(0, 84) && said(0, 95));
     }

@@ -1,15 +1,15 @@
-//! From "a program that may never use CUDA" to "a capture is open", or to stepping aside.
+//! The states from a program that may never use CUDA to an open capture, or to recording being off.
 //!
 //! ```text
 //!             first event                 opened
 //!  DORMANT ───────────────► OPENING ───────────────► RECORDING ──(fork)──► nothing, in the child
 //!     │                        │
 //!     │                        └── cannot be opened: one line ──► OFF
-//!     └──(fork)──► DORMANT in the child, which opens a capture of its own if it uses CUDA
+//!     └──(fork)──► DORMANT in the child, which opens its own capture if it uses CUDA
 //! ```
-//! Nothing leads back. In RECORDING nothing is ever torn down: events are taken until the process is
-//! gone, or until the ring's memory is lost ([`crate::fault`]). A forked child finds RECORDING, but the writer knows by a page that fork wipes that it is not
-//! its process, and records nothing.
+//! There is no way back. In RECORDING nothing is ever shut down: events are accepted until the process ends, or until
+//! the ring's memory is lost ([`crate::fault`]). A forked child is in RECORDING too, but the writer detects by a page
+//! that fork empties that this is not its process, and records nothing.
 
 use core::sync::atomic::{AtomicU8, Ordering};
 use std::ffi::OsString;
@@ -29,8 +29,8 @@ use crate::{
 use gpumem_capture::writer::lock::Lock;
 use gpumem_tracker::Tracker;
 
-/// How often, and how long at a time, a thread waits for another one to open the capture: 5 s in all. It is
-/// counted, for a clock may be put forward meanwhile.
+/// How often, and how long at a time, a thread waits for another one to open the capture: 5 s in total. Attempts are
+/// counted, because a clock may be set forward meanwhile.
 const LOOKS: u32 = 5_000;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
@@ -39,7 +39,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 #[unsafe(link_section = "gpumem_open")]
 static OPEN: session::Open = open_or_wait;
 
-/// Opens the capture, or waits until another thread has. Whether there is a session after all.
+/// Opens the capture, or waits until another thread has opened it. Returns whether there is a session.
 #[cold]
 extern "C" fn open_or_wait() -> bool {
     let swap = PROCESS.state.compare_exchange(
@@ -58,8 +58,8 @@ extern "C" fn open_or_wait() -> bool {
     }
 }
 
-/// Opens the capture by `open`, which says whether it could. A panic there turns recording off: it must not leave
-/// other threads waiting.
+/// Opens the capture by `open`, which returns whether it succeeded. A panic there turns recording off, so that other
+/// threads do not wait.
 fn open_by(state: &AtomicU8, open: impl FnOnce() -> bool) -> bool {
     let opened = thread::caught(open);
     let is_open = opened == Some(true);
@@ -92,7 +92,7 @@ fn wait() -> bool {
     PROCESS.state.load(Ordering::Acquire) == State::Recording as u8
 }
 
-/// Opens the capture: the first thread's work, once in a process.
+/// Opens the capture: done by the first thread, once per process.
 fn open() -> bool {
     message::remember();
     let get = |name: &str| -> Option<OsString> { std::env::var_os(name) };
@@ -156,7 +156,7 @@ fn open() -> bool {
 mod tests {
     use super::*;
 
-    /// What opening by `open` comes to: its result, and the state after it.
+    /// The result of opening by `open`, and the state after it.
     fn after(open: impl FnOnce(&AtomicU8) -> bool) -> (bool, u8) {
         let state = AtomicU8::new(State::Opening as u8);
         let opened = open_by(&state, || open(&state));

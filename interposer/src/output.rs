@@ -1,4 +1,4 @@
-//! Where the capture goes: patterns and names that are already taken.
+//! The capture's path: patterns, and names that are already taken.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::launcher::Rank;
 
-/// The path that a pattern stands for.
+/// The path for a pattern.
 pub(crate) fn path(pattern: Option<&OsStr>, rank: Option<&Rank>, pid: u32, host: &str) -> PathBuf {
     let Some(pattern) = pattern else {
         return match rank {
@@ -49,8 +49,8 @@ pub(crate) fn numbered(path: &Path, n: u32) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Adds the capture's whole path to the list, with a NUL at its end. One write at the file's end: captures
-/// of several processes do not mix. A list that is not there (any more) is nobody's.
+/// Adds the capture's absolute path to the list, with a NUL at its end. One write at the file's end, so
+/// that the entries of several processes do not mix. A list that does not exist (any more) is not created.
 pub(crate) fn add_to_list(list: &Path, capture: &Path) -> std::io::Result<()> {
     let mut entry = std::path::absolute(capture)?.into_os_string().into_vec();
     entry.push(0);

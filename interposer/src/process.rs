@@ -1,4 +1,4 @@
-//! The process: which one it is, and how far it has come with recording.
+//! The process: its identity, and its state of recording.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
@@ -18,37 +18,38 @@ pub(crate) enum State {
     Off,
 }
 
-/// Words of the mask that is read while the library is loaded: 8192 processors, more than Linux has on x86-64.
+/// Words of the mask that is read while the library is loaded: 8192 processors, more than Linux supports on
+/// x86-64.
 pub(crate) const WORDS: usize = 128;
 
-/// The processors of when the library was loaded.
+/// The processors at the time when the library was loaded.
 #[repr(C, align(64))]
 pub(crate) struct Affinity {
     /// Written once, before any code of the process runs.
     pub(crate) mask: UnsafeCell<[u64; WORDS]>,
-    /// How many bytes of it the kernel has filled; an error number below 0; 0: it was not asked.
+    /// The number of bytes that the kernel has filled; an error number below 0; 0 if it was not queried.
     pub(crate) filled: AtomicI64,
-    /// The mask where that room was not enough.
+    /// The mask, if that room was not enough.
     pub(crate) larger: OnceLock<Vec<u64>>,
 }
 
 // SAFETY: the mask is written by the loader's one thread while it loads the library, and read afterwards.
 unsafe impl Sync for Affinity {}
 
-/// What is known of the process before there is a session, and where that is found afterwards.
+/// The state of the process before there is a session, and the pointers to later state.
 pub(crate) struct Process {
     /// A [`State`].
     pub(crate) state: AtomicU8,
     /// The process that is opening: a child forked meanwhile must not wait for it.
     pub(crate) opener: AtomicU32,
-    /// The session, whose type stands above: [`crate::session`] reads and writes it.
+    /// The session, whose type is defined in [`crate::session`], which reads and writes it.
     pub(crate) session: AtomicPtr<c_void>,
     /// The session's capture.
     writer: AtomicPtr<Writer>,
     /// Device and inode of stderr when the capture was opened; 0 if it was closed.
     pub(crate) stderr: AtomicU64,
     pub(crate) affinity: Affinity,
-    /// Coordinates that the program gave and that wait for a capture: [`crate::coords`] owns what it points to.
+    /// Coordinates from the program that wait for a capture: [`crate::coords`] owns the target.
     pub(crate) coordinates: AtomicPtr<Coordinates>,
 }
 
@@ -66,15 +67,15 @@ pub(crate) static PROCESS: Process = Process {
     coordinates: AtomicPtr::new(null_mut()),
 };
 
-/// Says that `writer` is the capture of this process from now on.
+/// Sets `writer` as the capture of this process.
 pub(crate) fn records_to(writer: &'static Writer) {
     let writer = core::ptr::from_ref(writer).cast_mut();
     PROCESS.writer.store(writer, Ordering::Release);
 }
 
-/// Whether nothing will be recorded in this process any more: it is a child forked from one that
-/// records, or its capture could not be opened. Nothing of ours may then be touched: another thread
-/// may have held it at the fork.
+/// Whether nothing will be recorded in this process any more: it is a child forked from one that records, or
+/// its capture could not be opened. The recorder's state must then not be accessed, because another thread may
+/// have held its locks at the fork.
 pub(crate) fn is_aside() -> bool {
     // SAFETY: null, or the writer of `records_to`, published with Release.
     match unsafe { PROCESS.writer.load(Ordering::Acquire).as_ref() } {

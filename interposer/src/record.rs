@@ -1,8 +1,8 @@
-//! Turns what hooks saw into transitions of the tracker, and failed allocations into events.
+//! Converts observed calls into changes of the tracker, and failed allocations into events.
 //!
-//! An allocation is recorded after the real call, by the innermost hook, under the outermost
-//! function's name. A release is recorded before the real call, by the outermost hook; if the call
-//! then fails, the release is cancelled. So no address is ever live twice in the order of events.
+//! An allocation is recorded after the real call, by the innermost hook, under the outermost function's name. A release
+//! is recorded before the real call, by the outermost hook; if the call then fails, the release is cancelled. So no
+//! address is ever live twice in the order of events.
 
 use core::sync::atomic::Ordering;
 
@@ -21,19 +21,19 @@ use crate::thread::Thread;
 use crate::tracked::{apply, questions};
 use crate::{contexts, definitions, driver, limit, stack, stacks, workspace};
 
-/// A new block as a hook saw it.
+/// A new block, as observed by a hook.
 #[derive(Clone, Copy)]
 pub(crate) struct New {
     pub(crate) level: Level,
     pub(crate) ptr: u64,
     pub(crate) bytes: u64,
     pub(crate) device: DeviceOrdinal,
-    /// The context that owns it, or the pool that it came from; 0: its device alone.
+    /// The context that owns it, or the pool that it came from; 0 if only its device owns it.
     pub(crate) context: u64,
     pub(crate) flags: EventFlags,
 }
 
-/// Who calls, without stacks.
+/// The caller, without stacks.
 pub(crate) fn caller(thread: &Thread, api: ApiId) -> Origin {
     Origin {
         thread: thread.id(),
@@ -42,7 +42,7 @@ pub(crate) fn caller(thread: &Thread, api: ApiId) -> Origin {
     }
 }
 
-/// Who calls, with stacks.
+/// The caller, with stacks.
 pub(crate) fn origin(session: &'static Session, thread: &Thread, call: &Call) -> Origin {
     let (py_stack, native_stack) = stack::take(session);
     stacks::know_caller(session, call.caller());
@@ -53,7 +53,7 @@ pub(crate) fn origin(session: &'static Session, thread: &Thread, call: &Call) ->
     }
 }
 
-/// What a block of that kind is known by.
+/// The key of a block of that kind.
 fn key_of(level: Level, flags: EventFlags, ptr: u64) -> Key {
     let is_handle = flags.contains(EventFlags::VMM_HANDLE);
     Key {
@@ -81,7 +81,7 @@ pub(crate) fn allocated(thread: &Thread, call: &Call, new: New) {
     } = new;
     let is_pooled = flags.contains(EventFlags::STREAM_ORDERED);
     let pool = is_pooled.then_some((context, device));
-    // What pools gave back to make room is gone before the block has it.
+    // Memory that pools freed to make room is gone before the block is allocated.
     let asked = match level {
         Level::DRIVER => ask(session, pool),
         _ => None,
@@ -108,8 +108,8 @@ pub(crate) fn allocated(thread: &Thread, call: &Call, new: New) {
     }
 }
 
-/// What pools and graphs hold now, by the driver's word; `None` if there are none. `used`: a pool that memory came from,
-/// and its device.
+/// The current sizes of pools and graphs, as the driver reports them; `None` without pools and graphs. `used`: a pool
+/// that memory came from, and its device.
 fn ask(session: &Session, used: Option<(u64, DeviceOrdinal)>) -> Option<Questions> {
     if used.is_none() && !session.interest().has(Interest::QUESTIONS) {
         return None;
@@ -124,14 +124,14 @@ fn ask(session: &Session, used: Option<(u64, DeviceOrdinal)>) -> Option<Question
     Some(questions)
 }
 
-/// Records what pools and graphs hold by now, if that has changed.
+/// Records the current sizes of pools and graphs, if they have changed.
 pub(crate) fn settle(thread: &Thread, api: ApiId) {
     if let Some(session) = session::session() {
         settle_in(session, caller(thread, api));
     }
 }
 
-/// The same on behalf of somebody.
+/// The same with a given origin.
 pub(crate) fn settle_in(session: &Session, origin: Origin) {
     if let Some(asked) = ask(session, None) {
         apply(session, |tracker| {
@@ -140,7 +140,7 @@ pub(crate) fn settle_in(session: &Session, origin: Origin) {
     }
 }
 
-/// Makes a transition that has stacks. Opens the capture if it is the first event. `device`: where it is.
+/// Applies a change with stacks. Opens the capture if it is the first event. `device`: its device.
 pub(crate) fn with_stacks<R>(
     thread: &Thread,
     call: &Call,
@@ -153,7 +153,7 @@ pub(crate) fn with_stacks<R>(
     Some(apply(session, |tracker| change(tracker, origin)))
 }
 
-/// Makes a transition that has none. Before the capture is open nothing is known that could end.
+/// Applies a change without stacks. Before the capture is open, nothing is known that could end.
 pub(crate) fn without_stacks<R>(
     thread: &Thread,
     call: &Call,
@@ -164,7 +164,7 @@ pub(crate) fn without_stacks<R>(
     Some(apply(session, |tracker| change(tracker, origin)))
 }
 
-/// Records a release that is about to be tried. `extra` flags qualify it.
+/// Records a release that is about to be tried. `extra` adds flags.
 pub(crate) fn releasing(
     thread: &Thread,
     api: ApiId,
@@ -186,7 +186,7 @@ pub(crate) fn releasing(
     }))
 }
 
-/// A call has returned that was to end something.
+/// Settles a call that has returned and should have ended something.
 pub(crate) fn returned(thread: &Thread, call: &Call, pending: Pending, succeeded: bool) {
     if pending.is_over(succeeded) {
         return;
@@ -196,8 +196,8 @@ pub(crate) fn returned(thread: &Thread, call: &Call, pending: Pending, succeeded
     });
 }
 
-/// Records that an allocation failed for want of memory, and sees to it that it is told. `aux` is by
-/// kind: see [`EventKind::OUT_OF_MEMORY`].
+/// Records that an allocation failed with out of memory, and reports the failure. `aux` is by kind: see
+/// [`EventKind::OUT_OF_MEMORY`].
 pub(crate) fn out_of_memory(thread: &Thread, failed: Failed, aux: u64) {
     let Some(session) = session::open() else {
         return;

@@ -1,4 +1,4 @@
-//! The thread that reads NVML now and then, and when it is asked.
+//! The thread that reads NVML periodically and on request.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::BTreeMap;
@@ -18,21 +18,21 @@ use crate::thread::{self, Started, Thread};
 use crate::{account, call, fault, process, record, tracked};
 use gpumem_capture::writer::lock::Lock;
 
-/// Between two readings, however often they are asked for.
+/// Minimum time between two readings, regardless of the number of requests.
 const PAUSE: Duration = Duration::from_millis(2);
-/// How often in that time it is looked whether the process ends.
+/// The number of checks in that time whether the process ends.
 const LOOKS: u32 = 4;
-/// How long a reading waits until nothing moves, looking now and then; after that it is an estimate.
+/// How long a reading waits until no call is in progress, with repeated checks; after that it is an estimate.
 const LONGEST_CALL: Duration = Duration::from_millis(50);
 const BETWEEN_TRIES: Duration = Duration::from_micros(200);
-/// How often a reading that the program asks for is tried.
+/// The maximum number of attempts for a reading that the program requests.
 const READINGS: u32 = 100;
-/// After how long it is read again where evidence waits.
+/// Time until the next reading while there is evidence.
 const AGAIN: Duration = Duration::from_millis(100);
 /// How long the end of the process waits for its last reading, and for the thread to end.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// What was last recorded of a device.
+/// The last recorded figures of a device.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Recorded {
     mine: Option<u64>,
@@ -43,23 +43,23 @@ struct Recorded {
 
 /// The readings of a session.
 pub(crate) struct Sampler {
-    /// Whether the thread is or was started.
+    /// Whether the thread was started.
     started: AtomicBool,
     thread: OnceLock<Started>,
-    /// What it sleeps on.
+    /// The thread's alarm.
     alarm: Alarm,
-    /// Readings that were asked for, and the newest of them that is answered.
+    /// The number of requested readings, and the newest completed one.
     asked: AtomicU64,
     answered: AtomicU64,
-    /// Whether the process ends: what is read now is recorded in any case.
+    /// Whether the process ends: readings from now on are always recorded.
     ending: AtomicBool,
-    /// The highest driver-level peak of each device that a reading was asked for.
+    /// The highest driver-level peak of each device for which a reading was requested.
     peaks: [AtomicU64; card::MOST],
     recorded: Lock<BTreeMap<u8, Recorded>>,
 }
 
 impl Sampler {
-    /// Nothing is read yet.
+    /// No readings yet.
     pub(crate) const fn new() -> Self {
         Self {
             started: AtomicBool::new(false),
@@ -117,8 +117,8 @@ impl Sampler {
         }
     }
 
-    /// Reads every device that this process has used. Whether that is to be done again soon: evidence waits for a reading
-    /// at which nothing moves.
+    /// Reads every device that this process has used. Returns whether to repeat that soon, because evidence waits for a
+    /// reading without calls in progress.
     fn round(&self, session: &'static Session) -> bool {
         let mut again = false;
         for ordinal in card::used_devices() {
@@ -144,7 +144,7 @@ impl Sampler {
         again
     }
 
-    /// What was last recorded of a card.
+    /// The last recorded figures of a card.
     fn card_use(&self, device: DeviceOrdinal) -> Option<CardUse> {
         let recorded = *self.recorded.lock().get(&device.0)?;
         Some(CardUse {
@@ -154,8 +154,9 @@ impl Sampler {
         })
     }
 
-    /// Reads a device on this thread: what is unexplained is charged, and the figures are recorded. Whether nothing moved
-    /// meanwhile; if something did and `only_still` is set, nothing is recorded. None: there is no reading.
+    /// Reads a device on this thread: unexplained bytes are charged, and the figures are recorded. Returns whether
+    /// memory did not change meanwhile; if it did and `only_still` is set, nothing is recorded. None: there is no
+    /// reading.
     fn read(
         &self,
         session: &'static Session,
@@ -168,7 +169,7 @@ impl Sampler {
             return Some(false);
         }
         if !self.ending.load(Ordering::Acquire) {
-            // What pools and graphs gave back to make room for something else.
+            // Records what pools and graphs freed to make room for other memory.
             record::settle_in(session, record::caller(thread, ApiId(0)));
         }
         let ticket = tracked::look(session, Tracker::begin_reading);
@@ -256,8 +257,8 @@ impl Sampler {
         }
     }
 
-    /// Waits for the last reading, but never long, and not at all while other threads call the driver: it would be an
-    /// estimate, and what such a thread comes back to may be gone by then (docs/measured/zoo.md).
+    /// Waits briefly for the last reading, and not at all while other threads call the driver: it would be an estimate,
+    /// and the code that such a thread returns to may no longer exist by then (docs/measured/zoo.md).
     fn await_last(&self, last: u64, began: Instant) {
         while self.answered.load(Ordering::Acquire) < last
             && began.elapsed() < PATIENCE
@@ -267,8 +268,7 @@ impl Sampler {
         }
     }
 
-    /// Waits a little, or until the process ends: nobody may be kept waiting then. Counted, for a clock may be put
-    /// back meanwhile.
+    /// Waits briefly, or until the process ends. Counted, because a clock may be set back meanwhile.
     fn pause(&self) {
         for _ in 0..LOOKS {
             if self.ending.load(Ordering::Acquire) {
@@ -296,7 +296,7 @@ impl Readings for Sampler {
     }
 
     fn read_soon(&self) {
-        // A reading that was asked for and has not begun serves this one too.
+        // A requested reading that has not begun serves this request too.
         if self.thread.get().is_some() && !library::is_closed() {
             self.asked.fetch_add(1, Ordering::AcqRel);
             self.alarm.wake();

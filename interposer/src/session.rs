@@ -1,4 +1,4 @@
-//! The open capture, and what stands around it.
+//! The open capture, and the interfaces of the modules around it.
 
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::num::NonZeroU64;
@@ -21,23 +21,24 @@ use crate::storage::Storage;
 use crate::tensors::Tensors;
 use crate::thread::Thread;
 
-/// Reads the cards. It stands above what records, and is called once an event is in the ring, with no lock held.
+/// Reads the cards. Implemented in a higher-level module than the recording ones, and called once an event is in the
+/// ring, with no lock held.
 pub(crate) trait Readings: Sync {
     /// A device that the process uses for the first time: it is read from now on.
     fn know(&'static self, session: &'static Session, device: DeviceOrdinal, facts: &DeviceFacts);
 
-    /// An allocation of the driver's on a device: a new peak is worth a reading.
+    /// An allocation of the driver on a device: a new peak causes a reading.
     fn grown(&self, writer: &'static Writer, device: DeviceOrdinal);
 
-    /// Cards are to be read soon: there is evidence of bytes that no call asks for, or memory was wanting. A counter and
-    /// a wake-up; nothing once the process ends.
+    /// Requests a reading soon: there is evidence of implicitly allocated bytes, or an allocation failed. Costs a
+    /// counter and a wake-up; no effect once the process ends.
     fn read_soon(&self);
 
-    /// A device is to be read now, on this thread: a context was made there, or has ended.
+    /// Reads a device now, on this thread: a context was created there, or has ended.
     fn read_now(&self, session: &'static Session, device: DeviceOrdinal);
 
-    /// The program asks for a reading of a device, or (`None`) of all that this process has used. False: other threads
-    /// moved memory meanwhile. None: NVML is not there, or does not know the device.
+    /// A reading of a device, or (`None`) of all that this process has used, requested by the program. False: other
+    /// threads changed memory meanwhile. None: NVML is missing, or does not have the device.
     fn read_for_program(
         &self,
         session: &'static Session,
@@ -45,16 +46,16 @@ pub(crate) trait Readings: Sync {
         device: Option<DeviceOrdinal>,
     ) -> Option<bool>;
 
-    /// Asks for the last reading, which is made while what else there is to do at the end is done. Its number.
+    /// Requests the last reading, which is made during the other work at the end. Returns its number.
     fn begin_last(&self) -> Option<u64>;
 
-    /// Waits for the last reading, if one was asked for, and stops the thread: from here on nothing of ours calls NVML,
-    /// whatever hooks still ask for. A thread that is inside of a call that does not return in time makes no other one
-    /// once it does.
+    /// Waits for the last reading, if one was requested, and stops the thread: from here on the recorder does not call
+    /// NVML, even if hooks request a reading. A thread inside a call that does not return in time makes no other call
+    /// after it.
     fn end(&self, last: Option<u64>);
 }
 
-/// Reports allocations that fail. It stands above what records, too.
+/// Reports failed allocations. Also implemented in a higher-level module than the recording ones.
 pub(crate) trait Failures: Sync {
     /// An allocation that failed, with its event and its stacks.
     fn tell(
@@ -67,16 +68,16 @@ pub(crate) trait Failures: Sync {
     );
 }
 
-/// What of a card is in use.
+/// The used memory of a card.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CardUse {
     pub(crate) used: u64,
     pub(crate) total: u64,
-    /// By this process; `None` if NVML does not tell.
+    /// Used by this process; `None` if NVML does not report it.
     pub(crate) mine: Option<u64>,
 }
 
-/// Hears of each reading of a card, on the thread that reads them.
+/// Receives each reading of a card, on the thread that reads them.
 pub(crate) trait Watch: Sync {
     /// A device was read.
     fn card_read(&self, device: DeviceOrdinal, card: CardUse);
@@ -94,46 +95,47 @@ impl Default for Known {
 /// An open capture and what the hooks need with it.
 pub(crate) struct Session {
     pub(crate) writer: &'static Writer,
-    /// Where it goes.
+    /// The capture's storage.
     pub(crate) storage: &'static Storage,
-    /// What PyTorch's allocator decides by.
+    /// The inputs of the decisions of PyTorch's allocator.
     pub(crate) allocator: Allocator,
-    /// The tensors that are live.
+    /// The live tensors.
     pub(crate) tensors: &'static Tensors,
-    /// What else is live.
+    /// Everything else that is live.
     pub(crate) tracker: Lock<Tracker>,
-    /// What the tracker has, as of its last transition: see [`Session::interest`].
+    /// The kinds of state in the tracker, as of its last change: see [`Session::interest`].
     pub(crate) interest: AtomicU8,
-    /// [`Tracker::context_ends`], as of its last transition.
+    /// [`Tracker::context_ends`], as of its last change.
     pub(crate) context_ends: AtomicU64,
-    /// [`Tracker::only_pool`], as of its last transition: the pool and its device in one word; 0: there is none.
+    /// [`Tracker::only_pool`], as of its last change: the pool and its device in one word; 0 if there is no such pool.
     pub(crate) only_pool: AtomicU64,
     pub(crate) asked: Asked,
-    /// Allocations from pools that are in progress.
+    /// The number of allocations from pools in progress.
     pub(crate) allocating: AtomicU32,
-    /// Which stacks are taken.
+    /// Which stacks are captured.
     pub(crate) stacks: Stacks,
     pub(crate) interner: Interner,
-    /// Mean distance in allocated bytes of those tensors whose stacks are taken; `None`: all are.
+    /// Mean distance in allocated bytes of the tensors whose stacks are captured; `None`: all.
     pub(crate) stack_sample: Option<NonZeroU64>,
     /// Whether PyTorch's backward is charged to forward lines: needs Python stacks.
     pub(crate) backward: bool,
     /// Whether releases carry a Python stack too.
     pub(crate) free_stacks: bool,
-    /// How often NVML is read; `None`: only when something happens.
+    /// How often NVML is read; `None`: only at certain events.
     pub(crate) sample_every: Option<Duration>,
-    /// Whether the lines at the end are left out.
+    /// Whether the lines at the end are omitted.
     pub(crate) quiet: bool,
-    /// Whether allocations that fail are told of at once.
+    /// Whether failed allocations are reported at once.
     pub(crate) postmortem: bool,
     pub(crate) known_devices: Known,
-    /// What the program calls its ranges, scopes and marks.
+    /// The program's names for its ranges, scopes and marks.
     pub(crate) names: Names,
     /// PyTorch's autograd nodes.
     pub(crate) nodes: Nodes,
     /// The training's steps.
     pub(crate) steps: Lock<Steps>,
-    /// The newest event by which a phase of the training was left; 0: none, or a request has failed since.
+    /// The newest event by which a phase of the training was left; 0 if there is no such event, or an allocation has
+    /// failed since.
     pub(crate) trained_until: AtomicU64,
     pub(crate) readings: &'static dyn Readings,
     pub(crate) failures: &'static dyn Failures,
@@ -161,16 +163,17 @@ pub(crate) fn session_of_process() -> Option<&'static Session> {
     session.writer.is_of_this_process().then_some(session)
 }
 
-/// Makes `session` that of the process, for good.
+/// Sets `session` as that of the process, permanently.
 pub(crate) fn publish(session: &'static Session) {
     let session = core::ptr::from_ref(session).cast_mut().cast();
     PROCESS.session.store(session, Ordering::Release);
 }
 
-/// Opens the capture, or waits until another thread has; false: there is none.
+/// Opens the capture, or waits until another thread has opened it; false if that failed.
 pub(crate) type Open = extern "C" fn() -> bool;
 
-// What opens a capture stands above everything that records, and puts itself into this section: [`crate::open`].
+// The module that opens a capture is a higher-level one than the recording modules, and registers itself in this
+// section: [`crate::open`].
 core::arch::global_asm!(".hidden __start_gpumem_open");
 
 unsafe extern "C" {
@@ -178,7 +181,7 @@ unsafe extern "C" {
     static OPEN: Open;
 }
 
-/// The session, opened now if there is none yet.
+/// The session, opened now if necessary.
 pub(crate) fn open() -> Option<&'static Session> {
     // SAFETY: the section holds one function of this type, and the loader has relocated it before anything here runs.
     if published().is_none() && !unsafe { OPEN }() {
@@ -188,18 +191,18 @@ pub(crate) fn open() -> Option<&'static Session> {
 }
 
 impl Session {
-    /// What there is that needs questions or care.
+    /// The kinds of state that need queries or precautions.
     #[inline]
     pub(crate) fn interest(&self) -> Interest {
         Interest(self.interest.load(Ordering::Acquire))
     }
 
-    /// Whether an allocation from a pool is in progress. One that has ended is live in the tracker.
+    /// Whether an allocation from a pool is in progress. A completed one is live in the tracker.
     pub(crate) fn is_allocating(&self) -> bool {
         self.allocating.load(Ordering::SeqCst) != 0
     }
 
-    /// Makes sure that a device is defined before an event names it.
+    /// Ensures that a device is defined before an event refers to it.
     #[inline]
     pub(crate) fn know_device(&'static self, device: DeviceOrdinal) {
         if let Some(known) = self.known_devices.0.get(usize::from(device.0))
@@ -209,7 +212,7 @@ impl Session {
         }
     }
 
-    /// Whether nothing is left to be defined of the device.
+    /// Whether the device is completely defined.
     #[inline(always)]
     pub(crate) fn knows_device(&self, device: DeviceOrdinal) -> bool {
         self.known_devices
@@ -221,8 +224,8 @@ impl Session {
     #[cold]
     #[inline(never)]
     fn define_device(&'static self, device: DeviceOrdinal, known: &AtomicBool) {
-        // Set last: threads that meet here each write the same definition, and none goes on to an
-        // event before there is one.
+        // Set last: concurrent threads each write the same definition, and no thread continues with an event before
+        // there is one.
         let asked = driver::device_facts(CuDevice(i32::from(device.0)));
         let (name, pci) = (asked.name.bytes(), asked.pci.bytes());
         let length = |bytes: &[u8]| (bytes.len() as u32).to_le_bytes();

@@ -7,7 +7,7 @@ use gpumem_capture::{
 use crate::thread::Thread;
 use crate::{session, stack, stacks};
 
-/// An event of the present moment on this thread.
+/// An event on this thread with the current time.
 pub(crate) fn event(writer: &Writer, thread: &Thread, kind: EventKind, level: Level) -> Event {
     Event {
         time: writer.now(),
@@ -18,7 +18,7 @@ pub(crate) fn event(writer: &Writer, thread: &Thread, kind: EventKind, level: Le
     }
 }
 
-/// What such an event says.
+/// The fields of such an event.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Sideband {
     pub(crate) ptr: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Sideband {
     pub(crate) with_stacks: bool,
 }
 
-/// Records one; its number.
+/// Records an event; returns its number.
 pub(crate) fn record(
     thread: &Thread,
     api: ApiId,
@@ -45,7 +45,7 @@ pub(crate) fn record(
     let session = session?;
     session.know_device(what.device);
     if matches!(kind, EventKind::CONTEXT | EventKind::MODULE_LOAD) {
-        // A return address, and an image of code in memory, which may be another module's.
+        // A return address, or an image of code in memory, which may be in another module.
         stacks::know_caller(session, what.aux);
         stacks::know_image(session, what.bytes);
     }

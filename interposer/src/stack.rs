@@ -1,4 +1,4 @@
-//! The stacks that an event carries: the thread's own, or those of the node of PyTorch's autograd that runs on it.
+//! The stacks of an event: the thread's own, or those of the node of PyTorch's autograd that runs on it.
 
 use gpumem_capture::StackId;
 use gpumem_stacks::Stacks;
@@ -7,12 +7,12 @@ use gpumem_unwind::Registers;
 use crate::session::Session;
 use crate::{backward, stacks, thread};
 
-/// The Python and the native stack of the calling thread; [`StackId::NONE`] for one that is not wanted,
-/// not there, or could not be defined in the capture. Where a node of PyTorch's autograd runs on the
-/// thread, the first of them says which, and which forward line made it.
+/// The Python and the native stack of the calling thread; [`StackId::NONE`] for a stack that is not wanted, does
+/// not exist, or could not be defined in the capture. If a node of PyTorch's autograd runs on the thread, the
+/// first stack refers to it and to the forward line that created it.
 ///
-/// Call it with no lock of the host's held that a full ring must not hold up (a definition may wait
-/// 0.1 s), and not from a signal handler.
+/// Do not call it with a lock of the host held that a full ring must not block (a definition may wait 0.1 s), or
+/// from a signal handler.
 #[inline]
 pub(crate) fn take(session: &'static Session) -> (StackId, StackId) {
     take_at(
@@ -22,7 +22,7 @@ pub(crate) fn take(session: &'static Session) -> (StackId, StackId) {
     )
 }
 
-/// The same where a call was entered from `entry`.
+/// The same for a call that was entered from `entry`.
 #[inline]
 pub(crate) fn take_at(
     session: &'static Session,

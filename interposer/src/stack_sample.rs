@@ -1,9 +1,9 @@
-//! Which allocations carry stacks where stacks are sampled by bytes.
+//! Selects the allocations with stacks, if stacks are sampled by bytes.
 //!
-//! Sample points lie on a thread's allocated bytes at exponentially distributed distances (a Poisson process); an
-//! allocation carries stacks if at least one point lies in it. So the probability depends on its size alone,
-//! `1 - exp(-bytes / mean)`, and not on what the program does periodically. A thread counts down to its next point, as
-//! jemalloc's `thread_event.c` does: an allocation without stacks costs one comparison and one subtraction.
+//! Sample points are on a thread's allocated bytes at exponentially distributed distances (a Poisson process); an
+//! allocation has stacks if it contains at least one point. So the probability depends only on its size, `1 -
+//! exp(-bytes / mean)`, and not on periodic behaviour of the program. A thread counts down to its next point, like
+//! jemalloc's `thread_event.c`: an allocation without stacks costs one comparison and one subtraction.
 
 use core::cell::Cell;
 
@@ -17,7 +17,7 @@ pub(crate) struct StackSample {
 }
 
 impl StackSample {
-    /// Whether an allocation of `bytes`, which are not 0, carries stacks; points lie `mean` bytes apart on average.
+    /// Whether an allocation of `bytes`, which are not 0, has stacks; the mean distance of the points is `mean` bytes.
     #[inline(always)]
     pub(crate) fn takes(&self, bytes: u64, mean: u64) -> bool {
         match self.bytes_left.get().checked_sub(bytes) {
@@ -37,13 +37,13 @@ impl StackSample {
             self.bytes_left.set(self.distance(mean));
             return self.takes(bytes, mean);
         }
-        // The process has no memory: the next distance begins where the allocation ends.
+        // The process has no memory: the next distance starts where the allocation ends.
         self.bytes_left.set(self.distance(mean));
         true
     }
 
     fn seed(&self, seed: u64) {
-        // Nearby seeds give unrelated states (the finalizer of splitmix64).
+        // Similar seeds give unrelated states (the finalizer of splitmix64).
         let mixed = (seed ^ seed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         self.random.set((mixed ^ mixed >> 31).max(1));
@@ -52,7 +52,7 @@ impl StackSample {
     /// An exponentially distributed number of bytes, rounded down: an allocation of `n` bytes is shorter than it with
     /// probability `exp(-n / mean)` exactly.
     fn distance(&self, mean: u64) -> u64 {
-        // xorshift64*: the high bits of the product are the good ones.
+        // xorshift64*: the high bits of the product have the better quality.
         let mut state = self.random.get();
         state ^= state >> 12;
         state ^= state << 25;
@@ -63,7 +63,7 @@ impl StackSample {
     }
 }
 
-/// What differs between threads, processes and runs.
+/// A value that differs between threads, processes and runs.
 fn entropy(address: u64) -> u64 {
     let mut now = libc::timespec {
         tv_sec: 0,
@@ -76,12 +76,12 @@ fn entropy(address: u64) -> u64 {
     address.rotate_left(32) ^ (thread.cast_unsigned() << 40) ^ now.tv_nsec.cast_unsigned()
 }
 
-/// `-ln((uniform + 1) / 2^53)`, for `uniform` below 2^53, to 9 digits. The C library's `log` would make the recorder
-/// need libm.
+/// `-ln((uniform + 1) / 2^53)`, for `uniform` below 2^53, to 9 digits. The C library's `log` would add a dependency on
+/// libm.
 fn exponential(uniform: u64) -> f64 {
     let number = uniform.saturating_add(1);
     let exponent = number.ilog2();
-    // In [1, 2), seen from its geometric middle.
+    // In [1, 2), relative to its geometric middle.
     let fraction = number as f64 / (1_u64 << exponent) as f64;
     let root = core::f64::consts::SQRT_2;
     // ln x = 2 artanh((x - 1) / (x + 1)), whose argument is at most 0.172 here.

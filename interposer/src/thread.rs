@@ -1,6 +1,6 @@
-//! What the hooks keep for each thread: how deep in CUDA it is and whether our own code runs.
+//! The state of the hooks for each thread: the nesting of CUDA calls and whether the recorder's code runs.
 //!
-//! It is there before the first and after the last line of a thread's own code.
+//! It exists before the first and after the last line of a thread's own code.
 
 mod affinity;
 mod start;
@@ -18,64 +18,64 @@ use crate::stack_sample::StackSample;
 pub(crate) use start::{Started, start};
 
 thread_static! {
-    /// This thread's state. All zeros are that of a thread outside every hook.
+    /// This thread's state. All zeros for a thread outside every hook.
     fn place() -> Thread as "gpumem_thread";
 }
 
-/// Hooks whose calls are counted, at the most.
+/// The maximum number of hooks whose calls are counted.
 pub(crate) const HOOKS: usize = 512;
-/// How often each hook was called by one thread at a time.
+/// The number of calls of each hook, counted by one thread at a time.
 pub(crate) type CallCounts = [AtomicU64; HOOKS];
 
-/// State of one thread; what every hook looks at comes first, in one cache line.
+/// State of one thread; fields that every hook reads come first, in one cache line.
 #[repr(C, align(64))]
 pub(crate) struct Thread {
     /// Return address, stack and frame pointer of the newest call of an exported hook: [`crate::caller`].
     pub(crate) noted: Cell<Registers>,
-    /// The register of that name at that call, where the hook asks for it.
+    /// The value of that register at that call, if the hook needs it.
     pub(crate) rax: Cell<u64>,
-    /// Where its calls are counted; null before the first, and where it has no row of its own.
+    /// The counters of its calls; null before the first call, and without a separate row.
     pub(crate) calls: Cell<*const CallCounts>,
-    /// Where the C library keeps this thread's errno; null: not asked yet.
+    /// The address of this thread's errno in the C library; null if not queried yet.
     errno: Cell<*mut libc::c_int>,
     id: Cell<u32>,
-    /// How many workspaces for cuBLAS within one another it takes.
+    /// The nesting depth of workspace allocations for cuBLAS.
     pub(crate) workspaces: Cell<u32>,
     /// Hooked calls on the stack.
     pub(crate) depth: Cell<u32>,
     /// The outermost of them.
     pub(crate) api: Cell<u16>,
-    /// Our own code runs: hooks that it (or a signal handler over it) meets record nothing.
+    /// The recorder's code runs: hooks that it (or a signal handler over it) calls record nothing.
     pub(crate) in_recorder: Cell<bool>,
-    /// To where that one returns.
+    /// The return address of the outermost call.
     pub(crate) caller: Cell<u64>,
-    /// The stack pointer of whoever called it: what it calls lies below.
+    /// The stack pointer of its caller: nested calls are below it.
     pub(crate) outermost_sp: Cell<u64>,
-    /// How often calls of this thread were given up, wrapping: see [`crate::call`].
+    /// The number of abandoned calls of this thread, wrapping: see [`crate::call`].
     pub(crate) abandoned: Cell<u32>,
-    /// Where the end of the outermost call is counted: see [`crate::call`].
+    /// The counter for the end of the outermost call: see [`crate::call`].
     pub(crate) counted: Cell<u8>,
-    /// Where the stack of the innermost of them is taken from; zeros for none.
+    /// The registers from which the stack of the innermost call is captured; zeros for none.
     pub(crate) entry: Cell<Registers>,
-    /// Allocations recorded on this thread, wrapping: an outer hook sees by it whether an inner one
-    /// has recorded.
+    /// Allocations recorded on this thread, wrapping: an outer hook detects by it whether an inner one has
+    /// recorded.
     pub(crate) allocated: Cell<u32>,
-    /// Calls of the driver's hooks on this thread, wrapping: an outer hook sees by it whether its call
-    /// has reached a hooked driver.
+    /// Calls of the driver's hooks on this thread, wrapping: an outer hook detects by it whether its call has
+    /// reached a hooked driver.
     pub(crate) driver_calls: Cell<u32>,
     /// The pointer whose release an outer hook has recorded; 0 for none.
     pub(crate) releasing: Cell<u64>,
-    /// The context that it used last and that was known, and how many had ended by then.
+    /// The last known context that it used, and the number of ended contexts at that time.
     pub(crate) known_context: Cell<(u64, u64)>,
-    /// What `allocated` was at the newest refusal, if that was told and the program has not asked what it means.
+    /// The value of `allocated` at the newest reported refusal, until the program queries the text of the error.
     pub(crate) told: Cell<Option<u32>>,
-    /// Where stacks are sampled: which of its tensors carry them.
+    /// The selection of its tensors with stacks, if stacks are sampled.
     pub(crate) stack_sample: StackSample,
     /// Within a timed call: see [`crate::call_timer`].
     pub(crate) is_timing: Cell<bool>,
-    /// Whether a context was made or found or code loaded within it, or nothing was to be freed.
+    /// Whether a context was created or found or code loaded within it, or there was nothing to free.
     pub(crate) has_set_up: Cell<bool>,
-    /// Nanoseconds within it that were the recorder's own.
+    /// Nanoseconds of the recorder's own work within it.
     pub(crate) own_ns: Cell<u64>,
 }
 
@@ -119,7 +119,7 @@ impl Thread {
     }
 }
 
-/// Runs `f` on this thread's state.
+/// Runs `f` with this thread's state.
 #[inline(always)]
 pub(crate) fn with<R>(f: impl FnOnce(&Thread) -> R) -> R {
     // SAFETY: it is this thread's alone, valid as zeros, and lives as long as the thread; it consists of
@@ -127,7 +127,7 @@ pub(crate) fn with<R>(f: impl FnOnce(&Thread) -> R) -> R {
     f(unsafe { &*place() })
 }
 
-/// Runs a hook's own code, unless this process has stepped aside.
+/// Runs a hook's own code, unless recording is off in this process.
 pub(crate) fn in_hook<R>(f: impl FnOnce(&Thread) -> R) -> Option<R> {
     if process::is_aside() {
         return None;
@@ -135,15 +135,15 @@ pub(crate) fn in_hook<R>(f: impl FnOnce(&Thread) -> R) -> Option<R> {
     guarded(f)
 }
 
-/// Runs our own code: not again from within itself, with errno kept and no panic
-/// leaving it. `None` if it did not run to its end.
+/// Runs the recorder's code: not nested in itself, with errno preserved, and catching panics. `None` if it did
+/// not complete.
 pub(crate) fn guarded<R>(f: impl FnOnce(&Thread) -> R) -> Option<R> {
     let quiet = ReentryGuard::begin()?;
     caught(|| f(quiet.thread))
 }
 
-/// Our own code runs on this thread as long as it lives: hooks that it meets record nothing. What may panic
-/// or change errno is to be [`caught`].
+/// The recorder's code runs on this thread until this is dropped: nested hooks record nothing. Code that may
+/// panic or change errno must be [`caught`].
 pub(crate) struct ReentryGuard {
     pub(crate) thread: &'static Thread,
 }
@@ -169,7 +169,7 @@ impl Drop for ReentryGuard {
     }
 }
 
-/// Runs `f`, which does not panic, and keeps errno.
+/// Runs `f`, which does not panic, and preserves errno.
 pub(crate) fn with_errno_kept<R>(f: impl FnOnce() -> R) -> R {
     let errno = with(|thread| thread.errno().get());
     let result = f();
@@ -177,7 +177,7 @@ pub(crate) fn with_errno_kept<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Runs `f` and keeps errno; `None`, which is counted, if it panics.
+/// Runs `f` and preserves errno; `None`, which is counted, if it panics.
 pub(crate) fn caught<R>(f: impl FnOnce() -> R) -> Option<R> {
     let run = || std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
     let result = with_errno_kept(run);
@@ -187,7 +187,7 @@ pub(crate) fn caught<R>(f: impl FnOnce() -> R) -> Option<R> {
     result.ok()
 }
 
-/// Runs `f` where hooks record nothing: on a thread of the recorder's.
+/// Runs `f` without recording in hooks: on one of the recorder's threads.
 fn never_recorded(f: impl FnOnce()) {
     with(|thread| thread.in_recorder.set(true));
     f();

@@ -1,4 +1,4 @@
-//! Transitions of the tracker, and their events in the same order.
+//! Changes of the tracker, and their events in the same order.
 
 use core::sync::atomic::Ordering;
 
@@ -8,16 +8,17 @@ use gpumem_tracker::{Questions, Tracker};
 use crate::account;
 use crate::session::Session;
 
-/// Events that are written before other threads have their turn: a context may end with thousands of blocks.
+/// Maximum number of events that are written before other threads get their turn: a context may end with thousands of
+/// blocks.
 const AT_ONCE: u32 = 64;
 
-/// Asks the tracker.
+/// Queries the tracker.
 pub(crate) fn look<R>(session: &Session, look: impl FnOnce(&Tracker) -> R) -> R {
     look(&session.tracker.lock())
 }
 
-/// Makes a transition and records what follows from it: with what other threads' transitions left, in the order of
-/// the transitions. The lock is held while events are written, and never while they wait for room.
+/// Applies a change and records the resulting events, together with events left by other threads' changes, in the
+/// order of the changes. The lock is held while events are written, and never while they wait for room.
 pub(crate) fn apply<R>(session: &Session, change: impl FnOnce(&mut Tracker) -> R) -> R {
     let writer = session.writer;
     let (result, last, mut written) = {
@@ -40,7 +41,7 @@ pub(crate) fn apply<R>(session: &Session, change: impl FnOnce(&mut Tracker) -> R
     }
 }
 
-/// Tells what is read without the lock.
+/// Publishes the values that are read without the lock.
 fn publish(session: &Session, tracker: &Tracker) {
     session
         .interest
@@ -61,8 +62,8 @@ fn word_of(pool: u64, device: DeviceOrdinal) -> u64 {
     }
 }
 
-/// What pools and graphs hold is to be asked; `None` if there are none. `used`: a pool that memory came from, and its
-/// device. Where it is the only one, as in most programs, that needs no lock.
+/// The queries of pools and graphs; `None` without pools and graphs. `used`: a pool that memory came from, and its
+/// device. If it is the only pool, as in most programs, no lock is needed.
 pub(crate) fn questions(
     session: &Session,
     used: Option<(u64, DeviceOrdinal)>,
@@ -74,19 +75,20 @@ pub(crate) fn questions(
     let is_only = || word != 0 && session.only_pool.load(Ordering::SeqCst) == word;
     if is_only() {
         let question = session.asked.of_pool(pool, device);
-        // Else another thread has told of one more, and has perhaps asked before: its answers count no longer.
+        // Otherwise another thread has recorded another pool, and may have queried before: its answers do not count
+        // any more.
         if is_only() {
             return Some(question);
         }
     }
     let mut tracker = session.tracker.lock();
     tracker.pool_used(pool, device);
-    // Before it is asked: see above.
+    // Before the query: see above.
     publish(session, &tracker);
     tracker.questions()
 }
 
-/// Writes some of the oldest events; how many have been written so far.
+/// Writes some of the oldest events; returns how many have been written so far.
 fn write(writer: &Writer, attempt: Attempt, tracker: &mut Tracker) -> Result<u64, Refused> {
     for _ in 0..AT_ONCE {
         let Some(event) = tracker.unwritten() else {

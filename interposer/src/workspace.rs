@@ -1,4 +1,4 @@
-//! Whether PyTorch takes a workspace for cuBLAS on the calling thread at this moment.
+//! Whether PyTorch is allocating a workspace for cuBLAS on the calling thread.
 
 use gpumem_capture::EventFlags;
 
@@ -8,7 +8,8 @@ fn change(to: impl FnOnce(u32) -> u32) {
     thread::with(|thread| thread.workspaces.set(to(thread.workspaces.get())));
 }
 
-/// While it lives, what the thread allocates is a workspace; left by an exception as well.
+/// While it exists, allocations of the thread are workspaces; it is dropped by an exception as
+/// well.
 pub(crate) struct Entered;
 
 impl Drop for Entered {
@@ -17,13 +18,13 @@ impl Drop for Entered {
     }
 }
 
-/// The thread begins to take a workspace.
+/// Records that the thread begins to allocate a workspace.
 pub(crate) fn enter() -> Entered {
     change(|depth| depth.saturating_add(1));
     Entered
 }
 
-/// [`EventFlags::WORKSPACE`] for what the calling thread allocates now, if it is one.
+/// [`EventFlags::WORKSPACE`] for allocations of the calling thread now, if they are workspaces.
 #[inline]
 pub(crate) fn flag(thread: &Thread) -> EventFlags {
     match thread.workspaces.get() {

@@ -1,4 +1,4 @@
-//! `print_stack()` for a Python program that loads this library with ctypes, which gives up the GIL for the call:
+//! `print_stack()` for a Python program that loads this library with ctypes, which releases the GIL for the call:
 //!
 //! ```text
 //! cargo build --package gpumem-python-frames --example print_stack

@@ -1,4 +1,4 @@
-//! Code objects: which one it is, and what it says of itself.
+//! Code objects: their identity, names and line tables.
 
 use super::layout::{Layout, type_object};
 use super::memory::{load, plausible};
@@ -7,11 +7,11 @@ use super::text;
 /// Longest line table that is kept, in bytes.
 const LONGEST_TABLE: usize = 1 << 20;
 
-/// The interpreter's own number of a code object; 0 before 3.12, and for those that have none: the
-/// interpreter's own, and all that are made after the numbers have run out.
+/// The interpreter's own number of a code object. 0 before 3.12, for the interpreter's internal code objects, and for
+/// all that are created after the numbers have run out.
 ///
 /// # Safety
-/// `code` is a live code object, laid out as `layout` says.
+/// `code` is a live code object with the layout `layout`.
 #[inline(always)]
 pub(crate) unsafe fn number(layout: &Layout, code: usize) -> u32 {
     // SAFETY: promised by the caller.
@@ -21,15 +21,16 @@ pub(crate) unsafe fn number(layout: &Layout, code: usize) -> u32 {
         .map_or(0, |at| unsafe { load(code, at) })
 }
 
-/// Something that tells apart the code objects that have lived at the address `code`, one after the
-/// other: an address is used again as soon as a function is gone.
+/// Distinguishes the code objects that have lived at the address `code` one after the other: an address is reused as
+/// soon as a function is freed.
 ///
-/// It is its [`number`], and above it the number of the `interpreter`: another one may count anew in
-/// the memory of one that is gone. Without a number it is a hash over where its names and line table
-/// are and how those begin; 20,000 functions made and dropped at one address all differed.
+/// It is the [`number`] in the low bits and the number of the `interpreter` above it, because another interpreter may
+/// reuse the memory of one that has ended and count from the start again. Without a number it is a hash over the
+/// addresses of its names and line table and their first bytes; 20,000 functions created and dropped at one address all
+/// differed.
 ///
 /// # Safety
-/// `code` is a live code object, laid out as `layout` says.
+/// `code` is a live code object with the layout `layout`.
 #[inline(always)]
 pub(crate) unsafe fn identity(layout: &Layout, code: usize, number: u32, interpreter: u64) -> u64 {
     if number != 0 {
@@ -74,7 +75,7 @@ unsafe fn fingerprint(layout: &Layout, code: usize) -> u64 {
                 end = load(table, object.bytes_data + table_len - 8);
             }
         }
-        // Three products that do not wait for one another.
+        // Three independent products.
         let lengths = file_len << 40 ^ name_len << 20 ^ table_len as u64;
         mix(
             file as u64 ^ file_hash,
@@ -90,7 +91,7 @@ fn mix(a: u64, b: u64) -> u64 {
     (product as u64) ^ (product >> 64) as u64
 }
 
-/// What a code object says of itself.
+/// The names and the line table of a code object.
 #[derive(Debug)]
 pub struct CodeText<'a> {
     /// `co_filename`, UTF-8.
@@ -103,13 +104,13 @@ pub struct CodeText<'a> {
     pub line_table: &'a [u8],
 }
 
-/// Reads a code object; the names go through `scratch`, which is emptied first. What is not as it
-/// should be comes out empty. None if the interpreter ends meanwhile: CPython 3.14 frees interned names then, also those
-/// of code objects that live on.
+/// Reads a code object. The names are written to `scratch`, which is emptied first. Invalid fields are empty. None if
+/// the interpreter ends meanwhile: CPython 3.14 frees interned names then, including those of code objects that stay
+/// alive.
 ///
 /// # Safety
-/// `code` is a live code object, laid out as `layout` says, and lives as long as the result; its names do as long as
-/// `is_finalizing`, which asks the interpreter, says no.
+/// `code` is a live code object with the layout `layout`, and lives as long as the result. Its names do so as long as
+/// `is_finalizing`, which queries the interpreter, returns false.
 pub(crate) unsafe fn read<'a>(
     layout: &Layout,
     code: usize,
@@ -158,7 +159,7 @@ pub(crate) unsafe fn read<'a>(
 }
 
 /// # Safety
-/// `object` is 0 or a live object, laid out as `layout` says, that lives as long as the result.
+/// `object` is 0 or a live object with the layout `layout` that lives as long as the result.
 unsafe fn line_table<'a>(layout: &Layout, object: usize) -> &'a [u8] {
     let at = &layout.object;
     if !plausible(object) {

@@ -1,22 +1,22 @@
-//! The offsets that an interpreter publishes itself, from 3.13 on: `_Py_DebugOffsets`, at the start of `_PyRuntime`.
+//! The offsets that an interpreter publishes, from 3.13 on: `_Py_DebugOffsets`, at the start of `_PyRuntime`.
 
 use super::layout::{
     CodeLayout, Entry, FrameLayout, Instruction, InterpreterNumber, Layout, Newest, ObjectLayout,
 };
 use super::rows::{self, BEFORE_CODE};
 
-/// Words of a `_Py_DebugOffsets` that [`with_debug_offsets`] reads at most.
+/// The maximum number of words of a `_Py_DebugOffsets` that [`with_debug_offsets`] reads.
 pub(crate) const DEBUG_OFFSETS_WORDS: usize = 81;
 
 /// `_Py_Debug_Cookie`.
 const COOKIE: u64 = u64::from_le_bytes(*b"xdebugpy");
 
-/// No structure that is read here is larger: an offset above is not believed.
+/// The structures that are read here are smaller than this; larger offsets are rejected.
 const LARGEST_OFFSET: u64 = 4096;
-/// But for the interpreter's state, which holds all that an interpreter has.
+/// The limit for the interpreter's state, which holds all data of an interpreter.
 const LARGEST_INTERPRETER_OFFSET: u64 = 1 << 20;
 
-/// Word numbers in `_Py_DebugOffsets`, which is laid out anew in each minor version.
+/// Word numbers in `_Py_DebugOffsets`, whose layout changes with each minor version.
 struct Words {
     /// Of `runtime_state`: finalizing.
     finalizing: usize,
@@ -60,10 +60,10 @@ const WORDS_314: Words = Words {
     text: [78, 79, 80],
 };
 
-/// Why what the interpreter says of itself at the start of `_PyRuntime` is of no use.
+/// Why the offsets at the start of `_PyRuntime` cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unusable {
-    /// No cookie, the words of another version, or words that cannot be.
+    /// No cookie, the words of another version, or impossible words.
     Unknown,
     /// A free-threaded build.
     FreeThreaded,
@@ -74,7 +74,7 @@ pub(crate) fn have_debug_offsets(minor: (u32, u32)) -> bool {
     minor >= (3, 13)
 }
 
-/// Puts what the interpreter says into its version's row.
+/// Replaces the offsets in its version's row by those of the interpreter.
 pub(crate) fn with_debug_offsets(
     words: &[u64; DEBUG_OFFSETS_WORDS],
     minor: (u32, u32),

@@ -10,15 +10,15 @@ use super::version::Version;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Declined {
-    /// `Py_GetVersion` says something unheard of.
+    /// The result of `Py_GetVersion` cannot be parsed.
     NoVersion,
-    /// None that the table has.
+    /// A version that is not in the table.
     Version(Version),
     /// An alpha or beta.
     Unfinished(Version),
     /// A build without the GIL.
     FreeThreaded(Version),
-    /// A build with structures of its own.
+    /// A build with modified structures.
     Layout(Version),
     /// A symbol that is needed is not exported.
     Symbol(Version, &'static CStr),

@@ -1,8 +1,8 @@
 //! Whether the interpreter is being torn down.
 //!
 //! CPython keeps the answer in a word of `_PyRuntime`: the address of the thread state that finalizes, or 0. Its own
-//! function for this (`Py_IsFinalizing`, before 3.13 `_Py_IsFinalizing`) reads that word and nothing else, so the word is
-//! read here without a call. The function is called only if the word is not 0, or if its address is not known.
+//! function for this (`Py_IsFinalizing`, before 3.13 `_Py_IsFinalizing`) reads only that word, so the word is read here
+//! without a call. The function is called only if the word is not 0, or if its address is not known.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -10,18 +10,18 @@ use core::sync::atomic::{AtomicUsize, Ordering, fence};
 /// `Py_IsFinalizing`, before 3.13 `_Py_IsFinalizing`.
 pub(crate) type IsFinalizing = unsafe extern "C" fn() -> c_int;
 
-/// Tells whether the interpreter is being torn down, or has been.
+/// Reports whether the interpreter is being torn down, or has been.
 #[derive(Debug)]
 pub(crate) struct Finalizing {
     word: &'static AtomicUsize,
     function: IsFinalizing,
 }
 
-/// In the place of a word whose address is not known: the function is asked each time. It never changes.
+/// Replaces a word whose address is not known, so that the function is called each time. It never changes.
 static UNKNOWN: AtomicUsize = AtomicUsize::new(1);
 
 impl Finalizing {
-    /// Asks the function each time, but for when `word` is 0.
+    /// Calls the function each time, except when `word` is 0.
     ///
     /// # Safety
     /// `function` is the interpreter's; it may be called at any time. `word` is the address of the word that it reads, if
@@ -35,7 +35,7 @@ impl Finalizing {
         Self { word, function }
     }
 
-    /// What is read before the call was read before the interpreter was asked, and what is read after it, after.
+    /// Reads before this call happen before the interpreter is queried, and reads after it happen after the query.
     #[inline(always)]
     pub(crate) fn get(&self) -> bool {
         fence(Ordering::Acquire);

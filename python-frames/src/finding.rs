@@ -16,17 +16,17 @@ use super::rows;
 use super::runtime::{Runtime, ThreadState};
 use super::version::Version;
 
-/// What was found.
+/// The result of the search.
 #[derive(Debug)]
 pub enum Finding {
     /// An interpreter that can be read.
     Readable(Box<Runtime>),
-    /// One that cannot, and why.
+    /// An interpreter that cannot be read, and why.
     Declined(Declined),
 }
 
-/// The interpreter in this process; None as long as there is none. Found once; while there is none it
-/// is looked for again ever more rarely, for programs that load Python late.
+/// The interpreter in this process; None as long as there is no interpreter. Found once. Until then the search is
+/// repeated, less and less often, for programs that load Python late.
 #[inline]
 pub fn finding() -> Option<&'static Finding> {
     match SEARCH.found.get() {
@@ -38,7 +38,7 @@ pub fn finding() -> Option<&'static Finding> {
 /// The search for the interpreter, of which a process has one.
 struct Search {
     found: OnceLock<Finding>,
-    /// How often it was asked while there was none.
+    /// The number of calls while there was no interpreter.
     asked: AtomicU32,
 }
 
@@ -115,7 +115,7 @@ fn examine(library: &Library) -> Result<Runtime, Declined> {
     })
 }
 
-/// By the word that the function reads, if that word is where the layout says; else by the function.
+/// Uses the word that the function reads, if it is where the layout has it; otherwise the function.
 fn finalizing(library: &Library, layout: &Layout, function: usize) -> Finalizing {
     let runtime = library.symbol(c"_PyRuntime");
     // A function of the program's own may read any word.
@@ -137,7 +137,7 @@ fn version_text(library: &Library) -> Option<&'static CStr> {
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })
 }
 
-/// Whether the sizes that the interpreter's types give are the layout's.
+/// Whether the sizes in the interpreter's types match the layout.
 fn is_laid_out(check: &Check, [code, text, frame]: [usize; 3]) -> bool {
     // SAFETY: these are type objects, static and longer than this.
     let size = |kind| unsafe { load::<usize>(kind, type_object::BASIC_SIZE) };

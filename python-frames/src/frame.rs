@@ -1,20 +1,20 @@
 //! One frame of a Python stack.
 
-/// One frame, as a walk finds it.
+/// One frame of a walk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
     /// Address of the code object.
     pub code: u64,
-    /// Which of the code objects that have lived at this address.
+    /// Distinguishes the code objects that have lived at this address.
     pub identity: u64,
-    /// Where in it.
+    /// The position in the code.
     pub position: Position,
     /// The `torch.nn.Module` that it calls, if it is such a call.
     pub module: ModuleObject,
 }
 
-/// A module object: its address and that of its type. Both are those of objects that may be gone: an address is used
-/// again.
+/// A module object: its address and the address of its type. Both objects may already be freed, and their addresses
+/// reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ModuleObject {
     /// Address of the object; 0: none.
@@ -35,7 +35,7 @@ impl ModuleObject {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position(u32);
 
-/// Added to the offset: that of a frame that has only just been entered may be negative.
+/// Added to the offset, because the offset of a frame that was just entered may be negative.
 const BIAS: i32 = 16;
 /// C code entered the frame.
 const ENTERED_FROM_C: u32 = 1 << 31;
@@ -58,7 +58,7 @@ impl Position {
         self.0 & ENTERED_FROM_C != 0
     }
 
-    /// The highest bit says whether C code entered the frame, the others are the offset plus 16.
+    /// The highest bit is set if C code entered the frame; the others are the offset plus 16.
     #[inline]
     pub fn bits(self) -> u32 {
         self.0

@@ -1,6 +1,6 @@
-//! 64-bit hashes over stacks. Two different ones among a million are the same with a probability of 3·10⁻⁸.
+//! 64-bit hashes over stacks. Among a million stacks, the probability that two different ones collide is 3·10⁻⁸.
 //!
-//! [`mix`], [`chain`] and [`finish`] are what they are made of, for hashes of other things that are kept beside them.
+//! [`mix`], [`chain`] and [`finish`] are the building blocks, which callers can use for hashes of other data.
 
 use crate::frame::{Frame, ModuleObject};
 
@@ -8,14 +8,14 @@ const FIRST: u64 = 0x9e37_79b9_7f4a_7c15;
 const SECOND: u64 = 0xc2b2_ae3d_27d4_eb4f;
 const THIRD: u64 = 0xd6e8_feb8_6659_fd93;
 
-/// Two words as one, which [`chain`] takes.
+/// Mixes two words to one, for [`chain`].
 #[inline]
 pub fn mix(a: u64, b: u64) -> u64 {
     let product = u128::from(a ^ FIRST) * u128::from(b ^ SECOND);
     (product as u64) ^ (product >> 64) as u64
 }
 
-/// Chains `value`, which has been mixed already, to `hash`: the order matters.
+/// Appends `value`, which has been mixed already, to `hash`: the order matters.
 #[inline]
 pub fn chain(hash: u64, value: u64) -> u64 {
     (hash.rotate_left(23) ^ value).wrapping_mul(THIRD)
@@ -27,7 +27,7 @@ pub fn finish(hash: u64, len: usize) -> u64 {
     mix(hash, len as u64).max(1)
 }
 
-/// Of a Python stack, the newest frame first.
+/// The hash of a Python stack, the newest frame first.
 #[inline]
 pub fn stack(frames: &[Frame], truncated: bool) -> u64 {
     let mut hash = u64::from(truncated);
@@ -37,7 +37,7 @@ pub fn stack(frames: &[Frame], truncated: bool) -> u64 {
     finish(hash, frames.len())
 }
 
-/// What a frame is to [`chain`]: it does not depend on the frames around it.
+/// The value of a frame for [`chain`]: it does not depend on the frames around it.
 #[inline]
 pub(crate) fn frame_value(frame: &Frame) -> u64 {
     let word = u64::from(frame.position.bits());
@@ -48,7 +48,7 @@ pub(crate) fn frame_value(frame: &Frame) -> u64 {
     }
 }
 
-/// Of a module object; 0 only for none.
+/// The hash of a module object; 0 only without a module.
 #[inline]
 pub fn module(object: ModuleObject) -> u64 {
     match object.address {
@@ -57,12 +57,12 @@ pub fn module(object: ModuleObject) -> u64 {
     }
 }
 
-/// Of the code object that a frame runs.
+/// The hash of the code object that a frame runs.
 pub fn code(frame: &Frame) -> u64 {
     finish(mix(frame.code, frame.identity), 1)
 }
 
-/// The hash of a stack whose length is still to be added.
+/// The hash of a stack before its length is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StackHash {
     pub(crate) chained: u64,
@@ -70,7 +70,7 @@ pub struct StackHash {
 }
 
 impl StackHash {
-    /// The same as [`stack`] gives.
+    /// The same result as [`stack`].
     #[inline]
     pub fn finish(self) -> u64 {
         finish(self.chained, self.len)

@@ -1,21 +1,21 @@
-//! Where CPython keeps what a walk needs: byte offsets into its structures, for one minor version.
+//! Where CPython keeps the data that a walk needs: byte offsets into its structures, for one minor version.
 //!
 //! 64-bit builds with the GIL. The numbers themselves are in `rows.rs`.
 
 /// Offsets of one minor version of CPython.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Of the word in `_PyRuntime` that is not 0 while the interpreter is finalizing, and after that.
+    /// The word in `_PyRuntime` that is not 0 while the interpreter is finalizing, and after that.
     pub(crate) finalizing: usize,
     /// The way from a thread state to its newest frame.
     pub(crate) newest: Newest,
-    /// The way from a thread state to its interpreter's number, where each interpreter has numbers of
-    /// its own for its code objects: from 3.12.
+    /// The path from a thread state to its interpreter's number, in versions where each interpreter numbers its code
+    /// objects separately: from 3.12.
     pub(crate) interpreter: Option<InterpreterNumber>,
     pub(crate) frame: FrameLayout,
     pub(crate) code: CodeLayout,
     pub(crate) object: ObjectLayout,
-    /// What the interpreter must say of itself for these offsets to be its.
+    /// The values that the interpreter must report for these offsets to apply.
     pub(crate) check: Check,
 }
 
@@ -28,7 +28,7 @@ pub(crate) enum Newest {
     CFrame { cframe: usize, frame: usize },
 }
 
-/// `PyInterpreterState::id`: 0 in the main interpreter, and never used twice.
+/// `PyInterpreterState::id`: 0 in the main interpreter, and never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InterpreterNumber {
     /// The pointer to the interpreter in the thread state.
@@ -50,7 +50,7 @@ pub(crate) struct FrameLayout {
     pub(crate) first_local: usize,
 }
 
-/// How a frame tells where it is.
+/// How a frame stores its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Instruction {
     /// An int at `at`, `unit` bytes each, from the start of the code.
@@ -59,12 +59,12 @@ pub(crate) enum Instruction {
     Pointer { at: usize, code_start: usize },
 }
 
-/// How to tell which frames C code entered.
+/// How to identify the frames that C code entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
-    /// All: each Python call runs the evaluation function anew.
+    /// All: each Python call runs the evaluation function recursively.
     Every,
-    /// Those with a byte at `at` that is not 0. Who owns a frame is in its byte at `owner`.
+    /// Those with a byte at `at` that is not 0. The byte at `owner` identifies the frame's owner.
     Flag { at: usize, owner: usize },
     /// Those whose next older frame is a shim, that is, has an `owner` byte of [`SHIM_OWNER`] or more.
     Shim { owner: usize },
@@ -77,7 +77,7 @@ pub(crate) const SHIM_OWNER: u8 = 3;
 /// `FRAME_OWNED_BY_GENERATOR`, from 3.11.
 pub(crate) const GENERATOR_OWNER: u8 = 1;
 
-/// The address in a reference, without the bits that are no part of it (3.14's `_PyStackRef`).
+/// The address in a reference, without its tag bits (3.14's `_PyStackRef`).
 pub(crate) const TAG_MASK: usize = !3;
 
 /// `PyCodeObject`.
@@ -89,11 +89,11 @@ pub(crate) struct CodeLayout {
     pub(crate) qualified_name: Option<usize>,
     pub(crate) first_line: usize,
     pub(crate) line_table: usize,
-    /// From 3.12: a number that no other code object of the same interpreter has had, or 0 once the
-    /// numbers ran out.
+    /// From 3.12: a number that no other code object of the same interpreter has had, or 0 once the numbers have run
+    /// out.
     pub(crate) version: Option<usize>,
-    /// From 3.11: how many instructions come before the function's own begin. Frames in there are no
-    /// one's to see, and the interpreter shows none: a call of a class runs its `__init__` from one.
+    /// From 3.11: the number of instructions before the first one of the function itself. The interpreter does not
+    /// show frames at these instructions: a call of a class runs its `__init__` from one.
     pub(crate) first_traceable: Option<usize>,
 }
 
@@ -108,7 +108,7 @@ pub(crate) struct ObjectLayout {
     pub(crate) text_state: usize,
     /// Where the characters of a compact ASCII string begin.
     pub(crate) ascii_data: usize,
-    /// Where those of other compact strings begin, and where others keep the pointer to theirs.
+    /// Where those of other compact strings begin, and where non-compact strings keep the pointer to theirs.
     pub(crate) compact_data: usize,
 }
 
@@ -118,7 +118,7 @@ pub(crate) struct ObjectLayout {
 pub(crate) struct Check {
     pub(crate) code_size: usize,
     pub(crate) text_size: usize,
-    /// Of frame objects, where the walk reads those.
+    /// For frame objects, in versions where the walk reads those.
     pub(crate) frame_size: Option<usize>,
 }
 

@@ -1,5 +1,5 @@
-//! The Python frames of the calling thread, read from CPython's own structures: without the GIL, without a Python call
-//! and without a lock. For profilers, allocators and other native code that runs inside Python programs.
+//! Reads the Python frames of the calling thread from CPython's own structures: without the GIL, a Python call or a
+//! lock. For profilers, allocators and other native code that runs inside Python programs.
 //!
 //! ```
 //! use gpumem_python_frames::{Finding, Frame, finding};
@@ -28,21 +28,20 @@
 //! # Parts
 //! - [`finding`] finds the interpreter and checks that its layout is known, once in a process.
 //! - [`Runtime::walk`] writes the frames, [`Runtime::code`] reads the names and the line table of a frame's code.
-//! - [`Runtime::look`] tells by a [`StackMemo`] whether the stack is the one of the last look, and if it is not, its
-//!   hash: for programs that meet the same stacks again and again.
-//! - [`Runtime::note_module_call`]: from then on frames that call a `torch.nn.Module` say which one, and it is part of
-//!   what tells stacks apart.
-//! - [`hash`]: the hashes by which stacks and code objects are told apart.
+//! - [`Runtime::look`] checks with a [`StackMemo`] whether the stack is unchanged since the last look, and returns its
+//!   hash otherwise: for programs that see the same stacks again and again.
+//! - [`Runtime::note_module_call`]: after it, frames that call a `torch.nn.Module` include the module, which then also
+//!   distinguishes stacks.
+//! - [`hash`]: the hashes that identify stacks and code objects.
 //!
 //! # Design constraints
-//! - Never the GIL, never a Python call, but for two that read one word each and need no lock:
-//!   "which thread state is mine", and "is the interpreter finalizing" where that word is not read directly.
-//! - A thread's own frames cannot change while it is inside native code: no lock is needed to walk
-//!   them.
-//! - The interpreter may end during a walk: what it frees of a thread is read between two questions whether it is
-//!   finalizing, and discarded after a yes (docs/python-stacks.md, "When the interpreter ends").
-//! - Never a guess: an interpreter whose layout is not known for certain is [`Finding::Declined`].
-//! - Nothing here panics, and nothing allocates but [`finding`], the first time, and [`Runtime::code`], for names.
+//! - No GIL, and no calls into Python except two that read one word each and need no lock:
+//!   `PyGILState_GetThisThreadState`, and `Py_IsFinalizing` where that word is not read directly.
+//! - A thread's own frames cannot change while it is inside native code: no lock is needed to walk them.
+//! - The interpreter may end during a walk. Thread data that it frees is read between two checks whether it is
+//!   finalizing, and discarded if it is (docs/python-stacks.md, "When the interpreter ends").
+//! - No guesses: an interpreter whose layout is not known for certain is [`Finding::Declined`].
+//! - Nothing here panics. Only the first call of [`finding`], and [`Runtime::code`] for names, allocate.
 //!
 //! # Not suitable for
 //! Other threads' stacks, other processes, signal handlers that may have interrupted the interpreter.

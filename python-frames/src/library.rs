@@ -10,8 +10,8 @@ pub(crate) struct Library {
 }
 
 impl Library {
-    /// Python is in the program, in a library of the global scope, or in a libpython that some plugin
-    /// has loaded for itself.
+    /// Python is in the program, in a library of the global scope, or in a libpython that a plugin
+    /// has loaded privately.
     pub(crate) fn find() -> Option<Self> {
         let global = Self {
             handle: libc::RTLD_DEFAULT,
@@ -19,7 +19,7 @@ impl Library {
         if global.symbol(c"Py_GetVersion").is_some() {
             return Some(global);
         }
-        // The handle keeps the library loaded, as its structures are read from now on.
+        // The handle keeps the library loaded, because its structures are read after this.
         let handle = loaded::handle_of(|name| {
             let minor = name.strip_prefix(b"libpython3.");
             minor.is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_digit))
@@ -38,11 +38,11 @@ impl Library {
     }
 }
 
-/// First address of the function at `address`, and the first behind it, by its ELF symbol.
+/// First address of the function at `address`, and the first one after it, by its ELF symbol.
 pub(crate) fn extent(address: usize) -> (u64, u64) {
     let mut info = core::mem::MaybeUninit::<libc::Dl_info>::zeroed();
     let mut symbol: *const libc::Elf64_Sym = core::ptr::null();
-    // SAFETY: both results are valid for writing; RTLD_DL_SYMENT asks for a pointer to the symbol.
+    // SAFETY: both results are valid for writing; RTLD_DL_SYMENT requests a pointer to the symbol.
     let found = unsafe {
         libc::dladdr1(
             address as *const c_void,
@@ -73,7 +73,7 @@ pub(crate) fn same_file(one: usize, other: usize) -> bool {
     start(one).is_some_and(|file| start(other) == Some(file))
 }
 
-/// Asks dladdr1 for the ELF symbol (<dlfcn.h>).
+/// Requests the ELF symbol from dladdr1 (<dlfcn.h>).
 const RTLD_DL_SYMENT: c_int = 1;
 
 #[cfg(test)]

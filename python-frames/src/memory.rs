@@ -1,6 +1,6 @@
 //! Reads of the interpreter's memory.
 
-/// Whether `address` can be that of an object: CPython aligns them to 8 bytes or more.
+/// Whether `address` can be the address of an object: CPython aligns them to 8 bytes or more.
 #[inline]
 pub(crate) fn plausible(address: usize) -> bool {
     address & 7 == 0 && (0x1_0000..1 << 48).contains(&address)

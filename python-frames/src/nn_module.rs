@@ -19,7 +19,7 @@ impl ModuleObject {
     /// empty up to 3.10.
     ///
     /// # Safety
-    /// `frame` is a live frame of code that [`ModuleCalls::has`], laid out as `layout` says.
+    /// `frame` is a live frame of code that [`ModuleCalls::has`], with the layout `layout`.
     #[inline(always)]
     pub(crate) unsafe fn called_at(layout: &Layout, frame: usize) -> Self {
         // SAFETY: promised by the caller; a function with an argument has a first local.
@@ -35,15 +35,16 @@ impl ModuleObject {
     }
 }
 
-/// Functions that are told apart: PyTorch has one, two with CPython up to 3.10, and each interpreter its own.
+/// The maximum number of distinct functions: PyTorch has one, two with CPython up to 3.10, and each interpreter has
+/// separate ones.
 const PLACES: usize = 4;
 
-/// The functions through which modules are called, as far as they have been seen: address and identity of each.
+/// The functions through which modules are called that have been seen so far: address and identity of each.
 #[derive(Debug, Default)]
 pub(crate) struct ModuleCalls([OnceLock<(usize, u64)>; PLACES]);
 
 impl ModuleCalls {
-    /// How many have been recognised: where it grows, stacks that were walked before may call modules.
+    /// The number of recognised functions: when it grows, stacks of earlier walks may call modules.
     pub(crate) fn count(&self) -> usize {
         self.0.iter().filter(|place| place.get().is_some()).count()
     }
@@ -61,7 +62,7 @@ impl ModuleCalls {
         false
     }
 
-    /// Enters a function, if there is room.
+    /// Adds a function, if there is room.
     pub(crate) fn add(&self, code: usize, identity: u64) {
         let new = (code, identity);
         let mut places = self.0.iter();
@@ -73,8 +74,8 @@ impl ModuleCalls {
 }
 
 /// Whether this is the function through which PyTorch calls a module: `_wrapped_call_impl`, up to PyTorch 1.13
-/// `_call_impl`. The latter exists since 2.0 too, but a closure captures its first argument there: up to CPython 3.10 its
-/// place is empty then, which is seen; since 3.11 it holds a cell, so the function does not count.
+/// `_call_impl`. The latter exists since 2.0 too, but a closure captures its first argument there. Up to CPython 3.10
+/// the argument's place is then empty, which is detected; since 3.11 it holds a cell, so the function does not count.
 pub(crate) fn is_module_call(version: Version, text: &CodeText<'_>) -> bool {
     let name = text.name.strip_prefix(b"Module.").unwrap_or(text.name);
     let is_call =

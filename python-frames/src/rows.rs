@@ -200,7 +200,7 @@ pub(crate) const OLDEST: (u32, u32) = (3, 8);
 /// See [`OLDEST`].
 pub(crate) const NEWEST: (u32, u32) = (3, 14);
 
-/// The row of a minor version; None for one that this table does not know.
+/// The row of a minor version; None if the table does not have it.
 pub(crate) fn row(minor: (u32, u32)) -> Option<Layout> {
     Some(match minor {
         (3, 8 | 9) => PY_39,

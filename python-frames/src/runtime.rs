@@ -1,4 +1,4 @@
-//! The interpreter in this process, and what it says of the calling thread.
+//! The interpreter in this process, and what it holds about the calling thread.
 
 use core::ffi::c_void;
 
@@ -22,9 +22,9 @@ pub struct Runtime {
     pub(crate) evaluation: (u64, u64),
     pub(crate) thread_state: ThreadState,
     pub(crate) finalizing: Finalizing,
-    /// For [`Runtime::look`]; None where it is of no use.
+    /// For [`Runtime::look`]; None where it cannot be used.
     pub(crate) places: Option<Places>,
-    /// The functions through which modules of PyTorch's are called.
+    /// The functions through which PyTorch modules are called.
     pub(crate) module_calls: ModuleCalls,
 }
 
@@ -37,7 +37,7 @@ impl Runtime {
         self.version
     }
 
-    /// First address of the evaluation function and first address behind it; zeros if unknown.
+    /// First address of the evaluation function and first address after it; zeros if unknown.
     pub fn evaluation(&self) -> (u64, u64) {
         self.evaluation
     }
@@ -61,9 +61,9 @@ impl Runtime {
         })
     }
 
-    /// The calling thread's stack, by what `memo` has of its last look. None where [`Runtime::walk`] gives none.
-    /// `most`: how many frames a stack may have, the same at each look; one that has more is
-    /// [`Lookup::Unknown`]. `owner`: of the numbers that are noted, which another one does not get.
+    /// Identifies the calling thread's stack with the memo of its last look. None where [`Runtime::walk`] returns
+    /// None. `most`: the maximum number of frames of a stack, the same at each look; a deeper stack is
+    /// [`Lookup::Unknown`]. `owner`: the owner of the noted ids; other owners do not get them.
     #[inline(always)]
     pub fn look(&self, memo: &mut StackMemo, most: usize, owner: usize) -> Option<Lookup> {
         let Some(places) = &self.places else {
@@ -75,8 +75,8 @@ impl Runtime {
         })
     }
 
-    /// Gives `look` what the calling thread's state says. None if the thread has no state, or if the interpreter is
-    /// being torn down.
+    /// Passes the calling thread's state to `look`. None if the thread has no state, or if the interpreter is being
+    /// torn down.
     #[inline(always)]
     fn with_thread<R>(&self, look: impl FnOnce(Thread) -> R) -> Option<R> {
         // SAFETY: it reads a word of the interpreter's static state and a thread-specific value, needs no GIL and may
@@ -105,8 +105,8 @@ impl Runtime {
         self.with_thread(|thread| thread.newest).unwrap_or(0)
     }
 
-    /// How many of the calling thread's frames are newer than `base`, which [`Runtime::newest`] gave
-    /// and which still waits; all of them if it is 0.
+    /// The number of the calling thread's frames that are newer than `base`, a result of [`Runtime::newest`] whose
+    /// frame still waits; all of them if it is 0.
     #[inline]
     pub fn newer_than(&self, base: usize) -> usize {
         self.with_thread(|thread| {
@@ -116,8 +116,8 @@ impl Runtime {
         .unwrap_or(0)
     }
 
-    /// Reads the code object of a frame that [`Runtime::walk`] has just given. None if the interpreter is being torn
-    /// down.
+    /// Reads the code object of a frame that [`Runtime::walk`] has just returned. None if the interpreter is being
+    /// torn down.
     ///
     /// # Safety
     /// The frame is still on the calling thread's stack: no Python code has run since the walk.
@@ -130,16 +130,16 @@ impl Runtime {
         }
     }
 
-    /// If a frame's code is the function through which PyTorch calls modules, walks say from now on which module
-    /// each frame of it calls. `text` is what [`Runtime::code`] gave.
+    /// If a frame's code is the function through which PyTorch calls modules, later walks include which module each
+    /// frame of it calls. `text` is the result of [`Runtime::code`].
     pub fn note_module_call(&self, frame: &Frame, text: &CodeText<'_>) {
         if nn_module::is_module_call(self.version, text) {
             self.module_calls.add(frame.code as usize, frame.identity);
         }
     }
 
-    /// How many functions [`Runtime::note_module_call`] has recognised. A walk from before the last of them may
-    /// not say which modules its frames call.
+    /// The number of functions that [`Runtime::note_module_call`] has recognised. A walk before the last of them may
+    /// lack the modules that its frames call.
     pub fn module_calls(&self) -> usize {
         self.module_calls.count()
     }
@@ -163,15 +163,15 @@ impl Runtime {
     /// read. False if the interpreter is being torn down.
     ///
     /// # Safety
-    /// A frame that [`Runtime::walk`] has just given calls the module, and is still on the calling thread's stack.
+    /// A frame that [`Runtime::walk`] has just returned calls the module, and is still on the calling thread's stack.
     pub unsafe fn class_name(&self, module: ModuleObject, out: &mut Vec<u8>) -> bool {
         out.clear();
         let kind = module.kind as usize;
         if !plausible(kind) || out.try_reserve(255).is_err() {
             return true;
         }
-        // SAFETY: the frame holds the module, and the module its type. The name lives as long as the type, but for
-        // what is freed when the interpreter ends, which is asked before each byte.
+        // SAFETY: the frame holds the module, and the module its type. The name lives as long as the type, except for
+        // names that are freed when the interpreter ends, which is checked before each byte.
         unsafe {
             let name: usize = load(kind, type_object::NAME);
             let length = if name < 0x1_0000 { 0 } else { 255 };

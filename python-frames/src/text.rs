@@ -3,25 +3,25 @@
 use super::layout::{ObjectLayout, type_object};
 use super::memory::{load, plausible};
 
-/// Characters of a name that are kept.
+/// The maximum number of characters of a name that are kept.
 const LONGEST: usize = 4096;
 
 /// Whether a type has `flag` set.
 ///
 /// # Safety
-/// `kind` is what a live Python object has as its type.
+/// `kind` is the type of a live Python object.
 pub(crate) unsafe fn has_flag(kind: usize, flag: u64) -> bool {
     // SAFETY: every object's type is a live type object.
     plausible(kind) && unsafe { load::<u64>(kind, type_object::FLAGS) } & flag != 0
 }
 
-/// Appends the string `object` to `out` as UTF-8, cut to [`LONGEST`] characters; lone surrogates (from
-/// file names that are not UTF-8) become U+FFFD. False if it is no string, if there is no memory, or if the interpreter
-/// is being torn down.
+/// Appends the string `object` to `out` as UTF-8, cut to [`LONGEST`] characters. Lone surrogates (from file names that
+/// are not UTF-8) become U+FFFD. False if it is not a string, if there is no memory, or if the interpreter is being
+/// torn down.
 ///
 /// # Safety
-/// `object` is 0 or a Python object, laid out as `layout` says, that nobody changes and that is live as long as
-/// `is_finalizing` says no.
+/// `object` is 0 or a Python object with the layout `layout` that is not modified and is live as long as
+/// `is_finalizing` returns false.
 pub(crate) unsafe fn append(
     layout: &ObjectLayout,
     object: usize,
@@ -33,7 +33,7 @@ pub(crate) unsafe fn append(
     }
     // SAFETY: promised by the caller.
     let kind: usize = unsafe { load(object, layout.kind) };
-    // What was read from a string that is gone is not followed.
+    // A pointer that was read from a freed string is not followed.
     // SAFETY: the object was live when its type was read.
     if is_finalizing() || !unsafe { has_flag(kind, type_object::IS_TEXT) } {
         return false;

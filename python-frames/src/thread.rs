@@ -1,35 +1,35 @@
 //! The state of the calling thread (`PyThreadState`), read while another thread may finalize the interpreter.
 //!
-//! A thread can call CUDA without the GIL while another thread finalizes the interpreter and frees the thread's
-//! state. The interpreter says that it is finalizing before it frees the first one, and until the process ends or a new
-//! interpreter is initialised. So what is read from a state is used only if the interpreter does not say so after the
-//! read. The frames and code objects of such a thread are not freed: docs/python-stacks.md, "When the interpreter ends".
+//! A thread can call CUDA without the GIL while another thread finalizes the interpreter and frees the thread's state.
+//! The interpreter sets the finalizing word before it frees the first state, and keeps it set until the process ends or
+//! a new interpreter is initialised. So data read from a state is used only if the word is not set after the read. The
+//! frames and code objects of such a thread are not freed: docs/python-stacks.md, "When the interpreter ends".
 
 use super::layout::{Layout, Newest};
 use super::memory::load;
 
-/// What a thread's state says of it.
+/// The relevant part of a thread's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Thread {
-    /// Address of the newest frame; 0 if there is none.
+    /// Address of the newest frame; 0 without frames.
     pub(crate) newest: usize,
-    /// The number of the interpreter that the thread is in; 0 where it is of no use.
+    /// The number of the thread's interpreter; 0 where it is not used.
     pub(crate) interpreter: u64,
 }
 
 /// Reads the state of the calling thread. None if the interpreter is finalizing.
 ///
 /// # Safety
-/// `state` is the calling thread's state in an interpreter laid out as `layout` says. It was live when
-/// `is_finalizing`, which asks the interpreter, last said no.
+/// `state` is the calling thread's state in an interpreter with the layout `layout`. It was live when `is_finalizing`,
+/// which queries the interpreter, last returned false.
 #[inline(always)]
 pub(crate) unsafe fn read(
     layout: &Layout,
     state: usize,
     is_finalizing: impl Fn() -> bool,
 ) -> Option<Thread> {
-    // SAFETY: the state was live a few instructions ago, by the caller's promise. If the interpreter has been
-    // finalized since then, it is memory that was given back to malloc, and the check below discards what was read.
+    // SAFETY: the state was live a few instructions ago, by the caller's promise. If the interpreter has been finalized
+    // since then, the memory was returned to malloc, and the check below discards what was read.
     let (newest, interpreter) = unsafe {
         let newest = match layout.newest {
             Newest::Direct { frame } => load(state, frame),
@@ -128,7 +128,7 @@ mod tests {
         }
     }
 
-    /// The state is freed and its memory used again between any two questions: no address in it is followed.
+    /// The state is freed and its memory reused between any two queries: no address in it is followed.
     #[test]
     fn a_state_that_is_freed_while_it_is_read_is_not_used() {
         for minor in 8..=14 {

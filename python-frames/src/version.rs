@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// A version as CPython's own `PY_VERSION_HEX` has it: 0x030c01f0 is 3.12.1.
+/// A version, encoded as CPython's `PY_VERSION_HEX`: 0x030c01f0 is 3.12.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u32);
 

@@ -9,16 +9,16 @@ use super::memory::{load, plausible};
 use super::nn_module::ModuleCalls;
 use super::thread::Thread;
 
-/// What a walk wrote.
+/// The result of a walk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Walked {
-    /// How many frames.
+    /// The number of frames.
     pub len: usize,
     /// Whether older frames were cut off: there was no room, or something was not a frame.
     pub truncated: bool,
 }
 
-/// What the structures say of one frame.
+/// The contents of one frame.
 struct Seen {
     /// The code object's address, as the frame has it.
     code: usize,
@@ -31,8 +31,8 @@ struct Seen {
 /// Writes the Python frames of the calling thread to `out`, the newest first.
 ///
 /// # Safety
-/// `thread` was read from the state of the calling thread since it last ran Python code, in an interpreter laid out as
-/// `layout` says, and `code_type` is the address of its `PyCode_Type`.
+/// `thread` was read from the state of the calling thread since it last ran Python code, in an interpreter with the
+/// layout `layout`, and `code_type` is the address of its `PyCode_Type`.
 pub(crate) unsafe fn walk(
     layout: &Layout,
     code_type: usize,
@@ -45,7 +45,7 @@ pub(crate) unsafe fn walk(
     // if the interpreter ends meanwhile (docs/python-stacks.md). `read` is given such frames only.
     unsafe {
         let at = layout.frame;
-        // One loop for each way, so that none decides anything anew at each frame.
+        // One loop for each kind, so that no loop repeats the decision at each frame.
         match at.entry {
             Entry::Every => follow(layout, code_type, calls, number, newest, out, |frame| {
                 read(at, Entry::Every, frame)
@@ -64,10 +64,10 @@ pub(crate) unsafe fn walk(
     }
 }
 
-/// What a frame holds; None for a shim. `entry` is that of `at`.
+/// The contents of a frame; None for a shim. `entry` is that of `at`.
 ///
 /// # Safety
-/// `frame` is a live frame of the calling thread, laid out as `at` says.
+/// `frame` is a live frame of the calling thread with the layout `at`.
 #[inline(always)]
 unsafe fn read(at: FrameLayout, entry: Entry, frame: usize) -> Option<Seen> {
     // SAFETY: promised by the caller.
@@ -80,7 +80,7 @@ unsafe fn read(at: FrameLayout, entry: Entry, frame: usize) -> Option<Seen> {
             Entry::Every => (load(frame, at.code), true),
             Entry::Flag { at: flag, .. } => (load(frame, at.code), load::<u8>(frame, flag) != 0),
             Entry::Shim { .. } if owner >= SHIM_OWNER => return None,
-            // The next older frame tells whether C code entered this one.
+            // The next older frame determines whether C code entered this one.
             Entry::Shim { .. } => (load::<usize>(frame, at.code) & TAG_MASK, false),
         };
         let offset = match at.instruction {
@@ -98,23 +98,22 @@ unsafe fn read(at: FrameLayout, entry: Entry, frame: usize) -> Option<Seen> {
     }
 }
 
-/// Whether what a frame names as its code is a code object.
+/// Whether the object that a frame has as its code is a code object.
 ///
 /// # Safety
-/// `code` is what a live frame has there, without the tag.
+/// `code` is the code pointer of a live frame, without the tag.
 #[inline(always)]
 pub(crate) unsafe fn is_code(layout: &Layout, code_type: usize, code: usize) -> bool {
     // SAFETY: promised by the caller: where a frame has an address, there is an object.
     plausible(code) && unsafe { load::<usize>(code, layout.object.kind) } == code_type
 }
 
-/// Whether a frame has not come to the function's own instructions yet: as `_PyFrame_IsIncomplete`. It is
-/// at `offset` of `code`, whose number is `number`, and belongs to `owner`: a generator's is complete from
-/// the start.
+/// Whether a frame has not reached the function's own instructions yet, like `_PyFrame_IsIncomplete`. The frame is at
+/// `offset` of `code`, whose number is `number`, and belongs to `owner`: a generator's frame is complete from the
+/// start.
 ///
-/// Code with a number needs no look: where there are numbers (3.12), collections, and with them other
-/// code, wait for a function's own instructions, and the code of the frames that the interpreter makes
-/// for itself has none.
+/// Code with a number is always complete. In versions with numbers (3.12), garbage collection, and with it other code,
+/// runs only at a function's own instructions, and the code of the interpreter's internal frames has no number.
 ///
 /// # Safety
 /// `code` is that of a live frame, and [`is_code`].
@@ -136,7 +135,7 @@ pub(crate) unsafe fn is_incomplete(
     })
 }
 
-/// How many frames are newer than the one at `base`; all if none is there.
+/// The number of frames that are newer than the one at `base`; all if no frame is there.
 ///
 /// # Safety
 /// As [`walk`].
@@ -170,7 +169,7 @@ pub(crate) unsafe fn newer_than(
     }
 }
 
-/// Goes from `frame` to ever older ones; `read` says what a frame holds, or that it is a shim.
+/// Walks from `frame` to older ones; `read` returns the contents of a frame, or that it is a shim.
 ///
 /// # Safety
 /// As [`walk`]; `frame` is 0 or a live frame.

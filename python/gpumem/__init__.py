@@ -78,7 +78,7 @@ def __getattr__(name: str) -> str:
 
 
 def load_ipython_extension(shell: object) -> None:
-    """What `%load_ext gpumem` calls."""
+    """Called by `%load_ext gpumem`."""
     from .ipython import load
 
     load(shell)

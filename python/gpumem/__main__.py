@@ -36,7 +36,7 @@ Usage: gpumem COMMAND …
 
 
 def main(words: Optional[List[str]] = None) -> int:
-    """Does what the command line says; the status to end with."""
+    """Runs the command of the command line. Returns the exit status."""
     words = sys.argv[1:] if words is None else words
     if not words or words[0] in ("-h", "--help", "help"):
         print(_USAGE, end="", file=sys.stdout if words else sys.stderr)
@@ -50,7 +50,7 @@ def main(words: Optional[List[str]] = None) -> int:
             _launcher.become([program, *(rest if command == "analyze" else words)], os.environ)
         if command == "mcp":
             program = str(_files.analyzer())
-            # The same Python has the package for whatif and plan.
+            # whatif and plan use the Python that has this package.
             _launcher.become([program, "mcp", "--python", sys.executable, *rest], os.environ)
         if command == "whatif":
             from ._whatif import command as whatif

@@ -12,18 +12,18 @@ LEVELS = ("tensor", "driver", "physical", "host")
 
 
 class Budget(NamedTuple):
-    """The most that a test may take."""
+    """The limits of a test."""
 
     peak: int
     level: Optional[str]
 
 
 class Wrong(Exception):
-    """The file cannot be used, for the reason in it."""
+    """The file is invalid; the message is the reason."""
 
 
 def of_tests(folder: Path) -> Dict[str, Budget]:
-    """Budgets by the tests' ids: of the file in this folder or the nearest one above it."""
+    """Budgets by test id, from the file in this folder or the nearest one above it."""
     for above in (folder, *folder.parents):
         path = above / NAME
         if path.is_file():
@@ -32,17 +32,17 @@ def of_tests(folder: Path) -> Dict[str, Budget]:
 
 
 def of_test(budgets: Dict[str, Budget], test: str) -> Optional[Budget]:
-    """A test's budget: of its id, or of its id without parameters."""
+    """A test's budget: for its id, or for its id without parameters."""
     return budgets.get(test) or budgets.get(test.partition("[")[0])
 
 
 def read(path: Path) -> Dict[str, Budget]:
-    """Budgets by the tests' ids. Other budgets are workloads of `gpumem ci`."""
+    """Budgets by test id. Other budgets are workloads of `gpumem ci`."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise Wrong(f"{path}: {error}") from None
-    # Tests' ids have ::, so that a file without needs no reader of TOML.
+    # Ids of tests contain ::, so a file without it needs no TOML parser.
     if "::" not in text:
         return {}
     toml = _toml()
@@ -80,7 +80,7 @@ def _budget(where: str, table: Any) -> Optional[Budget]:
 
 
 def _toml() -> Any:
-    """A reader of TOML, if there is one."""
+    """A TOML parser, if there is one."""
     try:
         import tomllib
 

@@ -25,18 +25,18 @@ _BY = ("line", "module", "category")
 
 
 def open(path: Union[str, "os.PathLike[str]"]) -> Capture:
-    """Opens a capture for reading; FileNotFoundError where there is no such file, or no gpumem-analyze to read it with."""
+    """Opens a capture for reading. Raises FileNotFoundError if the file or gpumem-analyze does not exist."""
     return Capture(path)
 
 
 class Capture:
-    """A capture. Each method reads the file as it is at that moment, so a running program's capture may be open, too.
+    """A capture. Each method reads the current file, so the capture of a running program can be open, too.
 
-    Figures are bytes. A capture of which something is missing gives what is there, with the warning `PartialCapture`."""
+    Figures are bytes. A damaged or unfinished capture gives partial results, with the warning `PartialCapture`."""
 
     def __init__(self, path: Union[str, "os.PathLike[str]"], analyzer: Optional[Path] = None) -> None:
         self._path = Path(os.fspath(path))
-        # The system's own error, with its number and the file's name.
+        # The system's error, with its number and the file's name.
         os.stat(self._path)
         if analyzer is None:
             try:
@@ -87,8 +87,8 @@ class Capture:
         phase: Optional[str] = None, step: Optional[int] = None, category: Optional[str] = None, file: Optional[str] = None,
         function: Optional[str] = None, library: Optional[str] = None, module: Optional[str] = None, size: Optional[str] = None,
     ) -> Any:  # fmt: skip
-        """Who owns a level at a point in time, the largest first: see `gpumem-analyze lines`, whose options the arguments
-        are. `by`: "line", "module" (of PyTorch's) or "category"."""
+        """The owners of a level at a point in time, the largest first. The arguments are the options of `gpumem-analyze
+        lines`. `by`: "line", "module" (of PyTorch) or "category"."""
         if by not in _BY:
             raise ValueError(f"by={by!r}: expected one of {', '.join(_BY)}")
         options = [f"--at={at}", f"--by={by}"]
@@ -104,8 +104,8 @@ class Capture:
         file: Optional[str] = None, function: Optional[str] = None, library: Optional[str] = None,
         module: Optional[str] = None, size: Optional[str] = None,
     ) -> Events:  # fmt: skip
-        """The events in their order, as Arrow record batches: see `gpumem-analyze export`, whose filters the arguments
-        are. `columns`: the names of those that you need, which takes less time than all. Needs pyarrow."""
+        """The events in order, as Arrow record batches. The arguments are the filters of `gpumem-analyze export`.
+        `columns`: the names of the columns that you need, which is faster than all columns. Requires pyarrow."""
         self._check_open()
         options = _part(level, device, file, function, library, module, size)
         if columns:
@@ -121,7 +121,7 @@ class Capture:
         return self.events().to_polars()
 
     def close(self) -> None:
-        """Ends what still reads the capture. Further calls raise ValueError."""
+        """Ends all reads of the capture. Further calls raise ValueError."""
         self._closed = True
         for child in list(self._children):
             child.close()
@@ -144,7 +144,7 @@ class Capture:
 
     def _ask(self, view: str, options: Sequence[str] = ()) -> Any:
         self._check_open()
-        body, missing = _analysis.ask(self._analyzer, self._path, view, options)
+        body, missing, _ = _analysis.ask(self._analyzer, self._path, view, options)
         for line in missing:
             warnings.warn(f"{self._path}: {line}", PartialCapture, stacklevel=3)
         return body
@@ -160,7 +160,7 @@ def _part(
     level: Optional[str], device: Optional[DeviceLike], file: Optional[str], function: Optional[str], library: Optional[str],
     module: Optional[str], size: Optional[str],
 ) -> List[str]:  # fmt: skip
-    """The options for a part of a capture. Each value is in one word with its option: it may begin with a dash."""
+    """The options for a part of a capture. Each value is joined to its option, because it may begin with a dash."""
     if level is not None and level not in _LEVELS:
         raise ValueError(f"level={level!r}: expected one of {', '.join(_LEVELS)}")
     values = (

@@ -1,14 +1,14 @@
-"""What each line of a notebook's cell does to GPU memory.
+"""The effect of each line of a notebook's cell on GPU memory.
 
-A cell's syntax tree is changed before it is run: each statement is put into a scope of the recorder's, which
-is exact. A line's figures take in what it calls; lines of functions that the cell defines are measured as
-well, wherever they are called from while the cell runs."""
+The syntax tree of a cell is changed before it runs: each statement is put into a scope of the recorder, which is
+exact. A line's figures include its calls. Lines of functions that the cell defines are measured, too, for all calls
+while the cell runs."""
 
 import ast
 import threading
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
-# Statements that do nothing to memory, or must stay where they are.
+# Statements without an effect on memory, or that cannot be wrapped.
 _LEFT_ALONE = (ast.Pass, ast.Break, ast.Continue, ast.Global, ast.Nonlocal)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _TRY = tuple(getattr(ast, name) for name in ("Try", "TryStar") if hasattr(ast, name))
@@ -16,7 +16,7 @@ _MATCH = tuple(getattr(ast, name) for name in ("Match",) if hasattr(ast, name))
 
 
 class Figures(NamedTuple):
-    """Of a line on one device at one level, in bytes, over all of its runs."""
+    """Figures of a line on one device at one level, in bytes, over all its runs."""
 
     used: int
     """Added: what was live after it less what was live before."""
@@ -40,7 +40,7 @@ class Line:
 
 
 class Meter:
-    """Measures lines while a changed cell runs, which calls it; those of the thread that runs the cell."""
+    """Measures lines while a changed cell runs and calls it. Only lines on the cell's thread are measured."""
 
     def __init__(self) -> None:
         self.lines: Dict[int, Line] = {}
@@ -51,27 +51,27 @@ class Meter:
         return self._thread == threading.get_ident()
 
     def begin(self, number: int, runs: int = 1) -> None:
-        """The line begins; or a part of it, which is no run."""
+        """Begins a line; with `runs=0`, a part of it."""
         if self._here():
             self._open.append((number, _scope(f"line {number}"), runs))
 
     def end(self) -> None:
-        """The line that began last ends."""
+        """Ends the line that began last."""
         if self._here() and self._open:
             number, scope, runs = self._open.pop()
             scope.end()
             self.lines.setdefault(number, Line()).add(figures(scope), runs)
 
     def line(self, number: int) -> "_Running":
-        """The line, for `with`."""
+        """A context manager for the line."""
         return _Running(self, number)
 
     def body(self) -> "_Running":
-        """For `with`, around what an exception may leave and be caught: lines that it leaves have ended."""
+        """A context manager for a body that an exception may leave: it ends the lines that the exception leaves."""
         return _Running(self, None)
 
     def iterate(self, number: int, values: Iterable[Any]) -> Iterator[Any]:
-        """The values; what making each takes is the line's."""
+        """The values. The memory for making each belongs to the line."""
         iterator = iter(values)
         while True:
             with _Running(self, number):
@@ -80,19 +80,19 @@ class Meter:
                 except StopIteration:
                     return
             yield value
-            del value  # It is the loop's, not ours to keep alive.
+            del value  # the loop holds it; the meter must not keep it alive
 
     def depth(self) -> int:
-        """Lines that go on."""
+        """The number of lines in progress."""
         return len(self._open)
 
     def end_to(self, depth: int) -> None:
-        """Ends what an exception has left open."""
+        """Ends lines that an exception has left open."""
         while self._here() and len(self._open) > depth:
             self.end()
 
     def close(self) -> None:
-        """The cell has ended: functions that it has defined may run on, unmeasured."""
+        """Ends the cell. Its functions may still run later, unmeasured."""
         self.end_to(0)
         self._thread = None
 
@@ -117,7 +117,7 @@ def _scope(name: str) -> Any:
 
 
 def figures(scope: Any) -> Dict[Tuple[int, str], Figures]:
-    """What a scope says of each device and level that it did anything to."""
+    """A scope's figures of each device and level that it affected."""
     found = {}
     for device in scope.devices():
         at = scope.device(device)
@@ -129,9 +129,8 @@ def figures(scope: Any) -> Dict[Tuple[int, str], Figures]:
 
 
 class Instrument(ast.NodeTransformer):
-    """Puts each statement of a cell into a scope of its first line; the meter is the cell's global of the given
-    name. Statements that stop in the middle and let others run (yield, await) are left alone: what
-    happens meanwhile is not theirs."""
+    """Puts each statement of a cell into a scope of its first line; the meter is the cell's global with the given
+    name. Statements that suspend (yield, await) are not changed, because other code runs in the meantime."""
 
     def __init__(self, meter: str) -> None:
         self._meter = meter
@@ -157,7 +156,7 @@ class Instrument(ast.NodeTransformer):
         if _stops(node):
             return node
         if shown and isinstance(node, ast.Expr):
-            # IPython shows the value of a cell's last expression: it has to stay one.
+            # IPython shows the value of a cell's last expression, so it must remain an expression.
             node.value = self._measured(node.value)
             return node
         return self._within("line", [node], node.lineno)
@@ -181,7 +180,7 @@ class Instrument(ast.NodeTransformer):
         return node
 
     def _measured(self, value: ast.expr, runs: int = 1) -> ast.expr:
-        """`(begin, value, end)[1]`: its names stay in this scope, as they would not in a function."""
+        """`(begin, value, end)[1]`: names stay in this scope, which a function would change."""
         if _stops(value):
             return value
         parts = [self._call("begin", value.lineno, runs), value, self._call("end")]
@@ -196,7 +195,7 @@ class Instrument(ast.NodeTransformer):
         return ast.copy_location(ast.With(items=[item], body=body), body[0])
 
     def _call(self, method: str, *arguments: Any) -> ast.Call:
-        """A call of the meter's."""
+        """A call of a meter's method."""
         function = ast.Attribute(value=ast.Name(id=self._meter, ctx=ast.Load()), attr=method, ctx=ast.Load())
         values = [item if isinstance(item, ast.AST) else ast.Constant(value=item) for item in arguments]
         return ast.Call(func=function, args=values, keywords=[])
@@ -211,7 +210,7 @@ def _is_future(node: ast.stmt) -> bool:
 
 
 def _stops(node: ast.AST) -> bool:
-    """Whether a yield or await of this function, not of one in it, is in the node."""
+    """Whether the node contains a yield or await of this function, not of an inner function."""
     if isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await)):
         return True
     if isinstance(node, (*_DEFINITIONS, ast.Lambda)):
@@ -220,8 +219,8 @@ def _stops(node: ast.AST) -> bool:
 
 
 def table(source: str, lines: Dict[int, Line]) -> Optional[str]:
-    """The cell's lines with their figures; None if none did anything to GPU memory. Tensors if there were
-    any, else what CUDA gave."""
+    """The cell's lines with their figures; None if they did not affect GPU memory. Figures are of tensors if there
+    were any, else of the driver."""
     from . import _sizes
 
     places = {place for line in lines.values() for place in line.figures}

@@ -1,8 +1,8 @@
-"""Where this rank stands in each dimension of the job's parallelism: data, tensor, pipeline, context, expert.
+"""This rank's coordinates in each dimension of the job's parallelism: data, tensor, pipeline, context, expert.
 
-Frameworks make their groups while the program runs, so the program says it by `coords`, or PyTorch's DeviceMeshes and the groups of
-Megatron-LM and DeepSpeed do: they are looked for once, at the end of the first step after the first of them was made. Nothing of
-theirs is replaced."""
+Frameworks create their groups while the program runs. The program reports coordinates with `coords`, or they come
+from PyTorch's DeviceMeshes and the groups of Megatron-LM and DeepSpeed. Those are searched for once, at the end of
+the first step after the first one was created. No function of the frameworks is replaced."""
 
 import gc
 import operator
@@ -17,7 +17,7 @@ _NAME = re.compile(r"[a-z0-9_]{1,32}")
 _MOST = 16
 _MESHES = "torch.distributed.device_mesh"
 
-# Whether coordinates were given: those of meshes do not take their place.
+# Whether coordinates were given: those of meshes do not override them.
 _given = False
 
 
@@ -59,7 +59,7 @@ def _of_mesh(mesh: Any) -> Dict[str, int]:
 
 
 def together(places: Iterable[Dict[str, int]]) -> Dict[str, int]:
-    """This rank's coordinates in all of them. A name that has another number in another one says nothing."""
+    """This rank's coordinates in all of them. A name with contradicting numbers is left out."""
     found: Dict[str, int] = {}
     unclear = set()
     for place in places:
@@ -78,7 +78,7 @@ class _Places:
         known = any(name in sys.modules for name in (_MESHES, *_groups.MODULES))
         if self._searched or _given or not known or distributed is None or not distributed.is_initialized():
             return
-        # All objects are looked through, once.
+        # All objects are searched, once.
         self._searched = True
         kind = getattr(sys.modules.get(_MESHES), "DeviceMesh", None)
         meshes = [thing for thing in gc.get_objects() if kind and type(thing) is kind]
@@ -88,6 +88,6 @@ class _Places:
 
 
 def watch() -> None:
-    """Has meshes and groups looked for."""
+    """Starts the search for meshes and groups."""
     if not os.environ.get("GPUMEM_COORDS"):
         _framework_moments.add(_Places().look)

@@ -1,4 +1,4 @@
-"""What libgpumem.so counts for each device and level."""
+"""The counters of libgpumem.so for each device and level."""
 
 from typing import NamedTuple
 

@@ -1,8 +1,8 @@
-"""Which card is which: CUDA's ordinals in this process, and NVML's handles of the same cards.
+"""Maps CUDA's ordinals in this process to NVML's handles of the same cards.
 
-CUDA numbers what CUDA_VISIBLE_DEVICES leaves, in the order of CUDA_DEVICE_ORDER; NVML numbers all cards by
-PCI address. The two are matched by UUID, never by number. Where CUDA is started in this process the driver
-itself is asked; before that, the variables are read as CUDA will read them."""
+CUDA numbers the devices that CUDA_VISIBLE_DEVICES leaves, in the order of CUDA_DEVICE_ORDER. NVML numbers all
+cards by PCI address. The two are matched by UUID, never by number. If CUDA is initialised in this process, the
+driver is queried; before that, the variables are parsed by CUDA's rules."""
 
 import ctypes
 import operator
@@ -36,7 +36,7 @@ def visible() -> List[Device]:
 
 
 def find(ordinal: Optional[int] = None) -> Optional[Device]:
-    """A device by its ordinal (None: the current one); None if it is not one of this process's."""
+    """A device by its ordinal (None: the current one); None if this process has no such device."""
     devices = visible()
     if ordinal is None:
         ordinal = current()
@@ -45,7 +45,7 @@ def find(ordinal: Optional[int] = None) -> Optional[Device]:
 
 
 def nvml_index(ordinal: Optional[int] = None) -> Optional[int]:
-    """NVML's index (nvidia-smi's) of a device; of the whole card for a MIG instance."""
+    """NVML's index (nvidia-smi's) of a device; for a MIG instance, of the whole card."""
     nvml, device = _nvml.library(), find(ordinal)
     if nvml is None or device is None:
         return None
@@ -59,13 +59,13 @@ def nvml_index(ordinal: Optional[int] = None) -> Optional[int]:
 
 
 def current() -> int:
-    """Ordinal of this thread's current device; 0 if nobody has chosen."""
+    """Ordinal of this thread's current device; 0 before a device is selected."""
     return chosen() or 0
 
 
 def chosen() -> Optional[int]:
-    """Ordinal of this thread's current device: what the framework's own runtime says, the driver's current
-    context, or the runtime's choice. None before CUDA is used."""
+    """Ordinal of this thread's current device, from the framework's runtime, the driver's current context, or
+    the runtime's selection. None before CUDA is used."""
     for asked in (_current_of_torch, _current_of_cupy, _driver.current_device, _current_of_runtime):
         ordinal = asked()
         if ordinal is not None:
@@ -74,8 +74,8 @@ def chosen() -> Optional[int]:
 
 
 def _current_of_torch() -> Optional[int]:
-    """PyTorch's, if it has started CUDA. Its CUDA runtime may be one of its own, and older than 12: it then
-    remembers a choice that no context shows yet."""
+    """PyTorch's current device, if it has initialised CUDA. It may have a separate CUDA runtime that is older
+    than 12, which stores a selection before a context exists."""
     torch = sys.modules.get("torch")
     cuda = getattr(torch, "cuda", None)
     if cuda is None or not getattr(cuda, "is_initialized", bool)():
@@ -84,18 +84,19 @@ def _current_of_torch() -> Optional[int]:
 
 
 def _current_of_cupy() -> Optional[int]:
-    """CuPy's, if CUDA is started: its runtime is one of its own, too."""
+    """CuPy's current device, if CUDA is initialised: its runtime is separate, too."""
     cupy = sys.modules.get("cupy")
     if cupy is None or _driver.current_device() is None:
         return None
     try:
         return int(cupy.cuda.runtime.getDevice())
-    except Exception:  # a CuPy that finds no runtime: somebody else is asked
+    except Exception:  # a CuPy that finds no runtime: the next source is used
         return None
 
 
 def _current_of_runtime() -> Optional[int]:
-    """A loaded libcudart's; CUDA must be started, because asking would start it."""
+    """The current device of a loaded libcudart. CUDA must be initialised, because the query would initialise
+    it."""
     if not _driver.ready():
         return None
     for version in ("13", "12", "11.0", "10.2", "10.1"):
@@ -131,7 +132,8 @@ def _cards(nvml: _nvml.Nvml) -> list:
 
 
 def _must_ask_driver(nvml: _nvml.Nvml) -> bool:
-    """Whether only the driver knows what an index means: the fastest card comes first, and they differ."""
+    """Whether indices can only be resolved by the driver: the fastest card comes first, and the cards
+    differ."""
     if os.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID":
         return False
     listed = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -145,8 +147,8 @@ def _must_ask_driver(nvml: _nvml.Nvml) -> bool:
 
 
 def _from_environment(nvml: _nvml.Nvml) -> list:
-    """What CUDA will show, by its rules: indices or (beginnings of) UUIDs; the first entry that names nothing,
-    or what was named before, ends the list; a MIG instance is seen alone."""
+    """The devices that CUDA will show, by its rules: indices or prefixes of UUIDs. The first entry that
+    matches no device, or one already listed, ends the list. A MIG instance is visible only alone."""
     cards = _cards(nvml)
     instances = {nvml.uuid(card): nvml.mig_instances(card) for card in cards}
 
@@ -171,7 +173,7 @@ def _from_environment(nvml: _nvml.Nvml) -> list:
 
 
 def _named(nvml: _nvml.Nvml, cards: list, instances: dict, entry: str) -> tuple:
-    """The UUID of the card that an entry names, and the handle: a split card is seen as its first instance."""
+    """The UUID and the handle of an entry's card: a split card is visible as its first instance."""
     matches: List[tuple] = []
     for index, card in enumerate(cards):
         uuid = nvml.uuid(card)

@@ -1,7 +1,7 @@
-"""The CUDA driver by ctypes: which device is current, what a device is called, and plain allocations.
+"""The CUDA driver through ctypes: current device, names of devices, and plain allocations.
 
-A question never starts CUDA in a process that has not: where the driver is not loaded and initialised,
-the answer is None. `initialise` and `Allocation` do start it."""
+Queries never initialise CUDA: if the driver is not loaded and initialised, they return None. `initialise` and
+`Allocation` do initialise it."""
 
 import ctypes
 import os
@@ -27,7 +27,7 @@ _library: Optional[ctypes.CDLL] = None
 
 
 def _loaded() -> Optional[ctypes.CDLL]:
-    """libcuda, if this process has it already."""
+    """libcuda, if it is already loaded in this process."""
     global _library
     if _library is None:
         try:
@@ -52,13 +52,13 @@ def _count(library: ctypes.CDLL) -> Optional[int]:
 
 
 def ready() -> bool:
-    """Whether this process has started CUDA (cuInit)."""
+    """Whether this process has initialised CUDA (cuInit)."""
     library = _loaded()
     return library is not None and _count(library) is not None
 
 
 def initialise() -> bool:
-    """Starts CUDA, without a context; whether there is a device."""
+    """Initialises CUDA, without a context. Returns whether there is a device."""
     global _library
     if not ready():
         try:
@@ -71,27 +71,27 @@ def initialise() -> bool:
 
 
 def call(function: str, *arguments: object) -> int:
-    """A function of the driver's: its result code. 500 (not found) where the driver does not have it."""
+    """Calls a function of the driver and returns its result code; 500 (not found) if the driver does not have it."""
     library = _loaded()
     found = getattr(library, function, None)
     return int(found(*arguments)) if found is not None else _NOT_FOUND
 
 
 def must(function: str, *arguments: object) -> None:
-    """The same where CudaError says that it failed."""
+    """The same; raises CudaError on failure."""
     code = call(function, *arguments)
     if code != 0:
         raise CudaError(function, code)
 
 
 def version() -> Optional[int]:
-    """The CUDA version that the driver speaks: 13020 is 13.2. None before CUDA is started."""
+    """The driver's CUDA version: 13020 is 13.2. None before CUDA is initialised."""
     number = ctypes.c_int()
     return number.value if call("cuDriverGetVersion", ctypes.byref(number)) == 0 else None
 
 
 def name(ordinal: int) -> Optional[str]:
-    """What CUDA calls a device; None before CUDA is started."""
+    """CUDA's name of a device; None before CUDA is initialised."""
     buffer = ctypes.create_string_buffer(256)
     if call("cuDeviceGetName", buffer, ctypes.c_int(256), ctypes.c_int(ordinal)) != 0:
         return None
@@ -99,26 +99,26 @@ def name(ordinal: int) -> Optional[str]:
 
 
 def attribute(number: int, ordinal: int) -> Optional[int]:
-    """An attribute of a device by its CUdevice_attribute; None before CUDA is started."""
+    """An attribute of a device by its CUdevice_attribute; None before CUDA is initialised."""
     value = ctypes.c_int()
     code = call("cuDeviceGetAttribute", ctypes.byref(value), ctypes.c_int(number), ctypes.c_int(ordinal))
     return value.value if code == 0 else None
 
 
 def total_memory(ordinal: int) -> Optional[int]:
-    """Bytes that CUDA gives out of a device, which needs no context; None before CUDA is started."""
+    """CUDA's total memory of a device, which needs no context; None before CUDA is initialised."""
     size = ctypes.c_size_t()
     return size.value if call("cuDeviceTotalMem_v2", ctypes.byref(size), ctypes.c_int(ordinal)) == 0 else None
 
 
 def count() -> Optional[int]:
-    """Number of devices that CUDA shows here; None before CUDA is started."""
+    """Number of devices that CUDA shows here; None before CUDA is initialised."""
     library = _loaded()
     return None if library is None else _count(library)
 
 
 def current_device() -> Optional[int]:
-    """Ordinal of the device whose context is current on this thread; None if there is none."""
+    """Ordinal of the device whose context is current on this thread; None without a context."""
     library = _loaded()
     device = ctypes.c_int()
     if library is None or library.cuCtxGetDevice(ctypes.byref(device)) != 0:
@@ -127,7 +127,7 @@ def current_device() -> Optional[int]:
 
 
 def uuid(ordinal: int) -> Optional[str]:
-    """UUID of a device without its `GPU-` or `MIG-`; a MIG instance's own. None before CUDA is started."""
+    """UUID of a device without `GPU-` or `MIG-`; for a MIG instance its own. None before CUDA is initialised."""
     library = _loaded()
     if library is None:
         return None
@@ -144,7 +144,7 @@ def uuid(ordinal: int) -> Optional[str]:
 
 
 def pci(ordinal: int) -> Optional[str]:
-    """PCI address of a device; None before CUDA is started."""
+    """PCI address of a device; None before CUDA is initialised."""
     library = _loaded()
     buffer = ctypes.create_string_buffer(64)
     if library is None or library.cuDeviceGetPCIBusId(buffer, 64, ctypes.c_int(ordinal)) != 0:
@@ -153,7 +153,7 @@ def pci(ordinal: int) -> Optional[str]:
 
 
 class _Primary:
-    """A device's primary context, current on this thread for a while."""
+    """A device's primary context, temporarily current on this thread."""
 
     def __init__(self, library: ctypes.CDLL, ordinal: int) -> None:
         self._library, self._device = library, ctypes.c_int(ordinal)
@@ -180,8 +180,8 @@ def _has_context(library: ctypes.CDLL, ordinal: int) -> bool:
 
 
 def free_and_total(ordinal: int) -> Optional[tuple]:
-    """Free and total bytes of a device as cuMemGetInfo has them, a limit (GPUMEM_LIMIT) included; None
-    where the device has no primary context, for making one would change the figure."""
+    """Free and total bytes of a device from cuMemGetInfo, including a limit (GPUMEM_LIMIT); None if the device has
+    no primary context, because creating one would change the figure."""
     library = _loaded()
     if library is None or not _has_context(library, ordinal):
         return None
@@ -193,7 +193,7 @@ def free_and_total(ordinal: int) -> Optional[tuple]:
 
 
 def retain_context(ordinal: int) -> bool:
-    """Makes a device's primary context, and keeps it: what first touching CUDA costs is then paid."""
+    """Creates and keeps a device's primary context, so that later figures do not include its cost."""
     if not initialise():
         return False
     library = _loaded()
@@ -203,7 +203,7 @@ def retain_context(ordinal: int) -> bool:
 
 
 class Allocation:
-    """Memory of a device straight from the driver, for as long as the object lives."""
+    """Memory of a device directly from the driver, as long as the object lives."""
 
     def __init__(self, nbytes: int, device: int = 0) -> None:
         self.nbytes, self.device, self.ptr = nbytes, device, 0
@@ -227,11 +227,11 @@ class Allocation:
 
     @property
     def __cuda_array_interface__(self) -> dict:
-        """So that CuPy, numba, PyTorch and others can look at it as bytes."""
+        """Lets CuPy, numba, PyTorch and others access it as bytes."""
         return {"shape": (self.nbytes,), "typestr": "|u1", "data": (self.ptr, False), "version": 3}
 
     def free(self) -> None:
-        """Gives the memory back to the card. A second call does nothing."""
+        """Frees the memory. A second call does nothing."""
         pointer, self.ptr = self.ptr, 0
         library = _library
         if pointer and library is not None:
@@ -242,7 +242,7 @@ class Allocation:
     def __del__(self) -> None:
         try:
             self.free()
-        except Exception:  # the interpreter or CUDA is ending: the card has it back anyway
+        except Exception:  # the interpreter or CUDA is ending, which frees the memory
             pass
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""The events of a capture as Arrow record batches, which `gpumem-analyze export arrow` writes into a pipe."""
+"""The events of a capture as Arrow record batches, which `gpumem-analyze export arrow` writes to a pipe."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Events", "PartialCapture"]
 
-# What a pipe takes without privileges (fcntl(2)); its usual 64 KiB are many changes between the two processes.
+# The largest pipe without privileges (fcntl(2)); the default of 64 KiB causes many switches between the two
+# processes.
 _PIPE_BYTES = 1 << 20
 _SET_PIPE_SIZE = 1031
 
 
 class PartialCapture(UserWarning):
-    """Something is missing in the capture: the figures are of what is there."""
+    """A part of the capture is missing: the figures are of the existing part."""
 
 
 class Child:
-    """A gpumem-analyze that writes to a pipe, and the pipe's end."""
+    """A gpumem-analyze that writes to a pipe, and the reading end of the pipe."""
 
     closed = False
 
@@ -48,19 +49,20 @@ class Child:
         self._pipe = stdout
         try:
             fcntl.fcntl(self._pipe.fileno(), _SET_PIPE_SIZE, _PIPE_BYTES)
-        except OSError:  # the user's pipes have all that they may
+        except OSError:  # the user's pipes have reached their limit
             pass
 
     def readable(self) -> bool:
-        """pyarrow asks."""
+        """Called by pyarrow."""
         return True
 
     def seekable(self) -> bool:
-        """pyarrow asks."""
+        """Called by pyarrow."""
         return False
 
     def read(self, size: int) -> Any:
-        """The next bytes, as many as that if there are as many: memory of Arrow's, which batches then lie in."""
+        """The next bytes, `size` of them unless the pipe ends before. The memory is Arrow's, so batches can use it
+        directly."""
         import pyarrow
 
         if self.closed:
@@ -75,9 +77,9 @@ class Child:
         return buffer
 
     def finish(self) -> None:
-        """Waits for the process's end, and warns of what is missing.
+        """Waits for the end of the process, and warns about missing parts.
 
-        Raises `Unreadable` where it says that there is no result."""
+        Raises `Unreadable` if the analyzer reports that there is no result."""
         status = self._process.wait()
         said = self._last_words()
         self.close()
@@ -88,7 +90,7 @@ class Child:
             raise _analysis.Unreadable(_analysis.reason(said, status, self._capture))
 
     def close(self) -> None:
-        """Ends the process if it still runs."""
+        """Stops the process if it still runs."""
         if self.closed:
             return
         self.closed = True
@@ -110,8 +112,8 @@ class Child:
 class Events:
     """The events of a capture, in their order: an iterable of `pyarrow.RecordBatch`.
 
-    Each iteration reads the capture anew; it ends early where you end it. The columns are those of
-    `gpumem-analyze export parquet`. Any library that takes a stream of Arrow's (`__arrow_c_stream__`) takes this."""
+    Each iteration reads the capture again; you can end it early. The columns are those of `gpumem-analyze export
+    parquet`. Any library that accepts an Arrow stream (`__arrow_c_stream__`) can read this object."""
 
     def __init__(self, start: Callable[[], Child]) -> None:
         self._start = start
@@ -125,7 +127,7 @@ class Events:
         return self.reader().__arrow_c_stream__(requested_schema)
 
     def reader(self) -> "pyarrow.RecordBatchReader":
-        """The batches with their schema, as pyarrow's own functions take them."""
+        """The batches with their schema, as pyarrow's functions expect them."""
         pyarrow = _pyarrow("reader()")
         child = self._start()
         stream = _opened(child)
@@ -136,8 +138,8 @@ class Events:
         return self.reader().read_all()
 
     def to_frame(self) -> Any:
-        """All events as a pandas DataFrame. Texts are categories; a column of numbers in which some are missing is of
-        floats, as everywhere in pandas."""
+        """All events as a pandas DataFrame. Texts are categories; columns of numbers with missing values are floats,
+        as usual in pandas."""
         needed("pandas", "to_frame()")
         return self.to_arrow().to_pandas(split_blocks=True, self_destruct=True)
 
@@ -153,7 +155,7 @@ def _batches(child: Child, stream: Any) -> Iterator["pyarrow.RecordBatch"]:
         try:
             yield from stream
         except pyarrow.ArrowException:
-            # What the analyzer says of a stream that breaks off goes before what pyarrow does.
+            # The analyzer's message about a truncated stream is raised instead of pyarrow's.
             if not child.closed:
                 child.finish()
             raise
@@ -163,7 +165,7 @@ def _batches(child: Child, stream: Any) -> Iterator["pyarrow.RecordBatch"]:
 
 
 def _opened(child: Child) -> Any:
-    """pyarrow's reader of a stream. What the analyzer says of an empty stream goes before what pyarrow does."""
+    """pyarrow's reader of a stream. The analyzer's message about an empty stream is raised instead of pyarrow's."""
     pyarrow = _pyarrow("events()")
     try:
         return pyarrow.ipc.open_stream(child)

@@ -1,5 +1,5 @@
-"""Where the recorder, the analyzer, the replayer and the simulated card's libraries are: in the installed package, in a
-checkout, or where the environment says."""
+"""The locations of the recorder, the analyzer, the replayer and the simulated card's libraries: in the installed
+package, in a checkout, or from the environment."""
 
 import hashlib
 import os
@@ -18,11 +18,11 @@ REPLAYER = "libgpumem_whatif.so"
 
 
 class Missing(Exception):
-    """A file of gpumem's that is not there; says what to do."""
+    """A file of gpumem does not exist; the message has advice."""
 
 
 def library() -> Path:
-    """The recorder: what GPUMEM_LIBRARY names, the package's own, or a checkout's."""
+    """The recorder: from GPUMEM_LIBRARY, the package's own, or a checkout's."""
     named = os.environ.get("GPUMEM_LIBRARY")
     if named:
         if not os.path.isfile(named):
@@ -38,8 +38,7 @@ def library() -> Path:
 
 
 def analyzer() -> Path:
-    """The program that reads captures: what GPUMEM_ANALYZE names, the one that belongs to the recorder, or the
-    one on PATH."""
+    """The program that reads captures: from GPUMEM_ANALYZE, the one with the recorder, or the one on PATH."""
     named = os.environ.get("GPUMEM_ANALYZE")
     if named:
         return Path(named)
@@ -61,13 +60,13 @@ def replayer() -> Path:
 
 
 def installed_simulator() -> Optional[Path]:
-    """The folder with the simulated card's libraries, of an installed package."""
+    """The folder with the simulated card's libraries in an installed package."""
     path = _HERE / "simulator"
     return path if path.is_dir() else None
 
 
 def built_simulator() -> Path:
-    """The folder with the same libraries as cargo builds them, of a checkout."""
+    """The folder with the same libraries, built by cargo in a checkout."""
     driver = _BUILT / "libsimcuda.so"
     if driver.is_file():
         return _BUILT
@@ -85,9 +84,9 @@ def _analyzers() -> Iterator[Path]:
 
 
 def installed_command(name: str) -> Optional[Path]:
-    """A command of the installed package, wherever pip has put its commands (--user, --target, …)."""
+    """A command of the installed package, in the folder where pip has installed it (--user, --target, …)."""
     if not (_HERE / LIBRARY).is_file():
-        return None  # a checkout: what is installed besides is another version
+        return None  # a checkout: installed commands are of another version
     from importlib import metadata
 
     try:
@@ -101,7 +100,7 @@ def installed_command(name: str) -> Optional[Path]:
 
 
 def version() -> str:
-    """The installed package's version; of a checkout what its Cargo.toml says; `unknown` of a bare copy."""
+    """The installed package's version; in a checkout, the one of Cargo.toml; otherwise `unknown`."""
     manifest = _HERE.parent.parent / "Cargo.toml"
     if not (_HERE / LIBRARY).is_file() and manifest.is_file():
         found = re.search(r'^version = "(.*)"$', manifest.read_text(encoding="utf-8"), re.M)
@@ -115,8 +114,8 @@ def version() -> str:
 
 
 def preloadable(path: Path) -> str:
-    """The library's path as LD_PRELOAD can hold it: separators are spaces and colons, `$` begins a
-    variable. A path with one of them is reached through a link in the user's cache."""
+    """The library's path in a form for LD_PRELOAD, in which spaces and colons are separators and `$` begins a variable.
+    A path with one of them is replaced by a link in the user's cache."""
     if not _special(str(path)):
         return str(path)
     link = links_for(path) / path.name
@@ -134,12 +133,12 @@ def preloadable(path: Path) -> str:
 
 
 def links_for(path: Path) -> Path:
-    """A folder in the user's cache for links to this file, or to what is in this folder."""
+    """A folder in the user's cache for links to this file, or to files in this folder."""
     return cache() / "gpumem" / "preload" / hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
 
 
 def cache() -> Path:
-    """The user's folder for what can be made again."""
+    """The user's cache folder, whose files can be recreated."""
     return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
 
 

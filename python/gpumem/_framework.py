@@ -1,6 +1,6 @@
-"""What PyTorch says of itself, if the program has it: for scopes in a process that is not recorded.
+"""PyTorch's own figures, if the program has imported it: for scopes in a process that is not recorded.
 
-Nothing here imports PyTorch, starts CUDA, or resets a counter of PyTorch's."""
+This module never imports PyTorch, initialises CUDA, or resets a counter of PyTorch."""
 
 import sys
 import warnings
@@ -10,7 +10,7 @@ _warned = False
 
 
 def warn_once() -> None:
-    """Says, the first time, that figures are not the recorder's."""
+    """Warns once that figures are not the recorder's."""
     global _warned
     if _warned:
         return
@@ -30,7 +30,7 @@ def _cuda() -> Optional[Any]:
 
 
 def _started() -> Optional[Any]:
-    """torch.cuda, if it uses CUDA already."""
+    """torch.cuda, if it has initialised CUDA."""
     cuda = _cuda()
     try:
         return cuda if cuda is not None and cuda.is_initialized() else None
@@ -39,12 +39,13 @@ def _started() -> Optional[Any]:
 
 
 class Sample:
-    """PyTorch's counters, looked at where the scope begins, is read and ends. Its peak, which it keeps since
-    somebody reset it last, is the scope's own if it has risen since the scope began; else the scope's peak
-    is the most that was seen."""
+    """PyTorch's counters, read when the scope begins, is read and ends. PyTorch keeps its peak since the
+    last reset. If that has risen since the scope began, it is the scope's peak; else the scope's peak is the
+    largest value that was read."""
 
     def __init__(self) -> None:
-        # By device: live bytes and PyTorch's peak at the start; live bytes and the most seen by now.
+        # By device: live bytes and PyTorch's peak at the start; live bytes and the largest value read until
+        # now.
         self._start: Dict[int, Tuple[int, int]] = {}
         self._now: Dict[int, Tuple[int, int]] = {}
         self._frozen = False
@@ -55,7 +56,7 @@ class Sample:
         self._now[device] = (live, live)
 
     def _follow(self, device: int, live: int, peak: int) -> None:
-        # What was not there at the start had nothing then.
+        # A device without figures at the start had 0 bytes then.
         _, peak_before = self._start.get(device, (0, 0))
         _, most = self._now.get(device, (0, 0))
         self._now[device] = (live, max(most, live, peak if peak > peak_before else 0))
@@ -69,19 +70,19 @@ class Sample:
         return True
 
     def take(self) -> bool:
-        """Looks again; whether there is anything to look at."""
+        """Reads again. Returns whether PyTorch has counters."""
         if not self._frozen:
             self._seen = self._look(self._follow)
         return self._seen
 
     def end(self) -> bool:
-        """Looks for the last time."""
+        """Reads for the last time."""
         seen = self.take()
         self._frozen = True
         return seen
 
     def figures(self, device: int) -> Tuple[int, int, int, int, int]:
-        """Start, live and greatest bytes, and calls, which PyTorch is not asked for."""
+        """Start, live and peak bytes, and calls, which PyTorch does not count here."""
         start, _ = self._start.get(device, (0, 0))
         live, most = self._now.get(device, (0, 0))
         return (start, live, max(most, start), 0, 0)

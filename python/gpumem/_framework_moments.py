@@ -1,7 +1,8 @@
-"""Moments of a framework at which the recorder is given what only the program knows: the end of a step, and of the program.
+"""Moments at which the recorder gets information that only the program has: the end of a step, and the end of the
+program.
 
-`add` enters a listener. It runs in the program's own thread, with the GIL, and gets the optimizer that has stepped, or None.
-What it raises is dropped: the program never notices."""
+`add` registers a listener. It runs on the program's thread, with the GIL, and gets the optimizer that has stepped,
+or None. Its exceptions are suppressed, so the program does not notice them."""
 
 import atexit
 import contextlib
@@ -53,7 +54,7 @@ def _stepped(optimizer: Any, _args: Any, _kwargs: Any) -> None:
 
 
 def _attach(module: ModuleType) -> None:
-    """Has PyTorch say when an optimizer has stepped: from 2.1 on."""
+    """Registers a hook for the end of an optimizer's step: from PyTorch 2.1 on."""
     global _attached
     register = getattr(module, "register_optimizer_step_post_hook", None)
     if register is not None and not _attached:
@@ -70,7 +71,7 @@ def _watch() -> None:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Sees the import of PyTorch's optimizers, which others carry out, and is gone then."""
+    """Detects the import of PyTorch's optimizers, which the other finders do, and is removed after that."""
 
     def find_spec(
         self, name: str, path: Optional[Sequence[str]], target: Optional[ModuleType] = None

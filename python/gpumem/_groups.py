@@ -1,4 +1,5 @@
-"""This rank's place in the groups that Megatron-LM and DeepSpeed made: read from their modules, if the program has imported them."""
+"""This rank's coordinates in the groups of Megatron-LM and DeepSpeed, read from their modules if
+the program has imported them."""
 
 import contextlib
 import gc
@@ -21,9 +22,9 @@ MODULES = (_MEGATRON, _DEEPSPEED_PIPES, _DEEPSPEED_GROUPS)
 
 
 def places(distributed: Any) -> Iterator[Dict[str, int]]:
-    """By framework, in the names that they are commonly written with: dp, tp, pp, cp, ep."""
+    """By framework, with the common names: dp, tp, pp, cp, ep."""
     for framework in (_megatron, _deepspeed_groups):
-        # What another version keeps otherwise says nothing.
+        # If another version stores them differently, they are not reported.
         with contextlib.suppress(Exception):
             ranks = {name: distributed.get_rank(group) for name, group in framework()}
             # -1: this rank is not in the group.
@@ -45,7 +46,8 @@ def _deepspeed_groups() -> Iterator[Tuple[str, Any]]:
     tensor = getattr(groups, "_TENSOR_MODEL_PARALLEL_GROUP", None)
     if tensor is not None:
         yield "tp", tensor
-    # Layers with other numbers of experts have groups of other sizes, and a rank stands in each.
+    # Layers with different numbers of experts have groups of different sizes, and a rank is in
+    # each.
     experts = list((getattr(groups, "_EXPERT_PARALLEL_GROUP", None) or {}).values())
     if len(experts) == 1:
         yield "ep", experts[0]

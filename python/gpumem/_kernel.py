@@ -13,7 +13,7 @@ from ._report import say
 
 
 def specification(python: str, display_name: str) -> Dict[str, Any]:
-    """What kernel.json says: the kernel is started by `gpumem run`, which becomes the kernel."""
+    """The contents of kernel.json: `gpumem run` starts the kernel and becomes it."""
     return {
         "argv": [
             python, "-m", "gpumem", "run", "--no-report",
@@ -26,7 +26,7 @@ def specification(python: str, display_name: str) -> Dict[str, Any]:
 
 
 def _folder(options: argparse.Namespace) -> Path:
-    """Where Jupyter looks for kernels."""
+    """The folder in which Jupyter looks for kernels."""
     if options.user:
         data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
         return Path(os.environ.get("JUPYTER_DATA_DIR") or os.path.join(data, "jupyter")) / "kernels"
@@ -34,7 +34,7 @@ def _folder(options: argparse.Namespace) -> Path:
 
 
 def main(words: List[str]) -> int:
-    """Adds the kernel; the status to end with."""
+    """Adds the kernel. Returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="gpumem kernel", description="Adds a Jupyter kernel that is recorded, so that %%gpumem works in it."
     )
@@ -46,7 +46,7 @@ def main(words: List[str]) -> int:
     options = parser.parse_args(words)
     if not re.fullmatch(r"[A-Za-z0-9._-]+", options.name):
         parser.error(f"a kernel's name has only letters, digits, `.`, `_` and `-`: {options.name}")
-    _files.library()  # Now, not when a notebook is opened, is the time to say that it is missing.
+    _files.library()  # a missing library is reported now, not when a notebook is opened
     folder = _folder(options) / options.name
     try:
         folder.mkdir(parents=True, exist_ok=True)

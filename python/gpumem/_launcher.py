@@ -1,4 +1,4 @@
-"""Starting a program with libgpumem.so preloaded, and telling what it recorded."""
+"""Starts a program with libgpumem.so preloaded, and reports its captures."""
 
 import contextlib
 import os
@@ -11,15 +11,15 @@ from typing import Dict, List, Mapping, NoReturn, Optional, Sequence
 
 from . import _files, _report, _rings
 
-# As `env`, `nohup` and shells have it: ours alone, so that a program's own status is seldom mistaken.
+# As in `env`, `nohup` and shells. Programs rarely use these statuses themselves.
 FAILED, CANNOT_EXECUTE, NOT_FOUND = 125, 126, 127
 
-# siginfo's si_code of a signal that the kernel sent: what is typed at a terminal goes to all of its
-# foreground processes, the program among them.
+# siginfo's si_code of a signal from the kernel: signals from the terminal go to all its foreground processes, including
+# the program.
 _SI_KERNEL = 0x80
 
-# Signals that stay the launcher's own: of faults, of job control (the program gets its own), and of its
-# own writing.
+# Signals that the launcher does not pass on: those of faults, of job control (the program gets separate ones), and of
+# its writes.
 _NOT_PASSED_ON = {
     signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGCONT, signal.SIGTSTP, signal.SIGTTIN,
     signal.SIGTTOU, signal.SIGPIPE, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL,
@@ -28,7 +28,7 @@ _NOT_PASSED_ON = {
 
 
 class CannotRun(Exception):
-    """The program cannot be started; `status` is what the launcher ends with."""
+    """The program cannot be started; `status` is the launcher's exit status."""
 
     def __init__(self, status: int, why: str):
         super().__init__(why)
@@ -36,8 +36,8 @@ class CannotRun(Exception):
 
 
 def command_of(words: Sequence[str]) -> List[str]:
-    """The command that `words` stand for: a module (-m) or code (-c) for this Python, a script, or any
-    program on PATH or beside this Python (torchrun of an environment that is not activated)."""
+    """The command for `words`: a module (-m) or code (-c) for this Python, a script, or any program on PATH or in the
+    folder of this Python (torchrun in an environment that is not activated)."""
     first = words[0]
     if first in ("-m", "-c"):
         return [_python(), *words]
@@ -60,8 +60,8 @@ def _python() -> str:
 
 
 def environment(changes: Mapping[str, str], base: Mapping[str, str] = os.environ) -> Dict[str, str]:
-    """`base`, this process's environment, with the library preloaded before all else that is, and `changes`.
-    NVTX needs nothing here: the library names itself to it when it is loaded."""
+    """`base`, this process's environment, with `changes` and with the library before other preloaded ones. NVTX needs
+    no variable: the library registers itself with it when it is loaded."""
     try:
         library = _files.preloadable(_files.library())
     except _files.Missing as missing:
@@ -74,15 +74,15 @@ def environment(changes: Mapping[str, str], base: Mapping[str, str] = os.environ
 
 
 def is_preloaded(value: str) -> bool:
-    """Whether LD_PRELOAD's value names a libgpumem.so already."""
+    """Whether LD_PRELOAD's value already contains a libgpumem.so."""
     return any(os.path.basename(name) == _files.LIBRARY for name in value.replace(":", " ").split())
 
 
 def become(command: Sequence[str], env: Mapping[str, str]) -> NoReturn:
-    """Turns this process into the program: nothing stands between it and its parent."""
+    """Replaces this process with the program, which then has the same parent."""
     sys.stdout.flush()
     sys.stderr.flush()
-    # Python ignores these; programs do not expect that.
+    # Python ignores these signals; programs expect the default.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     try:
@@ -92,10 +92,10 @@ def become(command: Sequence[str], env: Mapping[str, str]) -> NoReturn:
 
 
 def run(command: Sequence[str], env: Mapping[str, str]) -> int:
-    """Runs the program to its end, passing on the signals that this process gets. Its exit status, as a
-    shell says it: 128 + N if signal N ended it."""
+    """Runs the program to its end, and passes on the signals that this process gets. Returns its exit status as in a
+    shell: 128 + N if signal N ended it."""
     waited_for = signal.valid_signals() - _NOT_PASSED_ON
-    # Ignored, its children's ends would leave no trace.
+    # If it were ignored, the exit status of children would be lost.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, waited_for | {signal.SIGCHLD})
     try:
@@ -107,7 +107,7 @@ def run(command: Sequence[str], env: Mapping[str, str]) -> int:
         except OSError as error:
             raise _refused(command[0], error) from None
         status = _wait(child, waited_for | {signal.SIGCHLD})
-        # What was meant for the program and came too late is not ours.
+        # Signals for the program that arrived too late are discarded.
         while signal.sigtimedwait(waited_for, 0):
             pass
     finally:
@@ -125,7 +125,7 @@ def _wait(child: int, signals: "set[signal.Signals]") -> int:
             if ended:
                 return status
         elif told.si_code != _SI_KERNEL:
-            # The program has not been waited for, so its number is still its own.
+            # The program has not been waited for, so its process id is still valid.
             os.kill(child, told.si_signo)
 
 
@@ -135,8 +135,8 @@ def _refused(program: str, error: OSError) -> CannotRun:
 
 
 def run_and_report(command: Sequence[str], env: Mapping[str, str]) -> int:
-    """Runs the program, then tells on stderr what each of its processes recorded. The status is the program's, whatever
-    becomes of that."""
+    """Runs the program, then prints a report of each capture on stderr. Returns the program's status, even if the
+    report fails."""
     handle, listed = tempfile.mkstemp(prefix="gpumem-captures.")
     os.close(handle)
     analyzer = _analyzer()
@@ -148,7 +148,7 @@ def run_and_report(command: Sequence[str], env: Mapping[str, str]) -> int:
             captures = listed_captures(listed)
         _report.tell(captures, analyzer)
     except KeyboardInterrupt:
-        # Enough seen.
+        # The user has interrupted the report.
         if status is None:
             raise
     except Exception as error:
@@ -163,7 +163,7 @@ def run_and_report(command: Sequence[str], env: Mapping[str, str]) -> int:
 
 
 def listed_captures(listed: str) -> List[Path]:
-    """The captures that began during the run, in their order."""
+    """The captures that began during the run, in order."""
     with open(listed, "rb") as file:
         names = file.read().split(b"\0")
     return [Path(os.fsdecode(name)) for name in names if name]

@@ -1,7 +1,7 @@
-"""libgpumem.so in this process, by its C API (gpumem.h): ctypes and nothing else.
+"""libgpumem.so in this process, through its C API (gpumem.h) and ctypes.
 
-It is there if it was preloaded. Without it every function here answers as if nothing were recorded. The
-calls keep the GIL: they take a microsecond, and giving it up could cost a switch of threads."""
+The library exists if it was preloaded. Without it every function here returns the result for a process that is not
+recorded. The calls keep the GIL: they take a microsecond, and releasing the GIL could cost a thread switch."""
 
 import ctypes
 import os
@@ -10,7 +10,7 @@ from typing import NamedTuple, Optional
 
 TENSOR, DRIVER, HOST, PHYSICAL = LEVELS = (0, 1, 2, 3)
 
-# The API's versions that have what is used here.
+# The first API versions with these functions.
 _SCOPES, _MODULES, _COORDS = 4, 6, 7
 
 
@@ -63,10 +63,10 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
 
 
 def _find() -> Optional[ctypes.CDLL]:
-    """The preloaded library: its symbols are then global ones."""
+    """The preloaded library, whose symbols are global."""
     try:
         everything = ctypes.PyDLL(None)
-    except (OSError, TypeError):  # no loader that knows of global symbols
+    except (OSError, TypeError):  # the loader does not support global symbols
         return None
     return _declared(everything) if hasattr(everything, "gpumem_api_version") else None
 
@@ -99,7 +99,7 @@ def report_path() -> Optional[Path]:
 
 
 def library_path() -> Optional[Path]:
-    """The file of the preloaded library; None if there is none, or the loader does not tell."""
+    """The file of the preloaded library; None without one, or if the loader does not report it."""
     if _library is None:
         return None
     info = _LoaderInfo()
@@ -132,8 +132,8 @@ def mark(name: str) -> bool:
 
 
 def coords(text: str) -> Optional[bool]:
-    """Says where this rank stands in the job's parallelism: `dp=1,tp=0`. Whether it was recorded, or will be; None if it is
-    no such text."""
+    """Reports this rank's coordinates: `dp=1,tp=0`. Returns whether they were or will be recorded; None if the
+    text is invalid."""
     if not hasattr(_library, "gpumem_coords"):
         return False
     answer = _library.gpumem_coords(_text(text))
@@ -141,17 +141,17 @@ def coords(text: str) -> Optional[bool]:
 
 
 def name_module(address: int, name: str) -> bool:
-    """Says what the program calls a module of PyTorch's, a live object; whether it was recorded."""
+    """Names a PyTorch module, a live object. Returns whether the name was recorded."""
     return _has_modules and _library.gpumem_name_module(address, _text(name)) == 0
 
 
 def module_count() -> int:
-    """How many modules of PyTorch's the recorded stacks have had."""
+    """The number of PyTorch modules in the recorded stacks."""
     return int(_library.gpumem_module_count()) if _has_modules else 0
 
 
 def module_roots() -> "list[int]":
-    """Addresses of modules that no other one called; objects that may be gone."""
+    """Addresses of modules that were called by no other module; the objects may be gone."""
     if not _has_modules:
         return []
     room = (ctypes.c_size_t * 64)()
@@ -159,7 +159,7 @@ def module_roots() -> "list[int]":
 
 
 def tell_tensors(addresses: "list[int]", role: int) -> int:
-    """Says what the program uses the storages at these addresses for; how many were new."""
+    """Reports the role of the storages at these addresses. Returns how many were new."""
     if not (_has_modules and addresses):
         return 0
     return int(_library.gpumem_tell_tensors((ctypes.c_uint64 * len(addresses))(*addresses), len(addresses), role))
@@ -170,7 +170,7 @@ def _text(name: str) -> bytes:
 
 
 class Row(NamedTuple):
-    """What a scope says of one device and level."""
+    """A scope's figures of one device and level."""
 
     start: int
     live: int
@@ -183,7 +183,7 @@ ZEROS = Row(0, 0, 0, 0, 0)
 
 
 def counters(device: int, level: int) -> "tuple[int, int, int, int]":
-    """Live and peak bytes, allocations, frees; zeros while nothing is recorded."""
+    """Live and peak bytes, allocations, frees; zeros if nothing is recorded."""
     row = CountersRow()
     if _library is not None and _library.gpumem_counters(device, level, ctypes.byref(row)) == 2:
         raise ValueError(f"no such device: {device}")
@@ -191,12 +191,12 @@ def counters(device: int, level: int) -> "tuple[int, int, int, int]":
 
 
 def scope_begin(name: str) -> int:
-    """A scope's number; 0 if nothing is recorded here and nothing will be."""
+    """Begins a scope and returns its number; 0 if this process is not and will not be recorded."""
     return int(_library.gpumem_scope_begin(_text(name))) if _has_scopes else 0
 
 
 def scope_read(scope: int, device: int, level: int) -> Optional[Row]:
-    """None if the scope is none of this process's."""
+    """None if the scope does not belong to this process."""
     row = ScopeRow()
     if not _has_scopes or _library.gpumem_scope_read(scope, device, level, ctypes.byref(row)) != 0:
         return None
@@ -204,16 +204,16 @@ def scope_read(scope: int, device: int, level: int) -> Optional[Row]:
 
 
 def scope_reset(scope: int) -> bool:
-    """Whether the scope begins anew: it is one of this process's."""
+    """Restarts the scope. Returns whether it belongs to this process."""
     return _has_scopes and _library.gpumem_scope_reset(scope) == 0
 
 
 def scope_end(scope: int) -> bool:
-    """Whether the scope is one of this process's: it has ended now."""
+    """Ends the scope. Returns whether it belongs to this process."""
     return _has_scopes and _library.gpumem_scope_end(scope) == 0
 
 
 def scope_forget(scope: int) -> None:
-    """Gives the scope's place back."""
+    """Frees the scope's slot."""
     if _has_scopes:
         _library.gpumem_scope_forget(scope)

@@ -1,4 +1,4 @@
-"""Making a card look smaller at run time, as GPUMEM_LIMIT does from the start."""
+"""Limits the memory of a card at run time, as GPUMEM_LIMIT does from the start."""
 
 import ctypes
 from typing import Optional, Union
@@ -12,8 +12,8 @@ _DEVICES = 64
 
 def limit(size: Union[int, str, None], device: Optional[DeviceLike] = None) -> bool:
     """Limits the memory of the card of `device` (None: every device) to `size` from now on. Allocations that do not
-    fit such a card fail with the driver's error, and cuMemGetInfo and NVML agree with the limit. Live memory beyond
-    it stays. `None` or 0 removes the limit. Returns whether the limit is in force, which needs libgpumem.so."""
+    fit such a card fail with the driver's error, and cuMemGetInfo and NVML show the limit. Live memory above it
+    stays. `None` or 0 removes the limit. Returns whether the limit is in effect, which requires libgpumem.so."""
     size = 0 if size is None else _sizes.parse_of_card(size)
     if size >= 2**64:
         raise ValueError(f"not a size of a card: {size} bytes")

@@ -1,4 +1,4 @@
-"""What is live now, by the line of code that owns it."""
+"""Live memory by the line of code that owns it."""
 
 import os
 import warnings
@@ -37,7 +37,7 @@ class Snapshot(List[LiveLine]):
         return sum(row.bytes for row in self if (row.level, row.device) == (level, of))
 
     def to_frame(self) -> Any:
-        """The same as a pandas DataFrame; needs pandas."""
+        """The same as a pandas DataFrame. Requires pandas."""
         try:
             import pandas
         except ImportError:
@@ -48,7 +48,7 @@ class Snapshot(List[LiveLine]):
 
 
 def _analyzer() -> Path:
-    """gpumem-analyze: where GPUMEM_ANALYZE says, beside the library, or on PATH."""
+    """gpumem-analyze: from GPUMEM_ANALYZE, from the library's folder, or on PATH."""
     library = _library.library_path()
     if library is not None and not os.environ.get("GPUMEM_ANALYZE"):
         beside = library.parent / ANALYZER
@@ -69,7 +69,7 @@ def snapshot() -> Snapshot:
     if report is None:
         return found
     with Capture(report, _analyzer()) as capture, warnings.catch_warnings():
-        # The process goes on: its capture is never whole.
+        # The process is still running, so its capture is always partial.
         warnings.simplefilter("ignore", PartialCapture)
         for level in _LEVELS:
             for row in capture.lines("end", level):

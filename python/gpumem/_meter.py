@@ -1,13 +1,13 @@
-"""The one seam by which the drop-ins measure: what is used now, and the peak since a mark.
+"""Measures used memory, and the peak since a mark, for the drop-ins.
 
-With libgpumem.so preloaded every figure is the hooks' and exact, however short the peak and however many marks
-are open. Without it they are NVML's, looked at every millisecond, and PyTorch's own counters; a warning says so
-once. A mark never mixes the two: `Mark.source` says which it is.
+With libgpumem.so preloaded all figures come from the hooks and are exact, for short peaks and any number of open
+marks. Without it they are NVML's, read every millisecond, and PyTorch's counters; a warning is printed once. A
+mark never mixes the two: `Mark.source` is its source.
 
 | level | with the hooks | without |
 |---|---|---|
-| TENSOR | bytes in the framework's pool that are handed out | `torch.cuda.memory_allocated`, and its own peak |
-| PHYSICAL | what the card gave this process | NVML's `used` of the whole card, other processes included |
+| TENSOR | allocated bytes of the framework's pool | `torch.cuda.memory_allocated`, and its own peak |
+| PHYSICAL | memory of the card in this process | NVML's `used` of the whole card, including other processes |
 """
 
 import functools
@@ -27,7 +27,7 @@ _UNPRELOADED = (
     "Start the program with LD_PRELOAD=libgpumem.so for exact figures."
 )
 _said = False
-# Whether a process will be recorded from its first CUDA call on; by its id, for forks.
+# Whether a process will be recorded from its first CUDA call on; by process id, because of forks.
 _would_record: Dict[int, bool] = {}
 
 
@@ -37,7 +37,7 @@ def current() -> int:
 
 
 class Figures(NamedTuple):
-    """Bytes at the mark, now, and the most since the mark."""
+    """Bytes at the mark, now, and the peak since the mark."""
 
     start: int
     live: int
@@ -46,7 +46,7 @@ class Figures(NamedTuple):
 
 def exact() -> bool:
     """Whether figures of this process come from the hooks. They do not in a child forked from a recorded
-    process, nor where no capture can be written."""
+    process, or if no capture can be written."""
     if _library.recording():
         return True
     if os.getpid() not in _would_record:
@@ -57,7 +57,7 @@ def exact() -> bool:
 
 
 def used(device: Optional[int] = None, level: int = PHYSICAL) -> int:
-    """Bytes used now: of this process with the hooks; else of the card (PHYSICAL), or PyTorch's (TENSOR)."""
+    """Bytes used now: of this process with the hooks; else of the card (PHYSICAL), or of PyTorch (TENSOR)."""
     ordinal = current() if device is None else device
     if exact():
         if level == PHYSICAL:
@@ -67,14 +67,14 @@ def used(device: Optional[int] = None, level: int = PHYSICAL) -> int:
 
 
 def card_memory(device: Optional[int] = None) -> _nvml.Memory:
-    """NVML's figures of a device (None: the current one) for everyone on it; zeros if it is none."""
+    """NVML's figures of a device (None: the current one) for all processes; zeros if it does not exist."""
     found, nvml = _devices.find(device), _nvml.library()
     memory = nvml.memory(found.handle) if found is not None and nvml is not None else None
     return memory or _nvml.Memory(0, 0, 0, None)
 
 
 class Mark:
-    """A point in the program from which on memory is measured, on one device; any number can be open."""
+    """A point in the program from which memory is measured on one device; any number can be open."""
 
     def __init__(self, device: Optional[int] = None, name: str = "") -> None:
         self.device = current() if device is None else device
@@ -87,11 +87,11 @@ class Mark:
 
     @property
     def source(self) -> str:
-        """`hooks`, `sampled`, or `none` where there is no card."""
+        """`hooks`, `sampled`, or `none` without a card."""
         return self._impl.source
 
     def read(self, level: int) -> Figures:
-        """The figures of a level since the mark; since `end`, those of that moment."""
+        """The figures of a level since the mark; after `end`, those at its call."""
         return self._impl.read(level)
 
     def reset(self) -> None:
@@ -121,7 +121,7 @@ class _Exact:
         _library.scope_end(self._number)
 
     def __del__(self) -> None:
-        if _library is not None:  # None while the interpreter goes
+        if _library is not None:  # None at the end of the interpreter
             _library.scope_forget(self._number)
 
 
@@ -129,7 +129,7 @@ class _Sampled:
     def __init__(self, device: int) -> None:
         self._device = device
         found, nvml = _devices.find(device), _nvml.library()
-        # Without `self`: the sampler keeps what it reads by alive, and this has to be closed when it is dropped.
+        # Without `self`: the sampler keeps this function alive, and the mark must be closed when it is dropped.
         self._card_used: Callable[[], int] = lambda: 0
         if found is not None and nvml is not None:
             self._card_used = functools.partial(nvml.used, found.handle)
@@ -186,7 +186,7 @@ def _say_once() -> None:
 
 
 def _depth_of_caller() -> int:
-    """How far above `_say_once` the first frame is that is not this package's."""
+    """The number of frames between `_say_once` and the first one outside of this package."""
     frame, depth = sys._getframe(2), 2
     package = __name__.rpartition(".")[0]
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(package):

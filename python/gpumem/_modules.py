@@ -1,8 +1,9 @@
-"""What the program calls its modules (`torch.nn.Module`): `blocks.3.attn.qkv`, told to the recorder.
+"""Reports the qualified names of the program's modules (`torch.nn.Module`), such as `blocks.3.attn.qkv`, to the
+recorder.
 
-The recorder sees on Python stacks which module objects are at work, and knows their classes. Their names are in the modules
-that have them as parts, so they are told at the end of a step in which modules were at work for the first time. No hook is
-put on a module, and none of its methods is replaced."""
+The recorder sees on Python stacks which module objects run, and their classes. Their names are in the modules that
+contain them, so they are reported at the end of a step in which modules ran for the first time. No hook is put on a
+module, and none of its methods is replaced."""
 
 import contextlib
 import gc
@@ -12,24 +13,24 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from . import _framework_moments, _library
 
-# Parts under which wrappers have the module that they wrap; and the packages of those that call it just "module".
+# Attributes under which wrappers store the wrapped module, and the packages whose wrappers name it just "module".
 _WRAPPED = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 _WRAPPERS = ("torch.nn.parallel", "torch.distributed", "torch.optim.swa_utils")
 
 
 class _Modules:
     def __init__(self) -> None:
-        # Modules that are part of no other, of which some part has been at work.
+        # Modules that are part of no other module, and of which some part has run.
         self._tops: List["weakref.ref[Any]"] = []
         # By the addresses of a module and its class.
         self._told: Dict[Tuple[int, int], str] = {}
         self._count = 0
-        # Addresses that were looked for among all objects, in vain or not.
+        # Addresses that were searched for among all objects, found or not.
         self._tried: Set[int] = set()
         self._moments = self._searches = self._next_search = 0
 
     def tops(self) -> List[Any]:
-        """Modules that are part of no other, as far as they are known."""
+        """The known modules that are part of no other module."""
         return [top for top in (ref() for ref in self._tops) if top is not None]
 
     def step_ended(self, _optimizer: Optional[Any] = None) -> None:
@@ -47,7 +48,7 @@ class _Modules:
         known = {id(part) for top in tops for part, _ in _parts(top)}
         missing = set(_library.module_roots()) - known - self._tried
         if missing and may_search:
-            # All objects are looked through: rarer each time.
+            # All objects are searched, less often each time.
             self._searches += 1
             self._next_search = self._moments + (1 << self._searches)
             self._tried |= missing
@@ -67,8 +68,8 @@ def _children(module: Any) -> Iterator[Tuple[str, Any]]:
 
 
 def _parts(top: Any) -> Iterator[Tuple[Any, str]]:
-    """A module and all that are part of it, each once, with the names by which one reaches them from it; without those
-    that only wrappers have."""
+    """A module and all its parts, each once, with their paths from it. Attributes of wrappers are left out of the
+    paths."""
     seen, todo = set(), [(top, "")]
     while todo:
         module, path = todo.pop()
@@ -87,8 +88,8 @@ def _parts(top: Any) -> Iterator[Tuple[Any, str]]:
 
 
 def _names(tops: List[Any]) -> Iterator[Tuple[Any, str]]:
-    """Each module's name. One that is part of no other, or only of wrappers, goes by its class; where several such have
-    parts, these have that before their names."""
+    """Each module's name. A module that is part of no other, or only of wrappers, is named by its class. If several
+    such modules have parts, the names of the parts begin with it."""
     prefixed = sum(any(_children(top)) for top in tops) > 1
     classes: Dict[str, int] = {}
     for top in tops:
@@ -105,12 +106,12 @@ def _names(tops: List[Any]) -> Iterator[Tuple[Any, str]]:
 
 
 def _tops_with(addresses: Set[int]) -> List[Any]:
-    """The live modules that are part of no other and have a part, or are one, at such an address. An address may be
-    that of something else by now: so objects are looked for, and never made of addresses."""
+    """The live modules that are part of no other module and contain, or are, a module at such an address. Another
+    object may be at the address by now, so objects are searched and addresses are never dereferenced."""
     base = sys.modules["torch.nn"].Module
     modules = []
     for thing in gc.get_objects():
-        # isinstance would ask lazy objects for their class.
+        # isinstance would query lazy objects for their class.
         with contextlib.suppress(Exception):
             if base in type(thing).__mro__:
                 modules.append(thing)
@@ -121,7 +122,7 @@ def _tops_with(addresses: Set[int]) -> List[Any]:
 
 
 def watch() -> Callable[[], List[Any]]:
-    """Has the names told from now on. What it returns gives the modules that are part of no other."""
+    """Starts reporting names. Returns a function that lists the modules that are part of no other."""
     modules = _Modules()
     _framework_moments.add(modules.step_ended, modules.program_ends)
     return modules.tops

@@ -1,8 +1,8 @@
-"""NVML by ctypes: what the card says, with no package of NVIDIA's and none of Python's.
+"""NVML through ctypes, without a package of NVIDIA's or other Python packages.
 
-Nothing here raises for want of a card: without a driver, `library()` is None, and a question that the
-driver does not answer has None for an answer. Handles are NVML's own, found by UUID or PCI address, so
-they are the right card's however CUDA numbers the cards."""
+A missing card never raises: without a driver, `library()` is None, and a query that the driver does not support
+returns None. Handles are NVML's own, found by UUID or PCI address, so they denote the right card for any CUDA
+numbering."""
 
 import ctypes
 from typing import List, NamedTuple, Optional
@@ -16,9 +16,9 @@ _NOT_AVAILABLE = 2**64 - 1
 
 
 class Memory(NamedTuple):
-    """Bytes of a card, for everyone on it, as `nvmlDeviceGetMemoryInfo` (its first form) counts them: `used`
-    has in it what the driver reserves, so `total` is `free` + `used`. nvidia-smi shows `used` less
-    `reserved`. `reserved` is None where the driver does not tell it apart."""
+    """Bytes of a card, for all processes, as `nvmlDeviceGetMemoryInfo` (version 1) counts them: `used` includes
+    the driver's reserved memory, so `total` is `free` + `used`. nvidia-smi shows `used` minus `reserved`.
+    `reserved` is None if the driver does not report it."""
 
     total: int
     free: int
@@ -27,8 +27,8 @@ class Memory(NamedTuple):
 
 
 class Process(NamedTuple):
-    """A process that uses a card, by the id that the driver knows: the host's, also in a container. `used` is None
-    where the driver does not tell."""
+    """A process that uses a card, with the driver's process id: the host's id, also in a container. `used` is None
+    if the driver does not report it."""
 
     pid: int
     used: Optional[int]
@@ -72,7 +72,7 @@ class _Pci(ctypes.Structure):
 
 
 class Nvml:
-    """A loaded and initialised NVML. Every method answers None where NVML does not."""
+    """A loaded and initialised NVML. Every method returns None if NVML does not answer."""
 
     def __init__(self, functions: ctypes.CDLL) -> None:
         self._functions = functions
@@ -82,12 +82,12 @@ class Nvml:
         return function is not None and function(*arguments) == 0
 
     def count(self) -> int:
-        """Number of cards on the machine, whatever CUDA_VISIBLE_DEVICES says."""
+        """Number of cards on the machine, regardless of CUDA_VISIBLE_DEVICES."""
         number = ctypes.c_uint()
         return number.value if self._call("nvmlDeviceGetCount_v2", ctypes.byref(number)) else 0
 
     def by_index(self, index: int) -> Optional[Handle]:
-        """The card of this index, in the order of PCI addresses."""
+        """The card with this index, in the order of PCI addresses."""
         handle = Handle()
         found = index >= 0 and self._call(
             "nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(handle)
@@ -95,7 +95,7 @@ class Nvml:
         return handle if found else None
 
     def by_uuid(self, uuid: str) -> Optional[Handle]:
-        """The card (`GPU-…`) or the MIG instance (`MIG-…`) of this UUID."""
+        """The card (`GPU-…`) or the MIG instance (`MIG-…`) with this UUID."""
         handle = Handle()
         found = self._call("nvmlDeviceGetHandleByUUID", uuid.encode(), ctypes.byref(handle))
         return handle if found else None
@@ -107,7 +107,7 @@ class Nvml:
         return handle if found else None
 
     def mig_instances(self, card: Handle) -> List[Handle]:
-        """The MIG instances of a card; none where it is not split."""
+        """The MIG instances of a card; an empty list if it is not split."""
         limit = ctypes.c_uint()
         if not self._call("nvmlDeviceGetMaxMigDeviceCount", card, ctypes.byref(limit)):
             return []
@@ -158,12 +158,12 @@ class Nvml:
         return Memory(first.total, first.free, first.used, second.reserved if told else None)
 
     def used(self, device: Handle) -> int:
-        """Bytes used on a card, in one call; 0 where NVML does not answer."""
+        """Bytes used on a card, in one call; 0 if NVML does not answer."""
         info = _MemoryV1()
         return info.used if self._call("nvmlDeviceGetMemoryInfo", device, ctypes.byref(info)) else 0
 
     def processes(self, device: Handle) -> Optional[List[Process]]:
-        """Every process that uses a card, for computing or for drawing; None where NVML lists none of either."""
+        """Every process that uses a card, for computing or graphics; None if NVML lists neither."""
         compute, graphics = self._listed("Compute", device), self._listed("Graphics", device)
         if compute is None and graphics is None:
             return None
@@ -178,7 +178,7 @@ class Nvml:
                 continue
             count, code = ctypes.c_uint(64), _INSUFFICIENT_SIZE
             while code == _INSUFFICIENT_SIZE:
-                # Between two calls there may be more of them.
+                # Their number may grow between two calls.
                 room = count.value + 8
                 listed, count = (form * room)(), ctypes.c_uint(room)
                 code = ask(device, ctypes.byref(count), listed)
@@ -188,19 +188,19 @@ class Nvml:
         return None
 
     def process_name(self, pid: int) -> Optional[str]:
-        """The program of a process, where the driver can see it."""
+        """The program of a process, if the driver can read it."""
         buffer = ctypes.create_string_buffer(256)
         if not self._call("nvmlSystemGetProcessName", ctypes.c_uint(pid), buffer, ctypes.c_uint(256)):
             return None
         return buffer.value.decode("utf-8", "replace") or None
 
     def utilization(self, device: Handle) -> Optional[int]:
-        """How busy a card's processors are, in percent."""
+        """Utilization of a card's processors, in percent."""
         rates = _Utilization()
         return rates.gpu if self._call("nvmlDeviceGetUtilizationRates", device, ctypes.byref(rates)) else None
 
     def temperature(self, device: Handle) -> Optional[int]:
-        """Degrees Celsius of the processor."""
+        """Temperature of the processor in degrees Celsius."""
         return self._number("nvmlDeviceGetTemperature", device, ctypes.c_uint(0))
 
     def display_mode(self, device: Handle) -> Optional[int]:
@@ -225,7 +225,7 @@ _library: Optional[Nvml] = None
 
 
 def library() -> Optional[Nvml]:
-    """NVML, initialised; None on a machine without a driver. A driver that comes later is found then."""
+    """NVML, initialised; None without a driver. A driver that is installed later is found then."""
     global _library
     if _library is None:
         try:

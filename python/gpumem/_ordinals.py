@@ -1,4 +1,4 @@
-"""Devices in the forms that people have them: 1, "cuda:1", `torch.device("cuda", 1)`, a device of CuPy, numba or JAX."""
+"""Devices in all common forms: 1, "cuda:1", `torch.device("cuda", 1)`, a device of CuPy, numba or JAX."""
 
 import operator
 from typing import Any, Optional, Union
@@ -7,15 +7,15 @@ from . import _devices
 
 __all__ = ["DeviceLike", "ordinal", "ordinal_or_none"]
 
-# Ordinals that a device can have.
+# The number of valid ordinals.
 _DEVICES = 255
 
-# An ordinal, its text, or an object of a framework that has `index` or `id`.
+# An ordinal, its text, or an object of a framework with `index` or `id`.
 DeviceLike = Union[int, str, Any]
 
 
 def ordinal(device: DeviceLike) -> int:
-    """The device's ordinal in this process, if it can be one. "cuda" is the current device."""
+    """The device's ordinal in this process, if it is valid. "cuda" is the current device."""
     number = _number(device)
     if number is None:
         return _devices.current()
@@ -30,7 +30,7 @@ def ordinal_or_none(device: Optional[DeviceLike]) -> Optional[int]:
 
 
 def _number(device: DeviceLike) -> Optional[int]:
-    """What the device says of its number; None if it names none."""
+    """The device's number; None if it has none."""
     if isinstance(device, bool):
         raise TypeError(f"a device is a number, a text as 'cuda:1' or a torch.device, and not {device!r}")
     if isinstance(device, str):
@@ -47,7 +47,7 @@ def _number(device: DeviceLike) -> Optional[int]:
         pass
     if getattr(device, "platform", "gpu") not in ("gpu", "cuda"):
         raise ValueError(f"not a GPU: {device}")
-    # JAX counts the devices of all processes in `id`, and those of this one in `local_hardware_id`.
+    # JAX numbers the devices of all processes in `id`, and those of this one in `local_hardware_id`.
     for name in ("local_hardware_id", "id"):
         number = getattr(device, name, None)
         if isinstance(number, int):

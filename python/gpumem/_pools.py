@@ -1,5 +1,5 @@
-"""What the frameworks that a program has already imported say of their own pools. Nothing is imported here,
-and nothing starts CUDA: a framework that is not in use has no cache."""
+"""The pools of the frameworks that the program has imported, from their own figures. Nothing is imported
+here, and CUDA is never initialised: a framework that is not in use has no cache."""
 
 import gc
 import sys
@@ -11,14 +11,14 @@ __all__ = ["empty_caches", "tensor_bytes", "tensor_peak", "torch_in_use"]
 
 
 def torch_in_use() -> Optional[Any]:
-    """PyTorch, if this program has imported it and it has started CUDA."""
+    """PyTorch, if this program has imported it and it has initialised CUDA."""
     torch = sys.modules.get("torch")
     started = getattr(getattr(torch, "cuda", None), "is_initialized", None)
     return torch if started is not None and started() else None
 
 
 def empty_caches(collect: bool = False) -> None:
-    """Gives what the frameworks' pools hold unused back to the card; with `collect`, garbage first."""
+    """Frees the unused memory of the frameworks' pools; with `collect`, collects garbage first."""
     if collect:
         gc.collect()
     torch = torch_in_use()
@@ -32,7 +32,7 @@ def empty_caches(collect: bool = False) -> None:
 
 
 def _numba_frees() -> list:
-    """What numba has yet to free, by context: it frees by and by."""
+    """Memory that numba has not freed yet, by context: it frees memory later."""
     devices = sys.modules.get("numba.cuda.cudadrv.devices")
     if devices is None or not _driver.ready():
         return []
@@ -49,6 +49,6 @@ def tensor_bytes(device: int) -> int:
 
 
 def tensor_peak(device: int) -> int:
-    """PyTorch's one peak counter, which is read here and never reset."""
+    """PyTorch's peak counter, which is read here and never reset."""
     torch = torch_in_use()
     return int(torch.cuda.max_memory_allocated(device)) if torch is not None else 0

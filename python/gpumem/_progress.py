@@ -1,4 +1,4 @@
-"""A line on the terminal that says what is being done, if there is a terminal."""
+"""Shows the progress on one line of the terminal, if there is a terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class Progress:
             sys.stderr.flush()
 
     def told(self, what: str) -> Callable[[float], None]:
-        """What is called with the part that is done, and says it now and then."""
+        """A function that takes the completed fraction and shows it from time to
+        time."""
         last = 0.0
 
         def show(of: float) -> None:

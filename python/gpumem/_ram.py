@@ -9,7 +9,8 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Machine(NamedTuple):
-    """Bytes of the machine's RAM; `available` is what programs can have without swapping."""
+    """Bytes of the machine's RAM; `available` is the memory that programs can get without
+    swapping."""
 
     total: int
     available: int
@@ -25,7 +26,7 @@ def used() -> int:
 
 
 def peak() -> int:
-    """Most resident bytes that this process ever had; the kernel keeps count."""
+    """The peak of resident bytes of this process, as the kernel counts it."""
     return _field("/proc/self/status", "VmHWM:")
 
 

@@ -1,5 +1,5 @@
-"""What `gpumem run` tells on stderr when the program has ended: the report of its capture, or of several
-captures (one a rank) a line for each GPU that they used."""
+"""The report that `gpumem run` prints on stderr when the program has ended: for one capture the whole report,
+for several captures (one per rank) a line for each GPU that they used."""
 
 import os
 import shutil
@@ -13,8 +13,8 @@ from . import _analysis, _driver, _sizes
 
 
 class Capture(NamedTuple):
-    """A capture and what `gpumem-analyze summary` says of it; `summary` is None where there is none,
-    and then `why` says why."""
+    """A capture and the result of `gpumem-analyze summary`. Without a result, `summary` is None and `why` is
+    the reason."""
 
     path: Path
     summary: Optional[Dict[str, Any]]
@@ -26,16 +26,16 @@ class Capture(NamedTuple):
 
 
 def say(text: str) -> None:
-    """A line of gpumem's on stderr."""
+    """Prints a message of gpumem on stderr."""
     print(f"gpumem: {text}", file=sys.stderr, flush=True)
 
 
 def show(text: str) -> None:
-    """A result on stdout. A reader that has seen enough, as head has, changes neither the status nor what is done after it."""
+    """Prints a result on stdout. A closed pipe (as by head) is not an error."""
     try:
         print(text, flush=True)
     except BrokenPipeError:
-        # Nor does the interpreter's end write there.
+        # Prevents the interpreter from writing to it at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -46,7 +46,7 @@ def wrapped(lines: Sequence[str]) -> List[str]:
 
 
 def tell(captures: Sequence[Path], analyzer: Optional[Path]) -> None:
-    """Tells what was recorded. The captures are there, whatever becomes of the telling."""
+    """Reports the captures. They stay, even if the report fails."""
     gone = [path for path in captures if not path.exists()]
     for path in gone:
         say(f"{short(path)} was deleted while the program ran, so there is no capture")
@@ -58,7 +58,7 @@ def tell(captures: Sequence[Path], analyzer: Optional[Path]) -> None:
     elif analyzer is None:
         say("gpumem-analyze was not found; the captures: " + "  ".join(map(short, captures)))
     elif len(captures) == 1:
-        # On stderr, too: the program's stdout stays the program's.
+        # On stderr, too: stdout is reserved for the program.
         sys.stderr.flush()
         subprocess.run([str(analyzer), short(captures[0])], stdout=sys.stderr, check=False)
     else:
@@ -78,7 +78,7 @@ def _read(path: Path, analyzer: Path) -> Capture:
         [str(analyzer), "summary", "--format", "json", str(path)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", check=False,
     )  # fmt: skip
-    # 3: a result of which something is missing; it says so itself.
+    # 3 is a partial result; the analyzer prints a message about it.
     if done.returncode in (0, 3):
         return Capture(path, _analysis.found(done.stdout), "")
     said = done.stderr.strip().splitlines() or [f"gpumem-analyze ended with {done.returncode}"]
@@ -86,7 +86,7 @@ def _read(path: Path, analyzer: Path) -> Capture:
 
 
 def _tell_several(captures: List[Capture], analyzer: Path) -> None:
-    # Stable: those without a rank stay in the order in which they began.
+    # A stable sort: captures without a rank stay in the order in which they began.
     captures.sort(key=lambda capture: (capture.rank is None, capture.rank or 0))
     say(f"{len(captures)} processes recorded a capture each")
     heads = ["rank", "pid", "GPU", "peak of tensors", "of CUDA's memory", "of the card's", "account", "capture"]
@@ -115,12 +115,12 @@ def _rows(capture: Capture) -> Iterator[List[str]]:
 
 
 def _peak(size: Optional[int]) -> str:
-    """Nothing is known of the card's memory where nothing of this process was seen on it."""
+    """The card's memory is unknown if no memory of this process was seen on it."""
     return "unknown" if size is None else _sizes.text(size)
 
 
 def _table(rows: List[List[str]]) -> None:
-    """Columns of a width; figures to the right, the last two columns to the left."""
+    """Columns of equal width; figures aligned to the right, the last two columns to the left."""
     widths = [max(map(len, column)) for column in zip(*rows)]
     for row in rows:
         cells = [
@@ -131,6 +131,6 @@ def _table(rows: List[List[str]]) -> None:
 
 
 def short(path: Path) -> str:
-    """The path from here if it lies below, else the whole."""
+    """The path relative to the current folder if it is below it, else the whole path."""
     whole, here = os.path.realpath(path), os.path.realpath(os.curdir)
     return os.path.relpath(whole, here) if whole.startswith(here + os.sep) else str(path)

@@ -1,4 +1,4 @@
-"""Rows of a capture's views, with types."""
+"""Typed rows of a capture's views."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LineRow(NamedTuple):
 
 
 class ModuleRow(NamedTuple):
-    """What a module of PyTorch's owns; `module` is None for what no module allocated."""
+    """The memory that a PyTorch module owns; `module` is None for memory that no module allocated."""
 
     device: Optional[int]
     module: Optional[str]
@@ -41,7 +41,7 @@ class ModuleRow(NamedTuple):
 
 
 class CategoryRow(NamedTuple):
-    """What tensors of a category hold."""
+    """The memory of the tensors of a category."""
 
     device: Optional[int]
     category: str
@@ -61,7 +61,7 @@ Row = TypeVar("Row", bound=_Row)
 
 
 class Rows(List[Row], Generic[Row]):
-    """A list of rows, on each device the largest first."""
+    """A list of rows, for each device the largest first."""
 
     def __init__(self, columns: Sequence[str], rows: Iterable[Row] = ()) -> None:
         super().__init__(rows)
@@ -110,7 +110,7 @@ class DeviceSummary(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """The figures of each device. `raw` has all that `gpumem-analyze summary --format json` says."""
+    """The figures of each device. `raw` is the whole content of `gpumem-analyze summary --format json`."""
 
     exact: bool
     events: int
@@ -124,7 +124,7 @@ class Summary(NamedTuple):
     raw: Dict[str, Any]
 
     def device(self, device: DeviceLike = 0) -> DeviceSummary:
-        """The figures of a device; KeyError where the capture does not have it."""
+        """The figures of a device; KeyError if the capture does not have it."""
         of = ordinal(device)
         for found in self.devices:
             if found.ordinal == of:
@@ -140,7 +140,7 @@ class Summary(NamedTuple):
 
 
 def summary_of(raw: Dict[str, Any]) -> Summary:
-    """A summary of what the analyzer says."""
+    """A summary from the analyzer's data."""
     devices = [
         DeviceSummary(
             of["ordinal"], of.get("name"), of.get("uuid"), of.get("total_bytes"),
@@ -160,7 +160,7 @@ def _figures(of: Dict[str, Any]) -> LevelFigures:
 
 
 def lines_of(rows: Sequence[Dict[str, Any]]) -> Rows[LineRow]:
-    """Rows of lines of what the analyzer says."""
+    """Rows of lines from the analyzer's data."""
     found = [
         LineRow(
             row["device"], row["file"], row["line"], row["function"], row["bytes"], row["blocks"], row.get("phase"),
@@ -174,7 +174,7 @@ def lines_of(rows: Sequence[Dict[str, Any]]) -> Rows[LineRow]:
 
 
 def modules_of(rows: Sequence[Dict[str, Any]]) -> Rows[ModuleRow]:
-    """Rows of modules of what the analyzer says."""
+    """Rows of modules from the analyzer's data."""
     found = [
         ModuleRow(
             row["device"], row["module"], row["class"], row["bytes"], row["blocks"], row.get("workspace", False),
@@ -186,7 +186,7 @@ def modules_of(rows: Sequence[Dict[str, Any]]) -> Rows[ModuleRow]:
 
 
 def categories_of(rows: Sequence[Dict[str, Any]]) -> Rows[CategoryRow]:
-    """Rows of categories of what the analyzer says."""
+    """Rows of categories from the analyzer's data."""
     found = (CategoryRow(row["device"], row["category"], row["bytes"], row["blocks"]) for row in rows)
     return Rows(CategoryRow._fields, found)
 
@@ -197,7 +197,7 @@ def frame(what: str, rows: Sequence[Any], columns: Sequence[str]) -> Any:
 
 
 def needed(package: str, what: str) -> Any:
-    """A package that `what` needs."""
+    """Imports a package that `what` needs."""
     import importlib
 
     try:

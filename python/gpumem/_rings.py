@@ -1,4 +1,4 @@
-"""Holds the rings of recorded processes open, so that what is in them outlives a kill wherever they lie."""
+"""Holds the rings of recorded processes open, so that their contents survive a kill, wherever the rings are."""
 
 import array
 import os
@@ -13,9 +13,9 @@ from typing import Dict, List, NamedTuple, Optional
 
 from ._report import say
 
-# The longest path, and more.
+# More than the longest path.
 _MESSAGE = 8192
-# So many are held before those whose processes have ended are looked for.
+# The number of held rings at which those of ended processes are searched for.
 _MANY = 64
 
 
@@ -25,11 +25,11 @@ class _Ring(NamedTuple):
 
 
 class Rings:
-    """Takes what recorded processes with this `environment` pass on. A context manager; at its end, what processes
-    that have ended left in their rings is in their captures."""
+    """Receives the rings of recorded processes with this `environment`. A context manager; at its end, events that
+    ended processes left in their rings are in their captures."""
 
     def __init__(self, analyzer: Optional[Path]) -> None:
-        # Nobody else can reach what is in it.
+        # Only this user can access its contents.
         self._folder = tempfile.mkdtemp(prefix="gpumem-rings.")
         self._address = os.path.join(self._folder, "socket")
         self.environment: Dict[str, str] = {}
@@ -43,10 +43,10 @@ class Rings:
         try:
             self._socket.bind(self._address)
         except OSError:
-            # The folder's path is too long for one, say. A ring that has a name is found all the same.
+            # The folder's path may be too long for a socket. A ring that has a name is found without it.
             return self
         self.environment["GPUMEM_HOLDER"] = self._address
-        # Signals are for the thread that waits for them.
+        # Signals must reach the thread that waits for them.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             self._thread.start()
@@ -66,7 +66,7 @@ class Rings:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _run(self) -> None:
-        """Takes rings until an empty message comes."""
+        """Receives rings until an empty message arrives."""
         room = socket.CMSG_SPACE(array.array("i").itemsize)
         while True:
             path, beside, _flags, _address = self._socket.recvmsg(_MESSAGE, room, socket.MSG_CMSG_CLOEXEC)
@@ -81,7 +81,7 @@ class Rings:
                 self._most = max(_MANY, 2 * len(self._held))
 
     def _recover(self) -> None:
-        """Has the rings of ended processes taken over, and closes them."""
+        """Recovers the rings of ended processes, and closes them."""
         kept = []
         for ring in self._held:
             if self._analyzer and ring.capture.is_file() and not self._is_done(ring):
@@ -91,7 +91,8 @@ class Rings:
         self._held = kept
 
     def _is_done(self, ring: _Ring) -> bool:
-        """Whether its process has ended; what was in the ring is then in its capture, or it was said why not."""
+        """Whether its process has ended. The contents of the ring are then in its capture, or an error was
+        printed."""
         done = subprocess.run(
             [str(self._analyzer), "recover", "--ring", f"/dev/fd/{ring.descriptor}", str(ring.capture)],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True,

@@ -1,7 +1,7 @@
-"""A thread that looks at gauges every millisecond, for want of better: it can miss what is short.
+"""A thread that reads gauges every millisecond, for programs without the recorder. It can miss short peaks.
 
-While a figure rises to new heights the thread looks without a pause, because memory is often freed right after the
-last of it is taken. It runs only while somebody's gauge is open, and is the last resort of `_meter`, which says so."""
+While a figure reaches new peaks the thread reads without a pause, because memory is often freed right after the last
+of it is allocated. It runs only while a gauge is open. `_meter` prints a warning when it uses the sampler."""
 
 import atexit
 import os
@@ -12,19 +12,19 @@ from typing import Callable, List, Optional
 __all__ = ["Gauge"]
 
 _PERIOD_SECONDS = 0.001
-# For the thread's start and end. To close a gauge takes no lock: garbage collection does so anywhere, also while the
-# interpreter ends and its other threads stand still for ever.
+# For the thread's start and end. Closing a gauge takes no lock: garbage collection may close it anywhere, also while
+# the interpreter ends and other threads no longer run.
 _lock = threading.Lock()
 _open: List["Gauge"] = []
 _ends = threading.Event()
 _thread: Optional[threading.Thread] = None
 
-# How long after a rise the thread goes on without a pause: pages come in steps of up to 2 MiB.
+# How long the thread continues without a pause after a rise: pages are allocated in steps of up to 2 MiB.
 _RISING_SECONDS = 0.003
 
 
 class Gauge:
-    """The greatest value that was seen of a figure since `reset`."""
+    """The highest value of a figure that was read since `reset`."""
 
     def __init__(self, read: Callable[[], int]) -> None:
         global _thread
@@ -37,7 +37,7 @@ class Gauge:
                 _thread.start()
 
     def look(self) -> int:
-        """The value now."""
+        """Reads the value now."""
         value = self._read()
         if value > self.peak:
             self.peak = value
@@ -54,7 +54,7 @@ class Gauge:
 
 
 def _forget_parents() -> None:
-    """A forked child has the parent's gauges, and no thread."""
+    """A forked child has the parent's gauges, but not its thread."""
     global _lock, _thread
     _lock, _thread = threading.Lock(), None
     _open.clear()
@@ -65,7 +65,7 @@ os.register_at_fork(after_in_child=_forget_parents)
 
 @atexit.register
 def _end() -> None:
-    """The interpreter's end would stop the thread wherever it is."""
+    """Otherwise the interpreter's end would stop the thread at any point."""
     _ends.set()
     thread = _thread
     if thread is not None:

@@ -1,12 +1,12 @@
-"""Scopes: what a stretch of the program added to GPU memory, and its peak.
+"""Scopes: the GPU memory that a part of the program added, and its peak.
 
     with gpumem.scope("forward") as s:
         out = model(batch)
     print(s.used, s.peak)
 
-A scope is of the whole process, not of a thread: whatever any thread allocates while it goes on counts. Any
-number may go on at once, nested or not. With libgpumem.so preloaded the figures are exact; without it they
-are samples of PyTorch's own counters, as `source` says and a warning does once."""
+A scope covers the whole process, not one thread: allocations of all threads during the scope count. Any number can
+be open at once, nested or not. With libgpumem.so preloaded the figures are exact. Without it they are samples of
+PyTorch's counters; `source` shows this, and a warning is printed once."""
 
 import functools
 import inspect
@@ -58,7 +58,7 @@ class DeviceFigures(NamedTuple):
 
 
 _NONE = Figures(0, 0, 0, 0, 0)
-# Devices that have counters.
+# The number of devices with counters.
 _DEVICES = 63
 _READY, _OPEN, _ENDED = "not begun", "goes on", "ended"
 
@@ -117,13 +117,13 @@ class Scope:
 
     def __del__(self) -> None:
         number = getattr(self, "_number", 0)
-        if number and _library is not None:  # None while the interpreter goes
+        if number and _library is not None:  # None at the end of the interpreter
             _library.scope_forget(number)
 
     def __call__(self, function: F) -> F:
-        """Decorates a function, a coroutine function or a generator function: each call is a scope of its own, of
-        this name. `function.scope` is then the scope of the call that ended last. A generator's scope goes on
-        from its first step to its end, also while others run."""
+        """Decorates a function, a coroutine function or a generator function: each call has a separate scope with
+        this name. `function.scope` is the scope of the call that ended last. A generator's scope lasts from its
+        first step to its end, including the time in which other code runs."""
         return _decorated(function, self.name, self._asked)
 
     @property
@@ -137,7 +137,7 @@ class Scope:
         return "sampled" if self._sample is not None and self._sample.take() else "none"
 
     def _device(self) -> int:
-        """The device of `used`, `change` and `peak`. Before CUDA is used none is current."""
+        """The device of `used`, `change` and `peak`. Before CUDA is used, there is no current device."""
         if self._asked is not None:
             return self._asked
         if self._current is not None:
@@ -160,7 +160,7 @@ class Scope:
         return DeviceFigures(*(self._read(of, level) for level in _library.LEVELS))
 
     def devices(self) -> List[int]:
-        """The devices of which the scope has figures: ordinals in this process."""
+        """The devices for which the scope has figures: ordinals in this process."""
         return [device for device in range(_DEVICES) if any(map(any, self.device(device)))]
 
     @property
@@ -196,7 +196,7 @@ class Scope:
 
 
 def _size(count: int) -> str:
-    """Bytes as people read them, with three digits; units are powers of 2^10."""
+    """Bytes for people, with three digits; units are powers of 2^10."""
     if count < 1024:
         return f"{count} B"
     value, unit = count / 1024, "KiB"
@@ -253,7 +253,7 @@ def _decorated(function: F, name: str, device: Optional[DeviceLike]) -> F:
 
 
 class _Call:
-    """The scope of one call; told to `ended` once it has ended."""
+    """The scope of one call, which is passed to `ended` when it has ended."""
 
     def __init__(self, name: str, device: Optional[DeviceLike], ended: Callable[[Scope], None]) -> None:
         self._scope, self._ended = Scope(name, device=device), ended

@@ -1,4 +1,4 @@
-"""The simulated card: its libraries, and the environment of a program that is to run on it."""
+"""The simulated card: its libraries, and the environment of a program that runs on it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from . import _files
 
-# Names that programs look for, by what cargo calls the libraries. The driver and NVML are found by LD_LIBRARY_PATH; PyTorch finds the
-# others in its own folders first, so they are preloaded, as far as there are any for the CUDA that the program was built for. The names
-# are links: PyTorch loads NVIDIA's libraries besides if it finds a file libcudart.so among those that are mapped.
+# Names that programs look for, by cargo's names of the libraries. The driver and NVML are found through
+# LD_LIBRARY_PATH. PyTorch finds the others in its own folders first, so they are preloaded if they exist for the
+# program's CUDA release. The names are links: PyTorch also loads NVIDIA's libraries if a mapped file has the name
+# libcudart.so.
 FOUND = {"libsimcuda.so": "libcuda.so.1", "libsimnvml.so": "libnvidia-ml.so.1"}
 PRELOADED: Dict[str, Dict[str, str]] = {
     "cuda13": {
@@ -28,20 +29,20 @@ PRELOADED: Dict[str, Dict[str, str]] = {
     },
     "cuda10": {},
 }  # fmt: skip
-# Triton of PyTorch 2.6 links against it what launches its kernels.
+# PyTorch 2.6's Triton links its launchers against it.
 _LINKED_AGAINST = {"libsimcuda.so": "libcuda.so"}
-# What the driver looks like to a program that was built for an older CUDA, where nothing else is asked for.
+# Default properties of the driver for a program that was built for an older CUDA.
 _OLDER: Dict[str, Dict[str, str]] = {
     "cuda13": {},
     "cuda12": {"GPUMEM_SIM_DRIVER_VERSION": "12080"},
     "cuda10": {"GPUMEM_SIM_DRIVER_VERSION": "10020", "GPUMEM_SIM_CC": "70"},
 }
-# The first release that was built with it.
+# The first release that was built with cuDNN 9.
 _WITH_CUDNN_9 = (2, 4)
 
 
 def libraries(profile: str) -> Tuple[Path, List[Path]]:
-    """The folder with the driver and NVML, and what is to be preloaded, under the names that programs look for."""
+    """The folder with the driver and NVML, and the libraries to preload, under the names that programs look for."""
     names = PRELOADED[profile]
     installed = _files.installed_simulator()
     if installed:
@@ -56,14 +57,14 @@ def libraries(profile: str) -> Tuple[Path, List[Path]]:
 
 
 class _Torch(NamedTuple):
-    """The PyTorch of a Python: its release, and the CUDA that it was built for."""
+    """The PyTorch of a Python: its release, and its CUDA release."""
 
     release: Tuple[int, int]
     cuda: Tuple[int, int]
 
 
 def _torch(command: str) -> Optional[_Torch]:
-    """From the file beside a Python, without starting it."""
+    """From the file in a Python's folder, without starting it."""
     command = shutil.which(command) or command
     for file in glob.glob(os.path.join(os.path.dirname(command), "..", "lib", "python3.*", "site-packages", "torch", "version.py")):
         with open(file, encoding="utf-8") as opened:
@@ -76,15 +77,15 @@ def _torch(command: str) -> Optional[_Torch]:
 
 
 def profile(command: str) -> str:
-    """What the simulated card is to look like to a program, one of PRELOADED: by its PyTorch if it is a Python. CUDA 13 if nothing
-    else is known."""
+    """The simulated card's profile for a program, one of PRELOADED: by its PyTorch if it is a Python, else CUDA
+    13."""
     torch = _torch(command)
     name = f"cuda{torch.cuda[0]}" if torch else "cuda13"
     return name if name in PRELOADED else "cuda13"
 
 
 def refusal(command: str) -> Optional[str]:
-    """Why the PyTorch of a Python cannot be planned on the simulated card, in a line; None: nothing speaks against it."""
+    """Why a Python's PyTorch cannot run on the simulated card, in one line; None if it can."""
     torch = _torch(command)
     if torch and (torch.cuda[0] not in (12, 13) or torch.release < _WITH_CUDNN_9):
         return "its PyTorch {}.{} was built for CUDA {}.{}{}. ".format(
@@ -94,7 +95,7 @@ def refusal(command: str) -> Optional[str]:
 
 
 def environment(command: str, base: Mapping[str, str], settings: Mapping[str, str]) -> Dict[str, str]:
-    """`base` for a program on the simulated card. What is preloaded already comes first."""
+    """`base` for a program on the simulated card. Libraries that are already preloaded come first."""
     suits = profile(command)
     found, preloaded = libraries(suits)
     result = {name: value for name, value in base.items() if not name.startswith("GPUMEM_SIM_")}
@@ -110,7 +111,7 @@ def environment(command: str, base: Mapping[str, str], settings: Mapping[str, st
 
 
 def _linked(built: Path, folder: Path, names: Mapping[str, str]) -> Path:
-    """A folder of links to what was built. Each is replaced in one step, for runs beside one another."""
+    """A folder of links to the built libraries. Each is replaced atomically, for concurrent runs."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for library, name in names.items():

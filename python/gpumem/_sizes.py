@@ -1,4 +1,4 @@
-"""Sizes as people write and read them: KiB, MiB and GiB are steps of 1024, KB, MB and GB of 1000."""
+"""Sizes for people: KiB, MiB and GiB are powers of 1024, KB, MB and GB of 1000."""
 
 import re
 
@@ -10,14 +10,14 @@ _PATTERN = re.compile(r"\s*(\d+)(?:\.(\d+))?\s*([A-Za-z]*)\s*\Z")
 
 
 def parse(text: object) -> int:
-    """Bytes of `2 GiB`, `1.5GiB`, `4096` or an integer. ValueError says what is wrong."""
+    """Bytes of `2 GiB`, `1.5GiB`, `4096` or an integer. Raises ValueError with the error."""
     if isinstance(text, int) and not isinstance(text, bool) and text >= 0:
         return text
     found = _PATTERN.match(text) if isinstance(text, str) else None
     if not found or found[3] not in _UNITS:
         raise ValueError(f"{text!r} is not a size: write bytes, or a number with KiB, MiB or GiB")
     whole, fraction, unit = found[1], found[2] or "", found[3]
-    # In integers: no size is rounded through a float.
+    # With integers, so that no size is rounded as a float.
     size, rest = divmod(int(whole + fraction) * _UNITS[unit], 10 ** len(fraction))
     if rest and _UNITS[unit] == 1:
         raise ValueError(f"{text!r} is not a size: bytes are whole")
@@ -25,7 +25,8 @@ def parse(text: object) -> int:
 
 
 def parse_of_card(text: object) -> int:
-    """The same of a size that a card or a file can have: `5` is no 5 GiB. ValueError says what is wrong."""
+    """The same for the size of a card or a file, in which `5` does not mean 5 GiB. Raises ValueError with the
+    error."""
     size = parse(text)
     if 0 < size < 1 << 20:
         raise ValueError(f"{text!r} is {size} bytes: write a unit, as in {size}GiB" if isinstance(text, int) or

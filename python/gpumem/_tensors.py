@@ -1,8 +1,9 @@
-"""What the program uses its tensors for: parameters and buffers of its modules, gradients, state of its optimizers, told to
-the recorder at the ends of steps and of the program.
+"""Reports the roles of tensors to the recorder at the ends of steps and of the program: parameters and buffers of
+modules, gradients, state of optimizers.
 
-The recorder sees most of it by itself: what autograd accumulates gradients for, and what is made within an optimizer's step.
-What it cannot see is asked for here: parameters that are not trained, those that are sharded, and their gradients."""
+The recorder detects most roles itself: the tensors for which autograd accumulates gradients, and those that an
+optimizer's step creates. This module reports the others: parameters that are not trained, sharded parameters, and
+their gradients."""
 
 import contextlib
 import weakref
@@ -11,7 +12,8 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 from . import _framework_moments, _library
 
 _PARAMETER, _GRADIENT, _OPTIMIZER_STATE, _BUFFER = 1, 2, 3, 4
-# Ends of steps at which all is told after something has changed: what is made late in the first step is there by then.
+# The number of steps at whose ends all roles are reported after a change, because some tensors are created late in the
+# first step.
 _SETTLES = 2
 
 
@@ -37,7 +39,7 @@ class _Tensors:
 
 
 class _Optimizer:
-    """What was there the last time that an optimizer stepped."""
+    """The number of parameters and states at an optimizer's last step."""
 
     def __init__(self) -> None:
         self._had: Dict[str, int] = {}
@@ -52,7 +54,7 @@ class _Optimizer:
             self._left -= 1
             _tell_optimizer(optimizer)
         elif any(hasattr(parameter, "_local_tensor") for parameter in parameters[:1]):
-            # Gradients of sharded parameters are made anew in each step, and not by autograd's accumulation.
+            # Gradients of sharded parameters are created in each step, and not by autograd's accumulation.
             _tell(_GRADIENT, (parameter.grad for parameter in parameters))
 
 
@@ -82,7 +84,7 @@ def _tell(role: int, things: Iterable[Any]) -> None:
 
 
 def _storage(thing: Any) -> int:
-    """Where the storage of a tensor on a GPU begins; 0 for all else."""
+    """The address of the storage of a tensor on a GPU; 0 for all others."""
     with contextlib.suppress(Exception):
         tensor = getattr(thing, "_local_tensor", thing)
         if tensor.is_cuda:
@@ -92,6 +94,6 @@ def _storage(thing: Any) -> int:
 
 
 def watch(tops: Callable[[], List[Any]]) -> None:
-    """Has it told from now on. `tops` gives the modules that are part of no other."""
+    """Starts reporting. `tops` returns the modules that are part of no other."""
     tensors = _Tensors(tops)
     _framework_moments.add(tensors.step_ended, tensors.program_ends)

@@ -18,17 +18,18 @@ _TYPES = {"VARCHAR": "STRING"}
 
 
 def names() -> List[str]:
-    """The questions that `gpumem fleet query` answers."""
+    """The names of the queries of `gpumem fleet query`."""
     return [query.name for query in queries.known()]
 
 
 def sql(name: str) -> str:
-    """The text of one of them. Its parameters, as `:top`, are those of `spark.sql(…, args={…})`."""
+    """The text of a query. Its parameters, such as `:top`, are those of `spark.sql(…, args={…})`."""
     return queries.find(name).sql
 
 
 def views(spark: Any, dataset: str, runs: Sequence[str] = ()) -> None:
-    """Makes a temporary view of each table of a dataset, of these runs or of all. Times are of the type TIMESTAMP_NTZ, in UTC."""
+    """Creates a temporary view of each table of a dataset, for these runs or for all. Times have the type
+    TIMESTAMP_NTZ, in UTC."""
     for table, columns in queries.TABLES.items():
         kinds = {**columns, "run": "VARCHAR", "node": "VARCHAR"}
         schema = ", ".join(f"{name} {_TYPES.get(kind, kind)}" for name, kind in kinds.items())
@@ -43,7 +44,7 @@ def views(spark: Any, dataset: str, runs: Sequence[str] = ()) -> None:
 
 
 def _read(spark: Any, dataset: str, table: str, runs: Sequence[str], schema: str) -> Any:
-    """The table's files. The schema says that `run=4711` is a text, and has columns that older files lack."""
+    """The table's files. The schema makes `run=4711` a string, and adds columns that older files lack."""
     base = dataset.rstrip("/")
     folder = f"{base}/{{run={',run='.join(runs)}}}" if runs else f"{base}/run=*"
     path = spark._jvm.org.apache.hadoop.fs.Path(f"{folder}/table={table}")

@@ -1,11 +1,11 @@
-"""`%load_ext gpumem`: what a cell, or a line, of a notebook does to GPU memory.
+"""`%load_ext gpumem`: the effect of a cell or a line of a notebook on GPU memory.
 
-    %%gpumem           the cell runs as ever; under its output each of its lines has its bytes
-    %gpumem f(x)       what one statement adds and its peak
-    %gpumem            what is live now
+    %%gpumem           the cell runs as usual, followed by the bytes of each of its lines
+    %gpumem f(x)       the memory that one statement adds, and its peak
+    %gpumem            live memory
 
-The figures are the hooks' own, so the kernel has to be started with them: `gpumem kernel` adds one to
-Jupyter, `gpumem run jupyter lab` starts all kernels so."""
+The figures come from the hooks, so the kernel must be started with them: `gpumem kernel` adds such a kernel to
+Jupyter, `gpumem run jupyter lab` starts all kernels with them."""
 
 import itertools
 import sys
@@ -31,7 +31,7 @@ class GpuMem(Magics):
 
     @line_cell_magic
     def gpumem(self, line: str, cell: "str | None" = None) -> None:
-        """Measures a cell line by line, a statement, or says what is live now."""
+        """Measures a cell line by line, or a statement, or prints the live memory."""
         if cell is None and not line.strip():
             self._live()
         elif not self._measures():
@@ -42,7 +42,7 @@ class GpuMem(Magics):
             self._cell(cell)
 
     def _measures(self) -> bool:
-        """Whether there is a recorder; says once what to do if there is none."""
+        """Whether there is a recorder. Prints advice once if there is not."""
         import gpumem
 
         version = gpumem.api_version()
@@ -58,7 +58,7 @@ class GpuMem(Magics):
 
         name = f"__gpumem_meter_{next(_NUMBERS)}__"
         meter = _cells.Meter()
-        # Functions that the cell defines reach the meter as long as they live.
+        # Functions that the cell defines use the meter as long as they live.
         self.shell.push({name: meter}, interactive=False)
         instrument = _cells.Instrument(name)
         transformers = self.shell.ast_transformers
@@ -71,7 +71,7 @@ class GpuMem(Magics):
             meter.close()
             whole.end()
         if result.error_before_exec is not None:
-            pass  # It is not Python: nothing ran.
+            pass  # It is not Python, so nothing ran.
         elif whole.source != "hooks":
             print("gpumem: nothing is recorded in this kernel: it was forked from a process that is")
         else:
@@ -110,7 +110,7 @@ class GpuMem(Magics):
         print("\n".join(rows) or "gpumem: no GPU memory has been used yet")
 
     def _pass_on(self, result: Any) -> None:
-        """Raises what the cell raised, so that a notebook stops there as it would without the magic."""
+        """Raises the cell's exception, so that a notebook stops there as it would without the magic."""
         error = result.error_before_exec or result.error_in_exec
         if error is not None:
             _hide_once(self.shell, error)
@@ -118,8 +118,8 @@ class GpuMem(Magics):
 
 
 def _hide_once(shell: Any, error: BaseException) -> None:
-    """Has the shell not show an error that the inner cell has shown already. Any other error it shows as before."""
-    # The error is marked and not kept: its frames hold tensors.
+    """Prevents the shell from showing an error that the inner cell has already shown. Other errors are shown."""
+    # The error is marked, not kept, because its frames hold tensors.
     setattr(error, _SHOWN, True)
     before = vars(shell).get("showtraceback")
 
@@ -136,7 +136,7 @@ def _hide_once(shell: Any, error: BaseException) -> None:
 
 
 def _said(found: "dict[tuple[int, str], _cells.Figures]") -> List[str]:
-    """A line for each GPU: tensors, and what CUDA gave."""
+    """A line for each GPU: tensors, and memory of the driver."""
     said = []
     for device in sorted({device for device, _ in found}):
         parts = []
@@ -150,5 +150,5 @@ def _said(found: "dict[tuple[int, str], _cells.Figures]") -> List[str]:
 
 
 def load(shell: Any) -> None:
-    """What `%load_ext gpumem` does."""
+    """Called by `%load_ext gpumem`."""
     shell.register_magics(GpuMem)

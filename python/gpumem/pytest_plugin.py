@@ -1,13 +1,13 @@
-"""The pytest plugin: limits on what a test takes of the GPU's memory and leaves in it, and the heaviest tests.
+"""The pytest plugin: limits on a test's GPU memory and leaks, and the tests with the highest memory use.
 
     @pytest.mark.limit_gpu_memory("2 GiB")
     @pytest.mark.limit_gpu_leaks("1 MiB")
     def test_forward(): ...
 
-A test without the first mark has the limit that gpumem.toml has for its id, if there is one (_budgets.py).
+A test without the first mark has the limit of its id in gpumem.toml, if there is one (_budgets.py).
 
-The figures are the hooks' own, so pytest has to be started with them: `gpumem run -m pytest`. Installed, it is
-found by pytest; nothing is measured of tests without a mark unless `--gpumem` is given."""
+The figures come from the hooks, so pytest must be started with them: `gpumem run -m pytest`. When the package is
+installed, pytest finds the plugin. Tests without a mark are measured only with `--gpumem`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _RUN = "start pytest as `gpumem run -m pytest …`"
 
 
 class _Limit(NamedTuple):
-    """A mark, understood, or a budget."""
+    """A parsed mark, or a budget."""
 
     mark: str
     size: int
@@ -42,12 +42,12 @@ class _Limit(NamedTuple):
 
     @property
     def said(self) -> str:
-        """What it is called in messages."""
+        """Its name in messages."""
         return f"budget in {_budgets.NAME}" if self.is_budget else self.mark
 
 
 class _Use(NamedTuple):
-    """What a test did to one device at one level, in bytes."""
+    """A test's effect on one device at one level, in bytes."""
 
     device: int
     level: str
@@ -56,7 +56,7 @@ class _Use(NamedTuple):
 
 
 class _Misused(Exception):
-    """A mark's arguments are wrong; says how."""
+    """A mark's arguments are invalid; the message describes the error."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -98,8 +98,8 @@ class _Budgets:
 
 
 def _recorded() -> bool:
-    """Whether this process was started with the library. (That a scope has figures is asked of the scope: a
-    child forked from a recorded process has none.)"""
+    """Whether this process was started with the library. (Scopes report separately whether they have figures: in a
+    child forked from a recorded process they have none.)"""
     import gpumem
 
     version = gpumem.api_version()
@@ -107,7 +107,7 @@ def _recorded() -> bool:
 
 
 def _limits(item: pytest.Item) -> List[_Limit]:
-    """The test's marks; of each kind the one nearest to the test counts. Its budget, where no mark limits its memory."""
+    """The test's marks, the nearest one of each kind. Its budget, if no mark limits its memory."""
     limits: List[_Limit] = []
     budgets = item.config.pluginmanager.get_plugin(_BUDGETS)
     budget = _budgets.of_test(budgets.by_test, item.nodeid) if budgets else None
@@ -141,7 +141,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     except _Misused as error:
         misused = str(error)
     if misused:
-        # Not from within the handler: pytest would tell of both.
+        # Not within the exception handler, because pytest would report both errors.
         pytest.fail(misused, pytrace=False)
     if not limits or _recorded():
         return
@@ -163,12 +163,12 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
 
     counts_leaks = any(limit.mark == "limit_gpu_leaks" for limit in limits)
     if counts_leaks:
-        gc.collect()  # What is garbage already is not the test's.
+        gc.collect()  # existing garbage does not belong to the test
     scope = gpumem.scope(item.nodeid)
     scope.begin()
     outcome = yield
     if counts_leaks:
-        # Cycles that nobody holds any more are no leak.
+        # Unreachable cycles are not leaks.
         gc.collect()
     scope.end()
     uses = list(_uses(scope))
@@ -184,7 +184,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
 
 
 def _uses(scope: Any) -> Iterator[_Use]:
-    """What the scope says of each device and level that was used in it."""
+    """The scope's figures of each device and level that was used in it."""
     for device in scope.devices():
         figures = scope.device(device)
         for level in _LEVELS:
@@ -194,8 +194,8 @@ def _uses(scope: Any) -> Iterator[_Use]:
 
 
 def _counted(uses: List[_Use], level: Optional[str], device: Optional[int]) -> Iterator[_Use]:
-    """The uses that a limit is of: with no level, tensors where the test had any on that GPU, else what CUDA
-    gave. (A framework's pool takes from CUDA by its history: tensors are the test's own doing.)"""
+    """The uses that a limit applies to. Without a level: tensors if the test had any on that GPU, else memory of the
+    driver. (A framework's pool allocates from CUDA depending on its history; tensors depend only on the test.)"""
     with_tensors = {use.device for use in uses if use.level == "tensor"}
     for use in uses:
         wanted = level or ("tensor" if use.device in with_tensors else "driver")
@@ -209,7 +209,7 @@ _WORDS = {
 
 
 def _broken(limit: _Limit, uses: List[_Use]) -> Iterator[str]:
-    """A line for each GPU on which the test went beyond the limit."""
+    """A line for each GPU on which the test exceeded the limit."""
     for use in _counted(uses, limit.level, limit.device):
         found = use.peak if limit.mark == "limit_gpu_memory" else use.left
         if found > limit.size:
@@ -226,7 +226,7 @@ def _exactly(size: int) -> str:
 
 
 def _fail(outcome: Any, text: str) -> None:
-    """Fails the test in its call phase, so that xfail, -x and reruns see it as any failure."""
+    """Fails the test in its call phase, so that xfail, -x and reruns treat it like any failure."""
     error = pytest.fail.Exception(text, pytrace=False)
     if hasattr(outcome, "force_exception"):
         outcome.force_exception(error)
@@ -235,7 +235,8 @@ def _fail(outcome: Any, text: str) -> None:
 
 
 class _Summary:
-    """Collects what the tests took, from all processes that run them, and tells of the heaviest."""
+    """Collects the memory of the tests from all processes that run them, and prints the tests with the highest
+    use."""
 
     def __init__(self) -> None:
         self._tests: Dict[str, List[_Use]] = {}
@@ -253,7 +254,7 @@ class _Summary:
         for test, uses in self._tests.items():
             for use in _counted(uses, None, None):
                 rows.append((use.peak, test, use))
-        # By bytes; equal ones by name, so that two runs read the same.
+        # By bytes; equal ones by name, so that the order is reproducible.
         rows.sort(key=lambda row: (-row[0], row[1]))
         terminalreporter.section("GPU memory: the largest tests")
         if not rows:

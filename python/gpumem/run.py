@@ -30,7 +30,7 @@ itself cannot run it (options, library), 126 if the program cannot be executed,
 
 
 class _Wrong(Exception):
-    """The command line is not one."""
+    """The command line is invalid."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -39,7 +39,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _size(text: str) -> str:
-    """A size as the library takes it: whole bytes."""
+    """A size in the library's format: whole bytes."""
     try:
         return str(_sizes.parse_of_card(text))
     except ValueError as error:
@@ -47,7 +47,7 @@ def _size(text: str) -> str:
 
 
 def _distance(text: str) -> str:
-    """A distance of sampled stacks, as the library takes it."""
+    """A distance of sampled stacks in the library's format."""
     try:
         size = _sizes.parse(text)
     except ValueError as error:
@@ -58,7 +58,7 @@ def _distance(text: str) -> str:
 
 
 def _limit(text: str) -> str:
-    """A limit as the library takes it: a size of every GPU, or of GPUs by number, `24GiB,1=16GiB`."""
+    """A limit in the library's format: a size for every GPU, or for GPUs by number, `24GiB,1=16GiB`."""
     parts = []
     for part in text.split(","):
         device, equals, size = part.rpartition("=")
@@ -119,7 +119,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def split(words: Sequence[str]) -> Tuple[List[str], List[str]]:
-    """The options of gpumem's, and the program with its own."""
+    """gpumem's options, and the program with its arguments."""
     takes_value = {"-o", "--output", "--limit", "--bounded", "--stacks", "--stack-sample", "--card"}
     place = 0
     while place < len(words):
@@ -133,10 +133,10 @@ def split(words: Sequence[str]) -> Tuple[List[str], List[str]]:
 
 
 def _changes(options: argparse.Namespace, reports: bool) -> Dict[str, str]:
-    """The library's options, as its environment has them."""
+    """The library's options as environment variables."""
     quiet, postmortem = ("1" if options.quiet else None), None
     if reports and "GPUMEM_QUIET" not in os.environ:
-        # The line that names the capture would only repeat the report's first.
+        # The line with the capture's name would only repeat the report's first line.
         quiet, postmortem = "1", os.environ.get("GPUMEM_POSTMORTEM", "on")
     named = {
         "GPUMEM_OUTPUT": options.output,
@@ -173,7 +173,7 @@ def _simulated(options: argparse.Namespace, command: Sequence[str], env: Mapping
 
 
 def main(words: Sequence[str]) -> int:
-    """Runs what the words after `gpumem run` say; the status to end with."""
+    """Runs `gpumem run` with these arguments. Returns the exit status."""
     own, program = split(words)
     try:
         options = _parser().parse_args(own)

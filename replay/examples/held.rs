@@ -1,6 +1,6 @@
-//! `held FILE THREAD`: what a replay of a capture knows of device memory at its end and at each device's peak,
-//! block by block, and the allocations and frees that are still there as themselves, but for those of a thread;
-//! one JSON object a line. For tests, which compare it with what the program itself wrote down.
+//! `held FILE THREAD`: prints what a replay of a capture holds at its end and at each device's peak: every block, and
+//! every allocation and free except those of THREAD. One JSON object per line. Tests compare it with the log that the
+//! recorded program wrote.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -9,11 +9,11 @@ use std::process::ExitCode;
 use gpumem_capture::{DeviceOrdinal, EventKind, Level, Reader, Record, Seq, ThreadId};
 use gpumem_replay::{At, Replay, StackKey};
 
-/// Levels at which there are blocks.
+/// Levels that have blocks.
 const LEVELS: [Level; 3] = [Level::TENSOR, Level::DRIVER, Level::HOST];
 
-/// Stacks as a test looks at them: the functions of the Python one, newest first, and the return addresses of
-/// the native one; null for one whose definition is not there.
+/// Stacks as tests compare them: the functions of the Python stack, newest first, and the return addresses of the
+/// native stack; null for a stack without a definition.
 fn stacks(replay: &Replay, key: StackKey) -> String {
     let names = &replay.names;
     let python = names.py_stacks.get(&names.own_stack(key.py));
@@ -39,7 +39,7 @@ fn stacks(replay: &Replay, key: StackKey) -> String {
     )
 }
 
-/// All live blocks of a device, with the names and stacks that `named` has.
+/// All live blocks of a device, with names and stacks from `named`.
 fn blocks(
     out: &mut impl Write,
     when: &str,
@@ -63,7 +63,7 @@ fn blocks(
     Ok(())
 }
 
-/// A capture's records up to an event, or all of them.
+/// Replays a capture up to an event, or all of it.
 fn replayed(path: &Path, last: Option<Seq>) -> Result<Replay, Box<dyn std::error::Error>> {
     let mut replay = Replay::new(At::Peak);
     Reader::open(path)?.read(&mut |record| {
@@ -77,7 +77,7 @@ fn replayed(path: &Path, last: Option<Seq>) -> Result<Replay, Box<dyn std::error
     Ok(replay)
 }
 
-/// The capture's allocations and frees of all threads but one; and how many events there are at all.
+/// The capture's allocations and frees of all threads except one, and the number of all events.
 fn events(
     out: &mut impl Write,
     path: &Path,

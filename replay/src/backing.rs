@@ -1,24 +1,24 @@
-//! How the card stands behind what was asked for.
+//! The physical memory behind a driver block.
 
 use gpumem_capture::EventFlags;
 
 /// How a driver block is backed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
-    /// By pages of its own.
+    /// Its own pages.
     Pages,
-    /// It is a handle of virtual memory management.
+    /// A handle of virtual memory management.
     Handle,
-    /// It is of a pool of CUDA's.
+    /// A CUDA memory pool.
     Pool,
-    /// It is a graph's.
+    /// A graph.
     Graph,
-    /// Managed memory: by pages of the card or of the host.
+    /// Managed memory: pages of the card or of the host.
     Unknown,
 }
 
 impl Backing {
-    /// By a block's flags.
+    /// Reads the backing from a block's flags.
     pub fn of(flags: EventFlags) -> Self {
         [
             (EventFlags::MANAGED, Self::Unknown),

@@ -1,8 +1,8 @@
-//! Allocations of autograd's nodes: which line of the forward each belongs to.
+//! Allocations of autograd nodes: the line of the forward that each belongs to.
 //!
-//! A node runs long after the line that made it, and mostly on a thread with no Python. The recorder
-//! notes for it the stack of its forward; where a node was made while another one ran (double backward,
-//! checkpoints that run again), that is again such a note.
+//! A node runs long after the line that made it, usually on a thread without Python. The recorder stores the stack of
+//! the forward with each run of a node. If the node was made while another one ran (double backward, checkpoints that
+//! recompute), that stack is again such a record.
 
 use gpumem_capture::{PyFrame, StackId};
 
@@ -12,18 +12,18 @@ pub use crate::node::Backward;
 /// What made a chain of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A forward with this Python stack.
+    /// The forward with this Python stack.
     Forward(StackId),
-    /// A forward with no Python.
+    /// A forward without Python.
     NoPython,
-    /// It is not known.
+    /// Unknown.
     Lost,
 }
 
-/// Nodes made by nodes are followed so far; a chain that goes on (a damaged one may end nowhere) is lost.
+/// The longest chain of nodes that is followed; a longer one, such as the cycle of a damaged capture, counts as lost.
 const DEPTH: usize = 64;
 
-/// A node and those that made one another before it, the newest first, and what made the oldest.
+/// A node and the nodes that made one another before it, newest first, and the origin of the oldest.
 pub fn chain<'a>(names: &'a Names, ran: &'a Backward) -> (Vec<&'a Backward>, Origin) {
     let mut chain = vec![ran];
     let mut at = ran;
@@ -44,8 +44,7 @@ pub fn chain<'a>(names: &'a Names, ran: &'a Backward) -> (Vec<&'a Backward>, Ori
 }
 
 impl Backward {
-    /// The frames that are newer than the node's run, the newest first: its own Python code, a hook,
-    /// a forward that runs again.
+    /// The frames newer than the node's run, newest first: its own Python code, a hook, a recomputed forward.
     pub fn newer_frames<'a>(&self, names: &'a Names) -> &'a [PyFrame] {
         let frames = names
             .py_stacks
@@ -54,7 +53,7 @@ impl Backward {
         &frames[..self.newer.min(frames.len())]
     }
 
-    /// Whether every stack that it names is in the capture.
+    /// Whether the capture has every stack that the node refers to.
     pub fn is_whole(&self, names: &Names) -> bool {
         let known = |stack: StackId| stack.is_named() || names.py_stacks.contains_key(&stack);
         let (chain, origin) = chain(names, self);

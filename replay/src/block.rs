@@ -16,15 +16,15 @@ pub struct Block {
     pub seq: Seq,
     /// What kind of memory it is.
     pub flags: EventFlags,
-    /// The turn in which it was made: see [`crate::Category`].
+    /// The turn in which it was allocated: see [`crate::Category`].
     pub(crate) turn: u32,
     /// Whether no module had been called in that turn.
     pub(crate) is_early: bool,
-    /// Whether what it is for was told, or judged for good.
+    /// Whether its category is final: recorded as a role, or decided.
     pub(crate) is_told: bool,
 }
 
-/// By what a block is made.
+/// What determines a block's category when it is allocated.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Made {
     pub(crate) key: KeyId,

@@ -1,8 +1,8 @@
-//! What is followed of a program to tell what its tensors' blocks are for: see [`Category`].
+//! The state from which the categories of tensor blocks follow: see [`Category`].
 //!
-//! A block's category is a part of the key that its figures stand under. It is known at the block's end, or once it is
-//! told; until then the block stands under what the one before it was that had the same stacks. Where that was wrong,
-//! its figures are moved, those at the peaks too.
+//! A block's category is part of the key of its figures. It is known when the block ends, or when a role is recorded
+//! for it. Until then the block has the category of the newest ended block with the same stacks. If the category turns
+//! out to be another one, the block's figures move, those at the peaks too.
 
 use gpumem_capture::{Event, EventKind, Phase, StackId, ThreadId};
 use rustc_hash::FxHashMap;
@@ -13,14 +13,14 @@ use crate::ids::KeyId;
 use crate::places::Place;
 use crate::serialize::{Serialize, serialize};
 
-/// What is followed.
+/// The state of the program that is followed.
 #[derive(Debug, Default)]
 pub(crate) struct Categories {
     /// Turns that have ended.
     pub(crate) turn: u32,
     /// Whether a module was called.
     pub(crate) has_modules: bool,
-    /// Whether one was called in this turn, as far as turns end with phases and steps.
+    /// Whether a module was called since the newest phase or step began or ended.
     pub(crate) forward_began: bool,
     /// The turn that began with the newest phase or step.
     marked: u32,
@@ -28,23 +28,23 @@ pub(crate) struct Categories {
     threads: FxHashMap<ThreadId, Thread>,
     /// The newest of them.
     newest: Option<(ThreadId, bool)>,
-    /// What the newest block that ended was, by stacks, as far as it is not in what can be worked out again.
+    /// The category of the newest ended block, by stacks, if it is not in `known`.
     outcomes: FxHashMap<KeyId, u16>,
-    /// What can be worked out again.
+    /// Facts that can be computed again.
     pub(crate) known: Known,
 }
 
 /// What a thread has done.
 #[derive(Clone, Copy, Debug, Default)]
 struct Thread {
-    /// It allocated from Python.
+    /// Whether it allocated from Python.
     python: bool,
-    /// It was in a module the last time.
+    /// Whether its newest allocation was in a module.
     in_module: bool,
-    /// It was in one at some time.
+    /// Whether it ever called a module.
     calls_modules: bool,
-    /// It ran a node of autograd's for another thread, which waits: it is one of the engine's, though hooks of Python's may
-    /// run on it.
+    /// Whether it ran an autograd node for another thread that waits. It is then one of the engine's threads, though
+    /// Python hooks may run on it.
     works: bool,
 }
 
@@ -52,10 +52,10 @@ serialize! {
     Thread { python, in_module, calls_modules, works }
 }
 
-/// By stacks.
+/// Facts by stacks.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    /// By the number of the key; those that are not known have no base.
+    /// Facts by key number; unknown keys have no base.
     pub(crate) keys: Vec<KeyFacts>,
     pub(crate) places: FxHashMap<StackId, Place>,
 }
@@ -64,13 +64,13 @@ pub(crate) struct Known {
 pub(crate) struct KeyFacts {
     pub(crate) origin: Origin,
     pub(crate) place: Place,
-    /// The key without a category; [`KeyId::NONE`]: nothing is known of this key.
+    /// The key without a category; [`KeyId::NONE`] if nothing is known about this key.
     pub(crate) base: KeyId,
-    /// Of a key without a category: what the newest block that ended was.
+    /// For a key without a category: the category of the newest ended block.
     pub(crate) outcome: Category,
     /// The key of the same stacks before the forward of a step, if they ever were outside all modules there.
     pub(crate) before_forward: KeyId,
-    /// The keys with each category, as far as there are any.
+    /// The existing keys with each category.
     pub(crate) with: [KeyId; 9],
 }
 
@@ -87,7 +87,7 @@ impl KeyFacts {
 }
 
 impl Known {
-    /// The facts of a key, to be changed if they are known.
+    /// The facts of a key, mutable, if they are known.
     #[inline]
     pub(crate) fn of(&mut self, key: KeyId) -> Option<&mut KeyFacts> {
         let facts = self.keys.get_mut(key.0 as usize)?;
@@ -95,7 +95,7 @@ impl Known {
     }
 }
 
-/// All but what can be worked out again.
+/// All fields except those that can be computed again.
 impl Serialize for Categories {
     fn put(&self, to: &mut Vec<u8>) {
         self.turn.put(to);
@@ -121,7 +121,7 @@ impl Serialize for Categories {
 }
 
 impl Categories {
-    /// A mark may end a turn.
+    /// Takes in a mark, which may end a turn.
     #[inline]
     pub(crate) fn mark(&mut self, event: &Event) {
         let ends = match event.kind {
@@ -136,7 +136,7 @@ impl Categories {
         }
     }
 
-    /// Keys have other numbers now.
+    /// Renumbers the keys.
     pub(crate) fn change_keys(&mut self, change: &mut dyn FnMut(&mut KeyId)) {
         let outcomes = self.all_outcomes();
         self.known = Known::default();
@@ -159,7 +159,7 @@ impl Categories {
         }
     }
 
-    /// A thread allocates from Python, in a module or not: a turn may end, or a forward begin.
+    /// A thread allocates from Python, in a module or not. This may end a turn or begin a forward.
     #[inline]
     pub(crate) fn allocates(&mut self, thread: ThreadId, in_module: bool) {
         if self.newest == Some((thread, in_module)) && self.forward_began == in_module {
@@ -176,33 +176,33 @@ impl Categories {
         self.turn = self.turn.saturating_add(u32::from(has_left));
     }
 
-    /// A thread allocates in a node of autograd's, and has not begun that backward itself.
+    /// A thread allocates in an autograd node of a backward that another thread began.
     #[inline]
     pub(crate) fn works(&mut self, thread: ThreadId) {
         self.threads.entry(thread).or_default().works = true;
     }
 
-    /// Whether what a thread makes now is made before the forward begins. Batches are made ahead by threads that call no
-    /// modules.
+    /// Whether an allocation of a thread now comes before the forward. Threads that call no modules always count as
+    /// before it: they prepare batches.
     #[inline]
     pub(crate) fn is_early(&self, thread: ThreadId) -> bool {
         let calls_modules = |of: &Thread| of.calls_modules;
         !self.forward_began || !self.threads.get(&thread).is_some_and(calls_modules)
     }
 
-    /// Whether a thread runs the program's own Python, and is none of autograd's.
+    /// Whether a thread runs the program's own Python and is not one of autograd's.
     pub(crate) fn is_the_programs(&self, thread: ThreadId) -> bool {
         let is_the_programs = |of: &Thread| of.python && !of.works;
         self.threads.get(&thread).is_some_and(is_the_programs)
     }
 
-    /// What the newest block was that had these stacks and ended before its facts were worked out.
+    /// The category of the newest block with these stacks that ended before its facts were computed.
     pub(crate) fn earlier_outcome(&self, base: KeyId) -> Category {
         let number = self.outcomes.get(&base).copied().unwrap_or_default();
         Category::numbered(number)
     }
 
-    /// A block with these stacks was this.
+    /// Stores the category of an ended block with these stacks.
     #[inline]
     pub(crate) fn note_outcome(&mut self, base: KeyId, category: Category) {
         if let Some(facts) = self.known.of(base) {
@@ -219,5 +219,5 @@ impl Categories {
     }
 }
 
-/// A block that stands under another key from now on, and the key that it stood under.
+/// A block that moves to another key, and its previous key.
 pub(crate) type Moved = Option<(Block, KeyId)>;

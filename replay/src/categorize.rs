@@ -1,4 +1,4 @@
-//! How blocks come to stand under what they are for: see [`crate::categories`].
+//! Assigns categories to tensor blocks: see [`crate::categories`].
 
 use gpumem_capture::{DeviceOrdinal, Event, Level, Role, StackId};
 
@@ -14,7 +14,7 @@ use crate::replay::Replay;
 use crate::sampling::Sampled;
 
 impl Replay {
-    /// A tensor's block is made, with the key that it stands under for now.
+    /// A tensor block is allocated; `base` is its key for now.
     pub(crate) fn tensor_made(&mut self, base: KeyId, event: &Event) -> Made {
         let mut base = base;
         let facts = self.facts(base);
@@ -23,7 +23,7 @@ impl Replay {
         let of = &mut self.categories;
         if place.is_python {
             of.allocates(event.thread, place.in_module);
-            // Once there, always: no mark may be between the rounds of an evaluation.
+            // Once set, it stays: no mark may separate the rounds of an evaluation.
             let is_before = before_forward != KeyId::NONE || !of.forward_began;
             if is_before && origin == Origin::Outside {
                 base = match before_forward {
@@ -48,7 +48,7 @@ impl Replay {
         }
     }
 
-    /// The key of the same stacks, made before the forward of a step, where it is not among the facts.
+    /// Makes the key of the same stacks before the forward of a step.
     #[cold]
     fn new_before_forward(&mut self, base: KeyId) -> KeyId {
         let stacks = self.stacks(base);
@@ -62,7 +62,7 @@ impl Replay {
         to
     }
 
-    /// A tensor's block is about to end.
+    /// A tensor block is about to end.
     pub(crate) fn tensor_ends(&mut self, event: &Event) {
         let address = (event.ptr, false);
         let Some(block) = self.tensor_at(event.device, address) else {
@@ -82,13 +82,13 @@ impl Replay {
         let was = origin.given_back(by_backward, age);
         let to = self.key_as(base, was);
         self.categories.note_outcome(base, was);
-        // Mostly it stands there already.
+        // Usually it has this key already.
         if to != block.key {
             self.stand_under(event.device, address, base, was, false);
         }
     }
 
-    /// A tensor's block is told to have a role.
+    /// A role is recorded for a tensor block.
     #[cold]
     pub(crate) fn tensor_has_role(&mut self, event: &Event) {
         let category = match Role(event.aux) {
@@ -106,13 +106,13 @@ impl Replay {
             return;
         }
         let base = self.facts(block.key).base;
-        // Its facts may not be known yet.
+        // Computes its facts if they are not yet known.
         self.facts(base);
         self.categories.note_outcome(base, category);
         self.stand_under(event.device, address, base, category, true);
     }
 
-    /// Judges the tensors' blocks that are live and were not told: the program has come to its end, or to a failure.
+    /// Decides the category of live tensor blocks that have no final one, at the program's end or at a failure.
     pub fn settle_categories(&mut self) {
         let live: Vec<_> = self
             .levels
@@ -132,14 +132,14 @@ impl Replay {
         }
     }
 
-    /// Works out the facts of all keys, whose stacks have a key without a category then.
+    /// Computes the facts of all keys, so that each has a key without a category.
     pub(crate) fn work_out_facts(&mut self) {
         for key in 0..self.keys.len() as u32 {
             self.facts(KeyId(key));
         }
     }
 
-    /// The key of the same stacks with blocks of all categories, made in the training or after it.
+    /// The key of the same stacks for blocks of all categories, allocated during the training or after it.
     pub fn key_of_all_categories(&self, key: KeyId) -> KeyId {
         let base = self.stacks(key).without_category();
         let in_training = StackKey {
@@ -150,7 +150,7 @@ impl Replay {
         known(&in_training).or_else(|| known(&base)).unwrap_or(key)
     }
 
-    /// A block with the key of its stacks alone: what it is for may change.
+    /// A block with the key of its stacks only, because its category may change.
     pub(crate) fn of_all_categories(&mut self, block: Block) -> Block {
         Block {
             key: self.facts(block.key).base,
@@ -168,7 +168,7 @@ impl Replay {
         state.blocks.get(&address).copied()
     }
 
-    /// A block stands under a category from now on, and did so since it was made.
+    /// Moves a block to a category, as if it had it since its allocation.
     fn stand_under(
         &mut self,
         device: DeviceOrdinal,
@@ -203,7 +203,7 @@ impl Replay {
     #[cold]
     fn new_key_as(&mut self, base: KeyId, category: Category) -> KeyId {
         let stacks = self.stacks(base);
-        // What was evicted says nothing of what it was.
+        // The category of evicted stacks is unknown.
         if stacks == StackKey::EVICTED {
             return base;
         }
@@ -217,7 +217,7 @@ impl Replay {
         key
     }
 
-    /// What is known of a key, with a category or without.
+    /// The facts of a key, with a category or without.
     #[inline]
     fn facts(&mut self, key: KeyId) -> &KeyFacts {
         let at = key.0 as usize;
@@ -261,7 +261,7 @@ impl Replay {
         keys[key.0 as usize] = facts;
     }
 
-    /// Where a block with these stacks was made.
+    /// Where in the program a block with these stacks was allocated.
     fn origin(&self, stacks: StackKey, place: Place) -> Origin {
         let purpose = stacks.purpose;
         if purpose.is_workspace() {
@@ -280,7 +280,7 @@ impl Replay {
             ThreadPhase::Beside if !place.is_python && !stacks.is_not_sampled() => Origin::Backward,
             ThreadPhase::Optimizer if !is_in_closure(&self.names, stacks.py) => Origin::Optimizer,
             _ if place.makes_weights => Origin::Weights,
-            // A custom function's forward runs with gradients off, and keeps for backward.
+            // A custom function's forward runs with gradients off, and keeps tensors for backward.
             _ if place.in_module || stacks.is_not_sampled() => {
                 match purpose.is_no_grad() && !place.in_function {
                     true => Origin::Inference,

@@ -1,39 +1,39 @@
-//! What a tensor's block is for, and the rules by which that is told.
+//! A tensor block's category, and the rules that decide it.
 //!
-//! Some is known: a parameter and its gradient from what autograd accumulated, and what the framework was asked for by
-//! name ([`gpumem_capture::Role`]). The rest follows from where a block was made ([`Origin`]) and from its end: a block of
-//! a forward that backward gives back was kept for it. A block that is live is judged by where it was made and by its
-//! age. Ages are counted in *turns*: a turn ends where a backward, an optimizer's step or a step of the training begins
-//! or ends, and where a thread leaves the outermost call of a module.
+//! Some categories are recorded: parameters and their gradients from what autograd accumulated, and others by name from
+//! the framework ([`gpumem_capture::Role`]). The rest follows from where a block was allocated ([`Origin`]) and from
+//! its end: a block of a forward that is freed during backward was kept for it. The category of a live block follows
+//! from where it was allocated and from its age. Ages are counted in *turns*. A turn ends where a backward, an
+//! optimizer's step or a training step begins or ends, and where a thread leaves the outermost call of a module.
 //!
 //! docs/categories.md has the rules as a table.
 
-/// What a tensor's block is for.
+/// A tensor block's category.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Category {
-    /// No block of a tensor.
+    /// Not a tensor block.
     #[default]
     None,
     /// Parameters and buffers of modules.
     Parameter,
     /// Gradients of parameters.
     Gradient,
-    /// What an optimizer keeps from step to step.
+    /// State that an optimizer keeps from step to step.
     OptimizerState,
     /// Made by a forward and kept for its backward.
     Activation,
-    /// A batch: made outside all modules, and not kept for long.
+    /// A batch: allocated outside all modules, and not kept for long.
     Input,
-    /// cuBLAS's workspaces.
+    /// cuBLAS workspaces.
     Workspace,
-    /// Made and given back within one turn, or by one backward.
+    /// Allocated and freed within one turn, or by one backward.
     Temporary,
-    /// None of these, or not known.
+    /// None of these, or unknown.
     Other,
 }
 
 impl Category {
-    /// All of blocks of tensors, in the order in which they are shown.
+    /// All categories of tensor blocks, in the order in which they are shown.
     pub const ALL: [Self; 8] = [
         Self::Parameter,
         Self::Gradient,
@@ -60,7 +60,7 @@ impl Category {
         }
     }
 
-    /// Whether it says more of a block than that it is one of a tensor, and for how long.
+    /// Whether it shows more than that a block is a tensor, and how long it lived.
     pub fn is_specific(self) -> bool {
         !matches!(self, Self::None | Self::Temporary | Self::Other)
     }
@@ -70,7 +70,7 @@ impl Category {
         Self::ALL.get(index).copied().unwrap_or_default()
     }
 
-    /// Whether a block that was told to be this stays it, where it is told to be another.
+    /// Whether a block with a recorded role of this category keeps it when another role is recorded.
     pub(crate) fn outranks(self, other: Self) -> bool {
         let told = [Self::Parameter, Self::Gradient, Self::OptimizerState];
         let rank = |category| told.iter().position(|it| *it == category).unwrap_or(3);
@@ -78,13 +78,13 @@ impl Category {
     }
 }
 
-/// Where a block was made.
+/// Where in the program a block was allocated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// It is not known.
+    /// Unknown.
     #[default]
     Unknown,
-    /// Where cuBLAS's workspaces are taken.
+    /// Where cuBLAS takes its workspaces.
     Workspace,
     /// Where modules make or convert their parameters and buffers.
     Weights,
@@ -102,8 +102,8 @@ pub(crate) enum Origin {
     Outside,
 }
 
-/// Turns for which what was made outside of modules is taken for a batch: it is replaced by the next one, or by the one
-/// after that where batches are fetched ahead.
+/// A block allocated outside modules counts as a batch for this many turns. The next batch replaces it, or the one
+/// after that if batches are prefetched.
 const BATCH: u32 = 8;
 
 /// A block's age.
@@ -112,17 +112,17 @@ pub(crate) struct Age {
     pub(crate) turns: u32,
     /// Whether the program has called modules.
     pub(crate) has_modules: bool,
-    /// Whether the block was made before the forward began.
+    /// Whether the block was allocated before the forward began.
     pub(crate) is_early: bool,
-    /// Whether it was not, and a backward, an optimizer's step or a step of the training has begun or ended since: it is a
-    /// result of the forward.
+    /// Whether it was allocated later, and a backward, an optimizer's step or a training step has begun or ended since.
+    /// It is then a result of the forward.
     pub(crate) outlived_forward: bool,
     /// Whether gradients were off.
     pub(crate) is_no_grad: bool,
 }
 
 impl Age {
-    /// What was made outside of all modules.
+    /// The category of a block allocated outside all modules.
     fn of_a_batch(self) -> Category {
         match self.has_modules && self.turns <= BATCH {
             false => Category::Other,
@@ -134,7 +134,7 @@ impl Age {
 }
 
 impl Origin {
-    /// What a new block is taken for.
+    /// The category that a new block gets.
     pub(crate) fn assumed(self, has_modules: bool) -> Category {
         match self {
             Self::Unknown => Category::Other,
@@ -148,7 +148,7 @@ impl Origin {
         }
     }
 
-    /// What a block was that is given back.
+    /// The category of a block that is freed.
     pub(crate) fn given_back(self, by_backward: bool, age: Age) -> Category {
         match self {
             Self::Outside if by_backward && age.has_modules && age.is_early => Category::Input,
@@ -163,7 +163,7 @@ impl Origin {
         }
     }
 
-    /// What a block is that is live; `before`: what the one before it was that had the same stacks.
+    /// The category of a live block; `before`: that of the newest ended block with the same stacks.
     pub(crate) fn live(self, before: Category, age: Age) -> Category {
         match (self, before) {
             (Self::Forward, Category::Temporary) => Category::Temporary,

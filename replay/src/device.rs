@@ -1,4 +1,4 @@
-//! The moment at which a device held most.
+//! A device's figures now and at its peak.
 
 use gpumem_capture::{Event, EventKind, Level, Nanos, Seq, StackId};
 
@@ -11,44 +11,43 @@ use crate::readings::Readings;
 use crate::serialize::serialize;
 use crate::span_context::SpanContext;
 
-/// The figures of a device at one moment, in bytes.
+/// The figures of a device at one point in time, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Levels {
-    /// Tensors live.
+    /// Live tensors.
     pub tensor: u64,
     /// Device memory from CUDA.
     pub driver: u64,
     /// Pinned host memory.
     pub host: u64,
-    /// What the framework held from the driver, as its newest event said, less what it gave back since; `None` before the
-    /// first.
+    /// What the framework held from the driver, as of its newest event, less what it freed since; `None` before the
+    /// first event.
     pub reserved: Option<u64>,
     /// Managed memory, wherever it resides; a part of `driver`.
     pub managed: u64,
-    /// What the card gave.
+    /// Physical memory.
     pub physical: u64,
 }
 
-/// A device over time: what it holds now, and held at its peak.
+/// A device over time: its figures now and at its peak.
 ///
-/// The peak is the moment at which tensors held most: a framework's pool keeps what it once had, so the
-/// driver level goes on rising by a little long after the moment that made it large, and says nothing
-/// of who needed the memory. Of equal moments the one at which the driver level was greatest is taken,
-/// then the one at which the physical level was, and the first of those. Where there are no tensors, it
-/// is the driver level's peak.
+/// The peak is the point in time at which tensors held most. The driver level is not used, because a framework's pool
+/// keeps its memory: that level goes on rising slowly after the peak, and does not show which code needed the memory.
+/// Among equal points, the one with the highest driver level is the peak, then the one with the highest physical level,
+/// then the first. Without tensors, it is the driver level's peak.
 #[derive(Clone, Debug, Default)]
 pub struct DevicePeak {
     /// Now.
     pub now: Levels,
     /// At the peak.
     pub at_peak: Levels,
-    /// The event of the peak, and when; `None` if the device never held anything.
+    /// The event of the peak, and its time; `None` if the device never held anything.
     pub moment: Option<(Seq, Nanos)>,
-    /// What the program was at then.
+    /// The span context then.
     pub span_context: SpanContext,
-    /// The greatest reserved figure seen.
+    /// The highest reserved figure seen.
     pub reserved_peak: u64,
-    /// What NVML said.
+    /// NVML's readings.
     pub readings: Readings,
     pub(crate) clock: Clock,
     /// The stacks of the newest event that has any.
@@ -61,8 +60,8 @@ serialize! {
 }
 
 impl DevicePeak {
-    /// The driver has a block back that a library took. PyTorch says what it holds with each tensor, and may empty its
-    /// cache between two.
+    /// The driver gets a block back that a library had taken. PyTorch reports its reserved bytes with each tensor
+    /// event, and may empty its cache between two of them.
     pub(crate) fn gives_back(&mut self, block: Block, library: impl FnOnce() -> Option<String>) {
         let may_be_cut = matches!(Backing::of(block.flags), Backing::Pages | Backing::Handle);
         if let Some(reserved) = self.now.reserved.as_mut().filter(|_| may_be_cut)
@@ -72,7 +71,7 @@ impl DevicePeak {
         }
     }
 
-    /// The stacks that it names, to be changed.
+    /// Calls `change` for each stack that it refers to.
     pub(crate) fn each_key(&mut self, change: &mut dyn FnMut(&mut KeyId)) {
         if let Some(key) = &mut self.nearest {
             change(key);
@@ -87,8 +86,7 @@ impl DevicePeak {
         }
     }
 
-    /// Takes in an event after the levels in `now` were brought up to date; says whether it is a new
-    /// peak.
+    /// Takes in an event after the levels in `now` were updated; returns whether it is a new peak.
     pub(crate) fn update(&mut self, seq: Seq, event: &Event, key: KeyId, counts: bool) -> bool {
         match event.kind {
             EventKind::ALLOC | EventKind::FREE if event.level == Level::TENSOR => {
@@ -117,7 +115,7 @@ impl DevicePeak {
 }
 
 impl Levels {
-    /// What makes one moment a greater one than another.
+    /// The order of points in time: the greatest is the peak.
     pub fn rank(&self) -> (u64, u64, u64) {
         (self.tensor, self.driver, self.physical)
     }

@@ -1,4 +1,4 @@
-//! What a level evicts where its state has a limit.
+//! Eviction from a level whose state has a limit.
 
 use gpumem_capture::Seq;
 use rustc_hash::FxHashMap;
@@ -12,11 +12,11 @@ use crate::peak_snapshot::Address;
 use crate::sampling::Sampled;
 use crate::window::Window;
 
-/// Frees that may yet be cancelled are remembered to this number where memory is limited.
+/// The number of frees to remember where memory is limited; they may still be cancelled.
 const FREED_KEPT: usize = 4096;
 
 impl LevelState {
-    /// Whether figures of this stack are needed: it holds something, or held something at a peak.
+    /// Whether the figures of this stack are needed: it holds something, or held something at a peak.
     pub(crate) fn needs(&self, high_water: &HighWater, device_clock: Clock) -> bool {
         let now = Clocks {
             level: self.clock,
@@ -35,7 +35,7 @@ impl LevelState {
             .map(|(key, high_water)| (*key, high_water))
     }
 
-    /// Gives every stack another id. Totals of those that become the same one are added up.
+    /// Gives every stack another id. The totals of stacks that get the same id are added up.
     pub(crate) fn change_keys(&mut self, change: &mut dyn FnMut(&mut KeyId)) {
         let now = self.clocks();
         for (mut key, high_water) in std::mem::take(&mut self.by_stack) {
@@ -68,13 +68,13 @@ impl LevelState {
         self.freed.0.shrink_to_fit();
     }
 
-    /// How many blocks are kept one by one, those of the peak included.
+    /// The number of blocks kept individually, those of the peak included.
     pub(crate) fn kept_blocks(&self) -> usize {
         self.blocks.len() + self.peak_snapshot.len()
     }
 
-    /// Keeps half of the blocks no longer one by one, the smallest: their bytes stand under `key` from now
-    /// on. Returns how many live ones those are, and how many of the peak.
+    /// Merges the smallest half of the blocks: their bytes move to `key`. Returns the merged live blocks, and how many
+    /// blocks of the peak were merged.
     pub(crate) fn merge_blocks(&mut self, key: KeyId, sampled: Sampled<'_>) -> (Figure, u64) {
         let gone = self
             .peak_snapshot
@@ -101,7 +101,7 @@ impl LevelState {
                 .remove_live(Figure::block(bytes), now);
             let merged_into = self.by_stack.entry(key).or_default();
             merged_into.add_live(Figure::block(bytes), now);
-            // Whether one of these had stacks is not kept: they stand for nothing but themselves from now on.
+            // Which of them had stacks is not kept: from now on they stand only for themselves.
             if let (Some(unseen), Some(high_water)) =
                 (sampled.unseen(block), self.unseen.get_mut(&block.key))
             {
@@ -114,7 +114,7 @@ impl LevelState {
         (merged, gone.len() as u64)
     }
 
-    /// The level at the device's peak, as far as blocks and reservations go.
+    /// The blocks and reservations of the level at the device's peak.
     pub(crate) fn at_device_peak_state(&self) -> Self {
         Self {
             blocks: self.peak_snapshot.blocks(&self.blocks),
@@ -123,7 +123,7 @@ impl LevelState {
         }
     }
 
-    /// A block stands under another key from now on.
+    /// Moves a block to another key.
     pub(crate) fn stand_under(&mut self, address: Address, to: KeyId, is_told: bool) -> Moved {
         let block = self.blocks.get_mut(&address)?;
         block.is_told |= is_told;
@@ -131,7 +131,7 @@ impl LevelState {
         (from != to).then_some((*block, from))
     }
 
-    /// Moves the figures of a block that stood under another key, those at the peaks too.
+    /// Moves the figures of a block to another key, those at the peaks too.
     pub(crate) fn move_figures(
         &mut self,
         block: Block,
@@ -162,8 +162,7 @@ impl LevelState {
         }
     }
 
-    /// Forgets figures by stack and keeps blocks: what is counted from now on is of what is made from now
-    /// on.
+    /// Drops the figures by stack and keeps the blocks: from now on only new blocks are counted.
     pub(crate) fn count_anew(&mut self) {
         self.by_stack.clear();
         self.unseen.clear();
@@ -185,7 +184,7 @@ impl LevelState {
         }
     }
 
-    /// What each stack's live blocks and reservations have, and what those stand for.
+    /// The live blocks and reservations of each stack, and the unseen bytes that they stand for.
     pub(crate) fn counted(&self, sampled: Sampled<'_>) -> Vec<(KeyId, Figure, Figure)> {
         let mut found: FxHashMap<KeyId, (Figure, Figure)> = FxHashMap::default();
         for block in self.blocks.values() {

@@ -1,10 +1,10 @@
-//! Allocations that failed for want of memory: what the program was told of, and what the framework's allocator answered by
-//! itself.
+//! Allocations that failed with an out-of-memory error: failures that the program saw, and those that the framework's
+//! allocator resolved.
 //!
-//! PyTorch's allocator asks the driver, is refused, gives back what it has cached, and asks again. Only if that is refused
-//! too does the program get an exception. So a refusal is undecided until its thread makes a tensor, which answers it, or
-//! gets the exception, which takes its place. It is taken for the same request by its Python stack. Other errors of CUDA are
-//! known to be the program's once it asks for their text.
+//! PyTorch's allocator requests memory from the driver. If that fails, it empties its cache and tries again. Only if
+//! that fails too does the program get an exception. So a refusal is undecided until its thread allocates a tensor,
+//! which resolves it, or gets the exception, which replaces it. A refusal and its outcome belong to the same request if
+//! they have the same Python stack. Other CUDA errors are known to be the program's once it queries their text.
 
 use std::collections::BTreeMap;
 
@@ -13,18 +13,18 @@ use gpumem_capture::{DeviceOrdinal, Event, EventKind, Level, Seq, StackId, Threa
 use crate::serialize::serialize;
 use crate::span_context::SpanContext;
 
-/// An allocation that failed for want of memory.
+/// An allocation that failed with an out-of-memory error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory {
-    /// Which event.
+    /// The event's number.
     pub seq: Seq,
-    /// The event itself: see [`EventKind::OUT_OF_MEMORY`].
+    /// The event: see [`EventKind::OUT_OF_MEMORY`].
     pub event: Event,
-    /// What the program was at.
+    /// The span context.
     pub span_context: SpanContext,
-    /// How often the driver had refused it by then, if a framework's allocator had asked.
+    /// The number of refusals by the driver until then, if a framework's allocator made the request.
     pub refusals: u64,
-    /// Whether the program asked for the text of the error.
+    /// Whether the program queried the text of the error.
     pub is_told: bool,
 }
 
@@ -33,30 +33,30 @@ serialize! {
 }
 
 impl OutOfMemory {
-    /// Whether a framework gave up, and raised an exception.
+    /// Whether a framework gave up and raised an exception.
     pub fn is_exception(&self) -> bool {
         self.event.level == Level::TENSOR || self.is_told
     }
 
-    /// Whether the driver refused it, and no limit of a framework's own.
+    /// Whether the driver refused it, rather than a framework's own limit.
     pub fn was_refused(&self) -> bool {
         self.event.level != Level::TENSOR || self.refusals > 0
     }
 
-    /// Whether nothing is known of it but that the program asked for the text of an error.
+    /// Whether the only record of it is that the program queried the text of an error.
     pub fn is_by_text(&self) -> bool {
         (self.event.level, self.event.aux) == (Level::PHYSICAL, 1)
     }
 }
 
-/// How many of a kind are kept in full: the first ones, and the newest.
+/// How many failures of a kind are kept in full: the first ones, and the newest.
 const KEPT: usize = 100;
 
-/// Some of the failures of a kind, in their order.
+/// Some of the failures of a kind, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Kept {
     all: Vec<OutOfMemory>,
-    /// How many there were.
+    /// The number of all failures of the kind.
     count: u64,
 }
 
@@ -73,7 +73,7 @@ impl Kept {
         self.count += 1;
     }
 
-    /// What came after all of these.
+    /// Appends failures that all came later.
     fn append(&mut self, others: Kept) {
         let left_out = others.count - others.all.len() as u64;
         others
@@ -84,7 +84,7 @@ impl Kept {
     }
 }
 
-/// What the driver has refused to one thread for one request.
+/// The driver's refusals to one thread for one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Undecided {
     py_stack: StackId,
@@ -100,12 +100,12 @@ serialize! {
 pub struct Failures {
     /// Exceptions of a framework.
     exceptions: Kept,
-    /// What a function of CUDA refused to whoever called it.
+    /// Requests that a CUDA function refused to any caller.
     refused: Kept,
     undecided: BTreeMap<ThreadId, Undecided>,
-    /// The thread to which the last of `refused` was refused, if it has made no tensor and asked for no text since.
+    /// The thread of the newest of `refused`, if it has neither allocated a tensor nor queried an error's text since.
     untold: Option<ThreadId>,
-    /// Refusals after which the framework's allocator got what it wanted all the same.
+    /// Refusals after which the framework's allocator got the memory.
     answered: BTreeMap<DeviceOrdinal, u64>,
 }
 
@@ -114,7 +114,7 @@ serialize! {
 }
 
 impl Failures {
-    /// Whether what becomes of tensors matters.
+    /// Whether tensor allocations can decide a refusal.
     #[inline]
     pub(crate) fn are_undecided(&self) -> bool {
         !self.undecided.is_empty() || self.untold.is_some()
@@ -132,7 +132,7 @@ impl Failures {
         failure.is_told = failure.is_by_text();
         match event.level {
             _ if failure.is_told => {
-                // What was refused to the thread, which has made no tensor since, is what the text is of.
+                // The text belongs to the thread's refusals, because it has allocated no tensor since.
                 let refusals = self.undecided.remove(&event.thread).unwrap_or_default();
                 let refusals = refusals.refusals;
                 if let Some(last) = refusals.all.last() {
@@ -170,7 +170,7 @@ impl Failures {
         }
     }
 
-    /// A thread has made a tensor.
+    /// A thread allocated a tensor.
     pub(crate) fn made(&mut self, event: &Event) {
         debug_assert_eq!(event.kind, EventKind::ALLOC);
         self.untold = self.untold.filter(|thread| *thread != event.thread);
@@ -179,8 +179,8 @@ impl Failures {
         }
     }
 
-    /// What was refused to a thread that now has a tensor or an exception, if it was for that. Else the refusals were what
-    /// the program got.
+    /// The refusals to a thread that now has a tensor or an exception, if they belong to the same request. Otherwise
+    /// they become failures of the program.
     fn decide(&mut self, event: &Event) -> Option<Kept> {
         let of = self.undecided.remove(&event.thread)?;
         if is_same(of.py_stack, event.py_stack) {
@@ -191,37 +191,38 @@ impl Failures {
         None
     }
 
-    /// How many the program was told of.
+    /// The number of failures that the program saw.
     pub fn count(&self) -> u64 {
         let undecided = self.undecided.values().map(|of| of.refusals.count);
         self.exceptions.count + self.refused.count + undecided.sum::<u64>()
     }
 
-    /// Refusals of the driver that a framework's allocator answered by giving back what it had cached.
+    /// Refusals by the driver that a framework's allocator resolved by emptying its cache.
     pub fn answered(&self) -> u64 {
         self.answered.values().sum()
     }
 
-    /// The same of each device that has any.
+    /// The number of these on a device.
     pub fn answered_on(&self, device: DeviceOrdinal) -> u64 {
         self.answered.get(&device).copied().unwrap_or(0)
     }
 
-    /// Those that are kept, in their order, each with its number from 1: of each kind the first ones and the newest.
+    /// The failures that are kept, in order, each with its number from 1. Of each kind, the first ones and the newest
+    /// are kept.
     pub fn all(&self) -> Vec<(u64, OutOfMemory)> {
         let mut all: Vec<OutOfMemory> = self.iter().copied().collect();
         all.sort_by_key(|failure| failure.seq);
         let left_out = self.count() - all.len() as u64;
         let last = all.len();
         let numbered = (1..).zip(all).map(|(at, failure)| match at {
-            // What is left out came before the newest.
+            // The failures that are not kept came before the newest.
             at if at == last => (at as u64 + left_out, failure),
             at => (at as u64, failure),
         });
         numbered.collect()
     }
 
-    /// The one to tell of first: the last exception, else the last that there was.
+    /// The failure to show first: the last exception, else the last failure.
     pub fn main(&self) -> Option<(u64, OutOfMemory)> {
         let all = self.all();
         let exception = all.iter().rfind(|(_, failure)| failure.is_exception());
@@ -235,7 +236,7 @@ impl Failures {
     }
 }
 
-/// Whether both may be of one request. Stacks may be off, or sampled.
+/// Whether both may belong to one request. Stacks may be off, or sampled.
 fn is_same(one: StackId, other: StackId) -> bool {
     one == other || one == StackId::NONE || other == StackId::NONE
 }

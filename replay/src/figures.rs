@@ -10,16 +10,16 @@ use crate::query::At;
 use crate::replay::Replay;
 use crate::sampling::{Sampled, share_out};
 
-/// By how much figures that were added up block by block are scaled where stacks are sampled: those of a stack as its
-/// figure at a moment, or over the whole run, is.
+/// Scales figures that were added up block by block, where stacks are sampled. Afterwards they match the estimates of
+/// their stacks, at a point in time or over the whole run.
 #[derive(Clone, Debug, Default)]
 pub struct Scale {
-    /// What the stack's own blocks of all categories have, and its estimate.
+    /// The figure of each stack's own blocks of all categories, and its estimate.
     by_stack: FxHashMap<StackKey, [Figure; 2]>,
 }
 
 impl Scale {
-    /// Scales a figure of a stack's; zeros for what has no stacks and is shared out among others.
+    /// Scales a figure of a stack; returns zeros for blocks without stacks, which are distributed among the others.
     pub fn of(&self, stacks: StackKey, figure: Figure) -> Figure {
         let Some([own, estimate]) = self.by_stack.get(&stacks.without_category()) else {
             return figure;
@@ -36,15 +36,15 @@ impl Scale {
         }
     }
 
-    /// The same of bytes.
+    /// Scales bytes in the same way.
     pub fn bytes(&self, stacks: StackKey, bytes: u64) -> u64 {
         self.of(stacks, Figure { bytes, blocks: 0 }).bytes
     }
 }
 
 impl Replay {
-    /// How figures that were added up block by block are scaled: as what stacks hold at a moment, or as all that they
-    /// allocated.
+    /// The scale for figures that were added up block by block: of live blocks at a point in time, or (`None`) of all
+    /// allocations.
     pub fn scale(&self, device: DeviceOrdinal, level: Level, at: Option<At>) -> Scale {
         let mut by_stack = FxHashMap::default();
         let Some(state) = self
@@ -79,7 +79,7 @@ impl Replay {
         Scale { by_stack }
     }
 
-    /// Figures by stack of a level at a moment, zeros left out, in no particular order.
+    /// Figures by stack of a level at a point in time, without zeros, in no particular order.
     pub fn figures(
         &self,
         device: DeviceOrdinal,
@@ -95,8 +95,8 @@ impl Replay {
         }
     }
 
-    /// Figures by stack of what is live now, zeros left out, in no particular order. Where the query follows none
-    /// ([`crate::Query::without_figures`]) they are counted: see [`Replay::counts_as_followed`].
+    /// Figures by stack of what is live now, without zeros, in no particular order. They are computed here if the query
+    /// has none ([`crate::Query::without_figures`]): see [`Replay::counts_as_followed`].
     pub fn live_figures(&self, device: DeviceOrdinal, level: Level) -> Vec<(StackKey, Figure)> {
         if !self.window.counts_none() {
             return self.figures(device, level, At::End);
@@ -108,8 +108,8 @@ impl Replay {
         self.named(state.counted(sampled).into_iter())
     }
 
-    /// Whether figures that are counted at a moment are those that would have been followed up to it: each block was
-    /// allocated and freed once, as large as it was, and all of them are kept one by one.
+    /// Whether figures computed at a point in time equal those that would have been kept up to it: each block was
+    /// allocated and freed once, with the same size, and all blocks are kept individually.
     pub fn counts_as_followed(&self) -> bool {
         let is_whole = |state: &LevelState| {
             let Anomalies {
@@ -133,7 +133,7 @@ impl Replay {
         self.restored.is_none() && self.levels.values().all(is_whole)
     }
 
-    /// Figures by stack of a level at the device's peak (see [`crate::DevicePeak`]), zeros left out.
+    /// Figures by stack of a level at the device's peak (see [`crate::DevicePeak`]), without zeros.
     pub fn figures_at_device_peak(
         &self,
         device: DeviceOrdinal,
@@ -150,8 +150,7 @@ impl Replay {
             .unwrap_or_default()
     }
 
-    /// What each stack allocated over the whole run, zeros left out, in no particular order: its blocks, each time that
-    /// one was allocated.
+    /// What each stack allocated over the whole run, without zeros, in no particular order. Each allocation counts.
     pub fn allocated(&self, device: DeviceOrdinal, level: Level) -> Vec<(StackKey, Figure)> {
         let state = self.levels.get(&(device, level));
         let totals = state.into_iter().flat_map(|state| state.totals_by_stack());

@@ -1,14 +1,14 @@
 //! Bytes by stack at the peak, in one pass and with memory for the stacks only.
 //!
-//! A new peak only moves a clock on. A stack's figure at the peak is taken from its live figure when
-//! the stack next changes, or at the end: whichever stack's mark is older than the clock has not
-//! changed since the peak. (Memray's high-water-mark aggregator works so.)
+//! A new peak only advances a clock. A stack's figure at the peak is copied from its live figure when the stack next
+//! changes, or at the end: a stack whose mark is older than the clock has not changed since the peak. (Memray's
+//! high-water-mark aggregator works in the same way.)
 
 use std::ops::{AddAssign, SubAssign};
 
 use crate::serialize::serialize;
 
-/// Bytes and how many blocks they are in.
+/// Bytes, and their number of blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Figure {
     /// Bytes.
@@ -38,18 +38,18 @@ impl AddAssign for Figure {
     }
 }
 
-/// Counts peaks: [`Clock::tick`] at each new one.
+/// Counts peaks: [`Clock::tick`] is called at each new one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Clock(u64);
 
 impl Clock {
-    /// A new peak, at this moment.
+    /// A new peak, now.
     pub fn tick(&mut self) {
         self.0 += 1;
     }
 }
 
-/// The peaks that a stack's figures are kept for.
+/// The peaks for which a stack's figures are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clocks {
     /// Peak of the stack's own level.
@@ -58,14 +58,14 @@ pub struct Clocks {
     pub device: Clock,
 }
 
-/// What a stack did over the whole capture.
+/// A stack's totals over the whole capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Total {
     /// Its allocations.
     pub allocations: u64,
     /// Bytes of all of them.
     pub bytes: u64,
-    /// How many of them were freed.
+    /// The number of allocations that were freed.
     pub frees: u64,
 }
 
@@ -102,7 +102,7 @@ impl Mark {
     }
 }
 
-/// The figures of one stack: live, and at the high-water marks.
+/// The figures of one stack: live, and at the peaks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HighWater {
     live: Figure,
@@ -124,7 +124,7 @@ impl HighWater {
         self.total.bytes = self.total.bytes.saturating_add(block.bytes);
     }
 
-    /// A free was cancelled, or another stack's block is counted here from now on.
+    /// A free was cancelled, or a block of another stack moved here.
     pub fn add_live(&mut self, block: Figure, now: Clocks) {
         self.settle(now);
         self.live += block;
@@ -141,32 +141,32 @@ impl HighWater {
         self.total.frees = self.total.frees.saturating_add(block.blocks);
     }
 
-    /// A block of this stack is counted elsewhere from now on.
+    /// A block of this stack moved to another stack.
     pub fn remove_live(&mut self, block: Figure, now: Clocks) {
         self.settle(now);
         self.live -= block;
     }
 
-    /// A reservation that this stack made larger before grew again.
+    /// A reservation grew at its newest part, which this stack made.
     pub fn grow(&mut self, bytes: u64, now: Clocks) {
         self.settle(now);
         self.live.bytes = self.live.bytes.saturating_add(bytes);
         self.total.bytes = self.total.bytes.saturating_add(bytes);
     }
 
-    /// A reservation lost a part of what this stack made it grow by.
+    /// A reservation lost a part of the growth that this stack made.
     pub fn shrink(&mut self, bytes: u64, now: Clocks) {
         self.settle(now);
         self.live.bytes = self.live.bytes.saturating_sub(bytes);
     }
 
-    /// What it did in all.
+    /// Its totals.
     pub fn total(&self) -> Total {
         self.total
     }
 
-    /// A live block of this stack's has been another's since it was made. `at_level`, `at_device`: whether it was live at
-    /// those peaks.
+    /// Moves a live block to another stack, as if it had been that stack's since its allocation. `at_level`,
+    /// `at_device`: whether it was live at those peaks.
     pub(crate) fn give(
         &mut self,
         to: &mut Self,
@@ -187,7 +187,7 @@ impl HighWater {
         if at_device {
             give(&mut self.device.figure, &mut to.device.figure);
         }
-        // What was made before figures were counted is none of its allocations.
+        // A block allocated before figures were counted is not among its allocations.
         if self.total.allocations >= block.blocks {
             self.total.allocations -= block.blocks;
             self.total.bytes = self.total.bytes.saturating_sub(block.bytes);
@@ -196,7 +196,7 @@ impl HighWater {
         }
     }
 
-    /// Whether it never had anything.
+    /// Whether it never held anything.
     pub(crate) fn is_nothing(&self) -> bool {
         let nothing = Figure::default();
         [self.live, self.level.figure, self.device.figure]
@@ -205,7 +205,7 @@ impl HighWater {
             && self.total == Total::default()
     }
 
-    /// Takes over another stack's figures.
+    /// Adds another stack's figures.
     pub fn merge(&mut self, mut other: Self, now: Clocks) {
         self.settle(now);
         other.settle(now);
@@ -239,7 +239,7 @@ impl HighWater {
 mod tests {
     use super::*;
 
-    /// Plays a random-looking program on 5 stacks and compares with copies taken at each peak.
+    /// Plays a pseudorandom program on 5 stacks and compares with copies taken at each peak.
     #[test]
     fn equals_a_copy_of_all_stacks_taken_at_the_peak() {
         let mut seed = 0x9e37_79b9_u32;

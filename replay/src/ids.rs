@@ -1,4 +1,4 @@
-//! Numbers by which stacks and classes of nodes go in a replay.
+//! Numbers of stacks and of classes of nodes in a replay.
 
 use std::hash::{Hash, Hasher};
 
@@ -21,20 +21,20 @@ impl KeyId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub(crate) u32);
 
-/// The stacks of an event, and what it was for.
+/// The stacks of an event, and its purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StackKey {
     /// Python stack.
     pub py: StackId,
     /// Native stack.
     pub native: StackId,
-    /// The module that made the call, if the recorder says: see [`Caller::module`].
+    /// The module that made the call, if the recorder stores it: see [`Caller::module`].
     pub caller: Caller,
-    /// What it was for; of frees it is not kept.
+    /// Its purpose; not kept for frees.
     pub purpose: Purpose,
 }
 
-/// Two words instead of four: each event's is looked up.
+/// Hashes two words instead of four, because every event's key is looked up.
 impl Hash for StackKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let word = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
@@ -48,7 +48,7 @@ impl Hash for StackKey {
 pub struct Caller(u32);
 
 impl Caller {
-    /// Not known.
+    /// Unknown.
     pub(crate) const UNKNOWN: Self = Self(0);
 
     /// The module whose index in [`crate::names::Names::modules`] is this.
@@ -56,19 +56,19 @@ impl Caller {
         Self(module.map_or(0, |index| index + 1))
     }
 
-    /// Index into [`crate::names::Names::modules`]; `None`: not known.
+    /// Index into [`crate::names::Names::modules`]; `None` if unknown.
     pub fn module(self) -> Option<u32> {
         self.0.checked_sub(1)
     }
 }
 
 impl StackKey {
-    /// The same stacks of blocks of all categories.
+    /// The same stacks, for blocks of all categories.
     pub fn without_category(self) -> Self {
         self.with_category(Category::None)
     }
 
-    /// The same stacks of blocks of one category.
+    /// The same stacks, for blocks of one category.
     pub fn with_category(self, category: Category) -> Self {
         Self {
             purpose: self.purpose.with(category),

@@ -4,14 +4,14 @@ use rustc_hash::FxHashMap;
 
 use crate::ids::{KeyId, StackKey};
 
-/// How many of the newest are kept at hand. A power of two.
+/// The size of the cache of recently used keys. A power of two.
 const AT_HAND: usize = 1024;
 
-/// The numbers of keys. Each allocation asks for one: those asked for lately are found without a search.
+/// The numbers of keys. Each allocation looks up one; recently used keys are found in a cache.
 #[derive(Debug)]
 pub(crate) struct KeyIds {
     all: FxHashMap<StackKey, KeyId>,
-    /// By a few bits of their stacks.
+    /// The cache, indexed by a few bits of the stacks.
     at_hand: Box<[(StackKey, KeyId)]>,
 }
 
@@ -22,7 +22,7 @@ impl Default for KeyIds {
 }
 
 impl KeyIds {
-    /// Those of these keys: their places.
+    /// Numbers these keys by their positions.
     pub(crate) fn of(keys: &[StackKey]) -> Self {
         let ids = keys.iter().zip(0..);
         Self {
@@ -36,7 +36,7 @@ impl KeyIds {
         self.all.get(key).copied()
     }
 
-    /// The same, of a key that will be asked for again.
+    /// A key's number, if it has one; the key is cached for the next lookup.
     #[inline]
     pub(crate) fn again(&mut self, key: &StackKey) -> Option<KeyId> {
         let at = place(key);
@@ -49,7 +49,7 @@ impl KeyIds {
         Some(id)
     }
 
-    /// A key's number, which is `next` if it has none yet.
+    /// A key's number; a new key gets `next`.
     pub(crate) fn get_or_insert(&mut self, key: StackKey, next: KeyId) -> KeyId {
         *self.all.entry(key).or_insert(next)
     }

@@ -1,7 +1,7 @@
-//! Bytes that readings after a moment attribute to contexts, their streams, and code that existed at the moment.
+//! Bytes that readings after a point in time attribute to contexts, their streams, and code that existed at that point.
 //!
-//! No call says what a context, its streams or the code of a module takes. The next reading that counts does, a few
-//! milliseconds after the call, so at a moment in between their reservations are too small.
+//! No API reports how much memory a context, its streams or a module's code takes. The next reading that counts shows
+//! it, a few milliseconds after the call. At a point in time between the two, their reservations are too small.
 
 use gpumem_capture::{Event, EventFlags, EventKind, Level, Seq};
 use rustc_hash::FxHashSet;
@@ -11,29 +11,29 @@ use crate::objects::Objects;
 use crate::reservation::ReservationKind;
 use crate::serialize::serialize;
 
-/// How many growths and handles are kept at most: where no reading comes, nothing else ends the list.
+/// The most growths and handles that are kept. Without this limit, the list would grow until a reading comes.
 const KEPT: usize = 4096;
 
 /// A growth of a context, its streams or a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Growth {
-    /// Its event.
+    /// The event's number.
     pub seq: Seq,
     /// Context, streams or module.
     pub kind: ReservationKind,
-    /// Which one.
+    /// The context or module.
     pub handle: u64,
     /// The stacks that it is charged to.
     pub key: KeyId,
-    /// By how much.
+    /// The bytes added.
     pub bytes: u64,
 }
 
-/// The growths after a moment, in the order of events.
+/// The growths after a point in time, in the order of events.
 #[derive(Clone, Debug, Default)]
 pub struct LaterGrowth {
     grown: Vec<Growth>,
-    /// What began or shrank since the moment: what that grows by is not the moment's.
+    /// Contexts and modules that began or shrank since that point: their growth does not belong to it.
     changed: FxHashSet<(ReservationKind, u64)>,
 }
 
@@ -43,7 +43,7 @@ serialize! {
 }
 
 impl LaterGrowth {
-    /// Takes in an event after the moment, on the moment's device. `objects` are those after it.
+    /// Takes in an event after the point in time, on the same device. `objects` are those after the event.
     pub(crate) fn event(&mut self, seq: Seq, event: &Event, key: KeyId, objects: &Objects) {
         if self.grown.len() + self.changed.len() >= KEPT {
             return;
@@ -88,7 +88,7 @@ impl LaterGrowth {
         &self.grown
     }
 
-    /// The stacks of the growths, to be changed.
+    /// Calls `change` for the stacks of the growths.
     pub(crate) fn each_key(&mut self, change: &mut dyn FnMut(&mut KeyId)) {
         for growth in &mut self.grown {
             change(&mut growth.key);

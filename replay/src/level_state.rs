@@ -14,7 +14,7 @@ use crate::sampling::Sampled;
 use crate::serialize::serialize;
 use crate::window::Window;
 
-/// What an event did to the live blocks.
+/// How an event changed the live blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Nothing.
@@ -25,14 +25,14 @@ pub enum Effect {
     Gone(Block),
 }
 
-/// Things that do not happen in a whole account. Each is a reason not to call it exact.
+/// Inconsistencies of records. With any of them, the account is not "exact".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Anomalies {
-    /// Allocations at an address that was live already: its free was not seen.
+    /// Allocations at an address that was already live: the free was not recorded.
     pub double_allocations: u64,
-    /// Frees that the recorder knew the block of, but whose allocation is not in the capture.
+    /// Frees of blocks that the recorder knew, whose allocation is not in the capture.
     pub frees_without_block: u64,
-    /// Frees whose bytes are not those of the allocation.
+    /// Frees whose bytes differ from those of the allocation.
     pub frees_of_other_size: u64,
     /// Frees of addresses that the recorder did not know.
     pub unknown_pointers: u64,
@@ -40,7 +40,7 @@ pub struct Anomalies {
     pub lost_cancels: u64,
     /// Events at which the framework's own figure differed from the recorder's.
     pub mismatches: u64,
-    /// Reservations that grew or shrank from another size than they had.
+    /// Reservations whose size before a growth or shrink differs from the one recorded.
     pub reservations_of_other_size: u64,
 }
 
@@ -51,42 +51,42 @@ pub struct LevelState {
     pub counters: CounterValues,
     /// The event at which the peak was reached first, and when.
     pub peak: (Seq, Nanos),
-    /// Live bytes at the moment asked for (until then: now).
+    /// Live bytes at the queried point in time (until then: now).
     pub live_at_moment: u64,
-    /// Live bytes of the queried step's blocks at that moment, and their peak; zeros without such a step.
+    /// Live bytes of the queried step's blocks at that point, and their peak; zeros without such a step.
     pub made_live: u64,
-    /// See there.
+    /// See `made_live`.
     pub made_peak: u64,
-    /// What does not fit.
+    /// Inconsistent records.
     pub anomalies: Anomalies,
     pub(crate) clock: Clock,
     /// The event of the newest peak that figures by stack are kept for.
     pub(crate) ticked: Option<Seq>,
     pub(crate) device_clock: Clock,
     pub(crate) by_stack: FxHashMap<KeyId, HighWater>,
-    /// What the blocks of each stack stand for beside themselves, where stacks are sampled: see [`crate::Sampling`].
+    /// The figures of the unseen blocks that each stack's blocks stand for, where stacks are sampled: see
+    /// [`crate::Sampling`].
     pub(crate) unseen: FxHashMap<KeyId, HighWater>,
     pub(crate) blocks: FxHashMap<Address, Block>,
     pub(crate) reservations: Reservations,
     pub(crate) freed: Freed,
-    /// What the device's peak had, where the query asks for it.
+    /// The device's peak, if the query requests it.
     pub(crate) peak_snapshot: PeakSnapshot,
-    /// Live blocks that are not kept one by one: see [`crate::Evicted`]. Their bytes stand under
+    /// Live blocks that are not kept individually: see [`crate::Evicted`]. Their bytes count for
     /// [`crate::StackKey::EVICTED`], whose id is kept with them.
     pub(crate) unkept: Option<(KeyId, Figure)>,
 }
 
-/// How many frees are remembered. One call frees many blocks if it ends a context or unmaps a range,
-/// and other threads free meanwhile; all of that lies between a free and its cancellation.
+/// How many frees are remembered. A call that ends a context or unmaps a range frees many blocks, and other threads
+/// free meanwhile. All of these come between a free and its cancellation.
 const REMEMBERED: usize = 1 << 18;
 
-/// The newest frees, for they may yet be cancelled: each of them, for one failed call may have to take
-/// back many.
+/// The newest frees, which may still be cancelled. One failed call may cancel many of them.
 #[derive(Debug, Default)]
 pub(crate) struct Freed(pub(crate) VecDeque<(Seq, Block)>);
 
 impl Freed {
-    /// Remembers a free. Sequence numbers rise from call to call.
+    /// Remembers a free. Sequence numbers increase from call to call.
     fn push(&mut self, seq: Seq, block: Block) {
         if self.0.len() == REMEMBERED {
             self.0.pop_front();
@@ -94,7 +94,7 @@ impl Freed {
         self.0.push_back((seq, block));
     }
 
-    /// The block that the free `seq` took.
+    /// The block that the free `seq` freed.
     fn find(&self, seq: Seq) -> Option<Block> {
         let at = self.0.binary_search_by_key(&seq, |(seq, _)| *seq).ok()?;
         self.0.get(at).map(|(_, block)| *block)
@@ -114,8 +114,8 @@ serialize! {
 }
 
 impl LevelState {
-    /// Applies an event. `window`: which blocks count for the figures by stack, and until when;
-    /// `device_clock` is the device's before the event.
+    /// Applies an event. `window`: which blocks count for the figures by stack, and until when; `device_clock` is the
+    /// device's clock before the event.
     pub(crate) fn apply(
         &mut self,
         seq: Seq,
@@ -201,7 +201,7 @@ impl LevelState {
                 };
                 self.peak_snapshot.freed(address, block);
                 self.anomalies.frees_of_other_size += u64::from(block.bytes != event.bytes);
-                // What a framework says of its own blocks cannot fail.
+                // The framework reports its blocks' frees afterwards, so they cannot fail.
                 if event.level != Level::TENSOR {
                     self.freed.push(seq, block);
                 }
@@ -244,7 +244,7 @@ impl LevelState {
                 Effect::Live(block)
             }
             EventKind::RESIZE => {
-                // What a reservation grew by has no step, and is no block of a size.
+                // The growth of a reservation belongs to no step, and has no block size.
                 let counts = window.at(seq) && window.step.is_none() && window.all_sizes();
                 self.resize(event, key, counts);
                 Effect::None
@@ -253,7 +253,7 @@ impl LevelState {
         }
     }
 
-    /// A reservation has another size now.
+    /// A reservation changed its size.
     fn resize(&mut self, event: &Event, key: KeyId, counts: bool) {
         let id = (ReservationKind::of(event.flags), event.ptr);
         let now = self.clocks();
@@ -299,7 +299,7 @@ impl LevelState {
         Some((self.by_stack.entry(block.key).or_default(), now))
     }
 
-    /// A free of one of the blocks that are not kept one by one, if there can be one.
+    /// Frees one of the blocks that are not kept individually, if there is one.
     fn free_unkept(&mut self, bytes: u64) -> bool {
         let now = self.clocks();
         let Some((key, unkept)) = self.unkept.as_mut().filter(|(_, unkept)| unkept.blocks > 0)
@@ -320,7 +320,7 @@ impl LevelState {
         }
     }
 
-    /// Of each stack what `of` says: of its own blocks, and of what those stand for beside themselves.
+    /// Applies `of` to each stack: to the figures of its blocks, and of the unseen blocks that they stand for.
     fn each<T>(&self, of: impl Fn(&HighWater) -> T) -> impl Iterator<Item = (KeyId, T, T)> {
         let nothing = HighWater::default();
         self.by_stack.iter().map(move |(key, high_water)| {
@@ -347,23 +347,23 @@ impl LevelState {
         self.each(move |high_water| high_water.at_device_peak(now))
     }
 
-    /// Figures by stack at the end, or at the moment asked for.
+    /// Figures by stack at the end, or at the queried point in time.
     pub(crate) fn live_by_stack(&self) -> impl Iterator<Item = (KeyId, Figure, Figure)> {
         self.each(HighWater::live)
     }
 
-    /// What each stack's own blocks hold at the end, or at the moment asked for. Where stacks are sampled this is no
-    /// estimate of what the stack holds: see [`crate::Replay::figures`].
+    /// The figures of each stack's own blocks at the end, or at the queried point in time. Where stacks are sampled,
+    /// this is not an estimate of what the stack holds: see [`crate::Replay::figures`].
     pub fn live(&self) -> impl Iterator<Item = (KeyId, Figure)> {
         self.live_by_stack().map(|(key, figure, _)| (key, figure))
     }
 
-    /// What each stack did over the whole capture: see [`LevelState::each`].
+    /// The totals of each stack over the whole capture: see [`LevelState::each`].
     pub(crate) fn totals_by_stack(&self) -> impl Iterator<Item = (KeyId, Total, Total)> {
         self.each(HighWater::total)
     }
 
-    /// What each stack's own blocks did over the whole capture: see [`LevelState::live`].
+    /// The totals of each stack's own blocks over the whole capture: see [`LevelState::live`].
     pub fn totals(&self) -> impl Iterator<Item = (KeyId, Total)> {
         self.totals_by_stack().map(|(key, total, _)| (key, total))
     }
@@ -375,12 +375,12 @@ impl LevelState {
             .map(|((address, _), block)| (*address, *block))
     }
 
-    /// Whether a VMM handle is live, and its block.
+    /// The block of a VMM handle, if it is live.
     pub fn handle(&self, handle: u64) -> Option<Block> {
         self.blocks.get(&(handle, true)).copied()
     }
 
-    /// Reservations as they are now, in the order of their kinds and handles.
+    /// The current reservations, in the order of their kinds and handles.
     pub fn reservations(&self) -> Vec<(ReservationKind, u64, &Reservation)> {
         let mut all: Vec<_> = self
             .reservations

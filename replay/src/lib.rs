@@ -1,14 +1,14 @@
-//! One pass over a capture's records: who held what, when it was most.
+//! Replays a capture's records in one pass: what was live, and what was live at the peaks.
 //!
 //! # Design constraints
 //! - Memory is bounded by the live blocks and the distinct pairs of stacks, not by the capture's length.
 //! - The same records give the same state.
 //! - Inconsistent records are counted ([`Anomalies`]) and excluded.
-//! - This crate reads no file, and renders nothing but single numbers and labels: the analyzer feeds it what a capture holds, and turns
-//!   its state into answers.
+//! This crate reads no file, and formats only numbers and labels. The analyzer feeds it the records of a capture, and
+//! turns its state into output.
 //!
 //! # Not suitable for
-//! - Saying what is missing of a capture: that is the analyzer's account of it.
+//! - Reporting what a capture lacks: the analyzer's account does that.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

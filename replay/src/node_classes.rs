@@ -1,18 +1,18 @@
-//! What autograd's nodes are called.
+//! Class names of autograd nodes.
 
 use std::fmt;
 
 use cpp_demangle::{BorrowedSymbol, DemangleOptions, DemangleWrite, ParseOptions};
 
-/// Longer names are not taken apart: hostile ones can be made to take for ever.
+/// Longer names are not parsed: a hostile name can make parsing run endlessly.
 const LONGEST: usize = 1024;
-/// Nor are names that become longer than this.
+/// The limit for demangled names.
 const LONGEST_TEXT: usize = 4096;
-/// Names of classes are cut to this many characters.
+/// Class names are cut to this many characters.
 const SHOWN: usize = 80;
 
-/// A node's class: the last part of the name that C++'s type information has for it. What is no such
-/// name stands for itself: the class of a custom Function may come as Python has it.
+/// A node's class: the last part of its name in C++'s type information. Other names are returned as they are: the class
+/// of a custom `Function` may have Python's name.
 pub fn class(name: &str) -> String {
     let name = name.strip_prefix('*').unwrap_or(name);
     let whole = demangled(name);
@@ -32,8 +32,8 @@ pub fn class(name: &str) -> String {
     }
 }
 
-/// The whole name, if it is a mangled name of a class. Those begin in one of a few ways, and hardly any
-/// name of a Python class does and is a whole mangled name too.
+/// The whole name, if it is the mangled name of a class. Mangled names begin in one of a few ways; a Python class name
+/// that does so is almost never a complete mangled name.
 fn demangled(name: &str) -> Option<String> {
     let begins = name.starts_with(|c: char| c.is_ascii_digit() || "NSZ".contains(c));
     if !begins || name.len() > LONGEST {
@@ -53,7 +53,7 @@ fn demangled(name: &str) -> Option<String> {
     Some(whole.to_owned())
 }
 
-/// Takes text up to a limit, and fails then.
+/// Text with a size limit; writing beyond it fails.
 struct Bounded(String);
 
 impl DemangleWrite for Bounded {
@@ -66,7 +66,7 @@ impl DemangleWrite for Bounded {
     }
 }
 
-/// What follows the last `::` outside of all brackets.
+/// The part after the last `::` outside all brackets.
 fn last_part(name: &str) -> &str {
     let (mut depth, mut start) = (0_u32, 0);
     for (at, c) in name.char_indices() {
@@ -125,7 +125,7 @@ mod tests {
     fn hostile_names_end_soon_and_are_cut() {
         let nested = format!("{}6MyNode{}", "N1aI".repeat(200), "EE".repeat(200));
         let long = "x".repeat(100_000);
-        // Each substitution doubles what the ones before it stand for.
+        // Each substitution doubles the text of the ones before it.
         let mut doubling = String::from("N1aI");
         for part in [
             "", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "A", "B", "C", "D", "E",

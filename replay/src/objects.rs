@@ -1,4 +1,4 @@
-//! What has a name or an address and is no memory itself: mappings, address space, loads, contexts.
+//! Things with a name or an address that are not memory themselves: mappings, address space, loads, contexts.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use crate::serialize::serialize;
 /// A VMM handle's mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping {
-    /// How many bytes.
+    /// Its bytes.
     pub bytes: u64,
-    /// Of which handle.
+    /// Its handle.
     pub handle: u64,
-    /// Whose memory.
+    /// The device of the memory.
     pub device: DeviceOrdinal,
 }
 
@@ -29,7 +29,7 @@ pub struct Load {
     pub key: KeyId,
 }
 
-/// All of them that there are now. Bounded by what is live in the recorded process.
+/// All such things that exist now. Bounded by what is live in the recorded process.
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
     /// Mappings by first address.
@@ -38,11 +38,11 @@ pub struct Objects {
     pub address_space: BTreeMap<u64, u64>,
     /// Loads by handle.
     pub loads: FxHashMap<u64, Load>,
-    /// Stacks at the birth of each context, by device and handle, and what older recorders say it cost.
+    /// The stacks that created each context, by device and handle, and its cost as recorded by older recorders.
     pub contexts: BTreeMap<(DeviceOrdinal, u64), (KeyId, u64)>,
-    /// Memory owned elsewhere that this process can reach, by level's key: bytes. Counted nowhere.
+    /// Bytes of memory owned elsewhere that this process can access, by the level's key. They count nowhere.
     pub aliases: FxHashMap<(DeviceOrdinal, u64), u64>,
-    /// Memory nodes of graphs that were made.
+    /// Memory nodes of graphs that were created.
     pub nodes: u64,
 }
 
@@ -53,7 +53,7 @@ serialize! {
 }
 
 impl Objects {
-    /// Whether an event changes anything but the count of nodes.
+    /// Whether an event changes more than the number of nodes.
     pub(crate) fn changes(kind: EventKind) -> bool {
         use EventKind as Kind;
         matches!(
@@ -71,7 +71,7 @@ impl Objects {
         )
     }
 
-    /// The stacks of loads and contexts, to be changed.
+    /// Calls `change` for the stacks of loads and contexts.
     pub(crate) fn each_key(&mut self, change: &mut dyn FnMut(&mut KeyId)) {
         for load in self.loads.values_mut() {
             change(&mut load.key);

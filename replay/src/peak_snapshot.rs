@@ -1,4 +1,4 @@
-//! A copy-on-write snapshot of what was live at a device's peak, for readers that do not read the records again.
+//! A copy-on-write snapshot of what was live at a device's peak, so that readers need no second pass over the records.
 //!
 //! At a new peak the snapshot is the live state, and nothing is copied. A block that was live at the peak is
 //! copied when it is freed, so the snapshot's memory is bounded by what was live at the peak.
@@ -19,20 +19,20 @@ pub(crate) type Address = (u64, bool);
 /// Reservations by kind and handle.
 pub(crate) type Reservations = FxHashMap<(ReservationKind, u64), Reservation>;
 
-/// What one level held at the device's peak and no longer holds.
+/// The part of a level that was live at the device's peak and no longer is.
 #[derive(Debug, Default)]
 pub(crate) struct PeakSnapshot {
-    /// The event of the peak; `None`: there is no snapshot.
+    /// The event of the peak; `None` without a snapshot.
     peak: Option<Seq>,
     gone: FxHashMap<Address, Block>,
-    /// Live again since the peak, and older than it: their frees before the peak were cancelled.
+    /// Blocks older than the peak that are live again since: their frees before the peak were cancelled.
     back: FxHashSet<Address>,
     /// Reservations as they were, once one has changed.
     reservations: Option<Reservations>,
 }
 
 impl PeakSnapshot {
-    /// This event made a new peak.
+    /// Begins a snapshot at a new peak.
     pub(crate) fn begin(&mut self, peak: Seq) {
         self.peak = Some(peak);
         self.gone.clear();
@@ -90,7 +90,7 @@ impl PeakSnapshot {
         self.reservations.as_ref().unwrap_or(now).clone()
     }
 
-    /// The keys of copied blocks and reservations, to be changed.
+    /// Calls `change` for the keys of copied blocks and reservations.
     pub(crate) fn each_key(&mut self, change: &mut dyn FnMut(&mut crate::ids::KeyId)) {
         for block in self.gone.values_mut() {
             change(&mut block.key);
@@ -127,27 +127,27 @@ impl PeakSnapshot {
     }
 }
 
-/// How many readings after the peak are kept at most. The ledger looks at 16 of them for one during
-/// which nothing moved, and each may come twice: once more with the card's figures.
+/// How many readings after the peak are kept. The ledger searches 16 of them for one during which nothing moved, and
+/// each may come twice: the second time with the card's figures.
 const READINGS: usize = 64;
 
-/// What is no level's, at a device's peak.
+/// The parts of a device's peak that belong to no level.
 #[derive(Debug, Default)]
 pub(crate) struct DevicePeakSnapshot {
     /// Objects as they were, once one has changed.
     pub(crate) objects: Option<Objects>,
     /// The newest reading before the peak.
     pub(crate) before: Option<Reading>,
-    /// Readings after it, and whether each is a new one.
+    /// Readings after it, each with whether it is a new one.
     pub(crate) after: Vec<(Reading, bool)>,
-    /// What contexts and modules grew by after it.
+    /// The growth of contexts and modules after it.
     pub(crate) later: LaterGrowth,
-    /// The newest beginning of a context or module before the peak.
+    /// The newest start of a context or module before the peak.
     pub(crate) newest_begun: Option<Seq>,
 }
 
 impl DevicePeakSnapshot {
-    /// The stacks of copied objects and of growths, to be changed.
+    /// Calls `change` for the stacks of copied objects and of growths.
     pub(crate) fn each_key(&mut self, change: &mut dyn FnMut(&mut crate::ids::KeyId)) {
         if let Some(objects) = &mut self.objects {
             objects.each_key(change);
@@ -155,7 +155,7 @@ impl DevicePeakSnapshot {
         self.later.each_key(change);
     }
 
-    /// Whether more readings are wanted.
+    /// Whether more readings are kept.
     pub(crate) fn is_open(&self) -> bool {
         self.after.len() < READINGS
     }

@@ -3,12 +3,12 @@
 //! The caller keeps the maximum since the newest start point. The time between two start points is a *segment*. The
 //! maxima of closed segments are kept here for each row of counters, oldest first and strictly decreasing: a maximum
 //! that a later segment reached is not needed. The peak since a start point is the first maximum from its segment on,
-//! or the caller's. Maxima without an open start point before them are dropped now and then, so memory is bounded by
-//! the open start points.
+//! or the caller's. Maxima without an open start point before them are dropped from time to time, so memory is bounded
+//! by the open start points.
 
 use std::collections::BTreeSet;
 
-/// A start point since which a peak is wanted.
+/// The start point of a peak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Since(u64);
 
@@ -55,7 +55,7 @@ impl PeaksSince {
         self.open.remove(&moment.0);
     }
 
-    /// A row's maximum in the segments that have closed since a start point; 0 if none has.
+    /// A row's maximum in the segments that closed since a start point; 0 without such a segment.
     pub fn since(&self, row: usize, moment: Since) -> u64 {
         let Some(maxima) = self.rows.get(row) else {
             return 0;
@@ -86,7 +86,7 @@ fn drop_unasked(maxima: &mut Vec<(u64, u64)>, open: &BTreeSet<u64>) {
 mod tests {
     use super::*;
 
-    /// A counter as whoever counts keeps it.
+    /// A counter as callers keep it.
     #[derive(Default)]
     struct Row {
         live: u64,
@@ -104,7 +104,7 @@ mod tests {
         }
     }
 
-    /// The same numbers for ever.
+    /// Returns the same numbers in every run.
     struct Random(u64);
 
     impl Random {
@@ -116,7 +116,7 @@ mod tests {
         }
     }
 
-    /// Random start points over two rows, compared with a maximum followed change by change.
+    /// Compares random start points over two rows with maxima that are updated at every change.
     fn at_random(seed: u64, begins: u64) {
         let mut random = Random(seed);
         let (mut maxima, mut rows) = (PeaksSince::default(), [Row::default(), Row::default()]);
@@ -134,7 +134,7 @@ mod tests {
                 }
                 _ => {
                     let row = random.below(2) as usize;
-                    // More falls than rises, so that old maxima stay.
+                    // Decreases outnumber increases, so that old maxima stay.
                     rows[row].change(random.below(1000) as i64 - 600);
                     if random.below(20) == 0 {
                         rows[row].change(random.below(20_000) as i64);

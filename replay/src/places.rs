@@ -1,17 +1,17 @@
-//! What a Python stack says of where a block is made, by PyTorch's own functions on it.
+//! Where a block is allocated, from PyTorch's own functions on its Python stack.
 
 use gpumem_capture::{PyFrame, StackId};
 
 use crate::names::Names;
 
-/// What a Python stack says.
+/// The properties of a Python stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// It is a stack of Python's, and not of a node of autograd's.
+    /// It is a Python stack, and not that of an autograd node.
     pub(crate) is_python: bool,
-    /// It is of a node of autograd's.
+    /// It is the stack of an autograd node.
     pub(crate) in_backward: bool,
-    /// Within a call of a module; of a node: one that began within the node.
+    /// Within a call of a module; for a node: a call that began within the node.
     pub(crate) in_module: bool,
     /// Within the forward of a custom function (`torch.autograd.Function`).
     pub(crate) in_function: bool,
@@ -20,7 +20,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// A stack that says nothing.
+    /// A stack without information.
     pub(crate) const NOWHERE: Self = Self {
         is_python: false,
         in_backward: false,
@@ -55,10 +55,10 @@ impl Place {
         let Some((_, file)) = code.file.rsplit_once("torch/") else {
             return;
         };
-        // Qualified from Python 3.11 on.
+        // The name is qualified from Python 3.11 on.
         let name = code.name.rsplit('.').next().unwrap_or_default();
         match (file, name) {
-            // Up to 1.13 the second is the outer one, from 2.0 on the inner one.
+            // Up to PyTorch 1.13 the second is the outer one, from 2.0 on the inner one.
             ("nn/modules/module.py", "_wrapped_call_impl" | "_call_impl") => self.in_module = true,
             ("nn/modules/module.py", "_apply") => self.makes_weights = true,
             ("autograd/function.py", "apply") => self.in_function = true,

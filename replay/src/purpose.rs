@@ -1,18 +1,18 @@
-//! What an allocation was made for.
+//! The purpose of an allocation.
 
 use gpumem_capture::Phase as Number;
 
 use crate::category::Category;
 use crate::serialize::serialize;
 
-/// The phase of a thread when it allocated, as far as its own marks say.
+/// The phase of a thread when it allocated, according to its own marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ThreadPhase {
     /// In no phase.
     #[default]
     Outside,
-    /// In no phase and with no Python, while another thread waited for autograd's engine: it may have
-    /// worked for that one or not.
+    /// In no phase and without Python, while another thread waited for autograd's engine. The thread may or may not
+    /// have worked for that one.
     Beside,
     /// In a phase that this analyzer does not know.
     Other,
@@ -44,7 +44,7 @@ impl ThreadPhase {
     }
 }
 
-/// What an allocation was made for: a phase, and whether it is a workspace of cuBLAS.
+/// The purpose of an allocation: a phase, and whether it is a cuBLAS workspace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Purpose(pub(crate) u16);
 
@@ -52,39 +52,39 @@ const WORKSPACE: u16 = 8;
 const NO_GRAD: u16 = 16;
 const BEFORE_FORWARD: u16 = 32;
 const AFTER_TRAINING: u16 = 64;
-/// Where the number of the category begins.
+/// The lowest bit of the category.
 const CATEGORY: u32 = 8;
 
 impl Purpose {
-    /// Nothing in particular.
+    /// No particular purpose.
     pub(crate) const NONE: Self = Self(0);
 
-    /// Of a phase.
+    /// The purpose of an allocation in a phase.
     pub fn new(phase: ThreadPhase, workspace: bool) -> Self {
         Self(phase as u16 | if workspace { WORKSPACE } else { 0 })
     }
 
-    /// The same, made while gradients were off.
+    /// The same, allocated while gradients were off.
     pub(crate) fn no_grad(self) -> Self {
         Self(self.0 | NO_GRAD)
     }
 
-    /// The same, made outside all modules before the forward of a step.
+    /// The same, allocated outside all modules before the forward of a step.
     pub(crate) fn before_forward(self) -> Self {
         Self(self.0 | BEFORE_FORWARD)
     }
 
-    /// The same, made after the last backward and optimizer's step of the run.
+    /// The same, allocated after the last backward and optimizer's step of the run.
     pub(crate) fn after_training(self) -> Self {
         Self(self.0 | AFTER_TRAINING)
     }
 
-    /// The same, made during the training.
+    /// The same, allocated during the training.
     pub(crate) fn in_training(self) -> Self {
         Self(self.0 & !AFTER_TRAINING)
     }
 
-    /// The same without what is not known of blocks without stacks.
+    /// The same without what is unknown for blocks without stacks.
     pub(crate) fn without_place(self) -> Self {
         Self(self.0 & !BEFORE_FORWARD)
     }
@@ -95,17 +95,17 @@ impl Purpose {
         Self(rest | (category as u16) << CATEGORY)
     }
 
-    /// What the blocks are for; none for what is no block of a tensor.
+    /// The category; [`Category::None`] for anything but a tensor block.
     pub fn category(self) -> Category {
         Category::numbered(self.0 >> CATEGORY)
     }
 
-    /// Whether it was outside all modules, at a place of the program that comes before the forward of a step.
+    /// Whether it was allocated outside all modules, at a place in the program that comes before the forward of a step.
     pub fn is_before_forward(self) -> bool {
         self.0 & BEFORE_FORWARD != 0
     }
 
-    /// Whether neither a backward nor an optimizer's step came after it, as the recorder said at the program's end.
+    /// Whether no backward and no optimizer's step came after it, as the recorder stated at the program's end.
     pub fn is_after_training(self) -> bool {
         self.0 & AFTER_TRAINING != 0
     }
@@ -121,7 +121,7 @@ impl Purpose {
         ThreadPhase::ALL.get(index).copied().unwrap_or_default()
     }
 
-    /// Whether it is a workspace of cuBLAS.
+    /// Whether it is a cuBLAS workspace.
     pub fn is_workspace(self) -> bool {
         self.0 & WORKSPACE != 0
     }

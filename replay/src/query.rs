@@ -1,8 +1,8 @@
-//! What a replay is asked for.
+//! The query of a replay: which figures it keeps.
 
 use gpumem_capture::{Nanos, Seq};
 
-/// The moment of figures by stack.
+/// The point in time of figures by stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum At {
     /// Each level's own peak.
@@ -14,27 +14,27 @@ pub enum At {
     Event(Seq),
     /// Just before the first event after this time.
     Time(Nanos),
-    /// Just after the failure to tell of first: see [`crate::Failures::main`]. A replay does not know which that is: whoever
-    /// reads the capture finds it first.
+    /// Just after the failure to show first: see [`crate::Failures::main`]. A replay does not find it: the reader of
+    /// the capture looks it up first.
     Failure,
-    /// When this step of a training, counted from 1, had ended.
+    /// At the end of this step of a training, counted from 1.
     Step(u64),
 }
 
-/// Which figures by stack a replay computes.
+/// The figures by stack that a replay keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Query {
-    /// When. With a step, the peak is that of what the step allocated.
+    /// The point in time. With a step, the peak is that of the step's allocations.
     pub moment: At,
-    /// Only of what was allocated in this step.
+    /// Count only what was allocated in this step.
     pub step: Option<u64>,
-    /// Whether what each device's peak had is kept, block by block: see [`crate::Replay::at_peak_of`].
+    /// Whether each device's peak is kept, block by block: see [`crate::Replay::at_peak_of`].
     pub peaks: bool,
-    /// Only of blocks of these sizes.
+    /// Count only blocks of these sizes.
     pub sizes: Sizes,
 }
 
-/// Sizes of blocks, both ends included.
+/// A range of block sizes, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
     /// The smallest.
@@ -53,25 +53,25 @@ impl Default for Sizes {
 }
 
 impl Sizes {
-    /// None at all.
+    /// No sizes.
     pub const NONE: Self = Self {
         least: u64::MAX,
         most: 0,
     };
 
-    /// Whether every size is one of them.
+    /// Whether it contains all sizes.
     pub fn are_all(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether this is one of them.
+    /// Whether it contains this size.
     pub fn take(&self, bytes: u64) -> bool {
         (self.least..=self.most).contains(&bytes)
     }
 }
 
 impl Query {
-    /// No figures by stack are followed: [`crate::Replay::live_figures`] counts them where they are asked for.
+    /// Keeps no figures by stack: [`crate::Replay::live_figures`] computes them on request.
     pub fn without_figures() -> Self {
         Self {
             moment: At::End,
@@ -80,7 +80,7 @@ impl Query {
         }
     }
 
-    /// What each device's peak had is kept.
+    /// Keeps each device's peak.
     pub fn keeping_peaks() -> Self {
         Self {
             peaks: true,

@@ -1,4 +1,4 @@
-//! What NVML said, and what it saw beyond our own figures.
+//! NVML's readings, and the bytes in them that our own figures do not explain.
 
 use gpumem_capture::{Event, EventFlags, Nanos, Seq};
 
@@ -10,7 +10,7 @@ use crate::serialize::serialize;
 pub struct Card {
     /// Used bytes, those that the driver reserves included.
     pub used: u64,
-    /// Reserved by the driver, if NVML tells.
+    /// Reserved by the driver, if NVML reports it.
     pub reserved: Option<u64>,
     /// The card's memory.
     pub total: u64,
@@ -19,21 +19,21 @@ pub struct Card {
 /// A reading of NVML on one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// Which event.
+    /// The event's number.
     pub seq: Seq,
-    /// When.
+    /// The time.
     pub time: Nanos,
-    /// This process's figure, if NVML tells.
+    /// This process's figure, if NVML reports it.
     pub process: Option<u64>,
-    /// All other processes' figures, if NVML tells.
+    /// All other processes' figures, if NVML reports them.
     pub others: Option<u64>,
     /// The physical level at that moment.
     pub physical: u64,
     /// Managed memory at that moment, wherever it resided.
     pub managed: u64,
-    /// Whether memory moved while it was read, or a figure was worked out from others.
+    /// Whether memory moved during the reading, or a figure was derived from others.
     pub estimated: bool,
-    /// The card as it was then.
+    /// The card at that time.
     pub card: Option<Card>,
 }
 
@@ -45,8 +45,8 @@ serialize! {
 }
 
 impl Reading {
-    /// What NVML saw of this process beyond the physical level, managed memory included; without a
-    /// figure of the process what is left of the card.
+    /// NVML's figure for this process minus the physical level; managed memory is included. Without a figure for the
+    /// process, it is derived from the card's.
     pub fn beyond(&self) -> Option<i64> {
         let process = self.process.or_else(|| {
             let card = self.card?;
@@ -59,12 +59,12 @@ impl Reading {
         Some(difference(process, self.physical))
     }
 
-    /// The part of [`Reading::beyond`] that managed memory can explain: where that resides is unknown.
+    /// The most that managed memory can explain of [`Reading::beyond`]: where managed memory resides is unknown.
     pub fn managed_at_most(&self) -> Option<u64> {
         Some((self.beyond()?.max(0) as u64).min(self.managed))
     }
 
-    /// What nothing explains.
+    /// The part that nothing explains.
     pub fn unexplained(&self) -> Option<i64> {
         Some(self.beyond()? - self.managed_at_most()? as i64)
     }
@@ -75,16 +75,16 @@ fn difference(a: u64, b: u64) -> i64 {
     (i128::from(a) - i128::from(b)).clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
 }
 
-/// A change of what is unexplained between two readings.
+/// A change of the unexplained bytes between two readings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Jump {
     /// The earlier reading; the capture's start for the first.
     pub from: Nanos,
     /// The later reading.
     pub time: Nanos,
-    /// Which event that is.
+    /// The later reading's event.
     pub seq: Seq,
-    /// By how much.
+    /// The change.
     pub bytes: i64,
     /// The stacks of the device's event nearest before.
     pub key: Option<KeyId>,
@@ -98,17 +98,17 @@ const JUMPS: usize = 16;
 pub struct Readings {
     /// The newest.
     pub last: Option<Reading>,
-    /// The newest during which nothing moved.
+    /// The newest one during which nothing moved.
     pub last_settled: Option<Reading>,
-    /// How many there were.
+    /// Their number.
     pub count: u64,
-    /// The largest changes of what is unexplained, largest first.
+    /// The largest changes of the unexplained bytes, largest first.
     pub jumps: Vec<Jump>,
     card: Option<Card>,
 }
 
 impl Readings {
-    /// The one to believe: the newest during which nothing moved, else the newest.
+    /// The most reliable reading: the newest one during which nothing moved, else the newest.
     pub fn best(&self) -> Option<Reading> {
         self.last_settled.or(self.last)
     }

@@ -40,7 +40,7 @@ pub struct Replay {
     pub devices: BTreeMap<DeviceOrdinal, DevicePeak>,
     /// Distinct pairs of stacks.
     pub keys: Vec<StackKey>,
-    /// Allocations that failed for want of memory.
+    /// Allocations that failed with an out-of-memory error.
     pub failures: Failures,
     /// Time of the last event.
     pub last: Nanos,
@@ -48,54 +48,54 @@ pub struct Replay {
     pub last_seq: Seq,
     /// Events fed.
     pub events: u64,
-    /// Events below the tensor level by the function that was called, readings of NVML left out.
+    /// Events below the tensor level by the function that was called, without NVML readings.
     pub calls: FxHashMap<ApiId, u64>,
-    /// Mappings, address space, loads and contexts there are now.
+    /// The mappings, address space, loads and contexts that exist now.
     pub objects: Objects,
-    /// The newest beginning of a context or module.
+    /// The newest start of a context or module.
     pub newest_begun: Option<Seq>,
     /// Phases, ranges and steps.
     pub spans: Spans,
-    /// How stacks were sampled, if they were: figures by stack are estimates then.
+    /// How stacks were sampled, if they were; figures by stack are then estimates.
     pub sampling: Option<Sampling>,
-    /// What tensors' blocks are for.
+    /// The state for the categories of tensor blocks.
     pub(crate) categories: Categories,
-    /// What the newest block was for that an event has ended.
+    /// The category of the newest block that ended.
     pub newest_ended: Category,
-    /// The last event of a training, where the recorder said which that is.
+    /// The last event of a training, if the recorder stored it.
     pub(crate) trained_until: Option<Seq>,
     pub(crate) window: Window,
     /// The newest event that was not a mark: its stacks and its thread.
     pub(crate) newest: Option<(KeyId, ThreadId)>,
     pub(crate) key_ids: KeyIds,
-    /// The id of no stacks at all, once there is one.
+    /// The id of the key without stacks, once there is one.
     pub(crate) stackless: Option<KeyId>,
     pub(crate) threads: FxHashSet<ThreadId>,
-    /// What was evicted, where the state has a limit.
+    /// The evicted entries, if the state has a limit.
     pub evicted: Evicted,
-    /// If the first records came as a state.
+    /// Set if the capture's first records were replaced by a state.
     pub restored: Option<Restored>,
-    /// What each device's peak had, where the query asks for it.
+    /// Each device's peak, if the query requests it.
     pub(crate) peak_snapshots: Option<BTreeMap<DeviceOrdinal, DevicePeakSnapshot>>,
-    /// The counters before the record that they are asked for.
+    /// The counters before a queried record.
     pub(crate) counted: CountersAt,
 }
 
-/// The counters of all levels as of one place in the order of records.
+/// The counters of all levels at one position in the order of records.
 #[derive(Debug, Default)]
 pub(crate) enum CountersAt {
-    /// They are not asked for.
+    /// No counters are requested.
     #[default]
     Unwanted,
-    /// No record from there on was seen yet.
+    /// No record at or after the position was read yet.
     Before(Seq),
-    /// The place lies before the first record that is known as itself.
+    /// The position is before the first record that the capture still has.
     Unknown,
     Found(BTreeMap<(DeviceOrdinal, Level), CounterValues>),
 }
 
 impl Replay {
-    /// An empty state. Figures by stack stop at the query's moment if that is an event.
+    /// An empty state. Figures by stack stop at the query's point in time if that is an event.
     pub fn new(query: impl Into<Query>) -> Self {
         let query = query.into();
         Self {
@@ -105,7 +105,7 @@ impl Replay {
         }
     }
 
-    /// What comes after this event is after the training.
+    /// Sets the last event of the training. Later events count as after it.
     pub fn set_trained_until(&mut self, last: Option<Seq>) {
         self.trained_until = last;
     }
@@ -115,13 +115,13 @@ impl Replay {
         self.categories.has_modules
     }
 
-    /// Has the counters as they are before the record `seq` kept for [`Replay::counters_compared`].
+    /// Keeps the counters before the record `seq` for [`Replay::counters_compared`].
     pub fn compare_counters_at(&mut self, seq: Seq) {
         self.counted = CountersAt::Before(seq);
     }
 
-    /// The counters of a device and level before the record that they were asked for, which may be the end. None: they
-    /// were not asked for, or are not known any more.
+    /// The counters of a device and level before the requested record, which may be the end. `None` if none were
+    /// requested, or if the capture no longer has them.
     pub fn counters_compared(&self, device: DeviceOrdinal, level: Level) -> Option<CounterValues> {
         match &self.counted {
             CountersAt::Unwanted | CountersAt::Unknown => None,
@@ -141,7 +141,7 @@ impl Replay {
         self.counted = CountersAt::Found(levels.collect());
     }
 
-    /// Takes in a record; says what an event did to the live blocks.
+    /// Takes in a record; returns how an event changed the live blocks.
     pub fn feed(&mut self, record: Record<'_>) -> Effect {
         match record {
             Record::State(seq, state) => {
@@ -281,7 +281,7 @@ impl Replay {
         }
     }
 
-    /// What an event was for.
+    /// The purpose of an event.
     fn purpose(&mut self, event: &Event) -> Purpose {
         match event.kind {
             EventKind::FREE
@@ -306,7 +306,7 @@ impl Replay {
         }
     }
 
-    /// The module that made an event's call, where the event says.
+    /// The module that made an event's call, if the event has it.
     fn caller(&self, event: &Event) -> Caller {
         let says = match event.kind {
             EventKind::ALLOC => event.level == Level::DRIVER || event.level == Level::HOST,
@@ -322,7 +322,7 @@ impl Replay {
     }
 
     pub(crate) fn key(&mut self, key: StackKey) -> KeyId {
-        // Frees mostly have no stacks.
+        // Frees usually have no stacks.
         if key == StackKey::default() {
             if let Some(id) = self.stackless {
                 return id;
@@ -355,7 +355,7 @@ impl Replay {
         self.threads.len()
     }
 
-    /// A level's figures; zeros where it had no event.
+    /// A level's figures; zeros if it had no event.
     pub fn counters(&self, device: DeviceOrdinal, level: Level) -> CounterValues {
         self.levels
             .get(&(device, level))
@@ -363,19 +363,19 @@ impl Replay {
             .unwrap_or_default()
     }
 
-    /// The last event that counts for the figures by stack, where the moment is one before the end: of a
-    /// time or a step, the one that it turned out to be.
+    /// The last event that counts for the figures by stack, if it is before the end. For a time or a step, this is the
+    /// event found for it.
     pub fn until(&self) -> Option<Seq> {
         self.window.until()
     }
 
-    /// Whether blocks of all sizes are among the figures by stack.
+    /// Whether the figures by stack include blocks of all sizes.
     pub fn tells_all_sizes(&self) -> bool {
         self.window.all_sizes()
     }
 
-    /// A level's own figure at a moment, or the queried step's: what the figures by stack must sum to, if the
-    /// query asks for blocks of all sizes.
+    /// A level's own figure at a point in time, or that of the queried step. The figures by stack add up to it if the
+    /// query includes blocks of all sizes.
     pub fn total(&self, device: DeviceOrdinal, level: Level, moment: At) -> u64 {
         let Some(state) = self.levels.get(&(device, level)) else {
             return 0;

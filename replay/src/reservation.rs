@@ -1,22 +1,22 @@
-//! Memory that grows and shrinks under one name: a pool, a context, what stands behind graphs.
+//! Memory that grows and shrinks under one name: a pool, a context, the memory of graphs.
 
 use gpumem_capture::EventFlags;
 
 use crate::ids::KeyId;
 use crate::serialize::{Serialize, serialize};
 
-/// What a reservation is.
+/// The kind of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ReservationKind {
-    /// What a context costs, its limits included.
+    /// A context's memory, including its limits.
     Context,
-    /// Kernels that were loaded.
+    /// Kernels of a loaded module.
     Module,
     /// A stream-ordered memory pool.
     Pool,
-    /// What stands behind the graphs of a device.
+    /// The memory of a device's graphs.
     Graphs,
-    /// Of a kind that this analyzer does not know.
+    /// A kind that this analyzer does not know.
     Other,
     /// The streams of a context; the handle is the context's with the lowest bit set.
     Streams,
@@ -45,7 +45,7 @@ serialize! {
 }
 
 impl ReservationKind {
-    /// The kind that an event's flags say.
+    /// The kind in an event's flags.
     pub fn of(flags: EventFlags) -> Self {
         [
             (STREAMS, Self::Streams),
@@ -60,23 +60,24 @@ impl ReservationKind {
     }
 }
 
-/// Older analyzers take it for another context.
+/// Older analyzers treat it as another context.
 const STREAMS: EventFlags = EventFlags::CONTEXT.with(EventFlags::STREAM_ORDERED);
 
-/// What a part of a reservation did; bytes are charged to the stack that made it grow.
+/// A change of a part of a reservation; bytes are charged to the stack that made the reservation
+/// grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A part came.
+    /// A part was added.
     New(KeyId, u64),
-    /// The newest part became larger.
+    /// The newest part grew.
     More(KeyId, u64),
-    /// The newest part became smaller.
+    /// The newest part shrank.
     Less(KeyId, u64),
-    /// The newest part is gone.
+    /// The newest part was removed.
     End(KeyId, u64),
 }
 
-/// A reservation: what it grew by, oldest first. What it shrinks by is taken from the newest growth.
+/// A reservation: its growths, oldest first. A shrink removes from the newest growth first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reservation {
     parts: Vec<(KeyId, u64)>,
@@ -88,19 +89,19 @@ impl Reservation {
         self.parts.iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// Bytes by the stacks that made it grow, oldest first.
+    /// Bytes by the stacks that made the reservation grow, oldest first.
     pub fn parts(&self) -> &[(KeyId, u64)] {
         &self.parts
     }
 
-    /// The stacks of its parts, to be changed.
+    /// Calls `change` for the stacks of its parts.
     pub(crate) fn each_key(&mut self, change: &mut dyn FnMut(&mut KeyId)) {
         for (key, _) in &mut self.parts {
             change(key);
         }
     }
 
-    /// Makes it `bytes` large; a growth is charged to `key`. `changed` hears what happened.
+    /// Sets its size to `bytes`; a growth is charged to `key`. `changed` receives each change.
     pub(crate) fn resize(&mut self, bytes: u64, key: KeyId, changed: &mut dyn FnMut(Change)) {
         let before = self.bytes();
         if let Some(grown) = bytes.checked_sub(before).filter(|grown| *grown > 0) {

@@ -1,33 +1,33 @@
-//! What a replay has of records that are gone: a state, with what it could not keep.
+//! The state that replaces a bounded capture's first records, and what it could not keep.
 
 use gpumem_capture::{Nanos, Seq};
 
 use crate::serialize::serialize;
 
-/// What a replay whose state has a limit could not keep.
+/// What a replay whose state has a limit did not keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Evicted {
-    /// Stacks that held nothing, and nothing at a peak: what they did in all stands under
+    /// Stacks that held nothing, and nothing at a peak. Their totals count for
     /// [`StackKey::EVICTED`].
     pub stacks: u64,
-    /// Live blocks that were merged: their bytes stand there too.
+    /// Live blocks that were merged; their bytes count there too.
     pub blocks: u64,
-    /// Bytes of those.
+    /// Bytes of the merged blocks.
     pub bytes: u64,
     /// Blocks of a device's peak that were merged.
     pub peak_blocks: u64,
 }
 
-/// That the first records came as a state.
+/// The state that replaces the first records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restored {
-    /// It stood for all records before this one.
+    /// It replaces all records before this one.
     pub from: Seq,
-    /// Steps that had ended then.
+    /// Steps that had ended before it.
     pub steps: u64,
-    /// Time of the last of them.
+    /// Time of the last record that it replaces.
     pub last: Nanos,
-    /// Whether it could be read.
+    /// Whether it was readable.
     pub is_readable: bool,
 }
 

@@ -1,14 +1,14 @@
-//! Stacks of a sample of the blocks: what stacks are estimated to hold.
+//! Estimates of what each stack holds, where only a sample of the blocks has stacks.
 //!
-//! A recorder that samples stacks ([`ProcessKey::STACK_SAMPLE`]) takes those of a block of `b` bytes with probability
-//! `p = 1 - exp(-b / mean)`, and records all else of every block. So each block with stacks stands for itself, which is
-//! certain, and for `b / p - b` bytes in blocks without: these are its *unseen* bytes, and the unseen bytes of all blocks
-//! are an unbiased estimate of the bytes that have no stacks, the number of which is known exactly.
+//! A recorder that samples stacks ([`ProcessKey::STACK_SAMPLE`]) records those of a block of `b` bytes with probability
+//! `p = 1 - exp(-b / mean)`, and everything else of every block. So each block with stacks represents itself, which is
+//! certain, and `b / p - b` bytes in blocks without. These are its *unseen* bytes. The unseen bytes of all blocks are
+//! an unbiased estimate of the bytes without stacks, whose exact number is known.
 //!
-//! Estimates are calibrated to that number: what has no stacks is shared out in proportion to the unseen bytes. So a
-//! stack is never given less than what its own blocks have, large blocks, which are certain, are not scaled, and the
-//! stacks' sum is the level's own figure. It is shared out by what memory was for (see [`Purpose`]), which the recorder
-//! knows of every block.
+//! Estimates are calibrated to that number: the bytes without stacks are distributed in proportion to the unseen bytes.
+//! So no stack gets less than its own blocks have, large blocks are not scaled because they are certain, and the
+//! stacks' sum equals the level's own figure. Blocks are distributed by their purpose (see [`Purpose`]), which the
+//! recorder stores for every block.
 //!
 //! [`Purpose`]: crate::Purpose
 
@@ -24,7 +24,7 @@ use crate::ids::StackKey;
 use crate::names::Names;
 use crate::purpose::{Purpose, ThreadPhase};
 
-/// How many parts the number of unseen blocks is counted in: it is seldom a whole one.
+/// Units per block in which unseen blocks are counted, because their number is rarely an integer.
 const PARTS: f64 = 1024.0;
 
 /// How a recorder sampled stacks.
@@ -47,7 +47,7 @@ impl Sampling {
         bytes / (bytes / mean).exp_m1()
     }
 
-    /// What a block with stacks stands for beside itself; blocks in 1/1024.
+    /// The unseen bytes of a block with stacks; blocks in 1/1024.
     pub fn unseen(self, bytes: u64) -> Figure {
         let bytes = bytes.max(1) as f64;
         let beyond = self.beyond(bytes);
@@ -57,8 +57,9 @@ impl Sampling {
         }
     }
 
-    /// The standard error of an estimate: of `blocks` of their mean size the variance is that of Poisson sampling, the
-    /// sum of `b² (1 - p) / p`. Calibration makes the error smaller, so this is an upper bound where sizes are alike.
+    /// The standard error of an estimate: for `blocks` blocks of their mean size, the variance is that of Poisson
+    /// sampling, the sum of `b² (1 - p) / p`. Calibration makes the error smaller, so this is an upper bound if the
+    /// sizes are similar.
     pub fn standard_error(self, figure: Figure) -> u64 {
         let (bytes, blocks) = (figure.bytes as f64, figure.blocks.max(1) as f64);
         if figure.bytes == 0 {
@@ -68,7 +69,7 @@ impl Sampling {
     }
 }
 
-/// Which blocks of a tensor level stand for others.
+/// Determines which blocks of a tensor level stand for others.
 #[derive(Clone, Copy)]
 pub(crate) struct Sampled<'a> {
     sampling: Option<Sampling>,
@@ -76,18 +77,18 @@ pub(crate) struct Sampled<'a> {
 }
 
 impl<'a> Sampled<'a> {
-    /// Among these stacks.
+    /// For blocks with these keys.
     pub(crate) fn new(sampling: Option<Sampling>, keys: &'a [StackKey]) -> Self {
         Self { sampling, keys }
     }
 
-    /// The same at a level, where others are not sampled.
+    /// The same for a level; only the tensor level is sampled.
     pub(crate) fn at(self, level: Level) -> Self {
         let sampling = self.sampling.filter(|_| level == Level::TENSOR);
         Self { sampling, ..self }
     }
 
-    /// What a block stands for beside itself: none where it has no stacks because of sampling.
+    /// The unseen bytes of a block; `None` if it lacks stacks because of sampling.
     #[inline]
     pub(crate) fn unseen(self, block: Block) -> Option<Figure> {
         let sampling = self.sampling?;
@@ -98,14 +99,15 @@ impl<'a> Sampled<'a> {
 }
 
 impl StackKey {
-    /// Whether stacks of the block were not taken because of sampling.
+    /// Whether the block's stacks were not recorded because of sampling.
     pub fn is_not_sampled(&self) -> bool {
         self.py == StackId::NOT_SAMPLED
     }
 }
 
-/// Blocks of one purpose are estimated together. A block without stacks does not say whether its thread had Python, so
-/// what was beside a backward's thread is not told apart; nor is the category, which mostly follows from the stacks.
+/// Blocks of one stratum are estimated together. A block without stacks does not show whether its thread ran Python, so
+/// work beside a backward's thread counts as outside phases. The category is left out too, because it mostly follows
+/// from the stacks.
 fn stratum(purpose: Purpose) -> Purpose {
     match purpose.phase() {
         ThreadPhase::Beside => {
@@ -119,10 +121,10 @@ fn stratum(purpose: Purpose) -> Purpose {
     }
 }
 
-/// Shares out what has no stacks. `unseen` is what each figure's blocks stand for beside themselves. What nobody stands
-/// for stays as it is.
+/// Distributes the figures of blocks without stacks. `unseen` holds the unseen bytes and blocks of each figure. A
+/// stratum without unseen bytes stays unchanged.
 pub fn share_out(figures: &mut Vec<(StackKey, Figure, Figure)>) {
-    // By purpose: what has no stacks, and what the others stand for.
+    // By purpose: the figures without stacks, and the unseen figures of the others.
     let mut strata: BTreeMap<Purpose, [Figure; 2]> = BTreeMap::new();
     for (stacks, figure, unseen) in figures.iter() {
         let [without, stand_for] = strata.entry(stratum(stacks.purpose)).or_default();
@@ -138,7 +140,7 @@ pub fn share_out(figures: &mut Vec<(StackKey, Figure, Figure)>) {
     }
     let is_shared = |stacks: &StackKey| strata.contains_key(&stratum(stacks.purpose));
     figures.retain(|(stacks, ..)| !(stacks.is_not_sampled() && is_shared(stacks)));
-    // The order decides who gets what rounding leaves.
+    // The order determines who gets the remainder of rounding.
     figures.sort_unstable_by_key(|(stacks, ..)| *stacks);
     let mut passed: BTreeMap<Purpose, Figure> = BTreeMap::new();
     for (stacks, figure, unseen) in figures {
@@ -150,7 +152,7 @@ pub fn share_out(figures: &mut Vec<(StackKey, Figure, Figure)>) {
         let before = *passed;
         *passed += *unseen;
         let bytes = |of: &Figure| (of.bytes, stand_for.bytes);
-        // Of large blocks the unseen number may round to nothing.
+        // The unseen number of large blocks may round to zero.
         let blocks = |of: &Figure| match stand_for.blocks {
             0 => bytes(of),
             all => (of.blocks, all),
@@ -184,7 +186,7 @@ mod tests {
         Sampling { mean }
     }
 
-    /// The same numbers for a seed.
+    /// Returns the same numbers for the same seed.
     struct Random(u64);
 
     impl Random {
@@ -195,7 +197,7 @@ mod tests {
         }
     }
 
-    /// What each of four stacks has at the level's peak, at the device's, at the end, and allocated in all.
+    /// The figures of four stacks: at the level's peak, at the device's, at the end, and allocated in all.
     fn figures(replay: &Replay) -> [BTreeMap<u32, Figure>; MOMENTS] {
         [
             replay.figures(GPU, Level::TENSOR, At::Peak),
@@ -212,7 +214,7 @@ mod tests {
         })
     }
 
-    /// Plays one program of which stacks are sampled as `seed` says; 0: all are taken.
+    /// Plays one program, whose sample of stacks depends on `seed`; with 0 all are recorded.
     fn play(seed: u64) -> Replay {
         let (mut program, mut chance) = (Random(1), Random(seed));
         let mut replay = Replay::new(At::Peak);
@@ -290,7 +292,7 @@ mod tests {
             for (stack, [bytes, squares, blocks, within]) in sums {
                 let said = format!("{moment} {stack}: {:?}", truth[stack]);
                 let (mean, error) = (bytes / seeds, squares.sqrt() / seeds);
-                // A ratio of few samples has a bias of its own, far below its error.
+                // A ratio of few samples is biased; the bias is far below its error.
                 let bias = truth[stack].bytes as f64 / 1e4;
                 assert!(mean.abs() <= 4.0 * error + bias, "{said}: {mean} ± {error}");
                 // One block of 4 KiB stands for 128: few of them make a ratio of numbers of blocks uneven.
@@ -341,7 +343,7 @@ mod tests {
             (key(StackId(2), Beside), figure(300, 2), figure(600, 6144)),
             (key(StackId(3), Optimizer), figure(9, 1), figure(1, 0)),
         ];
-        // What a block is for is told by stacks alone.
+        // The category is known from stacks only.
         figures[0].0.purpose = figures[0].0.purpose.with(Category::Input);
         figures[3].0.purpose = figures[3].0.purpose.with(Category::Activation);
         share_out(&mut figures);

@@ -1,7 +1,6 @@
-//! Serialization of a replay's state: numbers as LEB128, one after the other, with nothing between.
+//! Serialization of a replay's state: LEB128 numbers, one after the other, without separators.
 //!
-//! Whatever the bytes, reading ends with a value or with none: no length is believed before that many
-//! bytes are there.
+//! Any bytes can be read: the result is a value or `None`. A length is not trusted before as many bytes are there.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::Hash;
@@ -14,7 +13,7 @@ pub(crate) trait Serialize: Sized {
     /// Appends it to `to`.
     fn put(&self, to: &mut Vec<u8>);
 
-    /// Takes it from the front of `from`; `None` if it is not there.
+    /// Takes it from the front of `from`; `None` if the bytes are no such value.
     fn take(from: &mut &[u8]) -> Option<Self>;
 }
 
@@ -121,7 +120,7 @@ impl<T: Serialize> Serialize for Option<T> {
     }
 }
 
-/// Items one after the other, their count first.
+/// Writes items one after the other, preceded by their count.
 fn put_all<'a, T: Serialize + 'a>(items: impl ExactSizeIterator<Item = &'a T>, to: &mut Vec<u8>) {
     items.len().put(to);
     for item in items {
@@ -129,7 +128,7 @@ fn put_all<'a, T: Serialize + 'a>(items: impl ExactSizeIterator<Item = &'a T>, t
     }
 }
 
-/// The same, read back. Each item takes a byte or more.
+///  Reads them back. Each item takes at least one byte.
 fn take_all<T: Serialize, C: FromIterator<T>>(from: &mut &[u8]) -> Option<C> {
     let count = usize::take(from)?;
     if count > from.len() {
@@ -195,7 +194,7 @@ impl<K: Serialize + Ord, V: Serialize> Serialize for BTreeMap<K, V> {
     }
 }
 
-/// In the order of the keys: the same state gives the same bytes.
+/// In the order of the keys, so that the same state gives the same bytes.
 impl<K: Serialize + Ord + Hash + Copy, V: Serialize> Serialize for FxHashMap<K, V> {
     fn put(&self, to: &mut Vec<u8>) {
         let mut all: Vec<(&K, &V)> = self.iter().collect();
@@ -224,7 +223,7 @@ impl<T: Serialize + Ord + Hash> Serialize for FxHashSet<T> {
     }
 }
 
-/// A struct as its fields, in that order. All are named, so none can be forgotten.
+/// Serializes a struct as its fields, in that order. Every field must be named, so that no field is forgotten.
 macro_rules! serialize {
     ($($of:ty { $($field:tt),* $(,)? })*) => {$(
         impl $crate::serialize::Serialize for $of {

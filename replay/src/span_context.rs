@@ -1,4 +1,4 @@
-//! The span context of an event: its step, its phase, its range.
+//! The span context of an event: its step, phase and range.
 
 use gpumem_capture::ThreadId;
 
@@ -7,12 +7,12 @@ use crate::names::Names;
 use crate::serialize::serialize;
 use crate::spans::Spans;
 
-/// As the replay sees it at the event itself: what it means is known at the capture's end only.
+/// The span context as known at the event; its meaning is known only at the capture's end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpanContext {
     /// Steps that had ended.
     pub steps: u64,
-    /// The event's stacks, and what it was for.
+    /// The event's stacks and purpose.
     pub stacks: StackKey,
     /// The innermost range.
     pub range: Option<u32>,
@@ -23,7 +23,7 @@ serialize! {
 }
 
 impl SpanContext {
-    /// That of an event with these stacks on this thread.
+    /// The span context of an event with these stacks on this thread.
     pub(crate) fn at(names: &Names, spans: &Spans, stacks: StackKey, thread: ThreadId) -> Self {
         let backward = names.backwards.contains_key(&stacks.py);
         Self {

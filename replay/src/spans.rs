@@ -1,8 +1,8 @@
-//! The open spans of the program: phases of a training, ranges that it named, steps.
+//! The open spans of the program: phases of a training, named ranges, steps.
 //!
-//! Phases and pushed ranges nest, thread by thread. An end that does not fit the newest begin ends the
-//! newest one that it fits and all that began within it, for their ends are lost; one that fits none is
-//! passed over. Whatever a capture says, no more than [`DEPTH`] of a kind are kept: the oldest go first.
+//! Phases and pushed ranges nest within a thread. An end that does not match the newest begin ends the newest one that
+//! it matches, and all that began within that one: their ends are lost. An end without a match is ignored. At most
+//! [`DEPTH`] of a kind are kept; the oldest are dropped first.
 
 use gpumem_capture::{Event, EventKind, Phase as Number, ThreadId};
 use rustc_hash::FxHashMap;
@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use crate::purpose::ThreadPhase;
 use crate::serialize::{Serialize, serialize};
 
-/// How deep phases and ranges are followed.
+/// The maximum depth of phases and ranges.
 const DEPTH: usize = 256;
 
 #[derive(Debug, Default)]
@@ -32,16 +32,16 @@ impl Thread {
 pub struct Spans {
     /// The number of the last step that ended; 0: none was marked.
     pub steps: u64,
-    /// Whether any phase was marked: the process trains.
+    /// Whether any phase was marked, which means that the process trains.
     pub trains: bool,
     threads: FxHashMap<ThreadId, Thread>,
     /// Threads that are in backward.
     in_backward: Vec<ThreadId>,
     /// Ranges that any thread may end, by their handles.
     open: Vec<(u64, u32)>,
-    /// The phase that was asked for last.
+    /// The result of the last query of a phase.
     last: Option<(ThreadId, ThreadPhase)>,
-    /// Whether a range may be open: one was begun.
+    /// Whether a range may be open, because one was begun.
     pub(crate) has_ranges: bool,
 }
 
@@ -49,7 +49,7 @@ serialize! {
     Thread { phases, ranges }
 }
 
-/// All but what can be worked out again.
+/// Everything except what can be computed again.
 impl Serialize for Spans {
     fn put(&self, to: &mut Vec<u8>) {
         self.steps.put(to);
@@ -75,7 +75,7 @@ impl Serialize for Spans {
 }
 
 impl Spans {
-    /// Takes in an event if it is a mark, and says whether it was one.
+    /// Takes in an event if it is a mark; returns whether it was one.
     #[inline]
     pub(crate) fn mark(&mut self, event: &Event) -> bool {
         match event.kind {
@@ -83,7 +83,7 @@ impl Spans {
             EventKind::STEP => self.steps = self.steps.saturating_add(1).max(event.aux),
             EventKind::PHASE_BEGIN | EventKind::PHASE_END => self.phase_mark(event),
             EventKind::RANGE_BEGIN | EventKind::RANGE_END => self.range_mark(event),
-            // What they say is for whoever asks for them; nothing is at another place for it.
+            // Only readers of marks use them; they change no state.
             EventKind::SCOPE_BEGIN | EventKind::SCOPE_END | EventKind::MARK => {}
             _ => return false,
         }
@@ -141,15 +141,15 @@ impl Spans {
         phase
     }
 
-    /// The phase of a thread, as its own marks alone say.
+    /// The phase of a thread according to its own marks.
     pub fn marked(&self, thread: ThreadId) -> ThreadPhase {
         let thread = self.threads.get(&thread);
         thread.map(Thread::phase).unwrap_or_default()
     }
 
-    /// The innermost range that a thread is in: one that it began itself; for `backward`, work of a node
-    /// of autograd's, one of the thread that waits for it, if that is one alone; or one that any thread
-    /// may end, the newest.
+    /// The innermost range of a thread: one that it began itself. For `backward`, the work of an autograd node, it is
+    /// one of the thread that waits for the node, if only one thread waits. Else it is the newest range that any thread
+    /// may end.
     pub(crate) fn range(&self, thread: ThreadId, backward: bool) -> Option<u32> {
         let of = |thread: &ThreadId| self.threads.get(thread)?.ranges.last().copied();
         let waits = || match &self.in_backward[..] {

@@ -1,4 +1,4 @@
-//! The state of a replay as bytes: a bounded capture's records of old, in so many words.
+//! The state of a replay as bytes, which replaces the first records of a bounded capture.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +17,11 @@ use crate::sampling::{Sampled, Sampling};
 use crate::serialize::Serialize;
 use crate::span_context::SpanContext;
 
-/// What stands first. Version 1 has nothing of what contexts and code grew by after the peaks; others
-/// are not read.
+/// The version, which comes first. Version 1 lacks the growth of contexts and code after the peaks; other versions are
+/// rejected.
 const VERSION: u64 = 1;
 
-/// All but what depends on the query, and what can be worked out again.
+/// Everything except what depends on the query and what can be computed again.
 impl Serialize for Replay {
     fn put(&self, to: &mut Vec<u8>) {
         VERSION.put(to);
@@ -75,12 +75,12 @@ impl Serialize for Replay {
 }
 
 impl Replay {
-    /// A replay that keeps what each device's peak had.
+    /// A replay that keeps each device's peak.
     pub(crate) fn keeping() -> Self {
         Self::new(Query::keeping_peaks())
     }
 
-    /// Takes the state in the place of all records before `seq`.
+    /// Replaces all records before `seq` by the state.
     pub(crate) fn restore(&mut self, seq: Seq, state: &[u8]) {
         let mut from = state;
         let restored = Self::take(&mut from);
@@ -111,7 +111,7 @@ impl Replay {
         });
     }
 
-    /// Whether a query can be answered: a state does not say how things stood before its end.
+    /// Whether a query can be answered: a state does not show what was live before its end.
     pub fn can_answer(&self, query: Query) -> bool {
         let Some(restored) = self.restored else {
             return true;
@@ -127,7 +127,7 @@ impl Replay {
         moment && sizes && query.step.is_none_or(begun)
     }
 
-    /// Works out the ids of the stacks again.
+    /// Computes the ids of the stacks again.
     pub(crate) fn number_keys(&mut self) {
         self.key_ids = KeyIds::of(&self.keys);
         self.stackless = self.key_ids.get(&StackKey::default());
@@ -152,7 +152,7 @@ impl Replay {
         StackKey { py, native, ..key }
     }
 
-    /// Objects are about to change: those of the peaks are copied.
+    /// Objects are about to change; those of the peaks are copied.
     pub(crate) fn objects_change(&mut self, kind: EventKind) {
         let Some(snapshots) = self
             .peak_snapshots
@@ -185,7 +185,7 @@ impl Replay {
         }
     }
 
-    /// A reading came that made no peak.
+    /// Takes in a reading that is no new peak.
     pub(crate) fn reading_after(&mut self, event: &Event) {
         let device = self.devices.get(&event.device);
         let newest = device.and_then(|device| Some((device.moment?.0, device.readings.last?)));
@@ -200,7 +200,7 @@ impl Replay {
         }
     }
 
-    /// An event came that is no reading: of what contexts and modules grow by after the peaks.
+    /// Takes in an event that is no reading, for the growth of contexts and modules after the peaks.
     pub(crate) fn growth_after(&mut self, seq: Seq, event: &Event, key: KeyId) {
         for (device, of) in self.peak_snapshots.iter_mut().flatten() {
             let concerned = event.kind != EventKind::RESIZE || *device == event.device;
@@ -217,7 +217,7 @@ impl Replay {
         }
     }
 
-    /// What contexts and modules grew by after the device's peak, if that was kept.
+    /// The growth of contexts and modules after the device's peak, if it was kept.
     pub fn growth_after_peak_of(&self, device: DeviceOrdinal) -> &[Growth] {
         let snapshot = self
             .peak_snapshots
@@ -226,8 +226,8 @@ impl Replay {
         snapshot.map_or(&[], |of| of.later.all())
     }
 
-    /// A device at its peak, and the readings that followed, each with whether it is a new one. Names and
-    /// stacks are not among it: those are this replay's own. `None`: it was not kept, or nothing was held.
+    /// A device at its peak, and the readings that followed, each with whether it is a new one. The returned replay has
+    /// no names and stacks; use those of `self`. `None` if the peak was not kept or nothing was held.
     pub fn at_peak_of(&self, device: DeviceOrdinal) -> Option<(Self, &[(Reading, bool)])> {
         let now = self.devices.get(&device)?;
         let (seq, time) = now.moment?;
@@ -275,7 +275,7 @@ impl Replay {
         SpanContext::at(&self.names, &self.spans, self.stacks(key), thread)
     }
 
-    /// The number of the stacks of the newest event that was not a mark.
+    /// The key of the newest event that was not a mark.
     pub fn newest_key(&self) -> KeyId {
         self.newest.unwrap_or_default().0
     }
@@ -288,8 +288,7 @@ impl Replay {
         }
     }
 
-    /// What the program was at at the newest event: of a device's peak that [`Replay::at_peak_of`] gave,
-    /// the peak's.
+    /// The span context of the newest event; for a device's peak from [`Replay::at_peak_of`], that of the peak.
     fn kept_span_context(&self) -> Option<SpanContext> {
         let only = self.devices.values().next().filter(|_| self.events == 0)?;
         Some(only.span_context)

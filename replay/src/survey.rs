@@ -1,13 +1,13 @@
-//! What rows of all events depend on, and is known at a capture's end only.
+//! Collects what rows of all events depend on and is known only at a capture's end.
 
 use gpumem_capture::{Event, EventKind, Level, Record};
 
 use crate::replay::Replay;
 
 impl Replay {
-    /// Takes in of a record only what says what other events mean: names, marks, and whether a module was called. Figures
-    /// stay empty. After all records names, [`Replay::spans`], [`Replay::has_modules`] and [`Replay::last_seq`] are those
-    /// of a replay of the capture.
+    /// Takes in only what gives other events their meaning: names, marks, and whether a module was called. Figures stay
+    /// empty. After all records, the names, [`Replay::spans`], [`Replay::has_modules`] and [`Replay::last_seq`] are
+    /// those of a replay of the capture.
     pub fn survey(&mut self, record: Record<'_>) {
         match record {
             Record::Event(seq, event) => {

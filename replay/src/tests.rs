@@ -101,7 +101,7 @@ fn cancelled_frees_give_the_blocks_back_to_their_stacks() {
     let driver = Level::DRIVER;
     play.event(EventKind::ALLOC, driver, 0x10, 100, 1);
     play.event(EventKind::ALLOC, driver, 0x20, 30, 2);
-    // One call that would have freed both, and failed; other threads freed meanwhile.
+    // One call that should have freed both, and failed; other threads freed meanwhile.
     let freed: Vec<u64> = [(0x10, 100), (0x20, 30)]
         .map(|(ptr, bytes)| play.event(EventKind::FREE, driver, ptr, bytes, 0))
         .into();
@@ -189,7 +189,7 @@ fn what_does_not_fit_is_counted() {
         ..Event::default()
     });
     play.event(EventKind::CANCEL, Level::TENSOR, 0x40, 5, 1);
-    // The reservation has nothing, not 3.
+    // The reservation is 0 bytes large, not 3.
     play.feed(Event {
         kind: EventKind::RESIZE,
         bytes: 8,
@@ -402,7 +402,7 @@ fn a_time_is_just_before_the_first_event_after_it() {
 
 #[test]
 fn a_time_that_has_passed_does_not_come_again() {
-    // Threads take their times before their numbers: a later event may be an earlier one.
+    // Threads read the time before they get a number: a later event may have an earlier time.
     let moment = At::Time(Nanos(15));
     let mut play = Play::wanting(moment);
     for (time, bytes) in [(10, 1), (20, 10), (12, 100)] {

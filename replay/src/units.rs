@@ -1,4 +1,4 @@
-//! Numbers for people. JSON carries plain integers instead.
+//! Text of numbers for people. JSON has plain integers instead.
 
 use gpumem_capture::Nanos;
 
@@ -49,7 +49,7 @@ pub fn mebibytes(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
-/// A count with thousands set apart: `48,211`.
+/// A count with thousands separators: `48,211`.
 pub fn count(count: u64) -> String {
     let digits = count.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -84,7 +84,7 @@ pub fn duration(ns: u64) -> String {
     format!("{value:.decimals$} s")
 }
 
-/// A moment of the run: `00:03.214`, `1:02:03.214`.
+/// A time in the run: `00:03.214`, `1:02:03.214`.
 pub fn time(nanos: Nanos) -> String {
     let millis = nanos.0 / 1_000_000;
     let (hours, minutes) = (millis / 3_600_000, millis / 60_000 % 60);
@@ -96,8 +96,8 @@ pub fn time(nanos: Nanos) -> String {
     }
 }
 
-/// A part of a whole: `31 %`, to the nearest percent. What is there is never `0 %`, and what is not all is never `100 %`:
-/// `<1 %`, `>99 %`.
+/// A part of a whole: `31 %`, to the nearest percent. A nonzero part is never `0 %`, and a part less than the whole is
+/// never `100 %`: `<1 %`, `>99 %`.
 pub fn percent(part: u64, whole: u64) -> String {
     let (part, whole) = (u128::from(part), u128::from(whole));
     let nearest = (part * 100 + whole / 2).checked_div(whole).unwrap_or(0);

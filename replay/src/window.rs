@@ -4,10 +4,10 @@ use gpumem_capture::{Nanos, Seq};
 
 use crate::query::{At, Query, Sizes};
 
-/// Blocks count if they were made by events from one to another, and what happens to them up to a third.
+/// Blocks count if they were allocated by events in a range; what happens to them counts up to a third event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
-    /// The step whose blocks alone count.
+    /// Only blocks of this step count.
     pub step: Option<u64>,
     from: Seq,
     to: Seq,
@@ -16,12 +16,12 @@ pub(crate) struct Window {
     sizes: Sizes,
 }
 
-/// What the moment waits for.
+/// What decides the point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ends {
-    /// It has come, or is known by its number.
+    /// It has come, or its event's number is known.
     Known,
-    /// An event after this time.
+    /// The first event after this time.
     Time(Nanos),
     /// The end of this step.
     Step(u64),
@@ -58,7 +58,7 @@ impl Window {
         }
     }
 
-    /// A mark at `seq`, after which `ended` steps have ended, may begin the queried step or end it.
+    /// Takes in a mark at `seq`, after which `ended` steps have ended. It may begin or end the queried step.
     pub fn follow(&mut self, ended: u64, seq: Seq) {
         if matches!(self.ends, Ends::Step(step) if ended >= step) {
             self.end(seq);
@@ -73,7 +73,7 @@ impl Window {
         }
     }
 
-    /// An event comes, which may be the first after the queried time.
+    /// Takes in an event, which may be the first after the queried time.
     #[inline]
     pub fn pass(&mut self, seq: Seq, time: Nanos) {
         if matches!(self.ends, Ends::Time(limit) if time > limit) {
@@ -86,17 +86,17 @@ impl Window {
         self.until = seq;
     }
 
-    /// The last event that counts, if that is known and not simply the last one.
+    /// The last event that counts, if that is known and not the capture's last event.
     pub fn until(&self) -> Option<Seq> {
         (self.until != NEVER).then_some(self.until)
     }
 
-    /// Whether what happens at an event still counts.
+    /// Whether an event still counts.
     pub fn at(&self, seq: Seq) -> bool {
         seq <= self.until
     }
 
-    /// Whether a block counts that this event made.
+    /// Whether a block that this event allocated counts.
     pub fn made(&self, by: Seq, bytes: u64) -> bool {
         self.from <= by && by <= self.to && self.sizes.take(bytes)
     }

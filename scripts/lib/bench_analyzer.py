@@ -1,4 +1,4 @@
-"""How fast gpumem-analyze reads, what memory it takes, and the same of memray and heaptrack."""
+"""Measures the speed and memory of gpumem-analyze, and those of memray and heaptrack."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORKLOADS = ROOT / "tests" / "workloads"
 
 
 class Version:
-    """A version of gpumem: the folder that cargo built it in, and how its rows and captures are called."""
+    """A version of gpumem: cargo's build folder, and the labels of its rows and captures."""
 
     def __init__(self, release: Path, name: str = ""):
         self.release, self.name = release, name
@@ -35,7 +35,7 @@ NOW = Version(RELEASE)
 
 
 class Taken:
-    """What one command took: processor time of all its threads, time that passed, most memory."""
+    """The cost of one command: processor time of all its threads, wall time, peak memory."""
 
     def __init__(self, command: list, folder: Path):
         began = time.perf_counter()
@@ -50,7 +50,7 @@ class Taken:
 
 
 def record(command: list, capture: Path, **environment) -> None:
-    """Records what is not there yet."""
+    """Records captures that do not exist yet."""
     if capture.exists():
         return
     print(f"== recording {capture.name}", file=sys.stderr, flush=True)
@@ -63,7 +63,7 @@ def record(command: list, capture: Path, **environment) -> None:
 
 
 def recorded(version: Version, python: str, capture: Path, *command) -> Path:
-    """A capture of a program of PyTorch's on the simulator, with both stacks."""
+    """A capture of a PyTorch program on the simulator, with both stacks."""
     record(
         [ROOT / "scripts" / "with-simulator", python, *command], capture, GPUMEM_OUTPUT=str(capture),
         LD_PRELOAD=str(version.release / "libgpumem.so"), GPUMEM_QUIET="1", GPUMEM_SIM_MODULE_BYTES="2MiB",
@@ -74,7 +74,7 @@ def recorded(version: Version, python: str, capture: Path, *command) -> Path:
 def events_of(version: Version, capture: Path) -> int:
     said = subprocess.run([version.analyzer, "summary", "--format", "json", capture], stdout=subprocess.PIPE)
     found = json.loads(said.stdout)
-    # Versions that are compared with it have no head.
+    # Older versions have no head.
     return found.get("data", found)["events"]
 
 
@@ -93,7 +93,7 @@ def median(taken: list[Taken], what: str) -> float:
 
 
 def table(taken: dict[str, list[Taken]], events: dict[str, int]) -> list[str]:
-    """`events`: how many each command has read."""
+    """`events`: the number of events that each command has read."""
     rows = [
         "| command | processor time, s | M events/s of a core | passed, s | M events/s | most memory, MB |",
         "|---|---:|---:|---:|---:|---:|",
@@ -122,14 +122,14 @@ def views(version: Version, capture: Path) -> dict[str, list]:
 
 
 def of_captures(captures: dict[Version, Path], rounds: int, folder: Path) -> list[str]:
-    """What each version's views take of its own capture, all in turns."""
+    """The costs of each version's views, with a capture from the same version, all in turns."""
     said, commands, events = [], {}, {}
     for version, capture in captures.items():
         of, size = events_of(version, capture), capture.stat().st_size
         said.append(version.label(f"{of:,} events, {size:,} bytes: {size / of:.2f} bytes an event on disk."))
         commands[version] = views(version, capture)
         events.update(dict.fromkeys(commands[version], of))
-    # The same view of all versions one after the other.
+    # The same view of all versions, one after the other.
     together = [row for rows in zip(*(of.items() for of in commands.values())) for row in rows]
     return [*said, "", *table(turns(dict(together), rounds, folder), events)]
 
@@ -165,7 +165,7 @@ def side_by_side(arguments: argparse.Namespace, folder: Path) -> list[str]:
         python = arguments.memray or arguments.python
         found = list(folder.glob("heaptrack*.zst")) + list(folder.glob("heaptrack*.gz"))
         if not found:
-            # It adds the ending of what it compresses with.
+            # It appends the suffix of its compression.
             subprocess.run(
                 [arguments.heaptrack, "-o", folder / "heaptrack", python, churn, "heap", str(count)],
                 check=True, stdout=subprocess.DEVNULL,

@@ -1,15 +1,15 @@
-# Sourced by the scripts, after debian.sh: a headless Chromium, Debian's, in the cache. A package with a font
-# comes along: pages are looked at.
+# Sourced by the scripts, after debian.sh: a headless Chromium from Debian, in the cache, with a font package
+# for pictures of pages.
 # shellcheck shell=bash
 
 BROWSER=$CACHE/browser/chromium
 
-# Whether the browser in the cache is there and starts.
+# Whether the browser in the cache exists and starts.
 browser_is_current() {
   [ -x "$BROWSER" ] && "$BROWSER" --version >/dev/null 2>&1
 }
 
-# What starts the browser in $CACHE/browser, written to the folder that will be it.
+# Starts the browser in $CACHE/browser. Written to the folder that becomes $CACHE/browser.
 _browser_finish() {
   mkdir -p "$1/fonts"
   cat >"$1/fonts/fonts.conf" <<CONF
@@ -31,7 +31,7 @@ START
   chmod +x "$1/chromium"
 }
 
-# ensure_browser: prints the path of a program that starts it, after fetching it on first use.
+# ensure_browser: prints the path of a program that starts it, and downloads it on first use.
 ensure_browser() {
   if ! browser_is_current; then
     unpack_debian browser _browser_finish "Chromium (some 90 MB)" chromium-headless-shell fonts-dejavu-core ||

@@ -3,7 +3,8 @@
 
 MKFS_BTRFS=$CACHE/btrfs-progs/start/mkfs.btrfs
 
-# What starts mkfs.btrfs with the libraries in $CACHE/btrfs-progs, written to the folder that will be it.
+# Starts mkfs.btrfs with the libraries in $CACHE/btrfs-progs. Written to the folder that becomes
+# $CACHE/btrfs-progs.
 _btrfs_finish() {
   mkdir -p "$1/start"
   cat >"$1/start/mkfs.btrfs" <<START

@@ -1,11 +1,11 @@
-"""card_environment.py CARDS: what makes simulated GPUs look like these cards (h100, 0=h100,1=t4, ./mine.json), as
-NAME=VALUE lines. Used by scripts/with-simulator; any Python from 3.8 on."""
+"""card_environment.py CARDS: prints the variables that give simulated GPUs the properties of these cards (h100,
+0=h100,1=t4, ./mine.json), as NAME=VALUE lines. Used by scripts/with-simulator; any Python from 3.8 on."""
 
 import sys
 import types
 from pathlib import Path
 
-# The package without its __init__, which is for programs that are recorded.
+# The package without its __init__, which is only for recorded programs.
 package = types.ModuleType("gpumem")
 package.__path__ = [str(Path(__file__).resolve().parents[2] / "python" / "gpumem")]
 sys.modules["gpumem"] = package

@@ -1,6 +1,6 @@
-"""check_wheel.py WHEEL: that the wheel runs where its name says: with glibc 2.17, without a CPython's ABI. That the simulated
-libraries have the names and versions that their clients look for, and that it is not too large. Run by scripts/wheel in its own
-environment, where pyelftools and packaging are."""
+"""check_wheel.py WHEEL: checks that the wheel runs on the platforms of its name (glibc 2.17, any CPython ABI), that
+the simulated libraries have the names and versions that their clients look for, and that it is not too large. Run
+by scripts/wheel in its own environment, which has pyelftools and packaging."""
 
 import io
 import os
@@ -17,24 +17,24 @@ from packaging.utils import parse_wheel_filename
 import unsymbolic
 
 GLIBC = (2, 17)
-# What manylinux2014 has of what we need (PEP 599).
+# The libraries of manylinux2014 that we need (PEP 599).
 SYSTEM = {
     "libc.so.6", "libdl.so.2", "libgcc_s.so.1", "libm.so.6", "libpthread.so.0", "librt.so.1",
     "ld-linux-x86-64.so.2",
 }  # fmt: skip
-# The simulated libraries, and what their clients look for.
+# The simulated libraries, and the names that their clients look for.
 _NAMES = [sys.executable, "-I", "-S", Path(__file__).with_name("simulator_names.py")]
 SIMULATED = dict(line.split() for line in subprocess.check_output(_NAMES, text=True).splitlines())
-# NVIDIA's has no versions of symbols.
+# NVIDIA's library has no symbol versions.
 WITHOUT_VERSIONS = {"libsimnccl.so"}
-# Calls itself through whatever is preloaded. The other simulated libraries keep their calls of themselves, as NVIDIA's do.
+# Calls within this library can be interposed. In the other simulated libraries they cannot, as in NVIDIA's.
 NOT_SYMBOLIC = {"libsimnvml.so"}
 BINARIES = {"libgpumem.so", "libgpumem_whatif.so", "gpumem-analyze", *SIMULATED}
 MOST_BYTES = 20_000_000
 
 
 def versions(elf):
-    """The version that each symbol index stands for, as `GLIBC_2.17`."""
+    """The version of each symbol index, such as `GLIBC_2.17`."""
     names = {}
     for section in elf.iter_sections():
         if isinstance(section, GNUVerNeedSection):
@@ -45,7 +45,7 @@ def versions(elf):
 
 
 def faults_of_a_simulated(name, elf):
-    """What of a simulated library its clients would not find."""
+    """The errors of a simulated library: names and versions that its clients would not find."""
     dynamic = next(section for section in elf.iter_sections() if isinstance(section, DynamicSection))
     sonames = [tag.soname for tag in dynamic.iter_tags("DT_SONAME")]
     if sonames != [SIMULATED[name]]:
@@ -69,7 +69,7 @@ def faults_of_a_simulated(name, elf):
 
 
 def faults_of(name, data):
-    """What of a binary does not fit."""
+    """The errors of a binary."""
     elf = ELFFile(io.BytesIO(data))
     if elf["e_machine"] != "EM_X86_64":
         yield f"{name} is for {elf['e_machine']}"
@@ -87,8 +87,8 @@ def faults_of(name, data):
         library, _, number = version.rpartition("_")
         if library == "GLIBC" and tuple(map(int, number.split("."))) > GLIBC:
             yield f"{name} needs {version}"
-    # A function that the old glibc does not have was linked without a version: it would be missed there
-    # when the library is loaded, and no version says so.
+    # A function that the old glibc lacks was linked without a version. No version reports it; loading the library
+    # there would fail.
     indices = next(section for section in elf.iter_sections() if isinstance(section, GNUVerSymSection))
     for number, symbol in enumerate(elf.get_section_by_name(".dynsym").iter_symbols()):
         if symbol["st_shndx"] == "SHN_UNDEF" and symbol["st_info"]["bind"] == "STB_GLOBAL":
@@ -97,7 +97,7 @@ def faults_of(name, data):
 
 
 def faults(path):
-    """What of the wheel does not fit; nothing if it is as it should be."""
+    """The errors of the wheel."""
     _, _, _, tags = parse_wheel_filename(PurePosixPath(path).name)
     for tag in tags:
         if (tag.interpreter, tag.abi) != ("py3", "none"):

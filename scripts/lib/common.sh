@@ -1,4 +1,4 @@
-# Sourced by the scripts: where the repository is, how they speak, how they show progress.
+# Sourced by the scripts: the repository's path, messages, progress.
 # shellcheck shell=bash
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -9,18 +9,18 @@ else
   _bold='' _red='' _plain=''
 fi
 
-# One line about what is being done, on stderr, so that stdout stays the result's.
+# Prints a message about the current work on stderr, because stdout is for the result.
 say() { printf '%s== %s%s\n' "$_bold" "$*" "$_plain" >&2; }
 
-# One line about what went wrong, and the end.
+# Prints an error message and exits.
 die() {
   printf '%s%s: %s%s\n' "$_red" "$(basename "$0")" "$*" "$_plain" >&2
   exit 1
 }
 
-# slowly LABEL COMMAND…: runs a command that takes long and says little. Its output goes to a log;
-# meanwhile a line tells the seconds (redrawn on a terminal, every 20 s elsewhere). On failure the
-# log's end is shown.
+# slowly LABEL COMMAND…: runs a slow command. Its output goes to a log; meanwhile a line shows the
+# elapsed seconds (redrawn on a terminal, every 20 s elsewhere). On failure the end of the log is
+# shown.
 slowly() {
   local label=$1 log began status
   shift
@@ -28,7 +28,7 @@ slowly() {
   began=$SECONDS
   "$@" >"$log" 2>&1 &
   local worker=$!
-  # Ctrl-C must end the work too.
+  # Ctrl-C must stop the command, too.
   trap 'kill "$worker" 2>/dev/null; rm -f "$log"; exit 130' INT TERM
   local shown=0 elapsed
   while kill -0 "$worker" 2>/dev/null; do

@@ -1,6 +1,6 @@
-"""console_script.py WHEEL: gives the wheel the commands `gpumem` and `libgpumem` as entry points, which maturin does not beside a
-binary. An installer then makes commands that run whatever the path of their Python is. The second name is for environments where
-another project's `gpumem` is installed (PyPI has one)."""
+"""console_script.py WHEEL: adds the entry points `gpumem` and `libgpumem` to the wheel, because
+maturin does not add them with a binary. Installers then create commands that work with any path of
+their Python. The second name is for environments with another project's `gpumem` (PyPI has one)."""
 
 import base64
 import csv
@@ -21,7 +21,7 @@ def with_entry(text: str) -> str:
 
 
 def recorded(record: str, name: str, content: bytes) -> str:
-    """The list of files with the new digest of one."""
+    """The wheel's RECORD with the new digest of one file."""
     digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
     rows = [row for row in csv.reader(io.StringIO(record)) if row and row[0] != name]
     rows.append([name, f"sha256={digest}", str(len(content))])

@@ -1,16 +1,16 @@
-# Sourced by the scripts: programs of Debian's, unpacked in the cache. Nothing is installed.
+# Sourced by the scripts: programs from Debian packages, unpacked in the cache. Nothing is installed.
 #
-# What a package depends on and this machine lacks is unpacked beside it; the program is then started with
+# Dependencies that this machine lacks are unpacked into the same folder; the program is then started with
 # those libraries.
 # shellcheck shell=bash
 
-# What would have to be installed here for the packages, one a line.
+# The packages that would have to be installed here, one per line.
 _debian_missing() {
   apt-get --simulate --quiet --no-install-recommends install "$@" | sed -n 's/^Inst \([^ ]*\).*/\1/p'
 }
 
-# _debian_fetch ROOT WHAT PACKAGE…: the packages and what they need, unpacked in ROOT. One that is
-# installed here is unpacked nevertheless.
+# _debian_fetch ROOT WHAT PACKAGE…: unpacks the packages and their dependencies in ROOT, even if they are
+# installed here.
 _debian_fetch() {
   local root=$1 what=$2 packages package
   shift 2
@@ -27,8 +27,8 @@ _debian_fetch() {
   done
 }
 
-# unpack_debian NAME FINISH WHAT PACKAGE…: makes $CACHE/NAME anew of the packages; FINISH is called with the
-# folder that will be it.
+# unpack_debian NAME FINISH WHAT PACKAGE…: recreates $CACHE/NAME from the packages; FINISH is called with
+# the folder that becomes $CACHE/NAME.
 unpack_debian() {
   local name=$1 finish=$2 what=$3
   shift 3

@@ -1,5 +1,5 @@
-"""A picture of a page of `gpumem-analyze html`, for scripts/docs-output. The picture carries a hash of its page, so that whether it
-is fresh can be said without a browser."""
+"""Takes a picture of a page of `gpumem-analyze html`, for scripts/docs-output. The picture
+contains a hash of its page, so no browser is needed to check whether it is up to date."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ END = struct.pack(">I", 0) + b"IEND" + struct.pack(">I", zlib.crc32(b"IEND"))
 
 
 def mark(page: bytes) -> bytes:
-    """What a picture of this page has in it."""
+    """The hash of a page, as a part of its picture."""
     return KEYWORD + hashlib.sha256(page).hexdigest().encode()
 
 
@@ -28,7 +28,7 @@ def is_of(picture: Path, page: bytes) -> bool:
 
 
 def take(page: bytes, picture: Path) -> None:
-    """Writes a picture of a page by the browser of tests/lib/browser.py."""
+    """Takes a picture of a page with the browser of tests/lib/browser.py."""
     sys.path.insert(0, str(LIBRARY))
     browser = importlib.import_module("browser")
     binary = browser.find()

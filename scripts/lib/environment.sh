@@ -18,7 +18,8 @@ find_python() {
     "${PYENV_ROOT:-$HOME/.pyenv}/versions/$number".*"$without_gil"/bin/"python$version" \
     "${UV_PYTHON_INSTALL_DIR:-$HOME/.local/share/uv/python}/cpython-$number".*/bin/"python$version"; do
     [ -n "$candidate" ] && [ -x "$candidate" ] || continue
-    # A pyenv shim exists for versions that it will not run, so ask; and get behind the shim.
+    # A pyenv shim also exists for versions that it cannot run, so run it, and print the path of the real
+    # one.
     "$candidate" -c 'import sys
 version = "%d.%d" % sys.version_info[:2] + "t" * ("t" in sys.abiflags)
 ok = version == sys.argv[1] and sys.implementation.name == "cpython"
@@ -29,16 +30,16 @@ print(sys.executable) if ok else sys.exit(1)' "$version" 2>/dev/null && return 0
 
 requirements_file() { printf '%s/tests/env/%s.txt\n' "$ROOT" "$1"; }
 
-# Versions of Python that may carry an environment, best first.
+# Python versions for an environment, the best first.
 environment_pythons() { sed -n 's/^# python: //p' "$(requirements_file "$1")"; }
 
-# Options of pip's that its requirements need: `--no-deps` where another environment has what they depend on.
+# pip options for its requirements: `--no-deps` if another environment has their dependencies.
 environment_options() { sed -n 's/^# pip: //p' "$(requirements_file "$1")"; }
 
-# The environment whose packages it has as well, after its own.
+# The environment whose packages are also on its path, after its own.
 environment_beside() { sed -n 's/^# beside: //p' "$(requirements_file "$1")"; }
 
-# environment_stamp NAME PYTHON: what the stamp of an up-to-date environment says.
+# environment_stamp NAME PYTHON: the stamp of an up-to-date environment.
 environment_stamp() {
   {
     grep -v '^ *#' "$(requirements_file "$1")" | LC_ALL=C sort
@@ -46,14 +47,14 @@ environment_stamp() {
   } | sha256sum | cut -d' ' -f1
 }
 
-# Whether the environment is built and belongs to the requirements as they are now.
+# Whether the environment is built and matches the current requirements.
 environment_is_current() {
   local folder=$CACHE/env/$1
   [ -x "$folder/bin/python" ] && [ -f "$folder/gpumem-stamp" ] &&
     [ "$(cat "$folder/gpumem-stamp")" = "$(environment_stamp "$1" "$folder/bin/python")" ]
 }
 
-# Whether every pinned package is installed in exactly the pinned version.
+# Whether every pinned package is installed in its pinned version.
 _environment_matches() {
   local folder=$CACHE/env/$1
   [ -x "$folder/bin/python" ] || return 1
@@ -78,7 +79,8 @@ for line in open(sys.argv[1]):
 PY
 }
 
-# _put_beside PYTHON OTHER: has PYTHON find the packages of OTHER, another environment's Python of the same version, if there is one.
+# _put_beside PYTHON OTHER: adds the packages of OTHER, another environment's Python of the same version, to
+# the path of PYTHON.
 _put_beside() {
   [ -n "$2" ] || return 0
   local where
@@ -115,7 +117,7 @@ _build_environment() {
     environment_stamp "$name" "$folder/bin/python" >"$folder/gpumem-stamp"
 }
 
-# ensure_environment NAME: builds it where needed and prints the path of its Python.
+# ensure_environment NAME: builds it if necessary and prints the path of its Python.
 ensure_environment() {
   local name=$1
   [ -f "$(requirements_file "$name")" ] || die "no requirements for an environment named $name"

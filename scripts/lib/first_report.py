@@ -1,8 +1,9 @@
-"""first_report.py [WHEEL]: how long it takes from a wheel to the first report, in a new virtual environment.
+"""first_report.py [WHEEL]: measures the time from a wheel to the first report, in a new virtual environment.
 
-Makes the environment, installs the wheel (that of dist/, if none is named) and records a small training on the simulated GPU with
-`gpumem run`. PyTorch is that of the tests' environment (scripts/lib/environment torch215), as where it is installed already. No
-compiler is on PATH. Prints each step's seconds; fails beyond 60 s, or if the report is not there."""
+Creates the environment, installs the wheel (by default the one in dist/) and records a small training run on the
+simulated GPU with `gpumem run`. PyTorch comes from the tests' environment (scripts/lib/environment torch215), as
+if it were already installed. No compiler is on PATH. Prints the seconds of each step; fails after 60 s, or if
+there is no report."""
 
 import os
 import subprocess

@@ -1,4 +1,5 @@
-"""The card that scripts/gpu-check runs on: whether it is the simulator's, its file, its facts beside another's."""
+"""The card of scripts/gpu-check: whether it is the simulator's, its file, and a comparison of its facts with another
+card's."""
 
 from __future__ import annotations
 
@@ -8,12 +9,12 @@ import subprocess
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2] / "python"
-# Names of facts that tell cards apart and are not compared.
+# Names of facts that identify a card and are not compared.
 IDENTITY = ("card.",)
 
 
 def is_simulated() -> bool:
-    """Whether the driver here is the simulator, whatever card it looks like."""
+    """Whether the driver here is the simulator, with any card."""
     try:
         return hasattr(ctypes.CDLL("libcuda.so.1"), "gpumem_sim_books_json")
     except OSError:
@@ -21,23 +22,23 @@ def is_simulated() -> bool:
 
 
 def measure(python: str, environment: dict[str, str], path: Path) -> int:
-    """Writes the card's file by `gpumem card measure`, with this Python's PyTorch: 0, or 1 if there is none."""
-    path.unlink(missing_ok=True)  # of an earlier check
+    """Writes the card's file with `gpumem card measure` and this Python's PyTorch. Returns 0, or 1 without a file."""
+    path.unlink(missing_ok=True)  # from an earlier check
     command = [python, "-m", "gpumem", "card", "measure", "-o", str(path)]
     env = {**environment, "PYTHONPATH": str(PACKAGE)}
     return 1 if subprocess.run(command, env=env, stdin=subprocess.DEVNULL).returncode else 0
 
 
 def too_new(card: dict, simulator: dict) -> set[str]:
-    """The lookups of versions that one of the two drivers does not have."""
+    """The versioned look-ups that one of the two drivers does not have."""
     newest = min(facts.get("card.driver_version", 1 << 31) for facts in (card, simulator))
     lookups = (name for name in card.keys() | simulator.keys() if name.startswith("lookup."))
     return {name for name in lookups if int(name.split(".")[2]) > newest}
 
 
 def compare(card: dict, simulator: dict, first: str = "card", second: str = "simulator") -> list[str]:
-    """The facts in which two runs of the conformance program differ, one line each. Lookups that are `too_new` are left
-    out, and then also how many lookups there were."""
+    """The differences between the facts of two runs of the conformance program, one line each. Look-ups that are
+    `too_new` are left out, and so is the number of look-ups in that case."""
     left_out = too_new(card, simulator)
     if left_out:
         left_out.add("lookups.equal_to_dlsym")

@@ -1,4 +1,4 @@
-"""What scripts/gpu-check runs: see there. Standard library only; any Python from 3.9 on."""
+"""The program of scripts/gpu-check: see there. Standard library only; any Python from 3.9 on."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ class Row:
 
 
 def say(text: str) -> None:
-    """One line about what is being done."""
+    """Prints a message about the current work."""
     print(f"== {text}", file=sys.stderr, flush=True)
 
 
 class Check:
-    """The run: where things are, what is there."""
+    """The run: options, folder and facts of the machine."""
 
     def __init__(self, options: argparse.Namespace, folder: Path, facts: dict):
         self.options = options
@@ -90,11 +90,11 @@ class Check:
         self.ends = time.monotonic() + options.limit
 
     def wanted(self, name: str) -> bool:
-        """Whether --only names it."""
+        """Whether --only selects it."""
         return not self.options.only or any(word.lower() in name.lower() for word in self.options.only)
 
     def python(self, module: str) -> Optional[str]:
-        """The first Python that finds the package (it is not imported)."""
+        """The first Python that finds the package, without importing it."""
         code = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)"
         env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
         for python in self.options.python:
@@ -103,7 +103,7 @@ class Check:
         return None
 
     def command(self, workload: Workload) -> tuple[Optional[list[str]], str]:
-        """What to run, or why it cannot be run here."""
+        """The command, or the reason why it cannot run here."""
         if workload.script == "conformance":
             return [str(CONFORMANCE)], ""
         if workload.script.endswith(".cu"):
@@ -115,7 +115,7 @@ class Check:
         return command, ""
 
     def compiled(self, source: str) -> tuple[Optional[list[str]], str]:
-        """A CUDA program, built with nvcc if there is one."""
+        """A CUDA program, built with nvcc if available."""
         if self.simulated:
             return None, "NVIDIA's static runtime refuses the simulated driver"
         nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
@@ -131,7 +131,7 @@ class Check:
         return [str(binary)], ""
 
     def run(self, workload: Workload) -> Row:
-        """Runs one workload and judges it."""
+        """Runs one workload and checks it."""
         row = Row(workload.name)
         left = self.ends - time.monotonic()
         command, reason = self.command(workload) if left > 5 else (None, "no time left (--limit)")
@@ -164,7 +164,7 @@ class Check:
 
 
 def analyze(*arguments: object) -> object:
-    """What a subcommand of gpumem-analyze prints as JSON."""
+    """The JSON of a subcommand of gpumem-analyze."""
     done = subprocess.run(
         [str(ANALYZER), *map(str, arguments)], capture_output=True, text=True,
         env={k: v for k, v in os.environ.items() if k != "LD_PRELOAD"},
@@ -180,7 +180,7 @@ def mib(value: Optional[float]) -> str:
 
 
 def judge(row: Row, workload: Workload, report: Path, figures: dict) -> None:
-    """Fills a row from the capture and what the program said of itself."""
+    """Fills a row from the capture and the program's own figures."""
     try:
         summary = analyze("summary", "--format", "json", report)
         ledger = analyze("ledger", "--format", "json", "--at", "end", report)
@@ -239,7 +239,7 @@ HEAD = [
 
 
 def table(rows: list[Row]) -> str:
-    """The table as aligned text, the faults of each row under it."""
+    """The table as aligned text, with the errors of each row below it."""
     lines = [HEAD]
     for row in rows:
         if not row.skipped:
@@ -259,7 +259,7 @@ def table(rows: list[Row]) -> str:
 
 
 def conformance(prefix: list[str]) -> tuple[int, dict, str]:
-    """Runs the conformance program: exit code, facts, what it said on stderr."""
+    """Runs the conformance program: exit code, facts, its output on stderr."""
     env = environment({}, bool(prefix) or gpu_card.is_simulated())
     done = subprocess.run([*prefix, str(CONFORMANCE)], capture_output=True, text=True, env=env)
     facts = json.loads(done.stdout) if done.returncode == 0 else {}
@@ -290,12 +290,12 @@ def parse() -> argparse.Namespace:
 
 
 def missing() -> list[str]:
-    """Built files that are not there."""
+    """Missing built files."""
     return [path.name for path in (LIBRARY, ANALYZER, CONFORMANCE) if not path.exists()]
 
 
 def run_workloads(check: Check) -> list[Row]:
-    """Every workload that is wanted, one after the other."""
+    """Every selected workload, one after the other."""
     rows = []
     for workload in CONFIGURATIONS:
         if check.wanted(workload.name):
@@ -305,7 +305,7 @@ def run_workloads(check: Check) -> list[Row]:
 
 
 def run_plans(check: Check) -> int:
-    """`gpumem plan` beside the card: 0, or 1 where something differs."""
+    """Compares `gpumem plan` with the card. Returns 0, or 1 if they differ."""
     python = check.python("torch") or check.options.python[0]
     card = check.folder / "card-file.json"
     if not card.exists() and gpu_card.measure(python, environment({}, check.simulated), card):
@@ -322,7 +322,7 @@ def run_plans(check: Check) -> int:
 
 
 def run_guests(check: Check) -> int:
-    """Programs with and without the recorder: 0, or 1 where something differs."""
+    """Compares programs with and without the recorder. Returns 0, or 1 if they differ."""
     options = check.options
     guests = gpu_guest.Guests(check.python("torch") or options.python[0], check.folder, check.simulated, options.timeout)
     found = guests.all(check.wanted) if options.guest else {}
@@ -335,7 +335,7 @@ def run_guests(check: Check) -> int:
 
 
 def main() -> int:
-    """The command."""
+    """Runs the command."""
     options = parse()
     if options.compare:
         card, simulator = (json.loads(Path(path).read_text()) for path in options.compare)

@@ -1,4 +1,4 @@
-"""Programs with the recorder beside the same without it: what they say, how they end, how long a step takes."""
+"""Compares programs with and without the recorder: output, exit status, time of a step."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from gpu_runs import body, environment, execute, last_line, recorded
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "workloads" / "gpu"
 ANALYZER = ROOT / "target" / "release" / "gpumem-analyze"
-# So many at once: none of them is timed.
+# The number of concurrent programs; none of them is timed.
 AT_ONCE = 4
 ROUNDS = 5
 STEPS = 120
-# Times, and what a tool says for itself: process ids, how much it saw.
+# Times, and a tool's own output: process ids, statistics.
 TOOLS = ("STEP_US", "=====", "==PROF==", "==WARNING==", "USDT:")
 
 
 @dataclass
 class Case:
-    """A program that must not notice the recorder."""
+    """A program that must run in the same way with the recorder."""
 
     name: str
     arguments: list[str]
@@ -50,7 +50,7 @@ CASES = [
     Case("out of memory", ["--out-of-memory"], alone=True),
 ]
 
-# Variables for the recorder, or None: it is not there; and the program's arguments.
+# Variables for the recorder (None: without it), and the program's arguments.
 TIMED: list[tuple[str, Optional[dict[str, str]], list[str]]] = [
     ("without", None, []),
     ("gpumem, stacks off", {"GPUMEM_STACKS": "off"}, []),
@@ -61,7 +61,7 @@ TIMED: list[tuple[str, Optional[dict[str, str]], list[str]]] = [
 
 
 class Run(NamedTuple):
-    """How a program ended, and what it said."""
+    """A program's exit status and output."""
 
     ended: object
     output: str
@@ -69,21 +69,22 @@ class Run(NamedTuple):
 
 
 class Guests:
-    """Where things are."""
+    """Runs the cases."""
 
     def __init__(self, python: str, folder: Path, simulated: bool, timeout: float):
         self.python, self.folder, self.simulated, self.timeout = python, folder, simulated, timeout
 
     def command(self, case: Case) -> list[str]:
-        """What is run."""
+        """The command of a case."""
         return [*case.tool, self.python, str(PROGRAMS / "guest.py"), *case.arguments]
 
     def report(self, case: Case) -> Path:
-        """Where its capture goes."""
+        """The path of its capture."""
         return self.folder / f"guest-{case.name.replace(', ', '-').replace(' ', '_')}.bin"
 
     def compare(self, case: Case) -> list[str]:
-        """Runs without the recorder and one with it: what differs of that in which those agree, one line each."""
+        """Runs the program without the recorder several times, and once with it. Returns the differences, one line
+        each, except those between the runs without it."""
         if case.tool and shutil.which(case.tool[0]) is None:
             return [f"skipped: no {case.tool[0]} on this machine"]
         self.plain(case)  # fills the caches of compilers
@@ -101,7 +102,7 @@ class Guests:
         return Run(*execute(self.command(case), environment({}, self.simulated), self.timeout))
 
     def judged(self, report: Path) -> list[str]:
-        """What the capture does not claim."""
+        """The problems of a capture: not exact, lost events."""
         if not report.exists():
             return ["no capture was written"]
         done = subprocess.run(
@@ -114,7 +115,7 @@ class Guests:
         return wrong + ([f"{summary['lost_events']} events lost"] if summary["lost_events"] else [])
 
     def killed(self) -> list[str]:
-        """SIGKILL in the middle of the training: the capture says what was, and nothing is lost."""
+        """Sends SIGKILL in the middle of the training: the capture must have all events until then."""
         case = Case("killed", ["--steps", "4000", "--beat"])
         process = subprocess.Popen(
             self.command(case), env=recorded({}, self.report(case), self.simulated), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -133,7 +134,7 @@ class Guests:
         return self.judged(self.report(case))
 
     def all(self, wanted) -> dict[str, list[str]]:
-        """Every case's differences."""
+        """The differences of every case."""
         found: dict[str, list[str]] = {}
         together = [case for case in CASES if not case.alone and wanted(case.name)]
         with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
@@ -149,7 +150,7 @@ class Guests:
         return found
 
     def times(self, rounds: int, ends: float) -> dict[str, list[float]]:
-        """Microseconds of a step, a figure a round; no round begins after `ends`, a time.monotonic()."""
+        """Microseconds of a step, one figure per round; no round begins after `ends`, a time.monotonic()."""
         result: dict[str, list[float]] = {name: [] for name, _, _ in TIMED}
         for _ in range(rounds):
             if time.monotonic() > ends:
@@ -166,12 +167,13 @@ class Guests:
 
 
 def say(text: str) -> None:
-    """One line about what is being done."""
+    """Prints a message about the current work."""
     print(f"== {text}", file=sys.stderr, flush=True)
 
 
 def differences(before: list[Run], ours: Run) -> list[str]:
-    """In what a run is not as those before it, where they agree: lines of which each has as many, and how they end."""
+    """The differences of a run from the runs before it, if those agree: lines that each of them has equally often, and
+    the exit status."""
     found = [] if ours.ended in [run.ended for run in before] else [f"it ends with {ours.ended}, not with {before[0].ended}: {last_line(ours.errors)}"]
     for stream, each in (("stdout", lambda run: run.output), ("stderr", lambda run: run.errors)):
         counts = [Counter(line for line in each(run).splitlines() if not line.startswith(TOOLS)) for run in before]
@@ -185,7 +187,7 @@ def differences(before: list[Run], ours: Run) -> list[str]:
 
 
 def told(found: dict[str, list[str]]) -> str:
-    """A line a case, and what differs below it."""
+    """A line for each case, with its differences below it."""
     lines = []
     for name, what in found.items():
         skipped = bool(what) and what[0].startswith("skipped")
@@ -195,7 +197,7 @@ def told(found: dict[str, list[str]]) -> str:
 
 
 def times_told(times: dict[str, list[float]]) -> str:
-    """The medians beside the first."""
+    """The medians, compared with the first."""
     lines, base = [], statistics.median(times["without"] or [float("nan")])
     for name, values in times.items():
         if values:

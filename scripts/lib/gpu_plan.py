@@ -1,8 +1,7 @@
-"""What `gpumem plan` says of programs, beside runs of the same programs on the card that is there."""
+"""Compares the results of `gpumem plan` with runs of the same programs on the existing card."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import time
 from dataclasses import dataclass, field
@@ -13,15 +12,15 @@ from gpu_runs import body, environment, execute, last_line, recorded
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "workloads" / "plan"
-# They want to be ranks: here each is the only one of a world of one.
+# Programs that need ranks: here each is the only rank.
 RANKED = ("ddp", "fsdp1", "fsdp2", "deepspeed_zero2", "deepspeed_zero3")
 LAUNCHED = {
     "RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29571",
 }  # fmt: skip
-# How far the card's peak may lie outside of what was planned.
+# The allowed deviation of the card's peak from the planned range.
 MOST_OFF = 0.05
 MIB = 1 << 20
-# PyTorch's own abort after a good end (docs/commands/plan.md).
+# PyTorch's abort after a successful run (docs/commands/plan.md).
 RACE_AT_EXIT = "terminate called without an active exception"
 OUT_OF_MEMORY = ("OutOfMemoryError", "CUDA out of memory")
 HEAD = ["program", "verdict", "planned", "measured", "off by", "tensors off by", "reserved off by", "s", ""]
@@ -35,20 +34,21 @@ class Compared:
     faults: list[str] = field(default_factory=list)
     verdict: str = ""
     ran_out: bool = False
-    # Least and greatest bytes as planned, and the measured ones, by what is compared.
+    # Lowest and highest planned bytes, and the measured ones, by name.
     planned: dict[str, list[int]] = field(default_factory=dict)
     measured: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
 
     def off(self, what: str) -> Optional[float]:
-        """How far the measured bytes are from the nearer end of the plan's, in parts of the measured ones; planned too much is positive."""
+        """The distance of the measured bytes from the nearer end of the planned range, relative to the measured ones;
+        positive if too much was planned."""
         if what not in self.measured or what not in self.planned:
             return None
         (low, high), was = self.planned[what], self.measured[what]
         return (low - was if was < low else min(high - was, 0)) / was
 
     def judge(self) -> None:
-        """Notes what the card contradicts."""
+        """Records the contradictions with the card."""
         if self.ran_out != (self.verdict == "does not fit") and self.verdict != "too close to say":
             self.faults.append(f"the plan says that it {self.verdict}, and memory {'ran out' if self.ran_out else 'was enough'}")
         off = self.off("on the card")
@@ -63,7 +63,7 @@ def programs(wanted: Callable[[str], bool]) -> list[Path]:
 
 
 class Checker:
-    """Where things are, and how programs are run."""
+    """Runs programs."""
 
     def __init__(self, python: str, card: Path, folder: Path, simulated: bool, timeout: float, ends: float):
         self.python, self.card, self.folder, self.simulated = python, card, folder, simulated
@@ -105,12 +105,13 @@ class Checker:
         if not done.stdout:
             row.faults.append(f"no plan: {last_line(done.stderr)}")
             return
-        said = json.loads(done.stdout)
+        said = body(done.stdout)
         [case] = said["cases"]
         row.verdict = case["verdict"]
-        row.planned = {each["what"]: each["planned_bytes"] for each in said["against"]}
-        row.measured = {each["what"]: each["measured_bytes"] for each in said["against"]}
-        # What plan needs is with the card's margins; what was measured is with what NVML sees and nothing explains.
+        row.planned = {each["what"]: each["planned_bytes"] for each in said["against"]["rows"]}
+        row.measured = {each["what"]: each["measured_bytes"] for each in said["against"]["rows"]}
+        # The plan includes the card's margins. The measured figure includes memory that NVML reports and no record
+        # explains.
         row.planned["on the card"] = case["needed_bytes"]
         row.measured["on the card"] += self._unexplained(report)
         row.judge()
@@ -130,7 +131,7 @@ def _share(off: Optional[float]) -> str:
 
 
 def table(rows: list[Compared]) -> str:
-    """Planned beside measured, a program a line, and what is wrong below."""
+    """Planned and measured bytes, one program per line, with the errors below."""
     lines = [HEAD]
     for row in rows:
         if row.skipped or not row.planned:

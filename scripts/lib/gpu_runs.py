@@ -1,4 +1,4 @@
-"""How scripts/gpu-check runs programs: in which environment, for how long."""
+"""Runs the programs of scripts/gpu-check: their environment and time limits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LIBRARY = Path(__file__).resolve().parents[2] / "target" / "release" / "libgpume
 
 
 def environment(changes: dict[str, str], simulated: bool) -> dict[str, str]:
-    """This process's environment without what steers gpumem or PyTorch's allocator."""
+    """This process's environment without variables for gpumem or PyTorch's allocator."""
     result = {
         name: value
         for name, value in os.environ.items()
@@ -22,7 +22,7 @@ def environment(changes: dict[str, str], simulated: bool) -> dict[str, str]:
 
 
 def recorded(changes: dict[str, str], report: Path, simulated: bool) -> dict[str, str]:
-    """The same with the recorder preloaded, before anything that is preloaded already."""
+    """The same with the recorder preloaded, before other preloaded libraries."""
     before = os.environ.get("LD_PRELOAD", "")
     return environment(
         {
@@ -34,7 +34,7 @@ def recorded(changes: dict[str, str], report: Path, simulated: bool) -> dict[str
 
 
 def execute(command: list[str], env: dict[str, str], timeout: float) -> tuple[object, str, str]:
-    """Runs a command to its end or to its time limit: how it ended, and what it said."""
+    """Runs a command to its end or its time limit. Returns its exit status and output."""
     process = subprocess.Popen(
         command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True, errors="replace",
@@ -49,11 +49,11 @@ def execute(command: list[str], env: dict[str, str], timeout: float) -> tuple[ob
 
 
 def body(answer: str):
-    """What `gpumem-analyze … --format json` has below its head: a list of rows, or an object."""
+    """The content of `gpumem-analyze … --format json` without its head: a list of rows, or an object."""
     said = json.loads(answer)
     return said["rows"] if "rows" in said else said["data"]
 
 
 def last_line(text: str) -> str:
-    """The last line that says something."""
+    """The last line that is not empty."""
     return next((line.strip()[:160] for line in reversed(text.splitlines()) if line.strip()), "it said nothing")

@@ -3,7 +3,8 @@
 
 HEAPTRACK=$CACHE/heaptrack/start/heaptrack
 
-# What starts each of its programs with the libraries in $CACHE/heaptrack, written to the folder that will be it.
+# Starts each of its programs with the libraries in $CACHE/heaptrack. Written to the folder that becomes
+# $CACHE/heaptrack.
 _heaptrack_finish() {
   local program
   mkdir -p "$1/start"
@@ -18,7 +19,7 @@ START
   done
 }
 
-# ensure_heaptrack: prints its path; that of heaptrack_print is beside it.
+# ensure_heaptrack: prints its path; heaptrack_print is in the same folder.
 ensure_heaptrack() {
   command -v heaptrack && return 0
   if ! "$HEAPTRACK" --version >/dev/null 2>&1; then

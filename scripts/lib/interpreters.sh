@@ -1,21 +1,22 @@
-# Sourced after environment.sh: plain CPythons that the tests want and a machine seldom has.
+# Sourced after environment.sh: plain CPythons that the tests need and that most machines lack.
 #
-# An interpreter is a folder ${XDG_CACHE_HOME:-~/.cache}/gpumem/python/VERSION; its file
-# `gpumem-stamp` is written last, so one without is made anew. 3.14 and 3.15 are Debian's packages
-# with the C library that they were built for, started through its own loader; 3.13t (no GIL) is
-# compiled from Debian's source package. All come by apt, from the archive that this machine is
-# configured for, with the signatures checked by Debian's keyring; nothing is installed outside the
-# folder, so no privileges are needed. Where there is no such archive, there is no such interpreter.
+# An interpreter is a folder ${XDG_CACHE_HOME:-~/.cache}/gpumem/python/VERSION. Its file
+# `gpumem-stamp` is written last, so a folder without it is rebuilt. 3.14 and 3.15 are Debian's
+# packages with the C library that they were built for, started with its loader; 3.13t (no GIL) is
+# compiled from Debian's source package. All are downloaded by apt, from the archive that this
+# machine is configured for, with signatures checked by Debian's keyring. Nothing is installed
+# outside the folder, so no privileges are needed. Without such an archive, these interpreters are
+# not available.
 # shellcheck shell=bash
 
-# Debian's suite that has them all.
+# The Debian suite that has all of them.
 _SUITE=sid
 _KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 
 interpreter_folder() { printf '%s/python/%s\n' "$CACHE" "$1"; }
 
 # Prints the path of a plain CPython of the given version ("3.12", "3.13t"): the machine's own, or
-# one that `ensure_interpreter` has made. Fails if there is neither.
+# one from `ensure_interpreter`. Fails if there is neither.
 find_interpreter() {
   local folder
   find_python "$1" && return 0
@@ -23,7 +24,7 @@ find_interpreter() {
   [ -f "$folder/gpumem-stamp" ] && printf '%s\n' "$folder/usr/bin/python$1"
 }
 
-# ensure_interpreter VERSION: makes it where the machine has none, and prints its path.
+# ensure_interpreter VERSION: creates it if the machine has none, and prints its path.
 ensure_interpreter() {
   local version=$1 folder
   folder=$(interpreter_folder "$version")
@@ -52,7 +53,7 @@ _make_interpreter() {
     mv "$folder/gpumem-stamp.new" "$folder/gpumem-stamp"
 }
 
-# apt with folders of its own: nothing of the machine's is read but how the archive is reached.
+# apt with separate folders: from the machine's configuration it only reads how to reach the archive.
 _apt() {
   local command=$1 own=$CACHE/python/apt
   shift
@@ -61,7 +62,7 @@ _apt() {
     -o APT::Sandbox::User="$(id -un)" -o Acquire::Languages=none "$@"
 }
 
-# Fetches the suite's lists, unless they are a day old at most.
+# Downloads the suite's lists, unless they are at most a day old.
 _read_archive() {
   local own=$CACHE/python/apt archive
   if ! command -v apt-get >/dev/null || [ "$(dpkg --print-architecture)" != amd64 ] || [ ! -f "$_KEYRING" ]; then
@@ -86,7 +87,7 @@ _read_archive() {
   slowly "lists of Debian $_SUITE" _apt apt-get update && touch "$own/read"
 }
 
-# _unpack_interpreter VERSION FOLDER: Debian's packages of it and all that they need.
+# _unpack_interpreter VERSION FOLDER: unpacks its Debian packages and their dependencies.
 _unpack_interpreter() {
   local version=$1 folder=$2 archives=$CACHE/python/apt/cache/archives package
   rm -f "$archives"/*.deb
@@ -96,9 +97,9 @@ _unpack_interpreter() {
     dpkg-deb --extract "$package" "$folder" || return 1
   done
   rm -f "$archives"/*.deb
-  # Links to what is configured elsewhere.
+  # Removes links to configuration elsewhere.
   find "$folder" -xtype l -delete
-  # Through its own loader: it may want a later C library than this machine's.
+  # With its own loader, because it may need a later C library than this machine's.
   mkdir -p "$folder/usr/libexec"
   mv "$folder/usr/bin/python$version" "$folder/usr/libexec/"
   cat >"$folder/usr/bin/python$version" <<SH
@@ -111,12 +112,12 @@ SH
   chmod +x "$folder/usr/bin/python$version"
 }
 
-# _compile_interpreter VERSION FOLDER: a build without the GIL, of Debian's source package. It is run
-# where it was built: to install it takes as long again.
+# _compile_interpreter VERSION FOLDER: builds it without the GIL, from Debian's source package. It
+# runs in its build folder, because the installation takes as long as the build.
 _compile_interpreter() {
   local version=$1 folder=$2 source=$2/source release archive=''
   mkdir -p "$source" "$folder/usr/bin"
-  # The suite's list is at times ahead of its archive: the newest whose source is there.
+  # The suite's list can be newer than its archive: takes the newest release whose source exists.
   for release in $(_apt apt-cache showsrc "python$version" | sed -n 's/^Version: //p' | sort -rV); do
     if (cd "$folder" && _apt apt-get source --download-only --tar-only "python$version=$release") 2>/dev/null; then
       archive=$(find "$folder" -maxdepth 1 -name '*.orig.tar.*' ! -name '*.asc')
@@ -140,10 +141,10 @@ _configure_and_make() {
     make -s -j"$(nproc)"
 }
 
-# Prints the folder that holds the package greenlet for a version of Python; fetched on first use.
+# Prints the folder of the package greenlet for a version of Python; downloaded on first use.
 ensure_greenlet() {
   local version=$1 folder=$CACHE/greenlet/$1 pinned=greenlet==3.2.5 python
-  # The last one for 3.8.
+  # The last release for 3.8.
   [ "$version" != 3.8 ] || pinned=greenlet==3.1.1
   if [ "$(cat "$folder/gpumem-stamp" 2>/dev/null)" != "$pinned" ]; then
     python=$(ensure_environment tests) || return 1

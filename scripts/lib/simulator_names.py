@@ -1,14 +1,14 @@
-"""simulator_names.py: what the simulated card consists of, a line for each library: what cargo calls it, and what its clients look for.
-Used by scripts/wheel.
+"""simulator_names.py: prints a line for each library of the simulated card: cargo's
+name, and the name that its clients look for. Used by scripts/wheel.
 
-simulator_names.py --profile COMMAND: what the simulated card is to look like to this command. Used by scripts/with-simulator; any
-Python from 3.8 on."""
+simulator_names.py --profile COMMAND: prints the simulated card's profile for this
+command. Used by scripts/with-simulator; any Python from 3.8 on."""
 
 import sys
 import types
 from pathlib import Path
 
-# The package without its __init__, which is for programs that are recorded.
+# The package without its __init__, which is only for recorded programs.
 package = types.ModuleType("gpumem")
 package.__path__ = [str(Path(__file__).resolve().parents[2] / "python" / "gpumem")]
 sys.modules["gpumem"] = package

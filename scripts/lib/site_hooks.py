@@ -1,8 +1,8 @@
-"""What mkdocs does for the site beyond mkdocs.yml, as its hooks.
+"""Hooks of mkdocs, for the parts of the site that mkdocs.yml cannot express.
 
-A folder in the navigation stands for its pages. A file outside docs/ that a page links to, such as capture/SPEC.md, becomes a
-part of the site below repository/, so that links work on GitHub and here. GitHub begins a list right after a line of text;
-Python-Markdown needs an empty line between them."""
+A folder in the navigation stands for its pages. A file outside docs/ that a page links to, such as
+capture/SPEC.md, becomes part of the site below repository/, so that links work on GitHub and here. On GitHub
+a list may follow a line of text directly; Python-Markdown needs an empty line between them."""
 
 import posixpath
 import re
@@ -43,7 +43,7 @@ def pages_of(entry):
 
 
 def place(target, page):
-    """Where in the repository a link of a page leads, if it leaves docs/; else None."""
+    """The target of a page's link in the repository, if it is outside of docs/; else None."""
     if "://" in target or target.startswith(("mailto:", "/")):
         return None
     path = posixpath.normpath(posixpath.join(posixpath.dirname(page), target))
@@ -52,15 +52,15 @@ def place(target, page):
 
 
 def source(uri):
-    """The path in the repository of what the site has at this place."""
+    """The path in the repository of a page of the site."""
     return SOURCES.get(uri, "docs/" + uri)
 
 
 def target_of(path):
-    """The place in the site of a file of the repository. A folder is its README."""
+    """The path in the site of a file of the repository. A folder is its README."""
     if (ROOT / path).is_dir():
         path += "/README.md"
-    # mkdocs leaves out what begins with a dot.
+    # mkdocs ignores names that begin with a dot.
     uri = "/".join(part.lstrip(".") for part in [OUTSIDE, *path.split("/")])
     if not uri.endswith((".md", ".json", ".txt", ".yml", ".yaml", ".svg", ".png")):
         uri += ".txt"
@@ -69,7 +69,7 @@ def target_of(path):
 
 
 def on_files(files, config):
-    """Adds the files outside docs/ that pages link to, and those that these link to."""
+    """Adds the files outside docs/ that pages link to, and the files that these link to."""
     waiting = [file.src_uri for file in files if file.src_uri.endswith(".md")]
     while waiting:
         page = source(waiting.pop())
@@ -84,7 +84,7 @@ def on_files(files, config):
             if not wanted.exists():
                 continue
             if uri.endswith(".md"):
-                # Only pages of docs/ bring more pages with them: the repository is not copied.
+                # Only pages of docs/ add further pages, because the repository is not copied.
                 files.append(File.generated(config, uri, content=wanted.read_text()))
             else:
                 files.append(File.generated(config, uri, content=wanted.read_bytes()))
@@ -97,7 +97,8 @@ def on_page_markdown(markdown, page, config, files):
 
 
 def rewritten(markdown, uri, files):
-    """Links that leave docs/ lead to the copies; those of a copy that lead nowhere in the site are text."""
+    """Changes links that leave docs/ to the copies; links of a copy without a target in the site become
+    text."""
     here = source(uri)
 
     def link(match):
@@ -116,7 +117,7 @@ def rewritten(markdown, uri, files):
 
 
 def lists_apart(markdown):
-    """An empty line before each list that follows text at once."""
+    """Adds an empty line before each list that directly follows text."""
     lines, fence, text = [], "", False
     for line in markdown.split("\n"):
         marker = FENCE.match(line)
@@ -127,7 +128,7 @@ def lists_apart(markdown):
             item = ITEM.match(line)
             if item and text:
                 lines.append("")
-            # What follows an item belongs to its list until a line is empty.
+            # Lines after an item belong to its list until an empty line.
             text = bool(line.strip()) and not item and (text or not lines or not lines[-1].strip())
         lines.append(line)
     return "\n".join(lines)

@@ -1,16 +1,16 @@
 # Sourced by the scripts, after environment.sh and debian.sh: Apache Spark, and a Java for it.
 #
-# PySpark is on PyPI as sources only, 456 MB with all jars. Building a wheel of them would pack and unpack those once
-# more, so they are laid out here as its setup.py does. Java 17 or 21 is the machine's own, or Debian's in the cache.
+# PySpark is on PyPI only as source, 456 MB with all jars. Building a wheel would pack and unpack them once more, so
+# they are laid out here as its setup.py does. Java 17 or 21 is the machine's own, or Debian's in the cache.
 # shellcheck shell=bash
 
 _PYSPARK=4.3.0
-# What starts Python and spark-submit with Spark and Java.
+# Starts Python and spark-submit with Spark and Java.
 SPARK=$CACHE/spark/start
 
 _spark_stamp() { printf '%s %s\n' "$_PYSPARK" "$(cat "$CACHE/env/spark/gpumem-stamp" 2>/dev/null)"; }
 
-# Whether a Java is one that Spark runs on.
+# Whether Spark supports a Java.
 _is_java() { "$1/bin/java" -version 2>&1 | grep -qE 'version "(17|21)[."]'; }
 
 spark_is_current() {
@@ -18,7 +18,7 @@ spark_is_current() {
     _is_java "$(cat "$CACHE/spark/java" 2>/dev/null)"
 }
 
-# Debian's packages link to configuration outside of them, by whole paths.
+# Debian's packages link to configuration outside of them, by absolute paths.
 _java_finish() {
   local root=$1 home=usr/lib/jvm/java-17-openjdk-amd64 link target
   while read -r link; do

@@ -1,6 +1,6 @@
-"""unsymbolic.py LIBRARY: takes back that the loader searches the library itself first (DF_SYMBOLIC, DT_SYMBOLIC).
-Its own references were bound when it was linked; what it looks up for others with dlsym must be found in the
-usual order, or another preloaded library would lose its turn. Run by scripts/wheel, where pyelftools is."""
+"""unsymbolic.py LIBRARY: removes the flags by which the loader searches the library itself first (DF_SYMBOLIC,
+DT_SYMBOLIC). Its own references were bound when it was linked. Its dlsym look-ups for others must use the usual
+order, or other preloaded libraries would be skipped. Run by scripts/wheel, which has pyelftools."""
 
 import sys
 
@@ -8,7 +8,7 @@ from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 
 DT_FLAGS, DT_SYMBOLIC, DF_SYMBOLIC = 30, 16, 2
-# A tag that says nothing of a library: the loader writes there only in programs.
+# A tag without meaning in a library: the loader writes there only in programs.
 DT_DEBUG = 21
 ENTRY = 16
 
@@ -21,7 +21,7 @@ def entries(file):
 
 
 def symbolic(file):
-    """The entries that say so, as (offset, what stands there instead)."""
+    """The entries with these flags, as (offset, replacement)."""
     found = []
     for offset, tag, value in entries(file):
         if tag == "DT_SYMBOLIC":

@@ -4,7 +4,7 @@ fn main() {
     gpumem_sim_link::Library {
         soname: "libcufft.so.11",
         exports: &["cufft*"],
-        // As NVIDIA's: a call from inside does not come back through an interposer.
+        // As in NVIDIA's library: calls within the library do not reach an interposer.
         own_calls_stay: true,
     }
     .link();

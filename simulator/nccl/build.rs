@@ -3,9 +3,9 @@
 fn main() {
     gpumem_sim_link::Library {
         soname: "libnccl.so.2",
-        // NVIDIA's library has no versions of symbols.
+        // NVIDIA's library has no symbol versions.
         exports: &[],
-        // As NVIDIA's: a call from inside does not come back through an interposer.
+        // As in NVIDIA's library: calls within the library do not reach an interposer.
         own_calls_stay: true,
     }
     .link();

@@ -1,4 +1,4 @@
-//! Code objects of Python: an id each, defined once.
+//! Python code objects: each gets an id and is defined once.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -22,7 +22,7 @@ impl Codes {
         }
     }
 
-    /// The id of a frame's code object, which is defined if it is new; None if that failed.
+    /// The id of a frame's code object. A new code object is defined first. None if that failed.
     ///
     /// # Safety
     /// As [`Runtime::code`].
@@ -45,7 +45,7 @@ impl Codes {
         let mut define = |attempt| {
             let mut recorded = record(sink, attempt, id, &text, line_table)?;
             if recorded == Err(Lost::TooLarge) && !line_table.is_empty() {
-                // The names and the first line are worth having alone.
+                // The names and the first line are useful without the line table.
                 line_table = &[];
                 recorded = record(sink, attempt, id, &text, line_table)?;
             }

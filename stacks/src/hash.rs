@@ -1,9 +1,9 @@
-//! One 64-bit hash over a whole native stack. Those over Python stacks are in the crate that walks them.
+//! A 64-bit hash over a whole native stack. Python stacks are hashed in the crate that walks them.
 
 use gpumem_python_frames::hash::{chain, finish};
 use gpumem_unwind::Stack;
 
-/// Of a native stack, as long as the modules are those of `epoch`.
+/// The hash of a native stack. Valid as long as the modules are those of `epoch`.
 #[inline]
 pub(super) fn native(taken: &Stack, epoch: u64) -> u64 {
     finish(

@@ -1,4 +1,4 @@
-//! From a hash to an id: read without a lock, grown by moving to a larger segment.
+//! A table from hash to id. Reads take no lock; the table grows by moving to a larger segment.
 
 use core::sync::atomic::{AtomicPtr, Ordering};
 
@@ -13,14 +13,14 @@ const FIRST_PLACES: usize = 1 << 12;
 /// Locks among which the definers of different hashes are spread.
 const STRIPES: usize = 16;
 
-/// Ids by hash. A million of them take 18 MiB at the most, while they are moved to a larger segment too.
+/// Ids by hash. A million of them take at most 18 MiB, also during a move to a larger segment.
 pub(super) struct IdTable {
     current: AtomicPtr<Segment>,
-    /// How many hashes the current segment holds, and will hold once those that are being defined
-    /// are in; held while the table changes, and for nothing else.
+    /// The number of hashes in the current segment, including those that are being defined. The lock is held only
+    /// while the table changes.
     used: Lock<usize>,
-    /// Held while a hash of the stripe is being defined, but not while the definition waits for room:
-    /// whoever meets the same hash defines it then, if there is room by that time.
+    /// Held while a hash of the stripe is being defined, but not while the definition waits for room. Another
+    /// thread with the same hash may define it in that time, if there is room.
     defining: [Lock<()>; STRIPES],
 }
 
@@ -39,17 +39,17 @@ impl IdTable {
         unsafe { self.current.load(Ordering::Acquire).as_ref() }
     }
 
-    /// The id of `hash`; None if it has none, and, rarely, while the table is growing.
+    /// The id of `hash`. None if it has none, and in rare cases while the table is growing.
     #[inline]
     pub(super) fn get(&self, hash: u64) -> Option<u32> {
         self.segment()?.get(hash)
     }
 
-    /// The id of `hash`, which is not 0. If it has none, `define` gives it one (not 0) without waiting, unless that
-    /// fails or there is no memory; then the next call tries again.
+    /// The id of `hash`, which is not 0. If it has none, `define` creates one (not 0) without waiting. If `define`
+    /// fails or there is no memory, the next call tries again.
     ///
     /// # Errors
-    /// `define`'s refusal.
+    /// Returns the error of `define`.
     pub(super) fn get_or_define(
         &self,
         hash: u64,
@@ -62,7 +62,7 @@ impl IdTable {
         let _defining = self.defining.get(stripe).map(Lock::lock);
         {
             let mut used = self.used.lock();
-            // Under the lock nothing is missed.
+            // With the lock held, the look-up finds every hash.
             if let Some(id) = self.get(hash) {
                 return Ok(Some(id));
             }
@@ -80,7 +80,7 @@ impl IdTable {
         defined
     }
 
-    /// Sees to it that another hash can be inserted. The caller holds `used`.
+    /// Ensures that another hash can be inserted. The caller holds `used`.
     fn make_room(&self, used: usize) -> Option<()> {
         let old = self.segment();
         let places = match old {

@@ -1,4 +1,4 @@
-//! Takes stacks and gives them ids.
+//! Captures stacks and assigns ids to them.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::OnceLock;
@@ -31,7 +31,7 @@ pub struct Interner {
     modules: Modules,
     nn_modules: NnModules,
     interpreter: Interpreter,
-    /// Where this library lies; None if it is part of the program, as in tests.
+    /// The address range of this library; None if it is linked into the program, as in tests.
     own_span: OnceLock<Option<Span>>,
 }
 
@@ -42,7 +42,7 @@ impl Default for Interner {
 }
 
 impl Interner {
-    /// Knows no stack.
+    /// An interner without stacks.
     pub const fn new() -> Self {
         Self {
             python: IdTable::new(),
@@ -56,9 +56,9 @@ impl Interner {
         }
     }
 
-    /// The Python and the native stack of the calling thread; [`StackId::NONE`] for one that is not wanted, not there,
-    /// or could not be defined. The native one begins at `from`, or at the caller of this. An interner serves one sink
-    /// only.
+    /// The ids of the calling thread's Python and native stacks. [`StackId::NONE`] for a stack that is not wanted, does
+    /// not exist or could not be defined. The native stack starts at `from`, or at the caller of this function. An
+    /// interner must be used with one sink only.
     #[inline]
     pub fn take<S: DefinitionSink + ?Sized>(
         &self,
@@ -83,14 +83,14 @@ impl Interner {
         .unwrap_or_default()
     }
 
-    /// Defines the modules of code or data addresses, so that an event may name one of them. One whose
-    /// definition is lost stays without a module.
+    /// Defines the modules of code or data addresses, so that an event may refer to them. If a definition is lost, its
+    /// address has no module.
     pub fn know_modules<S: DefinitionSink + ?Sized>(&self, sink: &S, addresses: &[u64]) {
         let _ = self.modules.define(sink, addresses);
     }
 
-    /// What the program calls the module of PyTorch's at an address. False if no stack has had it yet, or if that could
-    /// not be recorded.
+    /// Records the name that the program has for the PyTorch module at an address. False if no stack has contained the
+    /// module yet, or if it could not be recorded.
     ///
     /// # Safety
     /// A live Python object is at the address.
@@ -108,20 +108,20 @@ impl Interner {
         self.nn_modules.name(sink, module, name)
     }
 
-    /// Writes the addresses of modules of PyTorch's to `out` that were called by no other one, as far as it has room; how
-    /// many there are. The objects may be gone.
+    /// Writes the addresses of PyTorch modules that no other module called to `out`, as far as it has room; returns how
+    /// many there are. The objects may no longer exist.
     pub fn module_roots(&self, out: &mut [usize]) -> usize {
         self.nn_modules.roots(out)
     }
 
-    /// How many modules of PyTorch's stacks have had.
+    /// The number of PyTorch modules in all stacks so far.
     pub fn module_count(&self) -> usize {
         self.nn_modules.count()
     }
 
-    /// The number of a definition of another kind, one of the Python stacks', by its hash; none if it could not be
-    /// defined. If it is new, `define` calls the function that it is given with what is recorded of it, which begins
-    /// with its number.
+    /// The id of a definition of another kind, by its hash; it shares the ids of Python stacks. None if it could not be
+    /// defined. For a new definition, `define` calls the function that it gets with the payload, which starts with the
+    /// id.
     pub fn derived<S: DefinitionSink + ?Sized>(
         &self,
         sink: &S,
@@ -138,7 +138,7 @@ impl Interner {
         id.map_or(StackId::NONE, StackId)
     }
 
-    /// The number of the calling thread's Python stack; 0 for none.
+    /// The id of the calling thread's Python stack; 0 for none.
     #[inline(never)]
     fn python<S: DefinitionSink + ?Sized>(&self, sink: &S, scratch: &mut Scratch) -> u32 {
         match self.interpreter.announced() {
@@ -147,7 +147,7 @@ impl Interner {
         }
     }
 
-    /// The same where the capture does not say which Python this is, or says why there are no stacks.
+    /// The same, if the capture does not yet state which Python this is or why there are no stacks.
     #[cold]
     #[inline(never)]
     fn first_python<S: DefinitionSink + ?Sized>(&self, sink: &S, scratch: &mut Scratch) -> u32 {
@@ -155,13 +155,13 @@ impl Interner {
         runtime.map_or(0, |runtime| self.looked(sink, runtime, scratch))
     }
 
-    /// Whose the numbers are that a thread remembers.
+    /// Identifies the interner that the ids remembered by a thread belong to.
     #[inline(always)]
     fn owner(&self) -> usize {
         core::ptr::from_ref(self) as usize
     }
 
-    /// The number of the stack that the thread has now; 0 for none.
+    /// The id of the thread's current stack; 0 for none.
     #[inline(always)]
     fn looked<S: DefinitionSink + ?Sized>(
         &self,
@@ -179,7 +179,7 @@ impl Interner {
         }
     }
 
-    /// The number of a stack that is not as it was when the thread last looked at it; 0 for none.
+    /// The id of a stack that has changed since the thread's last look; 0 for none.
     #[inline(never)]
     fn python_by_hash<S: DefinitionSink + ?Sized>(
         &self,
@@ -197,7 +197,7 @@ impl Interner {
             .unwrap_or(0)
     }
 
-    /// The number of a new stack, or of one that is not told by what is remembered. `looked`: its hash by that.
+    /// The id of a stack that is new or cannot be identified by what is remembered. `looked`: its hash by that method.
     #[inline(never)]
     fn python_by_walk<S: DefinitionSink + ?Sized>(
         &self,
@@ -214,7 +214,7 @@ impl Interner {
         }
         let hash = python::hash::stack(frames, walked.truncated);
         if looked.is_some_and(|looked| looked != hash) {
-            // What is remembered is older than the function through which modules are called.
+            // The remembered frames are older than the function through which modules are called.
             scratch.last.forget();
         }
         if let Some(id) = self.python.get(hash) {
@@ -226,7 +226,7 @@ impl Interner {
         unsafe {
             self.define_codes(sink, runtime, frames, payload, names)?;
             if runtime.module_calls() != calls {
-                // This stack may call modules, and the walk did not know.
+                // This stack may call modules, which the walk did not take into account.
                 return self.python_by_walk(sink, runtime, scratch, looked);
             }
             self.nn_modules.add(sink, runtime, frames, payload, names)?;
@@ -234,7 +234,7 @@ impl Interner {
         define(&self.python, sink, hash, id, DefKind::PY_STACK, &[payload])
     }
 
-    /// Defines the code objects of frames, and adds the frames to a stack's payload.
+    /// Defines the code objects of frames and adds the frames to a stack's payload.
     ///
     /// # Safety
     /// As [`Runtime::code`], for each of the frames.
@@ -265,13 +265,14 @@ impl Interner {
         let taken = scratch
             .unwinder
             .take(from, *self.own_span.get_or_init(own_span));
-        // After the walk, which notices what has been unloaded.
+        // After the walk, which detects unloaded modules.
         self.modules.look(sink);
         if taken.len == 0 {
             return None;
         }
         let epoch = self.modules.epoch();
-        // Ids are this interner's, and of the modules of this epoch: the address has no bits where the epoch's are.
+        // Ids belong to this interner and to the modules of this epoch. The bits of the rotated epoch do not overlap
+        // those of the address.
         let by = core::ptr::from_ref(self) as u64 ^ epoch.rotate_right(16);
         if let Some(id) = scratch.unwinder.noted(by) {
             return Some(id);
@@ -312,7 +313,7 @@ impl Interner {
         define(&self.native, sink, hash, id, kind, &[payload])
     }
 
-    /// Begins a stack's payload with room for its frames, and gives it a number.
+    /// Starts a stack's payload with room for its frames and assigns an id.
     fn begin(
         &self,
         payload: &mut Vec<u8>,
@@ -331,8 +332,7 @@ impl Interner {
     }
 }
 
-/// The id of `hash` in a table: that of another thread's definition, or else `id` once it is defined. None if that
-/// failed.
+/// The id of `hash` in a table: the id of another thread's definition, or `id` once it is defined. None if that failed.
 #[cold]
 fn define<S: DefinitionSink + ?Sized>(
     table: &IdTable,
@@ -350,7 +350,7 @@ fn define<S: DefinitionSink + ?Sized>(
     })
 }
 
-/// Where this library lies; None if it is part of the program, as in tests.
+/// The address range of this library; None if it is linked into the program, as in tests.
 fn own_span() -> Option<Span> {
     let here = own_span as *const () as u64;
     let module = gpumem_unwind::modules::describe(here)?;

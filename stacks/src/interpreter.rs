@@ -1,4 +1,4 @@
-//! Which Python the process has, and what the capture says of it.
+//! Which Python the process has, and what the capture records about it.
 
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -9,11 +9,11 @@ use gpumem_python_frames::{Finding, Runtime, finding};
 
 use super::sink::{DefinitionSink, length};
 
-/// The process's interpreter, as one capture knows it.
+/// The process's interpreter, as recorded in one capture.
 pub(super) struct Interpreter {
-    /// Whether the capture says which Python this is, or why its stacks are missing.
+    /// Whether the capture states which Python this is, or why its stacks are missing.
     is_announced: AtomicBool,
-    /// The interpreter, once the capture says which it is; null before, and if there is none to be read.
+    /// The interpreter, once the capture states which it is. Null before that, and if there is no readable one.
     runtime: AtomicPtr<Runtime>,
     announcing: Lock<()>,
 }
@@ -27,14 +27,14 @@ impl Interpreter {
         }
     }
 
-    /// The interpreter, once the capture says which it is.
+    /// The interpreter, if the capture already states which it is.
     #[inline(always)]
     pub(super) fn announced(&self) -> Option<&'static Runtime> {
         // SAFETY: null, or that of the process's one finding.
         unsafe { self.runtime.load(Ordering::Acquire).as_ref() }
     }
 
-    /// The interpreter, which the capture says first. None if there is none to be read, or if that could not be recorded.
+    /// The interpreter, after recording it in the capture. None if there is no readable one, or if recording failed.
     pub(super) fn find<S: DefinitionSink + ?Sized>(&self, sink: &S) -> Option<&'static Runtime> {
         let found = finding()?;
         self.announce(sink, found).ok()?;
@@ -44,7 +44,7 @@ impl Interpreter {
         }
     }
 
-    /// Says in the capture which Python this is, or why there are no Python stacks; once.
+    /// Records in the capture which Python this is, or why there are no Python stacks; once.
     fn announce<S: DefinitionSink + ?Sized>(
         &self,
         sink: &S,

@@ -25,7 +25,7 @@ impl Stacks {
         matches!(self, Self::Mixed | Self::Native)
     }
 
-    /// The value's name, as `GPUMEM_STACKS` has it.
+    /// The name of the value in `GPUMEM_STACKS`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mixed => "mixed",

@@ -1,19 +1,19 @@
-//! The stacks that an event carries: taken, told apart by one hash each, and defined in the capture
-//! the first time that they are seen.
+//! The stacks of an event: captured, identified by one hash each, and defined in the capture when they first
+//! occur.
 //!
 //! # Parts
-//! - [`Interner::take`] takes the calling thread's stacks and gives their numbers.
-//! - [`DefinitionSink`]: where definitions go, the capture's writer or another one.
-//! - [`thread_static!`] and [`ThreadEnd`]: storage of a thread that costs no call, and what is done at its end.
+//! - [`Interner::take`] captures the calling thread's stacks and returns their ids.
+//! - [`DefinitionSink`]: where definitions go, the capture's writer or another sink.
+//! - [`thread_static!`] and [`ThreadEnd`]: thread-local storage without a call, and callbacks at the end of a
+//!   thread.
 //!
 //! # Design constraints
-//! - A stack that has been seen costs a walk, a hash and one look-up: no lock, no allocation.
-//! - An id is handed out only once its definition is recorded, so no event refers to what the capture
-//!   does not have. If the definition cannot be recorded the event has no stack, and the next event
-//!   tries again.
-//! - Two threads that meet the same new stack get the same id.
-//! - Nothing is torn down.
-//! - Nothing is known here of CUDA, of events or of the session that records them.
+//! - A known stack costs a walk, a hash and one look-up: no lock, no allocation.
+//! - An id is returned only once its definition is recorded, so every id in an event has a definition in the
+//!   capture. If the definition cannot be recorded, the event has no stack, and the next event tries again.
+//! - Two threads with the same new stack get the same id.
+//! - Nothing is freed at exit.
+//! - This crate does not depend on CUDA, events or the session that records them.
 //!
 //! # Not suitable for
 //! Other threads' stacks, signal handlers.

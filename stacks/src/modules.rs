@@ -1,4 +1,5 @@
-//! Modules that native stacks point into: defined before the first such stack, ended once unloaded.
+//! The modules of native stacks: defined before the first stack that refers to them, ended once
+//! unloaded.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,12 +9,12 @@ use gpumem_unwind::modules::{self, Module, Span, describe};
 
 use super::sink::{DefinitionSink, length};
 
-/// Modules that have been defined and, as far as is known, are still loaded.
+/// Modules that have been defined and not been found unloaded.
 pub(super) struct Modules {
     known: Lock<Known>,
-    /// The generation of modules that `known` takes into account.
+    /// The generation of loaded modules that `known` is based on.
     generation: AtomicU64,
-    /// How many defined modules have been unloaded.
+    /// The number of defined modules that have been unloaded.
     epoch: AtomicU64,
 }
 
@@ -35,15 +36,15 @@ impl Modules {
         }
     }
 
-    /// Changes whenever a defined module has been found unloaded: an address may mean something else
-    /// from then on.
+    /// Changes whenever a defined module has been found unloaded, because its addresses may have a new
+    /// meaning after that.
     #[inline]
     pub(super) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// Ends the modules that have been noticed to be unloaded since the last look, so that stacks with
-    /// the same addresses as before, but in another module, are not taken for the old ones.
+    /// Ends the modules that have been found unloaded since the last call. Stacks with the same
+    /// addresses in another module then count as different stacks.
     #[inline]
     pub(super) fn look<S: DefinitionSink + ?Sized>(&self, sink: &S) {
         if modules::generation() != self.generation.load(Ordering::Relaxed) {
@@ -51,8 +52,8 @@ impl Modules {
         }
     }
 
-    /// Defines the modules of `addresses` that are not defined yet. Code that belongs to none (made at
-    /// run time) has none.
+    /// Defines the modules of `addresses` that are not defined yet. Code generated at run time has no
+    /// module.
     ///
     /// # Errors
     /// [`Lost`] if a definition could not be recorded: a stack with these addresses must wait.
@@ -65,7 +66,7 @@ impl Modules {
         self.look(sink);
         let mut last: Option<Span> = None;
         for &address in addresses {
-            // The call is before the address that it returns to.
+            // The call instruction is before the return address.
             let call = address.wrapping_sub(1);
             if last.is_some_and(|span| span.contains(call)) {
                 continue;
@@ -79,10 +80,11 @@ impl Modules {
         Ok(())
     }
 
-    /// Defines the module that holds `call`, unless another thread has by now; where it lies.
+    /// Defines the module that holds `call`, unless another thread did so first; returns its address
+    /// range.
     #[cold]
     fn add<S: DefinitionSink + ?Sized>(&self, sink: &S, call: u64) -> Result<Option<Span>, Lost> {
-        // The loader is asked with no lock held.
+        // The loader is queried with no lock held.
         let Some(module) = describe(call) else {
             return Ok(None);
         };
@@ -96,7 +98,8 @@ impl Modules {
         })
     }
 
-    /// Every thread that finds modules unloaded ends them all before it goes on, whoever else does.
+    /// Every thread that finds modules unloaded ends all of them before it continues, even if other
+    /// threads do the same.
     #[cold]
     fn end_unloaded<S: DefinitionSink + ?Sized>(&self, sink: &S) {
         let seen = modules::generation();

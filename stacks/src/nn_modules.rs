@@ -1,4 +1,4 @@
-//! Module objects of PyTorch's: an id each, defined once.
+//! PyTorch module objects: each gets an id and is defined once.
 
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -12,14 +12,14 @@ use super::sink::{DefinitionSink, length};
 /// Flag of a stack whose frames call modules.
 const HAS_MODULES: u8 = 2;
 
-/// Outermost modules that are kept.
+/// The maximum number of outermost modules that are kept.
 const ROOTS: usize = 64;
 
 /// Ids of modules.
 pub(super) struct NnModules {
     ids: IdTable,
     next: AtomicU32,
-    /// Addresses of modules that no other one called, in the order in which they were seen; zeros after the last.
+    /// Addresses of modules that no other module called, in order of first occurrence, followed by zeros.
     roots: [AtomicUsize; ROOTS],
 }
 
@@ -32,8 +32,7 @@ impl NnModules {
         }
     }
 
-    /// Adds to a stack's payload which of its frames call which modules, and defines modules that are new. None if that
-    /// failed.
+    /// Adds to a stack's payload which of its frames call which modules, and defines new modules. None if that failed.
     ///
     /// # Safety
     /// As [`Runtime::class_name`], for each of the frames.
@@ -70,7 +69,7 @@ impl NnModules {
         Some(())
     }
 
-    /// The id of a module, which is defined if it is new; None if that failed.
+    /// The id of a module. A new module is defined first. None if that failed.
     ///
     /// # Safety
     /// As [`Runtime::class_name`].
@@ -113,7 +112,7 @@ impl NnModules {
         }
     }
 
-    /// Writes the addresses of outermost modules to `out`, as far as it has room; how many there are.
+    /// Writes the addresses of outermost modules to `out`, as far as it has room; returns how many there are.
     pub(super) fn roots(&self, out: &mut [usize]) -> usize {
         let roots = self.roots.iter().map(|place| place.load(Ordering::Acquire));
         let mut count = 0;
@@ -131,7 +130,7 @@ impl NnModules {
         self.next.load(Ordering::Relaxed) as usize - 1
     }
 
-    /// Records what the program calls a module. False if it has not been seen, or if that failed.
+    /// Records the program's name for a module. False if no stack has contained it, or if recording failed.
     pub(super) fn name<S: DefinitionSink + ?Sized>(
         &self,
         sink: &S,

@@ -1,4 +1,4 @@
-//! Room for one thread's stacks, used again and again.
+//! Reusable buffers for one thread's stacks.
 
 use core::ffi::c_void;
 use core::ptr::{NonNull, null_mut};
@@ -11,10 +11,10 @@ use gpumem_unwind::Unwinder;
 use crate::thread_static;
 use crate::tls::ThreadEnd;
 
-/// Frames of a Python stack that are kept, the newest.
+/// The number of newest frames of a Python stack that are kept.
 pub(super) const PYTHON_FRAMES: usize = 256;
 
-/// One thread's room.
+/// One thread's buffers.
 pub(super) struct Scratch {
     pub(super) python: [Frame; PYTHON_FRAMES],
     /// The last look at the Python stack.
@@ -28,18 +28,18 @@ pub(super) struct Scratch {
 }
 
 thread_static! {
-    /// This thread's; null before the first use and while it is in use.
+    /// This thread's scratch; null before the first use and while it is in use.
     fn place() -> *mut Scratch as "gpumem_scratch";
 }
 
-/// Puts `new` in the place of this thread's.
+/// Replaces this thread's scratch by `new` and returns the old one.
 #[inline(always)]
 fn replace_mine(new: *mut Scratch) -> *mut Scratch {
     // SAFETY: the word is this thread's alone, and lives as long as the thread.
     unsafe { place().replace(new) }
 }
 
-/// Scratch of threads that have ended, for those to come, whichever interner they use.
+/// Scratch of threads that have ended, for reuse by new threads with any interner.
 struct Ended {
     spare: [AtomicPtr<Scratch>; 64],
     at_end: ThreadEnd,
@@ -50,7 +50,7 @@ static ENDED: Ended = Ended {
     at_end: ThreadEnd::new(thread_ends),
 };
 
-/// Runs `use_it` with this thread's scratch; None if there is no memory for any.
+/// Runs `use_it` with this thread's scratch; None if there is no memory for one.
 #[inline]
 pub(super) fn with<R>(use_it: impl FnOnce(&mut Scratch) -> R) -> Option<R> {
     let mut scratch = match NonNull::new(replace_mine(null_mut())) {
@@ -92,8 +92,8 @@ fn allocate() -> Option<NonNull<Scratch>> {
     Some(scratch)
 }
 
-/// Keeps the scratch for the next thread. Events that this thread still has get others, and this
-/// runs once more.
+/// Keeps the scratch for the next thread. If this thread has further events, they use another scratch, and this
+/// function runs again.
 unsafe extern "C" fn thread_ends(_: *mut c_void) {
     hand_back(replace_mine(null_mut()));
 }
@@ -138,7 +138,7 @@ mod tests {
                     .unwrap()
             })
             .collect();
-        // Tests beside this one have threads too.
+        // Other tests run threads at the same time.
         assert!(
             addresses.len() < 100,
             "{} rooms for 500 threads",

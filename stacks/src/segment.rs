@@ -1,16 +1,17 @@
-//! The storage of a table: hashes and their ids in memory from the system, 12 bytes a place.
+//! The storage of a table: hashes and their ids in memory from the system, 12 bytes per slot.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Places whose memory is given back at once: whole pages of hashes and of ids, pages of 64 KiB too.
+/// The number of slots whose memory is returned to the system at once: whole pages of hashes and of ids,
+/// also with 64 KiB pages.
 const BATCH: usize = 1 << 14;
 
-/// Places of hashes. A place is empty while its hash is 0. A hash belongs to the place that divides the
-/// places as the hash divides all numbers, or to the next empty one.
+/// Slots of hashes. A slot is empty while its hash is 0. The position of a hash among the slots is
+/// proportional to its value; if that slot is taken, the next empty one is used.
 ///
-/// Never unmapped, so that readers need no lock: [`Segment::move_to`] gives its memory back and leaves
-/// zeros.
+/// Never unmapped, so that readers need no lock: [`Segment::move_to`] returns the memory to the system, and
+/// readers see zeros.
 pub(super) struct Segment {
     base: NonNull<u8>,
     places: usize,
@@ -22,7 +23,8 @@ unsafe impl Send for Segment {}
 unsafe impl Sync for Segment {}
 
 impl Segment {
-    /// `places`, up to [`BATCH`] or a multiple of it, all empty; None if the system has no memory.
+    /// A segment of `places` slots, at most [`BATCH`] or a multiple of it, all empty. None if the system has
+    /// no memory.
     pub(super) fn new(places: usize) -> Option<Self> {
         // SAFETY: a fresh private mapping at an address of the system's choosing.
         let base = unsafe {
@@ -52,8 +54,8 @@ impl Segment {
         self.places
     }
 
-    /// How many places the next larger segment has: twice as many, and from 64 Ki on a quarter more, so
-    /// that little memory lies idle.
+    /// The number of slots of the next larger segment: twice as many, and a quarter more from 64 Ki slots
+    /// on, so that little memory is unused.
     pub(super) fn larger(&self) -> Option<usize> {
         if self.places < 4 * BATCH {
             self.places.checked_mul(2)
@@ -64,13 +66,14 @@ impl Segment {
         }
     }
 
-    /// Where the search for a hash begins. The next places are those up to the last, then the first.
+    /// The slot at which the search for a hash starts. The search continues to the last slot, then from the
+    /// first.
     #[inline]
     fn first_place(&self, hash: u64) -> usize {
         ((u128::from(hash) * self.places as u128) >> 64) as usize
     }
 
-    /// The place after `place` in such a search.
+    /// The slot after `place` in a search.
     #[inline]
     fn next_place(&self, place: usize) -> usize {
         if place + 1 == self.places {
@@ -100,8 +103,8 @@ impl Segment {
         }
     }
 
-    /// The id of `hash`. Without a lock it may be missed in a segment that is being moved or has just been,
-    /// but what it finds is always right.
+    /// The id of `hash`. Without a lock, a hash may not be found in a segment that is being moved or was
+    /// just moved. An id that is found is always correct.
     #[inline]
     pub(super) fn get(&self, hash: u64) -> Option<u32> {
         let mut place = self.first_place(hash);
@@ -118,8 +121,8 @@ impl Segment {
         None
     }
 
-    /// Adds a hash that is not in it, with an id that is not 0. One thread at a time, and never to the
-    /// last empty place.
+    /// Adds a hash that is not in the segment, with an id that is not 0. Only one thread may call this at a
+    /// time, and the last empty slot must stay empty.
     pub(super) fn insert(&self, hash: u64, id: u32) {
         let mut place = self.first_place(hash);
         for _ in 0..self.places {
@@ -132,9 +135,9 @@ impl Segment {
         }
     }
 
-    /// Moves all that is in it to a larger one, where it stands in much the same order, and gives the memory
-    /// back to the system batch by batch, so that the two together hardly take more than the larger one.
-    /// Readers that are still in it find empty places.
+    /// Moves all hashes to a larger segment, in almost the same order. Returns the memory to the system
+    /// batch by batch, so that both segments together take little more than the larger one. Concurrent
+    /// readers of this segment find empty slots.
     pub(super) fn move_to(&self, new: &Segment) {
         for first in (0..self.places).step_by(BATCH) {
             let batch = BATCH.min(self.places - first);
@@ -148,7 +151,8 @@ impl Segment {
         }
     }
 
-    /// Gives the memory of a batch of places back. What is smaller than a batch shares its pages.
+    /// Returns the memory of a batch of slots to the system. In a segment smaller than a batch, hashes and
+    /// ids share pages and are returned together.
     fn give_back(&self, first: usize, batch: usize) {
         let ids = self.places * size_of::<AtomicU64>();
         let parts = if self.places < BATCH {

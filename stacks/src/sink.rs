@@ -2,21 +2,21 @@
 
 use gpumem_capture::{Attempt, DefKind, Lost, Refused, Writer};
 
-/// Takes definitions: the capture's writer, or a collector in tests.
+/// Receives definitions: the capture's writer, or a collector in tests.
 pub trait DefinitionSink {
-    /// Whether definitions can be recorded at all by this process. One load.
+    /// Whether this process can record definitions. Costs one load.
     fn is_open(&self) -> bool;
 
     /// Records a definition whose payload is the concatenation of `parts`.
     ///
     /// # Errors
-    /// As [`Writer::definition`]'s.
+    /// The errors of [`Writer::definition`].
     fn definition(&self, kind: DefKind, parts: &[&[u8]]) -> Result<(), Lost>;
 
     /// The same without waiting, for a caller that holds a lock: see [`DefinitionSink::in_order`].
     ///
     /// # Errors
-    /// As [`Writer::definition_without_waiting`]'s.
+    /// The errors of [`Writer::definition_without_waiting`].
     fn definition_without_waiting(
         &self,
         _attempt: Attempt,
@@ -26,7 +26,7 @@ pub trait DefinitionSink {
         Ok(self.definition(kind, parts))
     }
 
-    /// Waits for the room that was missing; the next attempt.
+    /// Waits for room after a refusal and returns the next attempt.
     fn wait_for_room(&self, _refused: Refused) -> Attempt {
         Attempt::FIRST
     }
@@ -68,7 +68,7 @@ impl DefinitionSink for Writer {
     }
 }
 
-/// The length of a `str` or `bytes` field, as definitions have it.
+/// The length of a `str` or `bytes` field, as encoded in definitions.
 pub(super) fn length(bytes: &[u8]) -> [u8; 4] {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes()
 }

@@ -1,5 +1,5 @@
-//! Native stacks through the interner, in this program without Python. Python stacks are tested in real
-//! interpreters by tests/test_python_frames.py.
+//! Tests of native stacks with the interner, in this program without Python. Python stacks are tested
+//! in real interpreters by tests/test_python_frames.py.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ use gpumem_python_frames::Position;
 
 use crate::{DefinitionSink, Interner, Stacks};
 
-/// Keeps definitions in the order in which they were recorded; refuses every `fails`-th.
+/// Keeps definitions in order; refuses every `fails`-th.
 #[derive(Default)]
 struct Collector {
     kept: Mutex<Vec<(DefKind, Vec<u8>)>>,
@@ -116,13 +116,13 @@ fn names(addresses: &[u64]) -> Vec<String> {
     names
 }
 
-/// Takes the stack at the end of as many calls as `path` has bits, each to one of two functions.
+/// Calls `take` below as many calls as `path` has bits; each bit selects one of two functions.
 #[inline(never)]
 fn along(path: u32, length: u32, take: &dyn Fn() -> StackId) -> StackId {
     #[inline(never)]
     fn left(path: u32, length: u32, take: &dyn Fn() -> StackId) -> StackId {
         let id = along(path, length, take);
-        // Unlike code, or the compiler makes one function of the two.
+        // Makes the code differ, because the compiler merges identical functions.
         std::hint::black_box(1u8);
         id
     }
@@ -149,7 +149,7 @@ fn a_native_stack_names_the_functions_that_called() {
     let path: Vec<_> = names
         .iter()
         .filter_map(|name| {
-            // With its path and a hash in debug builds, without in optimised ones.
+            // Debug builds include the path and a hash, optimised builds do not.
             let is = |wanted: &str| name == wanted || name.contains(&format!("::{wanted}"));
             ["left", "right"].into_iter().find(|wanted| is(wanted))
         })
@@ -185,7 +185,7 @@ fn equal_stacks_have_one_id_and_others_have_others() {
 fn an_id_that_is_remembered_is_of_the_same_interner() {
     let interners = [const { Interner::new() }; 2];
     let collector = [Collector::default(), Collector::default()];
-    // So that the two number the same stacks differently.
+    // Makes the two interners assign different ids to the same stacks.
     interners[1].take(&collector[1], Stacks::Native, None);
     let mut seen = [const { Vec::new() }; 2];
     for turn in 0..std::hint::black_box(12) {
@@ -252,7 +252,7 @@ fn a_stack_that_could_not_be_defined_is_tried_again() {
 
 #[test]
 fn eight_threads_meet_the_same_stacks() {
-    // All threads' stacks begin alike: the path tells them apart, not the thread.
+    // The threads' stacks begin with the same frames: the path distinguishes them, not the thread.
     let interner = Interner::new();
     let collector = Collector {
         fails: 7,

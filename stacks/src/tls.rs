@@ -1,12 +1,12 @@
-//! Thread-local storage of the initial-exec kind: its place is an addition away. A library's ordinary
-//! thread-local variables cost a call of the loader's at each access, and a preloaded library always has
-//! the room for these. They have no destructor; what is to be done at a thread's end is asked for.
+//! Thread-local storage with the initial-exec model: the address is one addition away. A library's ordinary
+//! thread-local variables cost a call into the loader at each access. A preloaded library always has room for
+//! initial-exec variables. They have no destructor; [`ThreadEnd`] registers what runs at the end of a thread.
 
 use core::ffi::c_void;
 use std::sync::OnceLock;
 
-/// Declares a value for each thread, all zeros at first, and a function that gives its address. It has no
-/// destructor: it is there before the first and after the last line of a thread's own code.
+/// Declares a zero-initialised value for each thread, and a function that returns its address. The value has no
+/// destructor: it exists before the first and after the last line of a thread's own code.
 #[macro_export]
 macro_rules! thread_static {
     ($(#[$doc:meta])* fn $name:ident() -> $type:ty as $symbol:literal;) => {
@@ -42,15 +42,15 @@ macro_rules! thread_static {
         }
     };
 }
-/// What is done at the end of the threads that ask for it.
+/// A function that runs at the end of each thread that registers it.
 pub struct ThreadEnd {
-    /// Made when it is first asked for; None if there are no more keys.
+    /// Created on first use; None if there are no more keys.
     key: OnceLock<Option<libc::pthread_key_t>>,
     run: unsafe extern "C" fn(*mut c_void),
 }
 
 impl ThreadEnd {
-    /// `run` is given what the thread asked with.
+    /// `run` gets the pointer that the thread registered.
     pub const fn new(run: unsafe extern "C" fn(*mut c_void)) -> Self {
         Self {
             key: OnceLock::new(),
@@ -58,8 +58,8 @@ impl ThreadEnd {
         }
     }
 
-    /// Has it done with `what`, not null, when the calling thread ends: once. Who asks again after that, as the
-    /// thread's own destructors may make it, has it done once more.
+    /// Calls `run` once with `what`, which is not null, when the calling thread ends. If the thread's own
+    /// destructors register again after that, `run` is called once more.
     #[cold]
     pub fn ask<T>(&self, what: *const T) {
         let key = *self.key.get_or_init(|| {
@@ -69,7 +69,7 @@ impl ThreadEnd {
             (unsafe { libc::pthread_key_create(&raw mut key, Some(self.run)) } == 0).then_some(key)
         });
         if let Some(key) = key {
-            // SAFETY: the key exists; its destructor takes what it was asked with.
+            // SAFETY: the key exists; its destructor takes the pointer that was registered.
             unsafe { libc::pthread_setspecific(key, what.cast()) };
         }
     }

@@ -7,7 +7,7 @@ pub fn read(id: libc::clockid_t) -> u64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is valid for writing; clock_gettime touches nothing else.
+    // SAFETY: `time` is valid for writing; clock_gettime accesses only `time`.
     if unsafe { libc::clock_gettime(id, &raw mut time) } != 0 {
         return 0;
     }

@@ -4,7 +4,7 @@
 pub struct KeepErrno(i32);
 
 impl KeepErrno {
-    /// Keeps what `errno` is now.
+    /// Saves the current `errno`.
     #[expect(
         clippy::new_without_default,
         reason = "it is made for what it does when it goes"
@@ -14,7 +14,7 @@ impl KeepErrno {
         Self(unsafe { *libc::__errno_location() })
     }
 
-    /// What `errno` is now.
+    /// The current `errno`.
     pub fn now(&self) -> i32 {
         // SAFETY: as above.
         unsafe { *libc::__errno_location() }

@@ -1,7 +1,7 @@
-//! What a guest in another program asks of Linux and of the loader.
+//! Interfaces to Linux and to the loader for a library that runs inside another program.
 //!
-//! Everything here may run inside a hook: nothing allocates, panics or takes a lock of this crate's, and `errno` stays as
-//! it was.
+//! Everything here may run inside a hook: nothing allocates, panics or takes a lock of this crate, and `errno` keeps
+//! its value.
 
 pub mod clock;
 mod errno;

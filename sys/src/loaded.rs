@@ -3,14 +3,14 @@
 use core::ffi::{CStr, c_int, c_void};
 use core::ops::ControlFlow;
 
-/// A loaded library, or the program itself. It stays loaded while it is looked at.
+/// A loaded library, or the program itself. It stays loaded during the iteration.
 #[derive(Clone, Copy)]
 pub struct Library<'a> {
     info: &'a libc::dl_phdr_info,
 }
 
-/// Calls `look` with each library until it breaks; returns with what. The loader holds a lock meanwhile, under which it
-/// must not be asked anything. `look` must not panic.
+/// Calls `look` with each library until it breaks; returns the value of the break. The loader holds a lock meanwhile,
+/// so `look` must not call the loader. `look` must not panic.
 pub fn find<T>(mut look: impl FnMut(Library<'_>) -> ControlFlow<T>) -> Option<T> {
     let mut found = None;
     let mut each = |library: Library<'_>| match look(library) {
@@ -21,7 +21,7 @@ pub fn find<T>(mut look: impl FnMut(Library<'_>) -> ControlFlow<T>) -> Option<T>
         }
     };
     let mut each: &mut dyn FnMut(Library<'_>) -> c_int = &mut each;
-    // SAFETY: the callback has the type that is asked for, and gets the pointer to `each`, which outlives the call.
+    // SAFETY: the callback has the required type, and gets the pointer to `each`, which outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut each).cast()) };
     found
 }
@@ -38,12 +38,12 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, look: *mut c
 }
 
 impl<'a> Library<'a> {
-    /// What is added to the addresses in its file.
+    /// The difference between addresses in memory and addresses in its file.
     pub fn bias(&self) -> usize {
         self.info.dlpi_addr as usize
     }
 
-    /// Its path as the loader has it; empty for the program.
+    /// Its path as stored by the loader; empty for the program.
     pub fn path(&self) -> &'a CStr {
         match self.info.dlpi_name.is_null() {
             true => c"",
@@ -69,7 +69,7 @@ impl<'a> Library<'a> {
         }
     }
 
-    /// Whether its segments hold an address.
+    /// Whether an address is in one of its segments.
     pub fn holds(&self, address: usize) -> bool {
         self.headers().iter().any(|header| {
             let start = self.bias().wrapping_add(header.p_vaddr as usize);
@@ -77,7 +77,7 @@ impl<'a> Library<'a> {
         })
     }
 
-    /// Whether all of these addresses are those of its code.
+    /// Whether all of these addresses are in its code.
     pub fn has_code(&self, addresses: core::ops::Range<usize>) -> bool {
         self.headers().iter().any(|header| {
             let start = self.bias().wrapping_add(header.p_vaddr as usize);
@@ -88,7 +88,7 @@ impl<'a> Library<'a> {
         })
     }
 
-    /// Whether all of these addresses are of its file and are never written.
+    /// Whether all of these addresses are backed by its file and never written.
     pub fn has_constants(&self, addresses: core::ops::Range<usize>) -> bool {
         self.headers().iter().any(|header| {
             let start = self.bias().wrapping_add(header.p_vaddr as usize);
@@ -100,7 +100,7 @@ impl<'a> Library<'a> {
         })
     }
 
-    /// Whether an address lies in what the loader makes read-only once it has relocated the library.
+    /// Whether an address is in the part that the loader makes read-only after relocation.
     pub fn is_relocated_read_only(&self, address: usize) -> bool {
         self.headers().iter().any(|header| {
             let start = self.bias().wrapping_add(header.p_vaddr as usize);
@@ -109,7 +109,7 @@ impl<'a> Library<'a> {
         })
     }
 
-    /// Where its first segment is mapped: what the loader calls its base.
+    /// The address of its first segment: the base, in the loader's terms.
     pub fn start(&self) -> usize {
         let mut loads = self
             .headers()
@@ -128,7 +128,7 @@ impl<'a> Library<'a> {
     }
 }
 
-/// Bytes of a loaded library that are never written; None: there are none that are all its own.
+/// Bytes of a loaded library that are never written. None if no library holds the whole range in such memory.
 ///
 /// # Safety
 /// The library that the address is in stays loaded.
@@ -142,11 +142,11 @@ pub unsafe fn constants(address: usize, length: usize) -> Option<&'static [u8]> 
     Some(unsafe { core::slice::from_raw_parts(address as *const u8, length) })
 }
 
-/// Longest path of a library that is taken.
+/// The longest path of a library that is accepted.
 const LONGEST: usize = 4096;
 
-/// A handle of the first loaded library whose file name is wanted; null if none is loaded. The handle is kept: the library
-/// stays loaded from now on.
+/// A handle of the first loaded library whose file name is wanted, or null. The handle is never closed, so the library
+/// stays loaded.
 pub fn handle_of(is_wanted: impl Fn(&[u8]) -> bool) -> *mut c_void {
     let mut path = [0; LONGEST];
     let found = find(|library| {
@@ -168,8 +168,8 @@ pub fn handle_of(is_wanted: impl Fn(&[u8]) -> bool) -> *mut c_void {
     }
 }
 
-/// What the loader knows of the library and the symbol that an address lies in; zeros if nothing. The names that it points
-/// to go with the library.
+/// The loader's information about the library and the symbol at an address, or zeros. The names that it points to are
+/// valid while the library is loaded.
 pub fn symbol_at(address: usize) -> libc::Dl_info {
     let mut info = core::mem::MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: dladdr fills the structure or leaves it zeroed, which is a valid value of it.

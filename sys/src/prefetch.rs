@@ -1,7 +1,7 @@
 //! Hints to the processor's caches.
 
-/// Has the processor fetch the cache line at `place` for a store that is to come soon. A hint: it changes nothing and
-/// cannot fault, whatever `place` is.
+/// Prefetches the cache line at `place` for a store that follows soon. A hint: it has no side effects and cannot
+/// fault, whatever `place` is.
 #[inline(always)]
 pub fn for_store<T: ?Sized>(place: *const T) {
     #[cfg(target_arch = "x86_64")]

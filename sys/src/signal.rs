@@ -1,14 +1,14 @@
-//! Signals that our own calls may raise, kept from the program.
+//! Signals that gpumem's own calls may raise, hidden from the program.
 
 use core::mem::MaybeUninit;
 
 use crate::KeepErrno;
 
-/// One signal, blocked in this thread while this lives: SIGPIPE or SIGXFSZ, which the kernel sends to the thread alone
-/// whose write caused it. What was raised meanwhile is taken before the mask opens again.
+/// Blocks one signal in this thread until it is dropped: SIGPIPE or SIGXFSZ, which the kernel sends only to the thread
+/// whose write caused it. A signal raised in between is consumed before the mask is restored.
 pub struct Blocked {
     signal: libc::c_int,
-    /// None: it could not be blocked.
+    /// The previous mask; None if the signal could not be blocked.
     before: Option<libc::sigset_t>,
     was_pending: bool,
 }
@@ -45,7 +45,7 @@ impl Drop for Blocked {
                 tv_sec: 0,
                 tv_nsec: 0,
             };
-            // SAFETY: both are valid; what the signal brought is not asked for.
+            // SAFETY: both are valid; the information about the signal is not requested.
             while unsafe {
                 libc::sigtimedwait(&raw const set, core::ptr::null_mut(), &raw const at_once)
             } == self.signal
@@ -58,7 +58,7 @@ impl Drop for Blocked {
     }
 }
 
-/// The set of that signal alone.
+/// The set that contains only that signal.
 fn only(signal: libc::c_int) -> libc::sigset_t {
     let mut set = MaybeUninit::uninit();
     // SAFETY: sigemptyset initialises the set.

@@ -1,19 +1,19 @@
-//! Sleeping on a word, and waking who sleeps there.
+//! Sleeping on a futex word, and waking the threads that sleep on it.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 
 use crate::{KeepErrno, clock};
 
-/// The least that a sleep that ended early counts as, so that no number of them lasts for ever.
+/// The minimum that a sleep that ended early counts as, so that no number of them lasts endlessly.
 const AT_LEAST: Duration = Duration::from_micros(10);
 /// How long a sleep lasts where the kernel refuses to wait for a word.
 const UNWOKEN: Duration = Duration::from_millis(10);
-/// Between two looks of [`until`].
+/// The nap between two checks of [`until`].
 const BETWEEN: Duration = Duration::from_micros(20);
 
-/// Sleeps until `word` is woken, is no longer `value`, or `limit` has passed ([`Duration::MAX`]: no limit); returns for
-/// how long. Only where it ended early is a clock asked, and then believed up to the limit.
+/// Sleeps until `word` is woken, is no longer `value`, or `limit` has passed ([`Duration::MAX`]: no limit); returns the
+/// time slept. The clock is read only if the sleep ended early, and its result is capped at the limit.
 pub fn sleep(word: &AtomicU32, value: u32, limit: Duration) -> Duration {
     let errno = KeepErrno::new();
     let time = timespec(limit);
@@ -33,7 +33,7 @@ pub fn sleep(word: &AtomicU32, value: u32, limit: Duration) -> Duration {
         return Duration::from_nanos(since).max(AT_LEAST).min(limit);
     }
     if errno.now() != libc::ETIMEDOUT {
-        // A filter of system calls refuses this one: nobody can wake us.
+        // A filter of system calls refuses this one, so no thread can wake this one.
         let short = limit.min(UNWOKEN);
         nap(short);
         return short;
@@ -41,7 +41,7 @@ pub fn sleep(word: &AtomicU32, value: u32, limit: Duration) -> Duration {
     limit
 }
 
-/// Wakes all that sleep on `word`.
+/// Wakes all threads that sleep on `word`.
 pub fn wake(word: &AtomicU32) {
     let _keep = KeepErrno::new();
     // SAFETY: `word` is valid; FUTEX_WAKE does not touch it.
@@ -55,7 +55,7 @@ pub fn wake(word: &AtomicU32) {
     };
 }
 
-/// Sleeps that long, or less if a signal comes.
+/// Sleeps for `time`, or less if a signal arrives.
 pub fn nap(time: Duration) {
     let _keep = KeepErrno::new();
     let time = timespec(time);
@@ -63,15 +63,15 @@ pub fn nap(time: Duration) {
     unsafe { libc::nanosleep(&raw const time, core::ptr::null_mut()) };
 }
 
-/// Gives the processor away.
+/// Yields the processor.
 pub fn yield_now() {
     let _keep = KeepErrno::new();
     // SAFETY: sched_yield has no preconditions.
     unsafe { libc::sched_yield() };
 }
 
-/// Looks so often whether `done`, with a nap of 20 µs in between (70 with the kernel's slack); whether it was in time.
-/// Looks are counted and not timed, so that no clock can make them last.
+/// Checks `done` up to `looks` times, with a nap of 20 µs in between (70 with the kernel's slack); returns whether it
+/// became true. Checks are counted and not timed, so no clock can extend the wait.
 pub fn until(looks: u32, mut done: impl FnMut() -> bool) -> bool {
     (0..looks).any(|look| {
         if look != 0 {
@@ -92,18 +92,18 @@ const IDLE: u32 = 0;
 const WOKEN: u32 = 1;
 const ASLEEP: u32 = 2;
 
-/// What one thread sleeps on until others have work for it. Waking it costs a system call only if it sleeps.
+/// A thread's sleep until other threads have work for it. Waking it costs a system call only if it sleeps.
 pub struct Alarm(AtomicU32);
 
 impl Alarm {
-    /// One that nobody has woken.
+    /// An alarm that has not been woken.
     #[expect(clippy::new_without_default, reason = "it lies in statics")]
     pub const fn new() -> Self {
         Self(AtomicU32::new(IDLE))
     }
 
-    /// Sleeps until the next [`Alarm::wake`], or `limit` has passed; not at all if there was one since the last sleep. It
-    /// may end early.
+    /// Sleeps until the next [`Alarm::wake`], or until `limit` has passed. Returns at once if there was a wake since
+    /// the last sleep. May return early.
     pub fn sleep(&self, limit: Duration) {
         let slept = self
             .0
@@ -114,7 +114,7 @@ impl Alarm {
         self.0.swap(IDLE, Ordering::AcqRel);
     }
 
-    /// Wakes the thread, or has its next sleep end at once.
+    /// Wakes the thread, or makes its next sleep return at once.
     pub fn wake(&self) {
         if self.0.swap(WOKEN, Ordering::AcqRel) == ASLEEP {
             wake(&self.0);

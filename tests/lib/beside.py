@@ -1,5 +1,5 @@
-"""Two runs of workloads/steady.c at the same time, one with the recorder and one without: what calls of the
-driver take more with it, and whether anything else differs."""
+"""Two runs of workloads/steady.c at the same time, one with the recorder and one without. Measures how much longer
+calls of the driver take with it, and whether anything else differs."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Figures:
 
     @property
     def longest(self) -> int:
-        """Nanoseconds of the longest call, less those for which another thread was kept from a processor
-        within a call of its own: this one may have waited for it."""
+        """Nanoseconds of the longest call, without the time in which another thread waited for a processor during an
+        overlapping call: this call may have waited for that thread."""
         longest = 0
         for place, (start, end, held, _) in enumerate(self.longs):
             excused = 0
@@ -110,7 +110,7 @@ class Run:
         return HEAD.unpack_from(self.file.read_bytes())[3]
 
     def awaits(self, rounds: int) -> None:
-        """Waits until each thread has done so many rounds, or the process has ended."""
+        """Waits until each thread has done `rounds` rounds, or the process has ended."""
         while self.process.poll() is None and self.steps() < rounds:
             time.sleep(0.002)
 
@@ -162,12 +162,12 @@ class Beside:
         self.without, self.recorded = without, recorded
 
     def awaits(self, rounds: int) -> None:
-        """Waits until both have begun and done so many rounds."""
+        """Waits until both have begun and done `rounds` rounds."""
         self.without.awaits(rounds)
         self.recorded.awaits(rounds)
 
     def lives_on(self, seconds: float) -> None:
-        """Waits until the one without the recorder has done rounds for so long, whatever the other does."""
+        """Waits until the one without the recorder has done the rounds of `seconds`, whatever the other does."""
         self.without.awaits(self.without.steps() + rounds_of(seconds))
 
     def end(self) -> None:
@@ -182,7 +182,7 @@ class Beside:
 
 
 def rounds_of(seconds: float) -> int:
-    """PACE_US of steady.c and the least that a round takes besides."""
+    """PACE_US of steady.c plus the minimum duration of a round."""
     return int(seconds * 1e6 / 2_100)
 
 
@@ -217,7 +217,7 @@ def assert_unharmed(without: Figures, recorded: Figures) -> None:
 
 @dataclass
 class Left:
-    """What gpumem-analyze says of a capture."""
+    """The output of gpumem-analyze for a capture."""
 
     path: Path
     codes: tuple[int, int]
@@ -240,8 +240,8 @@ def _analyzed(command: str, path: Path) -> tuple[int, Optional[dict]]:
 
 
 def examined(path: Path, recorded: Figures) -> Left:
-    """A capture of the run: each command ends with a documented code, and what is called exact has the
-    program's figures; else it is said what is missing."""
+    """Checks a capture of the run: each command ends with a documented exit code. A capture that is called exact has
+    the program's figures; otherwise the output states what is missing."""
     (checked, check), (summed, summary) = _analyzed("check", path), _analyzed("summary", path)
     if summary is not None and summed == 3:
         assert summary["missing"] and not summary["exact"], summary
@@ -252,8 +252,8 @@ def examined(path: Path, recorded: Figures) -> Left:
 
 
 def assert_figures(summary: dict, recorded: Figures) -> None:
-    """The figures are those of the program's calls and of the simulator's books. Of threads at once, a peak may
-    lack calls under way: they are recorded a little later, or a little earlier, than the driver does them."""
+    """The figures equal the program's calls and the simulator's books. With several threads, a peak may lack calls
+    in progress: they are recorded slightly later, or slightly earlier, than the driver does them."""
     driver = harness.device_of(summary)["driver"]
     found = [driver[key] for key in ("allocations", "frees", "live_bytes")]
     assert found == [recorded.allocations, recorded.frees, recorded.live], summary
@@ -262,13 +262,13 @@ def assert_figures(summary: dict, recorded: Figures) -> None:
 
 
 def left_in(folder: Path, recorded: Figures) -> list[Left]:
-    """The captures in a folder, each right or said to be wrong by gpumem-analyze."""
+    """The captures in a folder, each right or marked as wrong by gpumem-analyze."""
     return [examined(path, recorded) for path in sorted(folder.glob("*.bin"))]
 
 
 def assert_told(folder: Path, recorded: Figures) -> list[Left]:
-    """What is left in a folder: an exact capture and the line that names it, or a line that says what
-    happened to the recording."""
+    """The contents of a folder: an exact capture and the line that names it, or a line that reports what happened to
+    the recording."""
     left = left_in(folder, recorded)
     whole = bool(left) and all(each.exact for each in left)
     told = [line for line in recorded.says if not WROTE.match(line)]

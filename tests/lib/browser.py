@@ -1,5 +1,5 @@
-"""A headless browser, spoken to over a pipe in the DevTools protocol. Nothing is fetched: its profile is a
-temporary folder, and every request that a page makes is counted."""
+"""A headless browser, controlled over a pipe with the DevTools protocol. It downloads nothing: its profile is a
+temporary folder, and every request of a page is counted."""
 
 import base64
 import fcntl
@@ -17,8 +17,8 @@ NAMES = ("chromium", "chromium-headless-shell", "google-chrome", "google-chrome-
 
 
 def find():
-    """The browser that GPUMEM_BROWSER names, one that is installed, or the one that scripts/lib/environment has
-    unpacked; None: there is none."""
+    """The browser in GPUMEM_BROWSER, an installed one, or the one that scripts/lib/environment has unpacked; `None`
+    without any."""
     named = os.environ.get("GPUMEM_BROWSER")
     return named or next(filter(None, map(shutil.which, NAMES)), None) or unpacked()
 
@@ -69,7 +69,7 @@ class Browser:
             self.call(f"{domain}.enable")
 
     def call(self, method, **params):
-        """Calls a method and waits for its answer; what else comes is kept."""
+        """Calls a method and waits for its answer; other messages are kept."""
         self.number += 1
         message = {"id": self.number, "method": method, "params": params}
         if self.session:
@@ -104,7 +104,7 @@ class Browser:
         return result["result"].get("value")
 
     def key(self, key, code=0, text=""):
-        """Presses a key and lets it go."""
+        """Presses and releases a key."""
         about = {"key": key, "code": key, "windowsVirtualKeyCode": code}
         self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **about)
         self.call("Input.dispatchKeyEvent", type="keyUp", **about)
@@ -153,7 +153,7 @@ class Browser:
         path.write_bytes(base64.b64decode(shot["data"]))
 
     def requests(self):
-        """What the page asked for, itself included."""
+        """URLs that the page requested, its own included."""
         sent = [e for e in self.events if e.get("method") == "Network.requestWillBeSent"]
         return [event["params"]["request"]["url"] for event in sent]
 

@@ -1,10 +1,10 @@
-"""The damage campaign: captures with random bytes changed or cut off, through gpumem-analyze itself.
+"""The damage campaign: captures with random bytes changed or cut off, read by gpumem-analyze itself.
 
     python tests/lib/campaign.py [--changes 2000] [--cuts 500] [--seed 0] [--workers 2] FILE…
 
-goes through the files in turn, one seed a case, and prints a line for each fault and what was found in all;
-exit 1 if there was a fault. A fault is a crash, a hang, a figure that differs from the undamaged capture's in
-a report that does not say so, or a partial report that does not say what is missing.
+goes through the files in turn, one seed per case. It prints a line for each fault and a summary, and exits with 1 if
+there was a fault. A fault is a crash, a hang, an unmarked figure that differs from the undamaged capture's, or a
+partial report without a list of the missing parts.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ VIEWS = {
     "driver lines": ("lines", "--level", "driver", "--at", "end", "--format", "json"),
     "ledger": ("ledger", "--format", "json"),
 }
-# What a view says of the file and not of the program.
-# A changed byte in an empty slot of the ring looks as if a record had been begun there; a note says so.
+# Fields of a view that describe the file, not the program. A changed byte in an empty slot of the ring looks like the
+# beginning of a record, and a note reports it.
 OF_THE_FILE = {"bytes", "missing", "notes", "damage", "whole", "exact", "in_flight"}
 
 
@@ -41,7 +41,7 @@ def within_memory():
 
 
 def analyzed(view, path):
-    """Exit code, output and what was said of a view; None for the code if it hung."""
+    """Exit code, output and stderr of a view; the code is `None` if it hung."""
     command = [str(harness.ANALYZER), *VIEWS[view], str(path)]
     try:
         done = subprocess.run(
@@ -54,23 +54,23 @@ def analyzed(view, path):
 
 
 def truth(path):
-    """What each view says of the undamaged capture."""
+    """The output of each view for the undamaged capture."""
     return {view: analyzed(view, path) for view in VIEWS}
 
 
 def missing(view, output, said):
-    """What a view says is missing."""
+    """What is missing according to a view."""
     if view in ("check", "summary"):
         return harness.unwrapped(output)["missing"]
     return [line for line in said.splitlines() if "partial: " in line]
 
 
 def figures(view, output):
-    """What a view says of the program: all its figures and names."""
+    """All figures and names of the program in a view."""
     content = harness.unwrapped(output)
     if isinstance(content, dict):
-        # Counters whose place in the order of records is damaged are not compared, and a note says so. Whether
-        # they agree is then not known, and no figure.
+        # Counters whose place in the order of records is damaged are not compared, and a note reports it. The field
+        # then has no value.
         not_compared = any("not compared" in note for note in content["notes"])
         if not_compared and "counters_agree" in content and content["counters_agree"] is None:
             content["counters_agree"] = True
@@ -80,7 +80,7 @@ def figures(view, output):
 
 
 def fault(view, path, whole, found):
-    """What is wrong with what a view says of the damaged capture `path`; None: nothing is."""
+    """The fault in a view's output for the damaged capture `path`, or `None`."""
     (code, output, said), (whole_code, whole_output, whole_said) = found, whole
     if code is None:
         return f"hangs: {SECONDS} s"
@@ -95,7 +95,7 @@ def fault(view, path, whole, found):
         return "no JSON"
     now, before = missing(view, output, said), missing(view, whole_output, whole_said)
     if code == COMPLETE:
-        # A file may be whole and its figures not exact: check tells of the file.
+        # A complete file can have figures that are not exact; `check` lists the reasons.
         if whole_code != COMPLETE or not set(now) <= set(before if view == "check" else ()):
             return "called complete, and is not"
         return None if same else "called complete, with other figures"

@@ -1,4 +1,5 @@
-"""checkout_wheel.py FOLDER: a wheel of what cargo has built in this checkout, in a second: for tests, and for trying an installation.
+"""checkout_wheel.py FOLDER: builds a wheel from this checkout's cargo outputs in a second, for tests and trial
+installations.
 
 It has the files of the real one (scripts/wheel), and its binaries need this machine's glibc."""
 

@@ -1,4 +1,4 @@
-"""Damage for tests: captures with a few bytes changed or cut off, the same for the same seed."""
+"""Damage for tests: captures with a few bytes changed or cut off; the same seed gives the same damage."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""File systems for tests that go wrong on command: `fuse_disk`, which tests/hostile-fs serves, and
-`loop_disk`, a real one in a file. Each skips the test, with the reason, where it cannot be had; and leaves no
-mount behind, whatever the test did."""
+"""File systems for tests that fail on command: `fuse_disk`, which tests/hostile-fs serves, and `loop_disk`, a real
+one in a file. Each skips the test, with the reason, where it is not available, and leaves no mount behind."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ import harness
 import pytest
 
 HOSTILE_FS = harness.RELEASE / "hostile-fs"
-# A command that waits for requests ends after so many seconds, with an error.
+# A command that waits for requests fails after this many seconds.
 SECONDS = 60
 
 
@@ -50,7 +49,7 @@ class FuseDisk:
         self.command("heal")
 
     def die(self) -> None:
-        """Kills the server: whoever waits for it and all that come later get an error."""
+        """Kills the server: current and later requests fail."""
         self._server.kill()
         self._server.wait()
 
@@ -61,7 +60,7 @@ class FuseDisk:
 
 @contextlib.contextmanager
 def fuse_disk(place: Path) -> Iterator[FuseDisk]:
-    """A disk below the folder `place`, where everything works until a command says otherwise."""
+    """A disk below the folder `place`, where everything works until a command changes that."""
     try:
         os.close(os.open("/dev/fuse", os.O_RDWR))
     except OSError as error:
@@ -102,8 +101,7 @@ def fuse_disk(place: Path) -> Iterator[FuseDisk]:
 
 @contextlib.contextmanager
 def synced(folder: Path) -> Iterator[None]:
-    """Meanwhile another program has the disk write what is changed, again and again, as the kernel does of its
-    own accord every few seconds."""
+    """Meanwhile another program repeatedly makes the disk write the changes, as the kernel does every few seconds."""
     syncing = subprocess.Popen(
         ["sh", "-c", 'while :; do sync --file-system "$1"; sleep 0.05; done', "sh", folder],
         stderr=subprocess.DEVNULL,
@@ -115,7 +113,7 @@ def synced(folder: Path) -> Iterator[None]:
 
 
 class LoopDisk:
-    """A file system of its own at `folder`."""
+    """A separate file system at `folder`."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -177,7 +175,7 @@ def loop_disk(kind: str, size: str, place: Path) -> Iterator[LoopDisk]:
             pytest.skip(f"no {kind} in a file: {mounted.stderr.strip()}")
         yield LoopDisk(folder)
     finally:
-        # Nothing else of it can end while it is frozen.
+        # While the disk is frozen, no other command on it can end.
         _quietly("fsfreeze", "--unfreeze", folder)
         _quietly("umount", "-l", folder)
         _quietly("losetup", "--detach", device)

@@ -1,4 +1,4 @@
-"""An exporter that runs, and what it answers."""
+"""A running exporter, and its answers."""
 
 import re
 import socket
@@ -13,7 +13,7 @@ LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
 
 
 def until(question, what, limit=60):
-    """Asks until the answer is true; the answer."""
+    """Repeats a query until its answer is true; returns the answer."""
     end = time.monotonic() + limit
     while True:
         answer = question()
@@ -49,7 +49,7 @@ class Exporter:
         return found
 
     def value(self, name, **wanted):
-        """The only sample with these labels; None: there is none."""
+        """The only sample with these labels, or `None`."""
         found = [value for of, labels, value in self.samples() if of == name and wanted.items() <= labels.items()]
         assert len(found) <= 1, found
         return found[0] if found else None

@@ -1,4 +1,4 @@
-"""Faults that are planted into a copy of a crate's source: its property tests have to find each of them."""
+"""Faults that are planted into a copy of a crate's source, which its property tests must find."""
 
 import os
 import re
@@ -6,7 +6,7 @@ import shutil
 
 import harness
 
-# Each of pytest's processes builds in a folder of its own.
+# Each of pytest's processes builds in a separate folder.
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "main")
 
 

@@ -1,4 +1,4 @@
-"""Captures for datasets, what is in a dataset, and a real S3 server behind a proxy that fails when it is asked to."""
+"""Captures for datasets, the contents of a dataset, and a real S3 server behind a proxy that fails on request."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def fleet(*arguments, env=None, check: bool = True):
 
 
 def fleet_json(command: str, *arguments, env=None, check: bool = True):
-    """What it says as JSON."""
+    """The JSON output of a fleet command."""
     return harness.unwrapped(fleet(command, "--format", "json", *arguments, env=env, check=check).stdout)
 
 
@@ -69,7 +69,7 @@ def killed(process: subprocess.Popen) -> None:
 
 
 def contents(dataset: Path) -> dict[str, str]:
-    """A dataset's files by hash. Of the list of parts the captures count, not who began a part."""
+    """A dataset's files by hash. Of the list of parts only the captures count, not the writer of a part."""
     found = {}
     for path in sorted(dataset.rglob("*")):
         if path.is_file():
@@ -83,7 +83,7 @@ def contents(dataset: Path) -> dict[str, str]:
 
 
 class Proxy:
-    """Forwards to an S3 server. `fault` says of each request what is done in place of that: see Fault."""
+    """Forwards to an S3 server. `fault` decides for each request what is done instead: see Fault."""
 
     def __init__(self, port: int):
         self.port_of_server = port
@@ -210,7 +210,7 @@ class S3:
 
 @contextlib.contextmanager
 def s3_server(python: Path) -> Iterator[S3]:
-    """A server of its own."""
+    """A separate server."""
     script = Path(__file__).with_name("s3_server.py")
     environment = {**os.environ, "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
     process = subprocess.Popen([python, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, text=True)

@@ -1,6 +1,6 @@
 """Datasets as docs/dataset.md describes them, made with DuckDB: 10,000 ranks in seconds.
 
-Ranks hold about the same on each line. A plant is a rank that does not."""
+Ranks hold about the same on each line, except planted ones."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Job:
     version: str = "a1"
     labels: tuple[tuple[str, str], ...] = ()
     started: str = "2026-11-23 10:30:00"
-    # The capture that fails for want of memory, and why.
+    # The capture that ran out of memory, and the cause.
     failures: tuple[tuple[int, str], ...] = ()
     points: int = 32
 

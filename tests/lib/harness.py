@@ -40,7 +40,7 @@ def clean_environment(changes: Optional[Mapping[str, Optional[str]]] = None) -> 
 
 
 def described(done: Done) -> str:
-    """Everything a person needs who sees a failure."""
+    """All details of a run, for the message of a failure."""
     return (
         f"exit {done.returncode} of {' '.join(map(str, done.args))}\n"
         f"--- stdout\n{done.stdout}\n--- stderr\n{done.stderr}"
@@ -55,8 +55,8 @@ def run(
     timeout: float = 120,
     check: bool = True,
 ) -> Done:
-    """Runs a command to its end, its output as text; with `check` an exit code other than 0 fails
-    the test with all that the command said."""
+    """Runs a command to its end, its output as text. With `check` an exit code other than 0 fails the test with all
+    output of the command."""
     done = subprocess.run(
         [str(part) for part in command],
         env=clean_environment(env),
@@ -74,7 +74,7 @@ def run(
 
 
 def simulator_command(command: Sequence[Arg], *, devices: int = 1, memory: str = "16GiB") -> list[str]:
-    """`command` as it has to be started to run on the simulator."""
+    """The command line that runs `command` on the simulator."""
     return [
         str(WITH_SIMULATOR),
         "--devices",
@@ -129,7 +129,7 @@ def unwrapped(answer: str) -> object:
 
 
 def ring_of(report: Path) -> Path:
-    """The file in memory that holds the ring of a capture: its static header says where (capture/SPEC.md)."""
+    """The file in memory that holds the ring of a capture, from its static header (capture/SPEC.md)."""
     with open(report, "rb") as file:
         head = file.read(512)
     kind, length = struct.unpack_from("<II", head, 144)
@@ -148,7 +148,7 @@ SIMULATED_CARD = {"torch215": {}, "torch112": CUDA_10, "numba": {}}
 
 
 def figures(done: Done) -> dict:
-    """What tests/workloads/tell.py printed in its last line."""
+    """The figures in the last line that `tell.py` printed."""
     for line in reversed(done.stdout.splitlines()):
         if line.startswith("FIGURES "):
             return json.loads(line[len("FIGURES ") :])
@@ -157,7 +157,7 @@ def figures(done: Done) -> dict:
 
 @dataclass(frozen=True)
 class Trained:
-    """A recorded training: its capture, what it said of itself, and how it ended."""
+    """A recorded training: its capture, its own figures, and how it ended."""
 
     environment: str
     report: Path
@@ -166,7 +166,7 @@ class Trained:
 
 
 def train(environment: str, python: Path, folder: Path, *script: Arg, end: str = "hard") -> Trained:
-    """Runs tests/workloads/train.py (or another script) under tell.py on the simulator with
+    """Runs tests/workloads/train.py (or another script) under `tell.py` on the simulator with
     libgpumem.so, in `folder`."""
     script = script or (WORKLOADS / "train.py", "--steps", "4", "--batch", "16")
     report = folder / "report.bin"

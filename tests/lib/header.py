@@ -1,5 +1,5 @@
-"""The head of a capture, read from the byte tables of capture/SPEC.md and not by our reader: what a
-test needs to change a version."""
+"""Reads the head of a capture by the byte tables of capture/SPEC.md, without gpumem's reader, so that tests can
+change a version."""
 
 from __future__ import annotations
 

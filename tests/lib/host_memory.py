@@ -1,5 +1,5 @@
-"""Runs a command, and says how much memory of the host it took with all that it started: the greatest sum of their proportional
-shares (memory of files and shared memory included) and page tables, looked at twice a second. A measurement's tool.
+"""Runs a command and prints the peak of the host memory of its process tree: the sum of the proportional shares (with
+mapped files and shared memory) and page tables, sampled twice a second. Used for measurements.
 
     python3 tests/lib/host_memory.py COMMAND…"""
 

@@ -1,6 +1,6 @@
-"""mcp_client.py MODE COMMAND…: the official Python client of the Model Context Protocol. It starts COMMAND, prints what it learns of
-the server, and then for each line `[tool, arguments]` on its standard input the result. Run by mcp_session.py, in the
-environment mcp."""
+"""mcp_client.py MODE COMMAND…: the official Python client of the Model Context Protocol. It starts COMMAND and
+prints the server's description. For each line `[tool, arguments]` on standard input it prints the result. Run by
+mcp_session.py, in the environment mcp."""
 
 import asyncio
 import json

@@ -49,7 +49,7 @@ class Session:
         return json.loads(line)
 
     def result(self, tool: str, **arguments: object) -> Any:
-        """What the client gives back."""
+        """The client's result."""
         self.process.stdin.write(json.dumps([tool, arguments]) + "\n")
         self.process.stdin.flush()
         return self._line()

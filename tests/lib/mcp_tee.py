@@ -1,5 +1,5 @@
-"""mcp_tee.py FILE COMMAND…: runs COMMAND and passes its standard input and output on, line by line, writing each line into FILE as
-well, after `> ` or `< `."""
+"""mcp_tee.py FILE COMMAND…: runs COMMAND, passes its standard input and output on line by line, and copies each line
+to FILE after `> ` or `< `."""
 
 import subprocess
 import sys

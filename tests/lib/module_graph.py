@@ -1,4 +1,4 @@
-"""Which file of a crate uses which, read from its sources: `use` declarations and paths, through re-exports."""
+"""The uses between the files of a crate, read from its sources: `use` declarations and paths, through re-exports."""
 
 import re
 from pathlib import Path
@@ -34,7 +34,7 @@ def leaves(tree: str, head: str = "") -> List[Tuple[str, str]]:
 
 
 def absolute(path: str, here: str) -> str:
-    """A path from the crate's root on, if it is one of the crate's; `here` is the module that it stands in."""
+    """A path from the crate's root, if it belongs to the crate; `here` is the module that contains it."""
     first, _, rest = path.partition("::")
     while first == "super":
         here = here.rpartition("::")[0]
@@ -58,8 +58,8 @@ def modules(source: Path) -> Dict[str, str]:
 
 
 def statics(text: Dict[str, str]) -> Dict[str, str]:
-    """Every static that a crate's modules define, also within functions and macros: its path and its type. What is
-    thread-local, and what the linker defines, is none."""
+    """The path and type of every static that a crate's modules define, also within functions and macros. Without
+    thread-locals and symbols that the linker defines."""
     found = {}
     for name, body in text.items():
         body = re.sub(r"^thread_local! \{.*?^\}", " ", body, flags=re.S | re.M)

@@ -1,4 +1,4 @@
-"""Programs on a terminal of some width, and how wide their lines are."""
+"""Runs programs on a terminal of a given width and measures their lines."""
 
 import fcntl
 import os
@@ -27,7 +27,7 @@ def on_terminal(command, *, columns=80, env=None, cwd=None):
     while True:
         try:
             part = os.read(ours, 1 << 16)
-        except OSError:  # EIO: nobody has the other end any more
+        except OSError:  # EIO: the other end is closed
             break
         if not part:
             break

@@ -1,4 +1,4 @@
-"""A recorded program on the simulator that allocates when a test says so."""
+"""A recorded program on the simulator that allocates on command."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ TORCH = harness.WORKLOADS / "on_demand_torch.py"
 
 
 class Program:
-    """A recorded program that allocates what it is told to."""
+    """A recorded program that allocates on command."""
 
     def __init__(self, folder, python, script=PROGRAM, **variables):
         command = harness.simulator_command([python, script])
@@ -25,7 +25,7 @@ class Program:
         return self.tell(mib)
 
     def tell(self, line):
-        """Has it do what a line says; its answer."""
+        """Sends the program a command and returns its answer."""
         self.process.stdin.write(f"{line}\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())

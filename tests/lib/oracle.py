@@ -1,6 +1,6 @@
-"""What a capture's events say of blocks, worked out from tests/spec_reader alone: no line of it is the analyzer's.
+"""Blocks from a capture's events, computed from tests/spec_reader alone, without code of the analyzer.
 
-A block's owner is the name of the newest function of the user's, for workloads whose functions each allocate in
+A block's owner is the name of the newest function of the user's code, for workloads whose functions each allocate in
 one line. For tests; it holds a whole capture in memory."""
 
 from collections import namedtuple

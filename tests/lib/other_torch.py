@@ -1,9 +1,9 @@
 """A PyTorch of any release for CUDA 12 or 13 on the simulator.
 
-The simulator's runtime, cuBLAS and cuBLASLt have CUDA 13's names. PyTorch of CUDA 12 gets copies of them with
-the older names, and `other_torch.c`, which has what CUDA 12 has and CUDA 13 has not. Of NVIDIA's other libraries
-those that are installed are left alone; for one that is not, there is an empty library of its name, and each of
-its functions returns 0: so the wheel of PyTorch alone is enough."""
+The simulator's runtime, cuBLAS and cuBLASLt have the names of CUDA 13. A PyTorch for CUDA 12 gets copies with the
+older names, and `other_torch.c`, which defines the functions of CUDA 12 that CUDA 13 lacks. NVIDIA's other libraries
+are used if they are installed. Each missing one is replaced by an empty library of the same name whose functions
+return 0, so the wheel of PyTorch alone is enough."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def lines_of(*command) -> list[str]:
 
 
 def environment(python: Path, folder: Path) -> dict[str, Optional[str]]:
-    """Makes in `folder` what the PyTorch of a Python needs; the environment in which it runs, but for LD_PRELOAD,
-    which is to begin with what `OTHER_TORCH_PRELOAD` says."""
+    """Makes in `folder` what the PyTorch of a Python needs; returns the environment in which it runs. LD_PRELOAD is
+    not set there, but must begin with `OTHER_TORCH_PRELOAD`."""
     packages = packages_of(python)
     libraries = sorted((packages / "torch" / "lib").glob("*.so*"))
     installed = {path.name for path in [*libraries, *packages.glob("nvidia/**/lib/*.so*")]}

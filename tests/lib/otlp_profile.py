@@ -1,5 +1,6 @@
-"""Reads a file of OpenTelemetry's profiles by the published messages, and holds it to their rules: the first entry of each table is the
-zero value, no other stands there twice, each is used, and each number names an entry. Prints what is in it as JSON."""
+"""Reads a file of OpenTelemetry profiles with the published messages and checks their rules: the first entry of each
+table is the zero value, no entry occurs twice, each is used, and each number refers to an entry. Prints the contents
+as JSON."""
 
 import json
 import sys

@@ -1,5 +1,5 @@
-"""A receiver of OTLP metrics by OpenTelemetry's own messages: what these do not know is refused with 400. It listens
-on the port of its first argument, and prints each request's points as a line of JSON."""
+"""A receiver of OTLP metrics with OpenTelemetry's own messages: unknown fields are refused with 400. It listens on
+the port in its first argument, and prints each request's points as a line of JSON."""
 
 import gzip
 import json

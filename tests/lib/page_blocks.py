@@ -1,4 +1,4 @@
-"""Reads the blocks that a page of `gpumem-analyze html` carries: a second reader of the columns that
+"""Reads the blocks in a page of `gpumem-analyze html`: a second reader of the columns that
 analyzer/src/views/page/history.rs describes."""
 
 import base64

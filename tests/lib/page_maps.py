@@ -1,4 +1,4 @@
-"""What the maps of a page should show, out of the JSON views, and of address space out of the capture's own records
+"""What the maps of a page must show: from the JSON views, and for address space from the capture's own records
 (capture/SPEC.md), which no view prints."""
 
 import functools
@@ -73,7 +73,7 @@ def driver_level(report, seq, device):
 
 @functools.lru_cache(maxsize=None)
 def ledger(report, seq, device):
-    """The ledger of a device; None: nothing of the device is in the capture yet."""
+    """The ledger of a device; `None` before its first record."""
     found = harness.analyze_json("ledger", "--at", str(seq), "--device", str(device), report)
     return found[0] if found else None
 
@@ -86,8 +86,8 @@ def pool(report, seq, device):
 
 
 def beside_pool(of, has_pool):
-    """Of a ledger what the driver gave to others than PyTorch's pool, by library; what the ledger has no library for is ''.
-    Without a pool PyTorch asks the driver for each tensor."""
+    """The driver's memory in a ledger outside PyTorch's pool, by library; '' where the ledger has no library.
+    Without a pool PyTorch requests each tensor from the driver."""
     found = {}
     for row in of["rows"]:
         if row["kind"] in ("library", "graph") or (row["kind"] == "tensors" and not has_pool):

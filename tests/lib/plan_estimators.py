@@ -1,9 +1,9 @@
-"""What other tools say of a program's memory: PyTorch's MemTracker while the program runs, with tensors without memory (FakeTensorMode) or on
-the simulator; accelerate's and DeepSpeed's estimates of its model.
+"""Other tools' figures for a program's memory: PyTorch's MemTracker while the program runs, with tensors without
+memory (FakeTensorMode) or on the simulator; accelerate's and DeepSpeed's estimates of its model.
 
     plan_estimators.py fake|device FILE PROGRAM
 
-writes one JSON object into FILE. Bytes; null: the tool does not say."""
+writes one JSON object into FILE. Figures are bytes; null: the tool has no figure."""
 
 import contextlib
 import json
@@ -16,8 +16,8 @@ from torch.distributed._tools.mem_tracker import MemTracker
 
 
 class NoModules:
-    """In the place of what follows modules for MemTracker's sums by module, which refuses a second step and models that do not train. The
-    sums of a device are the same without."""
+    """Replaces the tracking of modules for MemTracker's sums by module, which refuses a second step and models that
+    do not train. The sums of a device are the same without it."""
 
     is_bw = False
     parents = frozenset()
@@ -86,7 +86,7 @@ class Seen:
 
 
 def elements(parameter):
-    """Of a parameter as it was before it was sharded."""
+    """The number of elements of a parameter before it was sharded."""
     whole = getattr(parameter, "_unpadded_unsharded_size", None)
     return whole.numel() if whole is not None else getattr(parameter, "ds_numel", parameter.numel())
 
@@ -136,7 +136,7 @@ def main(kind, file, program):
         with FakeTensorMode(allow_non_fake_inputs=True) if kind == "fake" else contextlib.nullcontext(), tracker:
             runpy.run_path(program, run_name="__main__")
         result["mem_tracker"] = tracked(tracker)
-    except Exception as error:  # what is not tracked is told by the caller
+    except Exception as error:  # the caller reports what is not tracked
         result["failed"] = f"{type(error).__name__}: {(str(error).strip() or '?').splitlines()[0]}"
     if seen.model is not None and kind != "fake":
         result["accelerate"], result["deepspeed"] = accelerate_estimate(seen), deepspeed_estimate(seen)

@@ -1,4 +1,4 @@
-"""The programs of tests/workloads/plan/programs: how each is planned, and how it runs by itself on the same card."""
+"""The programs of tests/workloads/plan/programs: plans them, and runs them directly on the same card."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def environment(folder: Path) -> Dict[str, str]:
 
 
 class NotPlanned(Exception):
-    """What gpumem plan said in place of a plan."""
+    """The message of gpumem plan without a plan."""
 
 
 def planned(python: Path, name: str, folder: Path, timeout: float = 550) -> dict:
@@ -71,7 +71,7 @@ def planned(python: Path, name: str, folder: Path, timeout: float = 550) -> dict
     )  # fmt: skip
     if not done.stdout:
         raise NotPlanned(done.stderr)
-    [case] = json.loads(done.stdout)["cases"]
+    [case] = harness.unwrapped(done.stdout)["cases"]
     return case
 
 

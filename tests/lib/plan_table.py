@@ -1,8 +1,10 @@
-"""The table of docs/measured/plan-programs.md: what is planned, what the programs say of themselves, and what other tools say.
+"""The table of docs/measured/plan-programs.md: the plan's figures, the programs' own figures, and those of other
+tools.
 
     plan_table.py [PROGRAM…] > rows
 
-with the Python of the environment tests, from any folder. A row is printed when it is there; reasons of tools that fail go to stderr."""
+with the Python of the environment tests, from any folder. Prints each row as soon as it is complete; reasons of
+tools that fail go to stderr."""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ ESTIMATORS = Path(__file__).parent / "plan_estimators.py"
 
 
 def estimates(python: Path, name: str, folder: Path, kind: str) -> Dict[str, Optional[int]]:
-    """What plan_estimators.py says. A rank gets its process group, and what needs values has them, as in a plan."""
+    """The figures of plan_estimators.py. A rank gets its process group, and programs that need values have them, as
+    in a plan."""
     parts: List[str] = []
     env = programs.environment(folder)
     if name in programs.RANKS:
@@ -63,7 +66,7 @@ def row(python: Path, name: str, folder: Path) -> List[str]:
         if said["failed"]:
             print(f"{name}: MemTracker, {kind}: {said['failed']}", file=sys.stderr, flush=True)
     tracked = fake["mem_tracker"] or device["mem_tracker"]
-    # The run where libraries take nothing: no tool knows of their workspaces.
+    # The run without the libraries' memory, because no tool knows their workspaces.
     tensors = run.planned[0][0]
 
     def beside(value: Optional[int], mark: str = "") -> str:

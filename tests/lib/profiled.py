@@ -1,4 +1,5 @@
-"""Our categories beside torch.profiler's, block by block, in one run of a program of tests/workloads/categories.py.
+"""gpumem's categories against torch.profiler's, block by block, in one run of a program of
+tests/workloads/categories.py.
 
     python tests/lib/profiled.py PYTHON PROGRAM ...
 
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import harness
 
-# By what the framework itself says of a block, the most telling first.
+# The framework's own lists that have a block, the most specific first.
 LISTS = ("parameter", "buffer", "gradient", "optimizer state", "saved")
 
 

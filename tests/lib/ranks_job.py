@@ -1,4 +1,4 @@
-"""A job of ranks some of which are planted, recorded once for all tests that look at it."""
+"""A job of ranks with planted differences, recorded once for all tests that use it."""
 
 import fcntl
 import os

@@ -1,5 +1,5 @@
-"""Readers of what `gpumem-analyze export` writes: each format's own where there is one, else one that holds
-the file to the format's documented rules."""
+"""Readers of the files that `gpumem-analyze export` writes: each format's own reader if there is one, otherwise one
+that checks the format's documented rules."""
 
 import gzip
 import json
@@ -163,7 +163,7 @@ def firefox(path):
     assert all(0 <= category < len(profile["meta"]["categories"]) for category in frames["category"])
     names = []
     for prefix, frame in zip(stacks["prefix"], stacks["frame"]):
-        # A stack comes after the one that it goes on from.
+        # A stack comes after its prefix.
         assert prefix is None or 0 <= prefix < len(names)
         before = [] if prefix is None else names[prefix]
         names.append([*before, texts[functions["name"][frames["func"][frame]]]])
@@ -214,8 +214,8 @@ def speedscope(path, schema):
 
 
 def folded(path):
-    """{frames: bytes}: the count is what stands after the last blank, as inferno and flamegraph.pl
-    read it; a second number before it would be read as a difference."""
+    """{frames: bytes}. The count is the text after the last blank, as inferno and flamegraph.pl read it; a second
+    number before it would be read as a difference."""
     stacks = {}
     for line in path.read_text().splitlines():
         stack, _, number = line.rpartition(" ")

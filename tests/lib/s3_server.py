@@ -1,4 +1,4 @@
-"""moto's S3 on a port of its own, which is printed. It ends with its standard input."""
+"""moto's S3 server on a free port, which it prints. It ends when its standard input closes."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""A terminal that a program is run on: what its screen shows, the keys it gets, its size."""
+"""A terminal for a program: the screen it shows, the keys it gets, its size."""
 
 import fcntl
 import os
@@ -12,7 +12,7 @@ import time
 
 import harness
 
-# What moves the cursor or clears; everything else of that kind only changes how text looks.
+# Sequences that move the cursor or clear; all others change only the appearance of text.
 SEQUENCE = re.compile(rb"\x1b\[([0-9;?]*)([A-Za-z])|\x1b[=>78]|\x1b\([A-Z0-9]")
 
 
@@ -66,7 +66,7 @@ class Screen:
             return
         try:
             self._take(os.read(self.ours, 65536))
-        except OSError:  # EIO: nobody has the terminal any more
+        except OSError:  # EIO: the terminal is closed
             time.sleep(seconds)
 
     def _take(self, said):

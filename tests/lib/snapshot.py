@@ -1,4 +1,4 @@
-"""What a snapshot of PyTorch's says, worked out from it alone."""
+"""Facts from a PyTorch snapshot, computed from the snapshot alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def is_user_code(file: str) -> bool:
 
 
 def owner(frames: list[dict]):
-    """File and line of the newest frame of the user's own code, else of the newest of Python; None without
+    """File and line of the newest frame of the user's own code, otherwise of the newest Python frame; `None` without
     Python."""
     python = [frame for frame in frames if frame["filename"].endswith(".py") or frame["filename"].startswith("<")]
     for frame in python:
@@ -32,7 +32,7 @@ def load(path: Path) -> dict:
 
 
 def in_use(snapshot: dict):
-    """Blocks of tensors: address, bytes asked for, bytes set aside, frames."""
+    """Blocks of tensors: address, requested bytes, reserved bytes, frames."""
     for segment in snapshot["segments"]:
         address = segment["address"]
         for block in segment["blocks"]:

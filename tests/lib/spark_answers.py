@@ -1,5 +1,5 @@
-"""spark_answers.py DATASET <QUESTIONS: what Spark answers, as JSON: columns, their types and rows. Questions are JSON: by name a text of
-SQL and its parameters. Times are microseconds. Run by the Python of the environment `spark`."""
+"""spark_answers.py DATASET <QUESTIONS: Spark's answers as JSON: columns, their types and rows. Questions are JSON: a
+name with an SQL text and its parameters. Times are microseconds. Run by the Python of the environment `spark`."""
 
 import json
 import sys

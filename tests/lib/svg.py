@@ -1,4 +1,4 @@
-"""Reading back an inferno flamegraph: each box with its depth, its place and its width."""
+"""Reads an inferno flamegraph: each box with its depth, position and width."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ FLAMEGRAPH = "{http://github.com/jonhoo/inferno}"
 
 @dataclass(frozen=True)
 class Box:
-    """A frame: the width and the place are in the unit that the flamegraph counts (bytes). The label is what fits into the
-    box before a browser fits it again, the kind the box's class."""
+    """A frame: the width and the position are in the flamegraph's unit (bytes). The label is the text that fits into
+    the box before a browser adjusts it; the kind is the box's class."""
 
     title: str
     start: int

@@ -1,10 +1,11 @@
-"""Programs of tests/workloads/whatif, run for real under settings on a card, and their captures replayed by the package.
+"""Runs programs of tests/workloads/whatif for real under settings on a card, and replays their captures with the
+package.
 
     PYTHON tests/lib/whatif.py --torch PYTHON [--other] --few gpt random:1 wide:1
     PYTHON tests/lib/whatif.py --torch PYTHON [--other] [--seeds 300] [--first 0] [--cards 3] [--kind wide] [--few]
 
-compares random programs under all settings, each on a roomy card, one that is just enough and one that is not, prints a line for
-each difference and the number of all comparisons; exit 1 if there was a difference."""
+compares random programs under all settings, each on a roomy card, a barely sufficient one and one that is too small.
+Prints a line for each difference and the number of all comparisons; exits with 1 if there was a difference."""
 
 from __future__ import annotations
 
@@ -27,11 +28,11 @@ SETTINGS = (
     "garbage_collection_threshold:0.6", "expandable_segments:True,roundup_power2_divisions:[256:1,512:2,1024:4,>:8]",
     "max_split_size_mb:40,garbage_collection_threshold:0.8", "expandable_segments:True,garbage_collection_threshold:0.5",
 )  # fmt: skip
-# Those of the tests, which tell most.
+# The settings of the tests, which find the most.
 FEW = tuple(SETTINGS[n] for n in (0, 1, 3, 6))
 ROOMY, PAGE = 16 << 30, 2 << 20
-# A pool that is set back hands all blocks of a segment out before it frees those that were free, segment by segment. In which
-# order it takes them depends on addresses of PyTorch's own objects, and so do peaks that fall into that.
+# Restoring a private pool allocates all blocks of a segment before it frees those that were free, segment by segment.
+# The order depends on addresses of PyTorch's own objects, and so do the peaks in between.
 RESTORES = ("restored", "branches", "compiled")
 DEPEND_ON_ORDER = {f"{of}_bytes.all.peak" for of in ("allocated", "requested", "active", "inactive_split")}
 ORDERS = 12
@@ -46,8 +47,8 @@ def with_parts(env, parts, first):
 
 
 class Programs:
-    """A process that runs programs; `recorder` is preloaded for those that are recorded, and `late`, a library that is made of
-    late.c, where streams are to be late."""
+    """A process that runs programs. Recorded ones preload `recorder`; `late`, a library made of late.c, is preloaded
+    where streams must be late."""
 
     def __init__(self, python, recorded, parts=None, late=None):
         env = harness.clean_environment()
@@ -77,7 +78,7 @@ class Programs:
 
 
 class Bench:
-    """Programs for real, recorded ones, and replays. `parts` is what other_torch.py makes for another release."""
+    """Programs that run for real, recorded ones, and replays. `parts` is made by other_torch.py for another release."""
 
     def __init__(self, python, folder, parts=None, late=None):
         self.python, self.folder, self.parts, self.varying = python, Path(folder), parts, 0
@@ -109,8 +110,8 @@ class Bench:
         return replay
 
     def differences(self, program, capture, settings, card, stop=True, foreign=0, **more):
-        """What differs between a rerun and a replay, by name: both values. Both go on to the first failure, or to the end.
-        `foreign` is what else the rerun has on its card, where the capture does not say."""
+        """The differences between a rerun and a replay, by name: both values. Both run to the first failure, or to
+        the end. `foreign` is the other memory on the rerun's card, where the capture lacks it."""
         real = self.real.run(program, settings, card, stop=stop, **more)
         if real.get("refused"):
             return real, self._refusal(capture, settings, card)
@@ -128,7 +129,7 @@ class Bench:
         return real, differ
 
     def _fixed(self, differ, program, capture, settings, card, stop):
-        """Those of the differences that are more than what reruns, each in a process of its own, differ by from one another."""
+        """The differences that are larger than those between reruns, each in a separate process."""
         theirs, ours = ({name: {both[of]} for name, both in differ.items()} for of in (0, 1))
 
         def varies(name):
@@ -150,7 +151,7 @@ class Bench:
         return fixed
 
     def _refusal(self, capture, settings, card):
-        """What PyTorch does not do at all for the program under the settings, it does not do in a replay."""
+        """If PyTorch refuses to run the program under the settings, the replay must refuse, too."""
         try:
             self.replay(capture, settings, card)
         except Failed as error:
@@ -254,7 +255,7 @@ def smallest_cards(python, programs, folder):
         command = [python, "-m", "gpumem", "whatif", capture, "--smallest-card", "--format", "json"]
         command += [word for settings in SETTINGS[1:4:2] for word in ("--conf", settings)]
         env = harness.clean_environment({"PYTHONPATH": str(harness.ROOT / "python")})
-        said = json.loads(subprocess.run(command, capture_output=True, text=True, env=env).stdout)
+        said = harness.unwrapped(subprocess.run(command, capture_output=True, text=True, env=env).stdout)
         for replay in said["devices"][0]["replays"]:
             settings, least = replay["settings"], replay["smallest_card_bytes"]
             reruns = [bench.real.run(program, settings, card, stop=True) for card in (least, least - PAGE)]

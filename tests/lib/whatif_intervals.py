@@ -1,10 +1,11 @@
-"""How often the figures of reruns lie in the intervals of replays, and how wide these are.
+"""Measures how often the figures of reruns lie in the intervals of replays, and how wide these are.
 
     PYTHON tests/lib/whatif_intervals.py --torch PYTHON [--seeds 34] [--first 0] WHICH…
 
-WHICH: `requests`, `releases`, `both`: random programs whose captures say all, replayed without that knowledge; `uses`: without
-that of uses on other streams, too, for which no bound is known; `imported`: captures of PyTorch's own snapshots; `old`: those
-of PyTorch 1.12 (--old PYTHON). Prints a line for each figure that lies outside, and the sums of each."""
+WHICH: `requests`, `releases`, `both`: random programs with complete captures, replayed without that information;
+`uses`: also without uses on other streams, for which no bound is known; `imported`: captures of PyTorch's own
+snapshots; `old`: those of PyTorch 1.12 (--old PYTHON). Prints a line for each figure outside its interval, and the
+sums of each."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ class Sums:
     inside: int = 0
     widths: List[float] = field(default_factory=list)
     misses: List[float] = field(default_factory=list)
-    # What was said of whether it fits, and whether that is so.
+    # Verdicts on whether it fits: all, unclear ones, and wrong ones.
     verdicts: int = 0
     unclear: int = 0
     wrong: int = 0
@@ -86,8 +87,8 @@ class Sums:
 
 
 def withheld(bench, programs, names, all_sums):
-    """What is hidden of captures that say all. Streams are late, so a replay that knows all is the truth: a rerun would be late
-    at other moments. That such a replay is the truth, the recorded run's own figures show."""
+    """Hides information of complete captures. A replay with all information is the reference, because streams are
+    late and a rerun would be late at other moments. The recorded run's own figures confirm that reference."""
     for program in programs:
         capture, real = bench.record(program)
         for settings in SETTINGS:
@@ -131,7 +132,7 @@ def against_reruns(bench, real_programs, capture_of, programs, settings_of, sums
                 else:
                     other.compare(what, bench.real.run(program, settings, whatif.ROOMY)["figures"][RESERVED], result)
             if real_programs is bench.real:
-                continue  # of programs that set a memory fraction a snapshot says nothing for another card
+                continue  # with a memory fraction a snapshot has no information for another card
             card = real["foreign"] + real["figures"][RESERVED]
             fits = not real_programs.run(program, settings, card, stop=True)["failures"]
             sums.judge(f"{what} on {card >> 20} MiB", fits, ways(bench, capture, settings, card))

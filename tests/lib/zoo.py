@@ -1,5 +1,5 @@
-"""What the tests of the zoo share: a program runs with and without the recorder to the same effect, and the
-capture that is left agrees with what the simulator's books said when the program last told them."""
+"""Shared by the tests of the zoo: a program runs with and without the recorder with the same effect, and its capture
+agrees with the last books that it printed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def assert_whole(report: Path, ending: str | None = None) -> dict:
     """Nothing is missing from a capture and its counters agree with its events."""
     state = checked(report)
     assert (state["exit"], state["whole"], state["lost_events"]) == (0, True, 0), state
-    # A process that is killed may not have come to write its counters: it does so every 50 ms.
+    # A killed process may not have written its counters yet: it does so every 50 ms.
     known = state["ending"] != "killed" or state["counters_agree"] is not None
     assert state["counters_agree"] is (True if known else None), state
     assert state["damage"] == [] and state["missing"] == [], state
@@ -60,7 +60,7 @@ def assert_whole(report: Path, ending: str | None = None) -> dict:
 
 
 def assert_exact(report: Path, output: str) -> None:
-    """A capture is whole, and its figures are those of the books that the program told last."""
+    """A capture is whole, and its figures are those of the last books that the program printed."""
     assert_whole(report)
     found = driver_of(report)
     assert (found["live_bytes"], found["peak_bytes"]) == last_books(output)
@@ -123,7 +123,7 @@ def _debian_library(package: str, library: str) -> tuple[str | None, str]:
 
 
 def debian_library(package: str, library: str) -> str:
-    """The path of a library of Debian's; skips the test where it cannot be had."""
+    """The path of a library of Debian's; skips the test where it is not available."""
     path, said = _debian_library(package, library)
     if path is None:
         pytest.skip(f"{library} is not at hand: {said}")

@@ -16,7 +16,7 @@ OPENING, CLOSING = b"GPUMBAKE", b"GPUMBEND"
 
 
 class Capture:
-    """All that a capture says."""
+    """The content of a capture."""
 
     def __init__(self, facts, rows, of, order, account):
         self.facts, self.rows, self.of, self.order, self.account = facts, rows, of, order, account

@@ -34,7 +34,7 @@ class Ring:
         return sum(c != 0 and c & 0xFFFFFFFF == checks.tag(seq, self.nonce) for seq, c in commits)
 
     def record(self, seq, words, end):
-        """How many slots the record has that starts here; None: there is none."""
+        """The number of slots of the record that starts here; `None` if no record does."""
         kind, size = words[6] >> 32 & 0xFF, words[3]
         count = words[7] >> 32 if kind >= 128 else 1
         if words[0] & 0xFFFFFFFF != checks.tag(seq, self.nonce):

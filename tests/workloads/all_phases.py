@@ -1,5 +1,5 @@
-"""Two epochs with everything in them: set-up, data, forward, backward and optimizer, an evaluation after each, and at the end what
-comes after the training. `fail`: the last forward asks for more than the card has."""
+"""Two epochs with all phases: set-up, data, forward, backward and optimizer, an evaluation after each, and at the
+end work after the training. `fail`: the last forward requests more than the card has."""
 
 import sys
 

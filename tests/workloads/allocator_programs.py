@@ -1,8 +1,8 @@
-"""Programs that use PyTorch's caching allocator in each of its ways, at random but the same in every run.
+"""Programs that use PyTorch's caching allocator in each way, at random but the same in every run.
 
     allocator_programs.py PROGRAM FILE
 
-Writes PyTorch's own trace of the allocator to FILE (2.x), or what the program did (1.12); and the calls that it made."""
+Writes PyTorch's own trace of the allocator to FILE (2.x), or the program's own log (1.12), and its calls."""
 
 import json
 import random

@@ -1,6 +1,6 @@
 """Backward passes of every kind: `backward_lines.py CASE…`, each within a range of its name. Each function that
-makes nodes or allocates has a name of its own, by which test_e2e_backward.py knows whose line an allocation is
-charged to."""
+makes nodes or allocates has a unique name, by which test_e2e_backward.py identifies the line to which an allocation
+is charged."""
 
 import os
 import sys

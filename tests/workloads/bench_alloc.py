@@ -1,26 +1,26 @@
-"""One configuration of scripts/bench, as a server: reads a command a line, answers with a JSON line.
+"""One configuration of scripts/bench, as a server: reads one command per line, answers with a JSON line.
 
-    loop N M         N times, under M nested modules: allocate 1 KiB that PyTorch has cached, and free it;
+    loop N M         allocate 1 KiB that PyTorch has cached, and free it, N times, under M nested modules;
                      nanoseconds of each pair, the median of twenty parts
     depth M          the frames under M nested modules: [Python's, native ones]
-    step KIND N      N training steps of a transformer or a conv net; nanoseconds of each step, the median
+    step KIND N      training steps of a transformer or a conv net, N of them; nanoseconds of each step, the median
     allocations KIND how many tensors one such step allocates
-    parts N M        what the parts of an event cost under M nested modules: nanoseconds by name
-    threads T D N    N times in each of T threads, all at once: report a block and its release, each thread
-                     on device number (its own) modulo D; [nanoseconds of the processor's, and passed, of a pair]
-    allocating L T D N  as threads, but each makes and drops a tensor; L is the library of bench_threads.cpp
-    churn FIRST N    N times: report a block and its release, each under a Python and a native stack of its own
-    driver N         N times: cuMemAlloc and cuMemFree, and a physical block that is created, mapped, unmapped and
-                     released; nanoseconds of each pair and of each block, medians
-    pairs KIND T N   N times in each of T threads, all at once: cuMemAlloc and cuMemFree (KIND plain), or the same of
-                     the default pool (KIND async); as threads
+    parts N M        the cost of the parts of an event under M nested modules: nanoseconds by name
+    threads T D N    report a block and its release, N times in each of T threads at once, thread t on device
+                     t modulo D; [processor nanoseconds, elapsed nanoseconds] of a pair
+    allocating L T D N  as threads, but each allocates and frees a tensor; L is the library of bench_threads.cpp
+    churn FIRST N    report a block and its release, N times, each under a new Python stack and a new native stack
+    driver N         cuMemAlloc and cuMemFree, and a physical block that is created, mapped, unmapped and
+                     released, N times; nanoseconds of each pair and of each block, medians
+    pairs KIND T N   cuMemAlloc and cuMemFree (KIND plain), or the same of the default pool (KIND async),
+                     N times in each of T threads at once; results as for threads
     memory           this process's resident KiB by kind; `highest` is the most since the last such command
 
     bench_alloc.py off|python|all PROBE CAPTURE
 
-The first says what PyTorch's own recorder does meanwhile. PROBE is libbench_probe.so, whose own
-capture goes to CAPTURE. The allocations are made at the depth of a real training: the Python functions
-and the nn.Modules below stand on the stack."""
+The first argument sets PyTorch's own recorder. PROBE is libbench_probe.so, whose own capture
+goes to CAPTURE. The allocations are made at the depth of a real training: the Python functions and the
+nn.Modules below are on the stack."""
 
 import ctypes
 import gc
@@ -39,7 +39,7 @@ import winds_up  # noqa: F401
 from train import Block
 
 REPORT = "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"
-# A loop is timed in so many parts: what else the machine does falls into a few of them.
+# A loop is timed in this many parts, so that other work on the machine affects only a few of them.
 LOOPS = 20
 # Where the reported blocks seem to lie: the simulator hands out nothing there.
 NOWHERE = 0x100_0000_0000
@@ -64,7 +64,7 @@ class Layer(nn.Module):
 
 
 def nested(modules, work):
-    """Runs `work` under so many nested modules."""
+    """Runs `work` under `modules` nested modules."""
     model = Innermost()
     for _ in range(modules - 1):
         model = Layer(model)
@@ -151,7 +151,7 @@ class Bench:
         ]
         if self.probe.probe_open(os.fsencode(capture)) != 0:
             raise RuntimeError(f"cannot open {capture}")
-        # The hook where the library is preloaded, else what it would call.
+        # The hook where the library is preloaded, otherwise the function that it would call.
         own = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libc10.so"))
         self.alone = ctypes.cast(own[REPORT], ctypes.c_void_p)
         everywhere = ctypes.CDLL(None)

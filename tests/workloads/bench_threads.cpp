@@ -1,4 +1,4 @@
-/* What scripts/bench times where threads make and drop tensors at once: a library for ctypes, which lets go of the
+/* For scripts/bench, where threads allocate and free tensors at once: a library for ctypes, which releases the
    GIL meanwhile. */
 #include <ATen/ops/empty.h>
 

@@ -1,8 +1,8 @@
-"""A training, twice, then so many small tensors that a bounded capture's log of events goes round, then a smaller
-training. It ends at once: by SIGKILL if asked to, and else so that what is live stays live.
+"""A training, twice, then enough small tensors to overwrite a bounded capture's log of events, then a smaller
+training. It ends at once: by SIGKILL with `kill`, otherwise so that live blocks stay live.
 
-The card is read after each of the two: what code takes is found by a reading, and both have loaded the same. So all of
-it is found before the peak, which is the second one's, and a reading at which nothing moves comes after that.
+The card is read after each of the two trainings, because only a reading shows what code takes, and both have loaded
+the same code. So it is found before the peak, which is that of the second one, and a later reading shows no change.
 
     bounded_training.py PAIRS [kill]"""
 

@@ -1,5 +1,5 @@
-/* A library that calls back, to be loaded and unloaded: built with different values of ANSWER it has the
- * same layout, so that the loader puts the second one where the first one was. */
+/* A library that calls back, to be loaded and unloaded. Builds with different values of ANSWER have
+ * the same layout, so the loader puts the second one at the address of the first one. */
 unsigned long long call_back(unsigned long long (*function)(unsigned), unsigned argument)
 {
     unsigned long long result = function(argument);

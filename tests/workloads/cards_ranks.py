@@ -1,8 +1,8 @@
-"""cards_ranks.py PLAN: starts one process for each rank of the plan, all on the simulated cards of this run,
-and has them rest together until NVML has been read. A plan is JSON: for each rank the list of its steps,
+"""cards_ranks.py PLAN: starts one process for each rank of the plan, all on the simulated cards of this
+run, and lets them wait until NVML has been read. A plan is JSON: for each rank the list of its steps,
 [device, MiB]: the primary context of the device, and a block on it where MiB is not 0. Only the driver is
-used. Prints what each one's NVML figures were by card. Then all stand still before any of them ends, so that none
-sees another's end."""
+used. Prints each rank's NVML figures by card. All wait before any of them ends, so that none sees another's
+end."""
 
 import ctypes
 import json

@@ -1,9 +1,9 @@
-"""Trainings, and an inference, that say what their tensors are for: after each step the storages of parameters, buffers,
-gradients and optimizer states, as the framework has them, and a mark of gpumem's at that moment.
+"""Trainings, and an inference, that print the categories of their tensors: after each step the storages of
+parameters, buffers, gradients and optimizer states, from the framework's lists, and a mark of gpumem's.
 
     categories.py [--untold] PROGRAM ... > moments.jsonl
 
-With --untold the recorder has to find out by itself: the package tells it nothing of tensors."""
+With --untold the package reports no tensors: the recorder must find the categories itself."""
 
 import contextlib
 import gc

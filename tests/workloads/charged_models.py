@@ -1,6 +1,6 @@
-"""A transformer and a conv net trained in every way that PyTorch knows: `charged_models.py CASE…`, each within a
-range of its name and the model's, `transformer CASE` and `convolutions CASE`. All that is allocated belongs to a
-line of this file; test_e2e_charged.py says how much of it must."""
+"""A transformer and a conv net trained in every way that PyTorch has: `charged_models.py CASE…`, each within a range
+named after it and the model, `transformer CASE` and `convolutions CASE`. Lines of this file make all allocations;
+test_e2e_charged.py defines the share that must be charged to them."""
 
 import os
 import sys

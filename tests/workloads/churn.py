@@ -1,5 +1,5 @@
-"""Blocks that come and go, so many allocations, by calls of different depths; some 200 are live. Tensors, or
-blocks of the host's heap for profilers of that.
+"""Many short-lived blocks, allocated by calls of different depths; about 200 are live. Tensors, or blocks of the
+host's heap for profilers of the heap.
 
     churn.py tensors|heap ALLOCATIONS"""
 
@@ -8,7 +8,7 @@ import sys
 
 
 def maker(what):
-    """What allocates so many bytes, too many for Python's own pools."""
+    """A function that allocates bytes, too many for Python's own pools."""
     if what == "heap":
         return bytearray
     import torch

@@ -26,7 +26,7 @@ def main():
             training.step()
             torch.cuda.synchronize()
 
-    # All of them are called from one line: else the counted ones' Python stacks would be new to the recorder.
+    # All of them are called from one line: otherwise the counted ones' stacks would be new to the recorder.
     for count, order in [(20, ["-i", "on"]), (3, ["-z"]), (int(sys.argv[1]), ["-d"])]:
         steps(count)
         if count == 20:

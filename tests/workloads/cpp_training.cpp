@@ -1,4 +1,4 @@
-/* Trains with PyTorch's C++ alone: no Python in the process. */
+/* Trains with PyTorch's C++ API: no Python in the process. */
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>

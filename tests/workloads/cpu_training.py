@@ -1,5 +1,5 @@
-"""Trains on the processor, where the arithmetic is real, and prints every bit of the result. One CUDA tensor
-opens the recording."""
+"""Trains on the processor, where the arithmetic is real, and prints every bit of the result. One CUDA tensor starts
+the recording."""
 
 import hashlib
 

@@ -1,6 +1,6 @@
-/* A client of NVIDIA's runtime library, declared by hand so that no CUDA headers are needed.
- * cudart_client [EXIT CODE | abort | segv | leak]: allocates in every way that the runtime of CUDA 10.2 has, prints
- * what it finds (no addresses, so that two runs print the same), and ends as told. */
+/* A client of NVIDIA's runtime library, declared by hand so that no CUDA headers are needed. cudart_client [EXIT
+ * CODE | abort | segv | leak]: allocates in every way that the runtime of CUDA 10.2 has, prints what it finds
+ * (no addresses, so that two runs print the same), and ends in the given way. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-/* A stand-in for libcudart with a cudaMalloc that hands out parts of a chunk, which it takes from the
- * driver beforehand, on a thread of its own. To a recorder that hooks both levels and knows nothing of
- * the chunk, each part looks like an allocation beside it: memory that is counted twice. The
- * differential test must notice. Preloaded after libgpumem.so. */
+/* A replacement for libcudart whose cudaMalloc returns parts of a chunk, which a separate thread
+ * has allocated from the driver before. A recorder that hooks both levels and does not know the
+ * chunk counts each part as an additional allocation, so memory is counted twice. The differential
+ * test must detect it. Preloaded after libgpumem.so. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stddef.h>

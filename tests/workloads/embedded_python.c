@@ -1,5 +1,5 @@
-/* Loads libpython as a plugin would, for itself only, and takes a Python stack before, inside and after
- * it. Arguments: the probe library, libpython. */
+/* Loads libpython as a plugin would, with RTLD_LOCAL, and takes a Python stack before, inside and
+ * after it. Arguments: the probe library, libpython. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* exits HOW: a client of the driver that ends in one of the ways that a process can end, while what it
- * allocated is live. The last thing it prints is the simulator's own figure of live bytes. */
+/* exits HOW: a client of the driver that ends in one of the ways that a process can end, while its
+ * allocations are live. Its last output is the simulator's own figure of live bytes. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>

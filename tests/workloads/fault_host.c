@@ -1,5 +1,5 @@
-/* fault_host STEP…: a program that uses CUDA and has its own business with SIGBUS. It prints what it sees, which must be
- * the same with and without the recorder. The steps are the functions in the table at the end. */
+/* fault_host STEP…: a program that uses CUDA and handles SIGBUS itself. Its output must be the same with and without
+ * the recorder. The steps are the functions in the table at the end. */
 #include "hook_client.h"
 #include <dirent.h>
 #include <errno.h>
@@ -20,9 +20,9 @@ typedef void (*handler_t)(int);
 extern handler_t bsd_signal(int, handler_t);
 extern handler_t __sysv_signal(int, handler_t);
 
-#define DEADLINE 20 /* seconds until a state that must come is given up */
+#define DEADLINE 20 /* seconds until the wait for a required state fails */
 
-/* What a handler has seen, told later. */
+/* What a handler has seen, printed later. */
 static struct {
     int calls, signal, code, is_in_mapping, is_ours, blocks_bus, blocks_usr1, on_stack;
     long distance;
@@ -152,7 +152,7 @@ static void until(int (*reached)(void), const char *what) {
     }
 }
 
-/* The thread that tells of the end has ended after it. */
+/* The thread that reports the end of recording ends after it. */
 static int has_ended(void) {
     DIR *threads = opendir("/proc/self/task");
     struct dirent *thread;
@@ -169,13 +169,13 @@ static int has_ended(void) {
     closedir(threads);
     return ended;
 }
-/* Nothing but the recorder's own threads touches its memory until it notices. */
+/* Until the recorder notices the loss, only its own threads touch its memory. */
 static void ended(void) {
     until(has_ended, "the end of recording");
     printf("not recorded\n");
 }
 
-/* The loss while threads are at work, each in its own place of the recorder's. */
+/* The loss while threads are active, each in a different part of the recorder's memory. */
 #define WORKERS 6
 static volatile long calls[WORKERS], work_is_over;
 static void *work(void *number) {
@@ -273,7 +273,7 @@ static void other_library(void) {
     printf("the other had %d calls\n", calls());
 }
 
-/* As the kernel has it: by a system call, which nobody can hook. */
+/* The kernel's own state, by a system call, which cannot be hooked. */
 struct in_kernel { void *handler; unsigned long flags; void *restorer; uint64_t mask; };
 static struct in_kernel raw_before, raw;
 
@@ -367,7 +367,7 @@ static void fatal_in_thread(void) {
     CHECK(pthread_join(thread, NULL));
 }
 
-/* Handlers that are exchanged all the time while threads fault: none is lost. */
+/* Handlers that are constantly replaced while threads fault: each fault is handled. */
 #define STORM 4000
 static volatile int storm_is_over;
 static int storms[2];
@@ -439,7 +439,7 @@ static void waited_for(void) {
     CHECK(pthread_sigmask(SIG_SETMASK, &old, NULL));
 }
 
-/* What the host is told */
+/* The signal state that the host sees */
 
 static void show(void) {
     struct sigaction now;

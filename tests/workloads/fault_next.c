@@ -1,4 +1,4 @@
-/* A preloaded library with a sigaction of its own, as libjsig: it counts what comes by and calls the next one. */
+/* A preloaded library with another sigaction, as libjsig: it counts the calls and passes them to the next one. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
-"""Programs that have one fault of memory each, and the same without it: for the hints.
+"""Programs with one memory fault each, and the same without it: for the hints.
 
-faults.py FAULT faulty|clean. Without their faults the trainings are all one program."""
+faults.py FAULT faulty|clean. Without their faults the trainings are all the same program."""
 
 import sys
 
@@ -104,7 +104,7 @@ def growing(faulty):
 
 
 def no_backward(faulty):
-    """Validation that builds a graph, and lets go of it unused."""
+    """Validation that builds a graph and drops it unused."""
 
     def validate(net, _):
         with torch.set_grad_enabled(faulty):
@@ -128,7 +128,7 @@ def spikes(faulty):
 
 
 def cached_unused(faulty):
-    """Pieces between which room is left that nothing else fits into."""
+    """Blocks with gaps between them that fit no other request."""
     pieces = [torch.empty(64 * MIB, dtype=torch.uint8, device="cuda") for _ in range(20)]
     if faulty:
         del pieces[::2]

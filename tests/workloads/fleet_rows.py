@@ -1,5 +1,5 @@
-"""A training on one GPU with a tensor on another one, which runs out of memory in a step and goes on; what it asks CUDA for
-itself is refused, too."""
+"""A training on one GPU with a tensor on another one, which runs out of memory in a step and continues; its direct
+request to CUDA is refused, too."""
 
 import ctypes
 import socket
@@ -21,7 +21,7 @@ class Block(nn.Module):
 def itself(size):
     runtime, pointer = ctypes.CDLL("libcudart.so.13"), ctypes.c_void_p()
     status = runtime.cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(size))
-    # Else PyTorch takes the error for one of its own calls.
+    # Otherwise PyTorch reports the error for one of its calls.
     runtime.cudaGetLastError()
     return status
 
@@ -47,7 +47,7 @@ for step in range(1, 6):
     optimizer.step()
     optimizer.zero_grad()
     kept.append(torch.zeros(1 << 16, device="cuda"))
-# They are live at the end, too: a reference is never given back.
+# They are live at the end, too: a reference is never released.
 for forever in (elsewhere, kept, model):
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(forever))
 print(socket.gethostname())

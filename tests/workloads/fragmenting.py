@@ -1,5 +1,5 @@
-"""A pool in pieces: blocks of several sizes of which every other one is let go, and some that hardly live. Prints
-PyTorch's own snapshot of the pool as JSON, and ends at once: nothing more is freed."""
+"""A fragmented pool: blocks of several sizes of which every other one is freed, and some that are freed at once.
+Prints PyTorch's own snapshot of the pool as JSON, and ends without freeing more."""
 
 import functools
 import json
@@ -9,7 +9,7 @@ import torch
 
 MIB = 1 << 20
 KEPT = []
-empty = functools.partial(torch.empty, dtype=torch.uint8, device="cuda")  # no frame of its own
+empty = functools.partial(torch.empty, dtype=torch.uint8, device="cuda")  # without a separate frame
 
 
 def small():
@@ -28,7 +28,7 @@ def huge():
 
 
 def passing():
-    """Each is freed before anything else happens."""
+    """Each is freed before the next allocation."""
     for number in range(30):
         empty((1 + number % 5) * MIB)
 

@@ -1,6 +1,6 @@
-/* The recorder's threads beside a thread of the program's that is scheduled otherwise, as the argument says:
- * fifo (SCHED_FIFO, pinned to the first processor), pinned, or openmp (in a parallel region, on its last thread). That
- * thread makes the first CUDA call. Prints `main processors`, of when the program began, then of each of the
+/* The recorder's threads beside a thread of the program with another scheduling, as the argument selects: fifo
+ * (SCHED_FIFO, pinned to the first processor), pinned, or openmp (in a parallel region, on its last thread). That
+ * thread makes the first CUDA call. Prints `main processors`, from the start of the program, then for each of the
  * recorder's threads `name policy processors blocked-signals`; `not permitted` where the kernel refuses the policy. */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -26,8 +26,8 @@ static void status(const char *id, const char *name, char *value, size_t size) {
 
 static unsigned letter(char c) { return 1U << (c - 'a'); }
 
-/* Whether the recorder's drain (or lines), file and nvml threads are there, each once, and no other one of its (some live
- * only for a moment). Prints them if `print`. */
+/* Whether the recorder's drain (or lines), file and nvml threads exist, each once, and no other of its threads (some
+ * are short-lived). Prints them if `print`. */
 static int ours(int print) {
     char name[256], processors[256], blocked[256];
     unsigned initials = 0;

@@ -1,6 +1,6 @@
-"""What memray adds to an allocation of host memory, as a server for scripts/bench.
+"""The cost that memray adds to an allocation of host memory, as a server for scripts/bench.
 
-    off N, python N, native N   N times: allocate 1 KiB and free it, ten modules deep, while memray records
+    off N, python N, native N   allocate 1 KiB and free it, N times, ten modules deep, while memray records
                                 nothing, with Python stacks, or with native ones too; nanoseconds of
                                 each pair
 

@@ -1,4 +1,4 @@
-/* A program with no CUDA asks for CUDA in every way, and for other things that must go on working. */
+/* A program without CUDA that looks CUDA up in every way, and other functions, whose lookups must not change. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// A libc10.so that has the allocator's reporters of every PyTorch, each counting its calls and keeping
+// A libc10.so that has the allocator's reporters of every PyTorch. Each counts its calls and stores
 // its arguments; while `c10_throw` is set they throw.
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-/* What the hook_*.c clients share: the driver's types, declared by hand so that no CUDA headers are
- * needed, and comparisons of the recorder's counters with the simulator's books. */
+/* Shared by the hook_*.c clients: the driver's types, declared by hand so that no CUDA headers
+ * are needed, and comparisons of the recorder's counters with the simulator's books. */
 #ifndef HOOK_CLIENT_H
 #define HOOK_CLIENT_H
 #ifndef _GNU_SOURCE
@@ -43,7 +43,7 @@ static inline void *need(void *library, const char *name) {
     return symbol;
 }
 
-/* The simulated driver, loaded out of everybody else's sight. */
+/* The simulated driver, loaded so that no other library sees it. */
 static inline void *driver(void) {
     static void *library;
     if (library == NULL && (library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) == NULL)

@@ -1,5 +1,5 @@
-/* A client of hook_fake_driver.c: every call reaches the driver once with its own arguments, and every
- * result and output parameter comes back as the driver left it. */
+/* A client of hook_fake_driver.c: every call reaches the driver once with its own arguments, and
+ * every result and output parameter is returned as the driver set it. */
 #include "hook_client.h"
 #include <errno.h>
 
@@ -80,7 +80,7 @@ int main(void) {
     SAME("old", first("cuMemAlloc", &found, 2000, 0), 0);
     SAME("function", (uintptr_t)found, 0);
 
-    /* both default streams have a function of their own */
+    /* each default stream has a separate function */
     int (*on_stream)(pointer_t *, size_t, void *);
     for (uint64_t flags = 0; flags <= 2; flags++) {
         SAME("async", second("cuMemAllocAsync", (void **)&on_stream, 12000, flags, NULL), 0);

@@ -1,6 +1,6 @@
-/* A driver that does as it is told: built as libcuda.so.1 for tests of what passes through the hooks. It
- * checks every argument, counts every call, and answers with codes and addresses that no real driver
- * would. `fake_next_result` is the answer of the next call. */
+/* A driver with preset results: built as libcuda.so.1 for tests of the values that pass through the
+ * hooks. It checks every argument, counts every call, and returns codes and addresses that no real
+ * driver would. `fake_next_result` is the result of the next call. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ int cuMemAlloc_v2(uint64_t *pointer, size_t bytes) {
     if (result == 0)
         *pointer = next_address += 0x10000;
     else
-        *pointer = 0xdeadbeef; /* rubbish on failure, which must come through all the same */
+        *pointer = 0xdeadbeef; /* an arbitrary value on failure, which must pass through unchanged */
     return result;
 }
 
@@ -66,7 +66,7 @@ int cuMemAllocAsync_ptsz(uint64_t *pointer, size_t bytes, void *stream) {
 
 /* A function that the library does not export: what a driver may hand out under a known name. */
 static int hidden_alloc(uint64_t *pointer, size_t bytes) { return cuMemAlloc_v2(pointer, bytes); }
-/* An export that no name of ours leads to, with other arguments than the function asked for. */
+/* An export whose name the recorder does not have, with other arguments than the requested function. */
 int cuMemFree_v9(uint64_t pointer, uint64_t more) { return called(pointer, more, 9, 0); }
 
 int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status);

@@ -6,7 +6,7 @@
 
 #define F(name, ...) int (*name)(__VA_ARGS__) = (int (*)(__VA_ARGS__))need(driver(), #name)
 
-/* Physical bytes move alike. What a context costs is another test's: `aside` says that one came or went. */
+/* Physical bytes change equally. `aside`: a context was created or ended; its size has another test. */
 static void agree_on_pages(int aside, const char *after, int line) {
     static uint64_t apart;
     int (*ask)(int, int, struct counters *) = dlsym(RTLD_DEFAULT, "gpumem_counters");

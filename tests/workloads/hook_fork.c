@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
         open_driver();
         use(3000);
         pid_t child = fork();
-        if (child == 0) { /* a driver refuses a forked child, as the simulator does: told the same */
+        if (child == 0) { /* a driver refuses a forked child, as the simulator does: the child gets the same result */
             pointer_t pointer = 0;
             printf("child: %d", alloc(&pointer, 4000));
             printf(" %d\n", release(pointer));

@@ -1,5 +1,5 @@
-/* A library with a dependency on libcuda.so.1 that a program loads with RTLD_LOCAL: neither is in the
- * global scope. `use` allocates 3 MiB in the way asked for and releases them. */
+/* A library with a dependency on libcuda.so.1 that a program loads with RTLD_LOCAL: neither is in
+ * the global scope. `use` allocates 3 MiB in the given way and releases them. */
 #include "hook_client.h"
 
 extern int cuMemAlloc_v2(pointer_t *, size_t);

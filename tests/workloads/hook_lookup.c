@@ -1,5 +1,5 @@
-/* hook_lookup WAY [VERSION FLAGS]: reaches cuMemAlloc and cuMemFree in one of the ways in which programs do, and
- * uses them once: 3 MiB, released again. */
+/* hook_lookup WAY [VERSION FLAGS]: reaches cuMemAlloc and cuMemFree in one of the ways that programs use, and
+ * calls them once: 3 MiB, released again. */
 #include "hook_client.h"
 
 #ifdef LINKED

@@ -1,5 +1,5 @@
-/* A library that wraps a function of its own name, as preloaded libraries do: RTLD_NEXT must mean "after
- * this library". Loaded by hook_next_main: the count goes up by one a call, not for ever. */
+/* A library that wraps a function of the same name, as preloaded libraries do: RTLD_NEXT must mean "after
+ * this library". Loaded by hook_next_main: the count increases by one per call, without recursion. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

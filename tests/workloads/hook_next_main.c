@@ -1,4 +1,4 @@
-/* Calls time() thrice; hook_next.c, preloaded, counts. */
+/* Calls time() three times; hook_next.c, preloaded, counts. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

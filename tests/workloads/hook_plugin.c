@@ -1,4 +1,4 @@
-/* A plugin that calls CUDA from its ELF destructor: after every exit handler and after our own end. */
+/* A plugin that calls CUDA from its ELF destructor: after every exit handler and after the recorder's end. */
 #include "hook_client.h"
 
 static alloc_t alloc;

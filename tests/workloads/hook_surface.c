@@ -1,5 +1,5 @@
-/* A client of hook_surface_driver.c: every call once with the driver's refusal, which must change nothing,
- * and once with its consent. The first argument picks the part. */
+/* A client of hook_surface_driver.c: every call once with a failure of the driver, which must change
+ * nothing, and once with success. The first argument selects the part. */
 #include "hook_client.h"
 #include "hook_surface.h"
 
@@ -144,7 +144,7 @@ static void green(void) {
     BOTH(cuGreenCtxCreate(&part, NULL, 0, 1));
     BOTH(cuCtxFromGreenCtx(&context, part));
     CHECK(cuMemAlloc_v2(&pointer, 5000));
-    BOTH(cuGreenCtxDestroy(part)); /* somebody else holds the primary context */
+    BOTH(cuGreenCtxDestroy(part)); /* another holder of the primary context remains */
     CHECK(cuGreenCtxCreate(&part, NULL, 0, 2));
     CHECK(cuGreenCtxDestroy(part)); /* the last hold: the memory ends, too */
 }

@@ -1,5 +1,5 @@
-/* What hook_surface.c and the fake driver that it calls share: structures of the driver's rarer functions,
- * declared by hand so that no CUDA headers are needed. */
+/* Shared by hook_surface.c and its fake driver: structures of the driver's rarer functions, declared by
+ * hand so that no CUDA headers are needed. */
 #ifndef HOOK_SURFACE_H
 #define HOOK_SURFACE_H
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* A driver with the functions that few programs call: built as libcuda.so.1. Every call counts and gives
- * `fake_next_result`, once; what it makes are numbers. */
+/* A driver with the functions that few programs call: built as libcuda.so.1. Every call is counted
+ * and returns `fake_next_result`, once; the handles that it creates are numbers. */
 #include "hook_surface.h"
 #include <string.h>
 

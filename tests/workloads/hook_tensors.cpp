@@ -1,5 +1,5 @@
-// A library that stands for libc10_cuda.so: calls PyTorch's reporters through the PLT, as the caching
-// allocator does. `use` reports blocks in every form and checks what came through.
+// A library in the role of libc10_cuda.so: calls PyTorch's reporters through the PLT, as the caching
+// allocator does. `use` reports blocks in every form and checks the arguments that arrive.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -47,7 +47,7 @@ extern "C" void use(const char *) {
     came(4, 0x4000, 4096, 4096, 0, -1);
     c10::reportMemoryUsageToProfiler(at(0x5000), 8192, size_t(8192), size_t(0), xla);
     came(5, 0x5000, 8192, 8192, 0, 9000);
-    // a figure that is not ours: told, and nothing else changes
+    // a total that differs from the recorder's: reported, without any other effect
     c10::reportMemoryUsageToProfiler(at(0x6000), 512, size_t(99999), size_t(1 << 21), cuda0);
     came(6, 0x6000, 512, 99999, 1 << 21, 1000);
     c10::reportOutOfMemoryToProfiler(1 << 30, size_t(1024), size_t(1 << 21), cuda0);
@@ -56,7 +56,7 @@ extern "C" void use(const char *) {
     came(8, 1 << 29, 1024, 1 << 21, 0, -1);
     c10::reportMemoryUsageToProfiler(at(0x1000), -512, size_t(512), size_t(1 << 21), cuda0);
     came(9, 0x1000, -512, 512, 1 << 21, 1000);
-    // an exception leaves through the hook, and the next call is recorded as ever
+    // an exception leaves through the hook, and the next call is recorded as before
     c10_throw = 1;
     int caught = 0;
     for (int i = 0; i < 3; i++) {

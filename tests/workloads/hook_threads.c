@@ -1,8 +1,8 @@
-/* hook_threads HOW: eight threads allocate and release, each blocks of its own size.
+/* hook_threads HOW: eight threads allocate and release, each with a different size of blocks.
  *   join  until they are done: prints the books
- *   exit  until main returns in their midst
- *   _exit until main leaves without any exit handler
- *   kill  until the process is killed from outside; prints a line once all are under way */
+ *   exit  until main returns while they run
+ *   _exit until main exits without any exit handler
+ *   kill  until the process is killed from outside; prints a line once all run */
 #include "hook_client.h"
 #include <pthread.h>
 #include <sched.h>

@@ -1,5 +1,5 @@
-/* Another interposer of cuMemAlloc, preloaded beside ours: passes each call on to the next library's,
- * and tells at the end how many came by. A call that comes back to it is an endless loop. */
+/* Another interposer of cuMemAlloc, preloaded beside the recorder: passes each call on to the next library,
+ * and prints at the end how many it saw. A recursive call aborts, because it would be an endless loop. */
 #include "hook_client.h"
 
 static int calls, depth;

@@ -1,6 +1,6 @@
-/* Memory that no call asks for, step by step as the arguments say: contexts, streams, modules, libraries,
- * limits and launches. After each step the card is read, and the recorder's figure of what the card gave must be the simulator's, and
- * a line tells the simulator's books: `step context module physical`. */
+/* Memory that no call requests, step by step as the arguments select: contexts, streams, modules, libraries, limits
+ * and launches. After each step the card is read, the recorder's figure of the card's memory must equal the
+ * simulator's, and a line shows the simulator's books: `step context module physical`. */
 #include "hook_client.h"
 
 #define F(name, ...) int (*name)(__VA_ARGS__) = (int (*)(__VA_ARGS__))need(driver(), #name)

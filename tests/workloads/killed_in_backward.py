@@ -1,5 +1,5 @@
-"""Trains, and in the third backward pass, on autograd's own thread, prints PyTorch's figures and
-kills itself with SIGKILL. Run by itself, not under tell.py."""
+"""Trains, and in the third backward pass, on autograd's own thread, prints PyTorch's figures and kills itself with
+SIGKILL. Run directly, not under `tell.py`."""
 
 import torch
 

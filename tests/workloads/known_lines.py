@@ -1,6 +1,6 @@
-"""Fixed sizes on known lines. A comment `bytes: PEAK END FUNCTION` says what the line must own at the
-peak and at the end; test_e2e_lines.py reads the comments. All sizes are multiples of 512 bytes and
-under 1 MiB, where PyTorch's caching allocator hands out exactly what was asked for."""
+"""Fixed sizes on known lines. A comment `bytes: PEAK END FUNCTION` is what the line must own at the peak and at the
+end; test_e2e_lines.py reads the comments. All sizes are multiples of 512 bytes and under 1 MiB, where PyTorch's
+caching allocator allocates exactly the requested size."""
 
 import importlib.util
 import os

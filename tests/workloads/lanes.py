@@ -1,5 +1,5 @@
-"""A training of which the timeline's lanes, folds and failures are known: steps with phases, NVTX ranges and scopes, marks,
-a second without an event before it, and requests that fail after it. With `pinned` it has pinned memory worth a chart."""
+"""A training with known lanes, folds and failures for the timeline: steps with phases, NVTX ranges and scopes,
+marks, a second without an event before it, and requests that fail after it. `pinned` adds pinned memory."""
 
 import os
 import sys

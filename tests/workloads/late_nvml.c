@@ -1,8 +1,8 @@
-/* Stands before the simulated NVML and counts its calls in the destructor of a library that is taken down after the
+/* Wraps the simulated NVML and counts its calls in the destructor of a library that is unloaded after the
  * recorder's own exit handler. Built with the soname libnvidia-ml.so.1 and preloaded behind libgpumem.so;
- * GPUMEM_TEST_NVML is the path of the simulated one. The destructor does what makes the recorder ask NVML and prints
- * `late calls`. With GPUMEM_TEST_HANG=<function> the first such call after main does not return until the destructor
- * lets it, which prints `hung 1` first if there was one. */
+ * GPUMEM_TEST_NVML is the path of the simulated one. The destructor makes calls after which the recorder would
+ * read NVML, and prints `late calls`. With GPUMEM_TEST_HANG=<function> the first such call after main does not
+ * return until the destructor releases it, which first prints `hung 1` if there was one. */
 #include <pthread.h>
 #include <time.h>
 #include "hook_client.h"

@@ -1,7 +1,7 @@
-"""launched.py [--mib N] END [ARGUMENT]: takes N MiB of CUDA (0: makes no CUDA call) and ends as told:
-`exit STATUS`; `kill SIGNAL` to itself; `signals`, which says `ready`, then the name of each signal that it
-gets until SIGUSR2, and then how many there were of each; `memfd COUNT` and `removed COUNT`: takes COUNT MiB more,
-one by one, removes its ring if it has a name, and kills itself at once."""
+"""launched.py [--mib N] END [ARGUMENT]: takes N MiB of CUDA (0: makes no CUDA call) and ends in the given way: `exit
+STATUS`; `kill SIGNAL` to itself; `signals`, which prints `ready`, then the name of each signal that it gets until
+SIGUSR2, and then how many there were of each; `memfd COUNT` and `removed COUNT`: takes COUNT MiB more, one by one,
+removes its ring if it has a name, and kills itself at once."""
 
 import argparse
 import ctypes
@@ -29,7 +29,7 @@ def take(mib, count=1):
 def receive():
     """Counts the signals that come until SIGUSR2 does."""
     numbers = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2}
-    # Blocked, each that comes is kept until it is asked for.
+    # Blocked signals stay pending until they are read.
     signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     print("ready", flush=True)
     seen = Counter()

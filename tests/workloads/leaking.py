@@ -1,5 +1,5 @@
-"""A training whose every kind of survivor is made by a function of its own: `--leak` appends a tensor to a list in
-each step; a ring buffer and a cache are kept either way. Sizes vary from step to step where real ones do."""
+"""A training in which a different function makes each kind of block that stays: `--leak` appends a tensor to a list
+in each step; a ring buffer and a cache are kept either way. Sizes vary from step to step where real ones do."""
 
 import argparse
 from collections import deque

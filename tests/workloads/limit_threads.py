@@ -1,4 +1,4 @@
-"""Two threads ask at once for what is left of a card, again and again: how often one of them, both and none
+"""Two threads repeatedly request the rest of a card at the same time: prints how often one of them, both and none
 succeeded, where only one fits, and where both do."""
 
 import ctypes

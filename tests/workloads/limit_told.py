@@ -1,5 +1,5 @@
-"""What a program is told of its card, and what comes of allocations until none fits, one line each: the same on
-a small card and on a larger one that GPUMEM_LIMIT makes look as small. Arguments: how many devices."""
+"""The answers that a program gets about its card, and the results of allocations until one fails, one line each: the
+same on a small card and on a larger one with GPUMEM_LIMIT. Arguments: how many devices."""
 
 import ctypes
 import sys
@@ -34,7 +34,7 @@ nvml = ctypes.CDLL("libnvidia-ml.so.1")
 
 
 def told(index):
-    """What NVML says of a card, and the driver and the runtime of the current one."""
+    """NVML's figures of a card, and those of the driver and the runtime for the current one."""
     device, first, second = c_void_p(), Memory(), MemoryV2(version=ctypes.sizeof(MemoryV2) | 2 << 24)
     nvml.nvmlDeviceGetHandleByIndex_v2(index, byref(device))
     codes = [
@@ -76,7 +76,7 @@ for index in range(devices):
     asked("cudaSetDevice", cudart.cudaSetDevice(index))
     asked("cudaFree", cudart.cudaFree(None))
     told(index)
-    # Plain memory through the driver, until none is left; the pointer of a call that fails stays as it was.
+    # Plain memory through the driver, until it is exhausted; the pointer of a call that fails stays unchanged.
     asked("cuMemAlloc small", cuda.cuMemAlloc_v2(byref(c_uint64()), c_size_t(512)))
     blocks, step = [], 300 * MIB
     while step >= MIB // 2:

@@ -1,5 +1,5 @@
-"""PyTorch on a card that runs full: what it is told and what it does, one line each. Argument: a fraction of the
-card that the process may have, or 0."""
+"""PyTorch on a card that runs full: the answers that it gets and its reactions, one line each. Argument: a fraction
+of the card that the process may have, or 0."""
 
 import os
 import sys

@@ -1,5 +1,5 @@
-"""As many Python stacks as are asked for, from generated code: three functions, each with a hundred
-places from which it calls on, make a million stacks.
+"""Any number of Python stacks, from generated code: three functions, each with a hundred places that call the next,
+make a million stacks.
 
     many_stacks.py COUNT GENERATED   writes the code to the file GENERATED, allocates a tensor under each of
                                      the first COUNT stacks, keeps them all, and prints as JSON how many
@@ -27,8 +27,8 @@ def source(innermost):
 
 
 def branches(first, end, call, indent):
-    """Lines that do `call`, each at a line of its own for each value of `place` in the range. They are
-    searched by halves, so that the last is as near as the first."""
+    """Lines that do `call`, one for each value of `place` in the range. They are found by binary search, so that the
+    last is as near as the first."""
     if end - first == 1:
         return [f"{indent}{call}  # place {first}"]
     middle = (first + end) // 2
@@ -41,7 +41,7 @@ def branches(first, end, call, indent):
 
 
 def compiled(lines, path, **names):
-    """The function `outermost` of such code, which knows `names`."""
+    """The function `outermost` of such code, with `names` as its globals."""
     exec(compile("\n".join(lines), path, "exec"), names)
     return names["outermost"]
 

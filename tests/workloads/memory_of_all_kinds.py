@@ -1,5 +1,5 @@
-"""Memory of every kind that the driver gives, held at once beside PyTorch's pools, and some of it on each other GPU. Prints
-`SEGMENTS [...]`, PyTorch's own list of the first GPU's. Then a request fails, after which part of it is freed."""
+"""Memory of every kind that the driver has, held at once beside PyTorch's pools, and some of it on each other GPU.
+Prints `SEGMENTS [...]`, PyTorch's list of the first GPU's. Then a request fails, and part of it is freed."""
 
 import ctypes
 import json

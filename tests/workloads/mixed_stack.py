@@ -1,5 +1,5 @@
-"""Allocates where Python and C call each other in turn, over and over, until the interpreter runs the
-calls in ways of its own.
+"""Allocates where Python and C call each other in turn, repeatedly, until the interpreter runs the calls with
+specialized code.
 
 Arguments: the library of call_back.c. Prints as JSON how often it allocated, and the functions on the
 way of each size, the oldest first.

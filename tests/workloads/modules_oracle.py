@@ -1,8 +1,8 @@
-"""modules_oracle.py OUT.json [names] [compile]: trains a transformer of 4 blocks, one of them checkpointed, and writes which
-module was at work at which allocation of a tensor, as the program's own hooks say it.
+"""modules_oracle.py OUT.json [names] [compile]: trains a transformer of 4 blocks, one of them checkpointed, and
+writes the module of each allocation of a tensor, according to the program's own hooks.
 
-Global forward hooks keep a stack of modules; a dispatch mode reads, around each operation, how many tensors have been
-allocated. What an operation of the backward allocates belongs to the module in which its node was made."""
+Global forward hooks keep a stack of modules; a dispatch mode reads, around each operation, how many tensors have
+been allocated. What an operation of the backward allocates belongs to the module in which its node was made."""
 
 import ctypes
 import json

@@ -1,4 +1,4 @@
-"""What NVML says at this moment, through ctypes: figures that a test compares reports with."""
+"""NVML's current figures, through ctypes: a test compares reports with them."""
 
 import ctypes
 import os

@@ -1,5 +1,5 @@
-/* Every way of NVTX to name a range, in a copy of NVTX of this program's own. Prints what NVTX says of nested
- * ranges: that must not change. Allocates one byte count within each range. */
+/* Every way of NVTX to name a range, in this program's copy of NVTX. Prints NVTX's figures of nested
+ * ranges, which must not change. Allocates a different size within each range. */
 #include <nvtx3/nvToolsExt.h>
 #include <stdio.h>
 #include <stdlib.h>

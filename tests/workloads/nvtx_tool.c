@@ -1,4 +1,4 @@
-/* Another tool's injection, as a profiler brings one: counts nested ranges and says so to the program. */
+/* Another tool's injection, like a profiler's: counts nested ranges and returns the depth to the program. */
 #include <nvtx3/nvToolsExt.h>
 #include <stdio.h>
 

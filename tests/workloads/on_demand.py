@@ -1,5 +1,5 @@
-"""Allocates so many MiB as each line of its input says, until it ends. Answers each with what it holds by then. The line
-`step` ends a step, `card` has the recorder read the card."""
+"""Allocates as many MiB as each line of its input states, until the input ends. Answers each with the total that it
+holds. The line `step` ends a step, `card` makes the recorder read the card."""
 
 import ctypes
 import sys

@@ -1,5 +1,5 @@
-"""Does with PyTorch what each line of its input says, until it ends, and answers with PyTorch's own figures:
-`train` a step of a small training, `hold BYTES` a tensor more, `drop` the oldest of those, `empty` the cache,
+"""Carries out each line of its input with PyTorch, until the input ends, and answers with PyTorch's own figures:
+`train` a step of a small training, `hold BYTES` one more tensor, `drop` the oldest of those, `empty` the cache,
 `fail` an allocation that is larger than the card."""
 
 import ctypes

@@ -1,10 +1,10 @@
-/* Stands before the simulated NVML, as a container's may: GPUMEM_TEST_LIST says what becomes of the list
- * of processes. Built with the soname libnvidia-ml.so.1 and preloaded; GPUMEM_TEST_NVML is the path of
+/* Wraps the simulated NVML, as in some containers: GPUMEM_TEST_LIST selects a change to the list of
+ * processes. Built with the soname libnvidia-ml.so.1 and preloaded; GPUMEM_TEST_NVML is the path of
  * the simulated one.
  *
- * empty: nobody is listed. number: this process goes by another number. taken: so it does, and its own
- * number is somebody else's. figure: it is listed, but not what it uses. two: it goes by another number,
- * and a stranger appears together with it. broken: NVML does not start. */
+ * empty: no process is listed. number: this process has another number. taken: the same, and its own
+ * number belongs to another process. figure: it is listed, but without its bytes. two: it has another
+ * number, and another process appears together with it. broken: NVML does not start. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* What CUDA 12's runtime has and CUDA 13's has not, in terms of what both have; see tests/lib/other_torch.py. */
+/* Functions of CUDA 12's runtime that CUDA 13's lacks, implemented with common ones; see tests/lib/other_torch.py. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>

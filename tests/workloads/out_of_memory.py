@@ -1,5 +1,5 @@
 """out_of_memory.py HOW [die]: runs out of the card's memory in one of several ways, catches it, prints the
-framework's own message, and goes on or is killed."""
+framework's own message, and continues or is killed."""
 
 import os
 import resource

@@ -1,4 +1,4 @@
-"""Reads the counters of libgpumem.so beside PyTorch's own figures, while allocating and freeing."""
+"""Compares the counters of libgpumem.so with PyTorch's own figures, while allocating and freeing."""
 
 import torch
 

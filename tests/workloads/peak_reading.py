@@ -1,6 +1,6 @@
-"""peak_reading.py [--graphs]: trains a little, then holds one large tensor, which makes the peak, and
-prints `READING {json}` with what NVML says while it is held. With --graphs the training steps are
-replays of a CUDA graph."""
+"""peak_reading.py [--graphs]: trains a little, then holds one large tensor, which makes the peak, and prints
+`READING {json}` with NVML's figures while it is held. With --graphs the training steps are replays of a CUDA
+graph."""
 
 import ctypes
 import json

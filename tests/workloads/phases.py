@@ -1,5 +1,5 @@
-"""Training loops of several kinds, without a word of NVTX: `phases.py LOOP`. test_e2e_backward.py knows which
-phases and steps each must show."""
+"""Training loops of several kinds, without NVTX: `phases.py LOOP`. test_e2e_backward.py has the phases and steps
+that each must show."""
 
 import os
 import sys
@@ -38,7 +38,7 @@ def gathered():
 
 
 def adversarial():
-    """Two optimizers, each after a backward of its own."""
+    """Two optimizers, each after a separate backward."""
     first, second = model(), model()
     optimizers = [torch.optim.SGD(made.parameters(), lr=0.1) for made in (first, second)]
     for _ in range(STEPS):
@@ -62,7 +62,7 @@ def skipped():
 
 
 def by_hand():
-    """No optimizer at all."""
+    """Without an optimizer."""
     made = model()
     for _ in range(STEPS):
         loss_of(made).backward()

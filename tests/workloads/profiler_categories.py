@@ -1,10 +1,10 @@
-"""A program of categories.py under torch.profiler as well: what its memory profile takes each block for, beside the framework's own
+"""A program of categories.py under torch.profiler: the categories in its memory profile, beside the framework's own
 lists, at the end of each forward and of each step but the first forward, when the lists are not known yet.
 
     profiler_categories.py PROGRAM > moments.jsonl
 
-One line a moment, in the order of gpumem's marks. Of a block: address, bytes, and the profiler's category. The profiler is asked
-for CPU activities alone: allocations on the card are reported with them."""
+One line per moment, in the order of gpumem's marks. Of a block: address, bytes, and the profiler's category. Only
+CPU activities are profiled: they include allocations on the card."""
 
 import gc
 import json

@@ -1,6 +1,6 @@
 """Runs in an interpreter whose frames cannot be read: takes stacks in several threads at once.
 
-Arguments: the probe library, the end of the line that must say why. Python 3.6 must run it.
+Arguments: the probe library, the end of the line that must state the reason. Python 3.6 must run it.
 """
 
 import ctypes

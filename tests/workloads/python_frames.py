@@ -1,8 +1,8 @@
-"""Runs in each CPython: takes stacks through the probe library in every situation that Python code
-offers, and compares each frame with what sys._getframe says.
+"""Runs in each CPython: takes stacks through the probe library in every situation that Python code has, and compares
+each frame with sys._getframe.
 
-Arguments: the probe library, a folder for files of its own. Prints "checked N frames in M stacks". The
-lines that the interpreter gives are left in lines.txt in the folder, for the decoder.
+Arguments: the probe library, a folder for the program's files. Prints "checked N frames in M stacks". The interpreter's
+lines are left in lines.txt in the folder, for the decoder.
 """
 
 import asyncio
@@ -136,7 +136,7 @@ def flags(result, *names):
 
 
 def inlined(*entered):
-    """Up to 3.10 C code enters every frame; from 3.11 on only where it says so."""
+    """Up to 3.10 every frame is entered from C code; from 3.11 on only those with a true value in `entered`."""
     return list(entered) if VERSION >= (3, 11) else [True] * len(entered)
 
 
@@ -479,8 +479,8 @@ def reused_addresses():
 
 
 def subinterpreters():
-    """Another interpreter in this thread: from 3.12 on its own frames are seen; before, the thread state
-    that can be had without the GIL is that of the thread's first interpreter."""
+    """Another interpreter in this thread: from 3.12 on its own frames are seen; before, the thread state that is
+    available without the GIL is that of the thread's first interpreter."""
     try:
         import _xxsubinterpreters as interpreters
     except ImportError:
@@ -530,8 +530,8 @@ def native():
             assert number == take >> 32 and flags_ == 0 and count > 5
             for address in addresses:
                 assert any(a <= address - 1 < b for a, b in modules.values()), hex(address)
-    # The evaluation function is on the stack, and this library is not. A compiler may put nearly all of
-    # the function elsewhere; that its frames are known all the same is for test_mixed_stacks.py.
+    # The evaluation function is on the stack, and this library is not. A compiler may place nearly all of the function
+    # elsewhere; test_mixed_stacks.py checks that its frames are recognized nevertheless.
     assert start == ctypes.cast(ctypes.pythonapi._PyEval_EvalFrameDefault, ctypes.c_void_p).value
     assert end - start < 4096 or any(start <= address < end for address in addresses)
     assert not any("python_probe" in path for path in modules), modules

@@ -1,5 +1,5 @@
-"""Stacks of greenlets, whose frames are put away and taken up again, compared with what the interpreter
-says of itself: see python_frames.py, whose arguments these are.
+"""Stacks of greenlets, whose frames are stored and restored, compared with the interpreter's own frames: see
+python_frames.py, which has the same arguments.
 
 PYTHONPATH leads to a greenlet of this version of Python."""
 

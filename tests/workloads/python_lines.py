@@ -1,8 +1,8 @@
-"""Runs in each CPython: what the interpreter says of the lines of all code in its standard library, in
-the form that the example decode_lines reads, on standard output.
+"""Runs in each CPython: prints the interpreter's lines of all code in its standard library, in the form that the
+example decode_lines reads.
 
-Every second offset of every code object is asked of PyCode_Addr2Line; where there is co_lines (3.10 and
-newer), that must agree.
+Every second offset of every code object is looked up with PyCode_Addr2Line; where there is co_lines (3.10 and newer),
+that must agree.
 """
 
 import ctypes

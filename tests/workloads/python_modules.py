@@ -1,8 +1,8 @@
-"""Runs in each CPython, without PyTorch: functions that are named and placed as those through which PyTorch calls modules. Which
-modules the recorder finds on each stack is compared with what the program knows.
+"""Runs in each CPython, without PyTorch: functions with the names and positions of those through which PyTorch calls
+modules. The modules that the recorder finds on each stack are compared with the program's own list.
 
-Arguments: the probe library, "wrapped" (as PyTorch from 2.0 on calls modules) or "plain" (up to 1.13). Prints "checked N calls in
-M stacks of K modules"."""
+Arguments: the probe library, "wrapped" (as PyTorch from 2.0 on calls modules) or "plain" (up to 1.13). Prints
+"checked N calls in M stacks of K modules"."""
 
 import ctypes
 import struct
@@ -119,11 +119,11 @@ def run(net):
     check()
     for times in (1, 2, 1):
         net(times)
-        net.forward()  # no call of the module: that of its caller is at work
+        net.forward()  # not a call of the module: the caller's module is current
 
 
 def same_address():
-    """Objects that come one after the other to lie at one address are told apart by their types."""
+    """Objects that have the same address one after the other are distinguished by their types."""
     working.stack = []
     kinds = [type("Kind%d" % number, (Known,), {}) for number in range(2)]
     at = {}

@@ -1,5 +1,5 @@
-"""A situation for python_frames.py: the same calls until the interpreter runs them in ways of its own.
-Some make frames for the interpreter itself, which are no one's to see."""
+"""A situation for python_frames.py: the same calls until the interpreter runs them with specialized code. Some make
+frames for the interpreter itself, which must not appear."""
 
 
 def calls(check, held):

@@ -2,10 +2,10 @@
 
     ranks.py WORLD [--steps N] [--plain] [--runs N] [--plant RANK=WHAT ...]
 
-Each trains the same small model; with `--plain` a tiny one without FSDP, for many steps. With
-`--runs` there are so many jobs one after the other, each in a folder of its own (`run1`, …). WHAT is what is other in one rank: `layer` (one layer more), `batch` (twice the batch),
-`leak:N` (4 MiB kept at the end of each step from step N on), `outside` (64 MiB that PyTorch does not know of), `library:FILE` (another build of CUDA's runtime, which allocates and frees a page), `oom:N` (runs out of memory in
-step N), `kill:N` (is killed in step N)."""
+Each trains the same small model; with `--plain` a tiny one without FSDP, for many steps. With `--runs` there are N jobs one after
+the other, each in a separate folder (`run1`, …). WHAT is the difference in one rank: `layer` (one layer more), `batch` (twice the
+batch), `leak:N` (4 MiB kept at the end of each step from step N on), `outside` (64 MiB outside PyTorch), `library:FILE` (another
+build of CUDA's runtime, which allocates and frees a page), `oom:N` (runs out of memory in step N), `kill:N` (is killed in step N)."""
 
 import argparse
 import os

@@ -1,6 +1,6 @@
-"""A rank under torchrun, with NCCL: `ranks_torchrun.py fsdp [RANK]`, where RANK has three times the batch of the others, a
-communicator for itself and symmetric memory, or `ranks_torchrun.py pipeline`: two stages of PyTorch's pipelining, the second of which holds more layers. Their captures say
-which stage they are of."""
+"""A rank under torchrun, with NCCL: `ranks_torchrun.py fsdp [RANK]`, where RANK has three times the batch of the
+others, a separate communicator and symmetric memory, or `ranks_torchrun.py pipeline`: two stages of PyTorch's
+pipelining, the second of which holds more layers. Their captures have their stages."""
 
 import os
 import sys
@@ -40,7 +40,7 @@ def fsdp(rank, other):
 def pipeline(rank):
     module = layers(2 if rank == 0 else 6).cuda()
     shape = torch.zeros(512, WIDTH, device="meta", requires_grad=True)
-    # Without the shapes stages tell each other by values, which the simulator does not carry.
+    # Without the shapes the stages exchange them as values, which the simulator does not carry.
     stage = PipelineStage(module, rank, 2, torch.device("cuda", rank), input_args=shape, output_args=shape)
     schedule = ScheduleGPipe(stage, n_microbatches=2, loss_fn=lambda output, target: (output - target).sum())
     optimizer = torch.optim.AdamW(module.parameters())

@@ -1,5 +1,5 @@
-/* A library that its program loads with RTLD_DEEPBIND by its bare name: it is found by the program's own
- * RUNPATH alone, and it tells so. */
+/* A library that its program loads with RTLD_DEEPBIND by its bare name: only the program's own
+ * RUNPATH finds it, and it prints a line. */
 #include <stdio.h>
 
 void use(const char *way) {

@@ -1,7 +1,7 @@
-/* reach_loader LIBRARY WAY [deep] [local|global] [lazy] [namespace|past]: loads a library with these
- * flags and calls its `use(WAY)`. Without LIBRARY ("-") calls the `use` of a preloaded library. With
- * "namespace" or "past" the library is loaded by dlmopen or by the C library's own dlopen, and this
- * process uses CUDA in the ordinary way too: 4096 bytes. */
+/* reach_loader LIBRARY WAY [deep] [local|global] [lazy] [namespace|past]: loads a library with
+ * these flags and calls its `use(WAY)`. Without LIBRARY ("-") calls the `use` of a preloaded
+ * library. With "namespace" or "past" the library is loaded by dlmopen or by the C library's own
+ * dlopen, and this process also uses CUDA in the ordinary way: 4096 bytes. */
 #include "hook_client.h"
 
 int main(int argc, char **argv) {

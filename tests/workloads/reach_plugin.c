@@ -1,7 +1,7 @@
 /* A library that reaches the driver in one of many ways and uses it once: `use(WAY)` allocates 3 MiB
- * and releases them. Built with -DLINKED it depends on libcuda.so.1; with -DEARLY its constructor looks
- * the functions up, before anything of the program's own has run, and `use` has no other. Where
- * REACH_UNSEEN is set, the recorder is not expected to see it. */
+ * and releases them. Built with -DLINKED it depends on libcuda.so.1. With -DEARLY its constructor
+ * looks the functions up, before any code of the program, and `use` has no others. With
+ * REACH_UNSEEN, the recorder is not expected to see it. */
 #include "hook_client.h"
 
 #ifdef LINKED

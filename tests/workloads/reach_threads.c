@@ -1,5 +1,5 @@
-/* reach_threads: sixteen threads look the driver's functions up at the same moment, each in a way of its
- * own, and use them once. */
+/* reach_threads: sixteen threads look the driver's functions up at the same moment, each in a
+ * different way, and call them once. */
 #include "hook_client.h"
 #include <pthread.h>
 

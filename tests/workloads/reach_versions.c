@@ -1,7 +1,7 @@
-/* reach_versions: asks cuGetProcAddress of both generations, directly and through itself, for each CUDA
- * version from 11.3 to 13.5 and each kind of stream, and uses what it gets: a block by cuMemAlloc and
- * one by cuMemAllocAsync each time, released again. Prints how many rounds it made. With an argument
- * it goes by libcudart.so.13's cudaGetDriverEntryPoint ("entry") or its ByVersion ("version"). */
+/* reach_versions: calls cuGetProcAddress of both generations, directly and through itself, for each
+ * CUDA version from 11.3 to 13.5 and each kind of stream, and uses the result: a block by cuMemAlloc
+ * and one by cuMemAllocAsync each time, released again. Prints the number of rounds. With an
+ * argument it uses libcudart.so.13's cudaGetDriverEntryPoint ("entry") or its ByVersion ("version"). */
 #include "hook_client.h"
 
 typedef int (*async_alloc_t)(pointer_t *, size_t, void *);
@@ -74,7 +74,7 @@ int main(int argc, char **argv) {
             by_first(first, version, flags);
             by_second(second, version, flags, 1);
             by_second(second, version, flags, 0);
-            /* asked for itself: before 12.0 its name means the form without a status */
+            /* a lookup of itself: before 12.0 its name means the form without a status */
             void *itself = NULL;
             CHECK(second("cuGetProcAddress", &itself, version, flags, NULL));
             if (version < 12000)

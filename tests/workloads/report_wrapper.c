@@ -1,4 +1,4 @@
-/* Stands between PyTorch's allocator and what comes after: the recorder is called from here, where no register holds the
+/* Wraps the reporters of PyTorch's allocator: the recorder is called from here, where no register holds the
  * allocator's block. */
 
 #define _GNU_SOURCE

@@ -1,5 +1,5 @@
-"""Tensors of known sizes on known lines, for sampled stacks: large blocks that every sample has, many small ones of which
-few carry stacks, and steps of a small training with temporary blocks. Says what is live and what the peak was."""
+"""Tensors of known sizes on known lines, for sampled stacks: large blocks that every sample has, many small ones of
+which few carry stacks, and steps of a small training with temporary blocks. Prints the live bytes and the peak."""
 
 import os
 import sys

@@ -1,8 +1,8 @@
-"""What open scopes cost an allocation: scope_cost.py PROBE ROUNDS PAIRS
+"""The cost of open scopes for an allocation: scope_cost.py PROBE ROUNDS PAIRS
 
-In each round, in turns: no scope is open, none again, one is, and ten thousand are; each time so many pairs of a report of
-PyTorch's of 1 KiB and its release, as libbench_probe.so makes them. Prints as JSON the processor's
-nanoseconds of a pair, in each round, by the number of scopes; and how long a begin, a read and an end take."""
+In each round, in turns: no scope is open, again none, one, and ten thousand; each time libbench_probe.so makes PAIRS
+times a report of PyTorch's of 1 KiB and its release. Prints as JSON the processor's nanoseconds of a pair, in each
+round, by the number of scopes; and the durations of a begin, a read and an end."""
 
 import ctypes
 import json

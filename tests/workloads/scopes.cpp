@@ -1,7 +1,7 @@
 // scopes SEED THREADS DEVICES ROUNDS: threads that allocate and release at random, at the levels of tensors and of
-// the driver, and meanwhile begin, read, reset and end scopes, each other's too. Prints what each scope
-// said once it had ended ("ended NUMBER TIME", TIME counting the ends of that scope), and at last what
-// those say that go on: then for each device and level a line of the five figures.
+// the driver, and meanwhile begin, read, reset and end scopes, also those of other threads. Prints the figures of
+// each scope after its end ("ended NUMBER TIME", TIME counts the ends of that scope), and at last those of open
+// scopes: for each device and level a line of the five figures.
 //
 // Linked with a libc10.so (hook_c10.cpp), whose reporters it calls as PyTorch's allocator does.
 #include "hook_client.h"
@@ -29,7 +29,7 @@ static const int LEVELS = 4;
 static int devices;
 static std::vector<void *> contexts;
 
-// A scope that whoever holds the lock may do anything with.
+// A scope. Any thread may change it while it holds the lock.
 struct Slot {
     std::mutex lock;
     uint64_t number = 0;
@@ -153,7 +153,7 @@ int main(int argc, char **argv) {
     *(void **)&end_ = need(RTLD_DEFAULT, "gpumem_scope_end");
     *(void **)&forget_ = need(RTLD_DEFAULT, "gpumem_scope_forget");
     *(void **)&mark_ = need(RTLD_DEFAULT, "gpumem_mark");
-    // Before there is a capture: one that goes on, one that has begun anew, one that is over.
+    // Before there is a capture: an open scope, one that was reset, one that has ended.
     slots[0].number = begin_("early");
     slots[1].number = begin_("early and anew");
     slots[0].goes_on = slots[1].goes_on = true;

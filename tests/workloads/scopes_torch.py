@@ -27,7 +27,7 @@ def allocated():
 
 
 def blocks():
-    """A region's peak is PyTorch's own, reset where the region begins; and a scope changes nothing of that."""
+    """A region's peak is PyTorch's own, reset where the region begins; a scope does not change it."""
     held = [tensor(3000)]
     for size in (100, 512, 513, MIB, 20 * MIB + 1):
         before = allocated()
@@ -53,8 +53,8 @@ def blocks():
 
 
 def nested():
-    """An outer peak is not lost to what an inner scope, or PyTorch's own reset, does. Samples
-    need PyTorch's peak to be no higher than the outer one's."""
+    """An inner scope, or PyTorch's own reset, does not reset an outer peak. Samples need PyTorch's peak to be no
+    higher than the outer one's."""
     torch.cuda.reset_peak_memory_stats()
     with gpumem.scope("outer") as outer:
         gone = tensor(8 * MIB)
@@ -173,7 +173,7 @@ def threads():
 
 
 def devices():
-    """A scope is of the device that was current when it began, of that which is named, and tells of each."""
+    """A scope reports the device that was current when it began or that is named, and also each other one."""
     with gpumem.scope("both") as both, gpumem.scope("one", device=1) as one:
         kept = tensor(MIB), tensor(4 * MIB, 1)
     with torch.cuda.device(1), gpumem.scope("there") as there:
@@ -202,7 +202,7 @@ def processes():
 
 
 def what_is_live():
-    """The snapshot is what the counters say."""
+    """The snapshot agrees with the counters."""
     kept = [tensor(MIB), tensor(700, 1), torch.empty(1000, pin_memory=True)]
     snapshot = gpumem.snapshot()
     for device in (0, 1):

@@ -1,5 +1,5 @@
-/* The simulated runtime of CUDA 13 where the same memory is reached a second way: one check, named by
- * the argument. Ends with 1 at the first thing that does not hold. */
+/* The simulated runtime of CUDA 13 where the same memory has a second address or owner: one check,
+ * named by the argument. Ends with 1 at the first fault. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
-"""Checks of everything by which the same memory of the simulated driver is reached a second way;
-`sim_alias.py NAME` runs one of them. Where two processes are needed, the second is started afresh and
-talks over a socket, by which descriptors go as well."""
+"""Checks of all ways to reach the same memory of the simulated driver by a second address or owner; `sim_alias.py
+NAME` runs one of them. Where two processes are needed, the second is a new process, and they exchange messages and
+descriptors over a socket."""
 
 import ctypes
 import json
@@ -17,7 +17,7 @@ FILE_DESCRIPTOR, FABRIC = 1, 8
 
 
 class Peer:
-    """One end of the talk between two processes: what one tells, the other is told."""
+    """One end of the connection between two processes."""
 
     def __init__(self, end):
         self.end = end
@@ -64,7 +64,7 @@ def import_(descriptor):
 
 
 def mapped(handle, bytes_):
-    """Maps a handle at an address of its own, with access."""
+    """Maps a handle at a new address, with access."""
     base = out("cuMemAddressReserve", bytes_, 0, 0, 0)
     must("cuMemMap", base, bytes_, 0, handle, 0)
     assert allow(base, bytes_) == SUCCESS
@@ -123,7 +123,7 @@ def reservations():
     must("cuMemUnmap", base, 2 * MIB)
     must("cuMemRelease", handle)
     assert card() == (0, 0)
-    # Memory that cannot be shared is not; nor is it made to be shared in ways that are not had.
+    # Memory that cannot be shared is not exported; and memory for unsupported ways to share is not created.
     handle = physical(2 * MIB)
     file = c_int(-7)
     assert code("cuMemExportToShareableHandle", byref(file), handle, FILE_DESCRIPTOR, 0) == INVALID_VALUE
@@ -137,8 +137,8 @@ def reservations():
 
 
 def handles():
-    """Memory of `cuMemCreate` in two processes: the same bytes, owned and counted by one; on the card
-    until both have let go."""
+    """Memory of `cuMemCreate` in two processes: the same bytes, owned and counted by one; on the card until both
+    have released it."""
     start()
     handle = physical(4 * MIB, handle_types=FILE_DESCRIPTOR)
     base = mapped(handle, 4 * MIB)
@@ -150,7 +150,7 @@ def handles():
     peer.told(step="mapped")
     assert read_back(base + 3 * MIB, 6) == b"child!"
     assert card() == (4 * MIB, 4 * MIB)
-    # The maker lets go first: the memory is on the card for the other process.
+    # The creator releases it first: the memory stays on the card for the other process.
     unmapped(base, 4 * MIB)
     assert card() == (4 * MIB, 4 * MIB)
     must("cuMemRelease", handle)
@@ -244,7 +244,7 @@ RESERVED, RESERVED_HIGH, USED, USED_HIGH = 5, 6, 7, 8
 
 
 def pools():
-    """A pool's memory in two processes; what the pool of the maker says of it."""
+    """A pool's memory in two processes, and the figures of the creator's pool."""
     start()
     properties = PoolProperties(1, FILE_DESCRIPTOR, Location(1, 0), None, 0)
     pool = out("cuMemPoolCreate", byref(properties))
@@ -280,7 +280,7 @@ def pools():
         assert pool_attribute(pool, mark) == 0
     for fixed in (RESERVED, USED, 99):
         assert code("cuMemPoolSetAttribute", pool, fixed, byref(c_uint64(0))) == INVALID_VALUE
-    # New memory of it is fresh, and only the pool's own: nothing of it comes to other pools.
+    # New memory of it is fresh, and belongs only to this pool: other pools do not get it.
     fresh = out("cuMemAllocFromPoolAsync", 1000, pool, 0)
     assert read_back(fresh, 6) == bytes(6)
     must("cuMemFreeAsync", fresh, 0)
@@ -445,7 +445,7 @@ def ipc_peer(peer):
     must("cuIpcCloseMemHandle", large)
     assert code("cuIpcCloseMemHandle", large) == INVALID_VALUE
     assert code("cuMemFree_v2", small) == INVALID_VALUE, "closed, not freed"
-    # The end of the context closes it; it can be opened anew.
+    # The end of the context closes it; it can be opened again.
     must("cuDevicePrimaryCtxReset_v2", 0)
     result, again = opened(words["small"])
     assert result == SUCCESS and read_back(again, 1) == b"\0"
@@ -516,7 +516,7 @@ def external():
     assert read_back(a + 5, 7) == b"interop"
     for wrong in (ExternalBuffer(MIB, 4 * MIB, 0), ExternalBuffer(0, 0, 0), ExternalBuffer(0, MIB, 1)):
         assert code("cuExternalMemoryGetMappedBuffer", byref(place), memory, byref(wrong)) == INVALID_VALUE
-    # An array with three levels: 64 x 64 x 4 bytes, then a quarter, then a sixteenth.
+    # An array with three levels: `64 x 64 x 4` bytes, then a quarter, then a sixteenth.
     shape = ArrayShape(64, 64, 0, 0x20, 1, 0)
     array = out("cuExternalMemoryGetMappedMipmappedArray", memory, byref(ExternalArray(MIB, shape, 3)))
     level = out("cuMipmappedArrayGetLevel", array, 2)

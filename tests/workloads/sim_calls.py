@@ -1,4 +1,4 @@
-"""Asks the simulated driver how often it was called."""
+"""Prints the simulated driver's count of calls."""
 
 from ctypes import CDLL, POINTER, Structure, byref, c_int, c_size_t, c_uint64, c_ubyte, c_uint32, c_void_p
 

@@ -9,7 +9,7 @@ from sim_cuda import *  # noqa: F403  (a small vocabulary, all of it used)
 
 
 class Other:
-    """Another process on the same card, which has so many bytes in its context."""
+    """Another process on the same card, with `bytes_` bytes in its context."""
 
     def __init__(self, bytes_, **environment):
         self.process = subprocess.Popen(
@@ -31,7 +31,7 @@ class Other:
 
 
 def occupy(bytes_):
-    """The other process: says what it has, and ends when its input does."""
+    """The other process: prints its physical bytes, and ends when its input does."""
     start()
     out("cuMemAlloc_v2", int(bytes_))
     print(now("physical"), flush=True)
@@ -56,7 +56,7 @@ def neighbours():
         assert (books(), place.value) == (before, 77)
         held = out("cuMemAlloc_v2", free - other.physical)
         assert memory_info()[0] == 0
-        # Managed memory may still be asked for, and finds no room.
+        # Managed memory can still be requested, but has no room on the card.
         managed = out("cuMemAllocManaged", MIB, 1)
         assert now("resident") == 0
         must("cuMemFree_v2", managed)
@@ -94,7 +94,7 @@ def crowd():
 
 
 def greedy():
-    """One of the crowd: takes pages until there are none, and says what it has."""
+    """One of many processes: takes all free pages, and prints how much it has."""
     start()
     print("ready", flush=True)
     sys.stdin.readline()
@@ -129,7 +129,7 @@ def forked():
 
 
 def replaced():
-    """exec: the new program has nothing of what the old one had, under the same process id."""
+    """exec: the new program has no memory of the old one, under the same process id."""
     if len(sys.argv) == 2:
         start()
         out("cuMemAlloc_v2", GIB)

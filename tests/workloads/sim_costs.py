@@ -1,5 +1,5 @@
-"""Checks of what the simulated driver takes of the card without being asked for it by name: modules,
-libraries, limits, stacks. `sim_costs.py NAME` runs one; module and context costs are the defaults'."""
+"""Checks of memory of the card that the simulated driver takes implicitly: modules, libraries, limits, stacks.
+`sim_costs.py NAME` runs one; module and context sizes are the defaults."""
 
 import ctypes
 import sys
@@ -183,7 +183,7 @@ def variables():
 
 
 def kinds():
-    """Resident managed memory and pinned memory have figures of their own."""
+    """Resident managed memory and pinned memory have separate figures."""
     start()
     context = now("physical")
     managed = out("cuMemAllocManaged", 10 * MIB + 1, 1)

@@ -1,5 +1,5 @@
-"""CUDA 12's libraries of the simulator, as they are preloaded: their versions, and the functions that have other parameters
-than in CUDA 13. Prints the versions as JSON."""
+"""CUDA 12's libraries of the simulator, preloaded: their versions, and the functions whose parameters differ from
+CUDA 13's. Prints the versions as JSON."""
 
 import ctypes
 import json
@@ -89,7 +89,7 @@ def managed():
     pointer, free, total = c_void_p(), c_size_t(), c_size_t()
     call("cudaMallocManaged", byref(pointer), size(BYTES), 1)
     at = []
-    for place in (0, HOST, 0, HOST):  # the first touch costs something besides
+    for place in (0, HOST, 0, HOST):  # the first touch takes additional memory
         call("cudaMemAdvise", pointer, size(BYTES), PREFERRED_LOCATION, place)
         call("cudaMemPrefetchAsync", pointer, size(BYTES), place, None)
         call("cudaMemGetInfo", byref(free), byref(total))

@@ -1,6 +1,6 @@
-/* A client of NVIDIA's own runtime of CUDA 10.2 on the simulated driver. Prints one line per check
- * that holds, and ends with 1 at the first that does not. The books are read through the C function
- * of the simulated driver. */
+/* A client of NVIDIA's own runtime of CUDA 10.2 on the simulated driver. Prints one line per
+ * check that passes, and ends with 1 at the first that fails. The books are read through the C
+ * function of the simulated driver. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
@@ -158,7 +158,7 @@ int main(void) {
     HOLD(now(0, "driver") == driver && now(0, "physical") == physical);
     HOLD(peak(0, "driver") == most);
 
-    /* All that is free can be had, to the last page; then nothing. */
+    /* All free memory is available, to the last page; then requests fail. */
     HOLD(cudaMemGetInfo(&free_bytes, &total) == 0);
     HOLD(cudaMalloc(&pinned, free_bytes) == 0);
     HOLD(cudaMemGetInfo(&free_bytes, &total) == 0 && free_bytes == 0);

@@ -15,7 +15,7 @@ TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def backward(output, *leaves):
-    """Sums, goes back, and says that every leaf has a gradient of its shape."""
+    """Runs backward from the sum, and checks that every leaf has a gradient of its shape."""
     output.float().sum().backward()
     for leaf in leaves:
         assert leaf.grad is not None and leaf.grad.shape == leaf.shape
@@ -132,7 +132,7 @@ def recurrent():
     output, _ = net(packed)
     assert isinstance(output, PackedSequence) and pad_packed_sequence(output)[0].shape == (5, 3, 16)
     backward(output.data, *net.parameters())
-    # Weights are where cuDNN's layout has them: a copy through the buffer comes back whole.
+    # Weights are at the places of cuDNN's layout: a copy through the buffer returns unchanged.
     state = {name: torch.randn_like(value) for name, value in net.state_dict().items()}
     net.load_state_dict(state)
     assert all(torch.equal(value.cpu(), state[name].cpu()) for name, value in net.state_dict().items())

@@ -107,7 +107,7 @@ def captures():
     graph, count = c_void_p(), c_size_t()
     assert cudart.cudaStreamEndCapture(stream, byref(graph)) == 0
     assert cudart.cudaGraphGetNodes(graph, None, byref(count)) == 0 and count.value == 3
-    # A stream that spoils another's capture, or that is none, gives the driver's error.
+    # A stream that invalidates another's capture, or an invalid one, gives the driver's error.
     other = made(cudart.cudaStreamCreate)
     assert cudart.cudaStreamBeginCapture(other, 0) == 0
     assert cudnn.cudnnSetStream(handle, None) == SUCCESS

@@ -1,5 +1,5 @@
-"""sim_cudnn_sizes.py convolutions|recurrent|training: what cuDNN asks for, in bytes, as one line of JSON. Runs
-on PyTorch 1.12 (NVIDIA's cuDNN 7) and on PyTorch 2.15 (the simulated one)."""
+"""sim_cudnn_sizes.py convolutions|recurrent|training: the sizes that cuDNN requests, in bytes, as one line of JSON.
+Runs on PyTorch 1.12 (NVIDIA's cuDNN 7) and on PyTorch 2.15 (the simulated one)."""
 
 import json
 import os
@@ -32,7 +32,7 @@ RECURRENT = [
 
 
 def extra(call):
-    """What a call asked for beyond what lives after it, and what does that."""
+    """The bytes that a call requested beyond those that stay, the bytes that stay, and the result."""
     statistic = "requested_bytes" if "requested_bytes.all.peak" in torch.cuda.memory_stats() else "allocated_bytes"
     torch.cuda.synchronize()
     torch.cuda.empty_cache()

@@ -1,5 +1,5 @@
-"""Checks of the simulated driver at the level of its own functions; `sim_driver.py NAME` runs one of
-them. They need nothing but ctypes."""
+"""Checks of the simulated driver's functions, called directly; `sim_driver.py NAME` runs one of them. They need only
+ctypes."""
 
 import ctypes
 import os
@@ -53,7 +53,7 @@ def errors():
     assert code("cuMemFree_v2", held) == INVALID_VALUE
     assert code("cuMemcpyDtoH_v2", ctypes.create_string_buffer(8), held, 8) == INVALID_VALUE
     must("cuMemFree_v2", 0)
-    # No bytes of pinned or stream-ordered memory are none.
+    # A request for 0 bytes of pinned or stream-ordered memory allocates nothing.
     for function, *rest in (("cuMemAllocHost_v2", 0), ("cuMemHostAlloc", 0, 0), ("cuMemAllocAsync", 0, 0)):
         assert out(function, *rest) == 0
     assert now("driver") == now("host") == 0
@@ -87,8 +87,8 @@ def pages():
     assert (now("physical"), now("driver"), peak("driver")) == (context, 0, most)
     row = books()["driver"]
     assert (row["allocations"], row["frees"]) == (9, 9)
-    # Managed memory comes to the card when the device touches it. It may exceed the card, and makes room for
-    # other memory.
+    # Managed memory moves to the card when the device touches it. It may exceed the card, and makes room for other
+    # memory.
     free, total = memory_info()
     managed = out("cuMemAllocManaged", 2 * total, 1)
     assert now("managed") == now("driver") == 2 * total and memory_info()[0] == free
@@ -104,7 +104,7 @@ def pages():
     assert (now("resident"), now("physical")) == (2 * MIB, context + 66 * MIB)
     must("cuMemFree_v2", managed)
     context = now("physical")
-    # A prefetch moves it to the host and back; neither changes what was asked for.
+    # A prefetch moves it to the host and back; neither changes the requested size.
     managed = out("cuMemAllocManaged", 10 * MIB, 1)
     for place, resident in ((-1, 0), (0, 10 * MIB)):
         must("cuMemPrefetchAsync", managed, 10 * MIB, place, 0)
@@ -143,7 +143,7 @@ def contexts():
     assert (now("driver"), now("host"), now("physical")) == (3 * MIB, 0, cost + 4 * MIB)
     assert code("cuCtxDestroy_v2", second) == INVALID_CONTEXT
     assert code("cuCtxSetCurrent", second) == CONTEXT_IS_DESTROYED
-    # One of two references: nothing happens. Reset: all is gone, the context comes back with use.
+    # One of two references: no effect. Reset: all memory is freed, and the next use activates the context.
     must("cuDevicePrimaryCtxRelease_v2", 0)
     assert now("driver") == 3 * MIB
     handle = physical(2 * MIB)
@@ -257,7 +257,7 @@ def pools():
     must("cuMemcpyHtoD_v2", b, b"pool", 4)
     assert read_back(b, 4) == b"pool"
     assert out_pointer_attribute(a, 17) == default
-    # Freed memory stays reserved until somebody synchronises, and is used again until then.
+    # Freed memory stays reserved until a synchronisation, and is used again until then.
     must("cuMemFreeAsync_ptsz", b, 2)
     must("cuMemFreeAsync", a, 0)
     assert (now("async"), attribute(default, used), attribute(default, reserved)) == (0, 0, 32 * MIB)
@@ -511,7 +511,7 @@ def check_refused():
 
 
 def settings():
-    """What the environment of the test asked for is what the driver says."""
+    """The driver reports the values in the environment of the test."""
     start()
     assert out("cuDriverGetVersion", kind=c_int) == 12040
     assert out("cuDeviceGetAttribute", 75, 0, kind=c_int) == 8

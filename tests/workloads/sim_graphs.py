@@ -1,5 +1,5 @@
-"""Checks of the simulated driver's graphs and stream capture; `sim_graphs.py NAME` runs one of
-them. They need nothing but ctypes."""
+"""Checks of the simulated driver's graphs and stream capture; `sim_graphs.py NAME` runs one of them. They need only
+ctypes."""
 
 import ctypes
 import sys
@@ -161,7 +161,7 @@ def nodes():
     assert code("cuGraphAddEmptyNode", place, graph, *handles(1234)) == INVALID_VALUE
     assert code("cuGraphAddEmptyNode", place, 1234, None, 0) == INVALID_VALUE
 
-    # A clone has the same shape; what becomes of it is its own.
+    # A clone has the same shape; its later changes do not affect the original.
     clone = out("cuGraphClone", graph)
     same = out("cuGraphNodeFindInClone", fill, clone)
     told = FillNode()
@@ -356,7 +356,7 @@ def capture_errors():
         assert code("cuMemsetD8Async", data, 1, 1, stream) == INVALIDATED
         ends_with(stream, INVALIDATED)
         assert status(stream) == 0
-    # A relaxed capture, or a thread that does not mind, may do what is merely unsafe.
+    # A relaxed capture, or a thread in relaxed mode, may make calls that are merely unsafe.
     begin(stream, RELAXED)
     must("cuMemFree_v2", out("cuMemAlloc_v2", 100))
     end(stream)
@@ -463,7 +463,7 @@ def memory_nodes():
     before = books()
     assert code("cuGraphLaunch", executable, 0) == INVALID_VALUE
     assert books() == before
-    # What a node of its own graph frees, nobody else does.
+    # Memory that a node of the same graph frees cannot be freed by another graph.
     elsewhere = out("cuGraphCreate", 0)
     assert code("cuGraphAddMemFreeNode", byref(c_uint64()), elsewhere, None, 0, inner) == INVALID_VALUE
     assert tries == [INVALID_VALUE]
@@ -515,7 +515,7 @@ def memory_rules():
         assert (row["current"], row["peak"]) == (20 * MIB, 20 * MIB)
         assert (row["allocations"], row["frees"]) == (launches, launches - 1)
     assert graph_memory()[2] == 32 * MIB
-    # A node of another graph frees it, then, and no node of its own.
+    # Then a node of another graph can free it, but no node of the same graph.
     freeing = out("cuGraphCreate", 0)
     add_free(freeing, pointer)
     assert code("cuGraphAddMemFreeNode", place, freeing, None, 0, pointer) == INVALID_VALUE

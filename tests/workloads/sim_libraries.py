@@ -1,5 +1,5 @@
-"""CUPTI, cuFFT and cuSOLVER of the simulator, with real PyTorch 2.15: the checks that the arguments name,
-in one process. Nothing is computed, so results mean nothing; that a program goes on, and bytes, do."""
+"""CUPTI, cuFFT and cuSOLVER of the simulator, with real PyTorch 2.15: the checks that the arguments name, in one
+process. Nothing is computed, so only bytes and success are checked, not results."""
 
 import ctypes
 import sys

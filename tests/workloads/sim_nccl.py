@@ -177,7 +177,7 @@ def large_messages():
 
 
 def questions():
-    """What a communicator says of itself."""
+    """A communicator's own properties."""
     start()
     version, number, error, value = c_int(), c_int(), c_int(7), c_uint64()
     do("ncclGetVersion", byref(version))
@@ -262,7 +262,7 @@ def all_of_a_process():
 
 
 def no_room():
-    """NCCL's memory runs out as anybody's; nothing of a communicator that is not made stays."""
+    """NCCL can run out of memory like any other user; a failed communicator leaves no memory behind."""
     start()
     before, comm = driver(), c_void_p()
     assert code("ncclCommInitRank", byref(comm), 8, UniqueId(), 0) == 1

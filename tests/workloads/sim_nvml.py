@@ -67,7 +67,7 @@ def main():
     assert text.value.startswith(b"GPU-") and len(text.value) == 40
     assert code("nvmlDeviceGetUUID", device, text, 40) == INSUFFICIENT_SIZE
 
-    # A driver of ours in the process: its context and one page.
+    # The driver in this process: its context and one page.
     driver = ctypes.CDLL("libcuda.so.1")
     context, pointer = c_void_p(), c_uint64()
     assert driver.cuInit(0) == 0
@@ -96,7 +96,7 @@ def main():
         assert running(name, kind, device, room=0)[:2] == (INSUFFICIENT_SIZE, 1)
         assert getattr(processes[0], "gpu_instance", 2**32 - 1) == 2**32 - 1
 
-    # What PyTorch asks for at compute capability 9.0, in both forms it may have.
+    # The calls of PyTorch at compute capability 9.0, with both possible structures.
     for size, version in ((36, 2), (40, 3)):
         fabric = (c_uint32 * 10)(size | version << 24, *[7] * 9)
         must("nvmlDeviceGetGpuFabricInfoV", device, fabric)

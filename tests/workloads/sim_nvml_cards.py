@@ -50,7 +50,7 @@ def uuid(device):
 
 
 def used(device):
-    """Bytes in use, of which both forms must tell the same."""
+    """Bytes in use, which must be the same in both forms."""
     memory, second = Memory(), MemoryV2(version=MEMORY_V2)
     must("nvmlDeviceGetMemoryInfo", device, byref(memory))
     must("nvmlDeviceGetMemoryInfo_v2", device, byref(second))
@@ -61,7 +61,7 @@ def used(device):
 
 
 def listed(device):
-    """Processes and their bytes, of which all three forms must tell the same; nobody draws."""
+    """Processes and their bytes, which must be the same in all three forms; no process uses graphics."""
     all_forms = []
     for suffix, kind in FORMS:
         got, count, processes = running(COMPUTE + suffix, kind, device)
@@ -119,7 +119,7 @@ def processes():
 
 
 def hidden():
-    """A container: bytes are told, processes are not."""
+    """A container: bytes are reported, processes are not."""
     import sim_cuda
 
     must("nvmlInit_v2")
@@ -210,7 +210,7 @@ def mig(which):
     assert bytes(found.bytes) == bytes_of(uuid(here))
     sim_cuda.must("cuDeviceGetUuid", byref(found), 0)
     assert bytes(found.bytes) == bytes_of(uuid(split)), "the older form knows no instances"
-    # Its memory is its share, and nobody else's.
+    # Its memory is only its share.
     own = sim_cuda.now("physical")
     free, total = sim_cuda.memory_info()
     assert (total, free) == (2 * GIB, 2 * GIB - own)

@@ -1,5 +1,5 @@
-"""Checks of the simulated driver's arrays and managed memory in many parts, green contexts and forms of
-before CUDA 3.2; `sim_parts.py NAME` runs one of them."""
+"""Checks of the simulated driver's arrays and managed memory in many parts, green contexts and functions from before
+CUDA 3.2; `sim_parts.py NAME` runs one of them."""
 
 import ctypes
 import sys
@@ -32,7 +32,7 @@ def batches():
     pointers = (c_uint64 * 3)(*(out("cuMemAllocManaged", 4 * MIB, 1) for _ in range(3)))
     sizes = (c_size_t * 3)(*[4 * MIB] * 3)
     places = (Location * 2)(Location(2, 0), Location(1, 0))
-    first = 64 * MIB  # the first managed memory on the device costs its context so much besides
+    first = 64 * MIB  # the additional memory of a context for the first managed memory on the device
     prefetch, discard = "cuMemPrefetchBatchAsync", "cuMemDiscardBatchAsync"
     assert card() == (12 * MIB, 0)
     firsts = (c_size_t * 2)(0, 2)

@@ -1,5 +1,5 @@
-"""Compares what cuGetProcAddress answers with lists of what real runtimes ask: each line
-`NAME ver=V flags=F -> SYMBOL` must resolve to the exported SYMBOL."""
+"""Compares the answers of cuGetProcAddress with lists of real runtimes' lookups: each line `NAME ver=V flags=F ->
+SYMBOL` must resolve to the exported SYMBOL."""
 
 import ctypes
 import re

@@ -1,5 +1,5 @@
-/* A client of the simulated runtime of CUDA 13 and of cuBLAS: one check, named by the argument. Ends
- * with 1 at the first thing that does not hold. */
+/* A client of the simulated runtime of CUDA 13 and of cuBLAS: one check, named by the argument. Ends with
+ * 1 at the first fault. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
-/* Eight threads allocate, fill, read back and free on the simulated driver, each kind of memory. At
- * the end the books must be even, and their counts exact. */
+/* Eight threads allocate, fill, read back and free on the simulated driver, each kind of memory.
+ * At the end the books must be balanced, and their counts exact. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
-"""Real PyTorch 2.15.0 on the simulated driver, runtime and cuBLAS: the checks that the
-arguments name, in one process.
-PyTorch's own figures must agree with the simulator's books. Kernels compute nothing, so numbers that
-they would have made mean nothing; bytes do."""
+"""Real PyTorch 2.15.0 on the simulated driver, runtime and cuBLAS: the checks
+that the arguments name, in one process. PyTorch's own figures must agree with the
+simulator's books. Kernels compute nothing, so only bytes are checked, not
+results."""
 
 import pickle
 import sys
@@ -114,7 +114,7 @@ def figures():
     torch.cuda.current_blas_handle()
     assert driver_bytes() - before == 8 * MIB, "the workspace of a cuBLAS handle"
     train(nn.Linear(64, 64).cuda(), torch.randn(8, 64, device="cuda"))
-    # The thread that runs the backward pass has a handle of its own.
+    # The thread that runs the backward pass has a separate handle.
     assert driver_bytes() == torch.cuda.memory_reserved() + 16 * MIB
     peak, reserved_peak = torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
     assert peak > torch.cuda.memory_allocated() == 10 * MIB

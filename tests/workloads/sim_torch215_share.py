@@ -1,4 +1,4 @@
-"""Real PyTorch 2.15.0: a tensor on the device goes to another process, which reads it there."""
+"""Real PyTorch 2.15.0: a tensor on the device is shared with another process, which reads it."""
 
 import torch
 import torch.multiprocessing as multiprocessing

@@ -1,4 +1,4 @@
-"""What the workloads ask of the simulator they run on: its books."""
+"""The simulator's books, for the workloads that run on it."""
 
 import ctypes
 import json

@@ -1,5 +1,5 @@
-"""What a known stack costs, in nanoseconds: the walk of the Python frames alone, then the whole of what
-an event pays (walk or unwinding, hash, look-up).
+"""The cost of a known stack, in nanoseconds: the walk of the Python frames alone, then the whole cost of an event (walk
+or unwinding, hash, look-up).
 
     python stack_cost.py target/release/examples/libpython_probe.so [depth]
 """

@@ -1,14 +1,14 @@
-/* steady THREADS SECONDS STATUS FILE: threads that allocate and release at a moderate pace through the driver, for so
- * many rounds as SECONDS have and then until stdin is closed. Prints what the calls of the first rounds came to,
+/* steady THREADS SECONDS STATUS FILE: threads that allocate and release at a moderate pace through the driver, for
+ * the rounds that fit SECONDS and then until stdin is closed. Prints the results of the calls in the first rounds,
  * the same each time, and ends with STATUS.
  *
- * FILE, which is mapped, gets what the calls took and the simulator's books (struct figures, then a struct part
- * of each thread), while the program runs. It must be in a file system that nothing holds up.
+ * FILE, which is mapped, gets the calls' durations and the simulator's books (struct figures, then a struct part
+ * of each thread), while the program runs. It must be in a file system without delays.
  *
- * What a call took: its time by the clock, less the time for which its thread was ready to run and had no
- * processor; the thread's own processor time alone where it never waited. So a busy machine adds nothing, and
- * whatever the thread waits for does. Long calls are listed, for a thread may also wait for another one that
- * has no processor. */
+ * The duration of a call: its elapsed time, less the time for which its thread was ready to run and had no
+ * processor; only the thread's processor time where it never waited. So a busy machine adds nothing, but any other
+ * wait of the thread counts. Long calls are listed, because a thread may also wait for another one that has no
+ * processor. */
 #include "hook_client.h"
 #include <fcntl.h>
 #include <pthread.h>

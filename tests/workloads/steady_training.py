@@ -1,5 +1,5 @@
-"""steady_training.py: trains until a line comes on stdin. Prints `trains` when it is under way, and at the end
-PyTorch's own figures, which do not depend on how many steps there were."""
+"""steady_training.py: trains until a line comes on stdin. Prints `trains` once it runs, and at the end PyTorch's own
+figures, which do not depend on the number of steps."""
 
 import sys
 import threading

@@ -1,6 +1,6 @@
-"""Allocates and frees in a known order until it is killed, and prints its figures after each step
-with one write(2), so that what was printed had happened. The order: step i allocates
-(i % 97 + 1) × 512 bytes; every third step then frees the oldest tensor."""
+"""Allocates and frees in a known order until it is killed, and prints its figures after each step with one write(2),
+so that each printed step has happened. The order: step i allocates (i % 97 + 1) × 512 bytes; every third step then
+frees the oldest tensor."""
 
 import os
 

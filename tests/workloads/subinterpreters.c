@@ -1,9 +1,9 @@
-/* A library that runs Python code in subinterpreters, each in a thread of its own, and allocates for
- * them: loaded by tests/workloads/subinterpreters.py. Nothing of CPython's headers is needed, so one
- * build does for all versions.
+/* A library that runs Python code in subinterpreters, each in a separate thread, and allocates for
+ * them: loaded by tests/workloads/subinterpreters.py. It needs no header of CPython's, so one build
+ * works for all versions.
  *
- * Not `_interpreters.create`: its subinterpreters with a GIL of their own cannot import ctypes in 3.12,
- * so the code gets its functions from here. */
+ * Without `_interpreters.create`: its subinterpreters with separate GILs cannot import ctypes in
+ * 3.12, so the code gets its functions from here. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -144,8 +144,8 @@ static void *thread(void *argument)
     return NULL;
 }
 
-/* Runs `count` sources at once, each in a subinterpreter and a thread of its own; whether all ended
- * well. Called without the interpreter's lock. */
+/* Runs `count` sources at once, each in a separate subinterpreter and thread; returns whether all
+ * ended well. Called without the interpreter's lock. */
 int run_at_once(const char **sources, int count, int own_gil)
 {
     pthread_t *threads = calloc(count, sizeof *threads);

@@ -45,7 +45,7 @@ for time in range({times}):
     Type_{n}(allocate, {size} + 2048)
 """
 
-# What the code says of itself in each way, the newest first.
+# The functions on the stack in each way, the newest first.
 WAYS = (
     ("leaf_{n}", "<module>"),
     ("leaf_{n}", "generator_{n}", "<module>"),

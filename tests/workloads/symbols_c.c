@@ -1,5 +1,5 @@
-/* A library whose exported `grow` allocates through `step`, which is inlined into it, and `hidden`,
- * which nobody else can see. */
+/* A library whose exported `grow` allocates through `step`, which is inlined into it, and
+ * `hidden`, which is not exported. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-// The same in C++: names have to be demangled.
+// The same in C++, whose names must be demangled.
 #include <cstddef>
 #include <cstdint>
 
@@ -18,7 +18,7 @@ namespace {
 __attribute__((noinline)) int inside(allocate_t allocate, int &sum) {
     return Arena<char>::step(allocate) * ++sum; // the call in inside
 }
-} // namespace
+} // anonymous
 } // namespace pool
 
 extern "C" int grow(allocate_t allocate) {

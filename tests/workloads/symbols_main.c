@@ -1,7 +1,7 @@
-/* symbols_main LIBRARY|jit|wait...: has `grow` of each library allocate 1 MiB that is never released, from
- * the library's own code: exported, inlined and hidden functions. "jit" is an allocation
- * through code made at run time; process id and address are told on standard output. "wait" waits until
- * standard input ends. */
+/* symbols_main LIBRARY|jit|wait...: `grow` of each library allocates 1 MiB that is never released, from
+ * the library's own code: exported, inlined and hidden functions. "jit" is an allocation through code
+ * made at run time; process id and address are printed on standard output. "wait" waits until standard
+ * input ends. */
 #include "hook_client.h"
 #include <sys/mman.h>
 

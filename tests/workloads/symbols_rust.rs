@@ -1,4 +1,4 @@
-//! The same in Rust: names have to be demangled.
+//! The same in Rust, whose names must be demangled.
 
 type Allocate = extern "C" fn(*mut u64, usize) -> i32;
 

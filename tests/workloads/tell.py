@@ -1,6 +1,6 @@
-"""tell.py [--end return|hard|kill] SCRIPT ARGUMENTS…: runs a PyTorch script as __main__, then prints
-`FIGURES {json}` with PyTorch's own figures and the simulator's books, and ends as told: by returning,
-by os._exit (nothing of what lives is freed) or by SIGKILL."""
+"""`tell.py` [--end return|hard|kill] SCRIPT ARGUMENTS…: runs a PyTorch script as __main__, then prints `FIGURES
+{json}` with PyTorch's own figures and the simulator's books, and ends as `--end` selects: by returning, by os._exit
+(live memory is not freed) or by SIGKILL."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def figures():
 
 
 def end(how):
-    """Prints the figures and ends the process as told."""
+    """Prints the figures and ends the process in the given way."""
     os.write(1, f"FIGURES {json.dumps(figures())}\n".encode())
     if how == "hard":
         os._exit(0)

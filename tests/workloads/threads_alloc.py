@@ -1,9 +1,9 @@
-"""Threads that allocate and free tensors at once: each on a stream of its own, two of them on each device.
+"""Threads that allocate and free tensors at once: each on a separate stream, two of them on each device.
 
     threads_alloc.py THREADS ROUNDS
 
 The last KEPT tensors of each thread live. Prints as JSON, for each thread, its id in the kernel, its device, and the
-bytes of its tensors one after the other; and what PyTorch counts on each device in the end and at the most."""
+bytes of its tensors one after the other; and PyTorch's counts on each device at the end and at the peak."""
 
 import json
 import sys

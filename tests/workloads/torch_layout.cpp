@@ -1,5 +1,5 @@
-/* Where a release of PyTorch keeps what libgpumem.so reads, by that release's own headers. Compiled, not run:
-   the numbers are in the assembly (g++ -std=c++20 -fno-access-control -I…/torch/include -S). */
+/* The places at which a release of PyTorch keeps what libgpumem.so reads, by that release's own headers.
+   Compiled, not run: the numbers are in the assembly (g++ -std=c++20 -fno-access-control -I…/torch/include -S). */
 #include <ATen/core/Tensor.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>

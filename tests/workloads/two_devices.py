@@ -1,4 +1,4 @@
-"""Known bytes on two cards, interleaved, with different peaks. Run under tell.py."""
+"""Known bytes on two cards, interleaved, with different peaks. Run under `tell.py`."""
 
 import torch
 

@@ -1,5 +1,5 @@
-"""Native stacks of greenlets: their parts of the C stack are copied away and back, so that one address
-holds the frames of one, then of another."""
+"""Native stacks of greenlets: their parts of the C stack are copied away and back, so that the same address holds
+frames of different greenlets."""
 
 import ctypes
 import threading

@@ -1,9 +1,9 @@
 /* unwind_hooks step FILE: calls each naked function of libgpumem.so (lines of FILE: name, offset, size, in hex) one
  * instruction at a time, and unwinds from each of them with the system's unwinder. Each line of output: name, and the
- * offsets of the instructions from which the caller was found. What a function jumps to is not run, but taken for
- * returned; what it calls is. Where it branches, both ways are taken.
- * unwind_hooks sample COUNT: looks names up with dlsym while a timer's handler calls backtrace(), until COUNT of
- * the stacks have a frame of our dlsym; prints how many were taken, how many had one, and how many did not end in main.
+ * offsets of the instructions from which the caller was found. A jump out of a function counts as its return, and its
+ * target is not run; calls are run. At a branch both ways are taken.
+ * unwind_hooks sample COUNT: looks names up with dlsym while a timer's handler calls `backtrace()`, until COUNT of the
+ * stacks have a frame of our dlsym; prints how many were taken, how many had one, and how many did not end in main.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -36,9 +36,9 @@ static struct {
 	int entered, done, in_callee;
 	uintptr_t returns_to, entry_sp;
 	greg_t saved[SAVED_COUNT];
-	/* Of each instruction: 1 if it was come to. */
+	/* For each instruction: 1 if it was reached. */
 	unsigned char seen[MOST_SIZE];
-	/* Which way is taken at the branches of this run: bit n is the nth one's. */
+	/* The direction at the branches of this run: bit n is the nth one's. */
 	unsigned way, branches;
 } now;
 
@@ -242,7 +242,7 @@ static int sample(long wanted)
 		return 2;
 	dlsym_start = (uintptr_t)function;
 	dlsym_end = dlsym_start + symbol->st_size;
-	sampled(0); /* loads what backtrace needs */
+	sampled(0); /* loads what `backtrace` needs */
 	taken = through_dlsym = without_main = 0;
 	struct sigaction action = {.sa_handler = sampled, .sa_flags = SA_RESTART};
 	sigaction(SIGPROF, &action, NULL);

@@ -1,7 +1,7 @@
 /* A library that calls back through a frame of ROOM bytes, and takes a stack as it is loaded and unloaded.
- * Built with different values of ROOM above 1 KiB it has the same layout and the same return addresses, so
- * that the loader puts the second one where the first one was: only the frame's size differs. Whoever takes the
- * frame for another one's finds zeros, with which a stack ends: no address that would make him look again. */
+ * Builds with different values of ROOM above 1 KiB have the same layout and return addresses, so the loader puts
+ * the second one at the address of the first one: only the frame's size differs. An unwinder that uses the other
+ * frame's size finds zeros, which end a stack, and no address at which it would look for the module again. */
 void unwind_check_here(void) __attribute__((weak));
 
 #define WORDS (ROOM / sizeof(void *))

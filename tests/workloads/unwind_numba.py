@@ -1,5 +1,5 @@
-"""Native stacks through code that numba makes: called by the interpreter, calling back, and on numba's
-own threads."""
+"""Native stacks through code that numba generates: called by the interpreter, calling back, and on numba's own
+threads."""
 
 import ctypes
 

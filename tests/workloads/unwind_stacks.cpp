@@ -19,7 +19,7 @@
 
 extern "C" void unwind_check_here() __attribute__((weak));
 
-// Calls function(argument) on another stack, whose top is `top`, and says so in its table entry.
+// Calls function(argument) on another stack, whose top is `top`, with an entry in its unwind table.
 extern "C" void call_on(void (*function)(int), int argument, char *top);
 asm(R"(
     .text
@@ -42,7 +42,7 @@ call_on:
     .size call_on, .-call_on
 )");
 
-// Calls function(argument) from a frame that only another register tells of.
+// Calls function(argument) from a frame that only another register can express.
 extern "C" void call_by_rbx(void (*function)(int), int argument);
 asm(R"(
     .text
@@ -95,7 +95,7 @@ struct Base {
 struct Thrower : Base {
     __attribute__((noinline)) int down(int depth) override {
         Looks looks(depth);
-        std::string text(static_cast<size_t>(depth + 20), 'x'); // memory that is given back on the way
+        std::string text(static_cast<size_t>(depth + 20), 'x'); // memory that is freed on the way
         if (depth == 0)
             throw std::runtime_error(text);
         try {
@@ -401,7 +401,7 @@ void fibers() {
     sink = room[0];
 }
 
-// ---- frames that the stack pointer and the frame pointer do not tell of
+// ---- frames that the stack pointer and the frame pointer cannot express
 
 void by_another_register(int depth) {
     look();

@@ -28,7 +28,7 @@ def _noted(key, copy):
 
 
 def _await_autograd():
-    # No callback of the weak references tells: it would run on autograd's thread, and need the GIL after the copy is gone.
+    # The weak references have no callback: it would run on autograd's thread, and need the GIL after the copy.
     while _living():
         time.sleep(0.001)
 

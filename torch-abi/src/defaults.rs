@@ -1,13 +1,14 @@
-//! Virtual functions that a class leaves to its base.
+//! Virtual functions that a class does not override.
 //!
-//! The base's have no symbols, and do nothing but throw an exception that has their name: so their code says who they are.
+//! The base's versions have no symbols and only throw an exception that contains their name, so their code identifies
+//! them.
 //!
 //! ```text
 //! 48 8d 3d DD DD DD DD    lea  rdi, [rip + D]    the name
 //! e8 …                    call c10::detail::torchCheckFail(const char* function, …)
 //! ```
 
-/// The slots of these functions, if there are no others between two slots of a table; of each that is not there None.
+/// The slots of these functions, if there are no others between two slots of a table; None for each that is missing.
 pub(crate) fn between<const N: usize>(
     (first, last): (usize, usize),
     table: &[usize],
@@ -18,7 +19,7 @@ pub(crate) fn between<const N: usize>(
     for slot in first + 1..last {
         let function = table.get(slot).copied()?;
         match slots.get_mut(which(&names, function, &memory)?) {
-            // One name stands for one function.
+            // Each name must belong to one function.
             Some(found @ None) => *found = Some(slot),
             _ => return None,
         }
@@ -26,19 +27,19 @@ pub(crate) fn between<const N: usize>(
     Some(slots)
 }
 
-/// Bytes of a function's code in which that stands.
+/// Bytes of a function's code that are searched for this sequence.
 const CODE: usize = 128;
-/// The longest name that is looked for, with its end.
+/// The longest name that is searched for, including its terminator.
 const NAME: usize = 32;
 
-/// Which of these functions it is that begins at an address; `memory` gives bytes of a library that are never written.
+/// The index of the function that starts at an address; `memory` returns bytes of a library that are never written.
 fn which(
     names: &[&str],
     function: usize,
     memory: impl Fn(usize, usize) -> Option<&'static [u8]>,
 ) -> Option<usize> {
     let code = memory(function, CODE)?;
-    // One that does nothing returns at once, and another one's code follows.
+    // An empty function returns at once, and the code of another function follows.
     if code.iter().take(8).any(|&byte| byte == 0xc3) {
         return None;
     }
@@ -60,7 +61,7 @@ fn which(
 mod tests {
     use super::*;
 
-    /// `CUDAAllocator::createOrIncrefPool` of 2.12.1+cu130, as far as its call of `torchCheckFail`.
+    /// `CUDAAllocator::createOrIncrefPool` of 2.12.1+cu130, up to its call of `torchCheckFail`.
     const THROWS: [u8; 88] = [
         0x41, 0x54, 0x48, 0x89, 0xfe, 0x55, 0x53, 0x48, 0x83, 0xec, 0x50, 0x48, 0x8b, 0x07, 0x48,
         0x8d, 0x5c, 0x24, 0x10, 0x48, 0x8d, 0x6c, 0x24, 0x30, 0x48, 0x89, 0xdf, 0xff, 0x90, 0x98,
@@ -70,7 +71,7 @@ mod tests {
         0x00, 0x48, 0x8d, 0x3d, 0x7e, 0x69, 0xad, 0x00, 0xe8, 0xf8, 0x68, 0xb1, 0xfc,
     ];
     const AT: usize = 0x1000;
-    /// Where that code has its name.
+    /// The address of the name in that code.
     const TEXT: usize = AT + 76 + 7 + 0xad_697e;
     const NAMES: [&str; 3] = ["getPoolUseCount", "createOrIncrefPool", "createOr"];
 
@@ -117,7 +118,7 @@ mod tests {
         );
     }
 
-    /// What is found in a table of functions that each have the code above and a name of their own.
+    /// The result for a table of functions that each have the code above with a different name.
     fn in_table(names: &'static [&'static [u8]]) -> Option<[Option<usize>; 3]> {
         const APART: usize = 0x100;
         let memory = move |at: usize, length: usize| {

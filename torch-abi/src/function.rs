@@ -5,8 +5,8 @@ use core::ffi::c_void;
 /// Bytes of a `std::function`.
 pub const FUNCTION_BYTES: usize = 32;
 
-/// A `std::function` that calls `invoker` with the address of its two words of data, and then its arguments, a reference
-/// as an address and a number by reference too.
+/// A `std::function` that calls `invoker` with the address of its two words of data and then its arguments. References
+/// and numbers are passed by address.
 #[repr(C)]
 pub struct Function {
     data: [u64; 2],
@@ -27,7 +27,7 @@ impl Function {
     }
 }
 
-/// Copies the data; there is nothing to destroy, and nobody asks for its type.
+/// Copies the data. There is nothing to destroy, and the type is never queried.
 extern "C" fn manage(to: *mut [u64; 2], from: *const [u64; 2], what: u32) -> bool {
     const CLONE: u32 = 2;
     if what == CLONE {

@@ -1,8 +1,8 @@
-//! PyTorch's caching allocator of CUDA memory by its binary interface: the recorder and the replay of allocators know it
-//! by this alone, without PyTorch's headers.
+//! The binary interface of PyTorch's caching allocator for CUDA memory. The recorder and the replay of allocators use
+//! only this, without PyTorch's headers.
 //!
-//! The allocator's class is hidden. But `CUDAPluggableAllocator` derives from the same base and exports its table of virtual
-//! functions and the functions in it: the place of a function in that table is its place in every other one.
+//! The allocator's class is hidden. But `CUDAPluggableAllocator` derives from the same base and exports its vtable and
+//! the functions in it. The slot of a function in that vtable is its slot in every other one.
 
 mod active;
 mod defaults;
@@ -21,13 +21,13 @@ pub use slots::{Backend, Found, Library, Method, Table, find};
 pub use trace::{Tail, TraceEntry, clock};
 pub use wrapped::Wrapped;
 
-/// `c10::cuda::CUDAStream`, as it travels in two registers.
+/// `c10::cuda::CUDAStream`, as passed in two registers.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Stream {
     /// The device's type in the low byte, its index in the next.
     pub device: u64,
-    /// PyTorch's number of the stream: the same in each process that takes streams in the same order.
+    /// PyTorch's number of the stream: the same in each process that requests streams in the same order.
     pub id: u64,
 }
 

@@ -1,9 +1,9 @@
-//! `std::shared_ptr` of libstdc++, as the owner of what it points to.
+//! An owning `std::shared_ptr` of libstdc++.
 
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicI32, Ordering};
 
-/// A `std::shared_ptr`: passed by its address, and given by a place for it.
+/// A `std::shared_ptr`: passed by address, and returned through a pointer to its storage.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Shared {
@@ -17,22 +17,22 @@ pub struct Shared {
 struct Control {
     functions: *const Functions,
     uses: AtomicI32,
-    /// Those that do not own, and one for all that do.
+    /// The weak references, plus one for all owning references.
     weak: AtomicI32,
 }
 
-/// Its table of virtual functions, by the Itanium ABI.
+/// Its vtable, by the Itanium ABI.
 #[repr(C)]
 struct Functions {
     destructors: [usize; 2],
     /// Destroys the object.
     dispose: extern "C-unwind" fn(*mut Control),
-    /// Destroys this.
+    /// Destroys the control block.
     destroy: extern "C-unwind" fn(*mut Control),
 }
 
 impl Default for Shared {
-    /// It owns nothing.
+    /// An empty pointer.
     fn default() -> Self {
         Self {
             object: 0,
@@ -42,7 +42,7 @@ impl Default for Shared {
 }
 
 impl Shared {
-    /// Whether it owns nothing.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.object == 0
     }
@@ -86,7 +86,7 @@ impl Drop for Shared {
 mod tests {
     use super::*;
 
-    /// The base and what was called, in order.
+    /// The base, and the functions that were called, in order.
     #[repr(C)]
     struct Counted {
         base: Control,

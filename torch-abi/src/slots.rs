@@ -1,11 +1,11 @@
-//! The slots of the allocator's table of virtual functions.
+//! The slots of the allocator's vtable.
 
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::defaults;
 
-/// A library of PyTorch's.
+/// A PyTorch library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Library {
     /// libc10_cuda.so
@@ -21,12 +21,12 @@ pub enum Backend {
     Native,
     /// CUDA's pool, `cudaMallocAsync`.
     Async,
-    /// One that the program brought.
+    /// An allocator that the program provides.
     Pluggable,
 }
 
 impl Backend {
-    /// As PyTorch calls it.
+    /// PyTorch's name for it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Native => "native",
@@ -46,7 +46,7 @@ pub enum Method {
     EmptyAllCaches,
     SetMemoryFraction,
     BeginAllocateToPool,
-    /// `beginAllocateStreamToPool`, before 2.2: of what a stream asks for.
+    /// `beginAllocateStreamToPool`, before 2.2: of the allocations on one stream.
     BeginAllocateStreamToPool,
     EndAllocateStreamToPool,
     MarkCaptureBegin,
@@ -64,11 +64,11 @@ pub enum Method {
     RawDeleter,
 }
 
-/// The class whose table is known, and PyTorch's own one, as the compiler names them.
+/// The class whose vtable is known, and PyTorch's own class, by their mangled names.
 const PLUGGABLE: &CStr = c"_ZTVN5torch4cuda22CUDAPluggableAllocator22CUDAPluggableAllocatorE";
 const NATIVE: &[u8] = b"N3c104cuda20CUDACachingAllocator6Native22NativeCachingAllocatorE";
 const ALLOCATOR: &CStr = c"_ZN3c104cuda20CUDACachingAllocator9allocatorE";
-/// The most slots that a table has.
+/// The maximum number of slots of a table.
 const MOST: usize = 80;
 
 macro_rules! of_pluggable {
@@ -86,7 +86,7 @@ macro_rules! of_pluggable {
 }
 
 impl Method {
-    /// The function in the class that exports its own.
+    /// The symbols of the function in the class that exports its functions.
     fn exported(self) -> &'static [&'static CStr] {
         match self {
             Self::RecordStream => {
@@ -98,7 +98,7 @@ impl Method {
             }
             Self::EmptyCache => const { &[of_pluggable!("10emptyCacheESt4pairIyyE")] },
             Self::EmptyAllCaches => const { &[of_pluggable!("10emptyCacheEv")] },
-            // A device's type has moved from one release to another, too.
+            // The type of a device has moved between releases, too.
             Self::SetMemoryFraction => {
                 const {
                     &[
@@ -155,7 +155,7 @@ impl Method {
                     ]
                 }
             }
-            // Its argument's class has moved from one release to another.
+            // The class of its argument has moved between releases.
             Self::AttachAllocatorTraceTracker => {
                 const {
                     &[
@@ -182,7 +182,7 @@ impl Method {
     }
 }
 
-/// Functions of pools that have names in their code alone, as releases call them, and which method each is.
+/// Functions of pools whose names are only in their code, by their name in each release, and the method that each is.
 const UNNAMED: [(&str, Option<Method>); 6] = [
     ("createOrIncrefPool", Some(Method::CreateOrIncrefPool)),
     (
@@ -206,29 +206,29 @@ const SHARES_ALLOCATOR: &CStr =
 /// The process's allocator.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
-    /// None: it is of a class that is not known.
+    /// None: its class is unknown.
     pub backend: Option<Backend>,
-    /// Of PyTorch's own allocator alone.
+    /// Only for PyTorch's own allocator.
     pub table: Option<Table>,
 }
 
-/// PyTorch's own allocator and its table of virtual functions.
+/// PyTorch's own allocator and its vtable.
 #[derive(Clone, Copy, Debug)]
 pub struct Table {
-    /// The object: what its functions take first.
+    /// The object: the first argument of its functions.
     pub object: usize,
     functions: usize,
-    /// The table of the class that is known, and the functions that it exports.
+    /// The vtable of the known class, and the functions that it exports.
     known: usize,
     named: [usize; NAMED.len()],
-    /// Of the functions that have names in their code alone; None: there are others.
+    /// The slots of the functions whose names are only in their code; None if there are other functions among them.
     unnamed: Option<[Option<usize>; UNNAMED.len()]>,
     /// See [`Table::shares_allocators`].
     shares_allocators: bool,
 }
 
-/// Finds the allocator; `symbol` gives the address of an exported symbol of a library, 0 for none, and `memory` bytes of
-/// libraries that are never written. None: there is no allocator, or not yet.
+/// Finds the allocator. `symbol` returns the address of an exported symbol of a library, or 0; `memory` returns bytes
+/// of libraries that are never written. None if there is no allocator yet.
 pub fn find(
     symbol: impl Fn(Library, &CStr) -> usize,
     memory: impl Fn(usize, usize) -> Option<&'static [u8]>,
@@ -302,7 +302,7 @@ const NAMED: [Method; 15] = [
 ];
 
 impl Table {
-    /// The slot of a method; None: this release does not have it, or it cannot be told.
+    /// The slot of a method; None if this release does not have it, or its slot cannot be determined.
     pub fn slot(&self, method: Method) -> Option<usize> {
         match method {
             Method::MarkCaptureBegin => Some(self.captures()? + 1),
@@ -318,7 +318,7 @@ impl Table {
         }
     }
 
-    /// Whether every function is known that decides of pools.
+    /// Whether every function that controls pools is known.
     pub fn knows_pools(&self) -> bool {
         let ends = [Method::EndAllocateToPool, Method::EndAllocateStreamToPool];
         let end = ends.into_iter().find_map(|method| self.slot(method));
@@ -326,13 +326,13 @@ impl Table {
         self.unnamed.is_some() && (follows || self.captures().is_some())
     }
 
-    /// Whether pools share their allocators: `createOrIncrefPool` then takes a `shared_ptr`, else a pointer, and
-    /// `setUseOnOOM` a bool, else none.
+    /// Whether pools share their allocators. If so, `createOrIncrefPool` takes a `shared_ptr`, and `setUseOnOOM` a
+    /// bool. Otherwise they take a pointer and no bool.
     pub fn shares_allocators(&self) -> bool {
         self.shares_allocators
     }
 
-    /// The slot behind which those stand that mark captures, which have no names; None: there are none.
+    /// The slot before the functions that mark captures, which have no names; None if there are no such functions.
     fn captures(&self) -> Option<usize> {
         let end = self.slot(Method::EndAllocateToPool)?;
         (self.slot(Method::ReleasePool) == Some(end + 3)).then_some(end)
@@ -349,14 +349,14 @@ impl Table {
         functions.position(|function| address != 0 && *function == address)
     }
 
-    /// The place of a slot.
+    /// The address of a slot.
     pub fn place(&self, slot: usize) -> &'static AtomicUsize {
         debug_assert!(slot < MOST);
         // SAFETY: the table stays with its library, which PyTorch never unloads; it has the slots of its base.
         unsafe { &*(self.functions as *const AtomicUsize).add(slot) }
     }
 
-    /// The function that stands in a method's slot.
+    /// The function in a method's slot.
     pub fn function(&self, method: Method) -> Option<usize> {
         let slot = self.slot(method)?;
         Some(self.place(slot).load(Ordering::Acquire))
@@ -366,7 +366,7 @@ impl Table {
 /// The mangled name of a class.
 ///
 /// # Safety
-/// It is a table of virtual functions of the Itanium ABI, past its head.
+/// It is a vtable of the Itanium ABI, after its header.
 unsafe fn class_of(functions: *const usize) -> &'static [u8] {
     // SAFETY: before the functions stands the address of the class's `type_info`, whose second word is that of its name;
     // both stay with the library.

@@ -14,11 +14,11 @@ pub struct TraceEntry {
     pub context: [u64; 2],
     /// `cudaStream_t`.
     pub stream: u64,
-    /// Bytes that were asked for.
+    /// The requested bytes.
     pub bytes: u64,
 }
 
-/// What follows the first fields.
+/// The fields after the first ones.
 #[repr(C)]
 struct WithPool {
     first: TraceEntry,
@@ -35,32 +35,32 @@ pub enum Tail {
     PoolAndTime,
 }
 
-/// How old an entry may be that is looked at, by the processor's clock: some seconds.
+/// The maximum age of an entry that is read, by the processor's clock: some seconds.
 const AGE: u64 = 1 << 33;
 
 impl TraceEntry {
-    /// A block was handed out.
+    /// A block was allocated.
     pub const ALLOC: i32 = 0;
     /// The program freed one.
     pub const FREE_REQUESTED: i32 = 1;
-    /// It went back to the pool.
+    /// The block returned to the pool.
     pub const FREE_COMPLETED: i32 = 2;
-    /// A segment came from CUDA.
+    /// A segment was allocated from CUDA.
     pub const SEGMENT_ALLOC: i32 = 3;
-    /// One went back.
+    /// A segment was freed.
     pub const SEGMENT_FREE: i32 = 4;
     /// Memory was mapped into an expandable segment.
     pub const SEGMENT_MAP: i32 = 5;
-    /// It was unmapped.
+    /// Memory was unmapped from an expandable segment.
     pub const SEGMENT_UNMAP: i32 = 6;
     /// There was no memory for a block.
     pub const OOM: i32 = 8;
 
-    /// What follows the first fields of an entry that was just made: the time of making it, by the processor's clock, says
-    /// where it stands. None: it cannot be told.
+    /// The fields after the first ones of an entry that was just created. The position of the creation time, by the
+    /// processor's clock, determines them. None if it is in no known position.
     ///
     /// # Safety
-    /// It is one of the allocator's.
+    /// It is an entry of the allocator.
     pub unsafe fn tail(&self, now: u64) -> Option<Tail> {
         let is_of_now = |time: u64| now.wrapping_sub(time) < AGE;
         let this = core::ptr::from_ref(self).cast::<WithPool>();
@@ -68,14 +68,14 @@ impl TraceEntry {
         if is_of_now(unsafe { (&raw const (*this).pool[0]).read() }) {
             return Some(Tail::Time);
         }
-        // SAFETY: where the time is not the first word, a pool's two stand before it.
+        // SAFETY: where the time is not the first word, a pool's two words are before it.
         is_of_now(unsafe { (&raw const (*this).time).read() }).then_some(Tail::PoolAndTime)
     }
 
     /// The pool.
     ///
     /// # Safety
-    /// It is one of the allocator's, whose tail is [`Tail::PoolAndTime`].
+    /// It is an entry of the allocator whose tail is [`Tail::PoolAndTime`].
     pub unsafe fn pool(&self) -> (u64, u64) {
         // SAFETY: the caller's promise.
         let [first, second] = unsafe { (*core::ptr::from_ref(self).cast::<WithPool>()).pool };
@@ -83,7 +83,7 @@ impl TraceEntry {
     }
 }
 
-/// The processor's clock, by which PyTorch dates its entries.
+/// The processor's clock, which PyTorch uses for its entries.
 #[inline]
 pub fn clock() -> u64 {
     // SAFETY: every x86-64 has it.
@@ -109,7 +109,7 @@ mod tests {
         }
     }
 
-    /// An entry's tail, seen `later` than it was made.
+    /// The tail of an entry that is read `later` than it was created.
     fn tail(of: &WithPool, now: u64) -> Option<Tail> {
         // SAFETY: it has room for all that is read.
         unsafe { of.first.tail(now) }
@@ -123,7 +123,7 @@ mod tests {
             Some(Tail::PoolAndTime)
         );
         assert_eq!(tail(&entry([0, 0], now), now), Some(Tail::PoolAndTime));
-        // The words behind an old entry are others'.
+        // The words after an old entry belong to other data.
         assert_eq!(tail(&entry([now, 7], 8), now + 500), Some(Tail::Time));
         let made = entry([4, 5], now);
         // SAFETY: its tail has just been seen.

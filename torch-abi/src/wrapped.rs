@@ -1,10 +1,10 @@
-//! A `std::function` of the program's within one of ours, which hears of its calls.
+//! Wraps a `std::function` of the program in a gpumem function that observes its calls.
 
 use core::ffi::c_void;
 
 use crate::function::FUNCTION_BYTES;
 
-/// What libstdc++ asks of a function's manager.
+/// Operations that libstdc++ requests from a function's manager.
 const TYPE: u32 = 0;
 const CLONE: u32 = 2;
 const DESTROY: u32 = 3;
@@ -15,26 +15,26 @@ type Manager = unsafe extern "C-unwind" fn(*mut [u64; 2], *const [u64; 2], u32) 
 #[repr(C)]
 struct Raw {
     data: [u64; 2],
-    /// None: there is no function in it.
+    /// None if it is empty.
     manager: Option<Manager>,
     invoker: *const c_void,
 }
 
 const _: () = assert!(size_of::<Raw>() == FUNCTION_BYTES);
 
-/// The program's function, and what ours is to know when it is called.
+/// The program's function, and the data for the wrapper's calls.
 pub struct Wrapped<T> {
     inner: Raw,
-    /// That.
+    /// The data for the wrapper.
     pub known: T,
 }
 
 impl<T: Clone> Wrapped<T> {
-    /// Puts a function that calls `invoker` in the place of the program's. `invoker` is called as the program's would be, but
-    /// with data of which [`Wrapped::of`] makes this. Whether there was a function.
+    /// Replaces the program's function with one that calls `invoker`. `invoker` gets the arguments of the program's
+    /// function, with data that [`Wrapped::of`] converts to this struct. Returns whether there was a function.
     ///
     /// # Safety
-    /// `place` is that of a `std::function` that its owner goes on to use, and `invoker` is of its type.
+    /// `place` holds a `std::function` that its owner continues to use, and `invoker` has its type.
     pub unsafe fn put(place: u64, known: T, invoker: *const c_void) -> bool {
         let place = place as *mut Raw;
         // SAFETY: the caller's promise; libstdc++ itself moves a function by its words.
@@ -53,19 +53,19 @@ impl<T: Clone> Wrapped<T> {
         true
     }
 
-    /// What a function's data say.
+    /// The wrapper behind a function's data.
     ///
     /// # Safety
-    /// They are those with which an `invoker` was called.
+    /// They are the data that an `invoker` was called with.
     pub unsafe fn of<'a>(data: *const c_void) -> &'a Self {
         // SAFETY: the first word is the address of the box, which lives while its function is called.
         unsafe { &**data.cast::<*const Self>() }
     }
 
-    /// Calls the program's function of one argument, which travels by its address.
+    /// Calls the program's function with one argument, which is passed by address.
     ///
     /// # Safety
-    /// It is of a type that takes one argument and gives a bool.
+    /// It has a type that takes one argument and returns a bool.
     pub unsafe fn call(&self, argument: *const c_void) -> bool {
         type Call = unsafe extern "C-unwind" fn(*const [u64; 2], *const c_void) -> bool;
         // SAFETY: libstdc++ calls a function so; the caller says that its type is this one.
@@ -76,7 +76,7 @@ impl<T: Clone> Wrapped<T> {
     }
 }
 
-/// Copies and destroys ours, and with it the program's.
+/// Copies and destroys the wrapper, and with it the program's function.
 unsafe extern "C-unwind" fn manage<T: Clone>(
     to: *mut [u64; 2],
     from: *const [u64; 2],
@@ -106,7 +106,7 @@ unsafe extern "C-unwind" fn manage<T: Clone>(
                     manager(data, data, DESTROY);
                 }
             }
-            // The address of the data: nobody asks for it.
+            // Requests for the address of the data do not occur.
             _ => to.write([0; 2]),
         }
     }
@@ -119,7 +119,7 @@ mod tests {
 
     use super::*;
 
-    /// How many functions of the program's there are.
+    /// The number of live functions of the program.
     static ALIVE: AtomicU64 = AtomicU64::new(0);
 
     unsafe extern "C-unwind" fn own(to: *mut [u64; 2], from: *const [u64; 2], what: u32) -> bool {

@@ -1,5 +1,5 @@
-//! Aliases: memory of another process, device or API that this process can reach. Its bytes are counted where they were
-//! asked for; here only the coming and going is recorded.
+//! Aliases: memory of another process, device or API that this process can access. Its bytes are counted where they
+//! were allocated; only opening and closing is recorded here.
 
 use gpumem_capture::{Event, EventKind};
 
@@ -9,7 +9,7 @@ use crate::state::pending::{Pending, Undo};
 use crate::tracker::Tracker;
 
 impl Tracker {
-    /// Foreign memory can be reached at an address, or by a handle where it has none.
+    /// Records that foreign memory is accessible at an address, or by a handle if it has no address.
     pub fn opened(&mut self, ptr: u64, alias: Alias, caller: u64, origin: Origin) {
         let opened = self
             .aliases
@@ -24,14 +24,14 @@ impl Tracker {
         }
     }
 
-    /// An alias is about to be closed; `None` if nothing of it is known.
+    /// Records that an alias is about to be closed; `None` if the alias is unknown.
     pub fn closing(&mut self, ptr: u64, origin: Origin) -> Option<Pending> {
         let mut pending = Pending::default();
         let is_known = self.close_alias(ptr, origin, &mut pending);
         is_known.then_some(pending)
     }
 
-    /// Closes one opening. Whether there was one.
+    /// Closes one opening. Returns whether there was one.
     pub(crate) fn close_alias(&mut self, ptr: u64, origin: Origin, pending: &mut Pending) -> bool {
         let Some(opened) = self.aliases.get_mut(&ptr) else {
             return false;
@@ -50,7 +50,7 @@ impl Tracker {
         self.opened(ptr, alias, 0, origin);
     }
 
-    /// Every alias that `wanted` picks ends: its context has ended.
+    /// Ends every alias that `wanted` selects, because its context has ended.
     pub(crate) fn end_aliases(&mut self, wanted: impl Fn(&Alias) -> bool, origin: Origin) {
         let all = self.aliases.iter();
         let gone: Vec<_> = all

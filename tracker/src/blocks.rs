@@ -1,4 +1,4 @@
-//! Blocks: what programs asked the driver for, and what the card gave for each.
+//! Blocks: what programs requested from the driver, and the physical memory behind each.
 
 use gpumem_capture::{DeviceOrdinal, Event, EventFlags, EventKind, Level, Seq};
 
@@ -8,13 +8,13 @@ use crate::state::pages;
 use crate::state::pending::{Pending, Then, Undo};
 use crate::tracker::Tracker;
 
-/// How the card stands behind a block.
+/// The physical memory behind a block.
 enum Behind {
     /// Pages that other blocks may share.
     Pages,
-    /// As many bytes of its own.
+    /// This many bytes that only the block uses.
     Own(u64),
-    /// Something that is counted by itself, or not known.
+    /// Memory that is counted separately, or unknown.
     Other,
 }
 
@@ -36,8 +36,8 @@ fn behind(key: Key, block: &Block) -> Behind {
 }
 
 impl Tracker {
-    /// A block that a call has returned; `caller` is the return address of the call. If another one was live there, its
-    /// release went unseen.
+    /// Records a block that a call has returned; `caller` is the return address of the call. If another block was live
+    /// at the address, its release was missed.
     pub fn allocated(&mut self, key: Key, block: Block, caller: u64, origin: Origin) {
         if let Some(stale) = self.blocks.insert(key, block) {
             self.missed_releases += 1;
@@ -54,21 +54,21 @@ impl Tracker {
         self.card(EventKind::ALLOC, key, &block, origin);
     }
 
-    /// A release that is about to be tried; `extra` flags qualify it. What to pass to [`Tracker::settle`] when the call
-    /// has returned.
+    /// Records a release that is about to be tried; `extra` adds flags. Pass the result to [`Tracker::settle`] when the
+    /// call has returned.
     pub fn releasing(&mut self, key: Key, extra: EventFlags, origin: Origin) -> Pending {
         let mut pending = Pending::default();
         if !self.release(key, extra, origin, &mut pending) {
             let alias = key.level == Level::DRIVER && !key.is_handle;
             if !alias || !self.close_alias(key.ptr, origin, &mut pending) {
-                // Recorded once the call has succeeded: a program may well try to release what is no allocation.
+                // Recorded once the call has succeeded, because a program may try to release an invalid pointer.
                 pending.then = Some(Then::UnknownFree { key, flags: extra });
             }
         }
         pending
     }
 
-    /// Takes a block out and records it. Whether there is one.
+    /// Removes a block and records it. Returns whether there was one.
     pub(crate) fn release(
         &mut self,
         key: Key,
@@ -89,7 +89,7 @@ impl Tracker {
         true
     }
 
-    /// A release was recorded and the call failed.
+    /// Records that a recorded release has failed.
     pub(crate) fn cancel(&mut self, key: Key, block: Block, free: Seq, origin: Origin) {
         self.blocks.insert(key, block);
         self.push(Event {
@@ -99,7 +99,7 @@ impl Tracker {
         self.card(EventKind::ALLOC, key, &block, origin);
     }
 
-    /// A pointer that was no live block is released.
+    /// Records the release of a pointer that was not a live block.
     pub(crate) fn unknown_free(&mut self, key: Key, flags: EventFlags, origin: Origin) {
         self.push(Event {
             ptr: key.ptr,
@@ -109,7 +109,7 @@ impl Tracker {
         });
     }
 
-    /// The most that managed memory can take of a device.
+    /// The maximum number of bytes of a device that managed memory can use.
     pub fn managed(&self, device: DeviceOrdinal) -> u64 {
         if self.blocks.managed == 0 {
             return 0;
@@ -119,12 +119,12 @@ impl Tracker {
         all.map(|block| pages::whole(block.bytes)).sum()
     }
 
-    /// All live blocks, in no order that would mean anything.
+    /// All live blocks, in arbitrary order.
     pub fn blocks(&self) -> impl Iterator<Item = (&Key, &Block)> {
         self.blocks.all.iter()
     }
 
-    /// What the card gives (ALLOC) or takes back (FREE) for a block: after the block's own event.
+    /// Records the physical memory that a block takes (ALLOC) or frees (FREE), after the block's own event.
     fn card(&mut self, kind: EventKind, key: Key, block: &Block, origin: Origin) {
         match behind(key, block) {
             Behind::Pages => {

@@ -1,4 +1,4 @@
-//! What calls leave behind: evidence, and how much was free.
+//! Effects of calls: evidence, and changes of free memory.
 
 use gpumem_capture::DeviceOrdinal;
 
@@ -9,21 +9,21 @@ use crate::state::reservations::{Kind, Reservation};
 use crate::state::residual::signed;
 use crate::tracker::Tracker;
 
-/// Whose a function is.
+/// The owner of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FunctionOf {
     /// A module's.
     Module(u64),
-    /// That of a kernel, in one context.
+    /// A kernel in one context.
     Kernel(u64),
-    /// A library's: a kernel.
+    /// A library: the function is a kernel.
     Library(u64),
-    /// That of whoever it was got from.
+    /// The owner that the tracker recorded for it.
     Unknown,
 }
 
 impl Tracker {
-    /// A context is there: evidence of what it takes.
+    /// Records a context as evidence of the memory it takes.
     pub fn context_seen(&mut self, device: DeviceOrdinal, context: u64, how: Seen, origin: Origin) {
         self.changes += 1;
         let libraries: Vec<u64> = self.code.with_kernels().collect();
@@ -40,20 +40,20 @@ impl Tracker {
         residual.evidence.add(owner, context, what, weight, origin);
     }
 
-    /// A limit of a context was set.
+    /// Records that a limit of a context was set.
     pub fn limit_set(&mut self, device: DeviceOrdinal, context: u64, origin: Origin) {
         let owner = Kind::Context.of(context);
         self.leave(device, owner, context, What::Limit, origin);
     }
 
-    /// A module or library was loaded.
+    /// Records that a module or library was loaded.
     pub fn loaded(&mut self, device: DeviceOrdinal, context: u64, library: u64, origin: Origin) {
         let owner = self.code.reservation(Loaded { library, context });
         self.leave(device, owner, context, What::Load, origin);
     }
 
-    /// A stream was made in a context: free memory, asked for before and after, fell by so many bytes; `None` if that is
-    /// not known.
+    /// Records that a stream was created in a context. `bytes`: the decrease in free memory, queried before and after;
+    /// `None` if that is unknown.
     pub fn stream_made(
         &mut self,
         device: DeviceOrdinal,
@@ -67,12 +67,12 @@ impl Tracker {
         evidence.add_stream(owner, context, bytes, origin);
     }
 
-    /// A module is the part of a library in some context.
+    /// Records that a module is the part of a library in some context.
     pub fn is_part_of(&mut self, module: u64, library: u64) {
         self.code.is_part(module, library);
     }
 
-    /// A function was got, or its code was asked for, in a context.
+    /// Records that a function was looked up, or that its code was requested, in a context.
     pub fn function_got(
         &mut self,
         device: DeviceOrdinal,
@@ -102,7 +102,7 @@ impl Tracker {
         code.push((owner, context));
     }
 
-    /// What a variable is of may be given its memory only now.
+    /// Records that a variable was looked up. Its module may be allocated only now.
     pub fn variable_got(
         &mut self,
         device: DeviceOrdinal,
@@ -114,12 +114,12 @@ impl Tracker {
         self.loaded(device, context, library, origin);
     }
 
-    /// Another thread may have made a pool larger or smaller between the last question about it and its end.
+    /// Records that another thread may have resized a pool between the last query and the pool's end.
     pub fn pool_unasked(&mut self, device: DeviceOrdinal, pool: Reservation, origin: Origin) {
         self.leave(device, pool, 0, What::End, origin);
     }
 
-    /// Whether a function or kernel is known to be of a module or library.
+    /// Whether the module or library of a function or kernel is known.
     pub fn knows_function(&self, function: u64) -> bool {
         self.code.knows(function)
     }
@@ -137,9 +137,9 @@ impl Tracker {
         evidence.add(owner, context, what, Weight::Unknown, origin);
     }
 
-    /// The driver says how much of a device is free, before something is loaded, or before or after a stream is made:
-    /// `None` if other calls were in progress. `explained` are the physical level's live bytes. Returns by how much free
-    /// memory fell since it was last asked for, beyond what is explained; `None` if that is not known.
+    /// Records the free memory that the driver reports for a device, before a load, or before or after a stream is
+    /// created. `None` if other calls were in progress. `explained` are the physical level's live bytes. Returns the
+    /// decrease in free memory since the last query, beyond what is explained; `None` if that is unknown.
     pub fn asked_free(
         &mut self,
         device: DeviceOrdinal,

@@ -1,4 +1,4 @@
-//! Contexts: which there are, and their ends, which take what they own with them.
+//! Contexts: which exist, and their ends, which free everything they own.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::state::pending::{Pending, Then, Undo};
 use crate::tracker::Tracker;
 
 impl Tracker {
-    /// A context was made by the program, or else is a primary one that was brought to life or found in use. `caller` is
+    /// Records a context that the program created, or a primary context that was activated or found in use. `caller` is
     /// the return address of the call.
     pub fn context_made(
         &mut self,
@@ -35,7 +35,8 @@ impl Tracker {
         self.context_event(EventKind::CONTEXT, context, device, caller, origin);
     }
 
-    /// A primary context was found in use. Whether it was not known: then it is recorded.
+    /// Records a primary context that was found in use. Returns whether it was unknown before; only then is it
+    /// recorded.
     pub fn context_found(
         &mut self,
         context: u64,
@@ -50,20 +51,20 @@ impl Tracker {
         is_new
     }
 
-    /// A part of a device's multiprocessors was made a context over the primary one.
+    /// Records a green context: a part of a device's multiprocessors, over the primary context.
     pub fn part_made(&mut self, part: u64, device: DeviceOrdinal, caller: u64, origin: Origin) {
         self.parts.insert(part, device);
         self.context_event(EventKind::CONTEXT, part, device, caller, origin);
     }
 
-    /// Such a part has ended.
+    /// Records the end of a green context.
     pub fn part_ended(&mut self, part: u64, origin: Origin) {
         if let Some(device) = self.parts.remove(&part) {
             self.context_event(EventKind::CONTEXT_END, part, device, 0, origin);
         }
     }
 
-    /// The device of such a part.
+    /// The device of a green context.
     pub fn part_device(&self, part: u64) -> Option<DeviceOrdinal> {
         self.parts.get(&part).copied()
     }
@@ -74,24 +75,24 @@ impl Tracker {
         known.is_some_and(|known| known.state != ContextState::Inactive)
     }
 
-    /// Contexts that have ended so far: one that was known then is known as long as this does not change.
+    /// The number of contexts that have ended. A known context stays known as long as this does not change.
     pub fn context_ends(&self) -> u64 {
         self.context_ends
     }
 
-    /// The device of a context that the program made and that has not begun to end.
+    /// The device of a context that the program created and that has not started to end.
     pub fn created_device(&self, context: u64) -> Option<DeviceOrdinal> {
         let known = self.contexts.get(&context)?;
         (known.is_created && known.is_live()).then_some(known.device)
     }
 
-    /// Whether a device has a context that the program made.
+    /// Whether a device has a context that the program created.
     pub fn has_created(&self, device: DeviceOrdinal) -> bool {
         let created = |of: &Context| of.device == device && of.is_created && of.is_live();
         self.contexts.values().any(created)
     }
 
-    /// The primary contexts that have ended and are not known to be back, with their devices.
+    /// The primary contexts that have ended and are not known to be active again, with their devices.
     pub fn inactive_contexts(&self) -> Vec<(u64, DeviceOrdinal)> {
         let all = self.contexts.iter();
         all.filter(|(_, of)| of.state == ContextState::Inactive)
@@ -103,7 +104,7 @@ impl Tracker {
         self.inactive = self.inactive_contexts().len();
     }
 
-    /// The only context, if no other may have come back to life unseen.
+    /// The only context, if no other context may have been activated without being noticed.
     pub fn only_context(&self) -> Option<(u64, DeviceOrdinal)> {
         let mut all = self.contexts.iter();
         let (context, only) = all.next().filter(|_| all.next().is_none())?;
@@ -127,27 +128,27 @@ impl Tracker {
         on.map(|(context, _)| *context)
     }
 
-    /// One hold more on a context.
+    /// Adds a reference to a context.
     pub fn attached(&mut self, context: u64) {
         if let Some(known) = self.contexts.get_mut(&context) {
             known.attached += 1;
         }
     }
 
-    /// One hold less.
+    /// Removes a reference.
     pub fn detached(&mut self, context: u64) {
         if let Some(known) = self.contexts.get_mut(&context) {
             known.attached = known.attached.saturating_sub(1);
         }
     }
 
-    /// Whether there is a hold on a context beyond its creation.
+    /// Whether a context has a reference beyond its creation.
     pub fn is_attached(&self, context: u64) -> bool {
         let known = self.contexts.get(&context);
         known.is_some_and(|known| known.attached != 0)
     }
 
-    /// The primary context of a device is about to end, or has ended, with all that it owns.
+    /// Records that the primary context of a device is about to end, or has ended, with everything it owns.
     pub fn primary_ending(&mut self, device: DeviceOrdinal, origin: Origin) -> Pending {
         let is_last = !self.has_created(device);
         let ending = Ending {
@@ -158,8 +159,8 @@ impl Tracker {
         self.end_context(ending, origin)
     }
 
-    /// A context of the program's own is about to end; `None` of a handle that is not known: it may be another
-    /// context, whose memory other threads use. `has_primary`: whether the device's primary one is active.
+    /// Records that a context of the program is about to end. `None` for an unknown handle: it may be another context,
+    /// whose memory other threads use. `has_primary`: whether the device's primary context is active.
     pub fn context_ending(
         &mut self,
         context: u64,
@@ -179,7 +180,7 @@ impl Tracker {
         Some(self.end_context(ending, origin))
     }
 
-    /// A context has ended that nobody saw being made. Its device, if it was seen in use.
+    /// Records the end of a context whose creation was not seen. Returns its device, if it was seen in use.
     pub fn unknown_context_ended(&mut self, context: u64, origin: Origin) -> DeviceOrdinal {
         let known = self.contexts.get(&context);
         let device = known.map_or(DeviceOrdinal::NONE, |known| known.device);
@@ -224,8 +225,8 @@ impl Tracker {
         pending
     }
 
-    /// Whatever is not the primary context of a device or a part of it: the contexts that the program made, and all of other
-    /// devices.
+    /// Everything except the primary context of a device and its green contexts: the contexts that the program created,
+    /// and all contexts of other devices.
     fn others_than_primary(&self, device: DeviceOrdinal) -> BTreeSet<u64> {
         let all = self
             .contexts
@@ -237,14 +238,14 @@ impl Tracker {
         elsewhere.chain(self.created()).collect()
     }
 
-    /// The contexts that the program made and that have not begun to end.
+    /// The contexts that the program created and that have not started to end.
     fn created(&self) -> BTreeSet<u64> {
         let all = self.contexts.iter();
         let created = all.filter(|(_, of)| of.is_created && of.is_live());
         created.map(|(context, _)| *context).collect()
     }
 
-    /// It did not end after all.
+    /// Restores a context whose end failed.
     pub(crate) fn restore_context(&mut self, ending: &Ending) {
         for (context, known) in &mut self.contexts {
             let is_it = match ending.context {
@@ -282,7 +283,8 @@ impl Tracker {
         self.contexts.remove(&context);
         self.context_ends += 1;
         if context == 0 {
-            // Its handle is not told at its end: it is the one that nobody created.
+            // The end of a primary context does not include its handle: it is the context that the program did not
+            // create.
             for known in self.contexts.values_mut() {
                 if known.device == device && !known.is_created {
                     known.state = ContextState::Inactive;

@@ -1,4 +1,4 @@
-//! Ends of modules and contexts: what they held is given back at the call, and taken up again if the call fails.
+//! Ends of modules and contexts: their bytes are freed before the call, and restored if the call fails.
 
 use gpumem_capture::DeviceOrdinal;
 
@@ -11,7 +11,7 @@ use crate::state::reservations::{Kind, Reservation};
 use crate::tracker::Tracker;
 
 impl Tracker {
-    /// A module or library is about to be unloaded, from every context.
+    /// Records that a module or library is about to be unloaded from every context.
     pub fn unloading(&mut self, library: u64, origin: Origin) -> Pending {
         let gone = self.code.reservations(|loaded| loaded.library == library);
         let contexts: Vec<u64> = gone.iter().map(|(_, loaded)| loaded.context).collect();
@@ -19,14 +19,15 @@ impl Tracker {
             .into_iter()
             .map(|(owner, loaded)| (owner, Some(loaded)));
         let ended = self.end(gone.collect(), origin);
-        // Where no context was seen, what is there is one's that came to life unseen, and not left over.
+        // Without a known context, the unexplained bytes belong to one that was activated without being noticed;
+        // they are not left over.
         let devices: Vec<u8> = self.devices.keys().copied().collect();
         for device in devices.into_iter().map(DeviceOrdinal) {
             self.residual(device).has_ended |= self.has_context(device);
         }
         for context in contexts {
             let owner = Kind::Context.of(context);
-            // What the driver keeps of the code is the context's.
+            // The memory that the driver keeps of the code belongs to the context.
             if let Some(device) = self.reservations.device(owner) {
                 self.leave(device, owner, context, What::End, origin);
             }
@@ -37,7 +38,8 @@ impl Tracker {
         pending
     }
 
-    /// The contexts of a device that `wanted` picks are about to end, or have ended, with their code and streams.
+    /// Records that the contexts of a device that `wanted` selects are about to end, or have ended, with their
+    /// code and streams.
     pub(crate) fn contexts_ending(
         &mut self,
         device: DeviceOrdinal,
@@ -101,7 +103,7 @@ impl Tracker {
         Ended { all, evidence }
     }
 
-    /// Something ends: what it was charged by estimate may have been another's.
+    /// Records an end whose charged bytes are an estimate: they may belong to another owner.
     pub(crate) fn ended_by_estimate(&mut self, reservation: Reservation) {
         if let Some(device) = self.reservations.device(reservation)
             && self.reservations.is_estimated(reservation)
@@ -110,7 +112,7 @@ impl Tracker {
         }
     }
 
-    /// It did not end after all.
+    /// Restores everything after a failed end.
     pub(crate) fn restore(&mut self, ended: Ended, origin: Origin) {
         self.changes += 1;
         for one in ended.all {

@@ -1,7 +1,7 @@
-//! The memory nodes of graphs, and of what was instantiated from them.
+//! The memory nodes of graphs and of instantiated graphs.
 //!
-//! A node has a fixed address from the moment it is made. Its bytes are live from a launch that runs it to the free, which
-//! is a node of the same launch or of another one, or a call.
+//! A node has a fixed address from its creation on. Its bytes are live from a launch that runs it to the free, which is
+//! a node of the same or another launch, or a call.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::state::pending::{Pending, Then};
 use crate::tracker::Tracker;
 
 impl Tracker {
-    /// A node was added to a graph. Nothing becomes live.
+    /// Records a node that was added to a graph. Nothing becomes live.
     pub fn node_added(&mut self, graph: u64, node: Node, origin: Origin) {
         self.graphs.graphs.entry(graph).or_default().push(node);
         let NodeWork::Allocate {
@@ -38,7 +38,7 @@ impl Tracker {
         });
     }
 
-    /// The nodes of a child were added to a graph, as one node of that handle.
+    /// Records that the nodes of a child graph were added to a graph, as one node with that handle.
     pub fn child_added(&mut self, graph: u64, handle: u64, child: u64) {
         let nodes = self.graphs.graphs.get(&child).cloned().unwrap_or_default();
         if !nodes.is_empty() {
@@ -47,7 +47,7 @@ impl Tracker {
         }
     }
 
-    /// A node was taken out of its graph.
+    /// Records that a node was removed from its graph.
     pub fn node_destroyed(&mut self, handle: u64) {
         if handle != 0 {
             for nodes in self.graphs.graphs.values_mut() {
@@ -56,12 +56,12 @@ impl Tracker {
         }
     }
 
-    /// A graph has ended. What its launches have made live stays so.
+    /// Records the end of a graph. Memory from its launches stays live.
     pub fn graph_destroyed(&mut self, graph: u64) {
         self.graphs.graphs.remove(&graph);
     }
 
-    /// A graph was instantiated.
+    /// Records that a graph was instantiated.
     pub fn instantiated(&mut self, exec: u64, graph: u64, flags: u64) {
         const AUTO_FREE_ON_LAUNCH: u64 = 1;
         let nodes = self.graphs.graphs.get(&graph).cloned().unwrap_or_default();
@@ -76,23 +76,24 @@ impl Tracker {
         self.graphs.execs.insert(exec, made);
     }
 
-    /// An instantiated graph has ended.
+    /// Records the end of an instantiated graph.
     pub fn exec_destroyed(&mut self, exec: u64) {
         self.graphs.execs.remove(&exec);
     }
 
-    /// The most that the memory nodes of a graph take, by device.
+    /// The maximum number of bytes that the memory nodes of a graph use, by device.
     pub fn taken_by_graph(&self, graph: u64) -> BTreeMap<u8, u64> {
         taken_by(self.graphs.graphs.get(&graph).map_or(&[], Vec::as_slice))
     }
 
-    /// The same of a launch; `None` if it has no such nodes.
+    /// The same for a launch; `None` if it has no memory nodes.
     pub fn taken_by_launch(&self, exec: u64) -> Option<BTreeMap<u8, u64>> {
         Some(taken_by(&self.graphs.execs.get(&exec)?.nodes))
     }
 
-    /// An instantiated graph is about to be launched: what it frees that is live now ends; what it allocates, and frees
-    /// again, comes with [`Tracker::settle`]. `None`: it does nothing to memory. `caller` is the return address of the call.
+    /// Records that an instantiated graph is about to be launched. Live memory that it frees ends now; what it
+    /// allocates, and frees again, is recorded by [`Tracker::settle`]. `None` if it does not affect memory. `caller` is
+    /// the return address of the call.
     pub fn launching(&mut self, exec: u64, caller: u64, origin: Origin) -> Option<Pending> {
         let exec = self.graphs.execs.get(&exec)?;
         let (frees, nodes) = work_of(exec, |ptr| self.blocks.has(key(ptr)));
@@ -104,7 +105,7 @@ impl Tracker {
         Some(pending)
     }
 
-    /// A launch's nodes have run.
+    /// Records the effects of a launch's nodes.
     pub(crate) fn launched(&mut self, nodes: &[Node], caller: u64, origin: Origin) {
         for node in nodes {
             match node.work {
@@ -132,7 +133,7 @@ impl Tracker {
     }
 }
 
-/// What a node's address is known by.
+/// The key of a node's address.
 fn key(ptr: u64) -> Key {
     Key {
         level: Level::DRIVER,

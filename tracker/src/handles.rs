@@ -10,15 +10,15 @@ use crate::state::pending::{Pending, Undo};
 use crate::tracker::Tracker;
 
 impl Tracker {
-    /// Physical memory was made, with its block. As [`Tracker::allocated`].
+    /// Records new physical memory, with its block. As [`Tracker::allocated`].
     pub fn handle_made(&mut self, key: Key, block: Block, caller: u64, origin: Origin) {
         let handle = Handle::new(key.level, block.device, false);
         self.handles.insert(key.ptr, handle);
         self.allocated(key, block, caller, origin);
     }
 
-    /// A handle on memory that is counted elsewhere: of another process or API, or a multicast object. The driver may
-    /// answer with one that this process has already: then it has one reference more.
+    /// Records a handle on memory that is counted elsewhere: of another process or API, or a multicast object. The
+    /// driver may return a handle that this process already has; it then has one more reference.
     pub fn handle_opened(&mut self, handle: u64, alias: Alias, caller: u64, origin: Origin) {
         if self.retained(handle) {
             return;
@@ -31,13 +31,13 @@ impl Tracker {
         });
     }
 
-    /// One reference more. Whether the handle is known.
+    /// Adds a reference. Returns whether the handle is known.
     pub fn retained(&mut self, handle: u64) -> bool {
         let known = self.handles.get_mut(&handle);
         known.map(|handle| handle.references += 1).is_some()
     }
 
-    /// One reference less, with which a handle may end.
+    /// Removes a reference; the last one ends the handle.
     pub fn handle_releasing(&mut self, handle: u64, origin: Origin) -> Option<Pending> {
         self.handles.get(&handle)?;
         let mut pending = Pending::default();
@@ -50,7 +50,7 @@ impl Tracker {
         Some(pending)
     }
 
-    /// A handle was given an address.
+    /// Records that a handle was mapped to an address.
     pub fn mapped(&mut self, at: u64, bytes: u64, handle: u64, origin: Origin) {
         let device = self.count_mapping(handle);
         let mapping = Mapping { bytes, handle };
@@ -58,7 +58,7 @@ impl Tracker {
         self.push(mapping.event(EventKind::MAP, at, device, origin));
     }
 
-    /// The mappings between two addresses are about to end.
+    /// Records that the mappings between two addresses are about to end.
     pub fn unmapping(&mut self, from: u64, to: u64, origin: Origin) -> Pending {
         let mut pending = Pending::default();
         let ending: Vec<_> = self
@@ -109,7 +109,7 @@ impl Tracker {
         (address - at < mapping.bytes).then_some(mapping.handle)
     }
 
-    /// Memory was bound to a multicast object, for a device, at an offset: a handle, if it is known.
+    /// Records memory that was bound to a multicast object, for a device, at an offset: a handle, if it is known.
     pub fn bound(
         &mut self,
         (object, device, offset): (u64, DeviceOrdinal, u64),
@@ -128,7 +128,7 @@ impl Tracker {
         });
     }
 
-    /// What was bound there is no longer; what only that held ends with it.
+    /// Ends a binding, and everything that only it held.
     pub fn unbound(
         &mut self,
         (object, device, offset): (u64, DeviceOrdinal, u64),
@@ -141,7 +141,8 @@ impl Tracker {
         }
     }
 
-    /// The handles of a device whose last context has ended. Aliases end here; the end of what is counted is recorded.
+    /// Ends the handles of a device whose last context has ended. The end of aliases is recorded here; the frees of
+    /// counted memory are recorded elsewhere.
     pub(crate) fn forget_handles(&mut self, device: DeviceOrdinal, origin: Origin) {
         let here = self
             .handles
@@ -159,7 +160,7 @@ impl Tracker {
             .retain(|_, mapping| handles.contains_key(&mapping.handle));
     }
 
-    /// One mapping more; where the handle is.
+    /// Adds a mapping; returns the device of the handle.
     fn count_mapping(&mut self, handle: u64) -> DeviceOrdinal {
         let known = self.handles.get_mut(&handle);
         known.map_or(DeviceOrdinal::NONE, |handle| {
@@ -168,13 +169,13 @@ impl Tracker {
         })
     }
 
-    /// One mapping less, for good.
+    /// Removes a mapping permanently.
     fn end_mapping(&mut self, handle: u64, origin: Origin) {
         let mut pending = Pending::default();
         self.drop_one(handle, |handle| &mut handle.mappings, origin, &mut pending);
     }
 
-    /// One reference or mapping less, with which a handle may end.
+    /// Removes a reference or mapping; the last one ends the handle.
     fn drop_one(
         &mut self,
         handle: u64,
@@ -208,7 +209,7 @@ impl Tracker {
         }
     }
 
-    /// What is bound to an object that has ended; what only it held ends with it.
+    /// Ends all bindings to an object that has ended, and everything that only they held.
     fn unbind_all(&mut self, object: u64, origin: Origin) {
         let of_object = (object, 0, 0)..=(object, u8::MAX, u64::MAX);
         let places: Vec<Binding> = self

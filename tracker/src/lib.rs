@@ -1,29 +1,30 @@
-//! What is live, owned, mapped and reserved in a process, but for tensors; what a call changes of it: a pure state machine.
+//! A pure state machine of everything except tensors that is live, owned, mapped and reserved in a process, and of the
+//! effects of calls on it.
 //!
-//! | part | what it holds |
+//! | part | contents |
 //! |---|---|
-//! | [`Block`]s, pages | what programs asked the driver for, and what the card gave for it |
+//! | [`Block`]s, pages | what programs requested from the driver, and the physical memory behind it |
 //! | handles, [`Alias`]es | physical memory with its references and mappings; memory of others |
-//! | contexts | which there are, and what ends with them |
-//! | pools, graphs | what only the driver can say, by [`Questions`] |
-//! | [`Reservation`] | what grows and shrinks under one name: a pool, the graphs of a device, a context, its streams, a module |
-//! | code | which function is of which library, and what a library is charged in each context |
-//! | evidence | calls after which the card may have given or taken back what nobody asked for |
-//! | residual | what a reading of NVML leaves unexplained, and whose it is |
+//! | contexts | which exist, and what ends with them |
+//! | pools, graphs | sizes that only the driver can report, by [`Questions`] |
+//! | [`Reservation`] | bytes that grow and shrink under one name: a pool, the graphs of a device, a context, its streams, a module |
+//! | code | the library of each function, and the bytes charged to each library in each context |
+//! | evidence | calls after which the driver may have allocated or freed memory implicitly |
+//! | residual | the part of an NVML reading that is unexplained, and its owners |
 //!
-//! Nothing here asks, waits, locks or reads a clock. Callers pass what a call did, what the driver answered or what a
-//! reading said; what follows from it is queued as events, in the order in which they are to be recorded. What is about to
-//! end is ended before the call, and taken back by [`Tracker::settle`] if the call fails.
+//! This crate does not query anything, wait, lock or read a clock. Callers pass the effects of a call, the driver's
+//! answers or a reading. The resulting events are queued in the order in which they must be recorded. Ends are recorded
+//! before the call, and reverted by [`Tracker::settle`] if the call fails.
 //!
-//! # How bytes that no call asks for are found
+//! # How implicitly allocated bytes are found
 //!
-//! A context, the code of a module, streams and a larger stack take memory that no call names. Calls leave evidence
-//! of them and change no figure. A [`Reading`] does: what NVML puts down to this process, less what the
-//! physical level explains, is the *residual*. What it grew by since the last reading is charged to whoever
-//! left evidence in between. So `explained + unexplained = NVML's figure` at every reading that is taken.
+//! A context, the code of a module, streams and a larger stack take memory that no call requests. Calls leave evidence
+//! of them and change no figure. A [`Reading`] does: NVML's figure for this process, minus the physical level's
+//! explained bytes, is the *residual*. Its growth since the last reading is charged to the owners of the evidence in
+//! between. So `explained + unexplained = NVML's figure` at every accepted reading.
 //!
-//! With one piece of evidence in an interval its owner has all of the difference, exactly. With more, those
-//! with a weight have theirs and the one without has the rest; where that does not tell them apart, the sum
+//! With one piece of evidence in an interval, its owner is charged the whole difference, exactly. With more, those with
+//! a weight are charged their weight and the one without gets the rest. If that does not determine the shares, the sum
 //! is exact and the shares are marked as estimated.
 
 #![forbid(unsafe_code)]

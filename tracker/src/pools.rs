@@ -1,5 +1,5 @@
-//! Memory pools and what stands behind graphs: what they hold is known by the driver's own word, for which the recorder
-//! asks with no lock held.
+//! Memory pools and the memory behind graphs: only the driver reports their sizes, and the recorder queries them with
+//! no lock held.
 
 use gpumem_capture::DeviceOrdinal;
 
@@ -10,7 +10,7 @@ use crate::state::reservations::{Kind, Reservation};
 use crate::tracker::Tracker;
 
 impl Tracker {
-    /// Memory came from a pool of a device.
+    /// Records that memory came from a pool of a device.
     pub fn pool_used(&mut self, pool: u64, device: DeviceOrdinal) {
         if pool != 0 {
             let is_destroyed = false;
@@ -22,8 +22,8 @@ impl Tracker {
         }
     }
 
-    /// A pool was made. Whether its handle was that of one that was destroyed: the driver's answers are about the new one
-    /// from now on, and what is left of the old one's evidence is not the new one's.
+    /// Records a new pool. Returns whether its handle was that of a destroyed pool: then the driver's answers are about
+    /// the new pool from now on, and remaining evidence of the old pool does not belong to the new one.
     pub fn pool_made(&mut self, pool: u64) -> bool {
         let again = self.pools.mark(pool, false);
         if again {
@@ -37,8 +37,8 @@ impl Tracker {
         self.pools.all.contains_key(&pool)
     }
 
-    /// A pool is about to be destroyed: from then on a question about it may fail. So is an alias of that handle. `device`:
-    /// where it is, if no memory is known to have come from it.
+    /// Records that a pool is about to be destroyed; later queries of it may fail. An alias of the same handle ends,
+    /// too. `device`: the pool's device, if no memory is known to have come from it.
     pub fn pool_ending(
         &mut self,
         pool: u64,
@@ -60,13 +60,13 @@ impl Tracker {
         self.pools.mark(pool, false);
     }
 
-    /// The device of a destroyed pool that still holds something, or may.
+    /// The device of a destroyed pool that still holds memory, or may.
     pub fn outlives_its_end(&self, pool: u64) -> Option<DeviceOrdinal> {
         let known = self.pools.all.get(&pool)?;
         known.is_destroyed.then_some(known.device)
     }
 
-    /// What the driver is to be asked; `None` if there is nothing to ask. Answers are for [`Tracker::answered`].
+    /// The queries for the driver, if any. Pass the answers to [`Tracker::answered`].
     pub fn questions(&self) -> Option<Questions> {
         let pools = self.pools.all.iter();
         let pools = pools.map(|(handle, pool)| (Kind::Pool.of(*handle), pool.device, None));
@@ -79,12 +79,12 @@ impl Tracker {
         Some(self.pools.asked.of(of))
     }
 
-    /// Where questions are counted.
+    /// The counter of queries.
     pub fn asked(&self) -> Asked {
         self.pools.asked.clone()
     }
 
-    /// The pool that is all that there is to ask about, and its device.
+    /// The pool and its device, if it is the only thing to query.
     pub fn only_pool(&self) -> Option<(u64, DeviceOrdinal)> {
         let mut all = self.pools.all.iter();
         let (pool, known) = all.next()?;
@@ -92,9 +92,10 @@ impl Tracker {
         is_only.then_some((*pool, known.device))
     }
 
-    /// The driver's answers. Those to questions that were not the last ones are passed by: the last ones' have in them
-    /// whatever the calls before did. What shrank is noted first, for it made room for what grew. `allocating`: whether an
-    /// allocation from a pool is in progress, so that the driver may have given a block that is not live here yet.
+    /// Applies the driver's answers. Answers to queries other than the last ones are ignored, because the last ones
+    /// include the effects of all earlier calls. Decreases are recorded first, because they made room for increases.
+    /// `allocating`: whether an allocation from a pool is in progress, so that the driver may have allocated a block
+    /// that is not live here yet.
     pub fn answered(&mut self, questions: &Questions, allocating: bool, origin: Origin) {
         if !self.pools.asked.is_last(questions) {
             return;
@@ -119,12 +120,12 @@ impl Tracker {
         }
     }
 
-    /// What a reservation holds of which the driver does not tell. A pool that is gone is forgotten; of one that is not,
-    /// a driver tells nothing either once it has taken itself down, before the process ends.
+    /// The bytes of a reservation that the driver does not report. A pool that no longer exists is forgotten. For
+    /// existing pools, the driver stops reporting once it has shut down, before the process ends.
     fn unanswered(&mut self, reservation: Reservation, allocating: bool) -> u64 {
         let handle = reservation.handle;
         let is_gone = reservation.kind == Kind::Pool
-            // Another one may have its handle by now.
+            // Another pool may have its handle by now.
             && self.outlives_its_end(handle).is_some()
             && !self.blocks.any_of_pool(handle)
             && !allocating;

@@ -1,4 +1,4 @@
-//! Readings: what NVML puts down to this process beyond what is explained, and whose it is.
+//! Readings: NVML's figure for this process beyond what is explained, and the owners of these bytes.
 
 use gpumem_capture::DeviceOrdinal;
 
@@ -9,46 +9,46 @@ use crate::state::reservations::{Kind, Reservation};
 use crate::state::residual::signed;
 use crate::tracker::Tracker;
 
-/// The state of the tracker at the beginning of a reading.
+/// The state of the tracker at the start of a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(u64);
 
-/// One answer of NVML's, beside the physical level's figure of the same moment.
+/// One answer of NVML, with the physical level's figure at the same time.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
-    /// Of which device.
+    /// The device.
     pub device: DeviceOrdinal,
-    /// Bytes that NVML puts down to this process; `None`: it does not tell.
+    /// Bytes that NVML reports for this process; `None` if it does not report them.
     pub mine: Option<u64>,
-    /// Bytes that it puts down to all others; `None`: it does not tell.
+    /// Bytes that it reports for all other processes; `None` if it does not report them.
     pub others: Option<u64>,
-    /// Bytes of the whole card that are in use.
+    /// Bytes in use on the whole card.
     pub used: u64,
     /// The physical level's live bytes.
     pub explained: u64,
-    /// The most bytes that managed memory may have on the card.
+    /// The maximum number of bytes of managed memory on the card.
     pub managed: u64,
-    /// From before NVML was asked.
+    /// The ticket from before NVML was queried.
     pub ticket: Ticket,
-    /// Whether no call of this process moved memory meanwhile.
+    /// Whether no call of this process changed memory meanwhile.
     pub is_still: bool,
 }
 
-/// What became of a reading.
+/// The result of a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Something moved meanwhile: it changes nothing.
+    /// Memory changed meanwhile: the reading is ignored.
     Disturbed,
-    /// It is taken: so many bytes of NVML's figure stay unexplained (negative: so many too many are explained).
+    /// The reading is accepted: this many bytes of NVML's figure stay unexplained (negative: too many are explained).
     Taken {
-        /// The physical level's live bytes, with what was charged.
+        /// The physical level's live bytes, including charged bytes.
         explained: u64,
-        /// NVML's figure less that.
+        /// NVML's figure minus that.
         unexplained: i64,
     },
 }
 
-/// Of what is unexplained beyond `base`, how much is not managed memory's for sure.
+/// The part of the unexplained bytes beyond `base` that certainly is not managed memory.
 fn beyond(residual: i64, base: i64, managed: u64) -> i64 {
     let grown = residual.saturating_sub(base);
     match signed(managed) {
@@ -58,7 +58,7 @@ fn beyond(residual: i64, base: i64, managed: u64) -> i64 {
     }
 }
 
-/// Who is charged how many bytes, by places in the evidence; whether the shares are an estimate.
+/// The bytes to charge, by index of the evidence; and whether the shares are an estimate.
 fn shares(evidence: &[Evidence], bytes: u64, others_moved: bool) -> (Vec<(usize, u64)>, bool) {
     if let [_] = evidence {
         return (vec![(0, bytes)], false);
@@ -90,7 +90,7 @@ fn shares(evidence: &[Evidence], bytes: u64, others_moved: bool) -> (Vec<(usize,
     match (rest, left) {
         (_, 0) => {}
         (Some(place), left) => all.push((place, left)),
-        // More than all of them weigh.
+        // More bytes than the sum of all weights.
         (None, left) => {
             is_estimate = true;
             match all.last_mut() {
@@ -103,24 +103,24 @@ fn shares(evidence: &[Evidence], bytes: u64, others_moved: bool) -> (Vec<(usize,
 }
 
 impl Tracker {
-    /// Whether there is evidence that no reading has seen yet.
+    /// Whether there is evidence since the last reading.
     pub fn has_fresh_evidence(&self, device: DeviceOrdinal) -> bool {
         let residual = self.devices.get(&device.0);
         residual.is_some_and(|residual| residual.evidence.has_fresh())
     }
 
-    /// What the card has in use before this process has a context on it.
+    /// Records the card's used bytes before this process has a context on it.
     pub fn before_first_context(&mut self, device: DeviceOrdinal, used: u64, explained: u64) {
         let base = signed(used) - signed(explained);
         self.residual(device).base_of_card.get_or_insert(base);
     }
 
-    /// Before NVML is asked.
+    /// Starts a reading; call it before NVML is queried.
     pub fn begin_reading(&self) -> Ticket {
         Ticket(self.changes)
     }
 
-    /// Takes a reading: what is unexplained beyond the last one is charged.
+    /// Applies a reading: bytes that are unexplained beyond those of the last reading are charged.
     pub fn read(&mut self, reading: &Reading) -> Verdict {
         if !reading.is_still || reading.ticket != self.begin_reading() {
             return Verdict::Disturbed;
@@ -159,15 +159,15 @@ impl Tracker {
         let residual = self.residual(device);
         let unexplained = unexplained - charged;
         if charged != 0 {
-            // What is explained from now on was not asked for meanwhile.
+            // Newly explained bytes are not part of later changes in free memory.
             residual.asked = None;
         }
         if reading.managed == 0 {
             residual.evidence.read();
             residual.ended_estimates = 0;
             let has_ended = core::mem::take(&mut residual.has_ended);
-            // Without a context, what grows is one's that came to life unseen: it is charged once that is seen. What is
-            // there when the last one has ended is none's.
+            // Without a context, growth belongs to a context that was activated without being noticed; it is charged
+            // once that context is seen. Bytes that remain after the last context has ended have no owner.
             let left = match has_context || has_ended {
                 true => unexplained,
                 false => unexplained.min(base.max(0)),
@@ -183,8 +183,9 @@ impl Tracker {
         }
     }
 
-    /// How much of what was nobody's until now is a context's: one that was found came to life before, perhaps before the
-    /// last reading; and what another process has let go of since hides as much of any.
+    /// The bytes within `base`, until now without an owner, that belong to a context: a context that was found in use
+    /// was activated earlier, perhaps before the last reading. Bytes that another process has released since hide the
+    /// same number of bytes of any context.
     fn hidden_by_base(&self, device: DeviceOrdinal, grown: i64, base: i64) -> i64 {
         let Some(residual) = self.devices.get(&device.0) else {
             return 0;
@@ -202,7 +203,8 @@ impl Tracker {
             .map_or(0, |cost| cost.min(base.max(0)))
     }
 
-    /// Charges bytes to who left evidence; how many of them. Where managed memory may hide more, the evidence is kept.
+    /// Charges bytes to the owners of evidence; returns how many were charged. Evidence is kept where managed memory
+    /// may hide more.
     fn charge(
         &mut self,
         device: DeviceOrdinal,
@@ -222,7 +224,7 @@ impl Tracker {
             return of_streams + self.charge_code(device, bytes);
         }
         let (shares, is_split) = shares(&evidence, bytes, others_moved);
-        // Of code that has functions, any may be run for the first time.
+        // Any code with functions may run for the first time.
         let is_late = evidence
             .iter()
             .all(|one| one.what == What::Function && !one.is_fresh);
@@ -231,7 +233,7 @@ impl Tracker {
             let Some(one) = evidence.get(place) else {
                 continue;
             };
-            // A context that has its cost takes no more.
+            // A context that was charged its known cost takes no more.
             if !keeps_evidence || matches!(one.weight, Weight::Remembered(cost) if share >= cost) {
                 let evidence = &mut self.residual(device).evidence;
                 evidence.forget(|other| other.owner == one.owner);
@@ -240,7 +242,7 @@ impl Tracker {
             if is_whole && !is_split && !is_estimate {
                 self.residual(device).context_cost = Some(share);
             }
-            // A pool that has ended may have grown before; by how much, nobody says.
+            // A pool that has ended may have grown before; no API reports by how much.
             let is_split = is_split || one.owner.kind == Kind::Pool;
             let to = self.bytes(one.owner).saturating_add(share);
             self.resize(device, one.owner, to, is_estimate || is_split, one.origin);
@@ -248,7 +250,7 @@ impl Tracker {
         of_streams + bytes
     }
 
-    /// Charges streams whose bytes are known with those, as far as there are as many; how many, and whether that is exact.
+    /// Charges streams with known bytes these bytes, as far as available; returns how many, and whether that is exact.
     fn charge_streams(
         &mut self,
         device: DeviceOrdinal,
@@ -266,11 +268,11 @@ impl Tracker {
         (known.min(bytes), is_sure)
     }
 
-    /// Nobody left evidence: a function that was got before may have been launched for the first time.
+    /// Charges bytes without evidence: a function that was looked up earlier may have been launched for the first time.
     fn charge_code(&mut self, device: DeviceOrdinal, bytes: u64) -> u64 {
         let newest = self.residual(device).code.last().map(|(owner, _)| *owner);
         let code = newest.or_else(|| self.code_of_any_context(device));
-        // What was charged to something that has ended may have been a context's that is still there.
+        // Bytes that were charged to an owner that has ended may belong to a context that still exists.
         let bytes = match code {
             Some(_) => bytes,
             None => bytes.min(self.residual(device).ended_estimates),
@@ -287,15 +289,17 @@ impl Tracker {
         bytes
     }
 
-    /// Code with functions in a context of a device where nobody got one: kernels are of every context.
+    /// Code with functions in a context of a device where no function was looked up, because kernels belong to every
+    /// context.
     fn code_of_any_context(&mut self, device: DeviceOrdinal) -> Option<Reservation> {
         let library = self.code.newest_with_functions()?;
         let context = self.context_on(device)?;
         Some(self.code.reservation(Loaded { library, context }))
     }
 
-    /// Takes bytes off limits that were lowered, then off the newest evidence, then off what was estimated; how many.
-    /// If there is evidence, or something has ended, and `too_many` bytes are explained: those at least, whosever they are.
+    /// Removes bytes from lowered limits, then from the newest evidence, then from estimates; returns how many. If
+    /// there is evidence, or something has ended, and `too_many` bytes are explained, at least those are removed, from
+    /// any owner.
     fn take_off(
         &mut self,
         device: DeviceOrdinal,
@@ -312,7 +316,7 @@ impl Tracker {
         let is_limit = |one: &&Evidence| one.what == What::Limit;
         let limits = evidence.iter().filter(is_limit);
         let others = evidence.iter().rev();
-        // Streams give nothing back.
+        // Streams free nothing.
         let others = others.filter(|one| !is_limit(one) && one.what != What::Stream);
         let by_evidence = limits
             .chain(others)

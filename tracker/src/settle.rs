@@ -1,11 +1,12 @@
-//! What a call has ended that has now returned: it has ended, or is taken back.
+//! Completes a call that has returned: ends that were recorded before it become final, or are
+//! reverted.
 
 use crate::state::origin::Origin;
 use crate::state::pending::{Pending, Then, Undo};
 use crate::tracker::Tracker;
 
 impl Tracker {
-    /// A call has returned: what it ended has ended, or is taken back.
+    /// Records that a call has returned: what it ended becomes final, or is reverted.
     pub fn settle(&mut self, pending: Pending, succeeded: bool, origin: Origin) {
         if !succeeded {
             return self.undo(pending, origin);

@@ -1,4 +1,4 @@
-//! The state, and the events that are to be recorded of it.
+//! The state, and the queue of events to be recorded.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -22,17 +22,17 @@ use crate::state::residual::Residual;
 pub struct Tracker {
     pub(crate) blocks: Blocks,
     pub(crate) pages: Pages,
-    /// By address, or by handle where the thing has none.
+    /// By address, or by handle for memory without an address.
     pub(crate) aliases: BTreeMap<u64, Opened>,
     pub(crate) handles: BTreeMap<u64, Handle>,
     /// By first address.
     pub(crate) mappings: BTreeMap<u64, Mapping>,
     /// The handles that are bound to multicast objects.
     pub(crate) bindings: BTreeMap<Binding, u64>,
-    /// Ranges of addresses: how large each is, by the first one.
+    /// Ranges of addresses: the size of each, by its first address.
     addresses: BTreeMap<u64, u64>,
     pub(crate) contexts: BTreeMap<u64, Context>,
-    /// How many of them are inactive.
+    /// The number of inactive contexts among them.
     pub(crate) inactive: usize,
     /// Contexts that have ended so far.
     pub(crate) context_ends: u64,
@@ -43,50 +43,52 @@ pub struct Tracker {
     pub(crate) reservations: Reservations,
     pub(crate) code: Code,
     pub(crate) devices: BTreeMap<u8, Residual>,
-    /// Transitions so far that may change what a reading of the card is compared with.
+    /// The number of changes so far that may affect the comparison with a reading of the card.
     pub(crate) changes: u64,
-    /// Whether memory was handed to other processes, which may keep it on the card after its release here.
+    /// Whether memory was shared with other processes, which may keep it on the card after its release
+    /// here.
     pub(crate) handed_out: bool,
-    /// Releases that went unseen: what was live where something new is.
+    /// The number of missed releases: something was still live at the address of a new allocation.
     pub(crate) missed_releases: u64,
     unwritten: Unwritten,
 }
 
-/// Events that are not recorded yet, some with where their numbers are told.
+/// Events that are not recorded yet; some have a place for their number.
 #[derive(Debug, Default)]
 struct Unwritten {
     events: VecDeque<(Event, Option<Number>)>,
-    /// How many there were so far.
+    /// The number of events so far.
     pushed: u64,
 }
 
-/// What there is of that the recorder need not ask for, or be careful with, as long as there is none.
+/// The kinds of state that exist. As long as a kind does not exist, the recorder can skip its queries and
+/// precautions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interest(pub u8);
 
 impl Interest {
-    /// Something of which only the driver says how much it holds: pools, graphs.
+    /// Pools and graphs, whose sizes only the driver reports.
     pub const QUESTIONS: Self = Self(1);
-    /// Pools that were destroyed and still hold something.
+    /// Destroyed pools that still hold memory.
     pub const DESTROYED_POOLS: Self = Self(2);
     /// Graphs with memory nodes.
     pub const GRAPHS: Self = Self(4);
-    /// Primary contexts that were reset and may come back to life unseen.
+    /// Primary contexts that were reset and may be activated without being noticed.
     pub const INACTIVE_CONTEXTS: Self = Self(8);
 
-    /// Whether all of `other` is in it.
+    /// Whether it contains all of `other`.
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 }
 
 impl Tracker {
-    /// Nothing is live and nothing is known.
+    /// An empty tracker.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What there is.
+    /// The kinds of state that exist now.
     pub fn interest(&self) -> Interest {
         let asks = !self.pools.is_empty() || self.graphs.are_used();
         let bit = |is, bit: Interest| if is { bit.0 } else { 0 };
@@ -103,7 +105,7 @@ impl Tracker {
         self.unwritten.pushed += 1;
     }
 
-    /// The same of an event whose number a call wants to know.
+    /// The same for an event whose number a call needs later.
     pub(crate) fn push_numbered(&mut self, event: Event) -> Number {
         let number = Number::unknown();
         let to = Some(number.clone());
@@ -112,35 +114,35 @@ impl Tracker {
         number
     }
 
-    /// The oldest event that is not recorded yet; its time is to be set.
+    /// The oldest event that is not recorded yet; the caller sets its time.
     pub fn unwritten(&self) -> Option<&Event> {
         self.unwritten.events.front().map(|(event, _)| event)
     }
 
-    /// The oldest event is recorded under this number, or (`None`) given up.
+    /// Records the number of the oldest event; `None` if the event was abandoned.
     pub fn written(&mut self, seq: Option<Seq>) {
         if let Some((_, Some(number))) = self.unwritten.events.pop_front() {
             number.set(seq);
         }
     }
 
-    /// How many events there were, and how many of them are recorded or given up.
+    /// The number of events so far, and the number of those that are recorded or abandoned.
     pub fn progress(&self) -> (u64, u64) {
         let pushed = self.unwritten.pushed;
         (pushed, pushed - self.unwritten.events.len() as u64)
     }
 
-    /// Releases that went unseen since this was last asked.
+    /// The missed releases since the last call of this function.
     pub fn take_missed_releases(&mut self) -> u64 {
         core::mem::take(&mut self.missed_releases)
     }
 
-    /// Bytes of a reservation.
+    /// The bytes of a reservation.
     pub fn bytes(&self, reservation: Reservation) -> u64 {
         self.reservations.bytes(reservation)
     }
 
-    /// Bytes of all reservations of a kind on a device.
+    /// The bytes of all reservations of a kind on a device.
     pub fn bytes_of(&self, device: DeviceOrdinal, kind: Kind) -> u64 {
         let all = self.reservations.of_device(device);
         all.filter(|(reservation, _)| reservation.kind == kind)
@@ -148,7 +150,7 @@ impl Tracker {
             .sum()
     }
 
-    /// Addresses were reserved, with no memory behind them. `caller` is the return address of the call.
+    /// Records reserved addresses without memory behind them. `caller` is the return address of the call.
     pub fn address_reserved(&mut self, ptr: u64, bytes: u64, caller: u64, origin: Origin) {
         self.addresses.insert(ptr, bytes);
         self.push(Event {
@@ -160,7 +162,7 @@ impl Tracker {
         });
     }
 
-    /// Addresses are about to be given back.
+    /// Records that reserved addresses are about to be freed.
     pub fn address_ending(&mut self, ptr: u64, origin: Origin) -> Option<Pending> {
         let bytes = self.addresses.remove(&ptr)?;
         self.push(Event {
@@ -174,7 +176,8 @@ impl Tracker {
         Some(pending)
     }
 
-    /// The driver says what a pool, or the graphs of a device, hold now; 0: it is gone.
+    /// Records the current size of a pool, or of the graphs of a device, as reported by the driver; 0 if
+    /// it no longer exists.
     pub(crate) fn reserved(
         &mut self,
         device: DeviceOrdinal,
@@ -190,7 +193,7 @@ impl Tracker {
         self.resize(device, reservation, bytes, false, origin);
     }
 
-    /// Memory was handed to other processes.
+    /// Records that memory was shared with other processes.
     pub fn handed_out(&mut self) {
         self.handed_out = true;
     }

@@ -1,7 +1,7 @@
-//! Where the calling thread's stack lies, and whether there is memory elsewhere.
+//! The bounds of the calling thread's stack, and whether an address can be read.
 
-/// The first address of the calling thread's stack, as far as it may grow, and the first one behind it; `None` where the system does not tell (for the
-/// first thread it reads /proc). Slow: once for each thread.
+/// The lowest address that the calling thread's stack may grow to, and the first one after the stack; `None` where the
+/// system does not report them (for the first thread it reads /proc). Slow: called once for each thread.
 pub(crate) fn stack() -> Option<(u64, u64)> {
     // SAFETY: an all-zero attribute object is valid memory for the call to fill.
     let mut attributes: libc::pthread_attr_t = unsafe { core::mem::zeroed() };

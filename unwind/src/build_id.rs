@@ -1,12 +1,12 @@
 //! The GNU build id of a module, read from its notes in memory.
 //!
 //! A note: u32 length of the name, u32 length of the descriptor, u32 type; the name and the
-//! descriptor, each padded to the segment's alignment (4, or 8 where the segment says so).
+//! descriptor, each padded to the segment's alignment (4, or 8 where the segment requires it).
 
 /// Type of the note that carries the build id (`NT_GNU_BUILD_ID`, elf.h).
 const NT_GNU_BUILD_ID: u32 = 3;
 
-/// Longest build id that is kept; linkers make 16 or 20 bytes.
+/// Longest build id that is kept; linkers create 16 or 20 bytes.
 const LONGEST: usize = 64;
 
 /// A module's build id; empty if it has none.

@@ -1,16 +1,16 @@
-//! The seam behind which the way to unwind may change.
+//! The interface behind which the method of unwinding may change.
 
-/// What [`capture`] wrote.
+/// The result of [`capture`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Captured {
-    /// How many addresses.
+    /// The number of addresses.
     pub len: usize,
     /// Whether older frames were cut off because there was no room.
     pub truncated: bool,
 }
 
-/// Writes the return addresses of the calling thread to `out`, the newest first: the first one is in
-/// the caller itself, unless `skip` leaves out that many of the newest.
+/// Writes the return addresses of the calling thread to `out`, the newest first. The first one is in the
+/// caller itself; `skip` omits that many of the newest.
 ///
 /// Neither allocates nor takes a lock where the C library has `_dl_find_object` (glibc 2.35); on
 /// older ones the system's unwinder takes the loader's lock for each frame.
@@ -19,8 +19,8 @@ pub fn capture(out: &mut [u64], skip: usize) -> Captured {
     let mut captured = Captured::default();
     let mut to_skip = skip;
     // The newest frames, as long as their stack pointer is below this variable, are those of the unwinder
-    // and of this function: the caller's lies above. Older ones may lie anywhere, since a signal handler
-    // may have a stack of its own.
+    // and of this function: the caller's frame is above. Older frames may be at any address, because a
+    // signal handler may run on a separate stack.
     let own = 0u8;
     let own_frame = &raw const own as usize;
     let mut outside = false;
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(older(&out[..captured.len]), expected);
     }
 
-    /// All from one place in the code, so that the addresses are the same.
+    /// All calls are at one place in the code, so that the addresses are the same.
     fn several<const ROOM: usize>(depth: usize, skips: &[usize]) -> Vec<(Captured, [u64; ROOM])> {
         let mut all = Vec::new();
         for &skip in std::hint::black_box(skips) {
@@ -166,8 +166,8 @@ mod tests {
 
     #[inline(never)]
     extern "C" fn interrupted(found: *mut libc::c_void) -> *mut libc::c_void {
-        // SAFETY: the thread's own stack for signals, which it gives back below; and a signal that only
-        // this test uses, to this thread.
+        // SAFETY: the thread's alternate stack for signals, which is restored below; and a signal that
+        // only this test uses, to this thread.
         unsafe {
             let found = &mut *found.cast::<Interrupted>();
             let on = libc::stack_t {

@@ -1,20 +1,20 @@
-//! Functions of the system that not every one has: each is looked for once in a process, and never again.
+//! System functions that may be missing: each is looked up once per process.
 
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// Not looked for yet.
 const UNKNOWN: usize = 0;
-/// The system has none.
+/// The system does not have the function.
 const MISSING: usize = 1;
 
-/// One of them.
+/// An optional function.
 pub(crate) struct Function {
     name: &'static CStr,
     address: AtomicUsize,
 }
 
-/// All of them.
+/// All optional functions.
 pub(crate) struct Functions {
     pub(crate) find_object: Function,
     #[cfg(target_arch = "x86_64")]
@@ -35,7 +35,7 @@ impl Function {
         }
     }
 
-    /// Where it is.
+    /// Its address.
     pub(crate) fn address(&self) -> Option<usize> {
         let mut address = self.address.load(Ordering::Relaxed);
         if address == UNKNOWN {

@@ -1,5 +1,5 @@
-//! Native stacks of the calling thread, taken in process, and the modules that their addresses lie
-//! in.
+//! Native stacks of the calling thread, captured in process, and the modules that their addresses
+//! belong to.
 //!
 //! ```
 //! let mut addresses = [0; 64];
@@ -9,16 +9,16 @@
 //! ```
 //!
 //! # Words
-//! - A **return address** is absolute: where a call returns to. The call itself lies before it, so
-//!   look addresses up at `address - 1`.
-//! - A **module** is one load of the program, a shared object or the vDSO. Its **bias** is the
+//! - A **return address** is absolute: where a call returns to. The call itself is before it, so look
+//!   addresses up at `address - 1`.
+//! - A **module** is one load of the program, a shared library or the vDSO. Its **bias** is the
 //!   difference between where it was loaded and where it was linked.
 //!
 //! # Design constraints
 //! - Works inside any function that any program may call: nothing here panics, prints or allocates,
-//!   but for [`modules::describe`], which makes a path.
-//! - Addresses only: symbols are found later, elsewhere, from the module's build id.
-//! - Knows nothing of CUDA and nothing of captures.
+//!   except [`modules::describe`], which creates a path.
+//! - Addresses only: symbols are found later, in another process, from the module's build id.
+//! - Independent of CUDA and of captures.
 //!
 //! # Not suitable for
 //! - Other threads, other processes, and signal handlers that may have interrupted the loader.
@@ -46,13 +46,13 @@ pub use x86_64::Unwinder;
 /// Frames of a stack that are kept, the newest.
 pub const FRAMES: usize = 512;
 
-/// Where a stack is taken from.
+/// The registers from which a stack is captured.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Registers {
     /// The return address of a call that is in progress.
     pub pc: u64,
-    /// The stack pointer when it has returned.
+    /// The stack pointer after it has returned.
     pub sp: u64,
     /// The frame pointer of the caller.
     pub bp: u64,
@@ -60,7 +60,7 @@ pub struct Registers {
 
 #[cfg(target_arch = "x86_64")]
 impl Registers {
-    /// Of whoever calls this.
+    /// The registers of the caller of this function.
     #[inline(always)]
     fn here() -> Self {
         let (pc, sp, bp);
@@ -80,19 +80,19 @@ impl Registers {
     }
 }
 
-/// A stack that was taken.
+/// A captured stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stack {
-    /// One hash over all frames, the same for the same frames.
+    /// The hash over all frames.
     pub hash: u64,
-    /// How many frames.
+    /// The number of frames.
     pub len: usize,
     /// Whether older frames were cut off because there was no room.
     pub truncated: bool,
 }
 
-/// The hash of a stack with a frame more, a newer one, than the stack of `hash`. Two different stacks
-/// among a million share a hash with a probability of 3·10⁻⁸.
+/// The hash of the stack of `hash` with one more, newer frame. Among a million stacks, the
+/// probability that two different ones collide is 3·10⁻⁸.
 #[inline]
 fn chain(hash: u64, pc: u64) -> u64 {
     let product = u128::from(pc ^ 0x9e37_79b9_7f4a_7c15) * 0xc2b2_ae3d_27d4_eb4f;

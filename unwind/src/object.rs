@@ -31,7 +31,7 @@ fn function() -> Option<FindObject> {
     Some(unsafe { core::mem::transmute::<usize, FindObject>(address) })
 }
 
-/// Whether [`find`] can answer at all.
+/// Whether [`find`] is supported.
 pub(crate) fn is_available() -> bool {
     function().is_some()
 }
@@ -46,7 +46,7 @@ pub(crate) fn find(address: u64) -> Option<Span> {
             _ => return None,
         }
     };
-    // SAFETY: the loader keeps the link map as long as the module is loaded, and the caller asks for
+    // SAFETY: the loader keeps the link map as long as the module is loaded, and the caller looks up
     // addresses that it is executing.
     let bias = unsafe { (*found.link_map).addr };
     Some(Span {

@@ -1,8 +1,8 @@
-//! The unwinder of processors that have no rules here: the system's.
+//! The unwinder for processors without unwind rules in this crate: the system's.
 //!
-//! This is the seam for another one (aarch64: CFA on sp or x29, the return address in x30 or beside the
-//! saved x29, pointer authentication bits to be taken off): a module with an `Unwinder` of these six
-//! functions, whose `take` gives the same frames and the same hash as [`system::take`].
+//! To support another processor (aarch64: CFA on sp or x29, the return address in x30 or beside the
+//! saved x29, pointer authentication bits to be removed), add a module with an `Unwinder` of these six
+//! functions. Its `take` must return the same frames and the same hash as [`system::take`].
 
 use crate::modules::Span;
 use crate::{FRAMES, Registers, Stack, system};
@@ -15,10 +15,10 @@ pub struct Unwinder {
 }
 
 impl Unwinder {
-    /// For another thread from now on.
+    /// Continues with another thread.
     pub fn change_thread(&mut self) {}
 
-    /// Takes the calling thread's stack. Frames in `own` are left out.
+    /// Captures the calling thread's stack. Frames in `own` are omitted.
     pub fn take(&mut self, _: Option<Registers>, own: Option<Span>) -> Stack {
         let (stack, len) = system::take(&mut self.frames, &own.unwrap_or(Span::NONE));
         self.len = len;
@@ -26,12 +26,12 @@ impl Unwinder {
         stack
     }
 
-    /// What was noted of the last stack: nothing.
+    /// The note on the last stack: always None.
     pub fn noted(&self, _: u64) -> Option<u32> {
         None
     }
 
-    /// No stack is remembered here, so nothing is noted.
+    /// Does nothing, because no stack is remembered here.
     pub fn note(&mut self, _: u64, _: u32) {}
 
     /// Writes the frames of the last stack, the newest first, as many as there is room for.
@@ -44,7 +44,7 @@ impl Unwinder {
             .count()
     }
 
-    /// How many stacks the system's unwinder had to take: all.
+    /// The number of stacks that the system's unwinder had to capture: all.
     pub fn system_stacks(&self) -> u64 {
         self.so_far
     }

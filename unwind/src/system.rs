@@ -1,9 +1,9 @@
-//! A stack by the system's unwinder, as the unwinders of this crate give it.
+//! A stack by the system's unwinder, in the form of the unwinders of this crate.
 
 use crate::modules::Span;
 use crate::{FRAMES, Stack, capture, chain};
 
-/// Writes the calling thread's stack to `out`, the newest frame first, less what lies in `own`.
+/// Writes the calling thread's stack to `out`, the newest frame first, without the frames in `own`.
 pub(crate) fn take(out: &mut [u64; FRAMES], own: &Span) -> (Stack, usize) {
     let mut all = [0; FRAMES + 64];
     let captured = capture(&mut all, 0);

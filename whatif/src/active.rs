@@ -1,7 +1,8 @@
-//! The pool that is active on this thread, in releases that have such a thing (2.5 to 2.7).
+//! The pool that is active on this thread, in releases with active pools (2.5 to 2.7).
 //!
-//! It is PyTorch's `MemPool`, which is more than a replay wants: a new one has a number of its own and counts as a use. So
-//! what is active in a replay is a few words, of which PyTorch's own functions say that they are a pool of that number.
+//! The active pool is a PyTorch `MemPool`. A replay cannot create one, because a new `MemPool` gets its own number and
+//! counts as a use of the pool. So a replay passes a few words that PyTorch's functions read as a `MemPool` with the
+//! recorded number.
 
 use core::mem::transmute;
 
@@ -11,7 +12,7 @@ use gpumem_torch_abi::{
 
 use crate::real;
 
-/// Room for PyTorch's pool, in words.
+/// Space for PyTorch's pool, in words.
 const WORDS: usize = 16;
 
 /// PyTorch's functions.
@@ -27,7 +28,7 @@ type Enter = unsafe extern "C-unwind" fn(&mut [u64; WORDS], usize);
 type Leave = unsafe extern "C-unwind" fn(&mut [u64; WORDS]);
 
 impl ActivePool {
-    /// None: this release has none, or it is not as it is known.
+    /// `None` if this release has no active pools, or differs from the known ones.
     pub(crate) fn find() -> Option<Self> {
         let function = |name| Some(real::torch(Library::C10Cuda, name)).filter(|&at| at != 0);
         // SAFETY: these are PyTorch's functions of these types.
@@ -48,10 +49,10 @@ impl ActivePool {
         };
         let pool = found.pool((1, 2));
         let at = pool.as_ptr() as usize;
-        // SAFETY: they read a pool's words, of which there is room for more than it has.
+        // SAFETY: they read a pool's words; `pool` has more words than a pool.
         let is_it = unsafe { id(at) == PoolId(1, 2) && allocator(at) == 0 };
         let is_active = found.with((1, 2), || {
-            // SAFETY: the pool lives while it is active; the first function takes nothing.
+            // SAFETY: the pool outlives the time in which it is active; the first function takes no arguments.
             let of_active = unsafe {
                 match active(0) {
                     0 => None,
@@ -60,18 +61,18 @@ impl ActivePool {
             };
             of_active == Some(PoolId(1, 2))
         });
-        // SAFETY: it takes nothing.
+        // SAFETY: it takes no arguments.
         (is_it && is_active && unsafe { active(0) } == 0).then_some(found)
     }
 
-    /// Makes a call with a pool of this number active.
+    /// Makes a call while a pool with this number is active.
     pub(crate) fn with<T>(&self, number: (u64, u64), call: impl FnOnce() -> T) -> T {
         let pool = self.pool(number);
         let mut context = [0; WORDS];
-        // SAFETY: the context remembers what was active before, and the pool outlives it.
+        // SAFETY: the context stores the previously active pool, and this pool outlives it.
         unsafe { (self.enter)(&mut context, pool.as_ptr() as usize) };
         let result = call();
-        // SAFETY: it is that context.
+        // SAFETY: the context is the one that `enter` filled.
         unsafe { (self.leave)(&mut context) };
         result
     }
@@ -83,10 +84,10 @@ impl ActivePool {
     }
 }
 
-/// The word of a pool at which its number begins, by the function that gives it.
+/// The word of a pool at which its number begins, found with the function that returns the number.
 fn number_at(id: IdOf) -> Option<usize> {
     let words: [u64; WORDS] = core::array::from_fn(|n| 1000 + n as u64);
-    // SAFETY: it reads two words of a pool, which has no more than these.
+    // SAFETY: it reads two words of a pool, which has no more words than these.
     let PoolId(first, second) = unsafe { id(words.as_ptr() as usize) };
     let at = first.checked_sub(1000)? as usize;
     (at < WORDS - 1 && second == first + 1).then_some(at)

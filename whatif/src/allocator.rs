@@ -1,4 +1,4 @@
-//! PyTorch's allocator in this process, called by the slots of its table.
+//! PyTorch's allocator in this process, called by the slots of its method table.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -13,11 +13,11 @@ use crate::decisions;
 use crate::real;
 
 thread_local! {
-    /// The pool that the block at hand was taken from in the recorded run.
+    /// The pool that the requested block was taken from in the recorded run.
     static POOL: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
-/// The allocator.
+/// PyTorch's allocator.
 pub(crate) struct Allocator {
     object: u64,
     alloc: usize,
@@ -37,7 +37,7 @@ struct DataPtr {
     device: u16,
 }
 
-/// `CheckpointDelta`: two vectors, of blocks that were freed and of a `DataPtr` for each that was handed out.
+/// `CheckpointDelta`: two vectors, of freed blocks and of a `DataPtr` for each allocated block.
 #[repr(C)]
 #[derive(Default)]
 struct Delta {
@@ -46,27 +46,27 @@ struct Delta {
 }
 
 impl Delta {
-    /// Frees the vectors' own memory. Their blocks stay: the recorded program holds them, and a `DataPtr` would give its
-    /// block back at its end.
+    /// Frees the vectors' own memory. Their blocks stay allocated, because the recorded program holds them; destroying
+    /// a `DataPtr` would free its block.
     fn forget_blocks(self) {
         let delete = real::cxx(c"_ZdlPv");
         if delete == 0 {
             return; // it is leaked
         }
-        // SAFETY: `operator delete(void*)` of the C++ library, by which vectors give back what they begin with; it takes null.
+        // SAFETY: `operator delete(void*)` of the C++ library, with which vectors free their memory; it accepts null.
         let delete: extern "C" fn(u64) = unsafe { core::mem::transmute(delete) };
         delete(self.freed[0]);
         delete(self.handed_out[0]);
     }
 }
 
-/// Whether blocks of a stream come from the pool whose number is in the data. Called while a block is asked for.
+/// Whether blocks of a stream come from the pool whose number is in the data. Called while a block is allocated.
 extern "C" fn is_in_pool(pool: &[u64; 2], _: *const c_void) -> bool {
     POOL.get() == (pool[0], pool[1])
 }
 
 impl Allocator {
-    /// The process's; Err says why there is none that can be used.
+    /// The allocator of this process, or an error with the reason why it cannot be used.
     pub(crate) fn find() -> Result<Self, String> {
         let found =
             torch::find(real::torch, real::constants).ok_or("PyTorch's allocator is not loaded")?;
@@ -102,8 +102,8 @@ impl Allocator {
         })
     }
 
-    /// Has the allocator call `traced` with each entry of its trace; whether that can be done. Its libstdc++ calls it with
-    /// the address of the function's data and that of the entry.
+    /// Makes the allocator call `traced` with each entry of its trace; returns whether that is possible. Its libstdc++
+    /// passes the address of the function's data and that of the entry.
     pub(crate) fn attach_trace(
         &self,
         traced: extern "C-unwind" fn(*const c_void, &TraceEntry),
@@ -122,7 +122,7 @@ impl Allocator {
         true
     }
 
-    /// A block, unless there is no memory for it, or the allocator [refuses](Self::refuses) it.
+    /// Allocates a block; `None` without memory, or if the allocator [refuses](Self::refuses) it.
     pub(crate) fn alloc(&self, bytes: u64, stream: u64, pool: (u64, u64)) -> Option<u64> {
         POOL.set(pool);
         decisions::had_no_memory();
@@ -134,7 +134,7 @@ impl Allocator {
         block.filter(|&block| block != 0)
     }
 
-    /// Whether it threw for another reason than want of memory, as 2.7 does for pools in expandable segments.
+    /// Whether it threw for another reason than out of memory, as 2.7 does for pools in expandable segments.
     pub(crate) fn refuses(&self) -> bool {
         self.refuses.get()
     }
@@ -144,7 +144,7 @@ impl Allocator {
         unsafe { attempt(self.delete, [self.object, block]) };
     }
 
-    /// The block is used on a stream.
+    /// Marks a block as used on a stream.
     pub(crate) fn record_stream(&self, block: u64, stream: Stream) -> bool {
         let data = DataPtr {
             data: block,
@@ -162,7 +162,7 @@ impl Allocator {
         true
     }
 
-    /// What is cached of a pool goes back, or of all.
+    /// Empties the cache of a pool, or of all pools.
     pub(crate) fn empty_cache(&self, pool: (u64, u64)) -> bool {
         if self.table.slot(Method::EmptyCache).is_some() {
             return self.call(Method::EmptyCache, [pool.0, pool.1, 0, 0]);
@@ -174,7 +174,7 @@ impl Allocator {
         }
     }
 
-    /// Makes a call with a pool active on this thread; None: this release knows no such thing.
+    /// Makes a call while a pool is active on this thread; `None` if this release has no active pools.
     pub(crate) fn with_active<T>(&self, pool: (u64, u64), call: impl FnOnce() -> T) -> Option<T> {
         Some(self.active.as_ref()?.with(pool, call))
     }
@@ -190,7 +190,7 @@ impl Allocator {
         true
     }
 
-    /// A pool is used from now on: by the recorded blocks, or in releases without filters by this stream.
+    /// Begins the use of a pool: by the recorded blocks, or in releases without filters by this stream.
     pub(crate) fn begin_pool(&self, pool: (u64, u64), stream: u64) -> bool {
         let mut filter = Function::new([pool.0, pool.1], is_in_pool as *const c_void);
         let filter = (&raw mut filter) as u64;
@@ -201,13 +201,13 @@ impl Allocator {
             )
     }
 
-    /// It is used no longer.
+    /// Ends the use of a pool.
     pub(crate) fn end_pool(&self, pool: (u64, u64), stream: u64) -> bool {
         self.call(Method::EndAllocateToPool, [0, pool.0, pool.1, 0])
             || self.call(Method::EndAllocateStreamToPool, [0, stream, 0, 0])
     }
 
-    /// A call that takes device 0 and a pool.
+    /// Makes a call that takes device 0 and a pool.
     pub(crate) fn of_pool(&self, method: Method, pool: (u64, u64), more: u64) -> bool {
         self.call(method, [0, pool.0, pool.1, more])
     }
@@ -221,17 +221,18 @@ impl Allocator {
         self.call(Method::CreateOrIncrefPool, [0, pool.0, pool.1, none])
     }
 
-    /// The state of a pool; None: it has none, or cannot give it.
+    /// The state of a pool; `None` if it cannot be read.
     pub(crate) fn state(&self, pool: (u64, u64)) -> Option<Shared> {
         let function = self.table.function(Method::GetCheckpointState)?;
         let mut state = Shared::default();
         let words = [(&raw mut state) as u64, self.object, 0, pool.0, pool.1];
-        // SAFETY: the slot is that of `getCheckpointState(DeviceIndex, MempoolId)`, whose result has its place passed first.
+        // SAFETY: the slot is that of `getCheckpointState(DeviceIndex, MempoolId)`; the place for its result is passed
+        // first.
         let given = unsafe { attempt(function, words) };
         (given.is_some() && !state.is_empty()).then_some(state)
     }
 
-    /// Sets a pool back to a state; whether that was done.
+    /// Restores a pool to a state; returns whether that succeeded.
     pub(crate) fn restore(&self, state: &Shared) -> bool {
         let Some(function) = self.table.function(Method::SetCheckpointPoolState) else {
             return false;
@@ -243,8 +244,8 @@ impl Allocator {
             0,
             (&raw mut state) as u64,
         ];
-        // SAFETY: the slot is that of `setCheckpointPoolState(DeviceIndex, std::shared_ptr<AllocatorState>)`: the place of
-        // the result, and that of an argument, which stays the caller's to destroy.
+        // SAFETY: the slot is that of `setCheckpointPoolState(DeviceIndex, std::shared_ptr<AllocatorState>)`. The words
+        // are the place for the result, and the place of an argument that the caller destroys.
         let done = unsafe { attempt(function, words) }.is_some();
         if done {
             delta.forget_blocks();
@@ -257,7 +258,7 @@ impl Allocator {
             return false;
         };
         type Call = extern "C-unwind" fn(u64, u64, u64, u64, u64);
-        // SAFETY: the slot is that of the method, which takes no more than these words.
+        // SAFETY: the slot is that of the method, which takes at most these words.
         let call: Call = unsafe { core::mem::transmute(function) };
         call(self.object, a, b, c, d);
         true

@@ -1,7 +1,7 @@
-//! A call that may throw an exception of C++'s, which no code of Rust's can catch.
+//! Makes calls that may throw a C++ exception, which Rust code cannot catch.
 //!
-//! The call is made by a few instructions with a personality function of their own: the unwinder asks it whether the frame
-//! handles the exception, it says yes, and execution goes on at `landing`, where the exception is ended.
+//! The call is made by a few instructions with their own personality function. When the unwinder queries it, it reports
+//! that the frame handles the exception. Execution then continues at `landing`, where the exception ends.
 
 use core::ffi::{c_int, c_void};
 
@@ -15,7 +15,7 @@ core::arch::global_asm!(
     "gpumem_whatif_attempt:",
     ".cfi_startproc",
     ".cfi_personality 0x1b, {personality}",
-    // rdi: the function; rsi: its arguments; rdx: where it is told that it threw.
+    // rdi: the function; rsi: its arguments; rdx: where to store that it threw.
     "push rbx",
     ".cfi_adjust_cfa_offset 8",
     ".cfi_rel_offset rbx, 0",
@@ -59,10 +59,10 @@ unsafe extern "C" {
     fn _Unwind_SetIP(context: *mut c_void, to: usize);
 }
 
-/// Calls a function that takes up to five words and gives one; None: it threw.
+/// Calls a function that takes up to five words and returns one; `None` if it threw.
 ///
 /// # Safety
-/// As the function's own.
+/// As for the function itself.
 pub(crate) unsafe fn attempt<const N: usize>(function: usize, arguments: [u64; N]) -> Option<u64> {
     const { assert!(N <= 5) };
     let (mut words, mut threw) = ([0; 5], 0);
@@ -70,12 +70,12 @@ pub(crate) unsafe fn attempt<const N: usize>(function: usize, arguments: [u64; N
         .iter_mut()
         .zip(arguments)
         .for_each(|(word, argument)| *word = argument);
-    // SAFETY: the caller's promise; the words and `threw` outlive the call.
+    // SAFETY: guaranteed by the caller; the words and `threw` outlive the call.
     let result = unsafe { gpumem_whatif_attempt(function, &words, &mut threw) };
     (threw == 0).then_some(result)
 }
 
-/// Answers the unwinder for the one call of `attempt`: the frame handles whatever was thrown.
+/// The personality function for the one call of `attempt`: the frame handles every exception.
 extern "C" fn personality(
     _: c_int,
     actions: c_int,
@@ -98,7 +98,7 @@ extern "C" fn personality(
     INSTALL_CONTEXT
 }
 
-/// Ends an exception of C++'s.
+/// Ends a C++ exception.
 extern "C" fn caught(exception: *mut c_void) {
     let (begin, end) = (
         real::cxx(c"__cxa_begin_catch"),
@@ -107,7 +107,7 @@ extern "C" fn caught(exception: *mut c_void) {
     if begin == 0 || end == 0 {
         return; // it is leaked
     }
-    // SAFETY: the C++ library's own functions, with an exception that was just caught.
+    // SAFETY: functions of the C++ library, with an exception that was just caught.
     unsafe {
         let begin: extern "C" fn(*mut c_void) -> *mut c_void = core::mem::transmute(begin);
         let end: extern "C" fn() = core::mem::transmute(end);
@@ -127,9 +127,9 @@ mod tests {
     #[test]
     fn what_does_not_throw_gives_its_result() {
         let function = sum as *const () as usize;
-        // SAFETY: it is a function of five words.
+        // SAFETY: the function takes five words.
         assert_eq!(unsafe { attempt(function, [1, 2, 3, 4, 5]) }, Some(54321));
-        // SAFETY: as above; those that are not named are 0.
+        // SAFETY: as above; words that are not passed are 0.
         assert_eq!(unsafe { attempt(function, [1, 2, 3]) }, Some(321));
     }
 }

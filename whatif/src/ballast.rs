@@ -1,10 +1,10 @@
-//! Memory that this process holds in place of what else was on the recorded card.
+//! Memory that this process holds to represent what else was on the recorded card.
 
 use core::ffi::{c_int, c_void};
 
 use crate::real;
 
-/// What the card gives memory in.
+/// The granularity of the card's memory.
 const PAGE: u64 = 2 << 20;
 
 type Malloc = extern "C" fn(*mut *mut c_void, usize) -> c_int;
@@ -16,12 +16,12 @@ pub(crate) struct Ballast {
     free: Free,
     blocks: Vec<(*mut c_void, u64)>,
     bytes: u64,
-    /// What this process has on the card anyway.
+    /// The bytes that this process always has on the card.
     own: u64,
 }
 
 impl Ballast {
-    /// None: there is no runtime.
+    /// `None` without a runtime.
     pub(crate) fn new(own: u64) -> Option<Self> {
         let (malloc, free) = (real::next(c"cudaMalloc"), real::next(c"cudaFree"));
         if malloc == 0 || free == 0 {
@@ -43,7 +43,8 @@ impl Ballast {
         })
     }
 
-    /// Makes it so many bytes, this process's own included; whether the card had them.
+    /// Resizes the ballast to so many bytes, this process's own included; returns whether the card
+    /// had them.
     pub(crate) fn set(&mut self, bytes: u64) -> bool {
         let wanted = bytes.saturating_sub(self.own).next_multiple_of(PAGE);
         while self.bytes > wanted {

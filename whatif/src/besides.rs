@@ -1,14 +1,14 @@
-//! What was on the recorded card beside the pool, taken up on this one.
+//! The memory on the recorded card outside the pool, held on this card.
 
 use crate::ballast::Ballast;
 use crate::foreign::Foreign;
 
-/// One device's.
+/// The memory of one device.
 pub(crate) struct Besides {
     pub(crate) foreign: Foreign,
     ballast: Ballast,
     was: u64,
-    /// The most that it was.
+    /// The most bytes that it had.
     pub(crate) most: u64,
 }
 
@@ -22,7 +22,8 @@ impl Besides {
         }
     }
 
-    /// Takes up what is there by now. Err: there is no room for so many bytes of it.
+    /// Holds as many bytes as the recorded card had at this point. The error is the number of bytes
+    /// that did not fit.
     pub(crate) fn hold(&mut self) -> Result<(), u64> {
         let bytes = self.foreign.bytes();
         if bytes == self.was {

@@ -1,12 +1,12 @@
-//! How often CUDA was called for memory. The runtime's functions are counted where they pass by here ([`crate::decisions`]),
-//! the driver's by the simulated driver itself.
+//! Counts of the calls to CUDA for memory. Calls of the runtime are counted in our wrappers ([`crate::decisions`]),
+//! calls of the driver by the simulated driver.
 
 use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::real;
 
-/// Calls of a function of the runtime.
+/// Counts calls of a runtime function.
 pub(crate) struct Counter {
     succeeded: AtomicU64,
     failed: AtomicU64,
@@ -23,7 +23,7 @@ impl Counter {
         }
     }
 
-    /// One more.
+    /// Counts a call.
     pub(crate) fn count(&self, succeeded: bool) {
         let counter = match succeeded {
             true => &self.succeeded,
@@ -48,13 +48,13 @@ const OF_THE_DRIVER: [&CStr; 7] = [
     c"cuMemRelease",
 ];
 
-/// Calls of `cudaMalloc`, `cudaFree` and the driver's functions, in this order: those that succeeded, those that failed.
+/// Calls of `cudaMalloc`, `cudaFree` and the driver's functions, in this order: successful ones and failed ones.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallCounts([[u64; 2]; 2 + OF_THE_DRIVER.len()]);
 
 impl CallCounts {
-    /// What has come since an earlier moment.
+    /// The calls since an earlier count.
     pub(crate) fn since(&self, before: &Self) -> Self {
         let mut since = *self;
         let words = since.0.as_flattened_mut().iter_mut();

@@ -1,4 +1,4 @@
-//! What python/gpumem/_whatif calls by ctypes.
+//! The C API that python/gpumem/_whatif calls by ctypes.
 
 use std::ffi::{CStr, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt as _;
@@ -12,42 +12,42 @@ use crate::save;
 use crate::survey::Survey;
 use crate::wanted::{Outcome, Wanted};
 
-/// A stream: its handle in the recorded process, and PyTorch's number of it, `u64::MAX` if that is not known.
+/// A stream: its handle in the recorded process, and its number in PyTorch, `u64::MAX` if that is unknown.
 pub type Pair = [u64; 2];
 
-/// A stream: its handles in the recorded process and in this one, and PyTorch's number of it in this one.
+/// A stream: its handles in the recorded process and in this one, and its number in this one's PyTorch.
 pub type Same = [u64; 3];
 
-/// What is wanted of a replay.
+/// The request for a replay.
 #[repr(C)]
 pub struct Request {
     /// The capture's path.
     pub capture: *const c_char,
     /// The recorded device.
     pub device: u64,
-    /// Of this capture and device.
+    /// The survey of this capture and device.
     pub survey: *const Survey,
     /// The streams that the capture names.
     pub streams: *const Same,
-    /// How many.
+    /// Their number.
     pub stream_count: u64,
-    /// What this process has on the card beside the allocator's memory.
+    /// The bytes of this process on the card outside the allocator's memory.
     pub own_bytes: u64,
-    /// Gives PyTorch settings at run time; 0 if that could be done.
+    /// Passes settings to PyTorch at run time; returns 0 on success.
     pub set: Option<extern "C" fn(*const c_char) -> i64>,
-    /// Is told of how much has been read, of 1; null: nobody.
+    /// Is called with the part of the capture that has been read, from 0 to 1; may be null.
     pub progress: Option<extern "C" fn(f64)>,
-    /// Where the replay is written as a capture: a path that does not exist; null: nowhere.
+    /// Where to write the replay as a capture: a path that does not exist; null to write none.
     pub save: *const c_char,
     /// The card's bytes, for that capture.
     pub card_bytes: u64,
-    /// What it says of the replay: facts of the process.
+    /// The facts of the process in that capture.
     pub facts: *const Fact,
-    /// How many.
+    /// Their number.
     pub fact_count: u64,
-    /// What is taken for what the capture does not say: bits of `Assumed`.
+    /// Assumptions about what the capture lacks: bits of `Assumed`.
     pub assumed: u64,
-    /// The replay ends once the allocator holds more than so many bytes; 0: it does not.
+    /// The replay ends once the allocator holds more bytes than this; 0: no limit.
     pub most_reserved: u64,
 }
 
@@ -60,7 +60,7 @@ pub struct Fact {
     pub value: *const c_char,
 }
 
-/// Room for a message.
+/// Space for a message.
 #[repr(C)]
 pub struct Message {
     /// Its text, NUL-terminated.
@@ -82,26 +82,26 @@ impl Message {
 }
 
 /// # Safety
-/// It is a NUL-terminated path that outlives the result.
+/// `path` is a NUL-terminated path that outlives the result.
 unsafe fn path<'a>(path: *const c_char) -> &'a Path {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     Path::new(OsStr::from_bytes(
         unsafe { CStr::from_ptr(path) }.to_bytes(),
     ))
 }
 
-/// What has to be known of a capture before its replays, for as long as the process lasts; null and a message if the
-/// capture cannot be read.
+/// Surveys a capture before its replays. The result lives as long as the process. Null and a message if the capture
+/// cannot be read.
 ///
 /// # Safety
-/// The path is a NUL-terminated one.
+/// The path is NUL-terminated.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpumem_whatif_survey(
     capture: *const c_char,
     device: u64,
     message: &mut Message,
 ) -> *const Survey {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let capture = unsafe { path(capture) };
     match Survey::of(capture, DeviceOrdinal(device as u8)) {
         Ok(survey) => Box::into_raw(Box::new(survey)),
@@ -112,10 +112,10 @@ pub unsafe extern "C" fn gpumem_whatif_survey(
     }
 }
 
-/// Streams that a capture names of a device. Returns how many there are, of which the first `room` are given.
+/// The streams of a device in the capture. Returns their number and writes the first `room`.
 ///
 /// # Safety
-/// `streams` has that room.
+/// `streams` has space for `room` of them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpumem_whatif_streams(
     survey: &Survey,
@@ -124,13 +124,13 @@ pub unsafe extern "C" fn gpumem_whatif_streams(
 ) -> u64 {
     let found = survey.streams.iter().take(room as usize);
     for (n, (stream, id)) in found.enumerate() {
-        // SAFETY: there is room.
+        // SAFETY: `n` is below `room`.
         unsafe { streams.add(n).write([*stream, id.unwrap_or(u64::MAX)]) };
     }
     survey.streams.len() as u64
 }
 
-/// What of the replay is to be saved.
+/// What to save of the replay.
 ///
 /// # Safety
 /// All that the request points to is valid.
@@ -140,14 +140,14 @@ unsafe fn save(request: &Request) -> Option<save::Wanted> {
     }
     let facts = match request.fact_count {
         0 => &[],
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         count => unsafe { core::slice::from_raw_parts(request.facts, count as usize) },
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let text = |text| unsafe { CStr::from_ptr(text) };
     let text = |of: *const c_char| text(of).to_string_lossy().into_owned();
     Some(save::Wanted {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         path: unsafe { path(request.save) }.to_owned(),
         card: request.card_bytes,
         facts: facts
@@ -157,7 +157,7 @@ unsafe fn save(request: &Request) -> Option<save::Wanted> {
     })
 }
 
-/// Replays. 0, or −1 and a message.
+/// Replays. Returns 0, or −1 and a message.
 ///
 /// # Safety
 /// All that the request points to is valid.
@@ -169,11 +169,11 @@ pub unsafe extern "C" fn gpumem_whatif_replay(
 ) -> i64 {
     let streams = match request.stream_count {
         0 => &[],
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         count => unsafe { core::slice::from_raw_parts(request.streams, count as usize) },
     };
     let wanted = Wanted {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         capture: unsafe { path(request.capture) },
         device: DeviceOrdinal(request.device as u8),
         // SAFETY: as above.

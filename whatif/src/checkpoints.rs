@@ -1,8 +1,9 @@
-//! States of pools, to which the recorded program set them back, and which blocks were live in them.
+//!  States of pools to which the recorded program restored them, and the blocks that were live in each state.
 //!
-//! A restore frees what the pool has and hands out what it had; the recorder saw that as frees and allocations of the
-//! thread. Here the allocator does the same by itself, so they are left out. It holds its lock of the device from the first
-//! of them to the last: the first is the moment of the restore among what other threads did.
+//! A restore frees the pool's blocks and allocates those of the state. The recorder saw this as frees and allocations
+//! of the thread. Here the allocator does the same by itself, so these events are skipped. The allocator holds its lock
+//! of the device from the first of these events to the last. So the first one is the point at which the restore took
+//! effect, relative to other threads.
 
 use gpumem_capture::{Event, EventKind, ThreadId};
 use gpumem_torch_abi::Shared;
@@ -10,50 +11,50 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A state of a pool.
 pub(crate) struct State<Block> {
-    /// As the allocator names it.
+    /// The pool's number in the allocator.
     pub(crate) pool: (u64, u64),
     pub(crate) shared: Shared,
     /// Blocks that were live, by their recorded addresses.
     pub(crate) live: Vec<(u64, Block)>,
 }
 
-/// A pool that is being set back in the recorded run.
+/// A restore of a pool that is in progress in the recorded run.
 struct Restore {
     thread: ThreadId,
     /// The state, by its recorded address.
     state: u64,
-    /// Here it is done, or has failed.
+    /// Whether the restore was made here, or has failed.
     is_tried: bool,
-    /// Blocks that it handed out and did not free again, by their recorded addresses.
+    /// Blocks that it allocated and did not free again, by their recorded addresses.
     handed_out: FxHashSet<u64>,
 }
 
-/// Which part of a restore an event is.
+/// The part of a restore that an event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// None.
+    /// It is no part of a restore.
     Nothing,
-    /// The first one: here the pool is set back to the state of this recorded address.
+    /// The first part: the pool is now restored to the state at this recorded address.
     First(u64),
     Another,
 }
 
-/// How a restore of the recorded run ended.
+/// The result of a restore of the recorded run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// It had not begun, as far as is known.
+    /// Its beginning is unknown.
     Unknown,
-    /// It freed and handed out nothing, and is to be done now.
+    /// It freed and allocated nothing; it must be made now.
     Empty(u64),
-    /// With the blocks that were live when the state was taken.
+    /// It allocated the blocks that were live when the state was saved.
     AsTaken,
-    /// It failed, or ended with others.
+    /// It failed, or allocated other blocks.
     Otherwise,
 }
 
-/// States that were taken, and restores that go on.
+/// Saved states, and restores in progress.
 pub(crate) struct Checkpoints<Block> {
-    /// The newest of each recorded address: what had it before is gone.
+    /// The newest state at each recorded address; older ones at the address are gone.
     states: FxHashMap<u64, State<Block>>,
     restores: Vec<Restore>,
 }
@@ -68,7 +69,7 @@ impl<Block> Default for Checkpoints<Block> {
 }
 
 impl<Block> Checkpoints<Block> {
-    /// A state was taken, and is kept at an address of the recorded process; whether that could be done here.
+    /// A state was saved at an address of the recorded process; returns whether it could be saved here.
     pub(crate) fn taken(&mut self, at: u64, state: Option<State<Block>>) -> bool {
         let is_taken = state.is_some();
         match state {
@@ -83,7 +84,7 @@ impl<Block> Checkpoints<Block> {
         self.states.get(&at)
     }
 
-    /// A thread begins to set a pool back; whether it is known to which state.
+    /// A thread begins to restore a pool; returns whether the state is known.
     pub(crate) fn begin(&mut self, thread: ThreadId, state: u64) -> bool {
         let is_known = self.states.contains_key(&state);
         if is_known {
@@ -97,7 +98,7 @@ impl<Block> Checkpoints<Block> {
         is_known
     }
 
-    /// Which part of a restore an allocation or free is.
+    /// The part of a restore that an allocation or free is.
     #[inline]
     pub(crate) fn part(&mut self, event: &Event) -> Part {
         if self.restores.is_empty() {

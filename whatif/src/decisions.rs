@@ -1,4 +1,4 @@
-//! What the allocator of this process does for each step of a replay, as it traces and reports it.
+//! The decisions of this process's allocator for each step of a replay, from its trace and its reports.
 //!
 //! | what | from |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | blocks and their sizes, failures, the allocator's figures | its reports to PyTorch's profiler |
 //! | refused segments, and how often the runtime is called | `cudaMalloc`, `cudaFree` |
 //!
-//! The library is loaded before PyTorch and CUDA's runtime, so these functions come first.
+//! The library is loaded before PyTorch and CUDA's runtime, so its functions take precedence.
 
 use core::cell::{Cell, RefCell};
 use core::ffi::{CStr, c_int, c_void};
@@ -17,24 +17,24 @@ use gpumem_torch_abi::{Tail, TraceEntry, clock};
 use crate::calls;
 use crate::real;
 
-/// What was done.
+/// The kind of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// A block was handed out.
+    /// A block was allocated.
     Alloc,
     /// A block was freed.
     Free,
-    /// A block that had been freed waited for a stream, and went back to its pool.
+    /// A freed block that waited for a stream went back to its pool.
     Release,
     /// There was no memory for a block.
     OutOfMemory,
     /// A segment came from CUDA.
     SegmentAlloc,
-    /// One went back.
+    /// A segment was returned to CUDA.
     SegmentFree,
     /// Memory was mapped into an expandable segment.
     Map,
-    /// It was unmapped.
+    /// Memory was unmapped from an expandable segment.
     Unmap,
     /// CUDA had no memory for a segment.
     Refused,
@@ -46,39 +46,39 @@ pub(crate) struct Decision {
     pub(crate) action: Action,
     pub(crate) ptr: u64,
     pub(crate) bytes: u64,
-    /// What was in blocks, and held from CUDA, just after it; of [`Action::Alloc`], `Free` and `OutOfMemory` alone.
+    /// The allocated and reserved bytes just after it; only for [`Action::Alloc`], `Free` and `OutOfMemory`.
     pub(crate) allocated: u64,
     pub(crate) reserved: u64,
-    /// Of [`Action::Alloc`]: the stream and the pool that it is of.
+    /// For [`Action::Alloc`]: the stream and the pool of the block.
     pub(crate) from: Source,
 }
 
 /// A stream and a pool.
 pub(crate) type Source = (u64, (u64, u64));
 
-/// Why a replay went no further.
+/// Why a replay ended early.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Failure {
     pub(crate) bytes: u64,
-    /// What failed is not PyTorch's.
+    /// Whether the failure is not PyTorch's.
     pub(crate) is_foreign: bool,
 }
 
-/// What the allocator did for a step.
+/// The result of a step.
 pub(crate) struct Step<'a> {
     pub(crate) decisions: &'a [Decision],
-    /// It was the last.
+    /// Set if this is the last step.
     pub(crate) failure: Option<Failure>,
-    /// The step is part of a restore of a pool.
+    /// Set if the step is part of a restore of a pool.
     pub(crate) restored: Option<Restored>,
 }
 
-/// What a pool that was set back lost and got, nothing if that was done before.
+/// The blocks that a restore freed and allocated; empty if the restore was made before.
 #[derive(Default)]
 pub(crate) struct Restored {
     /// Recorded addresses of blocks.
     pub(crate) gone: Vec<u64>,
-    /// Blocks: recorded addresses, and those of the replay.
+    /// Blocks: their recorded addresses, and those in the replay.
     pub(crate) back: Vec<(u64, u64)>,
 }
 
@@ -87,35 +87,35 @@ struct Now {
     decisions: Vec<Decision>,
     /// The block that is being freed.
     freeing: u64,
-    /// Of the block that was handed out last.
+    /// The source of the newest allocated block.
     from: Source,
 }
 
 thread_local! {
-    /// Whether there was no memory for the block at hand.
+    /// Whether there was no memory for the current request.
     static HAD_NO_MEMORY: Cell<bool> = const { Cell::new(false) };
     static NOW: RefCell<Option<Now>> = const { RefCell::new(None) };
 }
 
-/// What the pool held at most.
+/// The most bytes that the pool held.
 static RESERVED: AtomicU64 = AtomicU64::new(0);
 
-/// What the pool has held at most, by its reports so far.
+/// The most bytes that the pool has held, according to its reports so far.
 pub(crate) fn most_reserved() -> u64 {
     RESERVED.load(Ordering::Relaxed)
 }
 
-/// From here on decisions on this thread are kept.
+/// Starts keeping decisions on this thread.
 pub(crate) fn begin() {
     NOW.set(Some(Now::default()));
 }
 
-/// No longer.
+/// Stops keeping decisions.
 pub(crate) fn end() {
     NOW.set(None);
 }
 
-/// Gives the decisions since the last call, in order, in place of what `to` has.
+/// Replaces the contents of `to` by the decisions since the last call, in order.
 pub(crate) fn take(to: &mut Vec<Decision>) {
     to.clear();
     NOW.with_borrow_mut(|now| {
@@ -125,7 +125,7 @@ pub(crate) fn take(to: &mut Vec<Decision>) {
     });
 }
 
-/// Whether PyTorch has reported since the last call that there was no memory for a block on this thread.
+/// Whether PyTorch has reported on this thread since the last call that there was no memory for a block.
 pub(crate) fn had_no_memory() -> bool {
     HAD_NO_MEMORY.take()
 }
@@ -145,7 +145,7 @@ fn keep(action: Action, ptr: u64, bytes: u64, (allocated, reserved): (u64, u64))
     });
 }
 
-/// The block that is being freed becomes another; gives the one that was.
+/// Sets the block that is being freed; returns the previous one.
 fn freeing(ptr: u64) -> u64 {
     NOW.with_borrow_mut(|now| {
         now.as_mut()
@@ -153,18 +153,18 @@ fn freeing(ptr: u64) -> u64 {
     })
 }
 
-/// The pool of an entry, of a release whose entries say it.
+/// The pool of an entry, in releases whose entries have it.
 fn pool_of(entry: &TraceEntry) -> (u64, u64) {
     // SAFETY: it is an entry of the allocator's.
     let has_pool = unsafe { entry.tail(clock()) } == Some(Tail::PoolAndTime);
     if !has_pool {
         return (0, 0);
     }
-    // SAFETY: its tail is that with a pool.
+    // SAFETY: its tail has a pool.
     unsafe { entry.pool() }
 }
 
-/// The allocator calls it with each entry of its trace, the device's lock held.
+/// The allocator calls this with each entry of its trace, while it holds the device's lock.
 pub(crate) extern "C-unwind" fn traced(_: *const c_void, entry: &TraceEntry) {
     let action = match entry.action {
         TraceEntry::ALLOC => {
@@ -183,14 +183,14 @@ pub(crate) extern "C-unwind" fn traced(_: *const c_void, entry: &TraceEntry) {
             freeing(entry.ptr);
             return;
         }
-        // A block that waits for nothing is back at once.
+        // A block that waits for nothing is back in its pool at once.
         TraceEntry::FREE_COMPLETED if freeing(0) != entry.ptr => Action::Release,
         _ => return,
     };
     keep(action, entry.ptr, entry.bytes, (0, 0));
 }
 
-/// A function of a library that comes behind ours.
+/// A function of a later library that ours replaces.
 struct Behind {
     name: &'static CStr,
     address: AtomicUsize,
@@ -204,7 +204,7 @@ impl Behind {
         }
     }
 
-    /// Its address; 0: it is not there.
+    /// Its address; 0 if it does not exist.
     fn get(&self, find: fn(&CStr) -> usize) -> usize {
         match self.address.load(Ordering::Relaxed) {
             0 => {
@@ -227,10 +227,10 @@ fn is_card(device: u16) -> bool {
     device & 0xff == 1
 }
 
-/// PyTorch's function of this name: a block was handed out, or freed where `bytes` is negative.
+/// PyTorch's function of this name: a block was allocated, or freed if `bytes` is negative.
 ///
 /// # Safety
-/// As PyTorch's.
+/// As for PyTorch's function.
 #[unsafe(no_mangle)]
 #[allow(non_snake_case)]
 pub unsafe extern "C-unwind" fn _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(
@@ -264,7 +264,7 @@ pub unsafe extern "C-unwind" fn _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6De
 /// PyTorch's function of this name.
 ///
 /// # Safety
-/// As PyTorch's.
+/// As for PyTorch's function.
 #[unsafe(no_mangle)]
 #[allow(non_snake_case)]
 pub unsafe extern "C-unwind" fn _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(
@@ -292,7 +292,7 @@ pub unsafe extern "C-unwind" fn _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6Devi
 /// The runtime's function of this name.
 ///
 /// # Safety
-/// As the runtime's.
+/// As for the runtime's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaMalloc(ptr: *mut *mut c_void, bytes: usize) -> c_int {
     let real = MALLOC.get(real::next);
@@ -315,7 +315,7 @@ pub unsafe extern "C" fn cudaMalloc(ptr: *mut *mut c_void, bytes: usize) -> c_in
 /// The runtime's function of this name.
 ///
 /// # Safety
-/// As the runtime's.
+/// As for the runtime's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaFree(ptr: *mut c_void) -> c_int {
     let real = FREE.get(real::next);
@@ -383,10 +383,10 @@ mod tests {
     #[test]
     fn a_failure_for_want_of_memory_is_told_once() {
         assert!(!had_no_memory());
-        // SAFETY: there is no PyTorch here to which the call would go on.
+        // SAFETY: no PyTorch is loaded here that the call would be forwarded to.
         unsafe { _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(512, 0, 0, 1) };
         assert!(had_no_memory() && !had_no_memory());
-        // SAFETY: as above; it is of another device's memory.
+        // SAFETY: as above; the call concerns another device.
         unsafe { _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(512, 0, 0, 0) };
         assert!(!had_no_memory());
     }

@@ -1,8 +1,9 @@
-//! CUDA's events by which the allocator learns that other streams are through with a block it was given back.
+//! The CUDA events by which the allocator learns that other streams have finished with a freed block.
 //!
-//! The library is loaded before CUDA's runtime, so these functions come first. While a block is freed each event
-//! that is recorded is one of the block's; until the moment at which the stream was through in the recorded run it is
-//! said to be not ready. And no stream is captured in a replay: whether one was, this says.
+//! The library is loaded before CUDA's runtime, so its functions take precedence. Each event that is recorded while a
+//! block is freed belongs to that block. It is reported as not ready until the point at which the stream had finished
+//! in the recorded run. No stream is captured in a replay; these functions report whether one was captured in the
+//! recorded run.
 
 use core::cell::RefCell;
 use core::ffi::{c_int, c_void};
@@ -16,17 +17,17 @@ const NOT_READY: c_int = 600;
 /// `cudaStreamCaptureStatusActive`
 const CAPTURE_ACTIVE: c_int = 1;
 
-/// What the replay on this thread says of events.
+/// The state of events in the replay on this thread.
 #[derive(Default)]
 struct Now {
     holds: bool,
-    /// The release that is replayed, by its seq.
+    /// The free that is replayed, by its number.
     freeing: Option<u64>,
-    /// Of each event the release and the stream that it is of.
+    /// The free and the stream of each event.
     events: FxHashMap<usize, (u64, u64)>,
-    /// Of each stream the last release that it was through with in the recorded run.
+    /// For each stream, the last free that it had finished with in the recorded run.
     through: FxHashMap<u64, u64>,
-    /// The caller was in a capture of a CUDA graph.
+    /// Whether the caller was in a capture of a CUDA graph.
     captures: bool,
 }
 
@@ -34,7 +35,7 @@ thread_local! {
     static NOW: RefCell<Option<Now>> = const { RefCell::new(None) };
 }
 
-/// A replay begins. `holds`: it will be told when streams are through; else they are at once.
+/// Begins a replay. `holds`: it will call [`through`] when streams have finished; else they finish at once.
 pub(crate) fn begin(holds: bool) {
     NOW.set(Some(Now {
         holds,
@@ -42,12 +43,12 @@ pub(crate) fn begin(holds: bool) {
     }));
 }
 
-/// It ends.
+/// Ends the replay.
 pub(crate) fn end() {
     NOW.set(None);
 }
 
-/// A stream is through with what was freed up to this release.
+/// A stream has finished with what was freed up to this free.
 pub(crate) fn through(stream: u64, freed: u64) {
     set(|now| {
         let last = now.through.entry(stream).or_default();
@@ -55,7 +56,7 @@ pub(crate) fn through(stream: u64, freed: u64) {
     });
 }
 
-/// The release is replayed while `free` runs.
+/// Replays a free by running `free`.
 #[inline]
 pub(crate) fn freeing(seq: u64, free: impl FnOnce()) {
     set(|now| now.freeing = Some(seq));
@@ -63,7 +64,7 @@ pub(crate) fn freeing(seq: u64, free: impl FnOnce()) {
     set(|now| now.freeing = None);
 }
 
-/// What follows was called in a capture of a CUDA graph, or was not.
+/// Sets whether the calls that follow were made in a capture of a CUDA graph.
 #[inline]
 pub(crate) fn in_capture(captures: bool) {
     set(|now| now.captures = captures);
@@ -95,7 +96,7 @@ fn real(place: &AtomicUsize, name: &core::ffi::CStr) -> usize {
 /// The runtime's function of this name.
 ///
 /// # Safety
-/// As the runtime's.
+/// As for the runtime's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaEventRecord(event: *mut c_void, stream: *mut c_void) -> c_int {
     NOW.with_borrow_mut(|now| {
@@ -121,7 +122,7 @@ pub unsafe extern "C" fn cudaEventRecord(event: *mut c_void, stream: *mut c_void
 /// The runtime's function of this name.
 ///
 /// # Safety
-/// As the runtime's.
+/// As for the runtime's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaEventQuery(event: *mut c_void) -> c_int {
     let is_early = NOW.with_borrow(|now| {
@@ -144,10 +145,10 @@ pub unsafe extern "C" fn cudaEventQuery(event: *mut c_void) -> c_int {
     }
 }
 
-/// The runtime's function of this name. By it PyTorch's allocator asks whether it is called within a capture.
+/// The runtime's function of this name. PyTorch's allocator calls it to check whether it runs within a capture.
 ///
 /// # Safety
-/// As the runtime's.
+/// As for the runtime's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaStreamGetCaptureInfo(
     stream: *mut c_void,
@@ -160,7 +161,7 @@ pub unsafe extern "C" fn cudaStreamGetCaptureInfo(
 ) -> c_int {
     let captures = NOW.with_borrow(|now| now.as_ref().is_some_and(|now| now.captures));
     if captures && !status.is_null() {
-        // SAFETY: the caller's place for the answer.
+        // SAFETY: the caller's place for the result.
         unsafe { status.write(CAPTURE_ACTIVE) };
         return 0;
     }
@@ -170,7 +171,7 @@ pub unsafe extern "C" fn cudaStreamGetCaptureInfo(
     }
     type Info =
         unsafe extern "C" fn(*mut c_void, *mut c_int, usize, usize, usize, usize, usize) -> c_int;
-    // SAFETY: as above; it takes no more than these words.
+    // SAFETY: as above; it takes at most these words.
     unsafe {
         let real: Info = core::mem::transmute(real);
         real(stream, status, a, b, c, d, e)

@@ -1,15 +1,15 @@
-//! What of a capture's definitions is otherwise in a replay, and the numbers by which they refer to events.
+//! Definitions of a capture that differ in its replay, and the numbers of events that they refer to.
 
 use gpumem_capture::{Definition, DeviceOrdinal, Event, EventKind, Level, ProcessKey, Seq};
 use rustc_hash::FxHashMap;
 
-/// How events of the recorded capture are numbered in that of the replay.
+/// Maps numbers of events in the recorded capture to those in the capture of the replay.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
-    /// The newest release of each block.
+    /// The newest free of each block.
     frees: FxHashMap<(DeviceOrdinal, Level, u64), u64>,
     failures: FxHashMap<u64, u64>,
-    /// The newest end of a phase: there, and here.
+    /// The newest end of a phase: its numbers in the recorded capture and in the replay.
     phase_end: Option<(u64, u64)>,
 }
 
@@ -27,7 +27,7 @@ impl Numbers {
         }
     }
 
-    /// The release that a CANCEL is of.
+    /// The free that a CANCEL refers to.
     pub(crate) fn free(&self, cancel: &Event) -> u64 {
         let block = (cancel.device, cancel.level, cancel.ptr);
         self.frees.get(&block).copied().unwrap_or(0)
@@ -43,7 +43,7 @@ impl Numbers {
     }
 }
 
-/// Whether a fact is of calls of one of CUDA's functions.
+/// Whether a fact counts calls of one of CUDA's functions.
 fn is_of_cuda(key: &str) -> bool {
     let of_calls = [
         ProcessKey::CALLS,
@@ -70,7 +70,7 @@ impl Facts {
         Self { device, card }
     }
 
-    /// A definition as it is in the replay; None: it is not.
+    /// A definition as the replay has it; `None` to leave it out.
     pub(crate) fn of_replay(
         &self,
         definition: &Definition,
@@ -101,7 +101,7 @@ impl Facts {
     fn process(&self, key: &str, value: &str, numbers: &Numbers) -> Option<(String, String)> {
         let same = Some((key.to_owned(), value.to_owned()));
         match key {
-            // The replay's own were written first.
+            // The replay's own settings were written first.
             ProcessKey::ALLOCATOR_CONF => None,
             _ if key.starts_with(ProcessKey::REPLAYED) => None,
             ProcessKey::LIMIT => Some((key.to_owned(), self.limits(value))),
@@ -109,7 +109,7 @@ impl Facts {
                 let seq = numbers.phase_end(value)?;
                 Some((key.to_owned(), seq.to_string()))
             }
-            // How often the allocator called CUDA, and how long that took, is not known.
+            // The number and durations of the allocator's calls to CUDA are unknown.
             _ if is_of_cuda(key) => None,
             _ => match key.strip_prefix(ProcessKey::POSTMORTEM) {
                 Some(seq) => {
@@ -121,7 +121,7 @@ impl Facts {
         }
     }
 
-    /// Limits of other devices: the replayed one has its card.
+    /// Limits of other devices; the replayed device has its card's size.
     fn limits(&self, value: &str) -> String {
         let own = format!("{}=", self.device.0);
         let others = value

@@ -1,4 +1,4 @@
-//! What is on a card beside PyTorch's pool: contexts, code, other libraries' memory, other processes.
+//! The memory on a card outside PyTorch's pool: contexts, code, other libraries' memory, other processes.
 
 use gpumem_capture::{CounterValues, Definition, DeviceOrdinal, Event, EventKind, Level};
 use rustc_hash::FxHashMap;
@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use crate::library::AllocatorLibrary;
 use crate::survey::{Code, Survey};
 
-/// One device's.
+/// The memory of one device.
 #[derive(Debug)]
 pub(crate) struct Foreign {
     device: DeviceOrdinal,
@@ -16,9 +16,9 @@ pub(crate) struct Foreign {
     pool_bytes: u64,
     physical: CounterValues,
     others: u64,
-    /// Code by the event from which it was there, the last first.
+    /// Code, by the event at which it was loaded, the last first.
     code: Vec<Code>,
-    /// Of the code that is there and not in `physical` yet: the event from which it is, and bytes.
+    /// Code that is loaded but not yet in `physical`: the event at which it is read, and its bytes.
     unread: Vec<(u64, u64)>,
 }
 
@@ -63,7 +63,7 @@ impl Foreign {
         }
     }
 
-    /// What is there now.
+    /// Its current bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let unread: u64 = self.unread.iter().map(|(_, bytes)| bytes).sum();
         self.physical.live.saturating_sub(self.pool_bytes) + self.others + unread

@@ -1,13 +1,13 @@
-//! By how much what is live grows from step to step of a training.
+//! The growth of live bytes from step to step of a training.
 
-/// Live bytes at the ends of steps, of which at most 64 are kept, at equal distances.
+/// Live bytes at the ends of at most 64 steps, at equal distances.
 #[derive(Debug, Default)]
 pub(crate) struct Grown {
     kept: Vec<u64>,
-    /// Steps from one that is kept to the next, as a power of two.
+    /// The distance of these steps, as a power of two.
     distance: u32,
     seen: u64,
-    /// The step that ended last, as the capture counts.
+    /// The number of the last step that ended, as in the capture.
     last: u64,
 }
 
@@ -33,12 +33,12 @@ impl Grown {
         self.seen += 1;
     }
 
-    /// Steps that have ended.
+    /// The number of steps that ended.
     pub(crate) fn steps(&self) -> u64 {
         self.last
     }
 
-    /// Bytes a step: the lesser growth of the third and the fourth quarter of the run. 0: it does not grow, or there were
+    /// Bytes per step: the smaller growth of the third and the fourth quarter of the run. 0 without growth, or with
     /// fewer than 8 steps.
     pub(crate) fn bytes_a_step(&self) -> u64 {
         let quarter = self.kept.len().saturating_sub(1) / 4;

@@ -1,20 +1,20 @@
-//! What grows on a card beside PyTorch's pool, and does not fit.
+//! Growth of the memory outside PyTorch's pool that does not fit on the card.
 
 use gpumem_capture::{Event, EventFlags, EventKind, Level, PlacementId};
 
-/// The driver's result where there is no memory.
+/// The driver's result code for out of memory.
 pub(crate) const OUT_OF_MEMORY: u64 = 2;
 
-/// Events of a device by which something took memory, in order.
+/// Events of a device that took memory, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Growth(Vec<Event>);
 
 impl Growth {
-    /// An event that is not the pool's.
+    /// Takes in an event that does not belong to the pool.
     pub(crate) fn see(&mut self, event: &Event) {
         let takes = match event.kind {
             EventKind::ALLOC | EventKind::RESIZE => event.level == Level::PHYSICAL,
-            // What code takes of the card may be read after it is there.
+            // The memory of code may be read after the code was loaded.
             kind => kind == EventKind::MODULE_LOAD,
         };
         if takes {
@@ -22,13 +22,13 @@ impl Growth {
         }
     }
 
-    /// There was room for all of it.
+    /// Drops the events, because all of them fitted.
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// The events that say that there was no room for so many bytes of it, at the time of `by`. Contexts and code did not
-    /// come to be.
+    /// The events that report that so many bytes did not fit, at the time of `by`. The contexts and code that were too
+    /// large are undone.
     pub(crate) fn refused(&mut self, bytes: u64, by: &Event) -> Vec<Event> {
         let newest = self.0.last().copied().unwrap_or(*by);
         let sized = self.0.drain(..).rev();

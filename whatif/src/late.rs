@@ -1,15 +1,15 @@
-//! When other streams were through with the blocks that they used.
+//! When other streams finished with the blocks that they used.
 //!
-//! A block that was used on other streams goes back to the pool once each of them is through with it. The capture says
-//! when it went back (RELEASED). A stream's events are looked at in order and one that is not ready holds up those
-//! behind it; so by then each of its streams was through with whatever had been freed before the block. Where the capture
-//! does not say it, the block was back at the latest when its memory was used again.
+//! A block that was used on other streams returns to the pool once each of them has finished with it. The capture has
+//! the time of the return (RELEASED). The allocator checks a stream's events in order, and an event that is not ready
+//! delays those behind it. So at the return each of the block's streams had finished with whatever was freed before the
+//! block. If the capture lacks the return, the block was back at the latest when its memory was used again.
 
 use std::collections::BTreeMap;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Blocks of the recorded run that were used on other streams than their own.
+/// Blocks of the recorded run that were used on streams other than their own.
 #[derive(Debug, Default)]
 pub(crate) struct Late {
     live: FxHashMap<u64, FxHashSet<u64>>,
@@ -19,21 +19,21 @@ pub(crate) struct Late {
 /// A block that was freed and is not back in the pool.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    /// Where it ends.
+    /// The address of its end.
     end: u64,
-    /// The seq of its release.
+    /// The number of its free.
     pub(crate) freed: u64,
     /// The streams that it waits for.
     pub(crate) streams: FxHashSet<u64>,
 }
 
 impl Late {
-    /// A block is used on a stream that is not its own.
+    /// A block is used on a stream other than its own.
     pub(crate) fn used(&mut self, ptr: u64, stream: u64) {
         self.live.entry(ptr).or_default().insert(stream);
     }
 
-    /// A block is freed; whether it may wait.
+    /// A block is freed; returns whether it may wait.
     pub(crate) fn freed(&mut self, ptr: u64, bytes: u64, freed: u64) -> bool {
         let Some(streams) = self.live.remove(&ptr) else {
             return false;
@@ -53,14 +53,14 @@ impl Late {
         self.waiting.remove(&ptr)
     }
 
-    /// Memory is used again, or given back: a block that waited there, if there is one more.
+    /// Memory is used again or freed: removes a block that waited there; call again until it returns `None`.
     pub(crate) fn reused(&mut self, ptr: u64, bytes: u64) -> Option<Waiting> {
         let end = ptr.saturating_add(bytes);
         let (&at, last) = self.waiting.range(..end).next_back()?;
         (last.end > ptr).then(|| self.waiting.remove(&at))?
     }
 
-    /// All streams are waited for: a block that waited, if there is one more.
+    /// All streams are synchronized: removes a block that waited; call again until it returns `None`.
     pub(crate) fn synchronized(&mut self) -> Option<Waiting> {
         self.waiting.pop_first().map(|(_, waiting)| waiting)
     }
@@ -84,7 +84,7 @@ mod tests {
         streams.sort_unstable();
         assert_eq!((waiting.freed, streams), (100, vec![7, 9]));
         assert!(late.released(1).is_none() && late.released(2).is_none());
-        // The address's next block begins anew.
+        // The state of the address's next block starts empty.
         late.freed(1, 1, 200);
         assert!(late.released(1).is_none());
     }

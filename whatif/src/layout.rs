@@ -1,7 +1,7 @@
-//! How the memory of the recorded pool was divided up: which of it was surely free.
+//! The division of the recorded pool's memory, to find the parts that were certainly free.
 //!
-//! The allocator joins free blocks that are beside one another, takes the beginning of one, and leaves the rest behind it.
-//! So a block behind which there is free memory of its segment was split off, and is no larger than it had to be.
+//! The allocator merges neighbouring free blocks, takes the beginning of one, and leaves the rest behind it. So a block
+//! that is followed by free memory of its segment was split off a larger block, and is no larger than necessary.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use gpumem_capture::{Definition, DeviceOrdinal, Event, EventKind, Level};
 
 use crate::library::AllocatorLibrary;
 
-/// One device's.
+/// The layout of one device's pool.
 #[derive(Debug)]
 pub(crate) struct Layout {
     device: DeviceOrdinal,
     library: AllocatorLibrary,
-    /// Segments, by where they begin: where they end.
+    /// The end of each segment, by its start.
     segments: BTreeMap<u64, u64>,
-    /// Blocks that are held or may be waiting for a stream.
+    /// The end of each block that is allocated or may be waiting for a stream, by its start.
     taken: BTreeMap<u64, u64>,
 }
 
@@ -48,7 +48,7 @@ impl Layout {
         }
     }
 
-    /// A block is taken; whether it was surely split off a larger one.
+    /// A block is allocated; returns whether it was certainly split off a larger one.
     pub(crate) fn take(&mut self, ptr: u64, bytes: u64) -> bool {
         let end = ptr.saturating_add(bytes);
         remove(&mut self.taken, ptr, end);
@@ -59,13 +59,13 @@ impl Layout {
         next.map_or(segment, |next| segment.min(next)) > end
     }
 
-    /// A block is free.
+    /// A block is freed.
     pub(crate) fn free(&mut self, ptr: u64) {
         self.taken.remove(&ptr);
     }
 }
 
-/// Takes out what overlaps a range.
+/// Removes the ranges that overlap a range.
 fn remove(ranges: &mut BTreeMap<u64, u64>, start: u64, end: u64) {
     while let Some((&ptr, _)) = ranges
         .range(..end)
@@ -104,14 +104,14 @@ mod tests {
             });
         }
         assert!(layout.take(1000, 40));
-        // The next segment is another one, though it follows at once.
+        // The next segment is a different one, though it follows without a gap.
         assert!(!layout.take(1040, 60));
         layout.free(1000);
         assert!(!layout.take(1000, 40));
         layout.free(1040);
         layout.free(1000);
         assert!(layout.take(1000, 40));
-        // What was there and went unseen is there no longer.
+        // A block that was there, and whose free was not recorded, is gone.
         assert!(!layout.take(1020, 80));
         assert!(!layout.take(1000, 20));
     }

@@ -1,5 +1,5 @@
-//! `libgpumem_whatif.so`: replays what a capture says of PyTorch's caching allocator by that allocator itself, in a process
-//! that has PyTorch, on the simulated card, under whatever settings that process has.
+//! `libgpumem_whatif.so`: replays a capture's steps of PyTorch's caching allocator with that allocator itself. It runs
+//! in a process with PyTorch, on the simulated card, under any settings of that process.
 //!
 //! ```text
 //! report.bin ─► steps ─► replay ─► allocator (PyTorch's) ─► the simulated card
@@ -9,7 +9,7 @@
 //!                 ├─► save ◄─ decisions: what the allocator did; the replay as a capture
 //!                 └─► calls: how often it called CUDA
 //! ```
-//! The process is python/gpumem/_whatif/child.py, which has the allocator set up and reads its figures in the end.
+//! The process is python/gpumem/_whatif/child.py. It sets up the allocator and reads its figures at the end.
 
 mod active;
 mod allocator;

@@ -1,9 +1,9 @@
-//! Where the library of PyTorch's allocator lies in a recorded process.
+//! The addresses of the library of PyTorch's allocator in a recorded process.
 
 use gpumem_capture::{Definition, ModuleId};
 use rustc_hash::FxHashMap;
 
-/// Its addresses.
+/// The library's address ranges.
 #[derive(Debug, Default)]
 pub(crate) struct AllocatorLibrary(FxHashMap<ModuleId, (u64, u64)>);
 
@@ -28,7 +28,7 @@ impl AllocatorLibrary {
         }
     }
 
-    /// Whether an address is in it.
+    /// Whether an address is in the library.
     pub(crate) fn has(&self, address: u64) -> bool {
         let mut ranges = self.0.values();
         ranges.any(|(start, end)| (*start..*end).contains(&address))

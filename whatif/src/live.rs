@@ -1,14 +1,14 @@
-//! Blocks that a replay holds.
+//! Live blocks of a replay.
 
-/// A block that is held.
+/// A live block.
 #[derive(Clone, Copy)]
 pub(crate) struct Live {
-    /// Its address here.
+    /// Its address in this process.
     pub(crate) block: u64,
-    /// The stream that it is of, by its handle here.
+    /// The handle of its stream in this process.
     pub(crate) stream: u64,
     pub(crate) pool: (u64, u64),
-    /// As it was recorded.
+    /// Its size in the capture.
     pub(crate) bytes: u64,
 }
 

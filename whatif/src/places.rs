@@ -1,23 +1,23 @@
-//! Placements of blocks that a restore of a pool hands out: which of them, only the replay knows.
+//! Placements of blocks that a restore of a pool allocates; only the replay has these.
 
 use gpumem_capture::{Definition, DeviceOrdinal, PlacementId};
 use rustc_hash::FxHashMap;
 
 use crate::decisions::Source;
 
-/// Recorded placements by the streams and pools of this process that stand for them.
+/// Recorded placements, by the streams and pools of this process that represent them.
 #[derive(Debug, Default)]
 pub(crate) struct Places(FxHashMap<Source, PlacementId>);
 
 impl Places {
-    /// A block of a recorded placement came from here.
+    /// A block of a recorded placement came from this source.
     pub(crate) fn see(&mut self, source: Source, placement: PlacementId) {
         if placement != PlacementId::UNKNOWN {
             self.0.insert(source, placement);
         }
     }
 
-    /// A number that is defined anew no longer stands for what it did.
+    /// A number that is defined again loses its previous meaning.
     pub(crate) fn define(&mut self, device: DeviceOrdinal, definition: &Definition) {
         if let Definition::Placement { id, device: of, .. } = definition
             && *of == device
@@ -26,7 +26,7 @@ impl Places {
         }
     }
 
-    /// The newest placement of blocks that came from here.
+    /// The newest placement of blocks from this source.
     pub(crate) fn of(&self, source: Source) -> PlacementId {
         self.0.get(&source).copied().unwrap_or(PlacementId::UNKNOWN)
     }

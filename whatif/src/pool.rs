@@ -1,4 +1,5 @@
-//! Which events of a capture are those of PyTorch's pool: its memory from the driver, and what the card gave for it.
+//! Finds the events of a capture that belong to PyTorch's pool: its memory from the driver, and the physical memory for
+//! it.
 
 use std::path::Path;
 
@@ -9,16 +10,16 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::library::AllocatorLibrary;
 
-/// What the pool takes memory in, at least.
+/// The granularity of the pool's memory from the driver.
 const PAGE: u64 = 2 << 20;
 
-/// The pool's events on a device, and what a capture has of use for others in their place.
+/// The pool's events on a device, and the capture's facts that are needed to write others instead.
 #[derive(Debug)]
 pub(crate) struct PoolEvents {
     device: DeviceOrdinal,
     library: AllocatorLibrary,
     seqs: FxHashSet<u64>,
-    /// An address in the allocator's library from which it asked for memory; 0: not known.
+    /// An address in the allocator's library that requested memory; 0 if unknown.
     pub(crate) caller: u64,
     apis: FxHashMap<String, ApiId>,
     pub(crate) nonce: u64,
@@ -28,11 +29,11 @@ pub(crate) struct PoolEvents {
     live: FxHashMap<u64, u64>,
     physical: FxHashSet<u64>,
     mapped: FxHashSet<u64>,
-    /// Reserved addresses: their first one to their bytes, and the event.
+    /// Reserved addresses: bytes and event, by the first address.
     addresses: FxHashMap<u64, (u64, u64)>,
-    /// The thread and kind of the pool's newest driver event: what the card does for it follows.
+    /// The thread and kind of the pool's newest driver event; the physical events for it follow.
     last: Option<(ThreadId, EventKind)>,
-    /// Failures of the driver after which the thread has done nothing else.
+    /// Failures of the driver after which the thread has made no other call.
     refused: FxHashMap<ThreadId, Vec<u64>>,
 }
 
@@ -82,7 +83,7 @@ impl PoolEvents {
         self.seqs.contains(&seq)
     }
 
-    /// The number of a function of CUDA's; 0: the capture does not name it.
+    /// The number of a CUDA function; 0 if the capture does not name it.
     pub(crate) fn api(&self, name: &str) -> ApiId {
         self.apis.get(name).copied().unwrap_or_default()
     }
@@ -101,7 +102,7 @@ impl PoolEvents {
                 self.addresses.insert(event.ptr, (event.bytes, seq));
                 return false;
             }
-            // Its range was marked as the pool's, or was not.
+            // The range was marked as the pool's, or was not.
             (Level::DRIVER, EventKind::ADDRESS_END) => {
                 let range = self.addresses.remove(&event.ptr);
                 return range.is_some_and(|(_, seq)| self.contains(seq));
@@ -117,7 +118,7 @@ impl PoolEvents {
         let is_pools = here && self.is_pools(event);
         let is_tensors = event.level == Level::TENSOR;
         let decides = matches!(event.kind, EventKind::ALLOC | EventKind::OUT_OF_MEMORY);
-        // The allocator gives memory back and tries again, or fails.
+        // The allocator frees memory and tries again, or fails.
         if (decides || !is_tensors)
             && let Some(refused) = self.refused.remove(&event.thread)
             && (is_pools || is_tensors && here)
@@ -166,7 +167,7 @@ impl PoolEvents {
         is_pools
     }
 
-    /// The reserved addresses around one are the pool's.
+    /// Marks the reserved addresses around this one as the pool's.
     fn mark_address(&mut self, ptr: u64) {
         let around = self
             .addresses

@@ -1,4 +1,4 @@
-//! Takes the steps of a capture with the allocator of this process.
+//! Runs the steps of a capture with the allocator of this process.
 
 use gpumem_capture::{AllocatorCall, Definition, Event, EventKind, Level, PlacementId};
 use gpumem_torch_abi::{Method, Stream};
@@ -20,8 +20,8 @@ use crate::threads::Threads;
 use crate::unknown::Unknown;
 use crate::wanted::{Outcome, Wanted};
 
-/// Replays a device of a capture, to the end or to the first failure that is not the recorded run's. Err says why there is
-/// no outcome.
+/// Replays a device of a capture, to the end or to the first failure that the recorded run did not have. The error is
+/// the reason why there is no outcome.
 pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, String> {
     let allocator = Allocator::find()?;
     let ballast = Ballast::new(wanted.own_bytes).ok_or("CUDA's runtime is not loaded")?;
@@ -89,7 +89,7 @@ struct Replay<'a> {
     live: FxHashMap<u64, Live>,
     unknown: Unknown,
     checkpoints: Checkpoints<Live>,
-    /// The step at hand is part of a restore.
+    /// Set if the current step is part of a restore.
     restored: Option<Restored>,
     recorded_live: u64,
     threads: Threads,
@@ -100,7 +100,7 @@ struct Replay<'a> {
 }
 
 impl Replay<'_> {
-    /// Takes up what else is on the card; false: there is no room for it.
+    /// Holds the memory that is outside the pool; false if it does not fit.
     fn hold_foreign(&mut self, seq: u64, event: &Event) -> bool {
         let Err(bytes) = self.besides.hold() else {
             return true;
@@ -109,7 +109,7 @@ impl Replay<'_> {
         self.end(seq, event, bytes)
     }
 
-    /// The replay ends here: there is no memory for these bytes. 0: a pool cannot be set back.
+    /// Ends the replay, because there is no memory for these bytes. 0: a pool cannot be restored.
     fn end(&mut self, seq: u64, event: &Event, bytes: u64) -> bool {
         self.outcome
             .fail(seq, bytes, event.time, self.grown.steps());
@@ -124,7 +124,7 @@ impl Replay<'_> {
         placements.of(event.placement)
     }
 
-    /// Asks for a block where the event had one.
+    /// Allocates a block for an event.
     fn ask(&mut self, bytes: u64, event: &Event, placements: &Placements) -> Option<Live> {
         let placement = self.placement(event, placements);
         let (stream, _) = self.wanted.here(placement.stream);
@@ -138,7 +138,7 @@ impl Replay<'_> {
         events::in_capture(self.threads.are_captured(event.thread, live.is_of_pool()));
         let alloc = || self.allocator.alloc(bytes, stream, pool);
         let active = self.threads.active(event.thread);
-        // Where there is no such thing, the pool is used as others are.
+        // Releases without active pools use the pool like any other.
         let with = active.and_then(|active| self.allocator.with_active(active, alloc));
         live.block = with.unwrap_or_else(alloc)?;
         Some(live)
@@ -155,13 +155,13 @@ impl Replay<'_> {
         self.outcome.allocations += 1;
         self.count(event);
         if let Some(stale) = self.live.insert(event.ptr, block) {
-            // Its release went unseen.
+            // Its free was not recorded.
             self.allocator.free(stale.block);
         }
         self.is_worth_it(seq)
     }
 
-    /// Whether no more is held than the replay is worth going on for.
+    /// Whether the pool is still small enough to continue the replay.
     fn is_worth_it(&mut self, seq: u64) -> bool {
         let most = self.wanted.most_reserved;
         let is = most == 0 || decisions::most_reserved() <= most;
@@ -169,7 +169,7 @@ impl Replay<'_> {
         is
     }
 
-    /// A failure of the recorded run is tried again.
+    /// Repeats a failure of the recorded run.
     fn fail(&mut self, seq: u64, event: &Event, placements: &Placements) -> bool {
         if !self.hold_foreign(seq, event) {
             return false;
@@ -183,16 +183,16 @@ impl Replay<'_> {
         true
     }
 
-    /// A block is used on a stream; whether that could be repeated.
+    /// Marks a block as used on a stream; returns whether that succeeded.
     fn use_on(&mut self, ptr: u64, on: Placement) -> bool {
         let Some(&Live { block, stream, .. }) = self.live.get(&ptr) else {
-            return true; // of another allocator's block PyTorch takes no notice either
+            return true; // PyTorch ignores uses of another allocator's blocks, too
         };
         if on.stream != 0 && on.stream_id.is_none() {
             self.outcome.stand_ins += 1;
         }
         let (on, id) = self.wanted.here(on.stream);
-        // A use on its own stream is none.
+        // A use on the block's own stream does not count.
         if on != stream {
             self.unknown.used(ptr, on);
         }
@@ -200,7 +200,7 @@ impl Replay<'_> {
             .record_stream(block, Stream { device: 1, id })
     }
 
-    /// Repeats a call of the allocator; whether that could be done.
+    /// Repeats a call of the allocator; returns whether that succeeded.
     fn call(&mut self, seq: u64, event: &Event, placements: &Placements) -> bool {
         let placement = placements.of(event.placement);
         let pool = placement.pool;
@@ -209,7 +209,7 @@ impl Replay<'_> {
             call if self.unknown.hides(call) => true,
             AllocatorCall::RELEASED => {
                 self.unknown.released(event.ptr);
-                true // the allocator finds that out by its events
+                true // the allocator finds that out with its events
             }
             AllocatorCall::RECORD_STREAM => self.use_on(event.ptr, placement),
             AllocatorCall::EMPTY_CACHE => allocator.empty_cache(pool),
@@ -241,13 +241,13 @@ impl Replay<'_> {
             }
             AllocatorCall::USE_ON_OOM => allocator.of_pool(Method::SetUseOnOom, pool, event.bytes),
             AllocatorCall::NO_SPLIT => allocator.of_pool(Method::SetNoSplit, pool, 0),
-            // As in a rerun they overrule what is asked about.
+            // As in a rerun, they override the settings under test.
             AllocatorCall::SETTINGS => match self.wanted.survey.settings.get(&seq) {
                 Some(text) => {
                     self.unknown.set(&text.to_string_lossy());
                     self.wanted.set.is_some_and(|set| set(text.as_ptr()) == 0)
                 }
-                None => true, // what the environment said
+                None => true, // settings from the environment
             },
             AllocatorCall::STATE => self.take_state(event, pool),
             AllocatorCall::CHECKPOINT => self.checkpoints.begin(event.thread, event.ptr),
@@ -311,7 +311,7 @@ impl Steps for Replay<'_> {
 }
 
 impl Replay<'_> {
-    /// Counts what the recorded run had.
+    /// Counts the figures of the recorded run.
     fn count(&mut self, event: &Event) {
         match event.kind {
             EventKind::ALLOC => {
@@ -322,7 +322,7 @@ impl Replay<'_> {
         }
     }
 
-    /// The state of a pool was taken; whether that could be done here.
+    /// Saves the state of a pool; returns whether that succeeded.
     fn take_state(&mut self, event: &Event, pool: (u64, u64)) -> bool {
         events::in_capture(self.threads.are_captured(event.thread, false));
         let live = self.live.iter().filter(|(_, live)| live.pool == pool);
@@ -334,8 +334,8 @@ impl Replay<'_> {
         self.checkpoints.taken(event.ptr, state)
     }
 
-    /// Takes an event that is part of a restore: with the first one the pool is set back. None: it is none; false: that
-    /// failed, as it would in a rerun.
+    /// Takes an event that is part of a restore; the first one restores the pool. `None` if the event is not part of a
+    /// restore; false if the restore failed, as it would in a rerun.
     fn part_of_restore(&mut self, seq: u64, event: &Event) -> Option<bool> {
         let state = match self.checkpoints.part(event) {
             Part::Nothing => return None,
@@ -350,7 +350,7 @@ impl Replay<'_> {
         }
     }
 
-    /// Sets a pool back to a state; whether that could be done.
+    /// Restores a pool to a state; returns whether that succeeded.
     fn restore(&mut self, seq: u64, event: &Event, state: u64) -> bool {
         events::in_capture(self.threads.are_captured(event.thread, false));
         let Some(State { pool, shared, live }) = self.checkpoints.state(state) else {
@@ -370,7 +370,7 @@ impl Replay<'_> {
         is_done
     }
 
-    /// Takes a step; false: it was the last.
+    /// Takes a step; returns false after the last one.
     fn take(&mut self, seq: u64, event: &Event, placements: &Placements) -> bool {
         self.outcome.last_seq = seq;
         if let Some(goes_on) = self.part_of_restore(seq, event) {

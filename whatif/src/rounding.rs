@@ -1,4 +1,4 @@
-//! From which requests an allocator makes a block of a size, under its settings.
+//! Which requests an allocator turns into a block of a given size, under its settings.
 //!
 //! | what | becomes |
 //! |---|---|
@@ -9,21 +9,21 @@
 
 const STEP: u64 = 512;
 const SMALL: u64 = 1 << 20;
-/// What a block that may not be split can have beyond the request.
+/// The most bytes that a block that may not be split can have beyond its request.
 const UNSPLIT: u64 = 20 << 20;
 
-/// Settings that decide that.
+/// The settings that determine this.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rounding {
-    /// Of several the coarsest; 0: off.
+    /// The coarsest of several settings; 0: off.
     divisions: u64,
-    /// 0: none.
+    /// 0: no limit.
     max_split: u64,
     is_expandable: bool,
 }
 
 impl Rounding {
-    /// Takes over what a text of settings says.
+    /// Takes over the settings in a text.
     pub(crate) fn set(&mut self, text: &str) {
         let text: String = text.chars().filter(|of| !of.is_whitespace()).collect();
         let (mut in_list, mut name) = (false, "");
@@ -52,7 +52,7 @@ impl Rounding {
         }
     }
 
-    /// What the allocator makes of a request.
+    /// The size to which the allocator rounds a request.
     fn rounded(&self, request: u64) -> u64 {
         let divisions = self.divisions;
         if divisions > 1 && request > STEP * divisions && !request.is_power_of_two() {
@@ -63,7 +63,7 @@ impl Rounding {
         request.max(1).next_multiple_of(STEP)
     }
 
-    /// The least request that may have had a block of this size. `is_split`: it was split off a larger one.
+    /// The smallest request that may have had a block of this size. `is_split`: it was split off a larger one.
     pub(crate) fn least(&self, block: u64, is_split: bool) -> u64 {
         let whole = block <= SMALL || self.is_expandable || is_split;
         let least = match (whole, self.max_split) {
@@ -74,7 +74,7 @@ impl Rounding {
             }
             (false, _) => block - SMALL,
         };
-        // A request of no more than that comes from another pool.
+        // A smaller request comes from another pool.
         let least = if whole {
             least
         } else {

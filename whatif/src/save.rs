@@ -1,5 +1,5 @@
-//! A replay as a capture: all that the recorded one says, in order and at its times, but for what PyTorch's pool did on the
-//! replayed device, which is what the allocator decided here.
+//! Writes a replay as a capture: all records of the recorded capture, in order and with their times. Only the events of
+//! PyTorch's pool on the replayed device are replaced, by the decisions of the allocator here.
 
 use std::path::{Path, PathBuf};
 
@@ -21,14 +21,14 @@ use crate::symbols::Symbols;
 /// Slots of the ring: as many as the largest definition needs.
 const RING_SLOTS: u32 = 1 << 17;
 
-/// What is to be saved.
+/// The request to save a replay.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     /// A file that does not exist.
     pub(crate) path: PathBuf,
-    /// Bytes of the card that the replay had.
+    /// The bytes of the replay's card.
     pub(crate) card: u64,
-    /// Facts of the process by their keys: what the replay is of.
+    /// Facts of the process by their keys, which describe the replay.
     pub(crate) facts: Vec<(String, String)>,
 }
 
@@ -41,16 +41,16 @@ pub(crate) struct Save {
     numbers: Numbers,
     pool: PoolEvents,
     segments: Segments,
-    /// Events by which the program gave settings at run time.
+    /// Events by which the program set options at run time.
     settings: FxHashSet<u64>,
-    /// Live blocks: recorded addresses to those of the replay.
+    /// Live blocks: their addresses in the replay, by recorded addresses.
     blocks: FxHashMap<u64, u64>,
     places: Places,
-    /// What the card had given for the recorded pool.
+    /// The physical memory of the recorded pool.
     recorded_physical: u64,
-    /// What PyTorch held when it last said so.
+    /// PyTorch's newest figure of its reserved bytes.
     reserved: u64,
-    /// What else took memory of the card since the allocator was last asked for a block.
+    /// What else took memory of the card since the allocator's newest request.
     growth: Growth,
     last: Nanos,
     has_failed: bool,
@@ -59,7 +59,7 @@ pub(crate) struct Save {
 }
 
 impl Save {
-    /// Begins a capture of a replay of `capture`.
+    /// Creates a capture of a replay of `capture`.
     pub(crate) fn create(
         capture: &Path,
         device: DeviceOrdinal,
@@ -102,7 +102,7 @@ impl Save {
         Ok(save)
     }
 
-    /// A definition of the recorded capture.
+    /// Takes in a definition of the recorded capture.
     pub(crate) fn define(&mut self, definition: &Definition) {
         self.places.define(self.device, definition);
         if self.symbols.take(definition) {
@@ -113,7 +113,7 @@ impl Save {
         }
     }
 
-    /// An event of it. Those that are steps of the replay come once more.
+    /// Takes in an event of the recorded capture. Steps of the replay come again in `step`.
     pub(crate) fn event(&mut self, seq: u64, event: &Event) {
         if self.is_step(event) {
             return;
@@ -159,7 +159,7 @@ impl Save {
         }
     }
 
-    /// Whether what the replay makes of an event is written, and not the event itself.
+    /// Whether the results of the replay are written instead of the event.
     fn is_step(&self, event: &Event) -> bool {
         let replayed = matches!(
             event.kind,
@@ -173,7 +173,7 @@ impl Save {
         event.level == Level::TENSOR && replayed && (event.device == self.device || is_call)
     }
 
-    /// An event that was replayed, and what the allocator did then. After a failure nothing more is to come.
+    /// Takes in a replayed event, and the allocator's decisions for it. A failure is the last one.
     pub(crate) fn step(&mut self, seq: u64, event: &Event, step: &Step<'_>) {
         if !self.is_step(event) {
             return;
@@ -221,7 +221,7 @@ impl Save {
         }
     }
 
-    /// Part of a restore of a pool, and what the allocator did: all of it with the first part.
+    /// Takes in a part of a restore of a pool, and the allocator's decisions; all of them come with the first part.
     fn restored(&mut self, event: &Event, decisions: &[Decision], restored: &Restored) {
         for ptr in &restored.gone {
             self.blocks.remove(ptr);
@@ -247,8 +247,8 @@ impl Save {
         }
     }
 
-    /// A call of the allocator. What the environment of the run said is not what that of the replay says, and when blocks
-    /// went back to their pool the allocator itself has decided.
+    /// Writes a call of the allocator. Settings from the environment of the recorded run do not apply to the replay.
+    /// Returns of blocks to their pool are skipped, because the allocator itself decides them.
     fn call(&mut self, seq: u64, event: &Event) {
         let ptr = match AllocatorCall(event.aux) {
             AllocatorCall::SETTINGS if !self.settings.contains(&seq) => return,
@@ -320,7 +320,7 @@ impl Save {
         self.write(&event, counts.then_some(allocated));
     }
 
-    /// What failed without a word of PyTorch's.
+    /// Writes a failure that PyTorch did not report.
     fn fail(&mut self, failure: Failure, by: &Event) {
         if failure.is_foreign {
             for event in self.growth.refused(failure.bytes, by) {
@@ -347,7 +347,7 @@ impl Save {
         }
     }
 
-    /// Writes an event, after which as many bytes are live as `live` says.
+    /// Writes an event; `live`: the live bytes after it.
     fn write(&mut self, event: &Event, live: Option<u64>) -> Option<Seq> {
         if self.error.is_some() {
             return None;
@@ -373,7 +373,7 @@ impl Save {
     }
 }
 
-/// By how much a block is larger than what the recorded event asked for.
+/// The size of a block beyond the request of the recorded event.
 fn slack(by: &Event, bytes: u64) -> u32 {
     let asked = match (by.kind, by.slack) {
         (EventKind::ALLOC, Event::SLACK_UNKNOWN) => return Event::SLACK_UNKNOWN,

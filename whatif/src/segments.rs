@@ -1,5 +1,5 @@
-//! The pool's memory from the driver, as the recorder would have it: what the allocator's trace says of segments, as events
-//! of the driver and of the card.
+//! The pool's memory from the driver as the recorder would record it: turns the segments in the allocator's trace into
+//! events of the driver and of the card.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use crate::decisions::{Action, Decision};
 use crate::growth::OUT_OF_MEMORY;
 use crate::pool::PoolEvents;
 
-/// What the card gives memory in.
+/// The granularity of the card's memory.
 const PAGE: u64 = 2 << 20;
-/// What an expandable segment of large blocks grows by; of small blocks it is a page.
+/// The growth unit of an expandable segment of large blocks; segments of small blocks grow by a page.
 const LARGE: u64 = 20 << 20;
 /// No address of a recorded process has this bit.
 const RELOCATED: u64 = 1 << 47;
 
-/// An address of this process as the capture has it: none of the recorded process's.
+/// The address in the capture for an address of this process; it differs from all addresses of the recorded process.
 pub(crate) fn relocated(ptr: u64) -> u64 {
     ptr | RELOCATED
 }
@@ -33,14 +33,14 @@ struct Apis {
     unmap: ApiId,
 }
 
-/// A mapped piece of an expandable segment.
+/// A mapped part of an expandable segment.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     bytes: u64,
     handle: u64,
 }
 
-/// What the pool has from the driver.
+/// The pool's memory from the driver.
 #[derive(Debug)]
 pub(crate) struct Segments {
     device: DeviceOrdinal,
@@ -50,7 +50,7 @@ pub(crate) struct Segments {
     /// By address.
     mapped: BTreeMap<u64, Piece>,
     handles: u64,
-    /// What the card gave for all of it.
+    /// The physical memory of all of it.
     pub(crate) physical: u64,
 }
 
@@ -74,7 +74,7 @@ impl Segments {
         }
     }
 
-    /// The events that a decision leaves, with time, thread and stacks of `by`; none if it is not about segments.
+    /// The events of a decision, with time, thread and stacks of `by`; empty if it does not concern segments.
     pub(crate) fn decided(&mut self, decision: &Decision, by: &Event) -> Vec<Event> {
         let ptr = relocated(decision.ptr);
         let bytes = decision.bytes;
@@ -103,7 +103,7 @@ impl Segments {
         events
     }
 
-    /// An event of the driver's.
+    /// An event of the driver.
     fn driver(&self, by: &Event) -> Event {
         Event {
             ptr: 0,
@@ -118,7 +118,7 @@ impl Segments {
         }
     }
 
-    /// Memory comes from the driver and from the card.
+    /// Takes memory from the driver and from the card.
     fn take(&mut self, ptr: u64, bytes: u64, flags: EventFlags, by: &Event, to: &mut Vec<Event>) {
         let event = Event {
             kind: EventKind::ALLOC,
@@ -145,7 +145,7 @@ impl Segments {
         ]);
     }
 
-    /// It goes back.
+    /// Frees memory.
     fn give(&mut self, ptr: u64, bytes: u64, flags: EventFlags, by: &Event, to: &mut Vec<Event>) {
         let event = Event {
             kind: EventKind::FREE,
@@ -202,7 +202,7 @@ impl Segments {
         }
     }
 
-    /// Of a piece that is in it in part the rest is mapped again.
+    /// Unmaps a range. The rest of a part that is only partly in the range is mapped again.
     fn unmap(&mut self, start: u64, end: u64, by: &Event, to: &mut Vec<Event>) {
         let before = self.mapped.range(..start).next_back();
         let first = before

@@ -1,4 +1,4 @@
-//! What a capture says of one device's pool, step by step.
+//! Reads the steps of one device's pool from a capture.
 
 use std::path::Path;
 
@@ -6,17 +6,17 @@ use gpumem_capture::{
     Definition, DeviceOrdinal, Event, EventKind, Level, PlacementId, ReadError, Reader, Record,
 };
 
-/// Where a block comes from.
+/// The source of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Placement {
     /// CUDA's handle of the stream, in the recorded process.
     pub(crate) stream: u64,
-    /// PyTorch's number of it.
+    /// Its number in PyTorch.
     pub(crate) stream_id: Option<u64>,
     pub(crate) pool: (u64, u64),
 }
 
-/// What the placements of a device stand for.
+/// The placements of a device by their numbers.
 #[derive(Debug)]
 pub(crate) struct Placements([Placement; 256]);
 
@@ -59,29 +59,29 @@ impl Placements {
     }
 }
 
-/// Sees what a capture says.
+/// Receives the records of a capture.
 pub(crate) trait Steps {
-    /// A definition.
+    /// Takes in a definition.
     fn define(&mut self, definition: &Definition);
 
-    /// An event of any device and level.
+    /// Takes in an event of any device and level.
     fn event(&mut self, seq: u64, event: &Event);
 
-    /// An event of the device's tensors, or a call of the allocator that concerns it; false: no more.
+    /// Takes in an event of the device's tensors, or a call of the allocator that concerns it; returns false to stop.
     fn step(&mut self, seq: u64, event: &Event, placements: &Placements) -> bool;
 
-    /// How much of the capture has been read, of 1.
+    /// Takes in the part of the capture that has been read, from 0 to 1.
     fn progress(&mut self, _: f64) {}
 }
 
-/// Reads a capture to its end, or until no more is wanted.
+/// Reads a capture to its end, or until a step returns false.
 pub(crate) fn read(
     path: &Path,
     device: DeviceOrdinal,
     steps: &mut dyn Steps,
 ) -> Result<(), String> {
     let mut reader = Reader::open(path).map_err(|error| error.to_string())?;
-    // Several replays run beside one another.
+    // Several replays run at the same time.
     reader.decode_on(1);
     let progress = reader.progress();
     let mut placements = Placements::default();

@@ -1,4 +1,4 @@
-//! What has to be known of a capture before its replays begin.
+//! What a replay needs to know of a capture before it begins.
 
 use std::ffi::CString;
 use std::path::Path;
@@ -12,34 +12,34 @@ use rustc_hash::FxHashMap;
 use crate::rounding::Rounding;
 use crate::steps::Placements;
 
-/// What one pass over a capture says of a device.
+/// The result of one pass over a capture, for a device.
 #[derive(Debug, Default)]
 pub struct Survey {
-    /// Streams by their handles, with PyTorch's numbers of them.
+    /// Streams by their handles, with their numbers in PyTorch.
     pub(crate) streams: Vec<(u64, Option<u64>)>,
     pub(crate) code: Vec<Code>,
-    /// Whether it says when blocks that waited for streams were back in the pool.
+    /// Whether it has the times at which blocks that waited for streams were back in the pool.
     pub(crate) has_releases: bool,
-    /// Settings that the program gave at run time, by their events.
+    /// Settings that the program set at run time, by their events.
     pub(crate) settings: FxHashMap<u64, CString>,
-    /// How requests became blocks, at the start.
+    /// The rounding of requests to blocks, at the start.
     pub(crate) rounding: Rounding,
-    /// Whether blocks have their own sizes, and not those that were asked for.
+    /// Whether blocks have their own sizes, and not the requested ones.
     pub(crate) has_blocks: bool,
 }
 
-/// Code of kernels that was on the card before a reading of it showed that.
+/// Code of kernels that was on the card before a reading showed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Code {
-    /// From the event by which the library was loaded,
+    /// From the event that loaded the library,
     pub(crate) from: u64,
-    /// to the one that says what it cost.
+    /// to the event that has its cost.
     pub(crate) to: u64,
     pub(crate) bytes: u64,
 }
 
 impl Survey {
-    /// Err: the capture cannot be read.
+    /// The error: the capture cannot be read.
     pub(crate) fn of(path: &Path, device: DeviceOrdinal) -> Result<Self, String> {
         let mut reader = Reader::open(path).map_err(|error| error.to_string())?;
         let mut pass = Pass {
@@ -69,10 +69,10 @@ impl Survey {
 struct Pass {
     device: DeviceOrdinal,
     placements: Placements,
-    /// Libraries that were loaded and have cost nothing yet.
+    /// Loaded libraries that have not yet cost memory.
     loaded: FxHashMap<u64, u64>,
     names: FxHashMap<u64, String>,
-    /// What the environment said, until PyTorch has read it.
+    /// The settings of the environment, until PyTorch has read them.
     own_settings: Option<String>,
     survey: Survey,
 }

@@ -1,4 +1,4 @@
-//! Names that a recorded capture has embedded.
+//! Names that are embedded in a recorded capture.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -7,12 +7,12 @@ use std::path::Path;
 use gpumem_capture::embedded::embed;
 use gpumem_capture::{Definition, Reader};
 
-/// Those of a capture.
+/// The embedded names of a capture.
 #[derive(Debug, Default)]
 pub(crate) struct Symbols(Vec<Definition>);
 
 impl Symbols {
-    /// Takes a definition, if it is of a name; whether it was.
+    /// Takes a definition of a name; returns whether it was one.
     pub(crate) fn take(&mut self, definition: &Definition) -> bool {
         let is_name = matches!(definition, Definition::Symbol { .. });
         if is_name {

@@ -1,8 +1,8 @@
-//! What threads of the recorded run were in the midst of.
+//! Captures of CUDA graphs and active pools of the recorded run's threads.
 
 use gpumem_capture::ThreadId;
 
-/// A pool as the allocator names it.
+/// A pool, by its number in the allocator.
 type Pool = (u64, u64);
 
 /// Captures of CUDA graphs, and pools that are active on a thread (see [`crate::active`]).
@@ -21,8 +21,8 @@ impl Threads {
         self.captures.pop();
     }
 
-    /// Whether a thread's allocation came in a capture of a CUDA graph: on the thread that captures, or, as a backward
-    /// pass, on another one for the graph's pool.
+    /// Whether a thread's allocation was made in a capture of a CUDA graph: by the capturing thread, or by another one
+    /// (a backward) for the graph's pool.
     pub(crate) fn are_captured(&self, thread: ThreadId, is_of_pool: bool) -> bool {
         !self.captures.is_empty() && (is_of_pool || self.captures.contains(&thread))
     }

@@ -1,4 +1,4 @@
-//! What the capture does not say, and what is taken for it: requests, and when blocks that other streams used were back.
+//! Assumptions where the capture lacks requests, or the times at which blocks that other streams used were back.
 
 use gpumem_capture::{AllocatorCall, Definition, DeviceOrdinal, Event, EventKind, Level};
 
@@ -9,19 +9,19 @@ use crate::layout::Layout;
 use crate::rounding::Rounding;
 use crate::survey::Survey;
 
-/// One device's.
+/// The assumptions for one device.
 #[derive(Debug)]
 pub(crate) struct Unknown {
     device: DeviceOrdinal,
     assumed: Assumed,
     has_releases: bool,
     rounding: Rounding,
-    /// None: it is not needed, or not known.
+    /// `None` if it is not needed or unknown.
     layout: Option<Layout>,
     late: Late,
-    /// Allocations of which the request is not known.
+    /// Allocations with an unknown request.
     pub(crate) sizes: u64,
-    /// Blocks of which is not known when they were back.
+    /// Blocks for which the time of their return is unknown.
     pub(crate) waits: u64,
 }
 
@@ -40,7 +40,7 @@ impl Unknown {
         }
     }
 
-    /// Whether streams are through with blocks only when this says so; else they are at once.
+    /// Whether streams have finished with blocks only when this reports it; else they finish at once.
     pub(crate) fn holds(&self) -> bool {
         self.has_releases || self.assumed.has(Assumed::LATE)
     }
@@ -62,7 +62,7 @@ impl Unknown {
         }
     }
 
-    /// The program gives these settings.
+    /// Takes in settings of the program.
     pub(crate) fn set(&mut self, text: &str) {
         self.rounding.set(text);
     }
@@ -75,7 +75,7 @@ impl Unknown {
         }
     }
 
-    /// A block is allocated: what was asked for.
+    /// A block is allocated; returns the requested bytes.
     pub(crate) fn request(&mut self, event: &Event) -> u64 {
         self.reused(event);
         let layout = self.layout.as_mut();
@@ -91,7 +91,7 @@ impl Unknown {
         }
     }
 
-    /// A block is used on a stream that is not its own.
+    /// A block is used on a stream other than its own.
     pub(crate) fn used(&mut self, ptr: u64, stream: u64) {
         self.late.used(ptr, stream);
     }
@@ -106,14 +106,14 @@ impl Unknown {
         }
     }
 
-    /// All streams were waited for, as by a failure.
+    /// All streams were synchronized, for example by a failure.
     pub(crate) fn synchronized(&mut self) {
         while let Some(waiting) = self.late.synchronized() {
             through(waiting);
         }
     }
 
-    /// Whether a call of the allocator is not known.
+    /// Whether a call of the allocator is treated as unknown.
     pub(crate) fn hides(&self, call: AllocatorCall) -> bool {
         match call {
             AllocatorCall::RELEASED => self.assumed.has(Assumed::NO_RELEASES),

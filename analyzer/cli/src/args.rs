@@ -42,7 +42,7 @@ impl From<ColourArg> for Colour {
     }
 }
 
-/// What `--color` says; it holds for the words about a wrong command line, too.
+/// The value of `--color`; it also applies to messages about a wrong command line.
 pub fn colour(arguments: &[OsString]) -> Colour {
     let mut words = arguments.iter().skip(1).filter_map(|word| word.to_str());
     let mut found = ColourArg::Auto;
@@ -89,7 +89,7 @@ pub struct ShortLivedArgs {
 }
 
 impl ShortLivedArgs {
-    /// The same, as views take it.
+    /// The same, for views.
     pub fn within(self) -> Within {
         match self.within_ms {
             Some(time) => Within::Time(time),

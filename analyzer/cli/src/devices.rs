@@ -1,10 +1,10 @@
-//! GPUs that a capture has.
+//! The GPUs of a capture.
 
 use clap::error::ErrorKind;
 use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::Summary;
 
-/// Refuses a GPU that the capture does not have.
+/// Rejects a GPU that the capture does not have.
 pub fn known(session: &Session, asked: Option<u8>) -> anyhow::Result<()> {
     let Some(asked) = asked else {
         return Ok(());

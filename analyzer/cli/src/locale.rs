@@ -2,18 +2,18 @@
 
 use std::borrow::Cow;
 
-/// Whether the locale says UTF-8.
+/// Whether the locale is UTF-8.
 pub fn is_utf_8() -> bool {
     named().is_some_and(|locale| says_utf_8(&locale))
 }
 
-/// Whether text must be ASCII: a locale is set, and it is another one. Where none is set, as in most containers, terminals
+/// Whether text must be ASCII: a locale is set, and it is not UTF-8. Without a locale, as in most containers, terminals
 /// show UTF-8.
 pub fn wants_ascii() -> bool {
     named().is_some_and(|locale| !says_utf_8(&locale))
 }
 
-/// The locale of characters, as POSIX has it.
+/// The locale of characters, by the rules of POSIX.
 fn named() -> Option<String> {
     let of = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     of("LC_ALL")
@@ -23,12 +23,13 @@ fn named() -> Option<String> {
 
 fn says_utf_8(locale: &str) -> bool {
     let locale = locale.to_ascii_lowercase();
-    // glibc's modifiers stand behind the character set: `de_DE.UTF-8@euro`.
+    // glibc's modifiers follow the character set: `de_DE.UTF-8@euro`.
     let set = locale.split('@').next().unwrap_or_default();
     set.ends_with("utf-8") || set.ends_with("utf8")
 }
 
-/// The text in ASCII, each character as one, so that columns stay aligned; three dots where text is left out.
+/// The text in ASCII. Most characters are replaced by one, so that columns stay aligned; an ellipsis becomes `~`, or
+/// three dots as a separate word.
 pub fn ascii(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         return text.into();

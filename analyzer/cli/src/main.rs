@@ -1,6 +1,6 @@
-//! `gpumem-analyze`: the command line over the library.
+//! `gpumem-analyze`: the command line of the library.
 #![forbid(unsafe_code)]
-// What only the commands of the full build use.
+// Some code is used only by commands of the full build.
 #![cfg_attr(not(feature = "full"), allow(dead_code))]
 
 mod args;
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return refused(&arguments, &error),
     };
-    // Not locked: the threads of mcp write to it, too.
+    // Not locked, because the threads of mcp write to it, too.
     let mut out = BufWriter::new(io::stdout());
     let mut output = Output {
         out: &mut out,
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     });
     match result {
         Ok(exit) => ExitCode::from(exit.code()),
-        // The reader of our output has seen enough.
+        // The reader closed our output.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => match error.downcast::<clap::Error>() {
             Ok(error) => {
@@ -77,7 +77,7 @@ fn parsed(arguments: &[OsString], colour: Colour) -> Result<Cli, clap::Error> {
     }
 }
 
-/// A wrong command line, or one that asks for help.
+/// A wrong command line, or one that requests help.
 fn refused(arguments: &[OsString], error: &clap::Error) -> ExitCode {
     match usage::meant(arguments, error) {
         Some(meant) => {
@@ -96,7 +96,7 @@ fn refused(arguments: &[OsString], error: &clap::Error) -> ExitCode {
     }
 }
 
-/// What is wrong, without clap's `error: ` and its usage.
+/// The error without clap's `error: ` and its usage.
 fn first_line(error: &clap::Error) -> String {
     let text = error.to_string();
     let line = text.lines().next().unwrap_or_default();

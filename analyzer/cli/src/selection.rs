@@ -98,7 +98,7 @@ pub struct Selection {
 }
 
 impl Part {
-    /// The capture that is meant by the named file.
+    /// The capture for the given file.
     pub fn capture(&self, named: &Path) -> PathBuf {
         match self.rank {
             Some(rank) => of_rank(named, rank),
@@ -106,7 +106,7 @@ impl Part {
         }
     }
 
-    /// Whose bytes are wanted.
+    /// The filter of bytes.
     pub fn select(&self) -> Select {
         Select {
             device: self.device.map(DeviceOrdinal),
@@ -121,7 +121,7 @@ impl Part {
     /// The same, for views that see blocks come and go.
     ///
     /// # Errors
-    /// What a block is for is known only at its end: nothing can be picked by it as blocks come.
+    /// A block's category is known only at its end, so it cannot filter blocks while they are allocated.
     pub fn select_of_events(&self) -> anyhow::Result<Select> {
         if self.category.is_some() {
             anyhow::bail!(
@@ -143,7 +143,7 @@ impl Part {
         ))
     }
 
-    /// The filters in words: `, files with net.py, blocks of 1 MiB or more`; empty where there are none.
+    /// The filters in words: `, files with net.py, blocks of 1 MiB or more`; empty without filters.
     pub fn said(&self) -> String {
         let mut said = String::new();
         if let Some(device) = self.device {
@@ -177,7 +177,7 @@ impl Part {
 }
 
 impl Selection {
-    /// What the replay has to keep.
+    /// What the replay must keep.
     pub fn query(&self) -> Query {
         Query {
             moment: self.at,
@@ -186,7 +186,7 @@ impl Selection {
         }
     }
 
-    /// What stacks held of a level.
+    /// The memory of stacks at a level.
     pub fn held(&self, session: &Session, level: Level) -> ByStack {
         ByStack::at(&session.replay, level, self.at, &self.part.select())
     }

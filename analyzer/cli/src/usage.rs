@@ -1,4 +1,4 @@
-//! Wrong command lines: what was probably meant.
+//! Suggestions for wrong command lines.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -11,12 +11,12 @@ use crate::cli::Cli;
 
 /// Commands that are left out of builds without the feature `full`.
 const OF_FULL_BUILDS: [&str; 5] = ["ci", "exporter", "fleet", "live", "mcp"];
-/// How alike two words are that are taken for each other.
+/// The similarity from which two words count as the same.
 const ALIKE: f64 = 0.8;
-/// A view that takes what people give to the report.
+/// A view with the options that users often pass to the report.
 const USUAL: &str = "lines";
 
-/// One line with a command line that would have worked, and the exit code; `None`: clap's own words are as good.
+/// One line with a command line that would have worked, and the exit code; `None`: clap's own message is sufficient.
 pub fn meant(arguments: &[OsString], error: &clap::Error) -> Option<String> {
     if matches!(
         error.kind(),
@@ -37,7 +37,7 @@ pub fn meant(arguments: &[OsString], error: &clap::Error) -> Option<String> {
     ))
 }
 
-/// What stands before a command and is none of its own; clap would take it for the report's.
+/// An error for arguments before a command. Clap would accept them as the report's.
 pub fn before_command(cli: &Cli) -> Option<String> {
     cli.command.as_ref()?;
     let symbols = &cli.symbols;
@@ -53,7 +53,7 @@ pub fn before_command(cli: &Cli) -> Option<String> {
     }
 }
 
-/// One line for what clap says in many or in a misleading way.
+/// One line for errors that clap describes in many lines or in a misleading way.
 pub fn plainly(arguments: &[OsString], error: &clap::Error) -> Option<String> {
     match error.kind() {
         ErrorKind::ArgumentConflict if error.context().next().is_none() => {
@@ -79,7 +79,7 @@ pub fn plainly(arguments: &[OsString], error: &clap::Error) -> Option<String> {
     }
 }
 
-/// The same for a report on a file that is not there and has nearly a command's name.
+/// The same for a report on a missing file whose name is similar to a command's.
 pub fn command_meant(file: &Path) -> Option<String> {
     let name = file.to_str()?;
     let command = command_like(name)?;
@@ -97,7 +97,7 @@ fn is_left_out(word: &OsStr) -> bool {
     !cfg!(feature = "full") && OF_FULL_BUILDS.iter().any(|name| *name == word)
 }
 
-/// Command lines that are near, the nearest first.
+/// Similar command lines, the most similar first.
 fn guesses(arguments: &[OsString]) -> Vec<Vec<OsString>> {
     let with_format = format_of(arguments);
     let mut guesses = Vec::new();
@@ -141,7 +141,7 @@ fn command_first(arguments: &[OsString]) -> Option<Vec<OsString>> {
     Some(moved)
 }
 
-/// `line report.bin` → `lines report.bin`, and in the wrong place, too.
+/// `line report.bin` → `lines report.bin`, also in the wrong place.
 fn command_mended(arguments: &[OsString]) -> Option<Vec<OsString>> {
     let words = arguments.iter().enumerate().skip(1);
     let mut words = words.filter(|(_, word)| !Path::new(word).exists());
@@ -157,7 +157,7 @@ fn is_command(word: &OsStr) -> bool {
     line.get_subcommands().any(|of| of.get_name() == word)
 }
 
-/// The command whose name is nearly this.
+/// The command with a similar name.
 fn command_like(word: &str) -> Option<String> {
     if word.starts_with('-') {
         return None;
@@ -171,7 +171,7 @@ fn command_like(word: &str) -> Option<String> {
     (best.0 >= ALIKE).then_some(best.1)
 }
 
-/// As a shell takes it.
+/// The command line as a shell reads it.
 fn said(arguments: &[OsString]) -> String {
     let words = arguments.iter().enumerate().map(|(at, word)| {
         let word = word.to_string_lossy();

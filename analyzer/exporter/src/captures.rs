@@ -1,4 +1,4 @@
-//! The captures that are followed.
+//! The captures that the exporter follows.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,33 +10,33 @@ use gpumem_live::{Ask, Frame, State, Watch};
 
 use crate::place::Place;
 
-/// How captures are followed.
+/// Limits of following captures.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// So many at most.
+    /// The most captures that are followed.
     pub captures: usize,
-    /// An ended one stays for so long.
+    /// How long an ended capture stays.
     pub keep: Duration,
-    /// A frame comes so often.
+    /// The interval of frames.
     pub every: Duration,
 }
 
-/// How many of those that were found are in which state.
+/// The number of found captures in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Their program runs.
     pub running: u64,
-    /// It has ended, and they are shown for a while.
+    /// Their program ended, and they are still exported for a while.
     pub ended: u64,
-    /// It ended longer ago.
+    /// Their program ended longer ago.
     pub past: u64,
-    /// There were too many.
+    /// They exceed the limit.
     pub beyond: u64,
     /// They cannot be read.
     pub unreadable: u64,
 }
 
-/// One that is followed.
+/// A capture that is followed.
 struct Followed {
     nonce: u64,
     place: Place,
@@ -45,32 +45,32 @@ struct Followed {
 
 enum Source {
     Watched(Watch),
-    /// Its last frame, and when it was seen first. Its replay is gone.
+    /// Its last frame, and the time at which it was first seen. Its replay is dropped.
     Ended(Arc<Frame>, Instant),
 }
 
-/// A capture as of a moment.
+/// A capture at a point in time.
 #[derive(Clone, Debug)]
 pub struct Now {
     /// Its path.
     pub path: PathBuf,
-    /// Where its process belongs.
+    /// The pod, container or job of its process.
     pub place: Place,
     /// Its figures.
     pub frame: Arc<Frame>,
 }
 
-/// All of them.
+/// All followed captures.
 pub struct Captures {
     limits: Limits,
     followed: BTreeMap<PathBuf, Followed>,
-    /// Those that are not to be followed again, by nonce.
+    /// Captures that are not to be followed again, by nonce.
     past: BTreeMap<PathBuf, u64>,
     counts: Counts,
 }
 
 impl Captures {
-    /// None yet.
+    /// Without captures.
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -80,7 +80,7 @@ impl Captures {
         }
     }
 
-    /// Takes up what is new of what was found, and leaves what has gone or ended long ago.
+    /// Follows new captures among those found, and drops those that were removed or ended long ago.
     pub fn update(&mut self, found: &[PathBuf], unreadable: usize) {
         self.followed.retain(|path, _| found.contains(path));
         self.past.retain(|path, _| found.contains(path));
@@ -92,7 +92,7 @@ impl Captures {
         for path in found {
             match self.take_up(path) {
                 Ok(()) => {}
-                // It went between the search and now.
+                // It was removed between the search and now.
                 Err(OpenError::Io { source, .. })
                     if source.kind() == std::io::ErrorKind::NotFound => {}
                 Err(_) => self.counts.unreadable += 1,
@@ -106,7 +106,7 @@ impl Captures {
         }
     }
 
-    /// Keeps of those that have ended their last frame alone, and for a while.
+    /// Keeps only the last frame of ended captures, for a limited time.
     fn settle(&mut self) {
         for of in self.followed.values_mut() {
             if let Source::Watched(watch) = &of.source
@@ -166,7 +166,7 @@ impl Captures {
         Ok(())
     }
 
-    /// The figures of each that has some.
+    /// The figures of each capture that has a frame.
     pub fn now(&self) -> Vec<Now> {
         let now = self.followed.iter().filter_map(|(path, of)| {
             let frame = match &of.source {
@@ -189,7 +189,7 @@ impl Captures {
         now.collect()
     }
 
-    /// How many there are.
+    /// The number of captures in each state.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -199,7 +199,7 @@ fn is_final(state: &State) -> bool {
     !matches!(state, State::CatchingUp(..) | State::Running)
 }
 
-/// Whether nothing was written to a file for so long.
+/// Whether a file was not written for this long.
 fn is_older(path: &Path, than: Duration) -> bool {
     let modified = path.metadata().and_then(|of| of.modified());
     let age = modified.ok().map(|at| SystemTime::now().duration_since(at));

@@ -1,8 +1,8 @@
-//! Metrics, before they have a format.
+//! Metrics, independent of their format.
 
 use std::collections::BTreeSet;
 
-/// How a metric changes.
+/// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// It goes up and down.
@@ -11,12 +11,12 @@ pub enum Kind {
     Counter,
 }
 
-/// A value. Bytes are whole numbers, to the last one.
+/// A value. Bytes are exact integers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
-    /// A whole number.
+    /// An integer.
     Whole(i128),
-    /// Another.
+    /// A floating-point number.
     Real(f64),
 }
 
@@ -55,17 +55,17 @@ pub type Labels = Vec<(String, String)>;
 pub struct Family {
     /// Its name; a counter's ends in `_total`.
     pub name: &'static str,
-    /// How it changes.
+    /// Its type.
     pub kind: Kind,
-    /// What it is, in a line.
+    ///  Its description, in one line.
     pub help: &'static str,
-    /// Each label set once.
+    /// Samples with distinct label sets.
     pub samples: Vec<(Labels, Value)>,
     seen: BTreeSet<Labels>,
 }
 
 impl Family {
-    /// Its unit, where the name has one.
+    /// Its unit, if its name has one.
     pub fn unit(&self) -> Option<&'static str> {
         let base = self.name.trim_end_matches("_total");
         let units = ["bytes", "seconds", "ratio"];
@@ -73,7 +73,7 @@ impl Family {
     }
 }
 
-/// All metrics of one scrape, in the order in which they were first named.
+/// All metrics of one scrape, in the order in which they were added first.
 #[derive(Clone, Debug, Default)]
 pub struct Families(Vec<Family>);
 
@@ -100,7 +100,7 @@ impl Families {
         self.add(Kind::Counter, name, help, labels, value.into());
     }
 
-    /// A sample whose labels are there already is left out: a scrape with one twice is refused as a whole.
+    /// A sample whose labels exist already is omitted, because a scrape with duplicates is rejected as a whole.
     fn add(
         &mut self,
         kind: Kind,
@@ -130,7 +130,7 @@ impl Families {
         }
     }
 
-    /// All of them.
+    /// All metrics.
     pub fn all(&self) -> &[Family] {
         &self.0
     }

@@ -1,10 +1,10 @@
-//! The captures that patterns name.
+//! Finds the captures that patterns match.
 
 use std::path::PathBuf;
 
 use gpumem_analyzer::ranks;
 
-/// A pattern that is none.
+/// An invalid pattern.
 #[derive(Debug, thiserror::Error)]
 #[error("{pattern}: not a pattern of file names: {source}")]
 pub struct BadPattern {
@@ -12,15 +12,15 @@ pub struct BadPattern {
     source: glob::PatternError,
 }
 
-/// Files, folders, or patterns of such.
+/// Files, folders, or patterns.
 #[derive(Clone, Debug)]
 pub struct Patterns(Vec<String>);
 
 impl Patterns {
-    /// Takes them.
+    /// Checks the patterns.
     ///
     /// # Errors
-    /// Where one is no pattern.
+    /// If a pattern is invalid.
     pub fn new(patterns: &[String]) -> Result<Self, BadPattern> {
         for pattern in patterns {
             if let Err(source) = glob::Pattern::new(pattern) {
@@ -31,7 +31,7 @@ impl Patterns {
         Ok(Self(patterns.to_vec()))
     }
 
-    /// What there is now: captures, and what could not be looked into.
+    /// The captures found now, and the paths that could not be read.
     pub fn find(&self) -> (Vec<PathBuf>, Vec<String>) {
         let named = self.0.iter().filter_map(|of| glob::glob(of).ok()).flatten();
         let named: Vec<PathBuf> = named.flatten().collect();

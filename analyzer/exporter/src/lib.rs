@@ -1,9 +1,9 @@
-//! Captures as metrics for Prometheus, OpenMetrics and OTLP.
+//! Exports captures as metrics for Prometheus, OpenMetrics and OTLP.
 //!
 //! # Design constraints
-//! - Neither CUDA nor NVML is loaded: all figures are those of captures. So the exporter has no context on any card.
-//! - Series are bounded: by the number of captures, by lines of each, and in time after a program has ended.
-//! - Nothing is written, and nothing is asked of the programs.
+//! - CUDA and NVML are not loaded: all figures come from captures. So the exporter has no context on any card.
+//! - The number of series is bounded: by the captures, by the lines of each, and in time after a program ended.
+//! - Nothing is written, and no request goes to the programs.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! The metrics of all captures at a moment.
+//! The metrics of all captures at a point in time.
 
 mod card;
 mod common;
@@ -12,10 +12,10 @@ use crate::captures::{Counts, Now};
 use crate::family::Families;
 use common::Common;
 
-/// What is asked for.
+/// Options of the metrics.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
-    /// Lines of each capture.
+    /// The number of lines of each capture.
     pub lines: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Metrics pushed to a collector: OTLP over HTTP, in protocol buffers.
+//! Pushes metrics to a collector: OTLP over HTTP, in protocol buffers.
 
 use std::time::{Duration, SystemTime};
 
@@ -15,17 +15,17 @@ use prost::Message as _;
 
 use crate::family::{Families, Family, Kind, Labels, Value};
 
-/// How long a collector may take.
+/// The time limit of a push.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Why there is no push.
+/// Why pushing cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PushError {
-    /// The URL.
+    /// The URL is invalid.
     #[error("{0}: not a URL of a collector, such as http://host:4318")]
     Url(String),
-    /// The client or its runtime.
+    /// The client or its runtime failed.
     #[error("cannot push: {0}")]
     Client(String),
 }
@@ -36,19 +36,19 @@ pub(crate) struct Push {
     client: reqwest::Client,
     runtime: tokio::runtime::Runtime,
     host: String,
-    /// The last failure that was said: an unreachable collector is one line.
+    /// Whether the last push failed, so that an unreachable collector causes only one message.
     failed: bool,
 }
 
 impl Push {
-    /// To the collector at a base URL, whose path `/v1/metrics` is posted to.
+    /// A push to the collector at a base URL; the metrics are posted to its path `/v1/metrics`.
     pub(crate) fn new(base: &str) -> Result<Self, PushError> {
         let url = reqwest::Url::parse(&format!("{}/v1/metrics", base.trim_end_matches('/')));
         let url = url
             .ok()
             .filter(|url| matches!(url.scheme(), "http" | "https"));
         let url = url.ok_or_else(|| PushError::Url(base.to_owned()))?;
-        // Fails where there is one already, which is as good.
+        // Fails if a provider is installed already, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = |error: &dyn std::fmt::Display| PushError::Client(error.to_string());
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -66,7 +66,7 @@ impl Push {
         })
     }
 
-    /// Pushes again and again.
+    /// Pushes repeatedly.
     pub(crate) fn run(
         mut self,
         every: Duration,
@@ -96,12 +96,12 @@ impl Push {
         }
     }
 
-    /// What is not taken now is not kept: the next push has newer figures, and counters lose nothing.
+    /// Figures of a failed push are dropped: the next push has newer ones, and counters lose nothing.
     fn push(&self, families: &Families) -> Result<(), String> {
         let body = request(families, &self.host).encode_to_vec();
         let request = self.client.post(self.url.clone());
         let request = request.header("content-type", "application/x-protobuf");
-        // Made within the runtime, for its time limit is a timer of that.
+        // Created within the runtime, because its time limit is a timer of the runtime.
         let sent = async { request.body(body).send().await };
         let sent = self.runtime.block_on(sent);
         let answer = sent.map_err(|error| cause(&error))?;
@@ -112,7 +112,7 @@ impl Push {
     }
 }
 
-/// The innermost cause: the ones around it repeat the URL.
+/// The innermost cause, because the outer ones repeat the URL.
 fn cause(error: &dyn std::error::Error) -> String {
     let mut inner = error;
     while let Some(source) = inner.source() {
@@ -155,7 +155,7 @@ fn metric(family: &Family, now: u64) -> Metric {
     let is_monotonic = family.kind == Kind::Counter;
     let data = match is_monotonic || family.name.starts_with("hw_") {
         false => Data::Gauge(Gauge { data_points }),
-        // The semantic conventions have UpDownCounters for what is not monotonic.
+        // The semantic conventions have UpDownCounters for sums that are not monotonic.
         true => Data::Sum(Sum {
             data_points,
             aggregation_temporality: AggregationTemporality::Cumulative.into(),
@@ -171,7 +171,7 @@ fn metric(family: &Family, now: u64) -> Metric {
     }
 }
 
-/// `hw_gpu_memory_usage_bytes` is `hw.gpu.memory.usage` in By, `gpumem_steps_total` is `gpumem.steps`.
+/// Maps names: `hw_gpu_memory_usage_bytes` is `hw.gpu.memory.usage` in By, `gpumem_steps_total` is `gpumem.steps`.
 fn name(prometheus: &str) -> String {
     let name = prometheus.trim_end_matches("_total");
     let name = name.trim_end_matches("_bytes").trim_end_matches("_seconds");
@@ -208,7 +208,7 @@ fn point(labels: &Labels, value: Value, now: u64) -> NumberDataPoint {
     }
 }
 
-/// A label by its name in the semantic conventions, where they have one.
+/// A label's name in the semantic conventions, if they define it.
 fn conventional(label: &str) -> &str {
     match label {
         "hw_id" => "hw.id",

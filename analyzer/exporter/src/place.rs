@@ -1,8 +1,8 @@
-//! Which pod, container and Slurm job a process belongs to, as /proc shows it.
+//! The pod, container and Slurm job of a process, from /proc.
 
 use std::path::PathBuf;
 
-/// What is known of a process's place.
+/// The pod, container and job of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// Name of the pod: `POD_NAME` in the program's environment.
@@ -11,14 +11,14 @@ pub struct Place {
     pub namespace: String,
     /// Its container's name: `CONTAINER_NAME`.
     pub container: String,
-    /// The pod's UID, by the process's cgroup.
+    /// The pod's UID, from the process's cgroup.
     pub pod_uid: String,
-    /// The number of Slurm's job.
+    /// The id of the Slurm job.
     pub slurm_job_id: String,
 }
 
 impl Place {
-    /// Of a process that runs on this machine, and of the names of its job. What cannot be read stays empty.
+    /// Reads them for a process that runs on this machine, and from the names of its job. Unreadable values stay empty.
     pub fn of(pid: Option<u32>, job: Option<&str>) -> Self {
         let read = |name: &str| {
             let path = pid.map(|pid| PathBuf::from(format!("/proc/{pid}/{name}")))?;

@@ -14,51 +14,51 @@ use crate::metrics::{Ask, metrics};
 use crate::otlp::{Push, PushError};
 use crate::text::{Format, text};
 
-/// Names that the page of the root links to.
+/// The page of the root, which links to the metrics.
 const PAGE: &str = "<!doctype html>\n<title>gpumem exporter</title>\n<h1>gpumem exporter</h1>\n\
      <p><a href=\"/metrics\">/metrics</a> · <a href=\"/healthz\">/healthz</a></p>\n";
 
-/// What an exporter is started with.
+/// The options of an exporter.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where it listens.
+    /// The address to listen on.
     pub listen: SocketAddr,
-    /// Whether an address that other machines can reach is meant.
+    /// Whether the address may be one that other machines can reach.
     pub allow_remote: bool,
-    /// Names that a request's `Host` may have, beside the address.
+    /// Names that a request's `Host` may have, in addition to the address.
     pub host_names: Vec<String>,
     /// Files, folders or patterns.
     pub captures: Vec<String>,
-    /// Captures at most.
+    /// The most captures that are followed.
     pub max_captures: usize,
-    /// How long an ended one stays.
+    /// How long an ended capture stays.
     pub keep: Duration,
-    /// How often captures are looked for and read.
+    /// The interval of searching for captures and reading them.
     pub every: Duration,
-    /// Lines of each capture.
+    /// The number of lines of each capture.
     pub lines: usize,
     /// A collector's base URL.
     pub otlp: Option<String>,
-    /// How often it gets the metrics.
+    /// The interval of pushes to it.
     pub otlp_every: Duration,
 }
 
-/// Why it does not start.
+/// Why the exporter does not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The pattern.
+    /// A pattern is invalid.
     #[error(transparent)]
     Pattern(#[from] BadPattern),
-    /// The collector.
+    /// Pushing to the collector cannot start.
     #[error(transparent)]
     Push(#[from] PushError),
-    /// The server.
+    /// The server does not start.
     #[error(transparent)]
     Start(#[from] StartError),
 }
 
-/// An exporter that answers.
+/// A running exporter.
 pub struct Exporter {
     server: Server,
     patterns: Patterns,
@@ -69,14 +69,14 @@ pub struct Exporter {
     said: BTreeSet<String>,
 }
 
-/// Lines on standard error about captures that cannot be read; then no more, so that they stay few.
+/// The most messages on standard error about captures that cannot be read.
 const SAID: usize = 64;
 
 impl Exporter {
     /// Starts it.
     ///
     /// # Errors
-    /// Where a pattern is none, or the address cannot be had.
+    /// If a pattern is invalid, or the address is not available.
     pub fn start(options: &Options) -> Result<Self, Error> {
         let patterns = Patterns::new(&options.captures)?;
         let push = options.otlp.as_deref().map(Push::new).transpose()?;
@@ -111,7 +111,7 @@ impl Exporter {
         self.server.url("/metrics")
     }
 
-    /// Looks for captures, again and again.
+    /// Searches for captures repeatedly.
     pub fn run(mut self, say: fn(&str)) -> ! {
         if let Some((push, every)) = self.push.take() {
             let (captures, ask) = (self.captures.clone(), self.ask);
@@ -133,7 +133,7 @@ impl Exporter {
     }
 }
 
-/// The lock is held for the frames alone.
+/// Locks the captures only to copy the frames.
 fn families(captures: &Mutex<Captures>, ask: Ask) -> Families {
     let captures = captures.lock().unwrap_or_else(PoisonError::into_inner);
     let (now, counts) = (captures.now(), captures.counts());

@@ -14,7 +14,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The one that an `Accept` header asks for.
+    /// The format that an `Accept` header requests.
     pub fn of(accept: Option<&str>) -> Self {
         match accept {
             Some(accept) if accept.contains("application/openmetrics-text") => Self::OpenMetrics,
@@ -31,7 +31,7 @@ impl Format {
     }
 }
 
-/// The text.
+/// The metrics as text.
 pub fn text(families: &Families, format: Format) -> String {
     let mut text = String::new();
     for family in families.all() {

@@ -1,4 +1,4 @@
-//! Bodies that are sent piece by piece.
+//! Bodies that are sent in chunks.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,25 +8,25 @@ use hyper::body::{Frame, SizeHint};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
-/// A stream's pieces, and where they are put in. It has room for so many that are not sent yet.
+/// A stream and its sender. The stream buffers up to `room` chunks.
 pub fn stream(room: usize) -> (Sender, Stream) {
     let (sender, receiver) = mpsc::channel(room.max(1));
     (Sender(sender), Stream(receiver))
 }
 
-/// Where a stream's pieces are put in. The stream ends when this is dropped.
+/// Sends the chunks of a stream. The stream ends when the sender is dropped.
 #[derive(Debug)]
 pub struct Sender(mpsc::Sender<Bytes>);
 
-/// The reader has left.
+/// The reader closed the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed;
 
 impl Sender {
-    /// Puts a piece in without waiting; whether there was room for it.
+    /// Adds a chunk without waiting; returns whether the buffer had space.
     ///
     /// # Errors
-    /// Where the reader has left.
+    /// If the reader closed the connection.
     pub fn try_send(&self, piece: Bytes) -> Result<bool, Closed> {
         match self.0.try_send(piece) {
             Ok(()) => Ok(true),
@@ -35,17 +35,17 @@ impl Sender {
         }
     }
 
-    /// Whether the reader has left.
+    /// Whether the reader closed the connection.
     pub fn is_closed(&self) -> bool {
         self.0.is_closed()
     }
 }
 
-/// The pieces of a body.
+/// The chunks of a body.
 #[derive(Debug)]
 pub struct Stream(mpsc::Receiver<Bytes>);
 
-/// A body as hyper takes it.
+/// A body for hyper.
 pub(crate) enum Outgoing {
     Whole(Option<Bytes>),
     Stream(Stream),

@@ -1,4 +1,4 @@
-//! Which requests are answered.
+//! Checks of requests, before a handler gets them.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,7 +8,7 @@ use hyper::{HeaderMap, Method};
 use crate::message::{Request, Response};
 use crate::token::Token;
 
-/// What is asked of each request.
+/// The requirements of each request.
 pub(crate) struct Check {
     pub(crate) address: SocketAddr,
     pub(crate) names: Vec<String>,
@@ -16,7 +16,7 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    /// The request as a handler sees it, or the refusal.
+    /// The request for the handler, or the refusal.
     pub(crate) fn request<B>(&self, request: &hyper::Request<B>) -> Result<Request, Response> {
         let (uri, headers) = (request.uri(), request.headers());
         if uri.authority().is_some() || uri.scheme().is_some() {
@@ -49,7 +49,8 @@ impl Check {
         })
     }
 
-    /// `Host` names this server. Its port is not compared: a tunnel has another one at its far end.
+    /// Checks that `Host` names this server. Its port is not compared, because the far end of a
+    /// tunnel has another one.
     fn host(&self, headers: &HeaderMap) -> Result<(), Response> {
         let mut all = headers.get_all(HOST).iter();
         let (Some(host), None) = (all.next(), all.next()) else {
@@ -64,7 +65,8 @@ impl Check {
     fn is_ours(&self, name: &str) -> bool {
         let bound = self.address.ip();
         if let Ok(ip) = name.parse::<IpAddr>() {
-            // An address cannot be rebound. One that listens everywhere has no address of its own.
+            // DNS rebinding cannot use an address. A server on an unspecified address accepts any
+            // address.
             return ip == bound
                 || bound.is_unspecified()
                 || bound.is_loopback() && ip.is_loopback();
@@ -101,7 +103,7 @@ fn name_of(host: &str) -> Option<String> {
     Some(inside.unwrap_or(name).to_owned())
 }
 
-/// Whether a path is one that this server could have: nothing in it has to be decoded or resolved.
+/// Whether a path is one that this server could have: it needs no decoding or resolving.
 fn is_plain(path: &str) -> bool {
     let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b"/_.-".contains(&byte);
     path.starts_with('/')

@@ -1,4 +1,4 @@
-//! A small HTTP/1.1 server for figures on this machine.
+//! A small HTTP/1.1 server for local use.
 //!
 //! ```no_run
 //! use gpumem_http::{Options, Response, Server};
@@ -13,7 +13,7 @@
 //! ```
 //!
 //! # Design constraints
-//! - GET and HEAD without a body. All else is refused before the handler sees it.
+//! - Only GET and HEAD without a body. Other requests are refused before the handler.
 //! - Only a request whose `Host` is this server's address or an allowed name is answered, so a foreign page
 //!   cannot read answers by DNS rebinding. There is no CORS header.
 //! - Time, connections and bytes of a request are bounded: [`Limits`].

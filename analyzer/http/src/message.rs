@@ -1,21 +1,21 @@
-//! Requests that passed the checks, and the answers to them.
+//! Requests that passed the checks, and the responses.
 
 use bytes::Bytes;
 use hyper::HeaderMap;
 
 use crate::body::Stream;
 
-/// A request as a handler sees it.
+/// A request for a handler.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Request {
     /// The path. It has ASCII letters, digits and `/_.-` only, and no `..` or `//`.
     pub path: String,
-    /// The query's pairs, decoded, in their order. No text has control characters.
+    /// The query's pairs, decoded, in order. They contain no control characters.
     pub query: Vec<(String, String)>,
-    /// The head's fields.
+    /// The request headers.
     pub headers: HeaderMap,
-    /// Whether only the answer's head is asked for.
+    /// Whether only the response headers are requested.
     pub is_head: bool,
 }
 
@@ -27,30 +27,30 @@ impl Request {
     }
 }
 
-/// What is sent after the head.
+/// The body of a response.
 #[derive(Debug)]
 pub enum Body {
-    /// Bytes that are all there.
+    /// A complete body.
     Whole(Bytes),
-    /// Pieces that come as time goes.
+    /// Chunks that are sent over time.
     Stream(Stream),
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub struct Response {
-    /// The status code. One that is no final code of HTTP is sent as 500.
+    /// The status code. A code that is not a final HTTP status is sent as 500.
     pub status: u16,
     /// `Content-Type`.
     pub content_type: &'static str,
-    /// More fields of the head, as `Content-Security-Policy`. One that cannot be sent makes the answer a 500.
+    /// More headers, such as `Content-Security-Policy`. A header that cannot be sent changes the response to a 500.
     pub headers: Vec<(&'static str, String)>,
     /// The body.
     pub body: Body,
 }
 
 impl Response {
-    /// An answer that is all there.
+    /// A response with a complete body.
     pub fn new(status: u16, content_type: &'static str, body: impl Into<Bytes>) -> Self {
         Self {
             status,
@@ -60,7 +60,7 @@ impl Response {
         }
     }
 
-    /// An answer that comes piece by piece.
+    /// A response that is sent in chunks.
     pub fn stream(content_type: &'static str, stream: Stream) -> Self {
         Self {
             status: 200,
@@ -70,17 +70,17 @@ impl Response {
         }
     }
 
-    /// A line for people.
+    /// A response with one line of text.
     pub fn plain(status: u16, line: &str) -> Self {
         Self::new(status, "text/plain; charset=utf-8", format!("{line}\n"))
     }
 
-    /// There is nothing at this path.
+    /// The response for an unknown path.
     pub fn not_found() -> Self {
         Self::plain(404, "not found")
     }
 
-    /// The same answer with one more field in its head.
+    /// Adds a header to the response.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));

@@ -1,23 +1,24 @@
-//! What a server is started with.
+//! The options of a server.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::token::Token;
 
-/// Where a server listens, and whom it answers.
+/// Options of a server: its address, and which requests it accepts.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
     /// The address. Port 0: the system chooses one.
     pub address: SocketAddr,
-    /// Whether an address that other machines can reach is meant. Default: no, it is refused.
+    /// Whether the address may be one that other machines can reach. Default: such an address is
+    /// refused.
     pub allow_remote: bool,
-    /// Names that `Host` may have beside the address and `localhost`. Default: none.
+    /// Names that `Host` may have in addition to the address and `localhost`. Default: empty.
     pub names: Vec<String>,
-    /// The query parameter `token` that each request must have. Default: none is needed.
+    /// The query parameter `token` that each request must have. Default: not required.
     pub token: Option<Token>,
-    /// Bounds.
+    /// Limits.
     pub limits: Limits,
 }
 
@@ -34,19 +35,20 @@ impl Options {
     }
 }
 
-/// What one server takes at most.
+/// Limits of a server.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Connections at once; one more is answered with 503 and closed. Default: 64.
+    /// Connections at once; further ones are answered with 503 and closed. Default: 64.
     pub connections: usize,
-    /// Bytes of a request's head. Default: 16 KiB; never below 8 KiB.
+    /// Bytes of a request's headers. Default: 16 KiB; never below 8 KiB.
     pub head_bytes: usize,
-    /// Time to send a request's head, from the connection or from the answer before. Default: 10 s.
+    /// Time to send a request's headers, from the connection or from the previous response.
+    /// Default: 10 s.
     pub head_time: Duration,
-    /// Time to take an answer, or one piece of a stream. Default: 30 s.
+    /// Time to receive a response, or one chunk of a stream. Default: 30 s.
     pub answer_time: Duration,
-    /// Handlers that run at once; more requests wait. Default: 4.
+    /// Handlers that run at once; further requests wait. Default: 4.
     pub handlers: usize,
 }
 

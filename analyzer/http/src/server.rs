@@ -33,23 +33,23 @@ pub enum StartError {
     /// The address cannot be bound.
     #[error("cannot listen on {0}: {1}")]
     Bind(SocketAddr, io::Error),
-    /// The thread or its runtime cannot be made.
+    /// The thread or its runtime cannot be created.
     #[error("cannot start a server: {0}")]
     Thread(io::Error),
 }
 
 type Handler = dyn Fn(&Request) -> Response + Send + Sync;
 
-/// What all connections share.
+/// State that all connections share.
 struct Shared {
     check: Check,
     limits: Limits,
     handler: Box<Handler>,
-    /// Handlers that may run now.
+    /// Permits for handlers to run.
     handlers: Arc<Semaphore>,
 }
 
-/// A server, which answers until it is dropped.
+/// A server, which runs until it is dropped.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
@@ -59,10 +59,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens, and answers each request that passes the checks by `handler`, on threads of its own.
+    /// Listens, and answers each request that passes the checks with `handler`, on separate threads.
     ///
     /// # Errors
-    /// Where the address is refused or cannot be bound.
+    /// If the address is refused or cannot be bound.
     pub fn start(
         options: Options,
         handler: impl Fn(&Request) -> Response + Send + Sync + 'static,
@@ -95,7 +95,7 @@ impl Server {
         let (stop, stopped) = oneshot::channel();
         let run = move || {
             runtime.spawn(accept(listener, shared));
-            // Both an answer and a sender that is gone mean: stop.
+            // Both a message and a dropped sender stop the server.
             let _ = runtime.block_on(stopped);
             runtime.shutdown_timeout(Duration::from_secs(1));
         };
@@ -109,7 +109,7 @@ impl Server {
         })
     }
 
-    /// Where it listens; its port is the one that the system chose where 0 was asked for.
+    /// The address on which it listens; for port 0, it has the port that the system chose.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -125,7 +125,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // It has no result.
+            // The thread has no result.
             let _ = thread.join();
         }
     }
@@ -142,22 +142,22 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
                 Ok(place) => drop(tokio::spawn(serve(stream, shared.clone(), place))),
                 Err(_) => turn_away(&stream),
             },
-            // Too many open files, or a connection that has gone: a while later there may be room.
+            // Too many open files, or a closed connection: retry after a pause.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
 }
 
-/// One line, as far as the socket takes it at once.
+/// Sends one line, as far as the socket accepts it at once.
 fn turn_away(stream: &TcpStream) {
     let line = "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 21\r\n\r\n\
                 too many connections\n";
-    // Whether it arrives or not, the connection is closed.
+    // The connection is closed in any case.
     let _ = stream.try_write(line.as_bytes());
 }
 
 async fn serve(stream: TcpStream, shared: Arc<Shared>, place: OwnedSemaphorePermit) {
-    // A figure is to be seen at once. Where the option fails, it is seen a little later.
+    // Sends figures without delay. The server also works if the option fails.
     let _ = stream.set_nodelay(true);
     let limits = shared.limits;
     let io = TokioIo::new(Timed::new(stream, limits.answer_time));
@@ -168,7 +168,7 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>, place: OwnedSemaphorePerm
         .max_buf_size(limits.head_bytes.max(8 << 10))
         .max_headers(64)
         .serve_connection(io, service);
-    // A reader that breaks off or is too slow is nobody's error.
+    // An error of a reader that disconnects or is too slow is ignored.
     let _ = connection.await;
     drop(place);
 }
@@ -183,7 +183,7 @@ async fn answer(
     })
 }
 
-/// The handler's answer. It runs on another thread, so that one that takes long keeps nobody else waiting.
+/// The handler's response. It runs on another thread, so that a slow handler does not delay other connections.
 async fn handle(shared: Arc<Shared>, request: Request) -> Response {
     let Ok(turn) = shared.handlers.clone().acquire_owned().await else {
         return Response::plain(503, "the server stops");
@@ -197,7 +197,7 @@ async fn handle(shared: Arc<Shared>, request: Request) -> Response {
     on_thread.await.unwrap_or_else(failed)
 }
 
-/// An answer with the head that all have.
+/// A response with the headers that all responses have.
 fn outgoing(response: Response, is_refusal: bool) -> hyper::Response<Outgoing> {
     let always = [
         ("cache-control", "no-store"),

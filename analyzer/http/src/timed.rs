@@ -1,4 +1,4 @@
-//! A connection whose other side has to take what is sent in time.
+//! A connection whose peer must receive data in time.
 
 use std::future::Future;
 use std::io::{Error, ErrorKind, IoSlice, Result};
@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
-/// Writes fail with `TimedOut` when `limit` passes between the first byte of an answer and its flush.
+/// Writes fail with `TimedOut` when `limit` passes between the first byte of a response and its flush.
 pub(crate) struct Timed {
     stream: TcpStream,
     limit: Duration,
@@ -26,7 +26,7 @@ impl Timed {
         }
     }
 
-    /// What a write is to return. Hyper flushes only after all bytes were taken, so the deadline stays until then.
+    /// The result of a write. Hyper flushes only after all bytes were accepted, so the deadline applies until then.
     fn checked<T>(&mut self, context: &mut Context<'_>, done: Poll<Result<T>>) -> Poll<Result<T>> {
         let limit = self.limit;
         let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(limit)));

@@ -1,4 +1,4 @@
-//! The secret in a URL that says that a reader was invited.
+//! The secret in a URL that authorizes a reader.
 
 use subtle::ConstantTimeEq;
 
@@ -10,7 +10,7 @@ impl Token {
     /// A new one from the system's random numbers.
     ///
     /// # Errors
-    /// Where the system has none.
+    /// If the system has none.
     pub fn random() -> std::io::Result<Self> {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes)?;
@@ -24,7 +24,8 @@ impl Token {
         &self.0
     }
 
-    /// Whether `given` is this one. The time it takes does not depend on how many digits are right.
+    /// Whether `given` is equal. The time of the comparison does not depend on the number of
+    /// correct digits.
     pub(crate) fn is(&self, given: &str) -> bool {
         self.0.as_bytes().ct_eq(given.as_bytes()).into()
     }

@@ -1,4 +1,4 @@
-//! A server beside requests that mean no good.
+//! Tests of the server with hostile requests.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -30,15 +30,15 @@ fn connect(server: &Server) -> TcpStream {
     connection
 }
 
-/// All that is answered to these bytes.
+/// The complete response to these bytes.
 fn send(server: &Server, request: &[u8]) -> String {
     let mut connection = connect(server);
-    // What is refused early is not taken whole.
+    // A request that is refused early is not read completely.
     let _ = connection.write_all(request);
     rest(&mut connection)
 }
 
-/// What comes until the server closes.
+/// Everything received until the server closes.
 fn rest(connection: &mut TcpStream) -> String {
     let mut answer = Vec::new();
     let mut piece = [0; 4096];
@@ -186,7 +186,7 @@ fn a_head_that_does_not_end_and_an_idle_connection_are_closed() {
         rest(&mut slow);
         assert!(since.elapsed() < SOON, "{begun}");
     }
-    // A byte now and then does not prolong it.
+    // Single bytes do not extend the time limit.
     let mut drip = connect(&server);
     let since = Instant::now();
     while drip.write_all(b"G").is_ok() {

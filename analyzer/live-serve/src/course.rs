@@ -1,4 +1,4 @@
-//! The course of memory as JSON.
+//! Memory over time as JSON.
 
 use gpumem_analyzer::ranks::{Course, Parts};
 use gpumem_capture::DeviceOrdinal;
@@ -8,15 +8,15 @@ use serde::Serialize;
 #[derive(Serialize)]
 pub(crate) struct OnDevice<'a> {
     device: u8,
-    /// When the first bucket begins, in nanoseconds of the run. It may lie before the run's begin.
+    /// The start of the first bucket, in nanoseconds of the run. It may be before the run's start.
     start: i64,
-    /// How long a bucket is, in nanoseconds.
+    /// The width of a bucket in nanoseconds.
     width: u64,
-    /// The greatest memory of each bucket: tensors, PyTorch's allocator, the process.
+    /// The highest memory in each bucket: tensors, PyTorch's allocator, the process.
     greatest: &'a [Parts],
 }
 
-/// All devices' courses. `started_wall_ns`: when the run began, since 1970.
+/// The memory over time of all devices. `started_wall_ns`: the start of the run, since 1970.
 pub(crate) fn courses(frame: &Frame, started_wall_ns: u64) -> Vec<OnDevice<'_>> {
     let of =
         |(device, course): &'_ (DeviceOrdinal, Course)| (device.0, start(course, started_wall_ns));

@@ -1,4 +1,4 @@
-//! A folder that is served: a table of its captures, and each of them by its number.
+//! Serves a folder: a table of its captures, and each of them by its number.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,13 +12,13 @@ use crate::page::folder_page;
 use crate::ranks::Ranks;
 use crate::served::Served;
 
-/// A rank's row changes this often.
+/// The interval of a rank's rows.
 const EVERY: Duration = Duration::from_millis(500);
-/// New captures are looked for this often.
+/// The interval of searching for new captures.
 const SCAN_EVERY: Duration = Duration::from_secs(1);
-/// Captures whose own pages are open at once.
+/// The most captures whose own pages are open at once.
 const OPEN: usize = 8;
-/// One that nobody looks at is closed after so long.
+/// An unused capture is closed after this time.
 const UNUSED: Duration = Duration::from_secs(10);
 
 /// The captures of a folder.
@@ -29,7 +29,7 @@ pub(crate) struct ServedFolder {
 struct On {
     folder: Folder,
     scanned: Instant,
-    /// Each capture that was found. Its place is its number, which stays.
+    /// Each capture that was found. Its index is its number, which never changes.
     numbers: Vec<PathBuf>,
     open: Vec<Open>,
 }
@@ -77,7 +77,7 @@ impl ServedFolder {
         Response::new(200, "application/json", text)
     }
 
-    /// The capture with this number, which is opened if it is not.
+    /// The capture with this number; it is opened if necessary.
     fn capture(&self, number: usize, first: Ask) -> Result<Arc<Served>, Response> {
         let mut on = self.on();
         let is_used = |of: &Open| {
@@ -87,7 +87,7 @@ impl ServedFolder {
         on.open = kept;
         let served = on.open(number, first);
         drop(on);
-        // Its threads are waited for: nobody else is to wait meanwhile.
+        // Dropping waits for their threads, so it happens without the lock.
         drop::<Vec<Open>>(unused);
         served
     }
@@ -98,7 +98,7 @@ impl ServedFolder {
 }
 
 impl On {
-    /// All rows as they are now. Captures that are new have a number then.
+    /// All current rows. New captures get a number.
     fn rows(&mut self) -> Vec<FolderRow> {
         if self.scanned.elapsed() >= SCAN_EVERY {
             self.folder.scan();

@@ -1,4 +1,4 @@
-//! The readers, and what each was sent.
+//! The readers, and the newest data sent to each.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,13 +13,13 @@ use crate::now::Now;
 use crate::table::Shown;
 use crate::view::View;
 
-/// Readers at once.
+/// The most readers.
 const READERS: usize = 16;
-/// Events that wait for one reader. A reader that is slower gets the newest figures later, and none twice.
+/// Events buffered per reader. A slower reader gets the newest figures later, and none twice.
 const WAITING: usize = 4;
-/// The course is sent this often at most.
+/// The shortest interval of sending the memory over time.
 const COURSE_EVERY: Duration = Duration::from_millis(500);
-/// A reader that gets nothing else gets this often a sign that the server is there.
+/// A reader that gets no other event gets a keep-alive at this interval.
 const SIGN_EVERY: Duration = Duration::from_secs(5);
 
 /// All readers.
@@ -32,13 +32,13 @@ pub(crate) struct Hub {
 #[derive(Default)]
 struct Readers {
     all: Vec<Reader>,
-    /// Somebody came since the last round.
+    /// Whether a reader joined since the last round.
     is_new: bool,
     is_over: bool,
 }
 
 impl Hub {
-    /// Takes a reader in; `None`: there are too many.
+    /// Adds a reader; `None` if there are too many.
     pub(crate) fn join(&self, view: View) -> Option<Stream> {
         let mut readers = self.readers();
         readers.all.retain(|reader| !reader.sender.is_closed());
@@ -52,14 +52,14 @@ impl Hub {
         Some(stream)
     }
 
-    /// Whether anybody looks.
+    /// Whether there are readers.
     pub(crate) fn has_readers(&self) -> bool {
         let mut readers = self.readers();
         readers.all.retain(|reader| !reader.sender.is_closed());
         !readers.all.is_empty()
     }
 
-    /// What is asked for, each once.
+    /// The distinct requests of the readers.
     pub(crate) fn asks(&self) -> Vec<Ask> {
         let mut readers = self.readers();
         readers.is_new = false;
@@ -73,7 +73,7 @@ impl Hub {
         asks
     }
 
-    /// Sends what is new in a frame to those that asked for it.
+    /// Sends the changes in a frame to the readers that requested it.
     pub(crate) fn send(&self, frame: &Frame, started_wall_ns: u64) {
         let mut readers = self.readers();
         readers.all.retain_mut(|reader| {
@@ -81,7 +81,7 @@ impl Hub {
         });
     }
 
-    /// Waits for so long, or until somebody comes; whether to go on.
+    /// Waits for `limit`, or until a reader joins; returns whether to continue.
     pub(crate) fn wait(&self, limit: Duration) -> bool {
         let waits = |readers: &mut Readers| !readers.is_new && !readers.is_over;
         let waited = self
@@ -91,7 +91,7 @@ impl Hub {
         !readers.is_over
     }
 
-    /// Ends it.
+    /// Ends all streams.
     pub(crate) fn end(&self) {
         self.readers().is_over = true;
         self.changed.notify_all();
@@ -105,7 +105,7 @@ impl Hub {
 struct Reader {
     view: View,
     sender: Sender,
-    /// What was sent last of each kind.
+    /// The newest data sent of each kind.
     now: String,
     course: (String, Option<Instant>),
     table: (String, Option<Arc<Table>>),
@@ -148,7 +148,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Puts an event in; whether there was room for it.
+    /// Buffers an event; returns whether there was space.
     fn put(&mut self, kind: &str, json: &str) -> Result<bool, Closed> {
         let event = format!("event: {kind}\ndata: {json}\n\n");
         let has_room = self.sender.try_send(Bytes::from(event))?;
@@ -159,7 +159,8 @@ impl Reader {
     }
 }
 
-/// These types have no maps with keys that are not text, so nothing fails; an empty object would show nothing.
+/// These types have no maps with keys other than text, so serialization cannot fail; an empty object would show
+/// nothing.
 fn json(of: &impl Serialize) -> String {
     serde_json::to_string(of).unwrap_or_else(|_| "{}".into())
 }

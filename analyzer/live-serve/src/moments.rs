@@ -1,4 +1,4 @@
-//! Moments of the past for all readers: one is read at a time.
+//! Past points in time for all readers; one is read at a time.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -12,16 +12,16 @@ use crate::now::Now;
 use crate::table::{Shown, key, which};
 use crate::view::View;
 
-/// Clients that wait at once.
+/// The most clients that wait.
 const CLIENTS: usize = 16;
-/// Characters of a client's name.
+/// The most characters of a client's name.
 const NAME: usize = 32;
-/// A client that has not asked again for so long has left.
+/// A client that has not repeated its request for this long has left.
 const GONE: Duration = Duration::from_secs(3);
 /// Columns of the account.
 const COLUMNS: u16 = 100;
 
-/// The clients that wait for a moment, in the order in which they came. The first one's is being read.
+/// The clients that wait for a point in time, in order of arrival. The first one's is being read.
 #[derive(Default)]
 pub(crate) struct Moments {
     queue: Mutex<Queue>,
@@ -30,19 +30,19 @@ pub(crate) struct Moments {
 #[derive(Default)]
 struct Queue {
     clients: Vec<Client>,
-    /// The capture that is read, or was read last.
+    /// The capture that is being read, or was read last.
     reads: Weak<Watch>,
 }
 
 struct Client {
     name: String,
     wish: Wish,
-    /// The row whose stacks are wanted, once the moment's table has told it.
+    /// The row of the requested stacks, once the table at that point in time is known.
     row: Option<Which>,
     seen: Instant,
 }
 
-/// What a client wants.
+/// The request of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Wish {
     capture: usize,
@@ -63,11 +63,11 @@ enum What {
 #[derive(Serialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
 enum Told<'a> {
-    /// So many are before.
+    /// The number of clients before this one.
     Waiting {
         before: usize,
     },
-    /// So many bytes of so many.
+    /// Bytes read, of bytes in all.
     Reading {
         read: Option<(u64, u64)>,
     },
@@ -91,7 +91,8 @@ struct Text<'a> {
 }
 
 impl Moments {
-    /// Answers at once: with the moment, or how far it is. A client asks until it has it; its newest question counts.
+    /// Returns the result, or the progress, at once. A client repeats its request until it has the result; its newest
+    /// request applies.
     pub(crate) fn answer(
         &self,
         request: &Request,
@@ -145,7 +146,7 @@ impl Moments {
 }
 
 impl Client {
-    /// Goes on with the question of the first client; whether it is answered.
+    /// Continues with the first client's request; returns whether it is completed.
     fn next(&mut self, watch: &Watch) -> (Response, bool) {
         let past = watch.past();
         loop {
@@ -215,7 +216,7 @@ fn text(page: &Page) -> Text<'_> {
     }
 }
 
-/// The client's name and what it wants; `None`: the query has something else.
+/// The client's name and request; `None` if the query is malformed.
 fn wish(request: &Request, first: Ask, capture: usize) -> Option<(String, Wish)> {
     let is_own = |name: &str| ["client", "at", "want"].contains(&name);
     let others = request.query.iter().filter(|(name, _)| !is_own(name));
@@ -235,7 +236,7 @@ fn wish(request: &Request, first: Ask, capture: usize) -> Option<(String, Wish)>
     let what = match request.value("want").unwrap_or("frame").split_once(':') {
         None if request.value("want").is_none_or(|of| of == "frame") => What::Frame,
         None if request.value("want") == Some("account") => What::Account,
-        // The level has to be known: it is that of the table which has the row.
+        // The level must be known: it is that of the table that has the row.
         Some(("row", of)) if of.len() == key::LENGTH => {
             view.ask.level?;
             What::Row(of.to_owned())

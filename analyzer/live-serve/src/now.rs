@@ -5,19 +5,19 @@ use serde::Serialize;
 
 use crate::view::level_word;
 
-/// Failures that the page has room for.
+/// The most failures on the page.
 const FAILURES: usize = 8;
 
 #[derive(Serialize)]
 pub(crate) struct Now<'a> {
     state: &'static str,
-    /// How far reading has come, in bytes: (read, all).
+    /// The progress of reading in bytes: (read, all).
     #[serde(skip_serializing_if = "Option::is_none")]
     read: Option<(u64, u64)>,
     /// When the program ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     ended: Option<u64>,
-    /// Why reading has stopped.
+    /// Why reading stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<&'a str>,
     seq: u64,
@@ -49,7 +49,7 @@ struct Device<'a> {
     nvml: Option<u64>,
 }
 
-/// When a device held most of a level, so far.
+/// The peak so far of a level on a device.
 #[derive(Serialize)]
 struct Peak {
     device: u8,
@@ -118,7 +118,7 @@ fn device(on: &DeviceNow) -> Device<'_> {
         device: on.device.0,
         name: on.name.as_deref(),
         total: on.total,
-        // What the card gave where that is known, as in the terminal.
+        // Physical memory if that is known, as in the terminal.
         process: match on.now.physical {
             0 => on.now.driver.max(on.now.reserved.unwrap_or(0)),
             physical => physical,

@@ -1,17 +1,17 @@
-//! The pages, with their styles and programs in them.
+//! The pages, with their styles and programs embedded.
 
 use gpumem_analyzer::render::WebPage;
 use gpumem_capture::Level;
 use gpumem_http::Response;
 use gpumem_live::Ask;
 
-/// What both pages have around their bodies.
+/// The frame around the bodies of both pages.
 const FRAME: &str = include_str!("../../../web/src/lib/served.html");
 const STYLE: &str = include_str!("../../../web/src/live/page.css");
-/// What a served page may do besides: ask this server. No other page may show it.
+/// Additional permissions of a served page: requests to this server. No other page may embed it.
 const POLICY: &str = "; connect-src 'self'; img-src data:; frame-ancestors 'none'";
 
-/// The page of a capture; `is_within`: of a folder's.
+/// The page of a capture; `is_within`: opened from a folder's page.
 pub(crate) fn page(first: Ask, is_within: bool) -> Response {
     let level = match first.level {
         Some(Level::TENSOR) => "tensor",
@@ -38,7 +38,7 @@ pub(crate) fn folder_page() -> Response {
     answer(body, include_str!("../../../web/dist/folder.js"), &title)
 }
 
-/// A page as an answer.
+/// A page as a response.
 fn answer(body: &str, program: &'static str, places: &[(&str, &str)]) -> Response {
     let page = WebPage::new(FRAME.replace("<!--gpumem:body-->", body), STYLE, program);
     Response::new(200, "text/html; charset=utf-8", page.filled(places))

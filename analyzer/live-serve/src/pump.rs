@@ -1,4 +1,4 @@
-//! The thread that takes frames to the readers.
+//! The thread that sends frames to the readers.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -8,13 +8,13 @@ use gpumem_live::Watch;
 
 use crate::hub::Hub;
 
-/// Between two frames for a reader.
+/// The interval of frames.
 const EVERY: Duration = Duration::from_millis(200);
-/// The same where readers want different tables: each is made for every frame.
+/// The interval if readers request different tables, because each is made for every frame.
 const EVERY_OF_MANY: Duration = Duration::from_millis(500);
-/// A frame with what was asked for is there by then, or comes in the next round.
+/// The time limit for a frame with the requested table; a later one is sent in the next round.
 const FRAME: Duration = Duration::from_secs(2);
-/// Where nobody looks.
+/// The interval without readers.
 const NOBODY: Duration = Duration::from_secs(60);
 
 pub(crate) struct Pump {
@@ -37,7 +37,7 @@ impl Drop for Pump {
     fn drop(&mut self) {
         self.hub.end();
         if let Some(thread) = self.thread.take() {
-            // It has no result.
+            // The thread has no result.
             let _ = thread.join();
         }
     }
@@ -56,7 +56,7 @@ fn run(watch: &Watch, hub: &Hub, started_wall_ns: u64) {
         let pause = match asks.len() {
             0 => NOBODY,
             1 => EVERY,
-            // Readers with tables of their own take half of the follower's time at most.
+            // Separate tables for readers take at most half of the follower's time.
             _ => EVERY_OF_MANY.max(begun.elapsed()),
         };
         if !hub.wait(pause) {

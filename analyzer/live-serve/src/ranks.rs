@@ -18,7 +18,7 @@ pub(crate) struct Ranks {
 struct Rank {
     number: usize,
     name: String,
-    /// `None`: nothing of it has been read yet.
+    /// `None` if nothing has been read yet.
     now: Option<Now>,
     differs: Vec<Differs>,
 }

@@ -11,7 +11,7 @@ use crate::folder::ServedFolder;
 use crate::moments::Moments;
 use crate::served::Served;
 
-/// Why nothing is served.
+/// Why serving does not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
@@ -26,22 +26,23 @@ pub enum ServeError {
     Token(std::io::Error),
 }
 
-/// A capture's page and figures, or those of a folder's captures, served until this is dropped.
+/// Serves a capture's page and figures, or those of a folder's captures, until it is dropped.
 pub struct LiveServer {
     server: Server,
 }
 
-/// What is served.
+/// The served capture or folder.
 enum Site {
     Capture(Served),
     Folder(ServedFolder),
 }
 
 impl LiveServer {
-    /// Serves the capture at `path`, or the captures of the folder there, on a loopback address; `ask`: what a page begins with.
+    /// Serves the capture at `path`, or the captures of the folder there, on a loopback address; `ask`: the first
+    /// request of a page.
     ///
     /// # Errors
-    /// Where the capture cannot be opened, or the address not bound.
+    /// If the capture cannot be opened, or the address cannot be bound.
     pub fn start(path: &Path, ask: Ask, address: SocketAddr) -> Result<Self, ServeError> {
         let site = match path.is_dir() {
             true => Site::Folder(ServedFolder::new(path)),
@@ -56,7 +57,7 @@ impl LiveServer {
         Ok(Self { server })
     }
 
-    /// What to open in a browser.
+    /// The URL to open in a browser.
     pub fn url(&self) -> String {
         self.server.url("/")
     }

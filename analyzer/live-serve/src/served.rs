@@ -1,4 +1,4 @@
-//! One capture that is served.
+//! A capture that is served.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::page::page;
 use crate::pump::Pump;
 use crate::view::View;
 
-/// How often the capture is looked at.
+/// The interval of reading the capture.
 const EVERY: Duration = Duration::from_millis(100);
 const EVENTS: &str = "text/event-stream";
 
-/// A capture that is watched for its readers.
+/// A capture that is followed for its readers.
 pub(crate) struct Served {
     watch: Arc<Watch>,
     hub: Arc<Hub>,
@@ -41,7 +41,8 @@ impl Served {
         self.hub.has_readers()
     }
 
-    /// Answers a request for what is `below` the capture. `number`: of the capture in a folder.
+    /// Answers a request for the path `below` the capture. `number`: the capture's number in a
+    /// folder.
     pub(crate) fn answer(
         &self,
         (request, below): (&Request, &str),

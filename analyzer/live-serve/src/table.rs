@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::view::{View, level_word};
 
-/// Rows that are sent. All are counted.
+/// The most rows that are sent. The totals count all rows.
 const ROWS: usize = 200;
 
 #[derive(Serialize)]
@@ -18,7 +18,7 @@ pub(crate) struct Shown {
     device: Option<u8>,
     /// The level's own figure.
     total: u64,
-    /// Rows that the filter takes, and what they hold together.
+    /// The number of rows that the filter matches, and their sum.
     found: usize,
     found_bytes: u64,
     found_blocks: u64,
@@ -27,7 +27,7 @@ pub(crate) struct Shown {
 
 #[derive(Serialize)]
 struct Line {
-    /// Names the row in a request.
+    /// Identifies the row in a request.
     key: String,
     device: Option<u8>,
     bytes: u64,
@@ -88,16 +88,16 @@ pub(crate) fn which(table: &Table, key: &str) -> Option<Which> {
     all.into_iter().find(|which| key::of(which) == key)
 }
 
-/// Names of rows in requests: digits, so that no request has a path in it.
+/// Identifiers of rows in requests: digits, so that no request contains a path.
 pub(crate) mod key {
     use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
     use gpumem_live::Which;
 
-    /// Characters of a key.
+    /// The number of characters of a key.
     pub(crate) const LENGTH: usize = 16;
 
-    /// A row's key. It holds as long as the server.
+    /// A row's key. It is valid as long as the server runs.
     pub(crate) fn of(which: &Which) -> String {
         let mut hasher = DefaultHasher::new();
         format!("{which:?}").hash(&mut hasher);

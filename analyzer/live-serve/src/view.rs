@@ -1,14 +1,14 @@
-//! What one reader wants to see.
+//! The view that a reader requests.
 
 use gpumem_capture::{DeviceOrdinal, Level};
 use gpumem_http::{Request, Response};
 use gpumem_live::view::Sort;
 use gpumem_live::{Ask, By, Moment};
 
-/// Characters of a filter that are taken.
+/// The most characters of a filter.
 const FILTER: usize = 200;
 
-/// The table that a reader asked for.
+/// The table that a reader requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct View {
     pub(crate) ask: Ask,
@@ -17,12 +17,12 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// The view of a request's query. `first`: what stands where the query has nothing.
+    /// The view of a request's query. `first`: the defaults.
     pub(crate) fn of(request: &Request, first: Ask) -> Result<Self, Response> {
         Self::of_pairs(request.query.iter(), first)
     }
 
-    /// The same of some of its pairs.
+    /// The same from some of its pairs.
     pub(crate) fn of_pairs<'a>(
         pairs: impl Iterator<Item = &'a (String, String)>,
         first: Ask,
@@ -74,7 +74,7 @@ fn moment(word: &str) -> Option<Moment> {
     }
 }
 
-/// The outer `None`: there is no such level; the inner one: the level that tells most.
+/// The outer `None`: the level does not exist; the inner one: the level with the most detail.
 fn level(word: &str) -> Option<Option<Level>> {
     match word {
         "" => Some(None),

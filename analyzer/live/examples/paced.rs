@@ -1,5 +1,5 @@
-//! Records so many events a second for so many seconds, of 400 lines that allocate and free:
-//! `paced CAPTURE EVENTS SECONDS`. Of what a reader of it takes, docs/measured/live.md tells.
+//! `paced CAPTURE EVENTS SECONDS`: records a number of events per second for a number of seconds,
+//! from 400 lines that allocate and free. docs/measured/live.md has the cost of a reader of it.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -59,14 +59,14 @@ fn main() {
     define_lines(writer);
     let began = Instant::now();
     let (end, total) = (Duration::from_secs(seconds), rate * seconds);
-    // A slow one sleeps from event to event, so that many of them leave the processors to a reader.
+    // A slow one sleeps after each event, so that many of them leave the CPUs to a reader.
     let pause = Duration::from_secs(1) / u32::try_from(rate.max(1)).unwrap_or(u32::MAX);
     let pause = pause.clamp(Duration::from_millis(1), Duration::from_millis(100));
     let mut n = 0;
     while n < total || began.elapsed() < end {
         let due = total.min((began.elapsed().as_secs_f64() * rate as f64) as u64);
         while n < due {
-            // Each block is freed once so many others were made.
+            // Each block is freed after a fixed number of later allocations.
             let (block, kind) = match (n % 2, n / 2) {
                 (1, made) if made >= LIVE => (made - LIVE, EventKind::FREE),
                 (0, made) => (made, EventKind::ALLOC),

@@ -1,45 +1,45 @@
-//! What a frame is to show.
+//! The content of a frame that a reader requests.
 
 use gpumem_analyzer::replay::At;
 use gpumem_capture::{DeviceOrdinal, Level, Nanos, Seq};
 
-/// What the rows of the table are of.
+/// The grouping of the table's rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
     /// Lines of code.
     #[default]
     Line,
-    /// What tensors are for.
+    /// Categories of tensors.
     Category,
-    /// Modules of PyTorch's.
+    /// PyTorch modules.
     Module,
 }
 
-/// Of when the table is.
+/// The point in time of the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Moment {
-    /// What is live.
+    /// Live memory.
     #[default]
     Now,
     /// The level's peak so far, of each device.
     Peak,
 }
 
-/// By which figure rows are put in order.
+/// The figure that sorts the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// What they hold.
+    /// The bytes that they hold.
     #[default]
     Bytes,
-    /// What they held at the level's peak.
+    /// The bytes that they held at the level's peak.
     Peak,
-    /// By how much they grow in a step.
+    /// Their growth per step.
     Growth,
-    /// How often they allocate.
+    /// Their rate of allocations.
     Rate,
 }
 
-/// A moment that has passed.
+/// A past point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
     /// Just after this event.
@@ -67,17 +67,17 @@ impl From<Then> for At {
     }
 }
 
-/// What the table of a frame is to have.
+/// The requested table of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ask {
-    /// The level; `None`: the one that tells most.
+    /// The level; `None`: the one with the most detail.
     pub level: Option<Level>,
     /// Only this device.
     pub device: Option<DeviceOrdinal>,
-    /// What its rows are of.
+    /// The grouping of its rows.
     pub by: By,
-    /// Of when.
+    /// The point in time.
     pub moment: Moment,
-    /// The figure that its rows have beside what they hold.
+    /// The second figure of its rows.
     pub order: Order,
 }

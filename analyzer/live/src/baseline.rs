@@ -1,4 +1,4 @@
-//! What stacks held and had allocated some steps ago, for what has come since.
+//! What stacks held and had allocated some steps ago, as the baseline of growth and rates.
 
 use gpumem_analyzer::replay::{At, Figure, Replay, StackKey};
 use gpumem_analyzer::views::{ByStack, DeviceStacks};
@@ -66,8 +66,8 @@ impl Baseline {
     }
 }
 
-/// The ends of steps 1, 2, 4, 8 and so on: the last two of them. So what has come since is of half of all steps at
-/// least, is without the first one's, and does not depend on when it is asked for.
+/// The ends of steps 1, 2, 4, 8 and so on; the last two of them are kept. So the period since the baseline covers at
+/// least half of all steps, excludes the first step, and does not depend on the time of a request.
 #[derive(Debug, Default)]
 pub(crate) struct Baselines {
     seen: u64,
@@ -76,13 +76,13 @@ pub(crate) struct Baselines {
 }
 
 impl Baselines {
-    /// Looks at a replay after each record, or before each.
+    /// Takes in a replay after each record, or before each.
     pub(crate) fn observe(&mut self, replay: &Replay) {
         let steps = replay.spans.steps;
         if steps == self.seen {
             return;
         }
-        // Numbers of steps may leave some out.
+        // The numbers of steps may have gaps.
         let is_due = steps.checked_ilog2() != self.seen.checked_ilog2();
         self.seen = steps;
         if is_due {
@@ -95,7 +95,7 @@ impl Baselines {
         self.seen
     }
 
-    /// The one to compare with; `None`: too few steps have ended.
+    /// The baseline to compare with; `None` if too few steps have ended.
     pub(crate) fn get(&self) -> Option<&Baseline> {
         let newer = || self.newer.as_ref().filter(|of| of.steps < self.seen);
         self.older.as_ref().or_else(newer)

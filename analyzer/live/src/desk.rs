@@ -1,4 +1,4 @@
-//! Where one thread lays frames out, and others look at them.
+//! The exchange between the thread that makes frames and the threads that show them.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::ask::Ask;
 use crate::frame::Frame;
 
-/// What both sides see.
+/// The state that both sides share.
 pub(crate) struct Desk {
     on: Mutex<On>,
     pub(crate) changed: Condvar,
@@ -16,7 +16,7 @@ pub(crate) struct Desk {
 pub(crate) struct On {
     pub(crate) frame: Option<Arc<Frame>>,
     pub(crate) ask: Ask,
-    /// Something else was asked for than the newest frame has.
+    /// Set if the requested content differs from that of the newest frame.
     pub(crate) is_asked_anew: bool,
     pub(crate) is_over: bool,
 }
@@ -54,7 +54,7 @@ impl Desk {
         self.changed.notify_all();
     }
 
-    /// Waits until something else is asked for; whether to go on.
+    /// Waits until other content is requested; returns whether to continue.
     pub(crate) fn wait_asked(&self) -> bool {
         let on = self.on();
         let waits = |on: &mut On| !on.is_over && !on.is_asked_anew;
@@ -62,7 +62,7 @@ impl Desk {
         !waited.unwrap_or_else(PoisonError::into_inner).is_over
     }
 
-    /// Waits for the time between two frames, or until something else is asked for; whether to go on.
+    /// Waits for the time between two frames, or until other content is requested; returns whether to continue.
     pub(crate) fn wait(&self) -> bool {
         let on = self.on();
         let waits = |on: &mut On| !on.is_over && !on.is_asked_anew;

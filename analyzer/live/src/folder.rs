@@ -1,4 +1,4 @@
-//! The captures of one job in a folder, each followed by a thread of its own, and which ranks differ from their peers.
+//! The captures of one job in a folder, each followed on its own thread, and the ranks that differ from their peers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -10,19 +10,19 @@ use gpumem_analyzer::ranks::{Metric, Spread, groups, least, middle};
 use crate::folder_rank::{RankNow, RankWatch};
 use crate::place::Place;
 
-/// Folders within folders that are looked into.
+/// The depth of nested folders that are searched.
 const DEPTH: usize = 8;
-/// Captures that are followed at once.
+/// The most captures that are followed.
 const MOST: usize = 512;
 
-/// By what a rank differs.
+/// A difference of a rank from its peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Differs {
     /// The figure.
     pub metric: Metric,
-    /// By how much it is above its peers' median.
+    /// Its distance from the peers' median.
     pub off_bytes: i64,
-    /// How many its peers are, itself among them.
+    /// The number of peers, including the rank itself.
     pub peers: usize,
 }
 
@@ -31,9 +31,9 @@ pub struct Differs {
 pub struct FolderRow {
     /// The capture.
     pub file: PathBuf,
-    /// The rank; `None`: nothing of it has been read yet.
+    /// The rank; `None` if nothing has been read yet.
     pub now: Option<Arc<RankNow>>,
-    /// What is far from its peers, the farthest first.
+    /// The figures that differ most from its peers', the largest difference first.
     pub differs: Vec<Differs>,
 }
 
@@ -48,16 +48,16 @@ pub struct Folder {
     path: PathBuf,
     every: Duration,
     members: BTreeMap<PathBuf, Member>,
-    /// Files that are no captures, by their length and time then: they may become some.
+    /// Files that are not captures, by their length and time when they were checked: they may become captures.
     refused: HashMap<PathBuf, (u64, Option<SystemTime>)>,
-    /// Captures that there is no room for.
+    /// The number of captures beyond the limit.
     beyond: usize,
-    /// Why the folder could not be looked into.
+    /// The error of reading the folder.
     error: Option<String>,
 }
 
 impl Folder {
-    /// Of the captures below `path`; a rank's row is made anew `every` so often.
+    /// Follows the captures below `path`; each rank's row is updated after every `every`.
     pub fn new(path: &Path, every: Duration) -> Self {
         let mut folder = Self {
             path: path.to_owned(),
@@ -76,17 +76,17 @@ impl Folder {
         &self.path
     }
 
-    /// Captures beyond the 512 that are followed.
+    /// The number of captures beyond the 512 that are followed.
     pub fn beyond(&self) -> usize {
         self.beyond
     }
 
-    /// Why the folder could not be looked into.
+    /// The error of reading the folder.
     pub fn error(&self) -> Option<&str> {
         self.error.as_deref()
     }
 
-    /// Takes up captures that are new, or that have taken another one's place.
+    /// Follows captures that are new or were replaced.
     pub fn scan(&mut self) {
         let mut files = Vec::new();
         let found = list(&self.path, DEPTH, &mut files);
@@ -124,7 +124,7 @@ impl Folder {
         }
     }
 
-    /// All rows as they are now, by rank; captures without a rank come last, by name.
+    /// All current rows, by rank; captures without a rank come last, by name.
     pub fn rows(&self) -> Vec<FolderRow> {
         let mut rows: Vec<FolderRow> = self
             .members
@@ -144,14 +144,14 @@ impl Folder {
     }
 }
 
-/// Files below a folder. What lies within it and cannot be looked into is passed over.
+/// Files below a folder. Unreadable entries within it are skipped.
 fn list(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in std::fs::read_dir(path)?.flatten() {
         let (path, kind) = (entry.path(), entry.file_type());
         match kind {
             Ok(kind) if kind.is_file() => files.push(path),
             Ok(kind) if kind.is_dir() && depth > 0 => {
-                // It may be gone by now.
+                // It may have been removed meanwhile.
                 let _ = list(&path, depth - 1, files);
             }
             _ => {}
@@ -160,7 +160,7 @@ fn list(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> std::io::Result<
     Ok(())
 }
 
-/// What is compared, the same that `ranks` compares of what is known while a program runs.
+/// The compared figures: of those that `ranks` compares, the ones that are known while a program runs.
 const COMPARED: [Metric; 3] = [Metric::Tensors, Metric::Cache, Metric::Outside];
 
 fn figure(metric: Metric, of: &RankNow) -> u64 {
@@ -181,10 +181,10 @@ fn whole(metric: Metric, of: &RankNow) -> u64 {
     }
 }
 
-/// Marks ranks that differ from their peers, by the rule that `ranks` has. Without ranks all captures are peers.
+/// Marks ranks that differ from their peers, by the rule of `ranks`. Without ranks all captures are peers.
 pub(crate) fn compare(rows: &mut [FolderRow]) {
     let has_ranks = rows.iter().any(|row| number(row).is_some());
-    // Of several captures of a rank the one that held most is compared: others are of its child processes.
+    // If a rank has several captures, the one that held most is compared: the others come from its child processes.
     let mut one_each: BTreeMap<u64, usize> = BTreeMap::new();
     for (at, row) in rows.iter().enumerate() {
         let Some(now) = &row.now else { continue };

@@ -1,4 +1,4 @@
-//! One rank of a folder, followed for its row alone: no table is made of it and no course is kept.
+//! One rank of a folder, followed only for its row: it has no table and no memory over time.
 
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,23 +13,23 @@ use gpumem_capture::{
 use crate::frame::{self, State};
 use crate::place::{OTHER, Place};
 
-/// So many records are taken between two looks at the clock.
+/// The number of records between two readings of the clock.
 const RECORDS: u32 = 4096;
 
-/// What a row shows of a rank, at its newest event.
+/// The row of a rank, as of its newest event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankNow {
-    /// Its number; `None`: no launcher gave it one.
+    /// Its rank; `None` if no launcher set one.
     pub rank: Option<u64>,
-    /// Its number among those on its machine.
+    /// Its local rank.
     pub local_rank: Option<u64>,
     /// The machine's name.
     pub host: Option<String>,
-    /// Its process.
+    /// Its process id.
     pub pid: u32,
-    /// Where it stands in the job's mesh.
+    /// Its position in the job's mesh.
     pub coordinates: Coordinates,
-    /// What has become of it.
+    /// The state of the program.
     pub state: State,
     /// The GPU on which it has held most.
     pub device: Option<DeviceOrdinal>,
@@ -39,19 +39,19 @@ pub struct RankNow {
     pub tensors: u64,
     /// Their peak so far.
     pub tensor_peak: u64,
-    /// What PyTorch's allocator holds, where it tells.
+    /// What PyTorch's allocator holds, if it reports it.
     pub reserved: Option<u64>,
     /// Its peak so far.
     pub reserved_peak: u64,
-    /// What the process is known to hold on that GPU.
+    /// The known memory of the process on that GPU.
     pub process: u64,
     /// Its peak so far.
     pub process_peak: u64,
-    /// What NVML said last of the process.
+    /// NVML's newest figure for the process.
     pub nvml: Option<u64>,
     /// Steps that have ended.
     pub steps: u64,
-    /// Allocations that found no memory.
+    /// Allocations that failed with an out-of-memory error.
     pub failures: u64,
     /// Events so far.
     pub events: u64,
@@ -62,7 +62,7 @@ impl RankNow {
         let number = |key: &str| replay.names.fact(key)?.parse().ok();
         let real = |of: &&DeviceOrdinal| **of != DeviceOrdinal::NONE;
         let held = |of: &DeviceOrdinal| process(replay, *of, |of| of.peak);
-        // Of equal ones that with the lowest number.
+        // If several are equal, the one with the lowest number.
         let devices = replay.devices.keys().filter(real).rev();
         let device = devices.copied().max_by_key(held);
         let on = device.and_then(|device| replay.devices.get(&device));
@@ -91,7 +91,7 @@ impl RankNow {
     }
 }
 
-/// What a process holds on a device: what the card gave, or what CUDA or PyTorch had where that is not known.
+/// The memory of a process on a device: the physical memory, or that of CUDA or PyTorch if the former is unknown.
 fn process(
     replay: &Replay,
     device: DeviceOrdinal,
@@ -120,18 +120,18 @@ impl Shared {
     }
 }
 
-/// A rank's capture that is followed, by a thread of its own. It ends with the process: what a rank held is dropped then, but
-/// for its row.
+/// A rank's capture that is followed on its own thread. When the process ends, the replay is dropped and only the row
+/// is kept.
 pub(crate) struct RankWatch {
     shared: Arc<Shared>,
 }
 
 impl RankWatch {
-    /// Follows the capture at `path` and makes a row `every` so often.
+    /// Follows the capture at `path`; a row is made after every `every`.
     pub(crate) fn start(path: &Path, every: Duration) -> Result<Self, OpenError> {
         let place = Place::of(path);
         let mut reader = Reader::open(path)?;
-        // Many ranks are read at once: no threads beside.
+        // Many ranks are read at once, so no additional threads decode.
         reader.decode_on(0);
         let on = On {
             now: None,
@@ -154,7 +154,7 @@ impl RankWatch {
 
 impl Drop for RankWatch {
     fn drop(&mut self) {
-        // The thread ends by itself: it may be reading.
+        // The thread ends later by itself: it may be reading.
         self.shared.on().is_over = true;
         self.shared.over.notify_all();
     }
@@ -206,11 +206,11 @@ struct Rank {
     every: Duration,
     since: u32,
     made: Instant,
-    /// Events of the newest row while the process ran.
+    /// The number of events of the newest row while the process ran.
     events: Option<u64>,
-    /// What has become of the file.
+    /// What happened to the file.
     changed: Option<&'static str>,
-    /// Nobody looks any more: what is still given is not taken.
+    /// Set when the owner is gone: further records are ignored.
     is_left: bool,
 }
 
@@ -228,7 +228,7 @@ impl Follow for Rank {
             return;
         }
         if matches!(record, Record::State(..)) && self.replay.events > 0 {
-            // It stands for all before.
+            // It replaces all records before it.
             self.replay = Replay::new(Query::default());
         }
         self.replay.feed(record);

@@ -1,4 +1,4 @@
-//! Takes the records of a capture, and makes frames of what they add up to.
+//! Takes in the records of a capture, and makes frames of the resulting state.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,21 +15,22 @@ use crate::growth::StepGrowth;
 use crate::place::Place;
 use crate::steps::Steps;
 
-/// A bucket of the course is at first 2^20 ns wide, about a millisecond.
+/// A bucket of the memory over time is at first 2^20 ns wide, about a millisecond.
 const BUCKETS: Buckets = Buckets {
     unit_ns: 1,
     narrowest: 20,
     most: 512,
 };
 
-/// So many records are taken between two looks at the clock.
+/// The number of records between two readings of the clock.
 const RECORDS: u32 = 4096;
 
-/// The table is made anew no sooner than this while the program runs: names and sums of all stacks cost more than the rest.
+/// The table is updated no sooner than this while the program runs, because names and sums of all stacks cost more than
+/// the rest.
 const TABLE_EVERY: Duration = Duration::from_millis(500);
-/// It takes no more of a core than one part of so many: where it takes long it is made less often.
+/// Updating the table takes at most one part in this many of a core: a slow table is updated less often.
 const TABLE_PART: u32 = 500;
-/// But it is never older than this.
+/// The table is never older than this.
 const TABLE_AT_LEAST: Duration = Duration::from_secs(3);
 
 pub(crate) struct Follower {
@@ -41,20 +42,20 @@ pub(crate) struct Follower {
     steps: Steps,
     baselines: Baselines,
     lost: Option<u64>,
-    /// Records since the clock was looked at.
+    /// The number of records since the newest reading of the clock.
     since: u32,
     published: Instant,
-    /// The newest table, what was asked for it, when it was made and at which event.
+    /// The newest table, the request that it was made for, when it was made and at which event.
     table: Option<(Arc<Table>, Ask, Instant, u64)>,
-    /// How long after that it may be made anew.
+    /// The time after which it may be updated.
     table_after: Duration,
     place: Place,
-    /// What has become of the capture's file: reading has stopped.
+    /// What happened to the capture's file; reading then stops.
     pub(crate) changed: Option<&'static str>,
-    /// Records since the newest frame, and what it was asked for, of a program that runs.
+    /// The number of records at the newest frame of a running program, and the request that it was made for.
     shown: Option<(u64, Ask)>,
     records: u64,
-    /// Nobody looks any more: what is still given is not taken.
+    /// Set when the owner is gone: further records are ignored.
     is_left: bool,
 }
 
@@ -81,13 +82,13 @@ impl Follower {
         }
     }
 
-    /// Makes a frame and lays it out.
+    /// Makes a frame and publishes it.
     pub(crate) fn publish(&mut self, state: State) {
         self.published = Instant::now();
         let ask = self.desk.ask();
         let is_final = !matches!(state, State::CatchingUp(..) | State::Running);
         if is_final {
-            // Of what is live now the program's later use would tell more.
+            // While the program runs, categories of live blocks are provisional.
             self.replay.settle_categories();
         }
         let table = self.table(ask, is_final);
@@ -100,7 +101,7 @@ impl Follower {
         self.desk.lay_out(frame);
     }
 
-    /// The table, as new as it may be.
+    /// The table, updated if it is time.
     fn table(&mut self, ask: Ask, is_final: bool) -> Arc<Table> {
         let events = self.replay.events;
         if let Some((table, asked, made, at)) = &self.table
@@ -118,17 +119,17 @@ impl Follower {
         table
     }
 
-    /// What has happened to the capture's file, if something has.
+    /// What happened to the capture's file, if anything.
     pub(crate) fn file_changed(&self) -> Option<&'static str> {
         self.place.changed(self.progress.position())
     }
 
-    /// Takes in how many events the recorder has lost.
+    /// Takes in the number of events that the recorder lost.
     pub(crate) fn lost(&mut self, events: u64) {
         self.lost = Some(events);
     }
 
-    /// How the program has ended, by its capture.
+    /// How the program ended, according to its capture.
     pub(crate) fn ending(&self, header: &Header) -> State {
         frame::ending(header, self.replay.last)
     }
@@ -141,7 +142,7 @@ impl Follow for Follower {
         }
         self.records += 1;
         if matches!(record, Record::State(..)) && self.replay.events > 0 {
-            // It stands for all before.
+            // It replaces all records before it.
             self.replay = Replay::new(Query::default());
             self.baselines = Baselines::default();
             self.course = CourseWatch::new(self.header.started_wall_ns, BUCKETS);
@@ -174,10 +175,10 @@ impl Follow for Follower {
             .as_ref()
             .is_some_and(|(_, _, _, at)| *at == self.replay.events);
         let now = (self.records, self.desk.on().ask);
-        // Where nothing has come and the table is as new as the rest, the last frame stands.
+        // Without new records and with an up-to-date table, the last frame stays.
         if self.shown != Some(now) || !is_settled {
             if self.shown.is_none() {
-                // The past was read faster than it went by: a table that was made on the way is of long ago.
+                // The past was read faster than it was recorded: a table that was made meanwhile is outdated.
                 self.table = None;
             }
             self.publish(State::Running);

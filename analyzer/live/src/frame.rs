@@ -1,4 +1,4 @@
-//! All that is shown of one moment.
+//! Everything that is shown for one point in time.
 
 use std::sync::Arc;
 
@@ -18,81 +18,81 @@ use crate::pace::Pace;
 use crate::process::Process;
 use crate::steps::Steps;
 
-/// What has become of the program.
+/// The state of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// What was recorded before is being read: so many bytes of so many.
+    /// Earlier records are being read: bytes read, of bytes in all.
     CatchingUp(u64, u64),
-    /// It runs, and all that it has recorded has been read.
+    /// It runs, and everything recorded has been read.
     Running,
-    /// It has ended by itself, then.
+    /// It ended by itself at this time.
     Ended(Nanos),
-    /// It was killed, or has crashed: its last event was then.
+    /// It was killed or crashed; this is the time of its last event.
     Killed(Nanos),
-    /// Reading has stopped, for this reason.
+    /// Reading stopped, for this reason.
     Stopped(String),
 }
 
-/// A device, as of a frame.
+/// A device in a frame.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceNow {
-    /// Which.
+    /// Its ordinal.
     pub device: DeviceOrdinal,
-    /// Its name and bytes, where the capture has them.
+    /// Its name, if the capture has it.
     pub name: Option<String>,
-    /// Bytes of the card, or what a limit leaves of them.
+    /// Bytes of the card, or of a lower limit.
     pub total: Option<u64>,
-    /// What it holds.
+    /// Its current figures.
     pub now: Levels,
-    /// What it held at its peak.
+    /// Its figures at its peak.
     pub at_peak: Levels,
-    /// When that was.
+    /// Event and time of the peak.
     pub peak: Option<(Seq, Nanos)>,
-    /// What PyTorch's allocator held most.
+    /// The peak of what PyTorch's allocator held.
     pub reserved_peak: u64,
-    /// NVML's last answer.
+    /// NVML's newest reading.
     pub reading: Option<Reading>,
-    /// The one to believe: see [`gpumem_analyzer::replay::Readings::best`].
+    /// The most reliable reading: see [`gpumem_analyzer::replay::Readings::best`].
     pub best_reading: Option<Reading>,
-    /// Its UUID, where the capture has it.
+    /// Its UUID, if the capture has it.
     pub uuid: Option<String>,
     /// The counters of each level that had an event.
     pub counters: Vec<(Level, CounterValues)>,
-    /// Bytes by which a step adds to what is live: see [`StepGrowth`](crate::StepGrowth).
+    /// Growth of live bytes per step: see [`StepGrowth`](crate::StepGrowth).
     pub step_growth: Option<i64>,
-    /// Refusals after which PyTorch's allocator got the memory all the same.
+    /// Refusals after which PyTorch's allocator got the memory.
     pub retries: u64,
 }
 
-/// When a device held most of a level, so far.
+/// The peak so far of a level on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LevelPeak {
     /// The device.
     pub device: DeviceOrdinal,
     /// The level.
     pub level: Level,
-    /// How much.
+    /// Its bytes.
     pub bytes: u64,
-    /// The first event after which it held so much.
+    /// The first event after which it held this much.
     pub seq: Seq,
     /// Its time.
     pub time: Nanos,
 }
 
-/// A failure, in the words that a screen has room for.
+/// A failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Its number, from 1.
     pub number: u64,
-    /// At which event.
+    /// Its event.
     pub seq: Seq,
-    /// When.
+    /// Its time.
     pub time: Nanos,
-    /// On which device.
+    /// Its device.
     pub device: DeviceOrdinal,
-    /// Bytes that were asked for.
+    /// The requested bytes.
     pub bytes: u64,
-    /// Whether the program was told of it. Else the framework's allocator has answered it by itself.
+    /// Whether the program saw it. If not, the framework's allocator resolved it.
     pub is_exception: bool,
 }
 
@@ -101,13 +101,13 @@ pub struct Failure {
 pub enum Rows {
     /// Lines of code.
     Lines(Lines),
-    /// What tensors are for.
+    /// Categories of tensors.
     Categories(Vec<CategoryRow>),
     /// Modules.
     Modules(Modules),
 }
 
-/// What is known at one event.
+/// The state at one event.
 #[derive(Clone, Debug)]
 pub struct Frame {
     /// The number of the newest event.
@@ -116,56 +116,56 @@ pub struct Frame {
     pub time: Nanos,
     /// Events so far.
     pub events: u64,
-    /// The program.
+    /// The state of the program.
     pub state: State,
-    /// What ran.
+    /// Its command.
     pub command: Option<String>,
-    /// Its process.
+    /// Its process id.
     pub pid: u32,
     /// When its capture was opened: ns since 1970-01-01 UTC.
     pub started_wall_ns: u64,
-    /// What else the capture says of it.
+    /// Other facts of the process in the capture.
     pub process: Process,
-    /// Events that the recorder lost; `None`: that is not known before the program has ended.
+    /// Events that the recorder lost; `None` before the program has ended.
     pub lost: Option<u64>,
     /// Each device that had an event.
     pub devices: Vec<DeviceNow>,
     /// The peaks so far.
     pub peaks: Vec<LevelPeak>,
-    /// What each held over time. Empty in a frame of the past.
+    /// Memory over time of each device. Empty in a frame of the past.
     pub course: Vec<(DeviceOrdinal, Course)>,
     /// Steps of a training that have ended.
     pub steps: u64,
-    /// How fast the newest of them were.
+    /// The speed of the newest steps.
     pub pace: Option<Pace>,
-    /// What the program is at.
+    /// The step, phase and range that the program is in.
     pub at: Option<When>,
-    /// How many allocations failed for want of memory.
+    /// The number of allocations that failed with an out-of-memory error.
     pub failure_count: u64,
     /// Those that the capture keeps in full, the newest first.
     pub failures: Vec<Failure>,
-    /// What the table is of.
+    /// The request for the table.
     pub ask: Ask,
     /// The table.
     pub table: Arc<Table>,
 }
 
-/// Who owns the memory.
+/// The owners of the memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// As of this event. While a program runs it may be some hundred milliseconds older than the frame.
+    /// The table's event. While a program runs it may be some hundred milliseconds older than the frame.
     pub seq: Seq,
     /// The level.
     pub level: Level,
     /// The rows, the largest first.
     pub rows: Rows,
-    /// The level's own figure, to which the rows sum.
+    /// The level's own figure, which is the sum of the rows.
     pub total: u64,
-    /// The figure by which they are to be put in order, if it is another one.
+    /// The figure that sorts the rows, if it is another one than their bytes.
     pub measure: Option<Measure>,
 }
 
-/// The rows that are asked for, of a capture that is followed.
+/// The requested rows, of a capture that is followed.
 pub(crate) fn table(replay: &Replay, ask: Ask, baselines: &Baselines) -> Table {
     let moment = match ask.moment {
         Moment::Now => At::End,
@@ -180,7 +180,7 @@ pub(crate) fn table(replay: &Replay, ask: Ask, baselines: &Baselines) -> Table {
     )
 }
 
-/// The rows of a moment that a capture was read for, which is that after event `seq`.
+/// The rows at a past point in time, which is the one after event `seq`.
 pub(crate) fn table_at(
     replay: &Replay,
     ask: Ask,
@@ -209,7 +209,7 @@ pub(crate) fn table_at(
     }
 }
 
-/// What is known of the program at one event.
+/// The figures of the program at one event.
 pub(crate) struct Figures {
     pub(crate) seq: Seq,
     pub(crate) time: Nanos,
@@ -224,7 +224,7 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    /// Those of the event that was read last.
+    /// The figures at the newest event that was read.
     pub(crate) fn of(replay: &Replay, steps: &Steps) -> Self {
         Self {
             seq: replay.last_seq,
@@ -240,7 +240,7 @@ impl Figures {
         }
     }
 
-    /// A frame of them.
+    /// A frame with these figures.
     pub(crate) fn frame(
         &self,
         (replay, header): (&Replay, &Header),
@@ -272,7 +272,7 @@ impl Figures {
     }
 }
 
-/// What is known of each device.
+/// The state of each device.
 fn devices(replay: &Replay, growth: &StepGrowth) -> Vec<DeviceNow> {
     let real = |(device, _): &(&DeviceOrdinal, _)| **device != DeviceOrdinal::NONE;
     let devices = replay.devices.iter().filter(real);
@@ -335,7 +335,7 @@ fn failures(replay: &Replay) -> Vec<Failure> {
         .collect()
 }
 
-/// How the program has ended, as its capture says.
+/// How the program ended, according to its capture.
 pub(crate) fn ending(header: &Header, last: Nanos) -> State {
     match header.ended {
         Some(at) => State::Ended(at),

@@ -1,18 +1,18 @@
-//! By how much the memory that is live grows from step to step of a training.
+//! The growth of live memory from step to step of a training.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use gpumem_analyzer::replay::Replay;
 use gpumem_capture::{DeviceOrdinal, Level};
 
-/// Steps that are looked at.
+/// The number of newest steps that count.
 const STEPS: usize = 32;
-/// Fewer than these are the warm-up.
+/// With fewer steps, the training is in its warm-up.
 const LEAST: usize = 4;
 
-/// What is live at the ends of the last 32 steps: tensors, or CUDA's memory where there are none.
+/// The live bytes at the ends of the last 32 steps: of tensors, or of CUDA's memory without tensors.
 ///
-/// The growth is the median of the slopes between any two of them, so that caches that come and go, a longer batch and an
+/// The growth is the median of the slopes between any two of them. So caches that come and go, a longer batch and an
 /// evaluation do not count.
 #[derive(Clone, Debug, Default)]
 pub struct StepGrowth {
@@ -21,7 +21,7 @@ pub struct StepGrowth {
 }
 
 impl StepGrowth {
-    /// Takes figures if a step has ended.
+    /// Takes in the live bytes if a step has ended.
     pub(crate) fn observe(&mut self, replay: &Replay) {
         if replay.spans.steps == self.steps {
             return;
@@ -40,7 +40,7 @@ impl StepGrowth {
         }
     }
 
-    /// Bytes a step; `None`: too few steps have ended.
+    /// Bytes per step; `None` if too few steps have ended.
     pub fn of(&self, device: DeviceOrdinal) -> Option<i64> {
         let ends = self.ends.get(&device).filter(|ends| ends.len() >= LEAST)?;
         let mut slopes = Vec::with_capacity(ends.len() * ends.len() / 2);

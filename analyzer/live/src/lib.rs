@@ -1,9 +1,9 @@
-//! A capture that is watched while its program runs: figures as of now, and a view of them in a terminal.
+//! Follows a capture while its program runs: current figures, and a view of them in a terminal.
 //!
 //! # Design constraints
-//! - Nothing is written, and nothing is asked of the program: all comes from its capture.
-//! - A frame's figures are those that `summary` and `lines` tell of the same event, to the byte.
-//! - Memory is bounded as a replay's is; the course of memory has a fixed number of points.
+//! - Everything is read from the capture. Nothing is written, and no request goes to the program.
+//! - A frame's figures equal those of `summary` and `lines` at the same event, to the byte.
+//! - Memory is bounded like a replay's; memory over time has a fixed number of points.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! Reads a capture for one moment, and tells what it has.
+//! Reads a capture up to a past point in time, and answers requests about that point.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,23 +18,23 @@ use crate::page;
 use crate::request::{Given, Request, Want};
 use crate::steps::Steps;
 
-/// Is given a handle of each reading as it begins.
+/// Is called with a handle of each reading when it begins.
 type Started<'a> = dyn FnMut(Progress) + 'a;
 
 pub(crate) struct MomentReader {
     path: PathBuf,
     nonce: u64,
-    /// The moment that was read last.
+    /// The newest result.
     kept: Option<Kept>,
 }
 
-/// A moment that was read.
+/// A point in time that was read.
 struct Kept {
     then: Then,
     session: Session,
     figures: Figures,
     baselines: Baselines,
-    /// The moment as the session has it.
+    /// The point in time as the session has it.
     at: At,
     symbols: Option<Symbols>,
 }
@@ -48,7 +48,8 @@ impl MomentReader {
         }
     }
 
-    /// Answers, or says in one line why not. Of a reading that was stopped the answer is of no use.
+    /// Answers, or returns the reason why not in one line. The result of a reading that was stopped
+    /// is unusable.
     pub(crate) fn answer(
         &mut self,
         request: &Request,
@@ -98,7 +99,7 @@ fn read(path: &Path, nonce: u64, then: Then, started: &mut Started<'_>) -> Resul
         return Err("the capture was replaced by another file".into());
     }
     match Unanswered::by(&session, session.query) {
-        // After its last event all stays as it is.
+        // After the last event nothing changes.
         None | Some(Unanswered::NoTime { .. }) => {}
         Some(why) => return Err(why.to_string()),
     }

@@ -1,4 +1,4 @@
-//! Figures by which rows are put in order, beside what they hold.
+//! Figures that sort rows, apart from the bytes that they hold.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,18 @@ use crate::ask::{Ask, By, Order};
 use crate::baseline::Baselines;
 use crate::which::Which;
 
-/// A figure of each row that has one.
+/// A figure for each row that has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measure {
-    /// What it is.
+    /// The kind of figure.
     pub order: Order,
     /// By row: bytes, bytes per step, or thousandths of an allocation per second.
     pub by: BTreeMap<Which, i64>,
-    /// Of which time it is.
+    /// The period that it covers.
     pub over: String,
 }
 
-/// What each row has of a moment, which `now` says; `None`: rows are put in order by what they hold.
+/// The figure of each row at a point in time, whose time is `now`; `None` if the bytes held sort the rows.
 pub(crate) fn measure(
     replay: &Replay,
     ask: Ask,
@@ -126,7 +126,7 @@ mod tests {
 
     use super::*;
 
-    /// Records of a program two lines of which allocate.
+    /// Records of a program with two lines that allocate.
     struct Program {
         replay: Replay,
         baselines: Baselines,
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn growth_and_rates_are_of_the_newest_steps() {
         let mut program = Program::new();
-        // What the first step keeps is no growth.
+        // The memory that the first step keeps is not growth.
         program.event(EventKind::ALLOC, 2, 0x1000, 1_000_000);
         program.step();
         assert!(program.measure(Order::Growth).0.is_empty());

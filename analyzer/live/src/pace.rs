@@ -1,32 +1,32 @@
-//! How fast steps follow one another.
+//! The speed of steps.
 
 use std::collections::VecDeque;
 
 use gpumem_capture::{EventKind, Nanos, Record};
 
-/// So many of the newest steps count.
+/// The number of newest steps that count.
 const STEPS: usize = 10;
 
-/// The newest steps that have ended.
+/// The newest steps that ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// How many.
+    /// Their number.
     pub steps: u64,
-    /// How long they took together.
+    /// Their total duration.
     pub took: Nanos,
 }
 
 impl Pace {
-    /// Steps per second; `None`: they took no time.
+    /// Steps per second; `None` if they took no time.
     pub fn per_second(self) -> Option<f64> {
         (self.took.0 > 0).then(|| self.steps as f64 * 1e9 / self.took.0 as f64)
     }
 }
 
-/// When the newest steps ended.
+/// The times at which the newest steps ended.
 #[derive(Debug, Default)]
 pub(crate) struct StepEnds {
-    /// The number of each and its time.
+    /// The number and time of each.
     ends: VecDeque<(u64, Nanos)>,
 }
 

@@ -1,4 +1,4 @@
-//! A thread that reads a capture again, for moments that have passed.
+//! A thread that reads a capture again, for past points in time.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use gpumem_capture::Progress;
 use crate::moment_reader::MomentReader;
 use crate::request::{Answer, Request};
 
-/// Moments of one capture. Its thread starts with the first question.
+/// Past points in time of one capture. The thread starts with the first request.
 pub struct Past {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -24,9 +24,9 @@ struct Shared {
 
 #[derive(Default)]
 struct On {
-    /// The newest question, unless it was given up.
+    /// The newest request, unless it was cancelled.
     asked: Option<Request>,
-    /// Whether the thread has begun with it.
+    /// Whether the thread has begun to process it.
     is_begun: bool,
     answer: Option<Arc<Answer>>,
     reading: Option<Progress>,
@@ -34,7 +34,7 @@ struct On {
 }
 
 impl Past {
-    /// Of the capture at `path` that has this number of its own.
+    /// For the capture at `path` with this nonce.
     pub(crate) fn new(path: &Path, nonce: u64) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -46,7 +46,7 @@ impl Past {
         }
     }
 
-    /// Asks. What was asked before and has no answer yet is given up.
+    /// Makes a request. It cancels an earlier request without an answer.
     pub fn ask(&self, request: Request) {
         let start = lock(&self.start).take();
         if let Some((path, nonce)) = start {
@@ -62,7 +62,7 @@ impl Past {
         }
     }
 
-    /// Gives up what has no answer yet.
+    /// Cancels the request without an answer.
     pub fn give_up(&self) {
         self.shared.on().replace(None);
     }
@@ -72,14 +72,14 @@ impl Past {
         self.shared.on().answer.clone()
     }
 
-    /// How far reading has come: so many bytes of so many. `None`: nothing is read.
+    /// The progress of reading: bytes read, of bytes in all; `None` if nothing is being read.
     pub fn progress(&self) -> Option<(u64, u64)> {
         let on = self.shared.on();
         let reading = on.reading.as_ref()?;
         Some((reading.position(), reading.total()))
     }
 
-    /// Asks, and waits for the answer, for so long at most.
+    /// Makes a request and waits for the answer, at most for `limit`.
     pub fn wait(&self, request: &Request, limit: Duration) -> Option<Arc<Answer>> {
         self.ask(request.clone());
         let is_answered = |on: &On| {
@@ -107,7 +107,7 @@ impl Drop for Past {
         drop(on);
         self.shared.changed.notify_all();
         if let Some(thread) = lock(&self.thread).take() {
-            // It has said all that it had to say.
+            // A panic of the thread was printed when it happened.
             let _ = thread.join();
         }
     }
@@ -118,7 +118,7 @@ impl Shared {
         lock(&self.on)
     }
 
-    /// A reading for this question has begun; one that nobody waits for ends at once.
+    /// The reading for this request has begun; it is stopped at once if the request was cancelled.
     fn reads(&self, request: &Request, progress: Progress) {
         let mut on = self.on();
         if on.asked.as_ref() != Some(request) {
@@ -163,7 +163,7 @@ fn serve(mut reader: MomentReader, shared: &Shared) {
         let given = reader.answer(&request, &mut |progress| shared.reads(&request, progress));
         let mut on = shared.on();
         on.reading = None;
-        // Of a reading that was stopped nothing is of use.
+        // The result of a stopped reading is unusable.
         if on.is_begun && on.asked.as_ref() == Some(&request) {
             on.answer = Some(Arc::new(Answer { request, given }));
             shared.changed.notify_all();

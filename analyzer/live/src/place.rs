@@ -1,10 +1,10 @@
-//! The place of a capture that is watched: whether the same file still is there.
+//! The path of a followed capture, to detect that its file was replaced, removed or truncated.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-/// Said where another file has the place.
+/// The message after another file replaced the capture.
 pub(crate) const OTHER: &str = "the capture was replaced by another file";
 
 /// A path, and the file that was there.
@@ -13,12 +13,12 @@ pub(crate) struct Place {
     path: PathBuf,
     /// The file's device and number.
     pub(crate) file: Option<(u64, u64)>,
-    /// Its first bytes, which stay as they are.
+    /// Its first bytes, which never change.
     begins: Option<[u8; 8]>,
 }
 
 impl Place {
-    /// To be asked for before the file is opened: what is put there between is then found.
+    /// Must be called before the file is opened, so that a replacement in between is detected.
     pub(crate) fn of(path: &Path) -> Self {
         let file = path.metadata().ok();
         Self {
@@ -28,8 +28,8 @@ impl Place {
         }
     }
 
-    /// What has happened to the file, of which so many bytes have been read; `None`: it is there. A recorder may cut off what is
-    /// behind its pages, never what has been read.
+    /// What happened to the file, given the number of bytes read; `None` if it is intact. A recorder may cut off what
+    /// is after its pages, but never what has been read.
     pub(crate) fn changed(&self, read: u64) -> Option<&'static str> {
         let Ok(file) = self.path.metadata() else {
             return Some("the capture was removed");
@@ -37,7 +37,7 @@ impl Place {
         if self.file != Some((file.dev(), file.ino())) {
             return Some(OTHER);
         }
-        // The recorder may have written on behind what was cut off.
+        // The recorder may have written more after the file was truncated.
         if file.len() < read.max(1) || begins(&self.path) != self.begins {
             return Some("the capture was truncated");
         }

@@ -1,4 +1,4 @@
-//! What a capture says of its process.
+//! The facts of the process in a capture.
 
 use gpumem_analyzer::ranks::Coordinates;
 use gpumem_analyzer::replay::Replay;
@@ -11,20 +11,20 @@ pub struct Process {
     pub host: Option<String>,
     /// The names of its job.
     pub job: Option<String>,
-    /// Its rank, of how many, and its number on its node.
+    /// Its rank.
     pub rank: Option<u64>,
     /// Ranks of the job.
     pub world_size: Option<u64>,
-    /// Its number on its node.
+    /// Its local rank.
     pub local_rank: Option<u64>,
-    /// Where its peers stand in the job's parallelism.
+    /// The parallelism coordinates that its peers share.
     pub peers: Option<Coordinates>,
     /// The driver's version.
     pub driver_version: Option<String>,
 }
 
 impl Process {
-    /// What has been read of it.
+    /// The facts read so far.
     pub(crate) fn of(replay: &Replay) -> Self {
         let fact = |key: &str| replay.names.fact(key).map(str::to_owned);
         let number = |key: &str| replay.names.fact(key)?.parse().ok();

@@ -1,4 +1,4 @@
-//! What is asked of a moment that has passed, and the answer.
+//! A request about a past point in time, and its answer.
 
 use std::sync::Arc;
 
@@ -9,44 +9,44 @@ use crate::frame::Frame;
 use crate::page::Page;
 use crate::which::Which;
 
-/// A question about a moment.
+/// A request about a point in time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// When.
+    /// The point in time.
     pub then: Then,
-    /// What the frame's table is to have.
+    /// The requested table of the frame.
     pub ask: Ask,
-    /// What else is wanted.
+    /// The requested page.
     pub want: Want,
 }
 
-/// What is wanted beside the frame.
+/// A page that is requested with the frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Want {
-    /// Nothing.
+    /// No page.
     Frame,
     /// The stacks and the source of a row of this level.
     Stacks(Level, Box<Which>),
     /// The ledgers, for a screen of so many columns.
     Account(u16),
-    /// Why the allocation at this event failed, for a screen of so many columns.
+    /// The cause of the failure at this event, for a screen of so many columns.
     Cause(Seq, u16),
 }
 
-/// The answer to a question.
+/// The answer to a request.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// The question.
+    /// The request.
     pub request: Request,
-    /// What there is; else why there is nothing, in one line.
+    /// The result, or the error in one line.
     pub given: Result<Given, String>,
 }
 
-/// What a moment has.
+/// The result of a request.
 #[derive(Clone, Debug)]
 pub struct Given {
-    /// The frame of the moment.
+    /// The frame at the point in time.
     pub frame: Arc<Frame>,
-    /// What else was wanted.
+    /// The requested page.
     pub page: Option<Arc<Page>>,
 }

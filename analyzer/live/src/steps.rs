@@ -1,4 +1,4 @@
-//! What the ends of a training's steps tell.
+//! The figures that are computed at the ends of a training's steps.
 
 use gpumem_analyzer::replay::Replay;
 use gpumem_capture::Record;
@@ -6,7 +6,7 @@ use gpumem_capture::Record;
 use crate::growth::StepGrowth;
 use crate::pace::StepEnds;
 
-/// When steps ended, and what was live then.
+/// The times of the ends of steps, and the live memory at them.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
     pub(crate) ends: StepEnds,
@@ -14,7 +14,7 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// Takes in a record that the replay has been fed.
+    /// Takes in a record after the replay took it in.
     pub(crate) fn observe(&mut self, replay: &Replay, record: &Record<'_>) {
         self.ends.observe(record);
         self.growth.observe(replay);

@@ -13,17 +13,17 @@ use crate::frame::{Frame, State};
 use crate::past::Past;
 use crate::place::{OTHER, Place};
 
-/// A capture that is watched, by a thread of its own.
+/// A capture that is followed on its own thread.
 pub struct Watch {
     desk: Arc<Desk>,
     past: Past,
 }
 
 impl Watch {
-    /// Watches the capture at `path`; a new frame comes `every` so often. Nothing is written to the capture.
+    /// Follows the capture at `path`; a new frame is made after every `every`. Nothing is written to the capture.
     ///
     /// # Errors
-    /// Where the file is no capture that can be opened.
+    /// If the file is not a capture or cannot be opened.
     pub fn start(path: &Path, ask: Ask, every: Duration) -> Result<Self, OpenError> {
         let place = Place::of(path);
         let reader = Reader::open(path)?;
@@ -35,17 +35,17 @@ impl Watch {
         Ok(Self { desk, past })
     }
 
-    /// The newest frame; `None`: there is none yet.
+    /// The newest frame; `None` before the first one.
     pub fn frame(&self) -> Option<Arc<Frame>> {
         self.desk.on().frame.clone()
     }
 
-    /// Moments that have passed.
+    /// Past points in time of the capture.
     pub fn past(&self) -> &Past {
         &self.past
     }
 
-    /// Has the next frames show this.
+    /// Sets the content of later frames.
     pub fn ask(&self, ask: Ask) {
         let mut on = self.desk.on();
         if on.ask != ask {
@@ -54,7 +54,7 @@ impl Watch {
         }
     }
 
-    /// Waits for a frame that `wanted` takes, for so long at most.
+    /// Waits for a frame for which `wanted` returns true, at most for `limit`.
     pub fn wait(&self, limit: Duration, wanted: impl Fn(&Frame) -> bool) -> Option<Arc<Frame>> {
         let is_wanted = |on: &On| on.frame.as_ref().is_some_and(|frame| wanted(frame));
         let on = self.desk.on();
@@ -69,7 +69,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        // The thread ends by itself: it may be reading a long capture.
+        // The thread ends later by itself: it may be reading a long capture.
         self.desk.on().is_over = true;
         self.desk.changed.notify_all();
     }
@@ -83,7 +83,7 @@ fn follow(mut reader: Reader, path: &Path, place: Place, desk: &Arc<Desk>) {
         desk.clone(),
     );
     let last = match reader.follow(&mut follower) {
-        // Its head says now how it has ended.
+        // Its header now has the program's end.
         Ok(Some(integrity)) => {
             follower.lost(integrity.events_lost);
             match Reader::open(path) {
@@ -102,7 +102,7 @@ fn follow(mut reader: Reader, path: &Path, place: Place, desk: &Arc<Desk>) {
             State::Stopped(changed.map_or(error.to_string(), str::to_owned))
         }
     };
-    // Nothing more comes: a frame is made where something else is asked for.
+    // No more records come: a frame is made when other content is requested.
     follower.publish(last.clone());
     while desk.wait_asked() {
         follower.publish(last.clone());

@@ -1,4 +1,4 @@
-//! A row of the table, and what stacks hold of it.
+//! A row of the table, and the memory that belongs to it.
 
 use gpumem_analyzer::account::{Phase, phase_of};
 use gpumem_analyzer::attribution::Owner;
@@ -6,28 +6,28 @@ use gpumem_analyzer::replay::{At, Category, Replay, StackKey};
 use gpumem_analyzer::views::{ByStack, CategoryRow, LineRow, ModuleRow, Owners, Select};
 use gpumem_capture::{DeviceOrdinal, Level};
 
-/// What a row of the table is of.
+/// What a row of the table stands for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Which {
     /// Device ordinal; `None` for memory of no device.
     pub device: Option<u8>,
-    /// Of it.
+    /// The owner.
     pub of: Of,
 }
 
-/// What owns memory.
+/// An owner of memory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Of {
     /// A line, in a phase of the training.
     Line(Owner, Option<Phase>),
-    /// What tensors are for.
+    /// A category of tensors.
     Category(Category),
-    /// A module; and whether it is cuBLAS's workspaces.
+    /// A module, and whether the row is its cuBLAS workspaces.
     Module(Option<String>, bool),
 }
 
 impl Which {
-    /// What stacks of it alone hold at a moment.
+    /// The memory of each of its stacks at a point in time.
     pub(crate) fn held(&self, replay: &Replay, level: Level, moment: At) -> ByStack {
         let select = Select {
             device: Some(self.device.map_or(DeviceOrdinal::NONE, DeviceOrdinal)),

@@ -1,4 +1,4 @@
-//! Frames of captures that grow and of such that have ended, beside what a reading tells.
+//! Compares frames of growing and of ended captures with a complete reading.
 
 use std::path::Path;
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn is_final(frame: &Frame) -> bool {
     )
 }
 
-/// Figures of the frame, and those of a reading at the same event.
+/// Compares the figures of the frame with those of a reading at the same event.
 fn assert_same(frame: &Frame, session: &Session) {
     assert_eq!(
         (frame.seq, frame.time),
@@ -49,7 +49,7 @@ fn assert_same(frame: &Frame, session: &Session) {
     }
 }
 
-/// Real programs' captures that have ended: one by itself, one killed.
+/// Captures of real programs that have ended: one by itself, one killed.
 #[test]
 fn what_has_ended_is_what_a_reading_tells() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/captures/v1");
@@ -120,7 +120,7 @@ fn define_stacks(writer: &Writer) {
     }
 }
 
-/// A capture that is being written: after each batch the frame says what a reading of it says.
+/// A capture that is being written: after each batch, the frame equals a complete reading.
 #[test]
 fn a_capture_that_grows_is_shown_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
@@ -171,7 +171,7 @@ fn a_capture_that_grows_is_shown_as_it_is() {
     drain.join().unwrap();
 }
 
-/// A table that was made while the past was read is not shown as that of now.
+/// A table that was made while the past was read is not shown as the current one.
 #[test]
 fn the_table_is_as_new_as_the_rest_once_the_past_is_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -192,7 +192,7 @@ fn the_table_is_as_new_as_the_rest_once_the_past_is_read() {
     drain.join().unwrap();
 }
 
-/// What is no capture is refused at once.
+/// A file that is not a capture is refused at once.
 #[test]
 fn what_is_no_capture_is_refused() {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -210,7 +210,7 @@ fn past(watch: &Watch, then: Then) -> std::sync::Arc<Answer> {
     answer.expect("it is answered")
 }
 
-/// A frame of the past has what a program that stopped there would have left, and what `lines --at` tells.
+/// A frame of the past equals that of a program that stopped there, and the output of `lines --at`.
 #[test]
 fn a_moment_that_has_passed_is_what_a_reading_tells_of_it() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/captures/v1");
@@ -241,7 +241,7 @@ fn a_moment_that_has_passed_is_what_a_reading_tells_of_it() {
             let answer = past(&watch, then);
             let frame = &answer.given.as_ref().unwrap().frame;
             if matches!(then, Then::Time(_)) && frame.seq != replay.last_seq {
-                // Of events with the same time all count.
+                // All events with the same time count.
                 assert!(frame.seq > replay.last_seq && frame.time == time);
                 continue;
             }
@@ -253,7 +253,7 @@ fn a_moment_that_has_passed_is_what_a_reading_tells_of_it() {
             assert_eq!(frame.table.total, lines.bytes());
             assert_eq!(frame.table.rows, Rows::Lines(lines.clone()));
         }
-        // The peak by which rows are put in order is that of the time up to then.
+        // The peak that sorts the rows is that of the time up to then.
         let ask = Ask {
             order: Order::Peak,
             ..Ask::default()
@@ -274,7 +274,7 @@ fn a_moment_that_has_passed_is_what_a_reading_tells_of_it() {
     }
 }
 
-/// Whoever asks anew is not kept waiting by what he asked before.
+/// A new request does not wait for an earlier one.
 #[test]
 fn what_is_asked_later_takes_the_place_of_what_was_asked_before() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/captures/v1");

@@ -1,4 +1,4 @@
-//! What the view shows, and what keys change of it.
+//! The screens of the view, and how keys change them.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,7 +22,7 @@ const LOOK: Look = Look {
     has_unicode: true,
 };
 
-/// The view of a real program's capture that has ended.
+/// The view of the ended capture of a real program.
 struct View {
     watch: Watch,
     app: App,
@@ -43,7 +43,7 @@ impl View {
         view
     }
 
-    /// Takes the frame that is asked for.
+    /// Takes in the requested frame.
     fn follow(&mut self) {
         self.watch.ask(self.app.ask);
         let frame = self.watch.wait(SOON, |frame| {
@@ -160,7 +160,7 @@ fn a_filter_leaves_rows_that_contain_it() {
     view.press(&[CHAR('p'), CHAR('/'), CHAR('~')]);
     assert_eq!(view.app.mode, Mode::Filter);
     assert!(view.text().contains("no row contains this text"));
-    // While a filter is typed q is a letter.
+    // While a filter is typed, q is a letter.
     view.press(&[
         CHAR('q'),
         KeyCode::Backspace,
@@ -238,7 +238,7 @@ fn a_killed_program_is_said_to_have_ended_so() {
     );
 }
 
-/// Left and right go through time by columns of the chart, and to its end; a click goes to its column.
+/// Left and right move in time by columns of the chart, up to its end; a click selects its column.
 #[test]
 fn time_is_gone_through_by_columns() {
     let mut view = View::of("torch-return.bin");
@@ -267,7 +267,7 @@ fn time_is_gone_through_by_columns() {
     assert_eq!(column(&view.lines()), Some(9));
     view.press(&[CHAR(' ')]);
     assert_eq!(view.text(), now);
-    // Before all there is nothing.
+    // Before the start there is nothing.
     view.press(&[CHAR('{'); 100]);
     assert!(view.text().contains("no live memory"), "{}", view.text());
 }
@@ -300,7 +300,7 @@ fn enter_opens_the_stacks_of_a_row() {
     assert_eq!(held, row.blocks, "{text}");
     let function = row.function.as_ref().unwrap();
     assert!(text.contains(&format!("  {function} (")), "{text}");
-    // With little room it is scrolled.
+    // On a small screen it is scrolled.
     view.size = (80, 12);
     view.lines();
     view.press(&[KeyCode::End]);
@@ -311,7 +311,7 @@ fn enter_opens_the_stacks_of_a_row() {
     assert!(view.text().contains("Lines: tensors then"));
 }
 
-/// The account is what `ledger` prints of the event.
+/// The account equals the output of `ledger` at the event.
 #[test]
 fn the_account_is_that_of_the_ledger() {
     let mut view = View::of("torch-return.bin");

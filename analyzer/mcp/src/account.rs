@@ -1,4 +1,4 @@
-//! What may be claimed for a capture, as each answer says it.
+//! The accuracy facts that each answer has.
 
 use gpumem_analyzer::account::{Ending, place};
 use gpumem_analyzer::session::Session;
@@ -7,12 +7,12 @@ use serde_json::{Map, Value, json};
 
 use crate::fit::text_of;
 
-/// Lines about what is missing that each answer has; summary has them all.
+/// Lines about missing records in each answer; summary has all of them.
 const MISSING: usize = 2;
-/// Characters of one.
+/// The most characters per line.
 const CHARACTERS: usize = 240;
 
-/// Whether reading the capture again gives the same.
+/// Whether reading the capture again gives the same result.
 pub fn is_settled(session: &Session) -> bool {
     session.account.ending != Ending::Running
 }
@@ -49,10 +49,10 @@ pub fn facts(session: &Session) -> Map<String, Value> {
     facts
 }
 
-/// Where rows do not sum to their level's own figure: (device, sum, figure).
+/// Levels whose rows do not add up to the level's own figure: (device, sum, figure).
 pub type Mismatches = [(DeviceOrdinal, u64, u64)];
 
-/// The same, and that rows do not sum to a level's own figure where they do not.
+/// The same facts, and each level whose rows do not add up to its own figure.
 pub fn facts_of_rows(session: &Session, levels: &[(Level, &Mismatches)]) -> Map<String, Value> {
     let mut facts = facts(session);
     let mut said: Vec<Value> = Vec::new();

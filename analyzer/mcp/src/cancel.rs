@@ -1,14 +1,14 @@
-//! Whether a client still waits for its answer.
+//! Cancellation of requests.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Asks whether a question was cancelled. By default it never is.
+/// Checks whether a request was cancelled. The default is never cancelled.
 #[derive(Clone, Default)]
 pub struct Cancel(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
 
 impl Cancel {
-    /// Whether nobody waits any more.
+    /// Whether the request was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.0.as_ref().is_some_and(|asks| asks())
     }

@@ -1,4 +1,4 @@
-//! A capture's file, and whether it is still the same.
+//! A capture's file, and the state of its contents.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use crate::refusal::{Refusal, refused};
 use crate::roots::Roots;
 
-/// A file below the folders of the server.
+/// A file below the server's folders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capture {
-    /// Where it is, without symbolic links.
+    /// Its path without symbolic links.
     pub path: PathBuf,
-    /// As answers name it.
+    /// Its name in answers.
     pub name: String,
-    /// Bytes, time of the last change and number of the file: another capture in its place has others.
+    /// Bytes, modification time and number of the file. A capture that replaces it has other values.
     state: (u64, i64, i64, u64),
 }
 
@@ -21,7 +21,7 @@ impl Capture {
     /// The capture that a client names.
     ///
     /// # Errors
-    /// There is none, or it is outside the folders.
+    /// It does not exist, or is outside the folders.
     pub fn named(roots: &Roots, name: &str) -> Result<Self, Refusal> {
         Self::at(roots, roots.capture(name)?)
     }
@@ -29,7 +29,7 @@ impl Capture {
     /// The capture at a path below the folders.
     ///
     /// # Errors
-    /// The system's.
+    /// Those of the system.
     pub fn at(roots: &Roots, path: PathBuf) -> Result<Self, Refusal> {
         let name = roots.shown(&path);
         let found = path.metadata();
@@ -43,7 +43,7 @@ impl Capture {
         self.state.0
     }
 
-    /// What distinguishes its contents.
+    /// Text that identifies its contents.
     pub fn identity(&self) -> String {
         format!("{:?} {:?}", self.path, self.state)
     }

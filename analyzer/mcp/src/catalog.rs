@@ -1,4 +1,4 @@
-//! All tools: their names, what an assistant is told of them, and what answers them.
+//! All tools: their names, their descriptions for assistants, and their functions.
 
 use std::sync::Arc;
 
@@ -15,21 +15,21 @@ use crate::tools::{
     captures, diff, hints, leaks, ledger, lines, plan, source, summary, tree, whatif, why,
 };
 
-/// What answers a tool.
+/// The function of a tool.
 type Answer = Box<dyn Fn(&mut Context, Map<String, Value>) -> Result<Found, Refusal> + Send + Sync>;
 
 /// A tool.
 pub struct Entry {
-    /// As clients see it.
+    /// The tool as clients see it.
     pub tool: Tool,
     answer: Answer,
 }
 
 impl Entry {
-    /// What it finds.
+    /// The answer of the tool.
     ///
     /// # Errors
-    /// The arguments are none of its own, or the tool's.
+    /// The arguments are invalid, or the tool fails.
     pub fn answer(
         &self,
         context: &mut Context,
@@ -39,7 +39,7 @@ impl Entry {
     }
 }
 
-/// The tools that are offered.
+/// The tools of a server.
 pub fn catalog(gpumem: Option<&Gpumem>) -> Vec<Entry> {
     let mut all = vec![
         entry(
@@ -155,7 +155,7 @@ fn entry<A: DeserializeOwned + JsonSchema + 'static>(
     }
 }
 
-/// The arguments' schema, and the cursor that every tool takes.
+/// The schema of the arguments, with the cursor that every tool takes.
 fn schema<A: JsonSchema>() -> JsonObject {
     let mut schema = match schemars::schema_for!(A).to_value() {
         Value::Object(schema) => schema,

@@ -1,4 +1,4 @@
-//! What tools work with.
+//! The state that tools share.
 
 use crate::cancel::Cancel;
 use crate::capture::Capture;
@@ -7,16 +7,16 @@ use crate::refusal::Refusal;
 use crate::roots::Roots;
 use crate::sessions::Sessions;
 
-/// The folders, the captures that were read, and Python's package if there is one.
+/// The folders, the captures that were read, and the Python package if there is one.
 #[derive(Debug)]
 pub struct Context {
     /// Folders whose files may be named.
     pub roots: Roots,
     /// Captures that were read.
     pub sessions: Sessions,
-    /// The command `gpumem`.
+    /// The `gpumem` command.
     pub gpumem: Option<Gpumem>,
-    /// Of the question that is being answered.
+    /// The cancellation of the current request.
     pub cancel: Cancel,
 }
 
@@ -24,7 +24,7 @@ impl Context {
     /// The capture that a client names.
     ///
     /// # Errors
-    /// There is none, or it is outside the folders.
+    /// It does not exist, or is outside the folders.
     pub fn capture(&self, name: &str) -> Result<Capture, Refusal> {
         Capture::named(&self.roots, name)
     }

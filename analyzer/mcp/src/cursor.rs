@@ -1,15 +1,15 @@
-//! Where the next page of an answer begins. To a client a cursor is opaque.
+//! Cursors: where the next page of an answer begins. A cursor is opaque to clients.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use crate::refusal::{Refusal, refused};
 
-/// A question and the state of the captures that it is of, as a number.
+/// A request and the state of its captures, as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edition(u64);
 
 impl Edition {
-    /// Of everything that decides what the rows are.
+    /// The edition of everything that determines the rows.
     pub fn of(parts: &[&str]) -> Self {
         let mut hasher = DefaultHasher::new();
         parts.hash(&mut hasher);
@@ -25,7 +25,7 @@ pub fn cursor(offset: usize, edition: Edition) -> String {
 /// The row at which a page begins.
 ///
 /// # Errors
-/// It is no cursor, or one of another question.
+/// The text is not a cursor, or belongs to another request.
 pub fn offset(cursor: &str, edition: Edition) -> Result<usize, Refusal> {
     let parts = cursor.split_once('.').and_then(|(offset, of)| {
         let offset = usize::from_str_radix(offset, 16).ok()?;

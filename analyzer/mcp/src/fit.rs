@@ -1,17 +1,17 @@
-//! Answers of a bounded size: as many rows as there is room for, and a cursor for the rest.
+//! Answers of bounded size: as many rows as fit, and a cursor for the rest.
 
 use serde_json::{Map, Value, json};
 
-/// Bytes of an answer's JSON at most.
+/// The most bytes of an answer's JSON.
 pub const MOST: usize = 4096;
-/// Bytes of what stands beside the rows at most.
+/// The most bytes of an answer without its rows.
 const HEAD: usize = 2400;
-/// Characters of a text and members of a list that are kept, less and less until it fits.
+/// Limits for the characters of a text and the members of a list, tried in order until the answer fits.
 const CUTS: [(usize, usize); 5] = [(600, 24), (240, 8), (100, 4), (40, 2), (12, 1)];
 
 /// The page of `rows` that begins at `start`, below `head`. `next`: the cursor of a row.
 ///
-/// What is cut because it alone is too long has `"cut": true`; figures are never cut.
+/// A row that is too long by itself is cut and has `"cut": true`; figures are never cut.
 pub fn page(
     head: &Map<String, Value>,
     rows: &[Value],
@@ -20,7 +20,7 @@ pub fn page(
 ) -> Map<String, Value> {
     let mut answer = cut(Value::Object(head.clone()), HEAD);
     let start = start.min(rows.len());
-    // With the longest that may stand there.
+    // Reserves space for the longest cursor.
     let room = MOST
         - length(&closed(
             answer.clone(),
@@ -46,7 +46,7 @@ pub fn page(
     answer
 }
 
-/// An answer with its rows and what comes after them.
+/// An answer with its rows and what follows them.
 fn closed(
     mut answer: Map<String, Value>,
     rows: Vec<Value>,
@@ -61,12 +61,12 @@ fn closed(
     answer
 }
 
-/// Bytes of it as JSON.
+/// Its length as JSON, in bytes.
 fn length(value: &impl serde::Serialize) -> usize {
     serde_json::to_vec(value).map_or(0, |text| text.len())
 }
 
-/// The object, its texts and lists cut until it has at most so many bytes.
+/// The object; texts and lists are cut until it has at most `most` bytes.
 fn cut(value: Value, most: usize) -> Map<String, Value> {
     let value = match value {
         Value::Object(object) => object,
@@ -105,7 +105,7 @@ fn shorter(value: &Value, characters: usize, members: usize) -> Value {
     }
 }
 
-/// A text without its middle: a path's file and a message's beginning both stay.
+/// A text without its middle, so that a path's file and a message's beginning remain.
 pub fn text_of(text: &str, characters: usize) -> String {
     let count = text.chars().count();
     if count <= characters {
@@ -153,7 +153,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(96))]
 
-        /// However many rows there are, each page is small enough, and together they are all rows, once each and in order.
+        /// With any number of rows, each page is small enough, and together the pages have all rows, once each and in
+        /// order.
         #[test]
         fn pages_are_bounded_and_complete(count in 0usize..600, width in 0usize..300) {
             let row = |at: usize| json!({"at": at, "bytes": u64::MAX, "file": "x".repeat(width)});
@@ -177,7 +178,7 @@ mod tests {
             prop_assert_eq!(seen, Vec::from_iter(0..count as u64));
         }
 
-        /// Whatever stands in it.
+        /// With any contents.
         #[test]
         fn any_answer_is_bounded(head in values(), rows in proptest::collection::vec(values(), 0..12)) {
             let head = cut(head, usize::MAX);

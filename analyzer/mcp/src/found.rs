@@ -1,4 +1,4 @@
-//! What a tool found, before it is cut into pages.
+//! The result of a tool, before it is cut into pages.
 
 use gpumem_analyzer::units::{bytes, signed};
 use serde::Serialize;
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cursor::Edition;
 
-/// What each page says of its rows.
+/// Fields that each page has.
 const EACH_PAGE: [&str; 10] = [
     "account",
     "account_after",
@@ -20,19 +20,19 @@ const EACH_PAGE: [&str; 10] = [
     "total_rows",
 ];
 
-/// An answer as a whole.
+/// A complete answer.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// What stands above the rows in each page.
+    /// The fields before the rows of each page.
     pub head: Map<String, Value>,
     /// The rows.
     pub rows: Vec<Value>,
-    /// Whether asking again gives the same, so that it may be kept.
+    /// Whether repeating the request gives the same answer, so that it may be cached.
     pub is_settled: bool,
 }
 
 impl Found {
-    /// Nothing yet. `is_settled`: whether asking again gives the same.
+    /// An empty answer. `is_settled`: whether repeating the request gives the same answer.
     pub fn settled(is_settled: bool) -> Self {
         Self {
             is_settled,
@@ -40,13 +40,13 @@ impl Found {
         }
     }
 
-    /// Adds to the head.
+    /// Adds a field to the head.
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.head.insert(key.into(), value.into());
         self
     }
 
-    /// The same, where there is something.
+    /// The same, if there is a value.
     pub fn with_any(self, key: &str, value: Option<impl Into<Value>>) -> Self {
         match value {
             Some(value) => self.with(key, value),
@@ -54,7 +54,7 @@ impl Found {
         }
     }
 
-    /// Adds bytes to the head, and the same for people.
+    /// Adds bytes to the head, and the same in readable form.
     pub fn with_bytes(self, key: &str, short: &str, figure: u64) -> Self {
         self.with(key, figure).with(short, bytes(figure))
     }
@@ -65,7 +65,7 @@ impl Found {
         self
     }
 
-    /// Names a question that follows from the answer: a tool and its arguments.
+    /// Suggests a next request: a tool and its arguments.
     pub fn ask(mut self, tool: &str, arguments: Value) -> Self {
         let question = json!({"tool": tool, "arguments": arguments});
         let asked = self.head.entry("ask_next").or_insert_with(|| json!([]));
@@ -75,7 +75,7 @@ impl Found {
         self
     }
 
-    /// What stands above the rows of a page. Only the first has all of it.
+    /// The fields before the rows of a page. Only the first page has all of them.
     pub fn head_of(&self, start: usize) -> Map<String, Value> {
         let head = self.head.iter();
         let is_shown = |key: &str| start == 0 || EACH_PAGE.contains(&key);
@@ -84,7 +84,7 @@ impl Found {
             .collect()
     }
 
-    /// What the pages are of.
+    /// The edition of the pages.
     pub fn edition(&self, question: &str) -> Edition {
         let text = |value| serde_json::to_string(value).unwrap_or_default();
         let mut parts = vec![question.to_owned()];
@@ -93,7 +93,7 @@ impl Found {
     }
 }
 
-/// Names of a file beside `file`: an assistant needs one, and the shortest leaves room for more rows.
+/// Other names of a file, in addition to `file`. An assistant needs one, and leaving them out saves space for rows.
 const OTHER_NAMES: [&str; 3] = ["file_relative", "before_file", "after_file"];
 
 /// Anything that commands print as JSON, as a value with one name for each file.
@@ -117,8 +117,8 @@ fn leave_out_other_names(value: &mut Value) {
     }
 }
 
-/// The same with sizes for people beside figures: `bytes` gets `size`, `live_bytes` gets `live`. Figures that are null and
-/// fields that are, too, are left out.
+/// The same with readable sizes in addition to figures: `bytes` gets `size`, `live_bytes` gets `live`. Fields that are
+/// null are omitted.
 pub fn row(of: &impl Serialize) -> Value {
     match value(of) {
         Value::Object(object) => Value::Object(sized(object)),

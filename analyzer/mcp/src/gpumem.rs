@@ -1,4 +1,4 @@
-//! Python's package gpumem, as a process of its own: replays and dry runs are its.
+//! Runs the Python package gpumem in a separate process, for replays and dry runs.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -15,23 +15,23 @@ use serde_json::Value;
 use crate::cancel::Cancel;
 use crate::refusal::{Refusal, refused};
 
-/// How long a command may take.
+/// The time limit of a command.
 const LONGEST: Duration = Duration::from_secs(600);
-/// How soon it is ended once nobody waits for it.
+/// The interval of checks for cancellation.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long it may take to end what it has started.
+/// The time that it has to end its own child processes.
 const GRACE: Duration = Duration::from_secs(5);
-/// Bytes of its output that are read.
+/// The most bytes of its output that are read.
 const OUTPUT: u64 = 16 << 20;
 
 /// How the package is run.
 #[derive(Clone, Debug)]
 pub struct Gpumem {
-    /// The Python that has it.
+    /// The Python that has the package.
     pub python: PathBuf,
-    /// What runs the package in it.
+    /// The arguments that run the package.
     module: Vec<OsString>,
-    /// Whether programs may be run by `plan`.
+    /// Whether `plan` may run programs.
     pub runs_programs: bool,
 }
 
@@ -45,11 +45,11 @@ impl Gpumem {
         }
     }
 
-    /// What `gpumem WORDS` prints as JSON. `folder`: where it runs.
+    /// The JSON output of `gpumem WORDS`. `folder`: the working directory.
     ///
     /// # Errors
-    /// It printed none: its last line says why. Or it took too long, or nobody waits for it any more: all of its processes
-    /// are ended then.
+    /// It printed no JSON: the message is its last line. Or it took too long, or the request was cancelled; all of its
+    /// processes are then ended.
     pub fn json(
         &self,
         words: &[&OsStr],
@@ -62,7 +62,7 @@ impl Gpumem {
         command.args(&self.module).args(words);
         command.current_dir(folder).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        // What it starts in turn is ended with it.
+        // Its child processes are ended with it.
         command.process_group(0);
         if let Ok(own) = std::env::current_exe() {
             command.env("GPUMEM_ANALYZE", own);
@@ -92,7 +92,7 @@ impl Gpumem {
         };
         child.wait().map_err(failed)?;
         serde_json::from_slice(&out).map_err(|_| {
-            // What it leaves behind may hold its stderr open.
+            // A remaining child process may hold its stderr open.
             let said = said
                 .recv_timeout(Duration::from_secs(1))
                 .unwrap_or_default();
@@ -103,7 +103,7 @@ impl Gpumem {
     }
 }
 
-/// Ends a process that leads a group, and the group. It may first end what it has started in groups of their own.
+/// Ends a process that leads a group, and the group. The process first has time to end children in other groups.
 fn end(child: &mut Child) {
     let group = Pid::from_raw(child.id() as i32);
     let send = |signal| group.map(|group| kill_process_group(group, signal));
@@ -116,14 +116,14 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// All that comes out of a pipe, once it is closed.
+/// The whole output of a pipe, once it is closed.
 fn read(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     let (done, all) = channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
             let _ = pipe.by_ref().take(OUTPUT).read_to_end(&mut bytes);
-            // What is beyond is thrown away: the writer must not wait.
+            // The rest is discarded, so that the writer does not block.
             let _ = std::io::copy(&mut pipe, &mut std::io::sink());
         }
         let _ = done.send(bytes);
@@ -135,7 +135,7 @@ fn read(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// What a shell's script in the place of the package gives.
+    /// The result of a shell script that replaces the package.
     fn ran(script: &str, limit: Duration) -> Result<Value, Refusal> {
         ran_until(script, limit, &Cancel::default())
     }
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn it_is_ended_once_it_takes_too_long() {
-        // It would wait for ever: nobody writes into the pipe.
+        // It waits endlessly, because no process writes into the pipe.
         let refused = ran("mkfifo pipe; exec cat <>pipe", Duration::from_millis(200));
         let said = refused.unwrap_err().to_string();
         assert!(said.contains("and was stopped"), "{said}");
@@ -173,7 +173,7 @@ mod tests {
     fn it_and_what_it_started_are_ended_once_nobody_waits_for_it() {
         let asked = Instant::now();
         let cancel = Cancel::from(move || asked.elapsed() > Duration::from_millis(300));
-        // The inner shell holds the pipe that is read, as a program that a plan runs would.
+        // The inner shell holds the pipe that is read, like a program that a plan runs.
         let script = "sleep 60 & mkfifo pipe; exec cat <>pipe";
         let refused = ran_until(script, LONGEST, &cancel).unwrap_err();
         assert_eq!(refused.to_string(), "whatif: it was cancelled");

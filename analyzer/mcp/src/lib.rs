@@ -1,14 +1,14 @@
 //! A Model Context Protocol server over captures, on standard input and output.
 //!
 //! # Design constraints
-//! - Nothing is written, and only files below the folders that the server was given are read. What a capture names does
-//!   not widen that: not its sources, not its libraries.
-//! - An answer has at most [`MOST`] bytes. Figures are those of the analyzer's views, to the byte.
-//! - Standard output carries the protocol and nothing else.
-//! - Memory is bounded: a few captures and answers are kept.
+//! - Nothing is written, and only files below the server's folders are read. The names of sources and libraries in a
+//!   capture do not extend this.
+//! - An answer has at most [`MOST`] bytes. Figures equal those of the analyzer's commands, to the byte.
+//! - Standard output carries only the protocol.
+//! - Memory is bounded: only a few captures and answers are cached.
 //!
 //! # Not suitable for
-//! - Networks: whoever can write to its input can read the folders.
+//! - Networks: any process that can write to its input can read the folders.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -44,10 +44,10 @@ use sessions::Sessions;
 pub use fit::MOST;
 pub use refusal::Refusal;
 
-/// What a server is given.
+/// The options of a server.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Folders whose files may be named; none: the current one.
+    /// Folders whose files may be named; if empty, the current folder.
     pub roots: Vec<PathBuf>,
     /// The Python that has the package gpumem, for `whatif` and `plan`.
     pub python: Option<PathBuf>,
@@ -55,14 +55,14 @@ pub struct Options {
     pub runs_programs: bool,
 }
 
-/// Why a server ended that should not have.
+/// Why a server ended unexpectedly.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A folder cannot be read.
     #[error(transparent)]
     Roots(#[from] Refusal),
-    /// The system refused.
+    /// The system refused a resource.
     #[error("cannot start: {0}")]
     Start(#[from] std::io::Error),
     /// The client did not speak the protocol.
@@ -72,10 +72,10 @@ pub enum Error {
     Protocol(String),
 }
 
-/// Answers on standard input and output until that is closed.
+/// Serves on standard input and output until that is closed.
 ///
 /// # Errors
-/// A folder cannot be read, or the other side is no client.
+/// A folder cannot be read, or the other side is not an MCP client.
 pub fn serve(options: Options) -> Result<(), Error> {
     let context = Context {
         roots: Roots::new(&options.roots)?,

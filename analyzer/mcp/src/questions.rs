@@ -1,4 +1,4 @@
-//! A question from its arguments to a page of its answer.
+//! Processes a request, from its arguments to a page of its answer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use crate::fit::page;
 use crate::found::Found;
 use crate::refusal::{Refusal, refused};
 
-/// Answers that are kept for their next pages.
+/// The number of answers that are cached for their next pages.
 const KEPT: usize = 8;
-/// Rows of an answer that is kept.
+/// The most rows of a cached answer.
 const ROWS: usize = 50_000;
 /// Arguments that name captures.
 const CAPTURES: [&str; 3] = ["capture", "before", "after"];
 
-/// Answers, and what they are worked out with.
+/// The cached answers, and the state for computing new ones.
 #[derive(Debug)]
 pub struct Questions {
     context: Context,
@@ -28,7 +28,7 @@ pub struct Questions {
 }
 
 impl Questions {
-    /// None yet.
+    /// Without answers.
     pub fn new(context: Context) -> Self {
         Self {
             context,
@@ -39,7 +39,7 @@ impl Questions {
     /// A page of the answer.
     ///
     /// # Errors
-    /// The tool's, or the cursor is none of this question.
+    /// Those of the tool, or the cursor belongs to another request.
     pub fn ask(
         &mut self,
         entry: &Entry,
@@ -47,11 +47,11 @@ impl Questions {
         cancel: Cancel,
     ) -> Result<Map<String, Value>, Refusal> {
         if cancel.is_cancelled() {
-            // It has waited for others.
+            // It was cancelled while it waited for other requests.
             return Err(refused!("{}: it was cancelled", entry.tool.name));
         }
         self.context.cancel = cancel;
-        // Assistants send null for what they leave out.
+        // Assistants send null for omitted arguments.
         arguments.retain(|_, value| !value.is_null());
         let at = match arguments.remove("cursor") {
             None => None,

@@ -1,15 +1,15 @@
-//! Why a question has no answer.
+//! The reason why a request has no answer.
 
-/// Characters of a refusal.
+/// The most characters of a refusal.
 const LONGEST: usize = 600;
 
-/// One line: what, where, and what to ask next.
+/// One line: what failed, where, and what to request next.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Refusal(String);
 
 impl Refusal {
-    /// A refusal in these words, on one line and of a bounded length.
+    /// A refusal with this text, on one line and of bounded length.
     pub fn new(words: impl AsRef<str>) -> Self {
         let words = words.as_ref().split_whitespace();
         let words = words.collect::<Vec<_>>().join(" ");
@@ -20,7 +20,7 @@ impl Refusal {
     }
 }
 
-/// A refusal in the words of `format!`.
+/// A refusal with a text as for `format!`.
 macro_rules! refused {
     ($($words:tt)*) => {
         $crate::refusal::Refusal::new(format!($($words)*))

@@ -1,4 +1,4 @@
-//! The folders whose files may be named, and nothing outside them.
+//! The folders whose files may be named; files outside are refused.
 
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
@@ -8,21 +8,21 @@ use crate::refusal::{Refusal, refused};
 /// One folder.
 #[derive(Clone, Debug)]
 struct Root {
-    /// As it was named, made absolute: clients may name files so.
+    /// Its name as given, made absolute, because clients may use it.
     named: PathBuf,
-    /// Without symbolic links.
+    /// Its path without symbolic links.
     real: PathBuf,
 }
 
-/// The folders that the server was given.
+/// The server's folders.
 #[derive(Clone, Debug)]
 pub struct Roots(Vec<Root>);
 
 impl Roots {
-    /// These folders; none: the current one.
+    /// These folders; if empty, the current folder.
     ///
     /// # Errors
-    /// One of them cannot be read, or is no folder.
+    /// One of them cannot be read, or is not a folder.
     pub fn new(named: &[PathBuf]) -> Result<Self, Refusal> {
         let here = [PathBuf::from(".")];
         let named = if named.is_empty() { &here[..] } else { named };
@@ -33,7 +33,7 @@ impl Roots {
                 return Err(refused!("{}: it is not a folder", folder.display()));
             }
             let named = plain(&std::path::absolute(folder).map_err(failed)?);
-            // A `..` behind a link is another folder for words than for the system.
+            // A `..` after a link means another folder in the text than in the file system.
             let is_it = named.canonicalize().is_ok_and(|named| named == real);
             let named = if is_it { named } else { real.clone() };
             Ok(Root { named, real })
@@ -46,13 +46,13 @@ impl Roots {
         self.0.iter().map(|root| root.real.as_path())
     }
 
-    /// The folders in a sentence.
+    /// The folders, for a message.
     pub fn said(&self) -> String {
         let folders = self.folders().map(|folder| folder.display().to_string());
         folders.collect::<Vec<_>>().join(", ")
     }
 
-    /// A file as answers name it: below the only folder, or by its whole path.
+    /// A file's name in answers: relative to the only folder, or absolute.
     pub fn shown(&self, path: &Path) -> String {
         let relative = match &self.0[..] {
             [only] => path.strip_prefix(&only.real).ok(),
@@ -61,10 +61,10 @@ impl Roots {
         relative.unwrap_or(path).display().to_string()
     }
 
-    /// A capture by the name that a client gives it.
+    /// A capture by the name that a client uses.
     ///
     /// # Errors
-    /// It is outside the folders, or there is none.
+    /// It is outside the folders, or does not exist.
     pub fn capture(&self, named: &str) -> Result<PathBuf, Refusal> {
         self.file(Path::new(named))?.ok_or_else(|| {
             let folders = self.said();
@@ -72,7 +72,8 @@ impl Roots {
         })
     }
 
-    /// The real path of a file below a folder; `None`: there is no such file. Whether there is one outside is never said.
+    /// The real path of a file below a folder; `None` if the file does not exist. Whether a file exists outside the
+    /// folders is never revealed.
     ///
     /// # Errors
     /// It is outside the folders.
@@ -93,7 +94,7 @@ impl Roots {
         };
         let mut is_inside = false;
         for path in self.0.iter().map(absolute) {
-            // The name alone decides before the disk is asked.
+            // Paths that are textually outside are refused without a query of the file system.
             if !self.0.iter().any(|root| path.starts_with(&root.real)) {
                 continue;
             }
@@ -118,7 +119,7 @@ fn is_absent(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-/// A path without `.` and `..`, by its words alone.
+/// A path without `.` and `..`, by its text only.
 fn plain(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -202,7 +203,7 @@ mod tests {
             );
         }
         assert!(roots.capture("inside.bin").is_ok());
-        // A `..` behind a link is the folder above the link for words, and above its target for the system.
+        // A `..` after a link is the folder above the link in the text, and above its target in the file system.
         symlink(root.join("runs"), all.path().join("back")).unwrap();
         assert!(refusal(&roots, "../back/a.bin").contains("outside"));
     }
@@ -217,7 +218,7 @@ mod tests {
             assert!(roots.capture(named.to_str().unwrap()).is_ok(), "{named:?}");
         }
         assert!(roots.capture("runs/a.bin").is_ok());
-        // For words this is `root`, for the system the folder above the link's target.
+        // In the text this is `root`, in the file system the folder above the link's target.
         symlink(root.join("runs"), all.path().join("below")).unwrap();
         let roots = Roots::new(&[all.path().join("below/..")]).unwrap();
         assert!(roots.capture("runs/a.bin").is_ok());

@@ -1,4 +1,4 @@
-//! The protocol: which tools there are, and their calls.
+//! The protocol: lists the tools and handles their calls.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +19,7 @@ use crate::refusal::{Refusal, refused};
 
 const INSTRUCTIONS: &str = "\
 Figures of GPU memory from captures that gpumem recorded. Start with captures; for a failed run call why, then source for the line it names. Figures in bytes are exact integers, with a short size next to them for people. The field account reports whether a capture is intact: mention it to the user if it is not. An answer has at most 4096 bytes: more is the number of rows that follow, and next is the cursor for them, to be passed with the same arguments.";
-/// What comes after that.
+/// The sentence that follows the description of each tool.
 const READ_ONLY: &str = " The server writes no files.";
 const BUT_PLAN: &str = " The server writes no files, except those of programs that plan runs.";
 
@@ -31,7 +31,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Over these folders.
+    /// A server with this context.
     pub fn new(context: Context) -> Self {
         Self {
             tools: Arc::new(catalog(context.gpumem.as_ref())),
@@ -39,7 +39,7 @@ impl Server {
         }
     }
 
-    /// A page of an answer; `None`: there is no such tool.
+    /// A page of an answer; `None` if the tool does not exist.
     pub fn ask(
         &self,
         name: &str,
@@ -51,7 +51,7 @@ impl Server {
             .questions
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        // A capture that a view cannot bear ends the question and not the server.
+        // If a view panics on a capture, the request fails and the server continues.
         let answer = catch_unwind(AssertUnwindSafe(|| questions.ask(entry, arguments, cancel)));
         Some(answer.unwrap_or_else(|_| {
             Err(refused!("{name}: an internal error of gpumem; gpumem-analyze check shows whether the capture is intact"))
@@ -92,7 +92,7 @@ impl ServerHandler for Server {
         let (server, name) = (self.clone(), request.name.clone());
         let arguments = request.arguments.unwrap_or_default();
         let cancel = Cancel::from(move || context.ct.is_cancelled());
-        // Reading a capture takes a while: other requests are answered meanwhile.
+        // Reading a capture takes time; other requests are handled meanwhile.
         let ask = move || server.ask(&name, arguments, cancel);
         let asked = tokio::task::spawn_blocking(ask).await;
         let failed = |error| ErrorData::internal_error(format!("{}: {error}", request.name), None);

@@ -1,4 +1,4 @@
-//! Captures that were read, kept for the questions that follow.
+//! Captures that were read, cached for later requests.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use crate::account::is_settled;
 use crate::capture::Capture;
 use crate::refusal::{Refusal, refused};
 
-/// How many are kept.
+/// The most captures that are cached.
 const KEPT: usize = 4;
-/// Bytes of the files of those that are kept beside the newest.
+/// The most bytes of the cached captures' files; the newest capture stays even if it is larger.
 const BYTES: u64 = 512 << 20;
 
-/// The last captures that were read.
+/// The captures that were read last.
 #[derive(Debug, Default)]
 pub struct Sessions(VecDeque<(Capture, Arc<Session>)>);
 
 impl Sessions {
-    /// A capture read for a query. The one of a process that still runs is read anew each time.
+    /// A capture, read for a query. The capture of a running process is read again each time.
     ///
     /// # Errors
     /// It cannot be read, or does not answer the query.
@@ -50,7 +50,7 @@ impl Sessions {
         self.0.iter().map(|(capture, _)| capture.bytes()).sum()
     }
 
-    /// The query with the event of the failure where it asks for that one.
+    /// The query; the point in time of the failure is replaced by its event.
     fn resolved(&mut self, capture: &Capture, query: Query) -> Result<Query, Refusal> {
         if query.moment != At::Failure {
             return Ok(query);
@@ -69,7 +69,7 @@ impl Sessions {
     }
 }
 
-/// Reads a capture and shows each record to `observer`. Nothing is written.
+/// Reads a capture and passes each record to `observer`. Nothing is written.
 ///
 /// # Errors
 /// It cannot be read.
@@ -81,14 +81,14 @@ pub fn watched(
     session::read_only(&capture.path, query, observer).map_err(|error| unreadable(capture, &error))
 }
 
-/// That a capture cannot be read.
+/// The refusal for a capture that cannot be read.
 pub fn unreadable(capture: &Capture, error: &session::Error) -> Refusal {
     let path = capture.path.display().to_string();
     let said = error.to_string().replace(&path, &capture.name);
     refused!("{said}: call captures for those that can be read")
 }
 
-/// The session, if it answers the query.
+/// The session, if it can answer the query.
 fn answering(
     capture: &Capture,
     session: Arc<Session>,

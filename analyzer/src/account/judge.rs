@@ -1,4 +1,4 @@
-//! Whether the figures are proven, and if not, exactly what is missing.
+//! The accuracy check: whether the figures are exact, and if not, what is missing.
 
 use gpumem_capture::{
     CounterValues, Counters, DeviceOrdinal, Header, Integrity, Nanos, ProcessKey, RingState,
@@ -13,7 +13,7 @@ use crate::replay::{Replay, Sampling};
 /// How the recorded process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// In an orderly way.
+    /// It exited normally.
     Clean,
     /// It is still running.
     Running,
@@ -22,7 +22,7 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// The word that JSON carries.
+    /// The value in JSON.
     pub fn word(self) -> &'static str {
         match self {
             Self::Clean => "clean",
@@ -32,54 +32,52 @@ impl Ending {
     }
 }
 
-/// What comparing the recorder's counters with the replay's gave.
+/// The result of comparing the recorder's counters with the replay's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
     /// They are equal.
     Agree,
-    /// They are not.
+    /// They differ.
     Disagree,
     /// Some counters were in use and could not be compared.
     Incomplete,
 }
 
-/// What may be claimed for a capture.
+/// The result of the accuracy check of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// What the capture was made from, if the recorder did not make it. It is then exact as to that, and
-    /// nothing is known beside it.
+    /// The source of the capture, if it was imported. Its figures are then exact with respect to that source.
     pub imported: Option<String>,
-    /// What it is a replay of, if a replay wrote it.
+    /// The replay that wrote the capture, if one did.
     pub replayed: Option<Replayed>,
     /// Hooks that were armed (distinct functions).
     pub hooks: usize,
-    /// By which way each library reached them.
+    /// How each library reached them.
     pub reached: Vec<Reached>,
     /// Driver events.
     pub calls: u64,
-    /// Calls of hooked functions, with and without an event; 0 where the recorder did not come to
-    /// write them.
+    /// Calls of hooked functions, with and without an event; 0 if the recorder did not write the number.
     pub seen: u64,
-    /// What NVML saw beyond the account, at its last reading of each device that it was read on.
+    /// Bytes that remained unexplained at the last NVML reading, for each device that has one.
     pub unexplained: Vec<(DeviceOrdinal, i64)>,
     /// Events that the recorder lost.
     pub events_lost: u64,
     /// How the process ended.
     pub ending: Ending,
-    /// Whether the process went on after the last that is known of it: its ring is gone.
+    /// Whether the process continued after the last event in the capture, because its ring no longer exists.
     pub ends_early: bool,
     /// Whether counters and replay agree.
     pub counters: Comparison,
-    /// What is missing or does not fit, one line each. Empty: the figures are exact.
+    /// What is missing or inconsistent, one line each. If it is empty, the figures are exact.
     pub missing: Vec<String>,
-    /// How stacks were sampled, if they were: bytes by stack are estimates then.
+    /// How stacks were sampled, if they were. Bytes by stack are then estimates.
     pub sampling: Option<Sampling>,
-    /// What else must be said.
+    /// Further notes.
     pub notes: Vec<String>,
 }
 
 impl Account {
-    /// That stacks were sampled, if they were, in one line.
+    /// One line that stacks were sampled, if they were.
     pub fn sampled(&self) -> Option<String> {
         self.sampling.map(|sampling| {
             let mean = crate::units::bytes(sampling.mean.get());
@@ -94,8 +92,8 @@ impl Account {
         self.missing.is_empty()
     }
 
-    /// Judges a capture that was read to its end. `counters` were read before its records, and the replay was told
-    /// their place.
+    /// Judges a capture that was read to its end. `counters` must have been read before the records, and their event
+    /// passed to `Replay::compare_counters_at`.
     pub fn judge(
         replay: &Replay,
         header: &Header,
@@ -222,7 +220,7 @@ impl Account {
         }
     }
 
-    /// What became of a ring that the capture does not hold.
+    /// Notes a ring that no longer exists: events in it are missing from the capture.
     fn ring(&mut self, integrity: &Integrity) {
         let ended = match self.ending {
             Ending::Clean => ", except for events after the program's end",
@@ -266,7 +264,7 @@ fn counted(values: &CounterValues) -> String {
     format!("live {live}, peak {peak}, {allocations} allocations, {frees} frees")
 }
 
-/// How long the recorded time was: to the clean end if there was one, else to the last event.
+/// The duration of the recording: up to the clean end if there was one, else up to the last event.
 pub fn duration(header: &Header, replay: &Replay) -> Nanos {
     header.ended.unwrap_or(replay.last).max(replay.last)
 }

@@ -1,11 +1,11 @@
-//! Limits that made cards look smaller than they are.
+//! Limits below the memory of the card.
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, ProcessKey};
 
 use crate::replay::{OutOfMemory, Replay};
 
-/// The limit that was set for a device last, in bytes; `None` if there was none, or the card has no more than
-/// that anyway.
+/// The limit that was set last for a device, in bytes; `None` if there was none, or if it is not below the card's
+/// memory.
 pub fn limit_of(replay: &Replay, device: DeviceOrdinal) -> Option<u64> {
     let limit = asked(replay.names.fact(ProcessKey::LIMIT)?, device.0)?;
     let card = replay.names.devices.get(&device);
@@ -13,13 +13,12 @@ pub fn limit_of(replay: &Replay, device: DeviceOrdinal) -> Option<u64> {
         .then_some(limit)
 }
 
-/// What PyTorch's allocator had of a device and could have had when it failed for want of memory, where the card is not
-/// known.
+/// The reserved plus the free bytes of a device when PyTorch's allocator ran out of memory, if the card is not known.
 pub fn room_of(replay: &Replay, device: DeviceOrdinal) -> Option<u64> {
     asked(replay.names.fact(ProcessKey::ALLOCATOR_ROOM)?, device.0)
 }
 
-/// What a fact says of a device: `8589934592`, `0=8589934592,1=17179869184`.
+/// The value for a device in a fact such as `8589934592` or `0=8589934592,1=17179869184`.
 fn asked(fact: &str, device: u8) -> Option<u64> {
     let of = |part: &str| match part.split_once('=') {
         None => part.parse().ok(),
@@ -29,7 +28,7 @@ fn asked(fact: &str, device: u8) -> Option<u64> {
     fact.split(',').find_map(of)
 }
 
-/// Whether an allocation failed although the card had as much: for its limit.
+/// Whether an allocation failed because of a limit although the card had enough memory.
 pub fn is_by_limit(failure: &OutOfMemory) -> bool {
     failure.event.flags.contains(EventFlags::LIMIT)
 }

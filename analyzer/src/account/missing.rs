@@ -1,4 +1,4 @@
-//! What a capture lacks, in lines.
+//! What a capture lacks, one line each.
 
 use std::collections::BTreeSet;
 
@@ -52,11 +52,11 @@ pub(super) fn lost(integrity: &Integrity) -> Vec<String> {
     missing
 }
 
-/// Stacks that events refer to and the capture does not have.
+/// Stacks that events refer to and that are missing from the capture.
 pub(super) fn stacks(replay: &Replay) -> Option<String> {
     let names = &replay.names;
     let lacks = |key: &StackKey| !names.has_python(key.py) || !names.has_native(key.native);
-    // What was allocated for is no part of a stack.
+    // The category is not part of a stack.
     let of = |key: &StackKey| StackKey {
         purpose: Purpose::default(),
         ..*key
@@ -69,7 +69,7 @@ pub(super) fn stacks(replay: &Replay) -> Option<String> {
     })
 }
 
-/// What a bounded capture does not have any more.
+/// What a bounded capture has evicted.
 pub(super) fn bounds(
     replay: &Replay,
     integrity: &Integrity,
@@ -118,7 +118,7 @@ pub(super) fn bounds(
     }
 }
 
-/// What did not fit together in the replay.
+/// Inconsistencies that the replay found.
 pub(super) fn anomalies(replay: &Replay) -> Vec<String> {
     let mut missing = Vec::new();
     for ((device, level), row) in &replay.levels {
@@ -177,8 +177,8 @@ pub(super) fn anomalies(replay: &Replay) -> Vec<String> {
     missing
 }
 
-/// What the recorder said of itself: what it knows that it did not see, and what else. Of lines that differ only in the number that
-/// they begin with, the last one counts.
+/// The recorder's notes: first those about missing events, then the others. Of notes that differ only in their
+/// leading number, the last one counts.
 pub(super) fn said(notes: &[String]) -> (Vec<String>, Vec<String>) {
     const INEXACT: &str = "inexact: ";
     fn counted(note: &str) -> &str {

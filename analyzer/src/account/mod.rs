@@ -1,4 +1,4 @@
-//! What may be said of a replayed capture: what is missing of it, and what the program was at.
+//! What is known about a replayed capture: its accuracy, and the step and phase of its events.
 
 mod judge;
 mod limits;

@@ -1,4 +1,4 @@
-//! By which ways libraries reached the driver.
+//! How libraries reached the driver.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,18 +7,18 @@ use serde::Serialize;
 
 use crate::replay::Replay;
 
-/// A library's way to the driver.
+/// The way in which one library reached the functions of the driver. One entry per library and way.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct Reached {
-    /// Who asked for the functions.
+    /// File name, without folder, of the library that looked up the functions.
     pub library: String,
-    /// How.
+    /// How the functions were looked up: `symbol` (by the dynamic linker), `dlsym` or `cuGetProcAddress`.
     pub way: String,
-    /// How many functions.
+    /// Number of distinct functions that the library got in this way and that were hooked.
     pub hooks: u64,
 }
 
-/// The ways of a capture, by library.
+/// Lists how each library of a capture reached the driver, sorted by library and way.
 pub(super) fn reached(replay: &Replay) -> Vec<Reached> {
     let mut ways: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
     for hook in &replay.names.hooks {

@@ -1,4 +1,4 @@
-//! What a capture says of the replay that wrote it: see `gpumem whatif --save`.
+//! The facts about a replay in a capture that the replay wrote: see `gpumem whatif --save`.
 
 use gpumem_capture::ProcessKey;
 use schemars::JsonSchema;
@@ -10,22 +10,22 @@ use crate::units::bytes;
 /// A replay of PyTorch's allocator on one device of a recorded capture.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Replayed {
-    /// The recorded capture's path.
+    /// Path of the recorded capture that was replayed.
     pub capture: String,
-    /// The device, by its ordinal.
+    /// Ordinal of the GPU whose allocations were replayed; 0 if the capture does not have it.
     pub device: u8,
-    /// The allocator's settings; empty: its own.
+    /// Settings of the allocator in the replay, in the syntax of `PYTORCH_ALLOC_CONF`; empty: the default settings.
     pub settings: String,
-    /// Bytes of the card that the replay had.
+    /// Memory in bytes of the simulated GPU; 0 if the capture does not have it.
     pub card_bytes: u64,
-    /// The PyTorch whose allocator it was.
+    /// Version of PyTorch whose allocator was replayed; empty if the capture does not have it.
     pub pytorch: String,
-    /// Why a run may differ from it, one line each.
+    /// Reasons why a real run may differ from the replay, one text each; empty if there is no reason.
     pub doubts: Vec<String>,
 }
 
 impl Replayed {
-    /// Of a capture's facts; None: it was recorded, or imported.
+    /// Reads the facts of a capture; `None` if no replay wrote it.
     pub(super) fn of(names: &Names) -> Option<Self> {
         let fact = |key| names.fact(key).unwrap_or_default().to_owned();
         let capture = names.fact(ProcessKey::REPLAYED_CAPTURE)?.to_owned();
@@ -47,7 +47,7 @@ impl Replayed {
         self.capture.rsplit('/').next().unwrap_or(&self.capture)
     }
 
-    /// The settings and the card: `expandable_segments:True on 16.0 GiB`.
+    /// The settings and the card, such as `expandable_segments:True on 16.0 GiB`.
     pub fn under(&self) -> String {
         let settings = match self.settings.as_str() {
             "" => "default settings",
@@ -56,7 +56,7 @@ impl Replayed {
         format!("{settings} on {}", bytes(self.card_bytes))
     }
 
-    /// In a few words: `replay of report.bin under expandable_segments:True on 16.0 GiB`.
+    /// A short title, such as `replay of report.bin under expandable_segments:True on 16.0 GiB`.
     pub fn title(&self) -> String {
         format!("replay of {} under {}", self.file(), self.under())
     }

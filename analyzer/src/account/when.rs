@@ -1,4 +1,4 @@
-//! What an event's span context means, once all records are known.
+//! The step, phase and range of an event. They are known after all records are read.
 
 use gpumem_capture::StackId;
 use schemars::JsonSchema;
@@ -8,30 +8,30 @@ use crate::attribution::is_in_closure;
 use crate::names::Names;
 use crate::replay::{Replay, SpanContext, StackKey, ThreadPhase};
 
-/// A part of a training's step.
+/// Part of a training, by what the thread that allocated was doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Outside all others, in a process that trains.
+    /// Outside all other phases, in a process that trains; this includes the forward with gradients on.
     Forward,
-    /// A forward with gradients off, and what comes after it in the same part of a step.
+    /// With gradients off (`no_grad`, `inference_mode`), in a module or after its call.
     Evaluation,
-    /// After the last backward and optimizer's step of the run.
+    /// After the last backward and the last optimizer step of the program.
     AfterTraining,
-    /// A module of PyTorch's makes or moves its parameters: `__init__`, `to()`, `cuda()`.
+    /// While a module of PyTorch creates, loads or moves its parameters: `__init__`, `to()`, `load_state_dict()`.
     SetUp,
-    /// A DataLoader's work, and what is made outside all modules before the forward of a step.
+    /// In a `DataLoader`, or outside all modules before the forward of a step.
     Data,
-    /// Autograd's engine runs, or one of its nodes does.
+    /// While autograd's engine or one of its nodes runs.
     Backward,
-    /// An optimizer's step.
+    /// In `step()` of an optimizer, except in its closure.
     Optimizer,
-    /// Gradients are zeroed or dropped.
+    /// While gradients are zeroed or dropped.
     ZeroGrad,
 }
 
 impl Phase {
-    /// All of them.
+    /// All phases.
     pub const ALL: [Self; 8] = [
         Self::Forward,
         Self::Evaluation,
@@ -43,7 +43,7 @@ impl Phase {
         Self::ZeroGrad,
     ];
 
-    /// The word that every output prints.
+    /// The label in text. JSON has the variant's name in snake case, such as `after_training`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Forward => "forward",
@@ -58,18 +58,18 @@ impl Phase {
     }
 }
 
-/// What the program was at, for people and programs.
+/// Step, phase and NVTX range of the program at a point in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct When {
-    /// The number of the step, from 1; `None` if the capture has no steps.
+    /// Number of the step in progress at the point in time, from 1; `None`: not known, or the capture has no steps.
     pub step: Option<u64>,
-    /// The phase; `None`: not known, or of no training.
+    /// Phase of the training at the point in time; `None`: not known, or the program does not train.
     pub phase: Option<Phase>,
-    /// The name of the innermost range that the program was in.
+    /// Name of the innermost NVTX range open at the point in time; `None`: not known, or no range was open.
     pub range: Option<String>,
 }
 
-/// What a span context means, after all records.
+/// Returns the step, phase and range of a span context. Call it after all records are read.
 pub fn when_of(replay: &Replay, span_context: SpanContext) -> When {
     let names = &replay.names;
     When {
@@ -81,10 +81,10 @@ pub fn when_of(replay: &Replay, span_context: SpanContext) -> When {
     }
 }
 
-/// Functions of torch.nn.Module, and of its modules, that make or move parameters.
+/// Functions in torch/nn that create or move parameters.
 const MAKES: [&str; 4] = ["__init__", "_apply", "load_state_dict", "reset_parameters"];
 
-/// What frames of PyTorch's own say of an allocation that no mark is around.
+/// The phase of an allocation without marks, from PyTorch's own frames.
 pub fn by_frames(names: &Names, stack: StackId) -> Option<Phase> {
     let frames = names.py_stacks.get(&stack).map(|(frames, _)| frames)?;
     frames.iter().find_map(|frame| {
@@ -100,7 +100,7 @@ pub fn by_frames(names: &Names, stack: StackId) -> Option<Phase> {
     })
 }
 
-/// Which part of a training no mark is around.
+/// The phase of an allocation of a training without marks.
 fn outside_of(replay: &Replay, stacks: StackKey) -> Phase {
     let purpose = stacks.purpose;
     let has_modules = replay.has_modules();
@@ -111,7 +111,7 @@ fn outside_of(replay: &Replay, stacks: StackKey) -> Phase {
         {
             Phase::Data
         }
-        // Gradients are off in the forward of a custom function, too.
+        // Gradients are also off in the forward of a custom function.
         () if purpose.is_no_grad()
             && has_modules
             && !purpose.is_before_forward()
@@ -133,9 +133,9 @@ fn is_in_function(names: &Names, stack: StackId) -> bool {
     })
 }
 
-/// The phase that an allocation was made in, after all records. A thread's own marks come first;
-/// then what a node of autograd's allocated is of the backward; all else of a training is of the
-/// forward. An optimizer that runs the program's closure is not what allocates in that.
+/// The phase of an allocation. Call it after all records are read. The thread's own marks take precedence. Without
+/// marks, allocations of autograd nodes belong to the backward, all others of a training to the forward. Allocations
+/// in an optimizer's closure do not belong to the optimizer.
 pub fn phase_of(replay: &Replay, stacks: StackKey) -> Option<Phase> {
     let names = &replay.names;
     let outside = replay.spans.trains.then(|| outside_of(replay, stacks));
@@ -145,9 +145,9 @@ pub fn phase_of(replay: &Replay, stacks: StackKey) -> Option<Phase> {
         ThreadPhase::Optimizer => Some(Phase::Optimizer),
         ThreadPhase::ZeroGrad => Some(Phase::ZeroGrad),
         ThreadPhase::Outside if names.backwards.contains_key(&stacks.py) => Some(Phase::Backward),
-        // Forward, or backward on a thread of its own.
+        // Forward, or backward on a separate thread.
         ThreadPhase::Outside if stacks.is_not_sampled() => None,
-        // What stack it is, the capture does not say.
+        // The capture lacks the stack.
         ThreadPhase::Outside if !names.has_python(stacks.py) => None,
         ThreadPhase::Outside => outside.map(|phase| by_frames(names, stacks.py).unwrap_or(phase)),
         ThreadPhase::Beside | ThreadPhase::Other => None,

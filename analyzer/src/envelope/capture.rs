@@ -1,4 +1,4 @@
-//! What is known of a capture, as JSON carries it.
+//! Facts about a capture in JSON.
 
 use std::num::NonZeroU64;
 use std::path::Path;
@@ -9,44 +9,46 @@ use serde::Serialize;
 
 use crate::session::Session;
 
-/// The capture: its program, and how far its figures are proven.
+/// A capture that was read: its program, and whether its figures are exact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Capture {
-    /// Its file, as it was named on the command line.
+    /// Path of the capture, as it was named on the command line.
     pub file: String,
-    /// The program's command line.
+    /// Command line of the program, each argument quoted for a shell; `None`: not known.
     pub command: Option<String>,
-    /// The folder in which the program was started. Relative names of files start there.
+    /// Working directory of the program when recording began, to which its relative file names refer; `None`: not
+    /// known.
     pub directory: Option<String>,
-    /// The machine's name.
+    /// Host name of the machine on which the program ran; `None`: not known.
     pub host: Option<String>,
-    /// The program's process.
+    /// Process ID of the program; 0: not known, as in an imported capture.
     pub pid: u32,
-    /// Its rank in a job.
+    /// Rank of the process in its job, from the launcher's environment; `None`: it has no rank.
     pub rank: Option<u64>,
-    /// When recording began: nanoseconds since 1970-01-01 UTC.
+    /// Time at which recording began, in nanoseconds since 1970-01-01 UTC.
     pub started_unix_ns: u64,
-    /// How the program ended: `clean`, `running` or `killed`.
+    /// How the program ended: `clean` (it exited normally), `running` (it has not ended) or `killed` (it ended
+    /// without running its exit handlers).
     pub ending: &'static str,
-    /// Events in the capture.
+    /// Number of events in the capture.
     pub events: u64,
-    /// Whether all figures are proven: nothing is missing. The exit code is 3 if not.
+    /// Whether all figures are proven to be exact: `missing` is empty. If not, the exit code is 3.
     pub exact: bool,
-    /// Whether the file is whole: no part of it is damaged and no event was lost.
+    /// Whether the file is intact: no part of it is damaged or missing, and the recorder lost no event.
     pub intact: bool,
-    /// Events that the recorder lost.
+    /// Number of events that the recorder lost, and which the capture therefore lacks.
     pub lost_events: u64,
-    /// What is missing, one sentence each.
+    /// Everything that is missing or inconsistent in the capture, one sentence each; empty: the figures are exact.
     pub missing: Vec<String>,
-    /// What else must be said, one sentence each.
+    /// Other facts about the accuracy of the capture, one sentence each; they do not make figures inexact.
     pub notes: Vec<String>,
-    /// If the stacks of tensors were sampled: the mean distance in bytes between those that were taken. Figures by
-    /// line and by stack are estimates then. Totals and peaks are not.
+    /// Mean distance in allocated bytes between tensors whose stacks were recorded. With sampled stacks, bytes by
+    /// line and by stack are estimates; totals and peaks are exact. `None`: every stack was recorded.
     pub stack_sample_bytes: Option<NonZeroU64>,
 }
 
 impl Capture {
-    /// Of a capture that was read.
+    /// Describes a capture that was read.
     pub fn of(file: &Path, session: &Session) -> Self {
         let (names, account) = (&session.replay.names, &session.account);
         let fact = |key| names.fact(key).map(str::to_owned);

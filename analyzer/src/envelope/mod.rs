@@ -1,5 +1,5 @@
-//! What every command prints as JSON: one object with the name and version of its form, what is known of the
-//! capture, and what was found.
+//! The JSON of every command: one object with the name and version of its form, facts about the capture, and the
+//! result.
 
 mod capture;
 mod schema;
@@ -14,10 +14,10 @@ pub use schema::schema;
 pub use view::{Body, Heads, View, id};
 pub use views::schemas;
 
-/// The captures that something is of.
+/// The captures that a result is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Captures {
-    /// They are named in what was found.
+    /// The result names them.
     InBody,
     /// One.
     One(Box<Capture>),
@@ -28,9 +28,9 @@ pub enum Captures {
 /// The object.
 #[derive(Debug)]
 pub struct Envelope<'a, V> {
-    /// Of what.
+    /// The captures.
     pub captures: &'a Captures,
-    /// What was found.
+    /// The result.
     pub found: &'a V,
 }
 
@@ -48,10 +48,10 @@ impl<V: View + Serialize> Serialize for Envelope<'_, V> {
     }
 }
 
-/// The object's text up to what was found, for what is written as it is found. After that comes `}`.
+/// The object's text up to the result, for results that are written piecemeal. Append `}` after the result.
 ///
 /// # Errors
-/// None that are known.
+/// No error is known.
 pub fn opening<V: View>(captures: &Captures) -> serde_json::Result<String> {
     let mut text = format!(
         "{{\n\"schema\": {},\n",

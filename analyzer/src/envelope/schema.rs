@@ -1,4 +1,4 @@
-//! JSON Schema of what commands print, from the types that they print.
+//! JSON Schemas of the output of commands, derived from the types that are printed.
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -53,7 +53,7 @@ pub fn schema<V: View>() -> Value {
     schema
 }
 
-/// What the types' comments say, in the words of JSON and as one line.
+/// Turns the doc comments of types into descriptions: JSON's terms, one line each.
 fn tidy(schema: &mut Value) {
     match schema {
         Value::Object(object) => {

@@ -1,18 +1,18 @@
-//! What commands find: what its form is called, and what stands beside it.
+//! Results of commands: the name of the form, and the keys that are printed with it.
 
 use schemars::JsonSchema;
 
-/// Under which key what was found stands.
+/// The key of the result in a command's JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// A list.
+    /// `rows`: the result is a list.
     Rows,
-    /// An object.
+    /// `data`: the result is an object.
     Data,
 }
 
 impl Body {
-    /// The key.
+    /// The key as text.
     pub fn key(self) -> &'static str {
         match self {
             Self::Rows => "rows",
@@ -21,30 +21,30 @@ impl Body {
     }
 }
 
-/// What is said of captures beside what was found.
+/// The key of the captures in a command's JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heads {
-    /// Nothing: they are named in what was found.
+    /// No key: the result names the captures.
     None,
-    /// `capture`.
+    /// `capture`: one capture.
     One,
-    /// `captures`.
+    /// `captures`: a list of captures.
     Several,
-    /// `capture`, or `captures` if several were named.
+    /// `capture`, or `captures` if several captures were named.
     OneOrSeveral,
 }
 
-/// What a command finds.
+/// The result of a command, with the name of its form.
 pub trait View: JsonSchema {
-    /// What its form is called: `lines`.
+    /// Name of the form, such as `lines`.
     const NAME: &'static str;
-    /// Whether it is a list.
+    /// The key of the result.
     const BODY: Body;
-    /// What is said of captures.
+    /// The key of the captures.
     const HEADS: Heads;
 }
 
-/// The form's name with its version. A change that takes something away or gives it another meaning gets a new version.
+/// The name of the form with its version. A change that removes a field or changes its meaning needs a new version.
 pub fn id(name: &str) -> String {
     format!("gpumem/{name}/1")
 }

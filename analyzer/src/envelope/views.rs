@@ -1,4 +1,4 @@
-//! What commands find, by the name of its form.
+//! All results of commands, by the names of their forms.
 
 use super::schema::schema;
 use super::view::{Body, Heads, View};
@@ -17,7 +17,7 @@ macro_rules! views {
             const HEADS: Heads = Heads::$heads;
         })*
 
-        /// The schemas of what this crate finds, by the names of their forms.
+        /// The schemas of this crate's results, by the names of their forms.
         pub fn schemas() -> Vec<(&'static str, serde_json::Value)> {
             vec![$(($name, schema::<$type>())),*]
         }

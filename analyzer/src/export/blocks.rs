@@ -1,4 +1,4 @@
-//! The blocks that were live at a moment, each with its time and thread.
+//! The blocks that were live at a point in time, each with its time and thread.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::replay::{Category, Effect, Replay, Sizes, StackKey};
 use crate::views::ByStack;
 
-/// A block that was live, or several of one stack.
+/// A live block, or several with one stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveBlock {
     /// When it was allocated.
@@ -27,21 +27,21 @@ pub struct LiveBlock {
     seq: Seq,
 }
 
-/// Follows a level and keeps what was live on each device just after an event. Memory is bounded by what
-/// is live.
+/// Follows a level and keeps the blocks that were live on each device just after an event. Memory is bounded by the
+/// number of live blocks.
 #[derive(Debug)]
 pub struct Blocks {
     level: Level,
-    /// By device: the event; `None`: the last.
+    /// By device: the event; `None` for the end.
     moments: BTreeMap<DeviceOrdinal, Option<Seq>>,
     live: BTreeMap<DeviceOrdinal, FxHashMap<(u64, bool), LiveBlock>>,
     then: BTreeMap<DeviceOrdinal, Vec<LiveBlock>>,
-    /// What blocks were for that ended after the moment.
+    /// Categories of blocks that ended after the point in time.
     ended: FxHashMap<Seq, Category>,
 }
 
 impl Blocks {
-    /// Of each device at a moment of its own.
+    /// Each device has a separate point in time.
     pub fn new(level: Level, moments: BTreeMap<DeviceOrdinal, Option<Seq>>) -> Self {
         Self {
             level,
@@ -52,7 +52,7 @@ impl Blocks {
         }
     }
 
-    /// Takes in a record after the replay has.
+    /// Observes a record after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
         let Record::Event(seq, event) = record else {
             return;
@@ -91,8 +91,8 @@ impl Blocks {
         }
     }
 
-    /// The blocks among `held`, of these sizes; their bytes sum to it. What of a stack is in no block that
-    /// the capture still has stands in one block of that stack, at time 0.
+    /// The blocks among `held` with these sizes. Their bytes sum to it: bytes of a stack without a block in the
+    /// capture become one block of that stack, at time 0.
     pub fn finish(mut self, replay: &Replay, held: &ByStack, sizes: Sizes) -> Vec<LiveBlock> {
         let levels = replay
             .levels

@@ -1,4 +1,4 @@
-//! Comma-separated values (RFC 4180, with plain line ends): a line for each event, and one of names.
+//! Comma-separated values (RFC 4180, but with plain line ends): a line of names, and a line for each event.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ pub struct Csv<'a> {
 }
 
 impl<'a> Csv<'a> {
-    /// Begins with the names of the columns.
+    /// Writes the names of the columns.
     ///
     /// # Errors
     /// The writer's.
@@ -58,7 +58,7 @@ impl<'a> Csv<'a> {
     }
 }
 
-/// A field: in quotes, and quotes doubled, where it has a comma, a quote or a line end.
+/// A field. If it has a comma, a quote or a line end, it is quoted and its quotes are doubled.
 fn quoted(text: &str) -> Cow<'_, str> {
     if text.contains([',', '"', '\n', '\r']) {
         Cow::Owned(format!("\"{}\"", text.replace('"', "\"\"")))

@@ -1,4 +1,4 @@
-//! One row for each event: what tables are made of.
+//! One row for each event: the input of all tables.
 
 use std::rc::Rc;
 
@@ -12,19 +12,18 @@ use crate::names::Names;
 use crate::replay::{Category, Effect, KeyId, Replay, Sizes, StackKey};
 use crate::views::Select;
 
-/// Which events are wanted. Where files, functions, libraries or sizes are asked for, only events of
-/// blocks are.
+/// Which events are wanted. A filter by files, functions, libraries or sizes selects only events of blocks.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     /// Only this level.
     pub level: Option<Level>,
-    /// Only what such lines own, on such a device.
+    /// Only the bytes of these lines, on this device.
     pub select: Select,
     /// Only blocks of these sizes.
     pub sizes: Sizes,
 }
 
-/// Whose an event is.
+/// The owner of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Whose {
     /// File of the line that owns it.
@@ -41,18 +40,18 @@ pub struct Whose {
     pub phase: Option<&'static str>,
 }
 
-/// An event as tables have it. What it means is documented in docs/commands/export.md.
+/// An event as a row of tables. docs/commands/export.md describes the columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventRow<'a> {
     /// Its number.
     pub seq: u64,
-    /// When: nanoseconds since the capture was opened.
+    /// Nanoseconds since the capture was opened.
     pub time_ns: u64,
     /// What happened.
     pub kind: &'static str,
-    /// At which level, if at one.
+    /// Its level, if it has one.
     pub level: Option<&'static str>,
-    /// On which device, if on one.
+    /// Its device, if it has one.
     pub device: Option<u8>,
     /// Address or handle.
     pub ptr: u64,
@@ -60,38 +59,38 @@ pub struct EventRow<'a> {
     pub bytes: u64,
     /// The level's live bytes on that device after the event, if it changes live blocks.
     pub live_bytes: Option<u64>,
-    /// The allocation that made the block which this event is about.
+    /// The allocation that made the event's block.
     pub block_seq: Option<u64>,
     /// The thread.
     pub thread: u32,
     /// The function that was called.
     pub api: Option<&'a str>,
-    /// Whose it is: of a free, whose the block was.
+    /// The event's owner; of a free, the block's owner.
     pub whose: Rc<Whose>,
-    /// The stacks that say so.
+    /// The stacks of the owner.
     pub stacks: Option<StackKey>,
-    /// The step that was under way, from 1, if the capture has steps.
+    /// The current step, from 1, if the capture has steps.
     pub step: Option<u64>,
     /// The innermost range.
     pub range: Option<&'a str>,
-    /// What the tensor's block was for that the event ended: it is known only then.
+    /// The category of the tensor's block that the event freed: it is known only then.
     pub category: Option<&'static str>,
 }
 
-/// An event's row before its names: all that is known without the capture's definitions.
+/// An event's row without names: all that is known without the capture's definitions.
 #[derive(Clone, Copy, Debug)]
 pub struct Numbers {
     /// Its number.
     pub seq: u64,
-    /// When: nanoseconds since the capture was opened.
+    /// Nanoseconds since the capture was opened.
     pub time_ns: u64,
     /// What happened.
     pub kind: EventKind,
-    /// The level that the event names, whether or not its kind has one.
+    /// The level in the event, even if its kind has none.
     pub of_level: Level,
-    /// At which level, if at one.
+    /// Its level, if it has one.
     pub level: Option<Level>,
-    /// On which device, if on one.
+    /// Its device, if it has one.
     pub device: Option<u8>,
     /// Address or handle.
     pub ptr: u64,
@@ -105,9 +104,9 @@ pub struct Numbers {
     pub thread: u32,
     /// The function that was called.
     pub api: ApiId,
-    /// The stacks that say whose it is, and their number in the replay.
+    /// The stacks of the owner, and their number in the replay.
     pub stacks: Option<(KeyId, StackKey)>,
-    /// The step that was under way, from 1, if the capture has steps.
+    /// The current step, from 1, if the capture has steps.
     pub step: Option<u64>,
     /// The innermost range.
     pub range: Option<u32>,
@@ -115,7 +114,7 @@ pub struct Numbers {
     pub category: Option<Category>,
 }
 
-/// Makes rows of events. Memory is bounded by the distinct stacks.
+/// Makes rows of events. Memory is bounded by the number of distinct stacks.
 pub struct Events<'a> {
     replay: &'a Replay,
     filter: Filter,
@@ -130,7 +129,8 @@ struct Known {
 }
 
 impl<'a> Events<'a> {
-    /// Of a capture that was read to its end, or surveyed, as `replay`: only then is it known what its events mean.
+    /// For a capture that was read to its end, or surveyed, as `replay`: the meaning of its events is known only
+    /// then.
     pub fn new(replay: &'a Replay, filter: Filter) -> Self {
         Self {
             replay,
@@ -140,7 +140,7 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// The row of an event, after the replay of this second reading has taken it in; `None` if it is not
+    /// The row of an event, after the replay of this second reading has applied it; `None` if the event is not
     /// wanted.
     pub fn row(
         &mut self,
@@ -178,7 +178,7 @@ impl<'a> Events<'a> {
         })
     }
 
-    /// The same without names, for which no stack is looked up unless the filter asks for owners.
+    /// The same without names. No stack is looked up unless the filter selects by owner.
     pub fn numbers(
         &mut self,
         now: &Replay,
@@ -189,7 +189,7 @@ impl<'a> Events<'a> {
         let level = kinds::has_level(event.kind).then_some(event.level);
         let of_block = kinds::is_of_block(event.kind);
         let filter = &self.filter;
-        // What a role says stands as the block's category.
+        // Roles have no rows: they are shown as the block's category.
         if matches!(event.kind, EventKind::ROLE | EventKind::ALLOCATOR)
             || filter.level.is_some_and(|only| level != Some(only))
             || !filter.select.takes_device(event.device)

@@ -1,10 +1,10 @@
-//! Facts of the process that files of rows carry beside them.
+//! Facts about the process in the metadata of files of rows.
 
 use gpumem_capture::Header;
 
 use crate::names::Names;
 
-/// The facts that the capture has of its process, and its number: each under `gpumem.…`.
+/// The facts in the capture and the process's number, each under `gpumem.…`.
 pub(super) fn facts(names: &Names, header: &Header) -> Vec<(String, String)> {
     let process = names.process.iter();
     let mut facts: Vec<(String, String)> = process

@@ -1,8 +1,8 @@
 //! The Firefox Profiler's processed format, version 55: native allocations, and counters over time.
 //!
-//! Each block that was live at a moment is a native allocation with its time, thread and address, the
-//! [`BLOCKS`] largest each by itself; of all others those of one stack are one allocation together, so
-//! that the bytes sum to the level's figure. A counter has a bounded number of points.
+//! Each block that was live at a point in time is a native allocation with its time, thread and address. This holds
+//! for the [`BLOCKS`] largest; the others are one allocation for each stack, so that the bytes sum to the level's
+//! figure. A counter has a bounded number of points.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -19,22 +19,22 @@ use crate::account::place;
 use crate::replay::{Replay, StackKey};
 use crate::symbols::Symbols;
 
-/// How many blocks stand each for itself.
+/// How many blocks are written individually.
 pub const BLOCKS: usize = 20_000;
 
-/// A counter's points, in the order of time.
+/// A counter's points, by time.
 #[derive(Clone, Debug)]
 pub struct Counter {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Its points.
     pub points: Vec<Point>,
 }
 
-/// What a profile says beside its samples.
+/// Facts about a profile beyond its samples.
 #[derive(Clone, Debug, Default)]
 pub struct About {
-    /// What the samples are of.
+    /// The title of the samples.
     pub title: String,
     /// The process.
     pub pid: u32,
@@ -44,7 +44,7 @@ pub struct About {
     pub duration: Nanos,
 }
 
-/// The largest blocks each, and the others by stack; in the order of time. And how many stand together.
+/// The largest blocks individually and the others merged by stack, by time; and the number of merged blocks.
 fn gathered(mut blocks: Vec<LiveBlock>) -> (Vec<LiveBlock>, usize) {
     blocks.sort_unstable_by_key(|block| {
         (
@@ -70,12 +70,12 @@ fn gathered(mut blocks: Vec<LiveBlock>) -> (Vec<LiveBlock>, usize) {
     (blocks, others.len())
 }
 
-/// Milliseconds.
+/// Nanoseconds as milliseconds.
 fn millis(time: Nanos) -> f64 {
     time.0 as f64 / 1e6
 }
 
-/// Writes a profile; says how many blocks do not stand for themselves.
+/// Writes a profile. Returns the number of blocks that were merged.
 ///
 /// # Errors
 /// The writer's.
@@ -116,7 +116,7 @@ pub fn firefox(
     let addresses: Vec<u64> = blocks
         .iter()
         .map(|block| {
-            // Two at one address would be taken for one that was allocated again.
+            // Two allocations at one address would be read as one that was freed in between.
             let free = (block.address..).find(|address| taken.insert(*address));
             free.unwrap_or(block.address)
         })
@@ -146,7 +146,7 @@ pub fn firefox(
         "pausedRanges": [],
         "showMarkersInTimeline": false,
         "samples": {
-            // They only say from when to when there is anything.
+            // They only mark the range of time that has samples.
             "length": 2, "stack": [null, null], "timeDeltas": [0.0, end],
             "weight": null, "weightType": "samples", "threadCPUDelta": [0, 0],
         },
@@ -200,7 +200,7 @@ fn meta(about: &About) -> Value {
     })
 }
 
-/// A counter as changes from point to point.
+/// A counter as changes between points.
 fn counter(counter: &Counter, pid: &str) -> Value {
     let (mut before, mut last) = (0_i64, Nanos(0));
     let (mut counts, mut deltas) = (Vec::new(), Vec::new());

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use crate::views::Folded;
 
-/// Writes them.
+/// Writes folded stacks.
 ///
 /// # Errors
 /// The writer's.

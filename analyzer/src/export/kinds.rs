@@ -1,4 +1,4 @@
-//! Kinds of events: their words in rows, and what an event of a kind tells.
+//! Kinds of events: their words in rows, and which fields an event of each kind has.
 
 use gpumem_capture::EventKind;
 
@@ -35,13 +35,13 @@ pub(super) const KINDS: [(EventKind, &str); 26] = [
     (EventKind::MARK, "mark"),
 ];
 
-/// The word for what happened.
+/// The word for a kind.
 pub(super) fn word(kind: EventKind) -> &'static str {
     let known = KINDS.iter().find(|(of, _)| *of == kind);
     known.map_or(UNKNOWN, |(_, word)| word)
 }
 
-/// Whether it is a mark: of a scope, a step, a range, a phase.
+/// Whether it is a mark of a scope, a step, a range or a phase.
 pub(super) fn is_mark(kind: EventKind) -> bool {
     matches!(
         kind,
@@ -61,12 +61,12 @@ pub(super) fn has_level(kind: EventKind) -> bool {
     !is_mark(kind) && kind != EventKind::SAMPLE && kind != EventKind::CARD
 }
 
-/// Whether an event that is about no live block says whose it is. Of frees the stack is not kept.
+/// Whether an event without a live block has stacks. The stacks of frees are not kept.
 pub(super) fn has_stacks(kind: EventKind) -> bool {
     has_level(kind) && kind != EventKind::FREE
 }
 
-/// Whether it is about a block that becomes live or ends.
+/// Whether a block becomes live or ends with it.
 pub(super) fn is_of_block(kind: EventKind) -> bool {
     matches!(kind, EventKind::ALLOC | EventKind::FREE | EventKind::CANCEL)
 }

@@ -1,4 +1,4 @@
-//! What is alive at the end of what was allocated before the last step of a training began.
+//! Leaks of a training: what is live at the end and was allocated before the last step began.
 
 use gpumem_capture::{EventKind, Level, Record, Seq};
 use rustc_hash::FxHashMap;
@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use crate::replay::{Figure, Replay, Sizes, StackKey};
 use crate::views::{ByStack, Select};
 
-/// Notices when steps ended.
+/// Finds the ends of steps.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Steps {
     /// The newest mark, and the one before it.
@@ -15,7 +15,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Takes in a record.
+    /// Observes a record.
     pub fn observe(&mut self, record: Record<'_>) {
         if let Record::Event(seq, event) = record
             && event.kind == EventKind::STEP
@@ -24,9 +24,8 @@ impl Steps {
         }
     }
 
-    /// What is alive at the end, and was allocated before the last step that ended began: nothing where
-    /// only one did. Without steps it is all that is alive. `None` where a bounded capture has evicted
-    /// what would tell.
+    /// Blocks that are live at the end and were allocated before the last complete step began; nothing if only one
+    /// step ended. Without steps, all live blocks. `None` if a bounded capture has evicted the needed records.
     pub fn leaked(
         &self,
         replay: &Replay,

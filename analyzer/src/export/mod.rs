@@ -1,9 +1,9 @@
 //! A capture in the formats of other programs, one file for each.
 //!
-//! Three kinds of formats: figures of stacks at a few moments ([`Samples`] is what those are made of:
-//! folded, speedscope, pprof, otlp-profile, firefox), the course over time (perfetto), and one row for each event
-//! (arrow, csv, PyTorch's memory snapshot). Beside them, the history of peaks over commits, which is read again.
-//! What is written for each event goes straight to its writer, so memory does not grow with the capture.
+//! There are three kinds of formats. Folded, speedscope, pprof, otlp-profile and firefox have figures of stacks at a
+//! few points in time; they are made from [`Samples`]. Perfetto has figures over time. Arrow, csv and PyTorch's
+//! memory snapshot have one row for each event. Rows are written immediately, so memory does not grow with the
+//! capture. The module also writes and reads the history of peaks over commits.
 
 #[cfg(feature = "databases")]
 mod arrow;

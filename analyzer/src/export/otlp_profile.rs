@@ -1,8 +1,8 @@
 //! OpenTelemetry's profiles: the message `opentelemetry.proto.profiles.v1development.ProfilesData`
 //! (<https://github.com/open-telemetry/opentelemetry-proto>), which is still in development.
 //!
-//! A profile has values of one kind, so each heading is a profile, and all share one dictionary. The first entry of each
-//! of its tables is the zero value, no entry stands there twice, and each other one is used.
+//! A profile has values of one kind, so each heading is a profile, and all profiles share one dictionary. The first
+//! entry of each of its tables is the zero value. All entries are distinct, and all others are used.
 
 use std::hash::Hash;
 use std::io::{self, Write};
@@ -15,20 +15,20 @@ use super::strings::Strings;
 use crate::names::Names;
 use crate::symbols::Source;
 
-/// What a profile says beside its samples.
+/// Facts about a profile beyond its samples.
 #[derive(Clone, Debug, Default)]
 pub struct About {
     /// When the capture was opened: nanoseconds since 1970-01-01 UTC.
     pub started_unix_ns: u64,
     /// From then to the end.
     pub duration_ns: u64,
-    /// What tells the capture from others.
+    /// A number that identifies the capture.
     pub nonce: u64,
-    /// Of the process: keys of OpenTelemetry's conventions and their texts.
+    /// Attributes of the process: keys of OpenTelemetry's conventions and their values.
     pub resource: Vec<(&'static str, String)>,
-    /// Its number.
+    /// The number of the process.
     pub pid: u32,
-    /// Of each profile.
+    /// Attributes of each profile.
     pub attributes: Vec<(&'static str, String)>,
 }
 
@@ -65,7 +65,7 @@ struct Dictionary<'a> {
     stacks: Table<usize>,
 }
 
-/// Writes a profile of bytes for each heading: words like `peak`, one for each of `samples`.
+/// Writes a profile of bytes for each heading. Headings are words like `peak`, one for each of `samples`.
 ///
 /// # Errors
 /// The writer's.
@@ -146,7 +146,7 @@ impl<'a> Dictionary<'a> {
         }
         profile.fixed(3, about.started_unix_ns);
         profile.number(4, about.duration_ns);
-        // The same capture has the same profiles, and no two of them one id.
+        // The same capture has the same profiles, each with a different id.
         let mut id = [0; 16];
         id[..8].copy_from_slice(&about.nonce.to_be_bytes());
         id[8..].copy_from_slice(&(heading as u64 + 1).to_be_bytes());
@@ -263,7 +263,7 @@ impl<'a> Dictionary<'a> {
     }
 }
 
-/// What runs at a place; nothing for what stands for none.
+/// The kind of code at a place; `None` for a placeholder without code.
 fn kind(location: &Location) -> Option<&'static str> {
     match location {
         Location { address: 1.., .. } => Some("native"),

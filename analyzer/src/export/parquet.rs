@@ -15,11 +15,11 @@ use super::events::EventRow;
 use super::facts::facts;
 use crate::session::Session;
 
-/// Rows of a group: what is kept until it is written.
+/// Rows of a group, which are buffered until they are written.
 const GROUP: usize = 1 << 17;
 
-/// The columns of csv, and the numbers of the two stacks that the capture has. 64-bit numbers are signed:
-/// all readers know those.
+/// The columns of csv, and the numbers of the event's two stacks. 64-bit numbers are signed, because all readers
+/// support those.
 const SCHEMA: &str = "message events {
   required int64 seq; required int64 time_ns; required binary kind (UTF8); optional binary level (UTF8);
   optional int64 device; required int64 ptr; required int64 bytes; optional int64 live_bytes;
@@ -35,7 +35,7 @@ enum Column {
     Text(Values<ByteArray>),
 }
 
-/// Values, and where they are missing.
+/// Values, and which of them are missing.
 struct Values<T> {
     values: Vec<T>,
     levels: Vec<i16>,
@@ -49,9 +49,9 @@ impl<T> Values<T> {
     }
 }
 
-/// Writes rows as they come, a group at a time.
+/// Writes rows as they come, one group at a time.
 pub struct Parquet<'a> {
-    /// It writes to memory, which is emptied into `out` after each group.
+    /// Writes to memory, which is flushed to `out` after each group.
     file: SerializedFileWriter<Vec<u8>>,
     out: &'a mut dyn Write,
     columns: Vec<Column>,
@@ -103,7 +103,7 @@ impl<'a> Parquet<'a> {
         })
     }
 
-    /// Takes in a row.
+    /// Appends a row.
     ///
     /// # Errors
     /// The writer's.
@@ -151,7 +151,7 @@ impl<'a> Parquet<'a> {
         Ok(())
     }
 
-    /// Writes the rows so far.
+    /// Writes the buffered rows.
     fn group(&mut self) -> Result<()> {
         if self.rows == 0 {
             return Ok(());
@@ -170,7 +170,7 @@ impl<'a> Parquet<'a> {
         Ok(self.out.write_all(&bytes)?)
     }
 
-    /// Writes the rest, and the file's end.
+    /// Writes the remaining rows and the file's end.
     ///
     /// # Errors
     /// The writer's.

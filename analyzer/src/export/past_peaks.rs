@@ -14,7 +14,7 @@ use parquet::schema::parser::parse_message_type;
 
 use crate::views::ci::PastPeak;
 
-/// 64-bit numbers are signed: all readers know those.
+/// 64-bit numbers are signed, because all readers support those.
 const SCHEMA: &str = "message past_peaks {
   required binary commit (UTF8); required binary workload (UTF8); optional int64 device; required binary level (UTF8);
   required int64 date (TIMESTAMP(MICROS,true)); required int64 peak_bytes; required boolean exact;
@@ -79,7 +79,7 @@ fn column<T: DataType>(
 /// The rows of a file.
 ///
 /// # Errors
-/// It is damaged, or no file of a history.
+/// The file is damaged, or is not a history of peaks.
 pub fn read_past_peaks(contents: Vec<u8>) -> Result<Vec<PastPeak>> {
     let file = SerializedFileReader::new(Bytes::from(contents))?;
     let expected = parse_message_type(SCHEMA)?;

@@ -1,10 +1,10 @@
 //! A trace in Chrome's JSON format, which Perfetto opens: counters over time, and slices of steps, phases
 //! and ranges.
 //!
-//! It is written while the capture is read. A counter has at most two points in [`STRETCH`], its greatest
-//! value among them. Slices of one track nest: an end takes what began within it along, one that fits
-//! none is passed over, and what has not ended when the capture does ends there. Phases and pushed ranges
-//! of a thread each have a track of their own, for they need not nest in each other.
+//! It is written while the capture is read. A counter has at most two points in [`STRETCH`], one of them its greatest
+//! value. Slices of one track are nested: the end of a slice also ends the slices within it. An end without a slice
+//! is ignored, and slices that are open at the end of the capture end there. Phases and pushed ranges of a thread are
+//! on two separate tracks, because they need not be nested in each other.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -20,15 +20,15 @@ use crate::replay::Replay;
 use crate::session::Session;
 use crate::units::bytes;
 
-/// A stretch of a counter's time.
+/// The resolution of a counter in time.
 pub const STRETCH: Nanos = Nanos(1_000_000);
-/// The track of the steps: no thread has this number.
+/// The track of the steps. No thread has this number.
 const STEPS: u32 = 2_000_000_000;
-/// Added to a thread's number: the track of its phases.
+/// Offset of the track of a thread's phases from the thread's number.
 const PHASES: u32 = 1_000_000_000;
-/// Ranks of one run may have the same process numbers, each in a container of its own.
+/// Offset between ranks: those of one run may have the same process numbers if each runs in a separate container.
 const PER_RANK: u64 = 10_000_000;
-/// How deep slices are followed, as the replay does.
+/// The greatest depth of slices, the same as in the replay.
 const DEPTH: usize = 256;
 
 /// Which counters are wanted.
@@ -40,7 +40,7 @@ pub struct Wanted {
     pub device: Option<DeviceOrdinal>,
 }
 
-/// A counter: a device and a level; no level stands for what the framework holds from the driver.
+/// A device and a level; `None` is the memory that the framework has reserved.
 type Counter = (DeviceOrdinal, Option<Level>);
 
 /// A trace under construction.
@@ -49,7 +49,7 @@ pub struct Perfetto<'a> {
     names: &'a Names,
     wanted: Wanted,
     counters: BTreeMap<Counter, Series>,
-    /// Slices that are open, by track, the newest last, and how many are open above those.
+    /// Open slices by track, the newest last; and the number of open slices beyond the greatest depth.
     open: BTreeMap<u32, (Vec<Slice>, usize)>,
     /// Ranges that any thread may end, by their handles.
     by_handle: BTreeMap<u64, String>,
@@ -60,12 +60,12 @@ pub struct Perfetto<'a> {
 }
 
 struct Slice {
-    /// What its end says: a phase's number; 0 for ranges.
+    /// The id in its end: a phase's number; 0 for ranges.
     id: u64,
     name: String,
 }
 
-/// What is written: one event a line. The first error stops it.
+/// The output: one event a line. The first error stops it.
 struct Lines<'a> {
     out: &'a mut dyn Write,
     failed: Option<io::Error>,
@@ -88,13 +88,13 @@ impl Lines<'_> {
         self.raw(text);
     }
 
-    /// Microseconds since 1970, as JSON's number with all digits.
+    /// Microseconds since 1970, as a number with all digits.
     fn stamp(&self, time: Nanos) -> String {
         let nanos = self.started.saturating_add(time.0);
         format!("{}.{:03}", nanos / 1000, nanos % 1000)
     }
 
-    /// An event; `more` is further fields, each with a comma before it.
+    /// An event. `more` is a list of further fields, each with a comma before it.
     fn event(&mut self, phase: char, name: &str, time: Nanos, track: u32, more: &str) {
         let (name, stamp, pid) = (json!(name), self.stamp(time), self.pid);
         self.line(&format!(
@@ -171,7 +171,7 @@ impl<'a> Perfetto<'a> {
         }
     }
 
-    /// Takes in a record after the replay has.
+    /// Observes a record after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>) {
         let Record::Event(_, event) = record else {
             return;
@@ -221,8 +221,8 @@ impl<'a> Perfetto<'a> {
         self.slice(&format!("step {number}"), from.unwrap_or(time), time);
     }
 
-    /// A whole slice on the track of the steps. Its end has the very number that the next one's begin
-    /// has: a sum of a begin and a duration would be off by what readers round.
+    /// A complete slice on the track of the steps. Its end is written with the same digits as the next one's start:
+    /// readers would round the sum of a start and a duration.
     fn slice(&mut self, name: &str, from: Nanos, to: Nanos) {
         self.out.event('B', name, from, STEPS, "");
         self.out.event('E', name, to.max(from), STEPS, "");
@@ -238,7 +238,7 @@ impl<'a> Perfetto<'a> {
         open.push(slice);
     }
 
-    /// Ends the newest slice of a track with this id, and what began within it.
+    /// Ends the newest slice of a track with this id, and the slices within it.
     fn end(&mut self, track: u32, id: u64) {
         let Some((open, deeper)) = self.open.get_mut(&track) else {
             return;
@@ -282,7 +282,7 @@ impl<'a> Perfetto<'a> {
         }
     }
 
-    /// The begin or the end of a range that any thread may end.
+    /// The start or the end of a range that any thread may end.
     fn by_any(&mut self, name: &str, phase: char, handle: u64, thread: ThreadId) {
         let more = format!(r#","cat":"range","id":"{handle:#x}""#);
         self.out.event(phase, name, self.last, thread.0, &more);
@@ -303,10 +303,10 @@ impl<'a> Perfetto<'a> {
             .event('i', &name, event.time, event.thread.0, &more);
     }
 
-    /// Ends what is open, and the trace.
+    /// Ends open slices and the trace.
     ///
     /// # Errors
-    /// The first that the writer had.
+    /// The writer's first error.
     pub fn finish(mut self) -> io::Result<()> {
         for (counter, series) in &mut self.counters {
             for point in series.finish() {

@@ -1,7 +1,7 @@
 //! pprof's format: a gzip of the message `perftools.profiles.Profile`
 //! (<https://github.com/google/pprof/blob/main/proto/profile.proto>).
 //!
-//! Each heading has two sample types, its blocks and its bytes, and every sample a value for each type.
+//! Each heading has two sample types, its blocks and its bytes. Every sample has a value for each type.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -16,7 +16,7 @@ use super::strings::Strings;
 use crate::names::{Module, Names};
 use crate::symbols::Source;
 
-/// What a profile says beside its samples.
+/// Facts about a profile beyond its samples.
 #[derive(Clone, Debug, Default)]
 pub struct About {
     /// When the capture was opened: nanoseconds since 1970-01-01 UTC.
@@ -96,14 +96,14 @@ pub fn pprof(
     profile.number(10, about.duration_ns);
     profile.numbers(13, comments);
     profile.number(14, default);
-    // No name and no time of its own: the same capture gives the same bytes.
+    // The header has no name and no time, so that the same capture gives the same bytes.
     let mut zipped = GzBuilder::new().write(out, Compression::default());
     zipped.write_all(profile.as_bytes())?;
     zipped.finish().map(drop)
 }
 
-/// The program itself, by whose name readers call the profile, and the modules that places lie in, in
-/// the order in which they were loaded.
+/// The program itself, whose name readers show as the profile's, followed by the modules of the places in the order
+/// in which they were loaded.
 fn modules(locations: &[Location], names: &Names) -> Vec<u32> {
     let modules = locations.iter().filter_map(|location| location.module);
     let mut modules: BTreeSet<u32> = modules.collect();
@@ -124,7 +124,7 @@ fn mapping(module: &Module, id: u64, strings: &mut Strings) -> Message {
     mapping.number(3, module.end);
     mapping.number(5, strings.number(&module.path));
     mapping.number(6, strings.number(&module.build_id_text()));
-    // Names are looked up by build id already: viewers need not do it by path.
+    // Functions were already looked up by build id; viewers need not do it by path.
     for field in 7..=10 {
         mapping.flag(field, true);
     }

@@ -1,4 +1,4 @@
-//! Prometheus' text exposition format: what node_exporter's textfile collector and push gateways take.
+//! Prometheus' text exposition format, for node_exporter's textfile collector and push gateways.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -22,7 +22,7 @@ impl<'a> Metric<'a> {
         Self { out, name, rank }
     }
 
-    /// One line; labels come in the order given, the rank last.
+    /// One line. Labels have the given order, and the rank is last.
     fn sample(&mut self, labels: &[(&str, &str)], value: impl std::fmt::Display) {
         let rank = self.rank.map(|rank| rank.to_string());
         let all = labels.iter().copied();
@@ -45,7 +45,7 @@ fn escaped(text: &str) -> String {
         .replace('\n', "\\n")
 }
 
-/// The levels of a device, and pinned memory of no device under `none`.
+/// The levels of each device; pinned memory has the device `none`.
 fn levels(summary: &Summary) -> Vec<(String, &'static str, LevelSummary)> {
     let of = |device: &DeviceSummary| {
         let ordinal = device.ordinal.to_string();
@@ -143,10 +143,10 @@ pub fn prometheus(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(text.as_bytes())
 }
 
-/// Takes a figure of a device, where it was measured.
+/// Gets a figure of a device, if it was measured.
 type Figure = dyn Fn(&DeviceSummary) -> Option<i128>;
 
-/// Figures that a device has once. What was not measured has no line.
+/// Figures that a device has once. Those that were not measured have no line.
 fn by_device(text: &mut String, summary: &Summary) {
     let figures: [(About, &Figure); 7] = [
         (

@@ -1,7 +1,7 @@
-//! Writing protocol buffers: the few wire types that the messages of profiles need.
+//! Writes protocol buffers: only the wire types that the messages of profiles need.
 //!
-//! A field is its number and wire type in one varint, and then its value: a varint (type 0), eight bytes (type 1), or a
-//! length and so many bytes (type 2). Fields that have the value 0 or are empty are left out, as proto3 does.
+//! A field is its number and wire type in one varint, followed by its value: a varint (type 0), eight bytes (type 1),
+//! or a length and that many bytes (type 2). Fields that are 0 or empty are omitted, as in proto3.
 
 /// A message under construction.
 #[derive(Clone, Debug, Default)]
@@ -35,7 +35,7 @@ impl Message {
         self.number(field, u64::from(value));
     }
 
-    /// Numbers of a repeated field in one piece. Zeros count.
+    /// Numbers of a repeated field, packed. Zeros count.
     pub(super) fn numbers(&mut self, field: u64, values: impl IntoIterator<Item = u64>) {
         let mut packed = Self::default();
         values.into_iter().for_each(|value| packed.varint(value));
@@ -44,12 +44,12 @@ impl Message {
         }
     }
 
-    /// Another message; also an empty one, for it is one of several.
+    /// Another message. Empty ones are written, because the field may be repeated.
     pub(super) fn message(&mut self, field: u64, message: &Self) {
         self.bytes_of(field, &message.bytes);
     }
 
-    /// One text of a repeated field; also an empty one.
+    /// One text of a repeated field. Empty ones are written.
     pub(super) fn text(&mut self, field: u64, text: &str) {
         self.bytes_of(field, text.as_bytes());
     }
@@ -59,14 +59,14 @@ impl Message {
         &self.bytes
     }
 
-    /// Bytes, also none.
+    /// Bytes. Empty ones are written.
     pub(super) fn bytes_of(&mut self, field: u64, bytes: &[u8]) {
         self.varint(field << 3 | BYTES);
         self.varint(bytes.len() as u64);
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Seven bits a byte, the lowest first; the eighth says that more follow.
+    /// Seven bits a byte, the lowest first; the eighth bit is set if more bytes follow.
     fn varint(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.bytes.push(value as u8 | 0x80);

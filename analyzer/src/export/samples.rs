@@ -1,4 +1,4 @@
-//! Figures of stacks under several headings, each place in code once: what profiles are made of.
+//! Figures of stacks under several headings, with each place in code once: the input of profiles.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -14,14 +14,14 @@ use crate::stacks::{Frame, mixed};
 use crate::symbols::{Source, Symbols};
 use crate::views::ByStack;
 
-/// A place in code, or what stands for one.
+/// A place in code, or a named placeholder.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Location {
-    /// The functions at it, the oldest first: more than one where some are inlined.
+    /// The functions at it, the oldest first. There are several if some are inlined.
     pub functions: Vec<Source>,
-    /// The address of the call in the recorded process; 0 for what is not native code.
+    /// The address of the call in the recorded process; 0 if it is not native code.
     pub address: u64,
-    /// The module that it lies in: an index into [`Names::modules`].
+    /// The module that contains it: an index into [`Names::modules`].
     pub module: Option<u32>,
 }
 
@@ -39,7 +39,7 @@ impl Location {
     }
 }
 
-/// What one stack has under each heading.
+/// The figures of one stack under each heading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SampleRow {
     /// Indices into [`Samples::locations`], the oldest first.
@@ -48,17 +48,17 @@ pub struct SampleRow {
     pub figures: Vec<Figure>,
 }
 
-/// All stacks, in an order that is the same each time.
+/// All stacks, in a deterministic order.
 #[derive(Clone, Debug, Default)]
 pub struct Samples {
     /// Each place once.
     pub locations: Vec<Location>,
-    /// Each distinct list of places once. With several devices each begins with its device.
+    /// Each distinct list of places once. With several devices, each list begins with its device.
     pub rows: Vec<SampleRow>,
 }
 
 impl Samples {
-    /// What stacks held under each heading.
+    /// The figures of stacks under each heading.
     pub fn of(replay: &Replay, symbols: &mut Symbols, headings: &[&ByStack]) -> Self {
         let names = &replay.names;
         let mut by_stack: BTreeMap<(DeviceOrdinal, StackKey), Vec<Figure>> = BTreeMap::new();
@@ -107,7 +107,7 @@ impl Samples {
     }
 }
 
-/// Gives each place its index.
+/// Assigns an index to each place.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     /// The places so far.
@@ -141,7 +141,7 @@ impl Places {
         stack
     }
 
-    /// What stands for no place in code.
+    /// A placeholder for a frame without a place in code.
     pub(super) fn named(&mut self, name: &str) -> u32 {
         self.index(Location::named(name))
     }

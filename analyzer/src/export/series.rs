@@ -1,4 +1,4 @@
-//! A figure over time in a bounded number of points, its greatest value among them.
+//! A figure over time with a bounded number of points, including its greatest value.
 
 use gpumem_capture::Nanos;
 
@@ -11,12 +11,12 @@ pub struct Point {
     pub value: u64,
 }
 
-/// Thins a series out: of each stretch of time its greatest value and its last one are kept, each with
-/// its own time. So the greatest of all is exact, and what stands after a stretch is too.
+/// Reduces a series: of each stretch of time, it keeps the greatest value and the last one, each with its own time.
+/// So the greatest value of all is exact, and so is the value at the end of each stretch.
 #[derive(Clone, Debug)]
 pub struct Series {
     stretch: u64,
-    /// The stretch that is under way: its number, its greatest point, its last.
+    /// The current stretch: its number, its greatest point, its last.
     now: Option<(u64, Point, Point)>,
 }
 
@@ -29,8 +29,8 @@ impl Series {
         }
     }
 
-    /// Takes in a point; gives those of the stretch before, if that has ended, in the order of time. A
-    /// time before the last one counts as that.
+    /// Adds a point. If a stretch ended, returns its points by time. A time before the last one counts as the last
+    /// one.
     pub fn push(&mut self, point: Point) -> impl Iterator<Item = Point> + use<> {
         let mut done = None;
         let number = point.time.0 / self.stretch;
@@ -61,7 +61,7 @@ impl Series {
 fn points(stretch: Option<(u64, Point, Point)>) -> impl Iterator<Item = Point> {
     let both = stretch.map(|(_, greatest, last)| (Some(greatest), Some(last)));
     let (greatest, last) = match both {
-        // The same value twice in one stretch tells nothing more.
+        // The greatest value is also the last one: one point is enough.
         Some((greatest, last)) if greatest == last => (None, last),
         Some(both) => both,
         None => (None, None),

@@ -53,8 +53,8 @@ struct Profile<'a> {
     weights: Vec<u64>,
 }
 
-/// Writes one profile for each heading of `samples`, called so; the weights of a profile are bytes and
-/// sum to its `endValue`.
+/// Writes one profile for each heading of `samples`, with its name. The weights of a profile are bytes and sum to its
+/// `endValue`.
 ///
 /// # Errors
 /// The writer's.
@@ -64,7 +64,7 @@ pub fn speedscope(
     name: &str,
     out: &mut dyn Write,
 ) -> serde_json::Result<()> {
-    // Functions that are inlined at a place are frames of their own there.
+    // Functions that are inlined at a place are separate frames.
     let mut numbers: FxHashMap<&Source, u32> = FxHashMap::default();
     let mut frames = Vec::new();
     let mut of_location: Vec<Vec<u32>> = Vec::new();

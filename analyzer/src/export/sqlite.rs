@@ -1,4 +1,4 @@
-//! A database of SQLite's: a row for each event, and tables of what the rows refer to.
+//! An SQLite database: a row for each event, and tables that the rows refer to.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::replay::{Replay, StackKey};
 use crate::session::Session;
 use crate::symbols::Symbols;
 
-/// Columns are described in docs/commands/export.md.
+/// docs/commands/export.md describes the columns.
 const TABLES: &str = "
 CREATE TABLE facts (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 CREATE TABLE devices (ordinal INTEGER PRIMARY KEY, name TEXT, uuid TEXT, pci TEXT, total_bytes INTEGER);
@@ -30,14 +30,14 @@ const PRAGMAS: &str =
 const CATEGORY: &str = "UPDATE events SET category = ? WHERE seq = ?";
 const EVENT: &str = "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
-/// A database under construction: one transaction, so nobody sees a part of it.
+/// A database under construction, in one transaction: readers never see a part of it.
 pub struct Sqlite {
     database: Connection,
     lines: FxHashMap<Whose, i64>,
     stacks: FxHashMap<StackKey, i64>,
 }
 
-/// SQLite's integers are signed: greater numbers than those keep their bits.
+/// SQLite's integers are signed: larger numbers keep their bits.
 fn signed(number: u64) -> i64 {
     number as i64
 }
@@ -49,8 +49,8 @@ impl Sqlite {
     /// SQLite's.
     pub fn create(path: &Path) -> rusqlite::Result<Self> {
         let database = Connection::open(path)?;
-        // The file is put in its place when it is whole: no journal has to guard it before. Events come
-        // before what they refer to.
+        // The file is moved to its path only when it is complete, so it needs no journal. Events are inserted before
+        // the rows that they refer to.
         database.execute_batch(PRAGMAS)?;
         database.execute_batch(TABLES)?;
         Ok(Self {
@@ -92,7 +92,7 @@ impl Sqlite {
             row.range,
             row.category,
         ])?;
-        // What a block is for is known at its end: the allocation says it too.
+        // A block's category is known at its end; it is added to the row of the allocation.
         if let (Some(category), Some(made)) = (row.category, row.block_seq) {
             let mut update = self.database.prepare_cached(CATEGORY)?;
             update.execute(params![category, signed(made)])?;
@@ -120,7 +120,7 @@ impl Sqlite {
         Ok(id)
     }
 
-    /// Writes the tables that rows refer to, and all of it to the file.
+    /// Writes the tables that rows refer to, and commits everything.
     ///
     /// # Errors
     /// SQLite's.
@@ -133,7 +133,7 @@ impl Sqlite {
         self.database.close().map_err(|(_, error)| error)
     }
 
-    /// What blocks are for that were never given back.
+    /// Sets the categories of blocks that were never freed.
     fn categories(&mut self, replay: &Replay) -> rusqlite::Result<()> {
         let mut update = self.database.prepare_cached(CATEGORY)?;
         let tensors = replay
@@ -162,7 +162,7 @@ impl Sqlite {
         let mut insert = self
             .database
             .prepare("INSERT INTO stacks VALUES (?, ?, ?)")?;
-        // A place where functions are inlined is several frames.
+        // A place with inlined functions is several frames.
         let mut first_frames = vec![1_i64];
         for (id, key) in stacks {
             let mut depth = 0_i64;

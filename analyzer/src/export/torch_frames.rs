@@ -1,4 +1,4 @@
-//! Stacks as lists of frames in PyTorch's snapshots: the newest first, each frame and each stack written once.
+//! Stacks as lists of frames in PyTorch's snapshots, the newest first. Each frame and each stack is written once.
 
 use std::io::{self, Write};
 
@@ -13,14 +13,14 @@ use crate::stacks::{Frame, mixed};
 use crate::symbols::Symbols;
 use gpumem_replay::NodeId;
 
-/// What a frame is called.
+/// The name, file and line of a frame.
 struct Called {
     file: String,
     line: u64,
     name: String,
 }
 
-/// A frame that was written, by what it is of. Functions that are inlined are counted from the innermost.
+/// A frame that was written, by its origin. Inlined functions are counted from the innermost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Part {
     Python(PyFrame),
@@ -51,7 +51,7 @@ impl<'a> Frames<'a> {
 
     /// Writes the list of a stack's frames.
     pub fn write(&mut self, key: StackKey, to: &mut PickleWriter<impl Write>) -> io::Result<()> {
-        // What it was for is no part of it.
+        // The category is not part of the stack.
         let key = StackKey {
             py: key.py,
             native: key.native,
@@ -95,7 +95,7 @@ impl<'a> Frames<'a> {
         Ok(())
     }
 
-    /// What a frame is called; a native one with what is inlined into it, the innermost first.
+    /// The description of a frame; of a native one also of the functions inlined into it, the innermost first.
     fn called(&mut self, frame: &Frame) -> Vec<(Part, Called)> {
         let names = self.names;
         let no_place = |name: String| Called {
@@ -117,7 +117,7 @@ impl<'a> Frames<'a> {
                 vec![(Part::Python(*frame), called)]
             }
             Frame::Native(frame) => {
-                // As PyTorch has them where it knows no source: the library, and the address in it.
+                // As in PyTorch if no source is known: the library, and the address in it.
                 let module = names.module(frame);
                 let file = module.map_or("??", |module| &module.path);
                 let bias = module.map_or(0, |module| module.bias);

@@ -1,24 +1,24 @@
-//! The segments of PyTorch's pool, and the tensors in them, as snapshots have them: blocks that follow one
-//! another and fill their segment.
+//! The segments of PyTorch's pool and the tensors in them, as in snapshots: blocks are adjacent and fill their
+//! segment.
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
 
 use crate::attribution::{PYTORCH_ALLOCATOR, library};
 use crate::replay::{Block, Replay, StackKey};
 
-/// Whether driver memory that was allocated on these stacks is the pool's: its allocator asked for it, or nobody
-/// knows who did.
+/// Whether driver memory with these stacks belongs to the pool: PyTorch's allocator requested it, or the library is
+/// unknown.
 pub(super) fn is_pools(replay: &Replay, stacks: StackKey) -> bool {
     library(&replay.names, stacks, Level::DRIVER).is_none_or(|name| name == PYTORCH_ALLOCATOR)
 }
 
-/// What the pool has in one piece.
+/// A segment of the pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
     pub address: u64,
     pub bytes: u64,
     pub expandable: bool,
-    /// The stacks that led to it; of an expandable one to its first piece.
+    /// The stacks that allocated it; of an expandable segment, those of its first mapping.
     pub stacks: StackKey,
     pub blocks: Vec<InSegment>,
 }
@@ -28,7 +28,7 @@ pub(super) struct Segment {
 pub(super) struct InSegment {
     pub address: u64,
     pub bytes: u64,
-    /// The stacks of the tensor; `None`: nothing is in it.
+    /// The stacks of the tensor; `None` if the block is free.
     pub tensor: Option<StackKey>,
 }
 
@@ -44,8 +44,8 @@ impl Segment {
     }
 }
 
-/// The segments of a device at the end, in the order of their addresses. A tensor that lies in none has one of
-/// its own: where the driver level was not recorded.
+/// The segments of a device at the end, by address. A tensor outside all segments gets a separate segment, for
+/// example if the driver level was not recorded.
 pub(super) fn segments(replay: &Replay, device: DeviceOrdinal) -> Vec<Segment> {
     let mut segments = pool(replay, device);
     let row = replay.levels.get(&(device, Level::TENSOR));
@@ -93,7 +93,7 @@ pub(super) fn segments(replay: &Replay, device: DeviceOrdinal) -> Vec<Segment> {
     segments
 }
 
-/// Puts the next tensor, or the end, into a segment, and what is free before it.
+/// Adds the free block before the next tensor or the segment's end, and the tensor.
 fn fill(segment: &mut Segment, tensor: Option<InSegment>) {
     let last = segment.blocks.last();
     let free_from = last.map_or(segment.address, |last| last.address + last.bytes);
@@ -108,7 +108,7 @@ fn fill(segment: &mut Segment, tensor: Option<InSegment>) {
     segment.blocks.extend(tensor);
 }
 
-/// The pool's mappings of handles, in the order of their addresses: address, bytes, the stacks of the handle.
+/// The pool's mappings of handles, by address: address, bytes, the stacks of the handle.
 pub(super) fn mappings(
     replay: &Replay,
     device: DeviceOrdinal,
@@ -122,7 +122,7 @@ pub(super) fn mappings(
     })
 }
 
-/// The pool's segments without what is in them, in the order of their addresses, none overlapping another.
+/// The pool's segments without their blocks, by address. None overlap.
 fn pool(replay: &Replay, device: DeviceOrdinal) -> Vec<Segment> {
     let row = replay.levels.get(&(device, Level::DRIVER));
     let mut segments: Vec<Segment> = Vec::new();

@@ -1,10 +1,11 @@
-//! A snapshot of PyTorch's allocator, as its own viewer (memory_viz) takes it: the pool's segments at the end, and
-//! a trace of each device.
+//! A snapshot of PyTorch's allocator for its viewer (memory_viz): the pool's segments at the end, and a trace of each
+//! device.
 //!
-//! What the viewer asks for, and does not say: blocks fill their segment without a gap, a free's request and
-//! completion stand side by side, each entry has an address and a stream, lists are filled in pieces of 1000.
+//! The viewer has undocumented requirements. Blocks fill their segment without a gap. The request and the completion
+//! of a free are adjacent. Each entry has an address and a stream. Lists are filled in batches of 1000.
 //!
-//! Entries are written as they are read, once for each device: memory does not grow with the capture.
+//! The capture is read once for each device and entries are written immediately, so memory does not grow with the
+//! capture.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -19,7 +20,7 @@ use crate::replay::{At, Effect, Replay, StackKey};
 use crate::session::{self, Session};
 use crate::symbols::Symbols;
 
-/// The larger segments hold the larger blocks.
+/// Segments larger than this contain large blocks.
 const SMALL_SEGMENT: u64 = 2 << 20;
 
 /// What was written.
@@ -29,14 +30,14 @@ pub struct TorchSnapshot {
     pub entries: u64,
     /// Segments.
     pub segments: u64,
-    /// Events at the driver level that are not of PyTorch's pool, and so left out.
+    /// Events at the driver level outside PyTorch's pool, which are omitted.
     pub others: u64,
 }
 
-/// Writes the capture in `path`, which was read to its end as `first`: `only` this device of it.
+/// Writes the capture in `path`, which was read to its end as `first`. `only` selects one device.
 ///
 /// # Errors
-/// The system's, from either side.
+/// Of reading or writing.
 pub fn torch_snapshot(
     path: &Path,
     first: &Session,
@@ -202,7 +203,7 @@ impl Trace<'_, '_, '_> {
         let event = match record {
             Record::Event(_, event) => event,
             Record::State(..) => {
-                // Of a bounded capture: what is mapped before its first record.
+                // In a bounded capture, memory may be mapped before its first record.
                 let mapped = mappings(replay, self.device);
                 self.mapped = mapped.map(|(address, ..)| address).collect();
                 return Ok(());
@@ -257,7 +258,7 @@ impl Trace<'_, '_, '_> {
                 let (Effect::Live(block) | Effect::Gone(block)) = effect else {
                     return Ok(());
                 };
-                // Of a handle it is the mapping that counts.
+                // Handles count when they are mapped.
                 if block.flags.contains(EventFlags::VMM_HANDLE) {
                     return Ok(());
                 }

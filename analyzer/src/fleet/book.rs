@@ -1,4 +1,4 @@
-//! The lines and stacks that rows refer to, each once.
+//! The lines and stacks that rows refer to, each stored once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl<'a> Book<'a> {
         Self {
             words: Words::new(options),
             source: Source::new(&session.replay.names, session.header.started_wall_ns),
-            // The text of a line has the names that hashes stand for.
+            // The text of a line contains the names that hashes replace.
             has_text: options.source_text && !options.hash_paths,
             by_owner: FxHashMap::default(),
             lines: BTreeMap::new(),
@@ -43,7 +43,7 @@ impl<'a> Book<'a> {
         }
     }
 
-    /// The line that an owner stands for.
+    /// The key of an owner's line.
     pub fn line(&mut self, names: &Names, owner: &Owner) -> Key {
         if let Some(known) = self.by_owner.get(owner) {
             return *known;
@@ -92,7 +92,7 @@ impl<'a> Book<'a> {
         key
     }
 
-    /// What stands for no line, by what it is called.
+    /// The key of a placeholder without a line, by its label.
     pub fn no_line(&mut self, label: &str) -> Key {
         let key = self.words.keyed("line").with("").with("").with(label);
         let key = key.with("").with("").with("").key();
@@ -114,7 +114,7 @@ impl<'a> Book<'a> {
         self.lines.entry((line.line_key, line.line)).or_insert(line);
     }
 
-    /// The owner with hashes in the place of names, if that is asked for.
+    /// The owner with hashes instead of names, if the options request hashes.
     fn masked(&mut self, names: &Names, owner: &Owner) -> Owner {
         if !self.words.are_hashed() {
             return owner.clone();
@@ -141,7 +141,7 @@ impl<'a> Book<'a> {
         }
     }
 
-    /// The stack as reports show it: of a stack with Python its native frames are left out.
+    /// The stack as reports show it: without native frames if it has Python frames.
     pub fn stack(&mut self, names: &Names, stacks: StackKey) -> Key {
         let has_python =
             names.py_stacks.contains_key(&stacks.py) || names.backwards.contains_key(&stacks.py);

@@ -13,7 +13,7 @@ use crate::export::{Events, Filter};
 use crate::replay::{At, StackKey};
 use crate::session::{self, Error, Session};
 
-/// Reads a capture again and gives its events to `sink`, until it fails.
+/// Reads a capture again and passes its events to `sink`, until that fails.
 pub(super) fn each<E: From<Error>>(
     path: &Path,
     first: &Session,

@@ -1,4 +1,4 @@
-//! Allocations that failed for want of memory.
+//! Allocations that failed because memory was exhausted.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,19 +13,20 @@ use crate::replay::{At, OutOfMemory, Query, Replay};
 use crate::session::{self, Error, Session};
 use crate::views::{CauseKind, CauseWatch};
 
-/// The causes of so many failures of a capture are judged: of that which `oom` shows, and of the first others.
+/// How many failures of a capture have their causes judged: the one that `oom` shows, and the first others.
 const JUDGED: usize = 16;
-/// What is noted of so many, before those are dropped that are no failures or of which too many are known.
+/// How many failures are noted before those are dropped that the replay does not keep: allocations that succeeded
+/// later, and failures beyond its limit.
 const NOTED: usize = 4_096;
 
-/// What tensors and PyTorch's allocator held at failures.
+/// The bytes of tensors and the reserved bytes at failures.
 #[derive(Debug, Default)]
 pub(super) struct FailureWatch {
     held: BTreeMap<Seq, (u64, u64)>,
 }
 
 impl FailureWatch {
-    /// Takes in an event after the replay has.
+    /// Observes an event after the replay has.
     pub fn observe(&mut self, replay: &Replay, seq: Seq, event: &Event) {
         if event.kind != EventKind::OUT_OF_MEMORY {
             return;
@@ -42,7 +43,7 @@ impl FailureWatch {
     }
 }
 
-/// What a second reading says.
+/// The result of a second reading.
 pub(super) struct Judged {
     /// The capture, with figures as of the failure that `oom` shows.
     pub then: Session,
@@ -51,13 +52,13 @@ pub(super) struct Judged {
 }
 
 impl Judged {
-    /// The moment of that failure.
+    /// The event of that failure.
     pub fn at(&self) -> At {
         At::Event(self.main)
     }
 }
 
-/// Reads a capture again if an allocation failed, and if what was then is among its records.
+/// Reads a capture again if an allocation failed and the records of that time are not evicted.
 pub(super) fn judge(path: &Path, first: &Session) -> Result<Option<Judged>, Error> {
     let Some((_, main)) = first.replay.failures.main() else {
         return Ok(None);

@@ -8,7 +8,7 @@ use crate::node_classes::class;
 use crate::replay::StackKey;
 use crate::stacks::{self, mixed};
 
-/// A frame as it is.
+/// A frame before hashing.
 struct Plain {
     function: Function,
     file: Option<String>,
@@ -16,14 +16,14 @@ struct Plain {
     library: Option<String>,
 }
 
-/// What stands in the place of a function's name.
+/// A function, or what is shown instead of its name.
 enum Function {
     Name(String),
     /// A node of autograd, by its class.
     Node(String),
     /// A library whose function is not known.
     Library,
-    /// What is said where a frame should be.
+    /// A note instead of a frame.
     Note(String),
 }
 

@@ -1,4 +1,4 @@
-//! Who held memory at a moment.
+//! What held memory at a point in time.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -14,26 +14,26 @@ use crate::attribution::{Owner, PYTORCH_ALLOCATOR, library};
 use crate::replay::{At, Category, Figure, Replay, StackKey};
 use crate::views::{ByStack, Owners, Select};
 
-/// So many holders of a moment and level are kept one by one, those with most bytes. Others are put together.
+/// How many holders are kept for each point in time and level: those with most bytes. The others are merged.
 const MOST: usize = 2_000;
-/// What the others stand under.
+/// The label of the others.
 const OTHERS: &str = "(others)";
-/// What the card gave beyond what was asked for.
+/// Bytes that the card allocated beyond the requested ones.
 const OVERHEAD: &str = "(contexts, kernels and whole pages)";
 
 /// The rows of `held`.
 pub(super) struct HeldRows {
     capture: Key,
     pub rows: Vec<Held>,
-    /// Where rows do not sum to what the level held.
+    /// Where rows do not sum to the level's bytes.
     mismatches: Vec<String>,
 }
 
-/// What one holder has.
+/// The bytes of one holder.
 #[derive(Default)]
 struct Share {
     figure: Figure,
-    /// The stack with most bytes, of equal ones the first.
+    /// The stack with most bytes; of equal ones, the first.
     most: Option<(u64, Reverse<StackKey>)>,
 }
 
@@ -45,10 +45,10 @@ impl Share {
 }
 
 type Holder = (Category, Owner, Option<NnModuleId>);
-/// What a row is of: category, line and module.
+/// The key of a row: category, line and module.
 type Of = (Option<&'static str>, Key, Option<Arc<str>>);
 
-/// Where rows are of.
+/// The point in time, device and level of rows.
 #[derive(Clone, Copy)]
 struct Place {
     device: DeviceOrdinal,
@@ -65,7 +65,7 @@ impl HeldRows {
         }
     }
 
-    /// Those of a moment, of all devices and levels.
+    /// Adds the rows of a point in time, of all devices and levels.
     pub fn add(&mut self, replay: &Replay, moment: &'static str, at: At, book: &mut Book<'_>) {
         for level in [Level::TENSOR, Level::DRIVER] {
             let held = ByStack::at(replay, level, at, &Select::default());
@@ -190,7 +190,7 @@ impl HeldRows {
         self.rows.push(row);
     }
 
-    /// Says in the row of `ranks` where rows do not sum to what the level held.
+    /// Marks the row of `ranks` if rows do not sum to the level's bytes.
     pub fn say_mismatches(&self, rank: &mut Rank) {
         if self.mismatches.is_empty() {
             return;

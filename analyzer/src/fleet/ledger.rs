@@ -1,4 +1,4 @@
-//! Where all memory of the process was.
+//! All memory of the process by owner: rows of the ledger.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::words::Words;
 use crate::session::{Error, Session};
 use crate::views::{Asked, Ledger, LedgerAt};
 
-/// What the ledgers of all devices say of their peaks and the end.
+/// The rows of the ledgers of all devices at their peaks and at the end.
 pub(super) fn rows(
     path: &Path,
     session: &Session,

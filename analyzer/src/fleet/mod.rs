@@ -1,11 +1,12 @@
 //! A capture as rows of the dataset (`docs/dataset.md`).
 //!
 //! # Design constraints
-//! - A capture is read once. It is read once more if an allocation failed, for what matters then is known once the failure
-//!   is, and once more for its events.
-//! - Each figure is the one that the views show.
-//! - Rows do not grow with the capture's length: of a moment and level at most 2,000 are kept one by one.
-//! - The same capture gives the same rows, as long as the same of its source files are there.
+//! - A capture is read once. It is read again if an allocation failed, because only then is it known which figures
+//!   are needed. It is read once more for its events.
+//! - All figures are the same as in the views.
+//! - The number of rows does not grow with the capture's length: for each point in time and level, at most 2,000 are
+//!   kept.
+//! - The same capture gives the same rows, if its source files are the same.
 
 mod book;
 mod cells;

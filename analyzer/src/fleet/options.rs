@@ -1,22 +1,22 @@
-//! What is taken of a capture.
+//! Options for the rows of a capture.
 
 use serde::{Deserialize, Serialize};
 
-/// What is taken of a capture, and what stands for names.
+/// What is taken from a capture, and how names are written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
-    /// The run's name. Default: the job's, or one made of host, start and process.
+    /// The run's name. Default: the job's name, or one made of host, start and process number.
     pub run: Option<String>,
     /// The version of the code. Default: a hash of it.
     pub version: Option<String>,
     /// Rows of the table `labels`: names and values. Default: none.
     pub labels: Vec<(String, String)>,
-    /// Whether lines have their text. Default: they have.
+    /// Whether lines have their text. Default: yes.
     pub source_text: bool,
     /// Whether hashes stand for names of files, functions, modules, programs and machines. Default: no.
     pub hash_paths: bool,
-    /// By what these and the keys are hashed, so that nobody without it can find out a name by trying. Default: nothing.
-    /// It is not serialized.
+    /// The secret for hashes of names and keys. Without it, names cannot be found by trying. Default: none. It is not
+    /// serialized.
     #[serde(skip)]
     pub secret: Option<Vec<u8>>,
 }

@@ -12,7 +12,7 @@ use super::words::Words;
 use crate::ranks::RankRow;
 use crate::session::Session;
 
-/// All but the code's version, which is known once all lines are.
+/// The row without the code's version, which is known only after all lines.
 pub(super) fn row(
     session: &Session,
     capture: Key,

@@ -1,4 +1,4 @@
-//! What a run is called.
+//! The name of a run.
 
 use gpumem_capture::ProcessKey;
 
@@ -6,7 +6,7 @@ use super::options::Options;
 use super::words::Words;
 use crate::session::Session;
 
-/// The name that was asked for, else the job's by all its launchers, else one of the process alone.
+/// The requested name; else the job's name, which all its launchers share; else a name for the process alone.
 pub(super) fn name(session: &Session, options: &Options, words: &mut Words<'_>) -> String {
     let fact = |key| {
         session
@@ -24,8 +24,8 @@ pub(super) fn name(session: &Session, options: &Options, words: &mut Words<'_>) 
     plain(&name)
 }
 
-/// With `-` for what is no letter, digit, `.`, `_` or `-`. Names that begin with `.` or `_` are no data to readers of a
-/// dataset.
+/// Replaces all characters except letters, digits, `.`, `_` and `-` by `-`. Readers of a dataset ignore names that
+/// begin with `.` or `_`, so these get a `-` in front.
 fn plain(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let mut name: String = name
@@ -47,7 +47,7 @@ fn moment(unix_ns: u64) -> String {
     format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}")
 }
 
-/// The date of a day since 1970-01-01, by years that begin in March, so that leap days are last.
+/// The date of a day since 1970-01-01. Years begin in March, so that leap days are last.
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);

@@ -1,4 +1,4 @@
-//! The course of memory, and its greatest figures by step.
+//! Memory over time, and its peaks by step.
 
 use gpumem_dataset::{Key, SeriesPoint, Step};
 
@@ -6,17 +6,17 @@ use super::cells::int;
 use crate::ranks::{Buckets, CourseWatch, StepWatch, Steps};
 use crate::replay::Replay;
 
-/// Microseconds, as all times of a dataset; and few rows of each level.
+/// Microseconds, like all times of a dataset. The number of rows of each level is small.
 pub(super) const STRETCHES: Buckets = Buckets {
     unit_ns: 1000,
     narrowest: 0,
     most: 64,
 };
 
-/// As the table has the parts of a course.
+/// The parts of a course, by their names in the table.
 const LEVELS: [&str; 3] = ["tensor", "reserved", "process"];
 
-/// The course of each level that had any memory, of all devices, up to then.
+/// The course of each level with any memory, of all devices, up to `end_unix_ns`.
 pub(super) fn rows(capture: Key, watch: CourseWatch, end_unix_ns: u64) -> Vec<SeriesPoint> {
     let mut rows = Vec::new();
     for (device, course) in watch.finish(end_unix_ns) {
@@ -39,8 +39,8 @@ pub(super) fn rows(capture: Key, watch: CourseWatch, end_unix_ns: u64) -> Vec<Se
     rows
 }
 
-/// The greatest memory of tensors in each step, of all devices. Of a bounded capture from the first step on that is whole
-/// among its records.
+/// The peak of tensors in each step, of all devices; of a bounded capture, from the first complete step in its
+/// records.
 pub(super) fn steps(capture: Key, replay: &Replay, mut watch: StepWatch) -> Vec<Step> {
     let devices = replay.devices.keys();
     devices

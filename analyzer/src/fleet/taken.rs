@@ -1,4 +1,4 @@
-//! The readings of a capture, and what each is for.
+//! The readings of a capture.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ pub struct Taken {
     options: Options,
 }
 
-/// The rows of a capture; `name` is where it was read from, as the row of `ranks` says.
+/// The rows of a capture; `name` is the source of the capture in the row of `ranks`.
 ///
 /// # Errors
 /// Only where nothing can be read.
@@ -29,7 +29,7 @@ pub fn rows(path: &Path, name: &str, options: &Options) -> Result<CaptureRows, E
     take(path, name, options).map(|taken| taken.rows)
 }
 
-/// The same, for who wants its events, too.
+/// The same, for callers that also need its events.
 ///
 /// # Errors
 /// Only where nothing can be read.
@@ -88,11 +88,11 @@ pub fn take(path: &Path, name: &str, options: &Options) -> Result<Taken, Error> 
 }
 
 impl Taken {
-    /// Reads the capture again and gives its events to `sink`, in their order. Returns the lines that they name and
-    /// [`Taken::rows`] lacks.
+    /// Reads the capture again and passes its events to `sink`, in order. Returns the lines that they refer to and
+    /// that [`Taken::rows`] lacks.
     ///
     /// # Errors
-    /// The sink's, after which it is given no more; or where the capture cannot be read again.
+    /// The sink's, after which it is not called again; or if the capture cannot be read again.
     pub fn events<E: From<Error>>(
         &self,
         path: &Path,
@@ -113,7 +113,7 @@ impl Taken {
     }
 }
 
-/// What is followed in the first reading.
+/// What the first reading follows.
 struct Watch {
     steps: StepWatch,
     course: CourseWatch,

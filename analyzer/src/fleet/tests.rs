@@ -98,7 +98,7 @@ fn options() -> Options {
     Options::default()
 }
 
-/// A capture of a job with secrets in all its names, and the file that its line is in.
+/// A capture of a job with secrets in all its names, and the file of its line.
 fn secretive() -> (tempfile::TempDir, PathBuf) {
     let mut made = Made::new();
     let file = made.folder.path().join("secret_net.py");
@@ -173,7 +173,7 @@ fn no_name_is_left_where_hashes_stand_for_them() {
             .any(|line| line.label.starts_with("hash:"))
     );
     assert!(hashed.run.starts_with("hash-"));
-    // Without a secret all keys stay, and join with those of rows with names.
+    // Without a secret all keys are unchanged and join with those of rows with names.
     let keys = |rows: &CaptureRows| -> Vec<_> {
         rows.held
             .iter()

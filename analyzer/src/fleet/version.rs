@@ -8,11 +8,11 @@ use crate::attribution::{is_planner, is_user_code};
 use crate::names::{Code, Names};
 use crate::render::Source;
 
-/// Of a capture without code of its own.
+/// For a capture without code of the program.
 const UNKNOWN: &str = "unknown";
 
-/// A hash of the program's own files: those of packages are left out, which have versions. If one of them is not there, or
-/// was changed since, it is a hash of their functions as the interpreter had them.
+/// A hash of the program's own files, without those of packages, which have versions. If a file is missing or was
+/// changed, it is a hash of the functions as the interpreter loaded them.
 pub(super) fn of(names: &Names, source: &mut Source, words: &Words<'_>) -> Arc<str> {
     let own = names
         .codes

@@ -1,4 +1,4 @@
-//! Names as the dataset has them: each once in memory, and hashes in their place if that is asked for.
+//! Names in the dataset: each once in memory, and replaced by hashes if the options request that.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::options::Options;
 
-/// Libraries that anyone has: their names say nothing of who ran them.
+/// Public libraries: their names reveal nothing about the program.
 const PUBLIC: &[&str] = &[
     "libtorch",
     "libc10",
@@ -18,7 +18,8 @@ const PUBLIC: &[&str] = &[
     "libpython",
     "python",
 ];
-/// Nodes of autograd that PyTorch itself names so. A function of a program's own has no number.
+/// The class name of PyTorch's own autograd nodes, which a number follows. The program's own functions have no
+/// number.
 const NODES: &str = "Backward";
 
 /// Names by their texts.
@@ -49,12 +50,12 @@ impl<'a> Words<'a> {
         Keyed::by(self.secret, kind)
     }
 
-    /// A hash of more than a name.
+    /// Begins a hash of several values.
     pub fn mac(&self) -> Mac {
         Mac::new(self.secret)
     }
 
-    /// A text as it is.
+    /// A text without hashing.
     pub fn plain(&mut self, text: &str) -> Arc<str> {
         if let Some(known) = self.known.get(text) {
             return Arc::clone(known);
@@ -79,7 +80,7 @@ impl<'a> Words<'a> {
         new
     }
 
-    /// A library's file name: as it is where anyone has it.
+    /// A library's file name; unhashed if the library is public.
     pub fn library(&mut self, name: &str) -> Arc<str> {
         match PUBLIC.iter().any(|public| name.starts_with(public)) {
             true => self.plain(name),
@@ -87,7 +88,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// The class of a node of autograd: as it is where it is PyTorch's own.
+    /// The class of a node of autograd; unhashed if it is PyTorch's own.
     pub fn node(&mut self, class: &str) -> Arc<str> {
         let numbered = class.trim_end_matches(|c: char| c.is_ascii_digit());
         let is_numbered = numbered.len() < class.len() && numbered.ends_with(NODES);
@@ -97,7 +98,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// A sentence: what looks like a path in it is one.
+    /// A sentence. Words in it that look like paths are hashed.
     pub fn sentence(&mut self, text: &str) -> String {
         let mut words = text.split(' ').map(|word| match word.contains('/') {
             true => self.name(word).to_string(),

@@ -1,8 +1,8 @@
-//! Calls of a device's allocator that follow from what a trace shows.
+//! Calls of a device's allocator, inferred from a trace.
 //!
-//! When the program began to take from a private pool, and when it stopped, a snapshot does not say: it is taken to be
-//! at the first of several allocations from the pool and before the next one from another. Pools of CUDA graphs are taken
-//! to be in use while a stream is captured: meanwhile the allocator gives nothing back.
+//! A snapshot does not record when the program began to use a private pool and when it stopped. The start is assumed
+//! at the first of several allocations from the pool, and the end before the next one from another pool. Pools of
+//! CUDA graphs are assumed to be in use while a stream is captured; the allocator frees no segments meanwhile.
 
 use gpumem_capture::{AllocatorCall, DeviceOrdinal, PlacementId};
 use rustc_hash::FxHashMap;
@@ -15,17 +15,17 @@ use super::placements::Placements;
 
 const DEFAULT: PoolId = (0, 0);
 
-/// Whether a pool is one of CUDA graphs; else it is a `MemPool` of the program's.
+/// Whether a pool belongs to CUDA graphs; otherwise it is a `MemPool` of the program.
 fn is_of_graphs(pool: PoolId) -> bool {
     pool.0 != 0
 }
 
-/// What has been called so far.
+/// The calls so far.
 pub(super) struct Calls {
     placements: Placements,
-    /// From where allocations may come now.
+    /// The pool that allocations currently come from.
     pool: PoolId,
-    /// How often each private pool was begun.
+    /// How often the use of each private pool began.
     begun: FxHashMap<PoolId, u64>,
 }
 
@@ -55,7 +55,7 @@ impl Calls {
         stream.map_or(Ok(PlacementId::UNKNOWN), of)
     }
 
-    /// What comes next comes from this pool.
+    /// Subsequent allocations come from this pool.
     pub fn enter(
         &mut self,
         pool: Option<PoolId>,
@@ -79,7 +79,7 @@ impl Calls {
         Ok(())
     }
 
-    /// A block of this pool is freed. Where that is another pool than the last one, that one is no longer in use.
+    /// A block of this pool is freed. If this is not the current pool, the current one is no longer in use.
     pub fn freed(
         &mut self,
         pool: Option<PoolId>,
@@ -121,7 +121,7 @@ impl Calls {
         memory.call(call, 0, at.from(placement), with)
     }
 
-    /// Memory was given back for this reason.
+    /// Segments were freed for this reason.
     pub fn given_back(
         &mut self,
         call: Call,
@@ -137,7 +137,7 @@ impl Calls {
                 if self.pool == pool {
                     self.leave(at, memory, with)?;
                 }
-                // Each begin has made it one user more.
+                // Each use that began added a user.
                 let times = self.begun.get(&pool).copied().unwrap_or(0);
                 for _ in 0..times {
                     self.of_pool(AllocatorCall::POOL_RELEASE, pool, at, memory, with)?;
@@ -147,7 +147,7 @@ impl Calls {
         }
     }
 
-    /// A block that is freed was used on a stream, which holds it.
+    /// A freed block was used on a stream, which delays its release.
     pub fn used_on(
         &mut self,
         stream: u64,

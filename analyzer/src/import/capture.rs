@@ -6,9 +6,9 @@ use gpumem_capture::{Definition, Event, Nanos, OfflineWriter, Origin};
 
 pub use gpumem_capture::OfflineError as CaptureError;
 
-/// Slots of the ring: definitions of up to 64 KiB.
+/// Slots of the ring, which limit definitions to 64 KiB.
 const RING_SLOTS: u32 = 8192;
-/// A text is cut to so many bytes.
+/// The maximum length of a text.
 const TEXT_BYTES: usize = 16 << 10;
 
 /// A capture under construction.
@@ -36,13 +36,13 @@ impl Out {
         self.writer.event(event).map(drop)
     }
 
-    /// Ends the capture at the last event's time.
+    /// Ends the capture at the time of the last event.
     pub fn finish(self, time: Nanos) -> Result<(), CaptureError> {
         self.writer.finish(time)
     }
 }
 
-/// A text that a definition has room for.
+/// Truncates a text to the size that a definition can hold.
 pub(super) fn cut(text: &str) -> String {
     let mut end = text.len().min(TEXT_BYTES);
     while !text.is_char_boundary(end) {

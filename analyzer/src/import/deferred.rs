@@ -1,41 +1,41 @@
-//! Releases that waited for other streams.
+//! Deferred releases: blocks that were freed while other streams still used them.
 //!
-//! A block that only its own stream used goes back to the pool at once: the entry behind `free_requested` is its
-//! `free_completed`. Where that comes later the block was used on other streams (`record_stream`), and was held until
-//! they were through with it. On which, a snapshot does not say. Streams stand in for them so that the blocks of
-//! each go back in the order in which they were freed, as events of one stream come to pass.
+//! A block that only its own stream used returns to the pool at once: its `free_completed` is the entry after its
+//! `free_requested`. If `free_completed` comes later, the block was used on other streams (`record_stream`) and was
+//! held until these had finished. A snapshot does not record which streams. Placeholder streams are assigned instead,
+//! so that the blocks of each return to the pool in the order in which they were freed, like events of one stream.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::entry::{Action, Entry};
 
-/// So many streams stand in at most.
+/// The maximum number of placeholder streams.
 const STREAMS: usize = 64;
-/// Streams that the snapshot does not name have handles from here on downwards.
+/// Handles of placeholder streams that are not in the snapshot, downwards from here.
 const UNNAMED: u64 = u64::MAX - 1;
 
-/// A release that waited.
+/// A deferred release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Release {
     requested: u64,
-    /// `u64::MAX`: it waits still.
+    /// `u64::MAX` if it is not complete.
     completed: u64,
     /// The block's own stream.
     own: u64,
 }
 
-/// Releases of a device that waited. Entries are known by their places in the trace.
+/// Deferred releases of a device. Entries are identified by their index in the trace.
 #[derive(Debug, Default)]
 pub(super) struct Deferred {
-    /// By the entry that asks for the release: the stream that stands in for those that used the block.
+    /// The placeholder stream of each release, by the entry that requests the release.
     streams: FxHashMap<u64, u64>,
     completed: FxHashSet<u64>,
-    /// Whether a release was asked for by an entry of its own.
+    /// Whether releases have separate entries for the request.
     requests: bool,
 }
 
 impl Deferred {
-    /// Of a trace; `waits` says whether the block at an address waits at the end.
+    /// From a trace. `waits` returns whether the release of the block at an address is pending at the end.
     pub fn of<E>(
         entries: impl Iterator<Item = Result<Entry, E>>,
         waits: impl Fn(u64) -> bool,
@@ -52,7 +52,7 @@ impl Deferred {
                     if known.len() < STREAMS / 2 && !known.contains(&stream) {
                         known.push(stream);
                     }
-                    // That it went back was left out of the trace.
+                    // Its completion is missing from the trace.
                     open.remove(&entry.address);
                 }
                 Action::FreeRequested => {
@@ -84,14 +84,14 @@ impl Deferred {
         Ok(deferred)
     }
 
-    /// Gives each release a stream that is not its own and of which no earlier release is completed later.
+    /// Assigns to each release a stream other than its own whose earlier releases are all completed earlier.
     fn assign(&mut self, releases: &[Release], known: &[u64]) {
-        // Of each stream the completion of its newest release.
+        // For each stream, the completion of its newest release.
         let mut streams: Vec<(u64, u64)> = known.iter().map(|stream| (*stream, 0)).collect();
         let mut unnamed = 0;
         for release in releases {
             let fits = |of: &&mut (u64, u64)| of.0 != release.own && of.1 <= release.completed;
-            // The first of those that are used up most.
+            // The fitting stream with the latest completion; of equal ones, the first.
             let fitting = streams.iter_mut().rev().filter(fits);
             if let Some(stream) = fitting.max_by_key(|of| of.1) {
                 stream.1 = release.completed;
@@ -107,22 +107,22 @@ impl Deferred {
         }
     }
 
-    /// The stream that stands in for those that used a block which was freed here; `None`: it went back at once.
+    /// The placeholder stream for the block that this entry frees; `None` if its release was not deferred.
     pub fn stream(&self, entry: u64) -> Option<u64> {
         self.streams.get(&entry).copied()
     }
 
-    /// Whether a block that waited goes back here.
+    /// Whether a deferred release is completed at this entry.
     pub fn is_completed(&self, entry: u64) -> bool {
         self.completed.contains(&entry)
     }
 
-    /// How many waited.
+    /// The number of deferred releases.
     pub fn count(&self) -> u64 {
         self.streams.len() as u64
     }
 
-    /// Whether the trace says when releases were asked for.
+    /// Whether the trace has separate entries for requests of releases.
     pub fn has_requests(&self) -> bool {
         self.requests
     }

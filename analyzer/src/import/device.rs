@@ -1,7 +1,7 @@
-//! One device of a snapshot: what was there before its trace begins, and the trace's entries as events.
+//! One device of a snapshot: what existed before its trace, and the entries of the trace as events.
 //!
-//! The segments are the truth of the end: where the trace leads elsewhere (entries can be left out when they are
-//! recorded), what is missing is put in and marked, so that the account says so.
+//! The segments are correct at the end. The trace can lead to a different state, because entries can be missing. In
+//! this case, the missing events are inserted and marked, and the account lists them.
 
 use gpumem_capture::{AllocatorCall, DeviceOrdinal, Nanos};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -27,12 +27,12 @@ pub(super) struct Device<'a> {
     calls: Calls,
     deferred: Deferred,
     given_back: GivenBack,
-    /// The place of the next entry in the trace.
+    /// The index of the next entry in the trace.
     next: u64,
-    /// Blocks that were freed, and of which the trace has yet to say that they went back.
+    /// Freed blocks whose release is not yet complete in the trace.
     freed: FxHashSet<u64>,
     before: Before,
-    /// What the allocator had and could have had where it failed for want of memory: the least.
+    /// The reserved bytes plus the card's free bytes when an allocation failed: the least.
     room: Option<u64>,
 }
 
@@ -70,7 +70,7 @@ impl<'a> Device<'a> {
         self.memory.ordinal.0
     }
 
-    /// What was there before the trace.
+    /// What existed before the trace.
     pub fn before(&self) -> &Before {
         &self.before
     }
@@ -79,22 +79,22 @@ impl<'a> Device<'a> {
         &self.deferred
     }
 
-    /// Private pools that blocks were taken from.
+    /// The number of private pools that blocks came from.
     pub fn pools(&self) -> u64 {
         self.calls.pools()
     }
 
-    /// Segments that were given back, it is not known why, and their bytes.
+    /// The number and bytes of segments that were freed for unknown reasons.
     pub fn unexplained(&self) -> (u64, u64) {
         self.given_back.unexplained
     }
 
-    /// What the allocator had and could have had where it failed.
+    /// The reserved bytes plus the card's free bytes when an allocation failed.
     pub fn room(&self) -> Option<u64> {
         self.room
     }
 
-    /// Writes what was there before the trace.
+    /// Writes what existed before the trace.
     pub fn begin(&mut self, with: &mut With<'_, '_>) -> Result<(), ImportError> {
         let snapshot = with.snapshot;
         let segments = self.segments.clone();
@@ -233,7 +233,8 @@ impl<'a> Device<'a> {
                     .unmap(address, end, At::told(stacks, time), with)
             }
             Action::OutOfMemory => {
-                // What was left would have done: something else was in the way, as a memory fraction.
+                // Otherwise the card had enough free memory, and something else caused the failure, such as a memory
+                // fraction.
                 if address < bytes {
                     let room = address.saturating_add(self.memory.reserved);
                     self.room = Some(self.room.map_or(room, |least| least.min(room)));
@@ -246,7 +247,7 @@ impl<'a> Device<'a> {
         }
     }
 
-    /// Brings what is live to what the segments say, after the trace.
+    /// After the trace, frees and allocates what differs from the segments.
     pub fn end(&mut self, time: Nanos, with: &mut With<'_, '_>) -> Result<(), CaptureError> {
         let none = Stacks::default();
         let segments = self.segments.clone();

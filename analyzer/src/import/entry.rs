@@ -3,13 +3,13 @@
 use super::fields::{self, Fields, PoolId};
 use crate::pickle::{ListId, Value};
 
-/// What an entry of a trace says.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Alloc,
-    /// The program is through with the block. Other streams may not be.
+    /// The program has freed the block. Other streams may still use it.
     FreeRequested,
-    /// The memory can be used again.
+    /// The memory can be reused.
     FreeCompleted,
     SegmentAlloc,
     SegmentFree,
@@ -17,7 +17,7 @@ pub(super) enum Action {
     Unmap,
     OutOfMemory,
     Snapshot,
-    /// Of no interest here.
+    /// Not used here.
     Other,
 }
 
@@ -25,12 +25,12 @@ pub(super) enum Action {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub action: Action,
-    /// 0 where there is none; of a failure: what the card had left.
+    /// 0 if there is no address; for a failure, the free bytes of the card.
     pub address: u64,
     pub bytes: u64,
-    /// The block's or the segment's; `None` where the snapshot does not say.
+    /// The block's or the segment's stream; `None` if the snapshot has no streams.
     pub stream: Option<u64>,
-    /// As `stream`.
+    /// `None` if the snapshot has no pools.
     pub pool: Option<PoolId>,
     /// Microseconds since 1970-01-01 UTC; 0 where the snapshot has no times.
     pub time_us: u64,
@@ -38,7 +38,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// `None`: it lacks what an entry has.
+    /// `None` if a field is missing.
     pub fn of(fields: &Fields<'_>, value: Value) -> Option<Self> {
         let Value::Dict(entry) = value else {
             return None;

@@ -10,7 +10,7 @@ use super::snapshot::SnapshotError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
-    /// It cannot be understood.
+    /// It cannot be parsed.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
     /// The capture cannot be written.

@@ -1,10 +1,10 @@
-//! Values of a snapshot by their names.
+//! Values of a snapshot by the names of their keys.
 
 use crate::pickle::{self, DictId, ListId, Pickle, PickleError, Text, Value};
 
 macro_rules! names {
     ($($constant:ident $name:literal)*) => {
-        /// Keys that are asked for.
+        /// Keys that are looked up.
         const NAMES: &[&str] = &[$($name),*];
         names!(@ 0, $($constant)*);
     };
@@ -49,10 +49,10 @@ names! {
     GARBAGE_COLLECTION_THRESHOLD "garbage_collection_threshold"
 }
 
-/// PyTorch's number of a private pool; zeros: the default one.
+/// PyTorch's number of a private pool; zeros for the default pool.
 pub(super) type PoolId = (u64, u64);
 
-/// A pickle whose values are asked for by the names above.
+/// A pickle whose values are looked up by the names above.
 #[derive(Debug)]
 pub(super) struct Fields<'a>(Pickle<'a>);
 
@@ -70,12 +70,12 @@ impl<'a> Fields<'a> {
         self.0.list(list)
     }
 
-    /// A text, what is no UTF-8 replaced.
+    /// A text, with invalid UTF-8 replaced.
     pub fn text(&self, text: Text) -> std::borrow::Cow<'a, str> {
         self.0.text(text)
     }
 
-    /// A text as it stands in the file.
+    /// The bytes of a text in the file.
     pub fn bytes(&self, text: Text) -> &'a [u8] {
         self.0.bytes(text)
     }

@@ -1,14 +1,14 @@
 //! Frames of a snapshot as Python stacks and native stacks.
 //!
-//! PyTorch puts both kinds into one list, and does not say which is which. A frame of a library (its file
-//! is the library, its line the address in it) becomes a place in a module, and a frame of a C++ source file
-//! a place in a module that stands for all of those; their names are kept as embedded names. All
-//! others are Python's. PyTorch has no lines of code objects, so each line is a code object of its own.
+//! PyTorch puts both kinds into one list, without marking their kind. A frame of a library becomes a place in a
+//! module: its file is the library, its line the address in it. A frame of a C++ source file becomes a place in one
+//! module for all of these. The names of both are kept as embedded names. All other frames are Python's. PyTorch does
+//! not record the lines of code objects, so each line becomes a separate code object.
 //!
-//! In lists of both, a Python frame stands before each of the interpreter's evaluation frames as long as
-//! there are any, and the others follow after the last native frame (torch/csrc/profiler/python/combined_traceback.cpp), so
-//! the order within each kind is right and the order among both is not: the kinds are kept apart, as in a
-//! capture that was recorded.
+//! In mixed lists, a Python frame precedes each of the interpreter's evaluation frames while Python frames remain;
+//! the remaining ones follow the last native frame (torch/csrc/profiler/python/combined_traceback.cpp). So the order
+//! within each kind is right and the order between the kinds is not. The kinds are therefore separate stacks, as in a
+//! recorded capture.
 
 use gpumem_capture::{CodeId, Definition, Function, ModuleId, PyFrame, StackId};
 use rustc_hash::FxHashMap;
@@ -19,17 +19,17 @@ use super::source::Source;
 use crate::attribution::PYTORCH_ALLOCATOR;
 use crate::pickle::{DictId, ListId};
 
-/// Frames kept of a stack: the newest.
+/// The maximum number of frames of a stack: the newest.
 const FRAMES: usize = 4096;
-/// Address space of a module: more than the greatest library has.
+/// Address space of a module: larger than any library.
 const MODULE_BYTES: u64 = 1 << 36;
-/// How many libraries have address space of their own; all others share that of C++ source files.
+/// How many libraries have separate address space. All others share the one of C++ source files.
 const MODULES: usize = 1 << 16;
-/// What stands for C++ code whose library is not known.
+/// The module for C++ code whose library is unknown.
 const SOURCES: &str = "C++";
 /// CPython's evaluation function.
 const EVALUATION: &str = "_PyEval_EvalFrameDefault";
-/// Functions of PyTorch that take the stack: they and what is newer are no part of it.
+/// Functions of PyTorch that collect the stack. They and newer frames are not part of it.
 const TAKES_STACKS: [&str; 3] = [
     "torch::unwind::",
     "torch::CapturedTraceback::",
@@ -43,14 +43,14 @@ pub(super) struct Stacks {
     pub native: StackId,
 }
 
-/// A frame, told apart.
+/// A frame, by its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Known {
     Python(CodeId),
     Native(u64),
 }
 
-/// A native frame that is looked at more closely.
+/// The role of a native frame.
 #[derive(Clone, Copy, Debug, Default)]
 struct Role {
     takes_stacks: bool,
@@ -66,7 +66,7 @@ struct Place {
     function: Function,
 }
 
-/// Defines stacks as they come, each once.
+/// Defines stacks, each once.
 pub(super) struct Frames {
     by_list: FxHashMap<ListId, Stacks>,
     python: FxHashMap<Vec<PyFrame>, StackId>,
@@ -83,7 +83,7 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// Defines what is there before any stack.
+    /// Writes the definitions that all stacks need.
     pub fn new(out: &mut Out) -> Result<Self, CaptureError> {
         let mut frames = Self {
             by_list: FxHashMap::default(),
@@ -107,7 +107,7 @@ impl Frames {
         MODULE_BYTES + 1
     }
 
-    /// The stacks of a list of frames; none where there is no list.
+    /// The stacks of a list of frames; none without a list.
     pub fn stacks(
         &mut self,
         snapshot: &Snapshot<'_>,
@@ -139,8 +139,8 @@ impl Frames {
         self.without_taking(&mut native);
         let evaluates =
             |address: &&u64| self.roles.get(*address).is_some_and(|role| role.evaluates);
-        // As many entries into the interpreter as Python frames: each came from C. Otherwise nobody knows
-        // which did, and the analyzer mixes what it can be sure of.
+        // If there are as many evaluation frames as Python frames, each Python frame was entered from C. Otherwise it
+        // is unknown which ones were, and the analyzer interleaves only what is certain.
         if native.iter().filter(evaluates).count() == python.len() {
             for frame in &mut python {
                 frame.entered_from_c = true;
@@ -168,7 +168,7 @@ impl Frames {
         !self.places.is_empty()
     }
 
-    /// Leaves out what PyTorch itself ran to take the stack, on top of its allocator.
+    /// Removes the frames with which PyTorch collected the stack, above its allocator.
     fn without_taking(&self, native: &mut Vec<u64>) {
         let role = |address: &u64| self.roles.get(address).copied().unwrap_or_default();
         let Some(last) = native
@@ -307,7 +307,7 @@ impl Frames {
         Ok(known)
     }
 
-    /// The return address that stands for a place, whose name is kept.
+    /// The return address of a place, whose name is kept.
     fn native_frame(&mut self, module: ModuleId, address: u64, function: Function) -> Known {
         if !["", "??"].contains(&function.name.as_str()) {
             self.places.push(Place {

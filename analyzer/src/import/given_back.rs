@@ -1,8 +1,8 @@
-//! Why segments were given back to the driver, as far as a trace shows.
+//! Why segments were returned to the driver, as far as a trace shows it.
 //!
-//! PyTorch gives segments back when it is asked to (`empty_cache`, the end of a `MemPool`), and by itself before it
-//! asks the driver for more. What it does by itself, it does with the stack of the allocation that it is done for,
-//! whose segment (or failure) is the next entry. All else was asked for.
+//! PyTorch frees segments on request (`empty_cache`, the end of a `MemPool`), and by itself before it requests more
+//! memory from the driver. In the second case, the entries have the stack of the allocation that caused them, and the
+//! next entry is the segment (or failure) of this allocation. All others were requested.
 
 use std::collections::BTreeSet;
 
@@ -13,27 +13,27 @@ use super::fields::PoolId;
 use super::snapshot::{Snapshot, SnapshotError};
 use crate::pickle::ListId;
 
-/// So many frames of a stack are looked at.
+/// The maximum number of frames of a stack that are compared.
 const FRAMES: usize = 64;
 
-/// What the program asked of the allocator.
+/// A request of the program to the allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
-    /// What is cached goes back: of the pool, or of all.
+    /// Frees cached segments of one pool, or of all.
     EmptyCache(PoolId),
-    /// Nobody uses the pool any more.
+    /// The pool has no more users.
     ReleasePool(PoolId),
 }
 
-/// What a device's trace shows. Entries are known by their places in it.
+/// The result for a device's trace. Entries are identified by their index in it.
 #[derive(Debug, Default)]
 pub(super) struct GivenBack {
     calls: FxHashMap<u64, Vec<Call>>,
-    /// Segments of which it cannot be seen why, and their bytes.
+    /// The number and bytes of segments that were freed for unknown reasons.
     pub unexplained: (u64, u64),
 }
 
-/// Entries, one after the other, that give segments back with one stack.
+/// Consecutive entries that free segments with the same stack.
 struct Run {
     first: u64,
     frames: Option<ListId>,
@@ -73,7 +73,7 @@ impl GivenBack {
                     run.segments += 1;
                     run.bytes = run.bytes.saturating_add(entry.bytes);
                 }
-                // Blocks that waited for other streams go back first.
+                // Deferred releases are completed first.
                 Action::FreeCompleted => {
                     if run.is_none() && is_empty_cache(snapshot, entry.frames) {
                         run = Some(Run::new(number, entry.frames));
@@ -114,7 +114,7 @@ impl GivenBack {
         }
         let calls = self.calls.entry(run.first).or_default();
         for pool in run.pools.iter().filter(|pool| **pool != (0, 0)) {
-            // A pool's memory goes back only when nobody uses it.
+            // A pool's segments are freed only when it has no users.
             if released.insert(*pool) {
                 calls.push(Call::ReleasePool(*pool));
             }
@@ -126,13 +126,13 @@ impl GivenBack {
         }
     }
 
-    /// What was asked for before an entry.
+    /// Requests before an entry.
     pub fn calls(&mut self, entry: u64) -> Vec<Call> {
         self.calls.remove(&entry).unwrap_or_default()
     }
 }
 
-/// Whether a stack is that of Python's `empty_cache`.
+/// Whether a stack contains Python's `empty_cache`.
 fn is_empty_cache(snapshot: &Snapshot<'_>, frames: Option<ListId>) -> bool {
     let frames = frames.into_iter().flat_map(|list| snapshot.frames(list));
     frames.take(FRAMES).any(|frame| {
@@ -145,7 +145,7 @@ fn is_empty_cache(snapshot: &Snapshot<'_>, frames: Option<ListId>) -> bool {
     })
 }
 
-/// Whether two stacks are the same, as far as is looked.
+/// Whether two stacks are equal, up to the maximum number of frames.
 fn is_same(snapshot: &Snapshot<'_>, a: Option<ListId>, b: Option<ListId>) -> bool {
     let frames = |list: Option<ListId>| {
         let frames = list.into_iter().flat_map(|list| snapshot.frames(list));

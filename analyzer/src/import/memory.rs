@@ -1,4 +1,4 @@
-//! What a device of a snapshot holds, as far as it has been written: each change is an event.
+//! The memory of a device of a snapshot, as far as it has been written. Each change is an event.
 
 use gpumem_capture::{
     AllocatorCall, ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, Nanos, PlacementId,
@@ -10,29 +10,29 @@ use super::frames::{Frames, Stacks};
 use super::snapshot::Snapshot;
 use super::spans::Spans;
 
-/// The name that PyTorch's own reports have as a function.
+/// The name of PyTorch's own reports as a function.
 pub(super) const PYTORCH: ApiId = ApiId(1);
 
-/// A stretch of an expandable segment, as a VMM handle.
+/// A range of an expandable segment, as a VMM handle.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mapped {
     handle: u64,
     stacks: Stacks,
 }
 
-/// By what an event was made, when, and whether no entry of the trace says it.
+/// The stacks and time of an event, and whether it was inserted without an entry of the trace.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct At {
     pub stacks: Stacks,
     pub time: Nanos,
-    /// Tensors: where the block comes from, and whether what was asked for is known.
+    /// Tensors: the stream and pool of the block, and whether its requested bytes are known.
     placement: PlacementId,
     slack: u32,
     made_up: bool,
 }
 
 impl At {
-    /// As an entry or a segment says.
+    /// From an entry or a segment.
     pub fn told(stacks: Stacks, time: Nanos) -> Self {
         Self {
             stacks,
@@ -43,18 +43,18 @@ impl At {
         }
     }
 
-    /// The same, of a block from there.
+    /// The same, with the stream and pool of the block.
     pub fn from(self, placement: PlacementId) -> Self {
         Self { placement, ..self }
     }
 
-    /// The same, of a block of which only its own size is known unless `is_exact`.
+    /// The same for a block; its requested bytes are unknown unless `is_exact`.
     pub fn asked(self, is_exact: bool) -> Self {
         let slack = if is_exact { 0 } else { Event::SLACK_UNKNOWN };
         Self { slack, ..self }
     }
 
-    /// As it must have been.
+    /// Inserted, because an entry is missing.
     pub fn made_up(stacks: Stacks, time: Nanos) -> Self {
         Self {
             made_up: true,
@@ -62,7 +62,7 @@ impl At {
         }
     }
 
-    /// The flags of such an event: what no entry says differs from what PyTorch says.
+    /// The flags of an event: inserted events are marked as a mismatch with PyTorch's figures.
     fn marked(self, flags: EventFlags) -> EventFlags {
         match self.made_up {
             true => flags.with(EventFlags::MISMATCH),
@@ -71,14 +71,14 @@ impl At {
     }
 }
 
-/// What is written with.
+/// The context of writing.
 pub(super) struct With<'a, 's> {
     pub snapshot: &'a Snapshot<'s>,
     pub out: &'a mut Out,
     pub frames: &'a mut Frames,
 }
 
-/// What is live and mapped.
+/// Live blocks and mappings.
 pub(super) struct Memory {
     pub ordinal: DeviceOrdinal,
     /// Blocks in use: bytes by address.
@@ -88,7 +88,7 @@ pub(super) struct Memory {
     pub plain: FxHashMap<u64, u64>,
     pub mapped: Spans<Mapped>,
     handles: u64,
-    /// What the allocator has from the driver.
+    /// Reserved bytes.
     pub reserved: u64,
 }
 
@@ -129,7 +129,7 @@ impl Memory {
         }
     }
 
-    /// Writes that an allocation of a tensor failed.
+    /// Writes a failed allocation of a tensor.
     pub fn failed(&self, bytes: u64, at: At, with: &mut With<'_, '_>) -> Result<(), CaptureError> {
         with.out.event(&Event {
             kind: EventKind::OUT_OF_MEMORY,
@@ -160,7 +160,7 @@ impl Memory {
         })
     }
 
-    /// Writes a call of the allocator, or what it did.
+    /// Writes a call of the allocator, or its effect.
     pub fn call(
         &self,
         call: AllocatorCall,
@@ -269,7 +269,7 @@ impl Memory {
         })
     }
 
-    /// Unmaps a stretch. A handle that it takes a part of goes, and what remains of it comes again.
+    /// Unmaps a range. A handle that it covers in part is freed, and the remaining parts are created as new handles.
     pub fn unmap(
         &mut self,
         start: u64,

@@ -1,7 +1,7 @@
-//! Captures made from what other tools have recorded.
+//! Captures imported from the recordings of other tools.
 //!
 //! # Design constraints
-//! - Figures are those of what is imported, to the byte, and nothing is claimed beyond them.
+//! - Figures are those of the imported file, to the byte. No others are claimed.
 //! - The same input gives the same bytes.
 //! - Memory is bounded by the input's size.
 

@@ -1,4 +1,4 @@
-//! Streams and pools of a device, by the numbers that events have for them.
+//! The numbers of streams and pools of a device in events.
 
 use gpumem_capture::{Definition, DeviceOrdinal, PlacementId};
 use rustc_hash::FxHashMap;
@@ -6,10 +6,10 @@ use rustc_hash::FxHashMap;
 use super::capture::{CaptureError, Out};
 use super::fields::PoolId;
 
-/// The greatest number.
+/// The largest number.
 const LAST: u8 = 254;
 
-/// Numbers of a device's streams and pools.
+/// The numbers of a device's streams and pools.
 pub(super) struct Placements {
     device: DeviceOrdinal,
     numbers: FxHashMap<(u64, PoolId), PlacementId>,
@@ -23,7 +23,8 @@ impl Placements {
         }
     }
 
-    /// The number of a stream in a pool, which is defined if it is new. Unknown where there are no numbers left.
+    /// The number of a stream in a pool, which is defined if it is new. Returns the unknown number when the numbers
+    /// are exhausted.
     pub fn of(
         &mut self,
         stream: u64,

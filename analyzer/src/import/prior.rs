@@ -1,7 +1,7 @@
 //! What a device held before its trace begins.
 //!
-//! The trace is the end of a ring: older entries may have gone. What is freed in it without an allocation,
-//! and what is in use at the end and was not allocated in it, was there before.
+//! The trace is the end of a ring, so older entries may be missing. Blocks existed before the trace if it frees them
+//! without an allocation, or if they are in use at the end and it has no allocation of them.
 
 use rustc_hash::FxHashMap;
 
@@ -11,7 +11,7 @@ use super::snapshot::{Segment, Snapshot, SnapshotError};
 use super::spans::Spans;
 use crate::pickle::ListId;
 
-/// What was there before the trace.
+/// What existed before the trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Before {
     /// Blocks.
@@ -22,11 +22,11 @@ pub(super) struct Before {
     pub without_stack: u64,
     /// Their bytes.
     pub bytes_without_stack: u64,
-    /// What the allocator had from the driver.
+    /// Reserved bytes.
     pub reserved: u64,
 }
 
-/// A block or a segment that was there before the trace.
+/// A block or a segment that existed before the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Older {
     pub address: u64,
@@ -34,7 +34,7 @@ pub(super) struct Older {
     pub stream: Option<u64>,
     pub pool: Option<PoolId>,
     pub frames: Option<ListId>,
-    /// Whether it is known how much was asked for.
+    /// Whether the requested bytes are known.
     pub is_exact: bool,
 }
 
@@ -51,7 +51,7 @@ impl Older {
     }
 }
 
-/// Segments of one size that were there before the trace, in the order of their addresses.
+/// Segments of one size that existed before the trace, by address.
 pub(super) fn segments(
     snapshot: &Snapshot<'_>,
     trace: Option<ListId>,
@@ -70,7 +70,7 @@ pub(super) fn segments(
     older(snapshot, trace, plain, Action::SegmentAlloc, frees)
 }
 
-/// Blocks that were live before the trace, in the order of their addresses.
+/// Blocks that were live before the trace, by address.
 pub(super) fn blocks(
     snapshot: &Snapshot<'_>,
     trace: Option<ListId>,
@@ -91,7 +91,7 @@ pub(super) fn blocks(
     older(snapshot, trace, blocks, Action::Alloc, frees)
 }
 
-/// What the first entry of its address frees, and what is there at the end and has no entry.
+/// Memory whose first entry is a free, and memory at the end that has no entries.
 fn older(
     snapshot: &Snapshot<'_>,
     trace: Option<ListId>,
@@ -118,7 +118,7 @@ fn older(
     Ok(older)
 }
 
-/// What was mapped before the trace: the end, with all entries undone from the last on.
+/// What was mapped before the trace: the mappings at the end, with all entries undone from the last one on.
 pub(super) fn mapped(
     snapshot: &Snapshot<'_>,
     trace: Option<ListId>,

@@ -1,4 +1,4 @@
-//! Ranges that the program named: PyTorch's `record_function`, as far as the snapshot has them.
+//! Ranges that the program named with PyTorch's `record_function`, as far as the snapshot has them.
 
 use gpumem_capture::{Definition, DeviceOrdinal, Event, EventKind, Nanos};
 use rustc_hash::FxHashMap;
@@ -6,12 +6,12 @@ use rustc_hash::FxHashMap;
 use super::capture::{CaptureError, Out, cut};
 use super::snapshot::{Annotation, Snapshot};
 
-/// What the ends of an optimizer's steps are called.
+/// The name of an optimizer's range.
 const STEP: &[u8] = b"Optimizer.step#";
-/// A snapshot that was taken while the trace ran.
+/// The name of a mark for a snapshot that was taken during the trace.
 const SNAPSHOT: &str = "snapshot";
 
-/// Writes ranges, and a step at each end of an optimizer's.
+/// Writes ranges, and a step at the end of each optimizer's range.
 #[derive(Default)]
 pub(super) struct Ranges {
     numbers: FxHashMap<String, u32>,
@@ -22,7 +22,7 @@ pub(super) struct Ranges {
 }
 
 impl Ranges {
-    /// Writes the begin or the end of a range. An end without a begin was cut off with it.
+    /// Writes the start or the end of a range. An end without a start is ignored.
     pub fn annotation(
         &mut self,
         snapshot: &Snapshot<'_>,
@@ -43,7 +43,7 @@ impl Ranges {
         Ok(())
     }
 
-    /// Writes that a snapshot was taken.
+    /// Writes a mark for a snapshot.
     pub fn snapshot(&mut self, time: Nanos, out: &mut Out) -> Result<(), CaptureError> {
         let number = self.number(SNAPSHOT, out)?;
         self.begin(number, time, out)?;

@@ -1,4 +1,4 @@
-//! What a snapshot says of the allocator, for whoever replays it.
+//! The facts about the allocator in a snapshot, for replays.
 
 use gpumem_capture::{Definition, ProcessKey};
 
@@ -9,7 +9,7 @@ use super::snapshot::{Snapshot, SnapshotError};
 use crate::account::many;
 use crate::units::bytes;
 
-/// What all entries and segments have.
+/// Which fields all entries and segments have.
 struct Has {
     requested: bool,
     stream: bool,
@@ -23,7 +23,7 @@ pub(super) fn tell(
     out: &mut Out,
 ) -> Result<(), super::error::ImportError> {
     let has = has(snapshot)?;
-    // Of a PyTorch without settings in its snapshot the allocator may be any.
+    // Without settings in its snapshot, the allocator of that PyTorch may be any.
     let backend = snapshot.settings.as_ref().map(|_| "native".to_owned());
     let conf = snapshot.settings.as_ref().map(|of| of.conf.clone());
     let rooms = devices.iter().filter_map(|device| {
@@ -80,7 +80,7 @@ fn has(snapshot: &Snapshot<'_>) -> Result<Has, SnapshotError> {
     Ok(has)
 }
 
-/// Whether the trace says when a device's blocks were freed, and when they went back.
+/// Whether the trace has both the requests and the completions of a device's frees.
 fn has_releases(device: &Device<'_>) -> bool {
     device.deferred().has_requests()
 }
@@ -91,7 +91,7 @@ fn words(has: &Has, devices: &[Device<'_>]) -> String {
     let words = [
         ("requested", has.requested),
         ("stream", has.stream),
-        // Where nothing waited, nothing was used elsewhere for longer.
+        // If no release was deferred, no block was used on another stream for longer.
         ("record_stream", released && !waited),
         ("released", released),
         ("pool", has.pool),
@@ -100,7 +100,7 @@ fn words(has: &Has, devices: &[Device<'_>]) -> String {
     seen.map(|(word, _)| word).collect::<Vec<_>>().join(" ")
 }
 
-/// What is not known beyond that, each as the object of "does not say".
+/// What the snapshot does not record, as the object of "does not say".
 fn unknown(snapshot: &Snapshot<'_>, devices: &[Device<'_>]) -> String {
     let mut lines = vec![
         "calls of empty_cache that freed no memory, settings and memory fractions set at run time, and other memory on the card".to_owned(),

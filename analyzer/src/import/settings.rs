@@ -1,4 +1,4 @@
-//! Settings of the allocator as a snapshot has them: those of its end.
+//! Settings of the allocator in a snapshot, as of its end.
 
 use super::fields::{self, Fields};
 use crate::pickle::{DictId, Value};
@@ -6,14 +6,14 @@ use crate::pickle::{DictId, Value};
 /// Settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
-    /// As PYTORCH_CUDA_ALLOC_CONF has them.
+    /// In the form of PYTORCH_CUDA_ALLOC_CONF.
     pub conf: String,
-    /// Whether the text that was given last does not name all that is in force: others were given before.
+    /// Whether the latest text lacks settings that are in effect because others were set before.
     pub were_changed: bool,
 }
 
 impl Settings {
-    /// What `allocator_settings` says.
+    /// From `allocator_settings`.
     pub fn of(fields: &Fields<'_>, settings: DictId) -> Self {
         let given = fields.text_of(settings, fields::CONF);
         let given = given
@@ -29,7 +29,7 @@ impl Settings {
         if fields.is_true(settings, fields::EXPANDABLE_SEGMENTS) {
             put("expandable_segments", "True".into());
         }
-        // Without a limit it is the greatest number of its type.
+        // Without a limit, it is the maximum of its type.
         let limit = fields.number(settings, fields::MAX_SPLIT_SIZE);
         if let Some(limit) = limit.filter(|limit| *limit < 1 << 62) {
             put("max_split_size_mb", (limit >> 20).to_string());

@@ -1,6 +1,6 @@
-//! A snapshot of PyTorch's allocator as its pickle has it, in all forms that it has had.
+//! A snapshot of PyTorch's allocator, read from any version of its pickle.
 //!
-//! | PyTorch | root | where a block's stack and requested bytes stand |
+//! | PyTorch | root | where a block's stack and requested bytes are |
 //! |---|---|---|
 //! | to 1.12 | list of segments | nowhere |
 //! | 1.13 | list of segments | `history`, newest first: `real_size`, `frames` |
@@ -12,7 +12,7 @@ use super::fields::{self, Fields, PoolId};
 use super::settings::Settings;
 use crate::pickle::{DictId, ListId, PickleError, Text, Value};
 
-/// Why a snapshot could not be understood.
+/// Why a snapshot could not be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapshotError {
@@ -34,44 +34,44 @@ pub(super) struct Snapshot<'a> {
     /// Pinned host memory.
     pub host_segments: Vec<Segment>,
     pub annotations: Vec<Annotation>,
-    /// `None`: it does not say.
+    /// `None` if the snapshot has none.
     pub settings: Option<Settings>,
 }
 
-/// What the allocator has from the driver in one piece.
+/// A segment.
 #[derive(Debug)]
 pub(super) struct Segment {
-    /// Its device; −1: none, it is host memory.
+    /// Its device; −1 for host memory.
     pub device: i64,
     pub address: u64,
     pub bytes: u64,
-    /// Whether it is a run of mappings that may grow and shrink.
+    /// Whether it consists of mappings that may grow and shrink.
     pub expandable: bool,
-    /// `None`: the snapshot does not say.
+    /// `None` if the snapshot does not record it.
     pub stream: Option<u64>,
     /// As `stream`.
     pub pool: Option<PoolId>,
     pub frames: Option<ListId>,
-    /// Those that are in use.
+    /// The blocks that are in use.
     pub blocks: Vec<Block>,
 }
 
-/// A block in use: a tensor's, or one that waits for other streams.
+/// A block in use: a tensor's, or one whose release is deferred.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Block {
     pub address: u64,
-    /// What was asked for, where the snapshot says; else what was set aside.
+    /// The requested bytes if the snapshot records them; else the allocated bytes.
     pub bytes: u64,
-    /// Whether the snapshot says what was asked for.
+    /// Whether the snapshot records the requested bytes.
     pub is_exact: bool,
-    /// What was set aside.
+    /// The allocated bytes: the requested ones rounded up.
     pub rounded: u64,
     pub frames: Option<ListId>,
-    /// Whether it was freed, and other streams still use it.
+    /// Whether it was freed and other streams still use it.
     pub waits: bool,
 }
 
-/// Begin or end of a range that the program named.
+/// The start or the end of a range that the program named.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Annotation {
     pub begins: bool,
@@ -79,7 +79,7 @@ pub(super) struct Annotation {
     pub time_us: u64,
 }
 
-/// A frame as it stands in the pickle.
+/// A frame in the pickle.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
     pub file: Option<Text>,
@@ -87,8 +87,8 @@ pub(super) struct Frame {
     pub line: u64,
 }
 
-/// How much of the pickle may still be looked at: no more entries than the file has bytes. Each needs a byte
-/// of its own, unless one list is named again and again.
+/// How many more entries of the pickle may be read. The limit is the file's length: each entry needs at least one
+/// byte, unless a list is referenced repeatedly.
 struct Budget(u64);
 
 impl Budget {
@@ -164,8 +164,7 @@ impl<'a> Snapshot<'a> {
         })
     }
 
-    /// The frames of a list, newest first; what is no frame is left out. Frames that are alike mostly are
-    /// one dict.
+    /// The frames of a list, newest first, without invalid ones. Equal frames are mostly one dict.
     pub fn frames(&self, list: ListId) -> impl Iterator<Item = DictId> {
         let list = self.fields.values(list).iter();
         list.filter_map(|value| match value {
@@ -174,7 +173,7 @@ impl<'a> Snapshot<'a> {
         })
     }
 
-    /// What a frame says.
+    /// The fields of a frame.
     pub fn frame(&self, frame: DictId) -> Frame {
         let text = |name| self.fields.text_of(frame, name);
         Frame {
@@ -189,7 +188,7 @@ impl<'a> Snapshot<'a> {
         self.fields.text(text)
     }
 
-    /// A text as it stands in the file.
+    /// The bytes of a text in the file.
     pub fn bytes(&self, text: Text) -> &'a [u8] {
         self.fields.bytes(text)
     }
@@ -258,7 +257,7 @@ impl<'a> Snapshot<'a> {
         list.iter().enumerate().map(read).collect()
     }
 
-    /// A block, if it is in use, and how many bytes it takes; it begins at `next` if it does not say.
+    /// A block, if it is in use, and its size in the segment. It begins at `next` if it has no address.
     fn block(&self, value: Value, next: u64) -> Option<(Option<Block>, u64)> {
         let Value::Dict(block) = value else {
             return None;

@@ -1,4 +1,4 @@
-//! Python, a library or C++: PyTorch's lists of frames do not say.
+//! Distinguishes Python, libraries and C++ in PyTorch's lists of frames.
 
 /// Where a frame's code comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -6,12 +6,12 @@ pub(super) enum Source {
     Python,
     /// The file is a library or a program.
     Library,
-    /// The file is one of C++ source, or not known.
+    /// The file is C++ source, or unknown.
     Cpp,
 }
 
 impl Source {
-    /// Of a frame, by its file and function.
+    /// From the file and the function of a frame.
     pub fn of(file: &str, name: &str) -> Self {
         let base = file.rsplit('/').next().unwrap_or_default();
         let extension = base.rsplit_once('.').map_or("", |(_, extension)| extension);
@@ -45,7 +45,7 @@ impl Source {
             "" | "??" => Self::Cpp,
             _ if base.ends_with(".so") || base.contains(".so.") => Self::Library,
             _ if is_cpp(extension) => Self::Cpp,
-            // A program: the interpreter, or one of C++.
+            // A program: the interpreter, or one in C++.
             _ if !base.starts_with('<')
                 && !base.ends_with(".py")
                 && (of_native || base.starts_with("python")) =>

@@ -1,11 +1,11 @@
-//! Stretches of address space, as expandable segments map and unmap them: in pieces of any size.
+//! Ranges of address space, as expandable segments map and unmap them, of any size.
 
 use std::collections::BTreeMap;
 
-/// Stretches that do not overlap, each with what is said of it.
+/// Ranges that do not overlap, each with a value.
 #[derive(Debug)]
 pub(super) struct Spans<T> {
-    /// By first address: the end, and what is said.
+    /// By start address: the end and the value.
     spans: BTreeMap<u64, (u64, T)>,
 }
 
@@ -18,15 +18,15 @@ impl<T> Default for Spans<T> {
 }
 
 impl<T: Copy> Spans<T> {
-    /// Adds a stretch that overlaps none: see [`Spans::remove`].
+    /// Adds a range that overlaps no other: see [`Spans::remove`].
     pub fn add(&mut self, start: u64, end: u64, of: T) {
         if start < end {
             self.spans.insert(start, (end, of));
         }
     }
 
-    /// Takes away all that lies in a stretch. Returns the stretches that were touched, each as it was:
-    /// what of them lies outside stays.
+    /// Removes all addresses of a range. Returns the ranges that it overlapped, unchanged; their parts outside the
+    /// range are kept.
     pub fn remove(&mut self, start: u64, end: u64) -> Vec<(u64, u64, T)> {
         if start >= end {
             return Vec::new();
@@ -47,7 +47,7 @@ impl<T: Copy> Spans<T> {
         touched
     }
 
-    /// What of a stretch lies in none.
+    /// The parts of a range that no other covers.
     pub fn gaps(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
         let mut gaps = Vec::new();
         let before = self.spans.range(..=start).next_back();
@@ -64,7 +64,7 @@ impl<T: Copy> Spans<T> {
         gaps
     }
 
-    /// All, in the order of their addresses.
+    /// All, by address.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64, T)> {
         self.spans
             .iter()

@@ -1,7 +1,6 @@
 //! A capture made from a snapshot of PyTorch's allocator.
 //!
-//! Bytes of tensors are those that were asked for: the only ones that a trace has. What the allocator has
-//! from the driver, its segments, is the driver level.
+//! Sizes of tensors are the requested bytes: a trace has no others. The allocator's segments are the driver level.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::BufWriter;
@@ -23,27 +22,26 @@ use super::snapshot::{Segment, Snapshot, SnapshotError};
 use crate::account::many;
 use crate::units::{bytes, count};
 
-/// How many devices have counters in a capture.
+/// How many devices of a capture have counters.
 const DEVICES: usize = 63;
 
-/// What was imported.
+/// The result of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
     /// Entries of all traces.
     pub entries: u64,
     /// Events that were written.
     pub events: u64,
-    /// Devices that have anything.
+    /// Devices with any segments or entries.
     pub devices: u64,
-    /// What the capture's account says.
+    /// The notes in the capture's account.
     pub notes: Vec<String>,
 }
 
-/// Writes a capture of the snapshot in `pickle` to `path`, which must not exist; `name` is what the snapshot
-/// is called.
+/// Writes a capture of the snapshot in `pickle` to `path`, which must not exist. `name` is the snapshot's name.
 ///
 /// # Errors
-/// Where the snapshot cannot be understood, and the system's. What was written by then is left behind.
+/// If the snapshot cannot be parsed, or an operation of the system fails. The partial file is not removed.
 pub fn torch_snapshot(pickle: &[u8], name: &str, path: &Path) -> Result<Imported, ImportError> {
     let snapshot = Snapshot::read(pickle)?;
     let mut devices = devices(&snapshot)?;
@@ -132,7 +130,7 @@ fn devices<'a>(snapshot: &'a Snapshot<'_>) -> Result<Vec<Device<'a>>, SnapshotEr
     Ok(devices)
 }
 
-/// When the first thing happened, in microseconds; 0 if no times are known.
+/// The time of the first entry, in microseconds; 0 if no times are known.
 fn started(snapshot: &Snapshot<'_>) -> Result<u64, SnapshotError> {
     let mut first = snapshot.annotations.iter().map(|of| of.time_us).min();
     for trace in &snapshot.traces {
@@ -144,11 +142,11 @@ fn started(snapshot: &Snapshot<'_>) -> Result<u64, SnapshotError> {
     Ok(first.unwrap_or(0))
 }
 
-/// What all traces had.
+/// A summary of all traces.
 #[derive(Clone, Copy, Debug, Default)]
 struct Played {
     entries: u64,
-    /// Whether any entry is of a tensor: PyTorch records what segments do even where it leaves those out.
+    /// Whether any entry describes a tensor. PyTorch can omit tensors and still record segments.
     of_tensors: bool,
 }
 
@@ -157,14 +155,14 @@ fn is_of_tensor(action: Action) -> bool {
     matches!(action, Alloc | FreeRequested | FreeCompleted)
 }
 
-/// What comes next.
+/// The next entry or range.
 enum Next {
     Entry(usize, Entry),
     Annotation(usize),
 }
 
-/// Writes the entries of all devices and the ranges in the order of their times. Each list keeps its order:
-/// where times fall back they are taken for those before. Returns what was written, and the last time.
+/// Writes the entries of all devices and the ranges, by time. Each list keeps its order: a time that is earlier than
+/// the one before it counts as that one. Returns the summary and the last time.
 fn play(
     devices: &mut [Device<'_>],
     ranges: &mut Ranges,
@@ -230,7 +228,7 @@ fn play(
     }
 }
 
-/// What the account must say, with figures.
+/// The notes of the account, with figures.
 fn notes(snapshot: &Snapshot<'_>, played: Played, devices: &[Device<'_>]) -> Vec<String> {
     let blocks = || snapshot.segments.iter().flat_map(|segment| &segment.blocks);
     let live = || blocks().filter(|block| !block.waits);
@@ -276,7 +274,7 @@ fn notes(snapshot: &Snapshot<'_>, played: Played, devices: &[Device<'_>]) -> Vec
     notes
 }
 
-/// What was there before a device's trace.
+/// What existed before a device's trace.
 fn begun(device: u8, before: &Before) -> String {
     let without = match before.without_stack {
         0 => String::new(),
@@ -299,7 +297,7 @@ fn begun(device: u8, before: &Before) -> String {
     )
 }
 
-/// Puts the names of native functions behind the capture.
+/// Appends the names of native functions to the capture.
 fn name_natives(path: &Path, frames: Frames) -> Result<(), ImportError> {
     let mut named = path.as_os_str().to_owned();
     named.push(".named");

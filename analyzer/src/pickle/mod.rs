@@ -1,14 +1,14 @@
-//! Pickles of plain data: dicts, lists, numbers, texts. Nothing that a pickle says is ever run.
+//! Pickles of plain data: dicts, lists, numbers, texts. Nothing in a pickle is ever executed.
 //!
 //! # Design constraints
-//! - The file is hostile until proven otherwise: no panic, no recursion, and no more memory than some
-//!   hundred bytes for each byte of the file (a real snapshot takes six).
-//! - What would call a function or make an object of a class is refused, with its place.
-//! - Texts are not copied: they are places in the file.
+//! - The file is untrusted: reading it does not panic, does not recurse, and takes at most a few hundred bytes of
+//!   memory for each byte of the file (about six for a real snapshot).
+//! - An opcode that would call a function or create an object of a class is an error with its position.
+//! - Texts are not copied: they are ranges of the file.
 //!
 //! # Not suitable for
-//! - Pickles of objects. Dicts have texts for keys; tuples, bytes and numbers of more than 64 bits are
-//!   passed over.
+//! - Pickles of objects. Keys of dicts must be texts. Contents of tuples, bytes and numbers of more than 64 bits are
+//!   ignored.
 
 mod error;
 mod opcodes;

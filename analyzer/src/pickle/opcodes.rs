@@ -1,4 +1,4 @@
-//! The opcodes of pickles that matter here, by CPython's names (`Lib/pickletools.py`).
+//! The opcodes of pickles that are used here, by CPython's names (`Lib/pickletools.py`).
 
 pub(super) const PROTO: u8 = 0x80;
 pub(super) const STOP: u8 = b'.';
@@ -42,7 +42,7 @@ pub(super) const LONG_BINPUT: u8 = b'r';
 pub(super) const BINGET: u8 = b'h';
 pub(super) const LONG_BINGET: u8 = b'j';
 
-/// Opcodes that call a function or make an object of a class, or lead to one.
+/// Opcodes that call a function or create an object of a class, or prepare that.
 pub(super) const RUNS: [(u8, &str); 15] = [
     (b'c', "GLOBAL"),
     (0x93, "STACK_GLOBAL"),

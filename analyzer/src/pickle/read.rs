@@ -1,5 +1,5 @@
-//! The machine that reads a pickle: a stack of values, marks in it, and a memo. It makes lists and dicts
-//! and runs nothing.
+//! The reader of a pickle: a machine with a stack of values, marks in it, and a memo. It creates lists and dicts and
+//! executes nothing.
 
 use rustc_hash::FxHashMap;
 
@@ -7,15 +7,15 @@ use super::error::PickleError;
 use super::opcodes as op;
 use super::value::{Dict, DictId, ListId, Pickle, Shapes, Text, Value};
 
-/// A dict that is filled piece by piece may not have more keys than this: each piece makes a new shape.
-/// Python fills those of up to 1000 keys at once; no snapshot has a larger one.
+/// The maximum number of keys of a dict that is filled in several parts: each part creates a new shape. Python fills
+/// up to 1000 keys at once, and no snapshot has a larger dict.
 const KEYS_BY_PIECES: usize = 64;
 
-/// Reads a pickle of protocol 2 to 5. Values of dicts can then be asked for by the index of their key in
-/// `names`. What follows the pickle is passed over.
+/// Reads a pickle of protocol 2 to 5. Values of dicts can then be looked up by the index of their key in `names`.
+/// Bytes after the pickle are ignored.
 ///
 /// # Errors
-/// One clear reason, with its place: see [`PickleError`].
+/// The reason, with its position: see [`PickleError`].
 pub fn read<'a>(
     bytes: &'a [u8],
     names: &'static [&'static str],
@@ -61,14 +61,14 @@ struct Machine<'a> {
     bytes: &'a [u8],
     /// The next byte.
     at: usize,
-    /// The opcode that is at work.
+    /// The position of the current opcode.
     opcode_at: usize,
     stack: Vec<Value>,
     /// Lengths of the stack at the marks.
     marks: Vec<usize>,
-    /// What is remembered, by number: pickles count up from 0.
+    /// The memo by number: pickles count up from 0.
     memo: Vec<Value>,
-    /// What is remembered under other numbers.
+    /// Entries of the memo with other numbers.
     far_memo: FxHashMap<u32, Value>,
     /// Keys of the dict that is being filled.
     keys: Vec<Text>,
@@ -95,7 +95,7 @@ impl<'a> Machine<'a> {
         Ok(taken)
     }
 
-    /// A number of up to 8 bytes, the lowest first.
+    /// A little-endian number of up to 8 bytes.
     fn unsigned(&mut self, count: usize) -> Done<u64> {
         let bytes = self.take(count)?.iter().rev();
         Ok(bytes.fold(0, |number, byte| number << 8 | u64::from(*byte)))
@@ -109,7 +109,7 @@ impl<'a> Machine<'a> {
     }
 
     fn pop(&mut self) -> Done<Value> {
-        // What lies under the newest mark is nobody's until the mark has gone.
+        // Values below the newest mark are not accessible until the mark is popped.
         let floor = self.marks.last().copied().unwrap_or(0);
         if self.stack.len() <= floor {
             return Err(self.malformed("it removes more values than its stack has"));
@@ -124,7 +124,7 @@ impl<'a> Machine<'a> {
             .ok_or_else(|| self.malformed("it removes more values than its stack has"))
     }
 
-    /// Where the values above the newest mark begin; the mark has then gone.
+    /// Pops the newest mark. Returns the index of the first value above it.
     fn unmark(&mut self) -> Done<usize> {
         let none = self.malformed("it has no mark for the end of a collection");
         self.marks.pop().ok_or(none)
@@ -168,7 +168,7 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// A number in two's complement, the lowest byte first.
+    /// A little-endian number in two's complement.
     fn long(&mut self, bytes_of_length: usize) -> Done<()> {
         let length = self.length(bytes_of_length)?;
         let bytes = self.take(length)?;
@@ -214,7 +214,7 @@ impl<'a> Machine<'a> {
         Ok(DictId(id))
     }
 
-    /// Puts the values from `from` on, the list's new ones, into the list below them.
+    /// Pops the values from `from` on and appends them to the list below them.
     fn append(&mut self, from: usize) -> Done<()> {
         let below = from.checked_sub(1).and_then(|at| self.stack.get(at));
         let Some(Value::List(id)) = below.copied() else {
@@ -226,7 +226,7 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// Puts the keys and values from `from` on into the dict below them.
+    /// Pops the keys and values from `from` on and adds them to the dict below them.
     fn set(&mut self, from: usize) -> Done<()> {
         let below = from.checked_sub(1).and_then(|at| self.stack.get(at));
         let Some(Value::Dict(id)) = below.copied() else {
@@ -270,7 +270,7 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// The next opcode. False: the pickle ended.
+    /// Executes the next opcode. Returns false at the end of the pickle.
     fn step(&mut self) -> Done<bool> {
         self.opcode_at = self.at;
         let [code] = *self.take(1)? else {
@@ -281,7 +281,7 @@ impl<'a> Machine<'a> {
                 self.pickle.root = self.pop()?;
                 return Ok(false);
             }
-            // Protocols may be stated again.
+            // The protocol may be repeated.
             op::PROTO => drop(self.take(1)?),
             op::FRAME => drop(self.take(8)?),
             op::MARK => self.marks.push(self.stack.len()),

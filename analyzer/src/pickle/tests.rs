@@ -1,4 +1,4 @@
-//! What is written is read; what would run anything is refused; nothing breaks the reader.
+//! Written pickles can be read; pickles that would execute code are errors; no input breaks the reader.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ fn root(bytes: &[u8]) -> Result<Value, PickleError> {
     read(bytes, NAMES).map(|pickle| pickle.root())
 }
 
-/// With the protocol before it and the end behind it.
+/// Adds the protocol and the end.
 fn framed(opcodes: &[u8]) -> Vec<u8> {
     [&[0x80, 4], opcodes, b"."].concat()
 }
@@ -208,7 +208,7 @@ fn what_is_no_pickle_is_told_from_what_is_cut_off() {
 
 #[test]
 fn memory_is_in_proportion_to_the_file() {
-    // Far numbers of the memo, a list within itself, and a dict that grows by one key at a time.
+    // Large numbers in the memo, a list that contains itself, and a dict that grows by one key at a time.
     let far = framed(b"]r\xff\xff\xff\xff(j\xff\xff\xff\xffe");
     let pickle = read(&far, NAMES).expect("a pickle");
     let Value::List(list) = pickle.root() else {
@@ -222,7 +222,7 @@ fn memory_is_in_proportion_to_the_file() {
     assert_eq!(root(&framed(&deep)), Ok(Value::None));
 }
 
-/// A pickle with all that a snapshot has.
+/// A pickle with all kinds of values in snapshots.
 fn seed() -> Vec<u8> {
     written(|to| {
         to.begin_dict().expect("memory");

@@ -1,9 +1,8 @@
-//! What a pickle holds. Lists and dicts are numbers into one table, so that sharing costs nothing and
-//! nothing is ever walked by recursion.
+//! The values of a pickle. Lists and dicts are numbers into one table, so sharing them is free and no code recurses.
 
 use rustc_hash::FxHashMap;
 
-/// A text: a place in the file.
+/// A text: a range of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Text {
     start: u64,
@@ -37,12 +36,12 @@ pub enum Value {
     Dict(DictId),
     /// A tuple of two whole numbers of up to 32 bits.
     Pair(u32, u32),
-    /// Another tuple, bytes, or a number of more bits: what it is is not kept.
+    /// Another tuple, bytes, or a number of more than 64 bits. The value is not kept.
     Other,
 }
 
 impl Value {
-    /// A tuple, as far as it is kept.
+    /// From a tuple: a [`Value::Pair`] if it has two small numbers.
     pub(super) fn of_tuple(values: &[Self]) -> Self {
         let number = |value: i64| u32::try_from(value).ok();
         let [Self::Int(a), Self::Int(b)] = values else {
@@ -55,26 +54,26 @@ impl Value {
     }
 }
 
-/// The keys of dicts that are alike: most have the keys of many others, in the same order. For each
-/// name that is asked for, where its value stands.
+/// The keys that several dicts share, in the same order, and for each name that can be looked up the index of its
+/// value. Most dicts have the same keys as many others.
 #[derive(Debug)]
 pub(super) struct Shape {
     keys: Vec<Text>,
     places: Vec<Option<u32>>,
 }
 
-/// The names by which values of dicts are asked for, and all shapes that were seen.
+/// The names by which values of dicts are looked up, and all shapes so far.
 #[derive(Debug)]
 pub struct Shapes {
     names: &'static [&'static str],
     shapes: Vec<Shape>,
     by_keys: FxHashMap<Vec<Text>, u32>,
-    /// The shape that came last: most often the next one, too.
+    /// The latest shape, which is most likely the next one, too.
     last: u32,
 }
 
 impl Shapes {
-    /// No shape yet. Values are asked for by the index of their key in `names`.
+    /// Without shapes. Values are looked up by the index of their key in `names`.
     pub fn new(names: &'static [&'static str]) -> Self {
         Self {
             names,
@@ -84,7 +83,7 @@ impl Shapes {
         }
     }
 
-    /// The number of a shape.
+    /// The number of the shape with these keys.
     pub(super) fn of(&mut self, keys: &[Text], bytes: &[u8]) -> u32 {
         let last = self.shapes.get(self.last as usize);
         if last.is_some_and(|last| last.keys == keys) {
@@ -95,7 +94,7 @@ impl Shapes {
             return *known;
         }
         let place = |name: &&str| {
-            // The last of several equal keys counts.
+            // Of several equal keys, the last one counts.
             let at = keys
                 .iter()
                 .rposition(|key| key.bytes(bytes) == name.as_bytes())?;
@@ -137,10 +136,10 @@ impl Text {
     }
 }
 
-/// A dict: its keys are its shape's.
+/// A dict. Its keys are in its shape.
 #[derive(Debug, Default)]
 pub(super) struct Dict {
-    /// Number of the shape; of no meaning while there are no values.
+    /// Number of the shape; unused while there are no values.
     pub(super) shape: u32,
     pub(super) values: Vec<Value>,
 }
@@ -156,7 +155,7 @@ pub struct Pickle<'a> {
 }
 
 impl<'a> Pickle<'a> {
-    /// What was pickled.
+    /// The value that was pickled.
     pub fn root(&self) -> Value {
         self.root
     }
@@ -166,7 +165,7 @@ impl<'a> Pickle<'a> {
         self.lists.get(id.0 as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// A dict's value under the key that has this index in the names that were given.
+    /// A dict's value for the key with this index in the names.
     pub fn get(&self, id: DictId, name: usize) -> Option<Value> {
         let dict = self.dicts.get(id.0 as usize)?;
         if dict.values.is_empty() {
@@ -176,12 +175,12 @@ impl<'a> Pickle<'a> {
         dict.values.get(at).copied()
     }
 
-    /// A text as it stands in the file.
+    /// The bytes of a text in the file.
     pub fn bytes(&self, text: Text) -> &'a [u8] {
         text.bytes(self.bytes)
     }
 
-    /// A text, what is no UTF-8 replaced.
+    /// A text, with invalid UTF-8 replaced.
     pub fn text(&self, text: Text) -> std::borrow::Cow<'a, str> {
         String::from_utf8_lossy(self.bytes(text))
     }

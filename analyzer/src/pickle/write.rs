@@ -1,5 +1,5 @@
-//! Writes a pickle of protocol 4, value by value: only opcodes that PyTorch's own viewer of snapshots takes,
-//! which is a small machine in a browser.
+//! Writes a pickle of protocol 4, value by value. It uses only the opcodes that PyTorch's own viewer of snapshots
+//! supports, which is a small interpreter in a browser.
 
 use std::io::{self, Write};
 
@@ -7,10 +7,10 @@ use rustc_hash::FxHashMap;
 
 use super::opcodes as op;
 
-/// A list is filled in pieces of so many values, as Python's own pickler does: the viewer recurses.
+/// How many values of a list are written at once, as in Python's own pickler. The viewer recurses over them.
 const BATCH: u32 = 1000;
 
-/// A value that was written and can be referred to.
+/// A value that was written and can be referenced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remembered(u32);
 
@@ -18,12 +18,11 @@ pub struct Remembered(u32);
 #[derive(Debug, Default)]
 #[must_use]
 pub struct List {
-    /// Values of the piece that is being written.
+    /// Values in the current batch.
     values: u32,
 }
 
-/// Writes one pickle. Lists and dicts are begun and ended by the caller, who says before each value of a list
-/// that it comes.
+/// Writes one pickle. The caller begins and ends lists and dicts, and announces each value of a list.
 #[derive(Debug)]
 pub struct PickleWriter<W> {
     to: W,
@@ -45,7 +44,7 @@ impl<W: Write> PickleWriter<W> {
         })
     }
 
-    /// Ends the pickle: the value that was written is its root.
+    /// Ends the pickle. The last value is its root.
     pub fn finish(mut self) -> io::Result<W> {
         self.code(op::STOP)?;
         Ok(self.to)
@@ -61,7 +60,7 @@ impl<W: Write> PickleWriter<W> {
         self.code(if value { op::NEWTRUE } else { op::NEWFALSE })
     }
 
-    /// A whole number; of those beyond 2^63 − 1, that one, for the viewer takes no more.
+    /// A whole number. Numbers above 2^63 − 1 are written as that, the maximum of the viewer.
     pub fn int(&mut self, value: u64) -> io::Result<()> {
         let value = value.min(i64::MAX as u64);
         let le = value.to_le_bytes();
@@ -95,7 +94,7 @@ impl<W: Write> PickleWriter<W> {
         self.to.write_all(text.as_bytes())
     }
 
-    /// A text that comes again and again: it is written once.
+    /// A text that occurs repeatedly. It is written once and then referenced.
     pub fn word(&mut self, word: &'static str) -> io::Result<()> {
         if let Some(known) = self.keys.get(word).copied() {
             return self.again(known);
@@ -120,7 +119,7 @@ impl<W: Write> PickleWriter<W> {
         Ok(Remembered(self.remembered - 1))
     }
 
-    /// A remembered value once more: the same one, not a copy.
+    /// References a remembered value. It is the same value, not a copy.
     pub fn again(&mut self, value: Remembered) -> io::Result<()> {
         match u8::try_from(value.0) {
             Ok(short) => self.to.write_all(&[op::BINGET, short]),
@@ -158,7 +157,7 @@ impl<W: Write> PickleWriter<W> {
         Ok(())
     }
 
-    /// Begins a dict: keys ([`PickleWriter::word`]) and values follow in turns, one pair at least.
+    /// Begins a dict. At least one pair of a key ([`PickleWriter::word`]) and a value follows.
     pub fn begin_dict(&mut self) -> io::Result<()> {
         self.to.write_all(&[op::EMPTY_DICT, op::MARK])
     }

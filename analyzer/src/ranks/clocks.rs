@@ -1,4 +1,4 @@
-//! Machines whose clocks are off, by the ends of steps that peers end at the same moment.
+//! Machines with wrong clocks, found from steps that peers end at the same time.
 
 use std::collections::BTreeMap;
 
@@ -8,34 +8,35 @@ use serde::Serialize;
 use super::robust::{Spread, middle};
 use super::step_ends::StepEnds;
 
-/// Steps that two machines must share.
+/// The minimum number of steps that two machines must share.
 const STEPS: usize = 4;
-/// What no clock is off by: a millisecond.
+/// The minimum difference that counts: a millisecond.
 const LEAST: u64 = 1_000_000;
 
-/// A machine whose clock is off.
+/// A machine whose clock differs from those of the peers of its ranks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Clock {
-    /// The machine.
+    /// Host name of the machine.
     pub host: String,
-    /// By how much its clock is ahead of its peers' median, in nanoseconds.
+    /// Median of the differences, in nanoseconds, between the step ends of the machine's ranks and the median step
+    /// ends of their peers. Negative: the clock is behind.
     pub ahead_ns: i64,
-    /// The median distance of each rank's and step's own figure from that.
+    /// Median distance of these differences from `ahead_ns`, in nanoseconds.
     pub scatter_ns: u64,
-    /// Steps that were compared.
+    /// Number of steps whose ends were compared.
     pub steps: usize,
 }
 
-/// A rank's machine and when its steps ended.
+/// A rank's machine and the ends of its steps.
 pub type EndsOn<'a> = (&'a str, &'a StepEnds);
 
-/// Machines whose clocks are off by more than their steps scatter. Each group is of peers: their steps end together. Those
-/// of different stages of a pipeline do not.
+/// Machines whose clocks differ by more than the ends of their steps scatter. The ranks of each group are peers,
+/// whose steps end at the same time. This is not true of different stages of a pipeline.
 pub fn clocks<'a>(groups: impl Iterator<Item = Vec<EndsOn<'a>>>) -> Vec<Clock> {
     let mut off: BTreeMap<&str, Vec<(u64, i64)>> = BTreeMap::new();
     for group in groups {
         let first = group.first().map(|(host, _)| *host);
-        // Peers on one machine say nothing of its clock.
+        // Peers on one machine do not show whether its clock is right.
         if group.iter().all(|(host, _)| Some(*host) == first) {
             continue;
         }
@@ -45,7 +46,7 @@ pub fn clocks<'a>(groups: impl Iterator<Item = Vec<EndsOn<'a>>>) -> Vec<Clock> {
                 by_step.entry(*step).or_default().push((host, *at));
             }
         }
-        // Of a step that few reached the median would be of others.
+        // If few ranks reached a step, its median is not the group's.
         by_step.retain(|_, ends| ends.len() * 2 > group.len());
         for (step, ends) in by_step {
             let mut all: Vec<u64> = ends.iter().map(|(_, at)| *at).collect();
@@ -66,7 +67,7 @@ pub fn clocks<'a>(groups: impl Iterator<Item = Vec<EndsOn<'a>>>) -> Vec<Clock> {
         let mut figures: Vec<i64> = of.into_iter().map(|(_, ahead)| ahead).collect();
         let spread = Spread::of(&mut figures, LEAST).filter(|_| steps.len() >= STEPS)?;
         let by = spread.median.unsigned_abs();
-        // Its ranks and steps must agree, too: a clock is off by the same for all.
+        // The ranks and steps of a machine must agree, too: all use the same clock.
         let near = figures
             .iter()
             .filter(|of| of.abs_diff(spread.median) <= by / 2);
@@ -88,7 +89,7 @@ mod tests {
     const SECOND: i64 = 1_000_000_000;
     const START: i64 = 1_790_000_000 * SECOND;
 
-    /// Steps of a second, each off by `jitter` of its number, on a machine that is so far ahead.
+    /// Steps of a second on a machine whose clock is ahead by `ahead`, each off by `jitter` of its number.
     fn ends(steps: u64, ahead: i64, jitter: impl Fn(i64) -> i64) -> StepEnds {
         let mut ends = StepEnds::default();
         for step in 1..=steps {

@@ -1,4 +1,4 @@
-//! Where a rank stands in a job's mesh: data, tensor, pipeline, … parallel.
+//! The coordinates of a rank in a job's mesh: data, tensor, pipeline, … parallel.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::replay::Replay;
 
-/// Names of dimensions along which ranks do the same with other data: peers differ in them alone.
+/// Names of dimensions along which ranks do the same work on different data: peers differ only in these.
 const DATA: &[&str] = &[
     "d",
     "data",
@@ -26,20 +26,20 @@ const DATA: &[&str] = &[
     "batch",
 ];
 
-/// A rank's coordinates by the names of their dimensions.
+/// Coordinates of a rank in the mesh of its job: its index in each dimension, by the dimension's name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Coordinates(pub BTreeMap<String, u64>);
 
 impl Coordinates {
-    /// Those of a capture.
+    /// The coordinates of a capture's rank; `None` if the capture does not have them.
     pub fn of(replay: &Replay) -> Option<Self> {
         let read = gpumem_capture::Coordinates::parse(replay.names.fact(ProcessKey::COORDINATES)?)?;
         let all = read.iter().map(|(name, at)| (name.to_owned(), at));
         Some(Self(all.collect()))
     }
 
-    /// Those in which peers are equal.
+    /// The coordinates without the dimensions in which peers differ.
     pub fn of_peers(&self) -> Self {
         let kept = self.0.iter();
         let kept = kept.filter(|(name, _)| !DATA.contains(&name.as_str()));
@@ -57,17 +57,17 @@ impl fmt::Display for Coordinates {
     }
 }
 
-/// A mesh of ranks: its dimensions with their sizes, the last one of which runs fastest, as in PyTorch's DeviceMesh.
+/// A mesh of ranks: its dimensions with their sizes. The last dimension varies fastest, as in PyTorch's DeviceMesh.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mesh(Vec<(String, u64)>);
 
 impl Mesh {
-    /// How many ranks it has.
+    /// The number of ranks in the mesh.
     pub fn size(&self) -> u64 {
         self.0.iter().map(|(_, size)| size).product()
     }
 
-    /// Where a rank stands in it; `None` for one beyond it.
+    /// The coordinates of a rank; `None` if it is outside the mesh.
     pub fn at(&self, rank: u64) -> Option<Coordinates> {
         let mut left = rank;
         let mut found = BTreeMap::new();

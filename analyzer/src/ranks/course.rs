@@ -1,4 +1,4 @@
-//! What a rank held over time, in buckets of wall-clock time that are those of all ranks.
+//! The memory of a rank over time, in buckets of wall time that all ranks share.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,24 @@ use serde::Serialize;
 
 use crate::replay::{Levels, Replay};
 
-/// What is followed over time.
+/// Memory of a rank that is followed over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
-    /// Tensors.
+    /// Live bytes of tensors.
     Tensors,
-    /// What PyTorch's allocator holds.
+    /// Bytes that PyTorch's allocator has reserved.
     Reserved,
-    /// All that the process holds on the device.
+    /// Physical memory of the process on the GPU. If it was not recorded: the driver level, or the reserved bytes if
+    /// they are more.
     Process,
 }
 
 impl Part {
-    /// All, in the order in which figures stand.
+    /// All parts, in the order of figures.
     pub const ALL: [Self; 3] = [Self::Tensors, Self::Reserved, Self::Process];
 
-    /// As people read it.
+    /// The label.
     pub fn word(self) -> &'static str {
         match self {
             Self::Tensors => "tensors",
@@ -34,36 +35,36 @@ impl Part {
     }
 }
 
-/// Figures of all parts, in their order.
+/// The figures of all parts, in their order.
 pub type Parts = [u64; Part::ALL.len()];
 
-/// How a course is cut into buckets.
+/// How time is divided into buckets.
 #[derive(Clone, Copy, Debug)]
 pub struct Buckets {
     /// The unit of time, in nanoseconds.
     pub unit_ns: u64,
-    /// The first width of a bucket is 2 to this, in such units.
+    /// The initial width of a bucket is 2 to the power of this, in units.
     pub narrowest: u32,
-    /// So many are kept at most of each device.
+    /// The maximum number of buckets of each device.
     pub most: usize,
 }
 
-/// The greatest memory in each bucket of time.
+/// The maximum of the memory in each bucket of time.
 ///
-/// A bucket is a power of two of units wide, and begins at a multiple of that since 1970: those of two ranks are
-/// the same, or one is a whole part of the other.
+/// The width of a bucket is a power of two of units, and its start since 1970 is a multiple of the width. So buckets
+/// of two ranks are equal, or one contains the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Course {
-    /// A bucket is 2 to this wide, in units.
+    /// The width of a bucket is 2 to the power of this, in units.
     pub shift: u32,
-    /// The first bucket's begin, in such widths since 1970.
+    /// The start of the first bucket since 1970, in widths.
     pub first: u64,
-    /// The greatest of each bucket, one after the other.
+    /// The maxima of each bucket.
     pub greatest: Vec<Parts>,
 }
 
 impl Course {
-    /// Goes on to a time, until which `held` was held, and takes in what is held then.
+    /// Advances to a time, before which `held` was held, and adds what is held now.
     fn see(&mut self, at: u64, held: Parts, now: Parts, buckets: Buckets) {
         if self.greatest.is_empty() {
             self.shift = buckets.narrowest;
@@ -71,7 +72,7 @@ impl Course {
             self.greatest.push(now);
             return;
         }
-        // What comes from another thread may be a little older than the newest: it counts as that.
+        // A record of another thread may be slightly older than the newest one. It counts as that one.
         let mut past = self.past(at);
         while past >= buckets.most as u64 {
             self.widen();
@@ -85,7 +86,7 @@ impl Course {
         }
     }
 
-    /// How many buckets lie between the first and that of a time.
+    /// The number of buckets between the first one and that of a time.
     fn past(&self, at: u64) -> u64 {
         (at >> self.shift).saturating_sub(self.first)
     }
@@ -104,19 +105,19 @@ impl Course {
     }
 }
 
-/// The greatest of both, part by part.
+/// The maximum of each part.
 pub(super) fn join(of: &mut Parts, other: Parts) {
     for (of, other) in of.iter_mut().zip(other) {
         *of = other.max(*of);
     }
 }
 
-/// A device as it is followed.
+/// A followed device.
 #[derive(Debug, Default)]
 struct Followed {
     course: Course,
     held: Parts,
-    /// Whether it is known what the card gave. An imported snapshot has PyTorch's own figures only.
+    /// Whether the physical level is known. An imported snapshot has only PyTorch's own figures.
     is_physical: bool,
 }
 
@@ -138,7 +139,7 @@ impl Followed {
     }
 }
 
-/// Follows the records of a capture beside the replay.
+/// Observes the records of a capture after the replay.
 #[derive(Debug)]
 pub struct CourseWatch {
     started_unix_ns: u64,
@@ -147,7 +148,7 @@ pub struct CourseWatch {
 }
 
 impl CourseWatch {
-    /// Of a capture that was begun then.
+    /// For a capture that was opened at this time.
     pub fn new(started_unix_ns: u64, buckets: Buckets) -> Self {
         Self {
             started_unix_ns,
@@ -156,11 +157,11 @@ impl CourseWatch {
         }
     }
 
-    /// Takes in a record after the replay has.
+    /// Observes a record after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: &Record<'_>) {
         match record {
             Record::Event(_, event) => self.see(replay, event.device, event.time.0),
-            // What a bounded capture begins with.
+            // The first record of a bounded capture.
             Record::State(..) => {
                 for device in replay.devices.keys() {
                     self.see(replay, *device, replay.last.0);
@@ -179,13 +180,13 @@ impl CourseWatch {
         }
     }
 
-    /// What each device held so far.
+    /// The course of each device so far.
     pub fn so_far(&self) -> impl Iterator<Item = (DeviceOrdinal, &Course)> {
         let devices = self.devices.iter();
         devices.map(|(device, of)| (*device, &of.course))
     }
 
-    /// What each device held until then.
+    /// The course of each device up to this time.
     pub fn finish(self, end_unix_ns: u64) -> impl Iterator<Item = (DeviceOrdinal, Course)> {
         let buckets = self.buckets;
         self.devices.into_iter().map(move |(device, of)| {
@@ -239,7 +240,7 @@ mod tests {
         for (index, value) in tensors(&of).into_iter().enumerate() {
             let width = 1 << (of.shift - NARROWEST);
             let from = (of.first + index as u64) * width;
-            // What was held when the bucket began counts, too.
+            // The memory at the start of the bucket counts, too.
             let within = seen
                 .iter()
                 .filter(|(at, _)| (from..from + width).contains(at));
@@ -291,7 +292,7 @@ mod tests {
             Vec::from_iter(of.course.greatest.iter().map(|[.., process]| *process))
         };
         assert_eq!(seen([0, 0, 0, 0]), [5, 5, 5, 5]);
-        // What is held when a bucket begins is in it, too.
+        // The memory at the start of a bucket counts, too.
         assert_eq!(seen([0, 7, 0, 0]), [0, 7, 7, 0]);
     }
 }

@@ -1,4 +1,4 @@
-//! What makes a rank differ: its lines, categories and modules beside the median of its peers'.
+//! Why a rank differs: its lines, categories and modules compared with the median of its peers.
 
 use std::cmp::Reverse;
 
@@ -8,39 +8,41 @@ use serde::Serialize;
 
 use super::holders::{Held, Keys, Of, Place};
 
-/// One holder's share in a difference.
+/// Bytes of one holder of memory in a rank that differs, and in its peers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Difference {
-    /// What it is.
+    /// Kind of the holder, and with it the memory that `bytes` counts.
     pub of: Of,
-    /// Its name.
+    /// Name of the holder: a line (`train.py:88`), a category, a module's qualified name, or a library.
     pub name: String,
-    /// What the rank has at its peak.
+    /// Bytes that the rank has of this holder at its peak; 0 if it has none. The peak is that of tensors for `line`,
+    /// `category` and `module`, otherwise that of the driver level.
     pub bytes: u64,
-    /// The median of its peers, at their peaks.
+    /// Median of the same bytes over all peers, the rank included, each at its own peak. Peers without the holder
+    /// count as 0.
     pub median_bytes: u64,
-    /// Where it stands, if it is a line.
+    /// Source line of the holder; `None` if it is not a line.
     #[serde(skip)]
     pub place: Option<Place>,
 }
 
 impl Difference {
-    /// By how much the rank has more.
+    /// Bytes that the rank has more than the median; negative: less.
     pub fn off(&self) -> i64 {
         self.bytes as i64 - self.median_bytes as i64
     }
 }
 
-/// What is shown of each kind.
+/// The maximum number of holders of each kind that are shown.
 const MOST: usize = 5;
-/// Shares below this part of the whole difference are not shown.
+/// Holders with less than 1 / `LEAST` of the difference are not shown.
 const LEAST: u64 = 20;
 
-/// Medians of all that any of the peers holds.
+/// The median of each holder that any peer has.
 pub struct Medians(FxHashMap<u32, u64>);
 
 impl Medians {
-    /// Of what each of them holds.
+    /// Computes the medians of the holders of these peers.
     pub fn of(peers: &[&[Held]]) -> Self {
         let mut all: FxHashMap<u32, Vec<u64>> = FxHashMap::default();
         for peer in peers {
@@ -51,7 +53,7 @@ impl Medians {
         let middle = peers.len().saturating_sub(1) / 2;
         let medians = all.into_iter().map(|(key, mut bytes)| {
             bytes.sort_unstable();
-            // Peers that do not have it hold 0 of it.
+            // Peers without it hold 0 bytes of it.
             let without = peers.len() - bytes.len();
             let at = middle.checked_sub(without).and_then(|at| bytes.get(at));
             (key, at.copied().unwrap_or(0))
@@ -59,7 +61,7 @@ impl Medians {
         Self(medians.collect())
     }
 
-    /// What makes one of them differ by about `off`, the largest shares of each kind first.
+    /// The holders that explain a difference of about `off`, the largest of each kind first.
     pub fn differences(&self, held: &[Held], off: i64, keys: &Keys) -> Vec<Difference> {
         let own: FxHashMap<u32, u64> = held.iter().copied().collect();
         let others = self.0.keys().filter(|key| !own.contains_key(key));

@@ -1,4 +1,4 @@
-//! How ranks ended: who ran out of memory first, and who only followed.
+//! How ranks ended: which ran out of memory first, and which ended as a consequence.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,20 +7,21 @@ use super::clocks::Clock;
 use crate::account::{Ending, duration};
 use crate::session::Session;
 
-/// How a rank ended, and when.
+/// How and when a rank ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct End {
-    /// How.
+    /// How the rank ended.
     pub ended: Ended,
-    /// When, in nanoseconds since 1970-01-01 UTC: the failure, or the end; for one that runs, the last that is known.
+    /// Time of the failed allocation, or of the end of the process, in nanoseconds since 1970-01-01 UTC. If the
+    /// process is running or was killed: the time of its last event. Wrong clocks are not corrected.
     pub at_unix_ns: u64,
-    /// What could not be allocated, if it ran out of memory.
+    /// Bytes of the allocation that failed; absent if the rank did not run out of memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wanted_bytes: Option<u64>,
 }
 
 impl End {
-    /// The same by a right clock, where its machine's is off.
+    /// Corrects the time if the clock of its machine is wrong.
     pub(super) fn by_clocks(self, host: Option<&str>, clocks: &[Clock]) -> Self {
         let clock = clocks.iter().find(|clock| Some(&*clock.host) == host);
         let ahead = clock.map_or(0, |clock| clock.ahead_ns);
@@ -37,18 +38,18 @@ impl End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
-    /// In an orderly way.
+    /// The process exited normally.
     Clean,
-    /// It runs.
+    /// The process has not ended.
     Running,
-    /// It was killed, or ended without its exit handlers.
+    /// The process was killed, or ended without running its exit handlers.
     Killed,
-    /// An allocation failed for want of memory, and the program was told.
+    /// An allocation failed because memory was exhausted, and the program received the error.
     OutOfMemory,
 }
 
 impl Ended {
-    /// Of a capture.
+    /// How and when the rank of a capture ended.
     pub fn of(session: &Session) -> End {
         let (replay, header) = (&session.replay, &session.header);
         let after_start = |nanos: u64| header.started_wall_ns.saturating_add(nanos);
@@ -73,23 +74,24 @@ impl Ended {
     }
 }
 
-/// How the ranks of a job ended.
+/// How the ranks of a job ended. Times are corrected by the offsets of wrong clocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Endings {
-    /// Ranks that ran out of memory, the first one first. Where machines' clocks are off, as if they were not.
+    /// Ranks that ran out of memory, in the order of their failures.
     pub out_of_memory: Vec<u64>,
-    /// Other ranks that ended without their exit handlers, the first one first.
+    /// Other ranks that were killed or ended without running their exit handlers, in the order of their ends.
     pub killed: Vec<u64>,
-    /// Ranks that run.
+    /// Number of ranks that have not ended.
     pub running: u64,
-    /// Ranks that ended in an orderly way.
+    /// Number of ranks that exited normally.
     pub clean: u64,
-    /// From the first that ran out of memory, or was killed, to the last end: nanoseconds.
+    /// Nanoseconds from the first rank that ran out of memory or was killed to the last end of any rank; 0 if no rank
+    /// did.
     pub first_to_last_ns: u64,
 }
 
 impl Endings {
-    /// Of ranks by their numbers.
+    /// Summarizes the ends of ranks, given with their numbers.
     pub fn of<'a>(ends: impl Iterator<Item = (u64, &'a End)>) -> Self {
         let mut all: Vec<_> = ends.collect();
         all.sort_by_key(|(rank, end)| (end.at_unix_ns, *rank));

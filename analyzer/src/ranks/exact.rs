@@ -1,7 +1,7 @@
-//! The very step since which a rank differs, where the first reading leaves a range of steps.
+//! The exact step since which a rank differs, if the first reading only finds a range of steps.
 //!
-//! A reading keeps a few hundred points of a run, whose steps are told apart up to that number only. Of longer runs the captures of
-//! the rank and of some of its peers are read again, and the steps that matter are kept one by one.
+//! A reading keeps a few hundred points of a run, so steps of longer runs are merged. For these runs, the captures of
+//! the rank and of some of its peers are read again, and the needed steps are kept individually.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -14,24 +14,24 @@ use super::open::Open;
 use super::outliers::Outlier;
 use super::steps::{Steps, Window, since};
 
-/// Ranks that are asked about: those with the largest differences.
+/// The maximum number of ranks to read again: those with the largest differences.
 const RANKS: usize = 32;
 
-/// Steps that are to be read of a rank's capture: see [`super::StepWatch::keeping`].
+/// The steps that must be read again from a rank's capture: see [`super::StepWatch::keeping`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// Which rank.
+    /// The rank.
     pub rank: u64,
     /// Its capture.
     pub file: PathBuf,
     /// The GPU.
     pub device: DeviceOrdinal,
-    /// Which steps.
+    /// The steps.
     pub windows: Vec<Window>,
 }
 
 impl Job {
-    /// What must be read again for the steps since which ranks differ.
+    /// The captures that must be read again for the steps since which ranks differ.
     pub fn questions(&self) -> Vec<Question> {
         let mut wanted: BTreeMap<u64, BTreeSet<Window>> = BTreeMap::new();
         for (rank, open) in open(&self.outliers) {
@@ -57,8 +57,8 @@ impl Job {
         questions.collect()
     }
 
-    /// Takes what was read: for each question the steps of its windows, in their order. Where a capture could not be read
-    /// again, or no longer has the steps, ranges stay.
+    /// Applies what was read: for each question, the steps of its windows, in order. If a capture could not be read
+    /// again or has evicted the steps, ranges remain.
     pub fn answer(&mut self, answers: &[(Question, Vec<Steps>)]) {
         let known: BTreeMap<(u64, Window), &Steps> = answers
             .iter()
@@ -79,7 +79,7 @@ impl Job {
             let Some(began) = began.filter(|began| began.since.is_exact()) else {
                 continue;
             };
-            // All peers together are the better measure: a few of them must not say otherwise.
+            // The result of all peers is more reliable: the one of a few peers must agree with it.
             let agrees = of.since.is_none_or(|range| {
                 let width = range.last_step - range.first_step + 1;
                 let first = range.first_step.saturating_sub(width);
@@ -107,7 +107,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// What a rank held in each of 1,000 steps: rank 3 has 1 MiB more in each from step 601 on.
+    /// The memory of a rank in each of 1,000 steps: rank 3 has 1 MiB more from step 601 on.
     fn held(rank: u64) -> Vec<u64> {
         let more = |step: u64| {
             if rank == 3 {
@@ -119,7 +119,7 @@ mod tests {
         (1..=1000).map(|step| (100 + more(step)) * MIB).collect()
     }
 
-    /// A job of ten ranks, with steps in points of four.
+    /// A job of ten ranks, whose points contain four steps each.
     fn job() -> Job {
         let all = (0..10).map(|rank| {
             let of = held(rank);
@@ -168,7 +168,7 @@ mod tests {
         let asked = job.questions();
         assert_eq!(asked.len(), 9);
         assert!(asked.iter().any(|question| question.rank == 3));
-        // No step is read after the one in which it was certain.
+        // No step is read after the one that decided.
         assert!(asked.iter().all(|of| of.windows
             == [Window {
                 from: 0,

@@ -1,4 +1,4 @@
-//! What should be the same for all ranks of a job.
+//! Facts that should be the same for all ranks of a job.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use gpumem_capture::{DeviceOrdinal, ProcessKey};
 use super::holders::{Keys, Text};
 use crate::names::{Module, Names};
 
-/// Libraries by the beginnings of their files' names whose version decides how much memory a program takes.
+/// Libraries whose version affects how much memory a program needs, by prefixes of their file names.
 const LIBRARIES: &[&str] = &[
     "libc10",
     "libcublas",
@@ -21,10 +21,10 @@ const LIBRARIES: &[&str] = &[
     "libnvshmem",
     "libtorch",
 ];
-/// Hexadecimal digits of a build id that tell builds apart.
+/// How many hexadecimal digits of a build id are shown: enough to distinguish builds.
 const DIGITS: usize = 12;
 
-/// Versions and settings of a process, by what they are of.
+/// Versions and settings of a process, by name.
 pub fn facts(names: &Names, device: Option<DeviceOrdinal>, keys: &mut Keys) -> Vec<(Text, Text)> {
     let mut found: Vec<(String, String)> = Vec::new();
     let shared = [
@@ -56,7 +56,7 @@ pub fn facts(names: &Names, device: Option<DeviceOrdinal>, keys: &mut Keys) -> V
         .collect()
 }
 
-/// Versions of the libraries that a process had loaded, by their names. One that it has not loaded has no version.
+/// Versions of the libraries that a process loaded, by name. Libraries that are not loaded have no version.
 fn libraries(modules: &[Module]) -> impl Iterator<Item = (String, String)> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for module in modules {
@@ -75,7 +75,7 @@ fn libraries(modules: &[Module]) -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// `libcudnn.so.9.2.0 (build 1f39162a97d2)`.
+/// A file name with its build id, such as `libcudnn.so.9.2.0 (build 1f39162a97d2)`.
 fn build(file: &str, id: &[u8]) -> String {
     let digits: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
     match digits.get(..DIGITS.min(digits.len())) {

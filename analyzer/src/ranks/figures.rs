@@ -1,4 +1,4 @@
-//! What one capture leaves for the comparison.
+//! The figures of one capture by which ranks are compared.
 
 use std::path::{Path, PathBuf};
 
@@ -20,59 +20,62 @@ use crate::replay::{At, Replay};
 use crate::session::Session;
 use crate::views::{ByStack, LineRow, Lines, Modules, Select, categories};
 
-/// One rank.
+/// One rank of the job, from its capture. Figures in bytes are those of the GPU `device`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RankRow {
-    /// Its number; of captures that no launcher numbered, their place by name.
+    /// Number of the rank. If no capture has a rank, captures are numbered from 0 in the order of their names.
     pub rank: u64,
-    /// Whether a launcher gave it that number.
+    /// Whether the number comes from the launcher (torchrun, Slurm, MPI) and not from the order of names.
     pub is_numbered: bool,
-    /// Its capture.
+    /// Path of the capture.
     pub file: PathBuf,
-    /// The machine's name.
+    /// Host name of the machine; `None`: not known.
     pub host: Option<String>,
-    /// Its number among those on its machine.
+    /// Number of the rank among those on its machine, from the launcher; `None`: not known.
     pub local_rank: Option<u64>,
-    /// The number of its machine.
+    /// Number of the machine in the job, from the launcher; `None`: not known.
     pub node_rank: Option<u64>,
-    /// How often its launcher had restarted the ranks.
+    /// Number of times that the launcher had restarted the ranks before this process; `None`: not known.
     pub restarts: Option<u64>,
-    /// Its process.
+    /// Process ID of the rank; 0: not known.
     pub pid: u32,
-    /// Where it stands in the mesh.
+    /// Coordinates of the rank in the mesh, from `--mesh` or the capture; `None`: not known.
     pub coordinates: Option<Coordinates>,
-    /// The GPU on which it holds most.
+    /// Ordinal of the GPU on which the process held most; `None`: it used no GPU.
     pub device: Option<u8>,
-    /// That GPU's UUID.
+    /// UUID of that GPU; `None`: not known.
     pub uuid: Option<String>,
-    /// Memory of that GPU.
+    /// Total memory of that GPU in bytes; `None`: not known.
     pub card_bytes: Option<u64>,
-    /// Other GPUs on which it holds memory: number, bytes.
+    /// Other GPUs on which the process held memory: pairs of ordinal and peak in bytes. Absent if there are no others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub other_devices: Vec<(u8, u64)>,
-    /// Peaks, each at its own moment.
+    /// Peak in bytes of the memory of tensors. The three peaks can be at different points in time.
     pub tensor_peak_bytes: u64,
-    /// The same of PyTorch's allocator.
+    /// Peak in bytes of the memory that PyTorch's allocator reserved.
     pub reserved_peak_bytes: u64,
-    /// The same of all that the process is known to hold.
+    /// Peak in bytes of the physical memory of the process. If it was not recorded: the larger of the peaks of the
+    /// driver level and of reserved memory.
     pub device_peak_bytes: u64,
-    /// What NCCL had of the driver when the driver had given most.
+    /// Bytes that NCCL had allocated from the driver at the driver level's peak.
     pub nccl_bytes: u64,
-    /// The same of symmetric memory.
+    /// Bytes of symmetric memory, NVSHMEM's heap included, at the driver level's peak.
     pub symmetric_bytes: u64,
-    /// What NVML said beyond that.
+    /// NVML's figure of the process, minus the physical level and the bytes that managed memory can explain, at the
+    /// last reading during which memory did not change, else at the last reading. Negative: more is explained than
+    /// NVML shows; `None`: not measured.
     pub unexplained_bytes: Option<i64>,
-    /// Steps that ended.
+    /// Number of steps that ended.
     pub steps: u64,
-    /// How it ended.
+    /// How and when the rank ended.
     #[serde(flatten)]
     pub end: End,
-    /// What its capture lacks; empty where its figures are exact.
+    /// Everything that is missing or inconsistent in the capture, one sentence each; empty: its figures are exact.
     pub missing: Vec<String>,
 }
 
 impl RankRow {
-    /// The most that it held of a part.
+    /// The peak of a part.
     pub fn peak(&self, part: Part) -> u64 {
         match part {
             Part::Tensors => self.tensor_peak_bytes,
@@ -81,7 +84,8 @@ impl RankRow {
         }
     }
 
-    /// Of a capture of which so many steps are known. What NCCL holds is left to who works out the holders.
+    /// Reads the figures of a capture with this many known steps. The bytes of NCCL are added by the caller, which
+    /// computes the holders.
     pub fn of(file: &Path, session: &Session, steps: u64) -> Self {
         let (replay, header) = (&session.replay, &session.header);
         let number = |key: &str| replay.names.fact(key)?.parse().ok();
@@ -121,27 +125,27 @@ impl RankRow {
     }
 }
 
-/// What a rank's capture leaves for the comparison.
+/// The figures of a rank's capture for the comparison.
 #[derive(Clone, Debug)]
 pub struct Figures {
-    /// What is shown of it.
+    /// The figures that are printed.
     pub row: RankRow,
-    /// How many ranks there are, if a launcher said so.
+    /// The number of ranks in the job, from the launcher; `None`: not known.
     pub world_size: Option<u64>,
-    /// When it began, in nanoseconds since 1970-01-01 UTC.
+    /// Time at which recording began, in nanoseconds since 1970-01-01 UTC.
     pub started_unix_ns: u64,
-    /// The memory of tensors in each step.
+    /// The peak of tensors in each step.
     pub steps: Steps,
-    /// Versions and settings that ranks of a job share.
+    /// Versions and settings that the ranks of a job should share.
     pub facts: Vec<(Text, Text)>,
-    /// Who held what at the peaks.
+    /// The bytes of each holder at the peaks.
     pub held: Vec<Held>,
-    /// What pictures need.
+    /// The data for pictures.
     pub drawn: Drawn,
 }
 
 impl Figures {
-    /// Of a capture that was read while `watch` saw its records.
+    /// Computes the figures of a capture whose records `watch` observed.
     pub fn of(file: &Path, session: &Session, mut watch: StepWatch, keys: &mut Keys) -> Self {
         let replay = &session.replay;
         let device = main_device(replay);
@@ -175,13 +179,13 @@ fn held_most(replay: &Replay, device: DeviceOrdinal) -> u64 {
     let peak = |level| replay.counters(device, level).peak;
     let reserved = replay.devices.get(&device).map_or(0, |on| on.reserved_peak);
     match peak(Level::PHYSICAL) {
-        // A snapshot that was imported has PyTorch's own figures only.
+        // An imported snapshot has only PyTorch's own figures.
         0 => peak(Level::DRIVER).max(reserved),
         physical => physical,
     }
 }
 
-/// The one on which it holds most; of equal ones that with the lowest number.
+/// The device with most memory; of equal ones, the lowest number.
 fn main_device(replay: &Replay) -> Option<DeviceOrdinal> {
     let devices = replay
         .devices

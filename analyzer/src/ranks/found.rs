@@ -4,19 +4,19 @@ use std::path::{Path, PathBuf};
 
 use gpumem_capture::{OpenError, Reader};
 
-/// Folders within folders that are looked into.
+/// The maximum depth of folders that are searched.
 const DEPTH: usize = 8;
 
-/// What there is in a folder.
+/// The contents of folders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Captures, by name.
     pub captures: Vec<PathBuf>,
-    /// What could not be looked into, and why.
+    /// Files and folders that could not be read, and why.
     pub unreadable: Vec<String>,
 }
 
-/// Captures by the paths that were named: files as they are, of folders all that lie in them.
+/// The captures at the paths that were named: files themselves, and all captures in folders.
 pub fn find(named: &[PathBuf]) -> Found {
     let mut found = Found::default();
     for path in named {
@@ -49,7 +49,7 @@ fn folder(path: &Path, depth: usize, found: &mut Found) {
     }
 }
 
-/// By what it says of itself. A file of a capture's name that cannot be opened is said.
+/// By its contents. A file with the extension of captures that cannot be opened is noted as unreadable.
 fn is_capture(path: &Path, found: &mut Found) -> bool {
     match Reader::open(path) {
         Ok(_) => true,

@@ -1,4 +1,4 @@
-//! Rank by time: what each rank held in each column of a picture.
+//! Rank by time: the memory of each rank in each column of a heatmap.
 
 use std::collections::BTreeMap;
 
@@ -8,40 +8,41 @@ use serde::Serialize;
 use super::clocks::Clock;
 use super::course::{Course, Parts, join};
 
-/// What all ranks held over time, on one axis.
+/// Memory of all ranks over time, in columns of equal width that all ranks share.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Heatmap {
-    /// Where the first column begins: nanoseconds since 1970-01-01 UTC.
+    /// Start of the first column, in nanoseconds since 1970-01-01 UTC; 0 if there are no columns.
     pub from_unix_ns: u64,
-    /// How long a column is: a power of two.
+    /// Width of a column in nanoseconds, a power of two; 0 if there are no columns.
     pub column_ns: u64,
-    /// How many there are.
+    /// Number of columns; 0 if no rank held memory.
     pub columns: usize,
-    /// A row for each rank, in their order.
+    /// One row per rank, in the order of the ranks.
     pub ranks: Vec<HeatRow>,
 }
 
-/// What one rank held over time.
+/// Memory of one rank over time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct HeatRow {
-    /// The rank.
+    /// Number of the rank.
     pub rank: u64,
-    /// The column in which it began.
+    /// Column, counted from 0, in which the rank's figures begin.
     pub first_column: usize,
-    /// The greatest memory of tensors, of PyTorch's allocator, of the process, in each column from there to its end.
+    /// One entry per column, from `first_column` to the rank's end: the maxima in bytes of tensors, of memory reserved
+    /// by PyTorch's allocator, and of the process. Empty if the rank held no memory.
     pub greatest: Vec<Parts>,
 }
 
 impl HeatRow {
-    /// What it held in a column; `None` before its begin and after its end.
+    /// The memory in a column; `None` before the rank's start and after its end.
     pub fn at(&self, column: usize) -> Option<&Parts> {
         self.greatest.get(column.checked_sub(self.first_column)?)
     }
 }
 
 impl Heatmap {
-    /// Of ranks with their machines and courses, in at most so many columns. Machines whose clocks are off are moved, to
-    /// within half a column.
+    /// Puts ranks with their machines and courses on one axis with a maximum number of columns. Wrong clocks are
+    /// corrected to within half a column.
     pub fn of<'a>(
         ranks: impl Iterator<Item = (u64, Option<&'a str>, &'a Course)>,
         clocks: &[Clock],
@@ -108,13 +109,13 @@ impl Heatmap {
         }
     }
 
-    /// When the last column ends: nanoseconds since 1970-01-01 UTC.
+    /// End of the last column, in nanoseconds since 1970-01-01 UTC.
     pub fn to_unix_ns(&self) -> u64 {
         let long = self.column_ns.saturating_mul(self.columns as u64);
         self.from_unix_ns.saturating_add(long)
     }
 
-    /// The greatest of each part.
+    /// The maximum of each part.
     pub fn most(&self) -> Parts {
         let mut most = Parts::default();
         for cell in self.ranks.iter().flat_map(|row| &row.greatest) {
@@ -124,7 +125,7 @@ impl Heatmap {
     }
 }
 
-/// The column of a course's bucket since 1970, where columns are 2 to `shift` wide.
+/// The column, counted from 1970, of a course's bucket. The width of a column is 2 to the power of `shift`.
 fn column((_, course, ahead): &(u64, &Course, i64), index: usize, shift: u32) -> u64 {
     let at = (course.first + index as u64) >> (shift - course.shift).min(63);
     let half = if shift == 0 {
@@ -132,7 +133,7 @@ fn column((_, course, ahead): &(u64, &Course, i64), index: usize, shift: u32) ->
     } else {
         1_i64 << (shift - 1).min(62)
     };
-    // Whole columns: what stands in one stays together.
+    // The offset is a whole number of columns, so that the buckets of a column stay together.
     let off = ahead.saturating_add(half) >> shift.min(63);
     at.saturating_add_signed(-off)
 }

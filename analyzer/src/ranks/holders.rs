@@ -1,4 +1,4 @@
-//! Who holds memory, by the same numbers for all ranks.
+//! Holders of memory, numbered alike for all ranks.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,35 +10,35 @@ use serde::Serialize;
 use crate::attribution::Owner;
 use crate::names::Names;
 
-/// A text that many ranks have.
+/// A text that many ranks share.
 pub type Text = Arc<str>;
 
-/// What holds memory.
+/// Kind of a holder of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Of {
-    /// A line of code, by its tensors.
+    /// A source line, with the tensors that it allocated.
     Line,
-    /// What tensors are for.
+    /// A category, with its tensors.
     Category,
-    /// A module of PyTorch's, by its tensors.
+    /// A `torch.nn.Module`, with its tensors.
     Module,
-    /// A line, by what it had PyTorch's allocator take from the driver.
+    /// A source line, with the memory that PyTorch's allocator reserved from the driver on its behalf.
     Pool,
-    /// A line, by what NCCL has the driver allocate.
+    /// A source line, with the memory that NCCL allocated from the driver.
     Nccl,
-    /// A line, by symmetric memory.
+    /// A source line, with symmetric memory and NVSHMEM's heap.
     Symmetric,
-    /// A line or library, by what it had the driver allocate otherwise.
+    /// A source line or library, with other driver memory; or all contexts, kernels and rounding to whole pages.
     Outside,
 }
 
-/// A line of a file.
+/// A source line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The file, with the directory in which its process began.
+    /// Path of the file. A relative path is joined to the directory in which the process started.
     pub file: String,
-    /// The line.
+    /// Line number, from 1.
     pub line: u32,
 }
 
@@ -46,7 +46,7 @@ impl Place {
     pub(super) fn of(owner: &Owner, names: &Names) -> Option<Self> {
         let line = owner.line()?;
         let file = match names.directory() {
-            // Of a notebook's cell, or standard input, there is none.
+            // The source of a notebook's cell or of standard input is not a file.
             _ if line.file.starts_with('<') => line.file.to_string(),
             Some(directory) => Path::new(directory).join(&*line.file).display().to_string(),
             None => line.file.to_string(),
@@ -56,7 +56,7 @@ impl Place {
     }
 }
 
-/// Who holds memory, of all ranks: each has a number.
+/// The holders of all ranks, each with a number.
 #[derive(Debug, Default)]
 pub struct Keys {
     numbers: FxHashMap<(Of, String), u32>,
@@ -74,7 +74,7 @@ impl Keys {
         })
     }
 
-    /// Notes where a holder stands.
+    /// Stores the place of a holder.
     pub(super) fn place(&mut self, number: u32, place: impl FnOnce() -> Option<Place>) {
         if !self.places.contains_key(&number)
             && let Some(place) = place()
@@ -83,12 +83,12 @@ impl Keys {
         }
     }
 
-    /// Where it stands, if it is a line.
+    /// The source line of a holder; `None` if it is not a line.
     pub fn place_of(&self, number: u32) -> Option<&Place> {
         self.places.get(&number)
     }
 
-    /// The same text for all ranks that have it.
+    /// One copy of a text for all ranks that have it.
     pub(super) fn text(&mut self, text: String) -> Text {
         if let Some(known) = self.texts.get(&*text) {
             return Arc::clone(known);
@@ -98,7 +98,7 @@ impl Keys {
         text
     }
 
-    /// What a number stands for.
+    /// The kind and name of a holder.
     pub fn name(&self, number: u32) -> Option<(Of, &str)> {
         self.names
             .get(number as usize)

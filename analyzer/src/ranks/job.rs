@@ -1,4 +1,4 @@
-//! The ranks of a job together.
+//! All ranks of a job.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -18,91 +18,95 @@ use super::outliers::{Outlier, outliers};
 use super::peers::groups;
 use super::robust::{RULE, Spread, least};
 
-/// What is shown of a job.
+/// A distributed job: its ranks, and the ranks that differ from their peers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Job {
-    /// How many ranks there are, by their launcher; `None`: it did not say.
+    /// Number of ranks in the job, from the launcher; `None`: no capture has it.
     pub world_size: Option<u64>,
-    /// Ranks whose captures are there.
+    /// Ranks with a capture, by number.
     pub ranks: Vec<RankRow>,
-    /// Ranks without a capture.
+    /// Numbers of the ranks below `world_size` that have no capture; empty if no rank is missing or `world_size` is
+    /// not known.
     pub missing_ranks: Vec<u64>,
-    /// Other captures of a rank: child processes, and earlier starts of the job.
+    /// Further captures of ranks, which are not compared: earlier starts of the job, and other processes of the rank.
     pub spare: Vec<Spare>,
-    /// Captures without a rank, which are left out beside those with one.
+    /// Captures without a rank that were left out because other captures have a rank.
     pub unranked: Unranked,
-    /// Captures that could not be read, and why.
+    /// Captures that could not be read, each with the reason; empty if all could be read.
     pub unreadable: Vec<String>,
-    /// What ranks of one job should share, and do not.
+    /// Versions and settings that all ranks should share and do not; empty if there are no differences.
     pub mixed: Vec<Mixed>,
-    /// When a rank differs, in words.
+    /// The rule by which a rank counts as different, as a sentence.
     pub rule: &'static str,
-    /// Ranks that are compared with one another.
+    /// Groups of peers: the ranks that are compared with one another.
     pub groups: Vec<PeerGroup>,
-    /// What ranks differ by from their peers: the rank with the largest differences first.
+    /// Figures in which a rank differs from its peers, the rank with the largest sum of differences first; empty if no
+    /// rank differs.
     pub outliers: Vec<Outlier>,
-    /// Machines whose clocks are off: times are compared as if they were not.
+    /// Machines with wrong clocks; empty if none was found. Their offsets are corrected in `endings` and in timelines.
     pub clocks: Vec<Clock>,
     /// How the ranks ended.
     pub endings: Endings,
-    /// When the first of them began, in nanoseconds since 1970-01-01 UTC.
+    /// Time at which the first of the ranks started, in nanoseconds since 1970-01-01 UTC.
     #[serde(skip)]
     pub started_unix_ns: u64,
-    /// What each rank held over time, in their order; empty where no picture was asked for.
+    /// The memory of each rank over time, in the order of the ranks; empty if no picture was requested.
     #[serde(skip)]
     pub courses: Vec<Course>,
 }
 
-/// Another capture of a rank.
+/// A capture of a rank that is not compared, because another capture of this rank is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Spare {
-    /// The rank.
+    /// Number of the rank.
     pub rank: u64,
-    /// The capture.
+    /// Path of the capture.
     pub file: PathBuf,
-    /// Whether its process ended before the other one's began: an earlier start. If not, it is a child or a second job.
+    /// Whether its process ended before that of the compared capture started: an earlier start of the job. If not, it
+    /// is a child process or a second job.
     pub is_earlier: bool,
 }
 
-/// Captures without a rank: of a launcher or a tool.
+/// Captures without a rank that were left out because other captures have one: those of a launcher or a tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Unranked {
-    /// How many.
+    /// Number of these captures.
     pub captures: u64,
-    /// The first ones by name.
+    /// Paths of the first eight of them by name; empty if there are no such captures.
     pub first: Vec<PathBuf>,
 }
 
-/// Captures without a rank that are named.
+/// The maximum number of captures without a rank that are named.
 const NAMED: usize = 8;
 
-/// What ranks should share, and do not.
+/// A version or setting that differs between the ranks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Mixed {
-    /// What it is.
+    /// Name of the version or setting, such as `PyTorch`, `allocator settings` or `libnccl`.
     pub what: Text,
-    /// Values and the ranks that have them, the value of most ranks first.
+    /// Pairs of a value and the numbers of the ranks that have it, the value of most ranks first.
     pub values: Vec<(Text, Vec<u64>)>,
 }
 
-/// Peers.
+/// Ranks that are compared with one another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PeerGroup {
-    /// The coordinates that they share; empty: all ranks.
+    /// Coordinates that all ranks of the group share; empty if the group has no dimension in common, as when all ranks
+    /// are peers.
     pub coordinates: Coordinates,
-    /// Who they are.
+    /// Numbers of the ranks.
     pub ranks: Vec<u64>,
-    /// Their greatest memory of tensors.
+    /// Distribution of their `tensor_peak_bytes`.
     pub tensors: Spread,
-    /// What they hold in all at most.
+    /// Distribution of their `device_peak_bytes`.
     pub device: Spread,
 }
 
 impl Job {
-    /// Of the figures of all captures.
+    /// Compares the figures of all captures.
     ///
     /// # Errors
-    /// If the mesh has another number of ranks than the job.
+    /// If the number of ranks in the mesh differs from the job's.
     pub fn of(
         all: Vec<Figures>,
         keys: &Keys,
@@ -157,7 +161,7 @@ impl Job {
                 });
             }
         }
-        // By rank, that with the largest differences first, and each one's in the metrics' order.
+        // The rank with the largest differences first; for each rank, in the order of metrics.
         let mut off: BTreeMap<u64, u64> = BTreeMap::new();
         for of in &outlying {
             *off.entry(of.rank).or_default() += of.off_bytes.unsigned_abs();
@@ -198,32 +202,32 @@ impl Job {
         })
     }
 
-    /// What each rank held over time, in at most so many columns.
+    /// The memory of each rank over time, with a maximum number of columns.
     pub fn heatmap(&self, most: usize) -> Heatmap {
         let rows = self.ranks.iter().zip(&self.courses);
         let rows = rows.map(|(row, course)| (row.rank, row.host.as_deref(), course));
         Heatmap::of(rows, &self.clocks, most)
     }
 
-    /// Whether the peaks of peers scatter so much that they may not be peers.
+    /// Whether the peaks of tensors in a group scatter so much that its ranks may not be peers.
     pub fn has_wide_groups(&self) -> bool {
         self.groups.iter().any(|group| group.tensors.is_wide())
     }
 
-    /// Whether each rank is there, and its figures are exact.
+    /// Whether no rank is missing and all figures are exact.
     pub fn is_whole(&self) -> bool {
         let exact = self.ranks.iter().all(|rank| rank.missing.is_empty());
         exact && self.missing_ranks.is_empty() && self.unreadable.is_empty()
     }
 }
 
-/// One capture for each rank: of several that with most tensors among the newest start's.
+/// One capture for each rank: of several captures since the newest start, the one with most tensors.
 fn one_each(all: Vec<Figures>) -> (BTreeMap<u64, Figures>, Vec<Spare>, Unranked) {
     let mut unranked = Unranked::default();
     let mut by_rank: BTreeMap<u64, Vec<Figures>> = BTreeMap::new();
     let is_numbered = all.iter().any(|of| of.row.is_numbered);
     for (place, mut of) in all.into_iter().enumerate() {
-        // Beside ranks, what has no number is a launcher or a tool: it is nobody's peer.
+        // If other captures have ranks, one without a rank is from a launcher or a tool and has no peers.
         if is_numbered && !of.row.is_numbered {
             unranked.captures += 1;
             if unranked.first.len() < NAMED {

@@ -1,8 +1,10 @@
-//! The captures of one job's ranks: whether all are there, and which ranks differ from their peers, by what and since when.
+//! The captures of one job's ranks: which are missing, and which ranks differ from their peers, by what and since
+//! when.
 //!
-//! Each capture is read once and leaves [`Figures`] of a few kilobytes; [`Job::of`] compares them. Captures of ranks that differ,
-//! and of some of their peers, are read once more where the step is not known since which they do: [`Job::questions`]. A rank is compared with its
-//! peers: the ranks at the same place in the model, for stages of a pipeline hold different layers by design.
+//! Each capture is read once and reduced to [`Figures`] of a few kilobytes; [`Job::of`] compares them. If the step
+//! since which a rank differs is not known, the captures of the rank and of some peers are read again:
+//! [`Job::questions`]. The peers of a rank are the ranks with the same part of the model, because stages of a
+//! pipeline hold different layers by design.
 
 mod clocks;
 mod coordinates;

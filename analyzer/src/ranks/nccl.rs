@@ -1,12 +1,12 @@
-//! What NCCL holds, and symmetric memory.
+//! Memory of NCCL, and symmetric memory.
 
 use super::holders::Of;
 use crate::attribution::PYTORCH_ALLOCATOR;
 
-/// The library that takes symmetric memory from the driver itself, and NVSHMEM's, which has a heap of it.
+/// The library that allocates symmetric memory from the driver, and NVSHMEM's, which has a heap of it.
 const SYMMETRIC: &[&str] = &["libtorch_cuda.so", "libtorch_nvshmem.so", "libnvshmem"];
 
-/// What memory is for that a library had the driver allocate.
+/// The kind of memory that the driver allocated for a library.
 pub fn held_by(library: Option<&str>) -> Of {
     match library {
         Some(PYTORCH_ALLOCATOR) => Of::Pool,

@@ -10,24 +10,25 @@ use super::open::Open;
 use super::robust::{Spread, least, middle};
 use super::steps::{Since, since};
 
-/// A figure by which ranks are compared. They are parts of what a process holds, so that one cause is one difference.
+/// Figure by which ranks are compared. The figures do not overlap, so one cause shows as one difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
-    /// The greatest memory of tensors.
+    /// Peak of tensors.
     Tensors,
-    /// What PyTorch's allocator held at most beyond that.
+    /// Peak of memory reserved by PyTorch's allocator, minus the peak of tensors.
     Cache,
-    /// What NCCL and symmetric memory had of the driver.
+    /// Memory of NCCL, and symmetric memory, at the driver level's peak.
     Nccl,
-    /// What the process held at most beyond all that: contexts, kernels, libraries.
+    /// Peak of the process, minus that of memory reserved by PyTorch's allocator and minus `nccl`: contexts, kernels,
+    /// libraries.
     Outside,
-    /// What NVML saw beyond all that.
+    /// NVML's figure of the process, minus the explained bytes, at a reading of NVML.
     Unexplained,
 }
 
 impl Metric {
-    /// All.
+    /// All metrics.
     pub const ALL: [Self; 5] = [
         Self::Tensors,
         Self::Cache,
@@ -36,7 +37,7 @@ impl Metric {
         Self::Unexplained,
     ];
 
-    /// The figure of a rank; `None`: it has none.
+    /// The figure of a rank; `None` if it has none.
     pub fn of(self, figures: &Figures) -> Option<i64> {
         let row = &figures.row;
         let beyond = |most: u64, of: u64| most.saturating_sub(of) as i64;
@@ -51,7 +52,7 @@ impl Metric {
         }
     }
 
-    /// What a difference is measured by: all that holds such memory.
+    /// The memory that includes the figure; the minimum difference is relative to it.
     fn whole(self, figures: &Figures) -> u64 {
         let row = &figures.row;
         match self {
@@ -61,7 +62,7 @@ impl Metric {
         }
     }
 
-    /// As people read it.
+    /// The label.
     pub fn word(self) -> &'static str {
         match self {
             Self::Tensors => "tensors",
@@ -73,31 +74,32 @@ impl Metric {
     }
 }
 
-/// A rank that differs.
+/// A figure in which a rank differs from its peers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Outlier {
-    /// Which.
+    /// Number of the rank.
     pub rank: u64,
-    /// By what.
+    /// The figure that differs.
     pub metric: Metric,
-    /// Its figure.
+    /// Value of the figure in this rank, in bytes.
     pub bytes: i64,
-    /// By how much it has more than its peers' median.
+    /// `bytes` minus the median of the peers; negative: the rank has less.
     pub off_bytes: i64,
-    /// Its peers' figures, its own among them.
+    /// Distribution of the figure in all peers, the rank included.
     pub peers: Spread,
-    /// How many they are.
+    /// Number of ranks in `peers`, the rank included.
     pub peer_count: usize,
-    /// The step at which its tensors began to differ, where steps were marked and they did.
+    /// Step in which the tensors of the rank began to differ; `None`: not known, or `metric` is not `tensors`.
     pub since: Option<Since>,
-    /// What must be read again for the very step.
+    /// The part of the captures that must be read again to find the exact step.
     #[serde(skip)]
     pub open: Option<Open>,
-    /// What makes the difference.
+    /// Holders of memory that account for the difference, by kind and then by size: at most five of each kind, without
+    /// those below a twentieth of `off_bytes`. Empty if there are no such holders.
     pub differences: Vec<Difference>,
 }
 
-/// Those that differ among peers, by each metric, in no particular order.
+/// Finds the outliers among peers by each metric, in no particular order.
 pub fn outliers(peers: &[(u64, &Figures)], keys: &Keys) -> Vec<Outlier> {
     let all: Vec<&Figures> = peers.iter().map(|(_, figures)| *figures).collect();
     let mut medians = None;
@@ -106,7 +108,7 @@ pub fn outliers(peers: &[(u64, &Figures)], keys: &Keys) -> Vec<Outlier> {
         let mut figures: Vec<i64> = all.iter().filter_map(|of| metric.of(of)).collect();
         let mut wholes: Vec<u64> = all.iter().map(|of| metric.whole(of)).collect();
         let least = least(middle(&mut wholes).unwrap_or(0));
-        // Of two nobody can say which one differs: it is told of the one that has more.
+        // Of two ranks, it is not known which one differs: the lower median makes it the one that has more.
         let Some(spread) = Spread::of(&mut figures, least) else {
             continue;
         };
@@ -137,7 +139,7 @@ pub fn outliers(peers: &[(u64, &Figures)], keys: &Keys) -> Vec<Outlier> {
     found
 }
 
-/// Since when the tensors of one of these ranks differ, and what is to be read again if that is no single step.
+/// Since when the tensors of a rank differ, and the part to read again if that is not a single step.
 fn began(
     (rank, of): (u64, &Figures),
     peers: &[(u64, &Figures)],

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use super::coordinates::Coordinates;
 
-/// A group of so few says nothing of which one of them differs.
+/// A group of this size is too small to find out which rank differs.
 const FEW: usize = 3;
 
-/// Ranks by the coordinates that they share. A group of fewer than three ranks is put together with others: those that
-/// differ in the last of its dimensions only, and so on, as long as the pipeline's stage is the same.
+/// Ranks by the coordinates that they share. A group of fewer than three ranks is merged with the groups that differ
+/// only in the last of its dimensions, and so on, as long as the stage of the pipeline is the same.
 pub fn groups(ranks: &[(u64, Coordinates)]) -> BTreeMap<Coordinates, Vec<u64>> {
     let mut groups = by(ranks.iter().map(|(rank, at)| (*rank, at.of_peers())));
     loop {
@@ -18,7 +18,7 @@ pub fn groups(ranks: &[(u64, Coordinates)]) -> BTreeMap<Coordinates, Vec<u64>> {
         let Some(name) = small.filter_map(|(at, _)| joinable(at)).next() else {
             return groups;
         };
-        // All lose the dimension: groups that stay apart by it would not be comparable.
+        // All groups lose the dimension: those that keep it would not be comparable.
         groups = by(groups.into_iter().flat_map(|(mut at, ranks)| {
             at.0.remove(&name);
             ranks.into_iter().map(move |rank| (rank, at.clone()))
@@ -26,7 +26,7 @@ pub fn groups(ranks: &[(u64, Coordinates)]) -> BTreeMap<Coordinates, Vec<u64>> {
     }
 }
 
-/// A dimension along which ranks hold about the same: all but the pipeline's.
+/// The last dimension along which ranks hold similar memory: any except the pipeline's.
 fn joinable(at: &Coordinates) -> Option<String> {
     let mut names = at.0.keys().rev();
     let name = names.find(|name| !["pp", "pipe", "pipeline", "stage"].contains(&name.as_str()))?;

@@ -1,35 +1,37 @@
-//! When a figure differs from those of its peers.
+//! Decides whether a figure differs from those of its peers.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The rule as people read it.
+/// The rule as text.
 pub const RULE: &str = "a rank differs if its distance from its peers' median is above 5 standard deviations (each 1.4826 x the median absolute deviation), above 1 % of the peers' memory, and above 2 MiB";
 
-/// The deviation of a normal distribution by the median of its absolute deviations.
+/// The standard deviation of a normal distribution relative to its median absolute deviation.
 const DEVIATION: f64 = 1.4826;
 const DEVIATIONS: f64 = 5.0;
-/// What no difference is, whatever it is of.
+/// The minimum difference in bytes.
 const LEAST: u64 = 2 << 20;
 
-/// What a difference between ranks must exceed, where they hold so much.
+/// The minimum difference between ranks that hold `held` bytes: 1 % of these, but at least 2 MiB.
 pub fn least(held: u64) -> u64 {
     (held / 100).max(LEAST)
 }
 
-/// Where figures of peers lie.
+/// Distribution of a figure among peers. In JSON all values are bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Spread {
-    /// The middle one, or the lower of the two middle ones.
+    /// Median of the peers' figures: the middle one, or the lower of the two middle ones.
     pub median: i64,
-    /// The median of the distances from it.
+    /// Median of the distances of the figures from `median`.
     pub deviation: u64,
-    /// A figure farther away than this differs.
+    /// Distance from `median` above which a figure differs: 5 × 1.4826 × `deviation`, but at least the minimum
+    /// difference. That is 2 MiB, and in `outliers` also 1 % of the peers' memory.
     pub threshold: u64,
 }
 
 impl Spread {
-    /// Of figures in any order; `None` where there are none. A distance up to `least` is no difference.
+    /// Computes the distribution of figures in any order; `None` without figures. A distance up to `least` is not a
+    /// difference.
     pub fn of(figures: &mut [i64], least: u64) -> Option<Self> {
         let median = middle(figures)?;
         let mut distances: Vec<u64> = figures.iter().map(|of| of.abs_diff(median)).collect();
@@ -42,19 +44,19 @@ impl Spread {
         })
     }
 
-    /// By how much a figure differs; `None`: it does not.
+    /// The signed distance of a figure from the median if the figure differs, else `None`.
     pub fn off(&self, figure: i64) -> Option<i64> {
         let is_off = figure.abs_diff(self.median) > self.threshold;
         is_off.then(|| figure.saturating_sub(self.median))
     }
 
-    /// Whether figures scatter so much that they may be of several kinds: a twentieth of the median and more.
+    /// Whether the deviation exceeds a twentieth of the median, so that the figures may be of several kinds.
     pub fn is_wide(&self) -> bool {
         self.deviation > LEAST && self.deviation > self.median.unsigned_abs() / 20
     }
 }
 
-/// The middle one, or the lower of the two middle ones.
+/// The median: the middle one, or the lower of the two middle ones.
 pub fn middle<T: Ord + Copy>(figures: &mut [T]) -> Option<T> {
     let at = figures.len().checked_sub(1)? / 2;
     Some(*figures.select_nth_unstable(at).1)

@@ -5,7 +5,7 @@ use super::figures::{Figures, RankRow};
 use super::steps::Steps;
 use super::watch::Drawn;
 
-/// A rank of a job of ten that held so much at most, with these steps.
+/// A rank of a job of ten with this peak and these steps.
 pub fn figures(rank: u64, tensors: u64, steps: Steps) -> Figures {
     let row = RankRow {
         rank,

@@ -1,9 +1,9 @@
-//! When a rank's steps ended.
+//! The ends of a rank's steps.
 
-/// Steps that are kept of a run; of longer ones every second, fourth, … is.
+/// The maximum number of steps that are kept of a run. Of longer runs, only every second, fourth, … step is kept.
 const MOST: usize = 64;
 
-/// Steps by their numbers, and when each ended in nanoseconds since 1970, by its machine's clock.
+/// Steps by number, with the end of each in nanoseconds since 1970, by the clock of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepEnds {
     stride: u64,
@@ -33,7 +33,7 @@ impl StepEnds {
         }
     }
 
-    /// Those that are kept.
+    /// The kept steps.
     pub fn all(&self) -> &[(u64, u64)] {
         &self.ends
     }

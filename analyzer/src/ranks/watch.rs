@@ -1,4 +1,4 @@
-//! What pictures of a job need of a capture.
+//! The data of a capture for pictures of a job.
 
 use gpumem_capture::{EventKind, Record};
 
@@ -6,16 +6,16 @@ use super::course::{Buckets, Course, CourseWatch};
 use super::step_ends::StepEnds;
 use crate::replay::Replay;
 
-/// What pictures need of a rank.
+/// The data of a rank for pictures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drawn {
-    /// What it held over time; empty where no picture was asked for.
+    /// Its memory over time; empty if no picture was requested.
     pub course: Course,
-    /// When its steps ended.
+    /// The ends of its steps.
     pub step_ends: StepEnds,
 }
 
-/// Follows the records of a capture beside the replay.
+/// Observes the records of a capture after the replay.
 #[derive(Debug)]
 pub struct DrawnWatch {
     started_unix_ns: u64,
@@ -24,8 +24,8 @@ pub struct DrawnWatch {
 }
 
 impl DrawnWatch {
-    /// Of a capture that was begun then. `columns`: how many buckets of time are kept, at least two; `None`: no picture is
-    /// asked for.
+    /// For a capture that was opened at this time. `columns` is the number of buckets of time to keep, at least two;
+    /// `None` if no picture was requested.
     pub fn new(started_unix_ns: u64, columns: Option<usize>) -> Self {
         let buckets = |most: usize| Buckets {
             unit_ns: 1,
@@ -39,7 +39,7 @@ impl DrawnWatch {
         }
     }
 
-    /// Takes in a record after the replay has.
+    /// Observes a record after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: &Record<'_>) {
         if let Record::Event(_, event) = record
             && event.kind == EventKind::STEP
@@ -52,7 +52,7 @@ impl DrawnWatch {
         }
     }
 
-    /// What was seen of a device, until the process's end.
+    /// The data of a device, up to the process's end.
     pub fn finish(self, device: Option<u8>, end_unix_ns: u64) -> Drawn {
         let courses = self.course.map(|course| course.finish(end_unix_ns));
         let of = courses.and_then(|mut all| all.find(|(of, _)| Some(of.0) == device));

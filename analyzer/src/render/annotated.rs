@@ -7,14 +7,14 @@ use crate::account::many;
 use crate::names::Names;
 use crate::views::{Annotated, FileUse, LineUse};
 
-/// Lines of source shown around each that allocated.
+/// Lines of source shown around each line that allocated.
 const AROUND: u32 = 2;
 /// Width of a column of bytes.
 const COLUMN: usize = 10;
-/// Longer lines of source are cut where the output is no terminal.
+/// Longer lines of source are cut if the output is not a terminal.
 const SOURCE: usize = 100;
 
-/// All files, each with its lines that allocated and what stands around them. `when`: as `at the peak`.
+/// All files, each with the lines that allocated and the lines around them. `when` is a phrase such as `at the peak`.
 pub fn annotated_text(
     annotated: &Annotated,
     when: &str,
@@ -52,7 +52,7 @@ fn head(terminal: Terminal) -> String {
 }
 
 fn lines_of(file: &FileUse, source: &mut Source, terminal: Terminal) -> String {
-    // A line that several functions share (a lambda and what stands around it) is one line of source.
+    // Functions that share a line, such as a lambda and the function around it, have one line of source.
     let mut uses: BTreeMap<u32, LineUse> = BTreeMap::new();
     for line in &file.lines {
         let of = uses.entry(line.line).or_default();
@@ -93,7 +93,7 @@ fn lines_of(file: &FileUse, source: &mut Source, terminal: Terminal) -> String {
     out
 }
 
-/// One line of source with its margin, no wider than the terminal.
+/// One line of source with its margin, cut to the terminal's width.
 fn row(number: u32, line: Option<&LineUse>, text: &[String], terminal: Terminal) -> String {
     let source = text
         .get((number as usize).wrapping_sub(1))

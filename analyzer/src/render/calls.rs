@@ -1,11 +1,11 @@
-//! Times of CUDA's calls as text.
+//! Durations of CUDA calls as text.
 
 use std::cmp::Reverse;
 
 use super::{Align, Style, Table, Terminal, count, duration};
 use crate::views::{Calls, TimesSummary};
 
-/// The table of functions whose calls were timed, what took longest in all first; empty if there is none.
+/// The table of functions with timed calls, the largest total time first; empty without timed calls.
 pub fn call_times(calls: &[Calls], terminal: Terminal) -> String {
     let mut timed: Vec<(&str, [&Option<TimesSummary>; 3])> = calls
         .iter()

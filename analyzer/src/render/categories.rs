@@ -1,11 +1,11 @@
-//! The table of what tensors are for.
+//! The table of categories of tensors.
 
 use super::{Align, Style, Table, Terminal, bytes, count, percent};
 use crate::account::place;
 use crate::views::CategoryRow;
 use gpumem_capture::DeviceOrdinal;
 
-/// A row for each category: bytes, share, blocks, and the device where there are several.
+/// A row for each category: bytes, share, blocks, and the device if there are several.
 pub fn categories_table(rows: &[CategoryRow], title: &str, terminal: Terminal) -> String {
     let whole = rows.iter().map(|row| row.bytes).sum();
     let (left, right) = (Align::Left, Align::Right);

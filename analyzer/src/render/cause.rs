@@ -10,7 +10,7 @@ const COLUMNS: usize = 80;
 /// Columns before a statement.
 const LABEL: usize = 16;
 
-/// A statement behind its word, on as many lines as it needs; words longer than a line stay whole.
+/// A statement after its label, wrapped. Words that are longer than a line are not broken.
 pub(super) fn statement(label: &str, style: Style, text: &str, terminal: Terminal) -> String {
     let indent = " ".repeat(LABEL);
     let mut lines: Vec<String> = Vec::new();
@@ -29,7 +29,7 @@ pub(super) fn statement(label: &str, style: Style, text: &str, terminal: Termina
     format!("{}{blanks}{text}\n", terminal.paint(style, label))
 }
 
-/// The cause with what to change, and the lines that held most: two statements.
+/// The cause with possible remedies, and the lines that held most: two statements.
 pub fn cause_text(cause: &Cause, terminal: Terminal) -> String {
     let text = format!("{} → {}", cause.what, cause.advice);
     let mut out = statement("cause", Style::Bad, &text, terminal);
@@ -50,7 +50,7 @@ pub fn cause_text(cause: &Cause, terminal: Terminal) -> String {
             [only] => format!("{}, {}", only.category.name(), count(of.blocks)),
             [most, ..] => format!("mostly {}, {}", most.category.name(), count(of.blocks)),
         };
-        // A figure stays with its unit and its line.
+        // A figure is not separated from its unit or its line.
         let bytes = bytes(of.bytes).replace(' ', "\u{a0}");
         let blocks = blocks.replace(' ', "\u{a0}");
         format!("{bytes}\u{a0}{}{function} ({blocks})", of.line)

@@ -4,7 +4,7 @@ use super::{Align, Style, Table, Terminal, bytes, count, mebibytes};
 use crate::names::Names;
 use crate::views::{Change, Group};
 
-/// Changes as a table, each with how often it happened alike. `devices`: whether to name the device.
+/// Changes as a table, each with the number of similar ones. `devices`: whether to name the device.
 pub fn changes_table(
     changes: &[(&Change, u64)],
     title: &str,

@@ -1,11 +1,11 @@
-//! What two captures differ by, as a table.
+//! The table of differences between two captures.
 
 use super::{Align, Style, Table, Terminal, bytes, count, signed};
 use crate::account::{Phase, many};
 use crate::views::{Diff, DiffRow, PoolDiff};
 
-/// The table: line, phase if any has one, function, bytes in both, the change, blocks in both. `title`
-/// stands above; rows that are alike are told in one.
+/// The table: line, phase if any row has one, function, bytes in both, the change, blocks in both. `title` is its
+/// heading. Similar rows are merged.
 pub fn diff_text(diff: &Diff, title: &str, devices: bool, terminal: Terminal) -> String {
     let phases = diff.rows.iter().any(|row| row.of.phase.is_some());
     let first = if phases { 2 } else { 1 };
@@ -57,7 +57,7 @@ pub fn diff_text(diff: &Diff, title: &str, devices: bool, terminal: Terminal) ->
     table.render(terminal, 0)
 }
 
-/// PyTorch's pools in both; empty where they are alike.
+/// PyTorch's pools in both; empty if they are equal.
 pub fn pools_text(pools: &[PoolDiff], terminal: Terminal) -> String {
     let mut out = String::new();
     for pool in pools {

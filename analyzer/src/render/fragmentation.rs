@@ -9,14 +9,14 @@ use crate::views::{FragmentedAt, FragmentedSegment, ReservedOverTime};
 
 /// Segments shown.
 const SEGMENTS: usize = 40;
-/// Cells of a segment's map, and where the terminal is narrower than [`WIDE`].
+/// Cells of a segment's map; fewer if the terminal is narrower than [`WIDE`].
 const CELLS: u64 = 32;
 const FEWER_CELLS: u64 = 16;
 const WIDE: usize = 100;
 /// Characters of the longest bar.
 const BAR: usize = 20;
 
-/// The pool at a moment: `when` as `at the peak`.
+/// The pool at a point in time. `when` is a phrase such as `at the peak`.
 pub fn pool_map_text(
     replay: &Replay,
     device: u8,
@@ -74,7 +74,7 @@ pub fn pool_map_text(
     out
 }
 
-/// `358 MiB free in 24 pieces, the largest 128 MiB: 64 % is in others; 30.0 MiB …`.
+/// A summary such as `358 MiB free in 24 pieces, the largest 128 MiB: 64 % is in others; 30.0 MiB …`.
 fn pieces(now: &FragmentedAt) -> String {
     if now.free_bytes == 0 {
         return "no free memory".into();
@@ -101,7 +101,7 @@ fn cells_of(terminal: Terminal) -> u64 {
     }
 }
 
-/// `█` all used, `▓▒░` partly, `·` free.
+/// `█` is full, `▓▒░` partly used, `·` free.
 fn cells(row: &FragmentedSegment, cells: u64) -> String {
     let cell = |eighths: u8| match eighths {
         0 => '·',
@@ -113,7 +113,7 @@ fn cells(row: &FragmentedSegment, cells: u64) -> String {
     row.map(cells).into_iter().map(cell).collect()
 }
 
-/// The pool over time, and at the moments that matter.
+/// The pool over time, and at important points in time.
 pub fn over_time_text(
     over_time: &ReservedOverTime,
     at_peak: Option<&FragmentedAt>,

@@ -7,7 +7,7 @@ use crate::views::Hints;
 /// Widest column of lines.
 const WIDE: usize = 60;
 
-/// All hints: what was seen, the lines that bear it out, and what can be done. `devices`: whether to name the device.
+/// All hints: the observation, the lines that support it, and what to do. `devices`: whether to name the device.
 pub fn hints_text(
     hints: &Hints,
     devices: bool,
@@ -23,7 +23,7 @@ pub fn hints_text(
         };
         out.push_str(&terminal.paint(Style::Strong, "  - "));
         out.push_str(&format!("{device}{}\n", hint.what));
-        // What holds the others comes before them.
+        // The holder of the others comes before them.
         let others = hint.lines.iter().filter(|line| match &hint.holder {
             Some(holder) => line.owner != holder.owner,
             None => true,

@@ -4,7 +4,7 @@ use crate::render::palette;
 use crate::render::web_page::{WebPage, escaped};
 use crate::views::Page;
 
-/// The page's own style.
+/// The page's style.
 const STYLE: &str = include_str!("../../../web/src/report/page.css");
 
 fn web_page() -> WebPage {
@@ -24,7 +24,7 @@ pub fn page_html(page: &Page) -> serde_json::Result<String> {
     Ok(web_page().filled(&[("data", &data), ("title", &escaped(&page.file))]))
 }
 
-/// JSON that cannot end the element it stands in, nor begin a comment: no `<`, `>` or `&` is left in it.
+/// JSON that cannot end its element or begin a comment: it contains no `<`, `>` or `&`.
 fn harmless(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {

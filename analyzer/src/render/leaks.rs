@@ -1,4 +1,4 @@
-//! What stays alive from step to step, as text.
+//! Leaks from step to step, as text.
 
 use super::line_table::LineTable;
 use super::{Source, Style, Terminal, bytes, count, signed};
@@ -6,7 +6,7 @@ use crate::account::many;
 use crate::replay::Replay;
 use crate::views::{Class, LeakRow, Leaks};
 
-/// The lines by class, and what they come to. `when`: after what was so, `at the end of step 20`.
+/// The lines by class, and their totals. `when` is the point in time of the figures, such as `at the end of step 20`.
 pub fn leaks_text(
     replay: &Replay,
     leaks: &Leaks,
@@ -60,7 +60,7 @@ pub fn leaks_text(
     out
 }
 
-/// Whether anything grows.
+/// Whether memory grows.
 fn verdict(leaks: &Leaks, terminal: Terminal) -> String {
     let needed = leaks
         .warm_up_steps

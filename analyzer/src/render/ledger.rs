@@ -10,17 +10,17 @@ use gpumem_capture::Nanos;
 
 /// Columns of a full bar.
 const BAR: usize = 16;
-/// Jumps of what is unexplained that are shown.
+/// How many jumps of the unexplained bytes are shown.
 const JUMPS: usize = 5;
-/// Segments that are shown.
+/// How many segments are shown.
 const SEGMENTS: usize = 40;
 /// Lines shown for each segment.
 const PINNING: usize = 3;
-/// Categories of tensors that are shown one by one.
+/// How many categories of tensors are shown separately.
 const CATEGORIES: usize = 4;
-/// Those with a smaller part of the tensors than one in so many are summed.
+/// Categories with less than 1 / `SMALL` of the tensors are merged.
 const SMALL: u64 = 50;
-/// Lines of the pool that are shown.
+/// How many lines of the pool are shown.
 const LINES: usize = 20;
 
 /// A device's ledger.
@@ -92,7 +92,7 @@ pub fn ledger_text(
     out
 }
 
-/// What the tensors are for: parts of the row above. Workspaces have a row of their own.
+/// The categories of tensors, as parts of the row above. Workspaces have a separate row.
 fn categories(ledger: &Ledger, table: &mut Table) {
     let known = ledger.categories_told_apart().iter();
     let mut known: Vec<_> = known
@@ -110,7 +110,7 @@ fn categories(ledger: &Ledger, table: &mut Table) {
     }
 }
 
-/// What of the tensors cuBLAS has: a part of the row above.
+/// cuBLAS workspaces among the tensors, as a part of the row above.
 fn workspaces(replay: &Replay, ledger: &Ledger, source: &mut Source, table: &mut Table) {
     let Some(workspaces) = &ledger.workspaces else {
         return;
@@ -147,10 +147,10 @@ fn title(ledger: &Ledger) -> String {
     format!("GPU {} {when}: {}{of}", ledger.device, bytes(ledger.bytes))
 }
 
-/// What stands behind a row's bar.
+/// The text after a row's bar.
 struct Detail {
     text: String,
-    /// Where it is a line of code: the bytes at its end that are not the place itself.
+    /// For a line of code: the number of bytes at the end that follow the place.
     note: Option<usize>,
 }
 
@@ -179,7 +179,7 @@ fn detail(replay: &Replay, row: &LedgerRow, source: &mut Source) -> Detail {
     Detail { text, note }
 }
 
-/// What stands below the table: where the figures come from, and what they do not say.
+/// The notes below the table: the sources and limits of the figures.
 fn notes(replay: &Replay, ledger: &Ledger, source: &mut Source) -> Vec<String> {
     let mut notes = Vec::new();
     if let (Some(reading), Some(at)) = (&ledger.reading, ledger.time_ns) {

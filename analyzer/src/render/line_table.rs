@@ -1,4 +1,4 @@
-//! Tables with a row for each line: where it is, its function and source, some figures, its device.
+//! Tables with a row for each line: its place, function and source, figures, and device.
 
 use super::{Align, Source, Style, Table, Terminal};
 use crate::account::place;
@@ -16,12 +16,12 @@ pub(super) struct LineTable<'a> {
     table: Table,
     names: &'a Names,
     source: &'a mut Source,
-    /// Whether rows are of more than one device, and name it.
+    /// Whether rows belong to several devices and name them.
     devices: bool,
 }
 
 impl<'a> LineTable<'a> {
-    /// A table with a title and what the figures are; `devices`: of which each row is.
+    /// A table with a title and headings of figures. `devices`: whether to name the device of each row.
     pub fn new(
         title: &str,
         figures: [&str; FIGURES],
@@ -47,7 +47,7 @@ impl<'a> LineTable<'a> {
         }
     }
 
-    /// What the rows from here on have in common.
+    /// Begins a group of rows.
     pub fn heading(&mut self, text: &str) {
         let cells = self.table.cells(&[text, "", ""]);
         cells.style(0, Style::Faint).span(TEXT_COLUMNS);
@@ -72,7 +72,7 @@ impl<'a> LineTable<'a> {
         row.place(0, owner.note().len());
     }
 
-    /// All of it.
+    /// The text of the table.
     pub fn render(&self, terminal: Terminal) -> String {
         self.table.render(terminal, 0)
     }

@@ -9,21 +9,21 @@ use crate::account::Phase;
 use crate::names::Names;
 use crate::views::LineRow;
 
-/// The text of source lines, where the file is still the one that ran.
+/// The text of source lines, if the file did not change since the run.
 pub struct Source {
     directory: Option<PathBuf>,
     started: SystemTime,
     files: HashMap<String, Option<Vec<String>>>,
 }
 
-/// Larger files are not read for their text.
+/// Larger files are not read.
 const SOURCE_LIMIT: u64 = 8 << 20;
-/// Characters of a line of source that are shown.
+/// The maximum length of a line of source.
 const SOURCE_COLUMNS: usize = 48;
 
 impl Source {
-    /// Sources of a run: relative names start at its directory; files that were changed after it
-    /// started are not shown, for they may not be what ran.
+    /// Source files of a run: relative names start at its directory. Files that were changed after the start are not
+    /// shown, because they may not be the code that ran.
     pub fn new(names: &Names, started_wall_ns: u64) -> Self {
         Self {
             directory: names.directory().map(PathBuf::from),
@@ -32,7 +32,7 @@ impl Source {
         }
     }
 
-    /// The same of files with their directories.
+    /// The same for absolute file names.
     pub fn since(started_wall_ns: u64) -> Self {
         Self {
             directory: None,
@@ -41,8 +41,7 @@ impl Source {
         }
     }
 
-    /// A line's text, without the blanks around it and cut to a readable length; empty where it cannot
-    /// be had.
+    /// A line's text, trimmed and cut to a readable length; empty if it is not available.
     pub fn line(&mut self, file: &str, line: u32) -> String {
         let text = self.whole_line(file, line);
         if text.chars().count() <= SOURCE_COLUMNS {
@@ -51,14 +50,14 @@ impl Source {
         text.chars().take(SOURCE_COLUMNS - 1).chain(['…']).collect()
     }
 
-    /// The same, uncut.
+    /// The same without the cut.
     pub fn whole_line(&mut self, file: &str, line: u32) -> &str {
         self.text(file)
             .and_then(|lines| lines.get(line.checked_sub(1)? as usize))
             .map_or("", |line| line.trim())
     }
 
-    /// All lines of a file as they stand there; `None` where they cannot be had.
+    /// All lines of a file; `None` if it is not available.
     pub fn text(&mut self, file: &str) -> Option<&[String]> {
         let Self {
             directory,
@@ -94,8 +93,8 @@ fn read(directory: Option<&Path>, started: SystemTime, file: &str) -> Option<Vec
     )
 }
 
-/// The first `limit` rows as a table: line, phase if any has one, function, source, bytes, share of
-/// `whole`, blocks. `devices`: whether to name the device of each row.
+/// The first `limit` rows as a table: line, phase if any row has one, function, source, bytes, share of the sum,
+/// blocks. `devices`: whether to name the device of each row.
 pub fn lines_table(
     rows: &[LineRow],
     limit: usize,
@@ -106,10 +105,10 @@ pub fn lines_table(
     terminal: Terminal,
 ) -> String {
     let whole = rows.iter().map(|row| row.bytes).sum();
-    // How many columns stand before the function.
+    // The number of columns before the function.
     let phases = rows.iter().any(|row| row.phase.is_some());
     let estimated = rows.iter().any(|row| row.error_bytes.is_some());
-    // Where nothing is known of any, the column says nothing.
+    // Without known categories, the column is omitted.
     let mut categories = rows.iter().flat_map(|row| &row.categories);
     let categories = categories.any(|of| of.category.is_specific());
     let first = 1 + usize::from(phases) + usize::from(categories);
@@ -121,7 +120,7 @@ pub fn lines_table(
     columns.extend([Align::Right, Align::Right, Align::Left]);
     let mut table = Table::new(&columns)
         .elastic(&[first + 1, 0, first, first - 1])
-        // The line says where it is.
+        // The line shows the place.
         .shed(&[first, first + 1]);
     let device = if devices { "device" } else { "" };
     let mut heads = vec![""; first + 2];

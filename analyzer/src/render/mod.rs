@@ -1,4 +1,4 @@
-//! Text for people: numbers with units, aligned tables, bars, colour.
+//! Text for terminals: numbers with units, aligned tables, bars, colour.
 
 mod annotated;
 mod calls;

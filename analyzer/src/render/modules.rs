@@ -6,7 +6,7 @@ use crate::names::NO_MODULE;
 use crate::views::ModuleRow;
 use gpumem_capture::DeviceOrdinal;
 
-/// Rows as a table: module, class, bytes, share, blocks; and the device where there are several.
+/// Rows as a table: module, class, bytes, share, blocks; and the device if there are several.
 pub fn modules_table(rows: &[ModuleRow], title: &str, terminal: Terminal) -> String {
     let (left, right) = (Align::Left, Align::Right);
     let first = rows.first().map(|row| row.device);
@@ -24,7 +24,7 @@ pub fn modules_table(rows: &[ModuleRow], title: &str, terminal: Terminal) -> Str
     let whole = rows.iter().map(|row| row.bytes).sum();
     for row in rows {
         let name = row.module.as_deref().unwrap_or(NO_MODULE);
-        // What has no name goes by its class already.
+        // A module without a name is shown by its class.
         let class = row.class.as_deref();
         let class = class.filter(|class| !name.starts_with(class));
         let note = match row.workspace {

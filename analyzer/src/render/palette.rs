@@ -1,4 +1,4 @@
-//! The colours of frames, for light and for dark screens: those of flamegraphs as SVG, and the page's as variables of CSS.
+//! The colours of frames for light and dark screens: for flamegraphs as SVG, and as CSS variables for the page.
 
 use std::fmt::{self, Display};
 
@@ -14,7 +14,7 @@ impl Colour {
         Self((rgb >> 16) as u8, (rgb >> 8) as u8, rgb as u8)
     }
 
-    /// Of the way to another colour, `parts` of `all`.
+    /// A mix with another colour, `parts` of `all`.
     fn towards(self, other: Self, parts: u32, all: u32) -> Self {
         let mix = |from: u8, to: u8| {
             let (from, to) = (u32::from(from), u32::from(to));
@@ -56,15 +56,15 @@ impl Pair {
 pub const BACKGROUND: Pair = Pair::of(0xffffff, 0x14171b);
 /// Text on the background.
 pub const TEXT: Pair = Pair::of(0x1b1f24, 0xe6e9ec);
-/// Text of less importance.
+/// Less important text.
 pub const FAINT: Pair = Pair::of(0x57606a, 0xa2abb5);
 /// Text in frames.
 pub const FRAME_TEXT: Pair = Pair::of(0x1b1f24, 0xf3f5f7);
-/// Lines between frames that have the background's colour.
+/// Lines between frames with the background's colour.
 pub const LINE: Pair = Pair::of(0xc4ccd4, 0x4a535d);
-/// The frame that holds all others.
+/// The root frame.
 pub const ALL: Pair = Pair::of(0xe8ebee, 0x2d343c);
-/// Frames that a search has found.
+/// Search results.
 pub const FOUND: Pair = Pair::of(0xff8ad8, 0xa8157c);
 
 /// Frames that did not change.
@@ -105,7 +105,7 @@ pub fn of_category(category: Category) -> Pair {
     }
 }
 
-/// The colour of frames that changed: from [`SHADES`], grown most, through 0, the same, to −[`SHADES`].
+/// The colour of frames that changed: from [`SHADES`], the largest growth, through 0, unchanged, to −[`SHADES`].
 pub fn of_change(shade: i8) -> Pair {
     let end = if shade < 0 { SHRUNK } else { GROWN };
     let (parts, all) = (
@@ -118,13 +118,13 @@ pub fn of_change(shade: i8) -> Pair {
     }
 }
 
-/// How a colour's name stands in CSS: lower case, with `-` for blanks.
+/// The name of a colour in CSS: lower case, with `-` for blanks.
 pub fn css_name(name: &str) -> String {
     name.to_lowercase().replace(' ', "-")
 }
 
-/// The colours of kinds and categories as variables of CSS: `--frame-your-python`, `--frame-of-activation`, and what is
-/// written on them: `--frame-ink`.
+/// The colours of kinds and categories as CSS variables such as `--frame-your-python` and `--frame-of-activation`,
+/// and the colour of text on them, `--frame-ink`.
 pub fn variables() -> String {
     let kinds = FrameKind::ALL.map(|kind| (css_name(kind.name()), of_kind(kind)));
     let categories = Category::ALL.map(|category| {
@@ -150,7 +150,7 @@ pub fn variables() -> String {
 mod tests {
     use super::*;
 
-    /// Relative luminance, as WCAG has it.
+    /// Relative luminance, as WCAG defines it.
     fn luminance(colour: Colour) -> f64 {
         let part = |value: u8| {
             let value = f64::from(value) / 255.0;

@@ -1,5 +1,5 @@
-//! The report: what ran, what may be claimed, the ledger of each device at its peak, the lines that own
-//! it, and what changed line by line.
+//! The report: what ran, how exact it is, the ledger of each device at its peak, the lines that own the peak, and the
+//! largest changes by line.
 
 use gpumem_capture::{EventFlags, Level, ProcessKey};
 
@@ -14,16 +14,16 @@ use crate::replay::{OutOfMemory, Replay};
 use crate::session::Session;
 use crate::views::{Cause, Change, HintKind, Hints, Kind, Ledger, Summary, lines_at_peak, when};
 
-/// Lines shown for each device.
+/// How many lines are shown for each device.
 const LINES: usize = 8;
-/// Lines that are shown however small they are.
+/// How many lines are shown regardless of their size.
 const LEAST_LINES: usize = 3;
-/// Changes of less than this have no row.
+/// Smaller changes have no row.
 const LEAST: u64 = 1 << 20;
 
-/// The greatest changes, each with how often it happened alike, and how many there were in all.
+/// The largest changes, each with the number of similar ones, and the total number of changes.
 pub struct ReportChanges {
-    /// What to show, in the order of time.
+    /// The changes to show, by time.
     pub shown: Vec<(Change, u64)>,
     /// Changes in the capture.
     pub seen: u64,
@@ -56,7 +56,7 @@ pub fn report_text(
         out.push('\n');
         out.push_str(&device_lines(file, replay, ledger, &mut source, terminal));
     }
-    // What a run died of stands above: how it came there is under `changes`.
+    // The cause of a failure is shown above; the command `changes` shows what led to it.
     if cause.is_none() && !changes.shown.is_empty() {
         let title = "Largest changes, in order of time";
         let devices = ledgers.len() > 1;
@@ -79,7 +79,7 @@ pub fn report_text(
             out.push_str(&format!("  … {more}, see gpumem-analyze changes {file}\n"));
         }
     }
-    // Retries stand above.
+    // Retries are shown above.
     let mut hints = hints.clone();
     hints.hints.retain(|hint| hint.kind != HintKind::Retries);
     if !hints.hints.is_empty() {
@@ -91,7 +91,7 @@ pub fn report_text(
     out
 }
 
-/// What the GPU that held most held, and the line that had most of it.
+/// The GPU with the largest peak, and the line with most of it.
 fn peak(replay: &Replay, ledgers: &[Ledger], terminal: Terminal) -> String {
     let Some(most) = ledgers.iter().max_by_key(|ledger| ledger.bytes) else {
         return String::new();
@@ -125,7 +125,7 @@ fn peak(replay: &Replay, ledgers: &[Ledger], terminal: Terminal) -> String {
     format!("{}         {text}\n", terminal.paint(Style::Strong, "peak"))
 }
 
-/// The lines that own a device's peak: of tensors, or of the driver level where there are none.
+/// The lines that own a device's peak: of tensors, or of the driver level without tensors.
 fn device_lines(
     file: &str,
     replay: &Replay,
@@ -142,7 +142,7 @@ fn device_lines(
     if lines.rows.is_empty() {
         return String::new();
     }
-    // What has less than half a percent is summed.
+    // Lines with less than half a percent are merged.
     let large = lines.rows.iter().take(LINES);
     let large = large.take_while(|row| row.bytes >= lines.bytes() / 200);
     let shown = large.count().max(LEAST_LINES);
@@ -174,7 +174,7 @@ fn device_lines(
     out
 }
 
-/// That it was the limit and not the card that was too small.
+/// A note if the limit caused the failure and not the card.
 fn by_limit(replay: &Replay, failure: &OutOfMemory) -> String {
     if !is_by_limit(failure) {
         return String::new();
@@ -185,7 +185,7 @@ fn by_limit(replay: &Replay, failure: &OutOfMemory) -> String {
     }
 }
 
-/// What a failed allocation was to give.
+/// What a failed allocation was for.
 fn wanted(failure: &OutOfMemory) -> String {
     match (failure.event.level, failure.event.bytes) {
         _ if failure.is_by_text() => {
@@ -200,7 +200,7 @@ fn wanted(failure: &OutOfMemory) -> String {
     }
 }
 
-/// The failure that the program may have died of, with its cause, and how many others there were.
+/// The failure that may have ended the program, with its cause, and the number of others.
 fn failures(replay: &Replay, cause: Option<&Cause>, file: &str, terminal: Terminal) -> String {
     let Some((_, main)) = replay.failures.main() else {
         return answered(replay);
@@ -221,13 +221,13 @@ fn failures(replay: &Replay, cause: Option<&Cause>, file: &str, terminal: Termin
     out
 }
 
-/// One of them.
+/// One line about a failure.
 pub fn failure_line(replay: &Replay, failure: &OutOfMemory, terminal: Terminal) -> String {
     let text = failure_text(replay, failure);
     statement("OUT OF MEMORY", Style::Bad, &text, terminal)
 }
 
-/// The same without its first words.
+/// The same without the label.
 pub fn failure_text(replay: &Replay, failure: &OutOfMemory) -> String {
     let event = &failure.event;
     let fact = |key| replay.names.fact(key);
@@ -261,7 +261,7 @@ pub fn failure_text(replay: &Replay, failure: &OutOfMemory) -> String {
     )
 }
 
-/// What the program heard nothing of.
+/// Failures that PyTorch's allocator handled without an error in the program.
 pub fn answered(replay: &Replay) -> String {
     match replay.failures.answered() {
         0 => String::new(),

@@ -6,10 +6,10 @@ use super::{Align, Style, Table, Terminal, bytes, count, signed, time};
 use crate::account::place;
 use crate::views::{ScopeName, ScopeRow, Scopes};
 
-/// What nameless ones are called.
+/// The name of nameless scopes.
 const NAMELESS: &str = "(nameless)";
 
-/// The scopes of a level by name, for each GPU; with `each`, one by one below.
+/// The scopes of a level by name, for each GPU. `each`: whether to list them one by one below.
 pub fn scopes_text(scopes: &Scopes, level: Level, each: bool, terminal: Terminal) -> String {
     let names: Vec<_> = scopes.names.iter().filter(|of| of.level == level).collect();
     let mut out = String::new();

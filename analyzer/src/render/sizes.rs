@@ -1,4 +1,4 @@
-//! How large blocks are, as text.
+//! Sizes of blocks, as text.
 
 use gpumem_capture::Level;
 
@@ -9,7 +9,7 @@ use crate::views::{SizeRow, SizesOn};
 /// Characters of the longest bar.
 const BAR: usize = 20;
 
-/// A histogram of each GPU. `when`: the moment of what was live, and which part was asked for.
+/// A histogram for each GPU. `when` is the point in time of live blocks and the requested part.
 pub fn sizes_text(level: Level, found: &[SizesOn], when: &str, terminal: Terminal) -> String {
     if found.is_empty() {
         return format!("No memory was allocated at the {level} level.\n");
@@ -62,7 +62,7 @@ pub fn sizes_text(level: Level, found: &[SizesOn], when: &str, terminal: Termina
     out
 }
 
-/// `1.00 MiB`, or from when on: `1.00 MiB to 2.00 MiB`, the latter left out.
+/// A size such as `1.00 MiB`, or a range such as `1.00 MiB to 2.00 MiB`, without its end.
 fn size(row: &SizeRow) -> String {
     if row.from_bytes == row.to_bytes {
         return exactly(row.from_bytes);
@@ -78,7 +78,7 @@ fn short(power: u64) -> String {
     format!("{} {}", power >> unit, names[(unit / 10) as usize])
 }
 
-/// A size to the byte, with its unit where that loses nothing.
+/// An exact size, with a larger unit if that loses nothing.
 fn exactly(size: u64) -> String {
     let unit = size.trailing_zeros().min(60) / 10 * 10;
     if size == 0 || unit == 0 {

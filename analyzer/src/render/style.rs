@@ -1,4 +1,4 @@
-//! What the output goes to, and colour.
+//! The destination of output, and colour.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -10,17 +10,17 @@ use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 /// When output is coloured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Colour {
-    /// On a terminal, unless the environment says otherwise.
+    /// On a terminal, unless environment variables override it.
     #[default]
     Auto,
-    /// In pipes and files as well.
+    /// Also in pipes and files.
     Always,
     /// Nowhere.
     Never,
 }
 
 impl Colour {
-    /// By what was asked for, then `NO_COLOR`, `FORCE_COLOR`, and whether it is a terminal that has colours.
+    /// By the option, then `NO_COLOR`, `FORCE_COLOR`, and whether it is a terminal with colours.
     fn is_wanted(self, is_terminal: bool, env: impl Fn(&str) -> Option<OsString>) -> bool {
         let is_set = |name| env(name).is_some_and(|value| !value.is_empty());
         match self {
@@ -33,23 +33,23 @@ impl Colour {
     }
 }
 
-/// What the output goes to.
+/// The destination of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terminal {
-    /// Columns; `None` where nothing is to be cut.
+    /// Columns; `None` if lines are not cut.
     pub width: Option<usize>,
     /// Whether to colour.
     pub colour: bool,
 }
 
 impl Terminal {
-    /// A pipe or a file: nothing cut, nothing coloured.
+    /// A pipe or a file: no cuts, no colour.
     pub const PLAIN: Self = Self {
         width: None,
         colour: false,
     };
 
-    /// Standard output as it is.
+    /// From standard output.
     pub fn of_stdout(colour: Colour) -> Self {
         let is_terminal = std::io::stdout().is_terminal();
         let width = match is_terminal {
@@ -62,8 +62,8 @@ impl Terminal {
         }
     }
 
-    /// The lines of a text that are wider than the terminal, each wrapped at its blanks and indented from its second line
-    /// on; words that are wider stay whole.
+    /// Wraps lines that are wider than the terminal at blanks, and indents them from the second line on. Words that
+    /// are wider are not broken.
     pub fn wrap<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let Some(width) = self.width else {
             return text.into();
@@ -92,7 +92,7 @@ impl Terminal {
         lines.collect::<String>().into()
     }
 
-    /// `text` in a style, or as it is where there is no colour.
+    /// `text` in a style; unchanged without colour.
     pub fn paint(&self, style: Style, text: &str) -> String {
         if self.colour && !text.is_empty() {
             format!("\x1b[{}m{text}\x1b[0m", style.code())
@@ -102,12 +102,12 @@ impl Terminal {
     }
 }
 
-/// A label before a text is so wide at most.
+/// The maximum width of a label.
 const LABEL: usize = 16;
-/// By how much lines are indented that go on.
+/// The indentation of continuation lines.
 const STEP: usize = 2;
 
-/// Where a line goes on that is wrapped: below the text behind its label, if it has one.
+/// The indentation of continuation lines: below the text after the label, if the line has one.
 fn indent(line: &str) -> usize {
     let before = line.len() - line.trim_start_matches(' ').len();
     if before >= LABEL / 2 {
@@ -123,16 +123,16 @@ fn indent(line: &str) -> usize {
         .unwrap_or(before + STEP)
 }
 
-/// How a piece of text stands out.
+/// The emphasis of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// Headings.
     Strong,
-    /// What is of less interest.
+    /// Less important text.
     Faint,
-    /// Things that are well.
+    /// Good results.
     Good,
-    /// Things that are not.
+    /// Bad results.
     Bad,
     /// Bars.
     Bar,

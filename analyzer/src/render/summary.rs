@@ -13,7 +13,7 @@ use crate::account::{Account, Comparison, Ending, many, place};
 use crate::names::short_command;
 use crate::views::{CategorySummary, LevelSummary, ProcessSummary, Summary, when};
 
-/// What must be said at the head of a result: what is missing, and that stacks are sampled; empty where all is exact.
+/// Notes at the head of a result: what is missing, and whether stacks are sampled; empty if everything is exact.
 pub fn caveats(account: &Account, terminal: Terminal) -> String {
     let mut out = String::new();
     if !account.is_exact() {
@@ -34,7 +34,7 @@ pub fn caveats(account: &Account, terminal: Terminal) -> String {
     out
 }
 
-/// The line that says what may be claimed, and the notes under it.
+/// The line about the accuracy check, and its notes.
 pub fn account_lines(account: &Account, terminal: Terminal) -> String {
     let hooks = many(account.hooks as u64, "hook armed", "hooks armed");
     let lost = many(account.events_lost, "event lost", "events lost");
@@ -78,7 +78,7 @@ pub fn account_lines(account: &Account, terminal: Terminal) -> String {
     out
 }
 
-/// By which way the program reached the driver; empty where nothing is known of it.
+/// How the program reached the driver; empty if that is not known.
 pub fn reached_line(account: &Account) -> String {
     reached(account).map_or(String::new(), |reached| format!("             {reached}\n"))
 }
@@ -90,12 +90,12 @@ fn notes(account: &Account) -> String {
         .collect()
 }
 
-/// A text from a capture as a terminal may have it.
+/// A text from a capture without control characters.
 fn shown(text: &str) -> String {
     text.replace(|c: char| c.is_control(), "\u{fffd}")
 }
 
-/// What NVML says of the account.
+/// The difference between NVML and the account.
 fn nvml(account: &Account) -> String {
     if account.unexplained.is_empty() {
         return "not compared with NVML".into();
@@ -116,14 +116,14 @@ fn nvml(account: &Account) -> String {
     format!("NVML has {}, unexplained", beyond.join(", "))
 }
 
-/// Libraries shown with their way to the driver.
+/// How many libraries are shown with their way to the driver.
 const REACHED: usize = 6;
 
-/// By which way each library reached the driver, and what was seen of it.
+/// How each library reached the driver, and how many events and calls were recorded.
 fn reached(account: &Account) -> Option<String> {
     let mut libraries: BTreeMap<&str, (u64, Vec<String>)> = BTreeMap::new();
     for reached in &account.reached {
-        // Programs that are linked with CUDA's libraries ask nobody.
+        // Programs that are linked with CUDA's libraries request no functions.
         let name = match reached.library.as_str() {
             "" => "linked programs",
             library => library,
@@ -225,12 +225,12 @@ pub fn what_ran(file: &str, summary: &Summary, terminal: Terminal) -> String {
     out
 }
 
-/// Columns of the lines that say which rank it was.
+/// Columns of the lines about the rank.
 const COLUMNS: usize = 80;
 /// Columns of a line's label.
 const LABEL: usize = 13;
 
-/// Where the rank stands, and in which job: a line or more each, where there is anything to say.
+/// The coordinates of the rank and its job: no lines if nothing is known.
 fn position(process: &ProcessSummary) -> String {
     let local = process.local_rank.map(|rank| format!("local rank {rank}"));
     let node = process.node_rank.map(|node| format!("node {node}"));
@@ -248,7 +248,7 @@ fn position(process: &ProcessSummary) -> String {
     packed("position", position) + &packed("job", job)
 }
 
-/// Parts behind a label, as many on a line as it has room for.
+/// Parts after a label, as many on a line as there is room for.
 fn packed(label: &str, parts: impl Iterator<Item = String>) -> String {
     let mut lines: Vec<String> = Vec::new();
     for part in parts {
@@ -357,7 +357,7 @@ pub fn summary_text(
     out
 }
 
-/// What the tensors are for, where that is told apart.
+/// The categories of tensors, if any are known.
 fn categories(table: &mut Table, categories: &[CategorySummary]) {
     if !categories.iter().any(|of| of.category.is_specific()) {
         return;
@@ -380,7 +380,7 @@ fn level(table: &mut Table, name: &str, level: &LevelSummary) {
     ]);
 }
 
-/// An event for people: `00:03.214, event 21,334`.
+/// An event such as `00:03.214, event 21,334`.
 pub fn moment(seq: u64, when: Nanos) -> String {
     format!("{}, event {seq}", time(when))
 }

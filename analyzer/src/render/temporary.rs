@@ -6,7 +6,7 @@ use crate::account::many;
 use crate::replay::Replay;
 use crate::views::{Temporary, TemporaryRow, Within};
 
-/// The lines, and what they come to. `part`: which part was asked for, after a comma.
+/// The lines and their totals. `part`: the requested part, after a comma.
 pub fn temporary_text(
     replay: &Replay,
     found: &Temporary,

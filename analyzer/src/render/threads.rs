@@ -1,4 +1,4 @@
-//! What each thread allocated and freed, as text.
+//! Allocations and frees of each thread, as text.
 
 use gpumem_capture::Level;
 
@@ -6,7 +6,7 @@ use super::{Align, Style, Table, Terminal, bytes, count};
 use crate::account::place;
 use crate::views::{ThreadRow, ThreadsOn};
 
-/// A table of each GPU. `when`: the moment of what was live, and which part was asked for.
+/// A table for each GPU. `when` is the point in time of live blocks and the requested part.
 pub fn threads_text(level: Level, found: &[ThreadsOn], when: &str, terminal: Terminal) -> String {
     if found.is_empty() {
         return format!("No memory was allocated at the {level} level.\n");

@@ -4,18 +4,18 @@ use super::{Align, Style, Table, Terminal, bytes, count, percent};
 use crate::account::many;
 use crate::views::Node;
 
-/// What of a tree is printed.
+/// Which parts of a tree are printed.
 #[derive(Clone, Copy, Debug)]
 pub struct TreeLimits {
-    /// Frames with less than this many percent of the whole are counted together.
+    /// Frames with less than this percentage of the whole are merged.
     pub least_percent: u64,
-    /// What the nodes are.
+    /// The kind of nodes.
     pub of: TreeOf,
-    /// Print also the middle of runs of frames that have but one child.
+    /// Whether to print also the middle of runs of frames with only one child.
     pub all: bool,
 }
 
-/// What the nodes of a tree are.
+/// The kind of nodes of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TreeOf {
     /// Frames.
@@ -25,7 +25,7 @@ pub enum TreeOf {
 }
 
 impl TreeOf {
-    /// The heading; one that is hidden, several; one that is small, several.
+    /// The heading; the words for a hidden node and for several; for a small node and for several.
     fn words(self) -> [&'static str; 5] {
         match self {
             Self::Calls => ["calls", "frame", "frames", "smaller call", "smaller calls"],
@@ -40,14 +40,14 @@ impl TreeOf {
     }
 }
 
-/// Runs of frames with but one child are printed up to this length.
+/// Longer runs of frames with only one child are shortened.
 const RUN: usize = 4;
 
-/// Before the first frame of a run; the frames that it calls stand below it.
+/// Precedes the first frame of a run; the frames that it calls are in the lines below it.
 const FIRST: &str = "▸ ";
 const NEXT: &str = "  ";
 
-/// A tree, its root first. Only where calls part does the indentation grow.
+/// A tree, starting with its root. The indentation grows only at nodes with several children.
 pub fn tree_text(root: &Node, limits: TreeLimits, terminal: Terminal) -> String {
     let (left, right) = (Align::Left, Align::Right);
     let mut printer = Printer {
@@ -78,7 +78,7 @@ impl Printer {
         ]);
     }
 
-    /// A node and the run of single children that it begins, then the children where the run ends.
+    /// A node and the run of single children that begins with it, followed by the children at the end of the run.
     fn node(&mut self, node: &Node, depth: usize) {
         let mut run = vec![node];
         while let [child] = &run[run.len() - 1].children[..] {

@@ -1,7 +1,7 @@
-//! Pages for a browser: one file each, with its style, its program and its figures in it. They are written in `web/`.
+//! Pages for a browser: one file each, with its style, program and data. The sources are in `web/`.
 //!
-//! A page asks for nothing else, and its policy has the browser refuse if it did: only the very style and program that
-//! it was made with are taken, by their hashes.
+//! A page fetches nothing, and its policy makes the browser block requests. Only the page's own style and program are
+//! permitted, by their hashes.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 /// The style of all pages.
 const STYLE: &str = include_str!("../../../web/src/lib/page.css");
 
-/// A page whose places are to be filled.
+/// A page with placeholders.
 #[derive(Clone, Debug)]
 pub struct WebPage {
     html: String,
@@ -19,7 +19,7 @@ pub struct WebPage {
 }
 
 impl WebPage {
-    /// A page of this markup and program. `style`: its own, after that of all pages.
+    /// A page of this markup and program. `style` is appended to the style of all pages.
     pub fn new(html: impl Into<String>, style: &str, program: &'static str) -> Self {
         Self {
             html: html.into(),
@@ -28,7 +28,7 @@ impl WebPage {
         }
     }
 
-    /// What a browser may take of the page, as Content-Security-Policy says it. `more`: directives besides.
+    /// The page's Content-Security-Policy. `more`: additional directives.
     pub fn policy(&self, more: &str) -> String {
         format!(
             "default-src 'none'; style-src {}; script-src {}; base-uri 'none'; form-action 'none'{more}",
@@ -37,8 +37,8 @@ impl WebPage {
         )
     }
 
-    /// The page with its places filled: `<!--gpumem:NAME-->` by what stands beside NAME, and its policy, style and program. What
-    /// is put in must be such that it cannot end the element that it stands in.
+    /// The page with its placeholders filled: `<!--gpumem:NAME-->` by the text of NAME in `places`, and the policy,
+    /// style and program. The texts must not contain the end of the element around them.
     pub fn filled(&self, places: &[(&str, &str)]) -> String {
         let policy = self.policy("");
         let own = [
@@ -52,7 +52,7 @@ impl WebPage {
         };
         let room: usize = own.iter().chain(places).map(|(_, text)| text.len()).sum();
         let mut out = String::with_capacity(self.html.len() + room);
-        // What is put in is not looked through for places.
+        // Placeholders in the inserted texts are not filled.
         for piece in self.html.split_inclusive("-->") {
             match piece.split_once("<!--gpumem:") {
                 Some((before, place)) => {
@@ -66,12 +66,12 @@ impl WebPage {
     }
 }
 
-/// An inline style or program as policies name it.
+/// The source expression of an inline style or program in a policy.
 fn source(text: &str) -> String {
     format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)))
 }
 
-/// Text between tags.
+/// Escapes text between tags.
 pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
@@ -80,14 +80,14 @@ pub(super) fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 impl WebPage {
-    /// That each place is there once, that nothing is fetched, and that exactly what is in the page may run in it.
+    /// Checks that each placeholder exists once, that nothing is fetched, and that only the page's own code may run.
     pub(super) fn check(&self) {
         for place in ["policy", "style", "program", "data", "title"] {
             let place = format!("<!--gpumem:{place}-->");
             assert_eq!(self.html.matches(&place).count(), 1, "{place}");
         }
         let page = self.filled(&[("data", "{}"), ("title", "title")]);
-        // The method `html` of d3-selection, which no page calls: the linter refuses it.
+        // The method `html` of d3-selection, which no page calls: the linter forbids it.
         let own = page
             .replace("this.innerHTML", "")
             .replace("this.node().innerHTML", "");

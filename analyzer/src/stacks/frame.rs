@@ -1,4 +1,4 @@
-//! A frame of a mixed stack, and what stands where frames should be.
+//! A frame of a mixed stack, and notes for missing frames.
 
 use gpumem_capture::PyFrame;
 
@@ -12,9 +12,9 @@ pub enum Frame {
     Python(PyFrame),
     /// A native function.
     Native(NativeFrame),
-    /// A node of autograd's ran, made by the frames before it.
+    /// A node of autograd ran, which the frames before it made.
     Backward(NodeId),
-    /// Something that must be said where frames should be.
+    /// A note instead of frames.
     Note(&'static str),
 }
 

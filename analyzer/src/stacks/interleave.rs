@@ -1,16 +1,16 @@
-//! Python frames and native frames of one thread, in one order.
+//! Merges the Python frames and native frames of one thread.
 
 use gpumem_capture::PyFrame;
 
 use super::frame::{Frame, OUT_OF_STEP};
 use crate::names::NativeFrame;
 
-/// What a native frame is to the Python frames beside it.
+/// How a native frame relates to Python frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The interpreter's evaluation function.
     Evaluation,
-    /// Another function of the interpreter, or code that it made to run a Python function through.
+    /// Another function of the interpreter, or code that it generated to run a Python function.
     Interpreter,
     /// The C library.
     CLibrary,
@@ -18,7 +18,7 @@ pub(super) enum Kind {
     Other,
 }
 
-/// Puts the frames of a thread into one list. Both lists and the result have the newest frame first.
+/// Merges the frames of a thread. Both lists and the result have the newest frame first.
 pub(super) fn interleave(
     python: &[PyFrame],
     python_cut: bool,
@@ -82,8 +82,8 @@ mod tests {
 
     use super::*;
 
-    /// Python frames from the newest: `c` was entered from C, `p` from Python. Native frames: `E`
-    /// evaluation, `i` interpreter, `l` C library, others other code. The result reads likewise.
+    /// Python frames from the newest: `c` was entered from C, `p` from Python. Native frames: `E` evaluation, `i`
+    /// interpreter, `l` C library, other letters are other code. The result has the same form.
     fn mix(python: &str, python_cut: bool, native: &str, native_cut: bool) -> String {
         let frames: Vec<PyFrame> = python
             .chars()

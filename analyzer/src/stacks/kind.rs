@@ -1,29 +1,29 @@
-//! What a frame is to the person who looks at a stack.
+//! Kinds of frames for readers of a stack.
 
-/// What a frame is. The numbers are those that the page for a browser has; they are never given to another kind.
+/// The kind of a frame. The web page uses these numbers; they are never reused for another kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum FrameKind {
-    /// Python that the user wrote.
+    /// Python code of the user.
     Python = 0,
     /// Python of an installed package or the standard library.
     Library = 1,
-    /// Native code; an operator of PyTorch's stands for all native frames that it ran through.
+    /// Native code. An operator of PyTorch represents all native frames below it.
     Native = 2,
-    /// A frame on the way from a call to what was called, Python or native: folded into its caller by default.
+    /// A frame between a call and the called function, Python or native: folded into its caller by default.
     Dispatch = 3,
-    /// A node of autograd's ran.
+    /// A node of autograd that ran.
     Backward = 4,
     /// Python of an optimizer.
     Optimizer = 5,
-    /// Something that is said where frames should be.
+    /// A note instead of frames.
     Note = 6,
-    /// A device or a module, which stands for no call.
+    /// A device or a module, which is not a call.
     Group = 7,
 }
 
 impl FrameKind {
-    /// All, in the order in which they are explained.
+    /// All kinds, in the order of legends.
     pub const ALL: [Self; 8] = [
         Self::Python,
         Self::Library,
@@ -35,12 +35,12 @@ impl FrameKind {
         Self::Group,
     ];
 
-    /// The page's number for it.
+    /// The number in the web page.
     pub fn number(self) -> u8 {
         self as u8
     }
 
-    /// What it is called.
+    /// The name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Python => "your Python",

@@ -1,13 +1,15 @@
-//! Mixed stacks as they are shown: each frame with its label and its kind.
+//! Mixed stacks for display: each frame with its label and its kind.
 //!
-//! This is the one place that decides which frames are dispatch, which views fold into their callers:
+//! Only this module decides which frames are dispatch. Views fold these into their callers:
 //!
 //! - Python functions that only pass a call on (`python_code.rs`).
-//! - Native frames of PyTorch's own libraries. The outermost operator stays, under its name (`aten::conv2d`).
-//! - Below Python or a node of autograd's also native frames of installed libraries, but for the outermost, which names the
-//!   library's function (`cublasCreate_v2`), and what every call goes through (the C library, CUDA's runtime).
+//! - Native frames of PyTorch's own libraries, except the outermost operator, which is shown by its name
+//!   (`aten::conv2d`).
+//! - Below Python or a node of autograd: native frames of installed libraries, except the outermost, which names the
+//!   library's function (`cublasCreate_v2`); and frames of libraries below every call (the C library, CUDA's
+//!   runtime).
 //!
-//! Native frames of the user's own code stay. A stack of which nothing would stay keeps one frame.
+//! Native frames of the user's own code are kept. A stack with dispatch only keeps one frame.
 
 use std::rc::Rc;
 
@@ -24,16 +26,16 @@ use crate::node_classes::class;
 use crate::replay::{NodeId, StackKey};
 use crate::symbols::Symbols;
 
-/// A frame as it is shown.
+/// A frame for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Labelled {
-    /// What it is called.
+    /// The label.
     pub label: Rc<str>,
-    /// What it is called where dispatch is folded, if it is another name.
+    /// The label where dispatch is folded, if it is different.
     pub operator: Option<Rc<str>>,
-    /// What it is.
+    /// The kind.
     pub kind: FrameKind,
-    /// The code object and the line that a Python frame was at.
+    /// The code object and the line of a Python frame.
     pub line: Option<(CodeId, u32)>,
 }
 
@@ -47,17 +49,17 @@ impl Labelled {
         }
     }
 
-    /// What it is called where dispatch is folded.
+    /// The label where dispatch is folded.
     pub fn folded_label(&self) -> &Rc<str> {
         self.operator.as_ref().unwrap_or(&self.label)
     }
 
-    /// Something that is said where frames should be.
+    /// A note instead of frames.
     pub fn note(label: impl Into<Rc<str>>) -> Self {
         Self::new(label, FrameKind::Note)
     }
 
-    /// Who owns bytes, as tables have it.
+    /// The owner of bytes, as in tables.
     pub fn of_owner(names: &Names, owner: &Owner) -> Self {
         let kind = match owner.line() {
             Some(line) => match python_kind(&line.file, &line.function) {
@@ -75,13 +77,13 @@ impl Labelled {
     }
 }
 
-/// The stack that an allocation was made on, the oldest frame first, each native frame with what is inlined into it.
+/// The stack of an allocation, the oldest frame first. Functions that are inlined into a native frame follow it.
 pub fn labelled(names: &Names, symbols: &mut Symbols, stacks: StackKey) -> Vec<Labelled> {
     let frames = mixed(names, symbols, stacks);
     of_frames(names, symbols, &frames)
 }
 
-/// What a frame is called; a native one with what is inlined into it, the oldest first.
+/// The labels of a frame; of a native one also those of functions inlined into it, the oldest first.
 pub fn labels(names: &Names, symbols: &mut Symbols, frame: &Frame) -> Vec<Rc<str>> {
     let one = match frame {
         Frame::Native(frame) => return symbols.labels(names, frame).to_vec(),
@@ -104,12 +106,12 @@ fn of_frames(names: &Names, symbols: &mut Symbols, frames: &[Frame]) -> Vec<Labe
             }
             Frame::Python(frame) => python(names, frame),
             Frame::Backward(node) => backward(names, *node),
-            // Only who sees native frames misses those.
+            // The note is only useful where native frames are shown.
             Frame::Note(note) if *frame == OUT_OF_STEP => Labelled::new(*note, FrameKind::Dispatch),
             Frame::Note(note) => Labelled::note(*note),
         };
         match other.kind {
-            // What it passes on is still what was asked for before.
+            // It passes on the same call, so the run of native frames continues.
             FrameKind::Dispatch => native.is_called = true,
             _ => native.end(!matches!(frame, Frame::Note(_)), &mut out),
         }
@@ -136,21 +138,21 @@ fn backward(names: &Names, node: NodeId) -> Labelled {
     Labelled::new(label, FrameKind::Backward)
 }
 
-/// Native frames that follow each other, from the oldest on.
+/// Consecutive native frames, the oldest first.
 #[derive(Default)]
 struct NativeRun {
-    /// Whether Python or a node of autograd's called them.
+    /// Whether Python or a node of autograd called them.
     is_called: bool,
-    /// Whose code the newest frame that stays is; none: none stays yet.
+    /// The kind of code of the newest kept frame; `None` if no frame is kept yet.
     kept: Option<Code>,
     /// Whether that is an operator.
     in_operator: bool,
-    /// The oldest of PyTorch's frames since then, if none of them was an operator.
+    /// The oldest of PyTorch's frames since then, if none of them is an operator.
     unnamed: Option<usize>,
 }
 
 impl NativeRun {
-    /// Other frames come; whether they say who calls what follows.
+    /// Ends the run before another frame. `is_call`: whether that frame calls the next native frames.
     fn end(&mut self, is_call: bool, out: &mut [Labelled]) {
         self.name(out);
         *self = Self {
@@ -159,7 +161,7 @@ impl NativeRun {
         };
     }
 
-    /// Where nothing but native frames says who called, PyTorch is named at least.
+    /// Keeps one of PyTorch's frames if neither Python nor a node called the run.
     fn name(&mut self, out: &mut [Labelled]) {
         let unnamed = self.unnamed.take().filter(|_| !self.is_called);
         if let Some(frame) = unnamed.and_then(|unnamed| out.get_mut(unnamed)) {
@@ -167,10 +169,10 @@ impl NativeRun {
         }
     }
 
-    /// Takes a frame with its labels.
+    /// Adds a frame with its labels.
     fn push(&mut self, code: Code, labels: &[Rc<str>], out: &mut Vec<Labelled>) {
         for label in labels {
-            // A capture that another profiler made may not say where its frames lie.
+            // Captures of other profilers may not contain the libraries of frames.
             let code = match code {
                 Code::Installed if is_framework(label) => Code::Framework,
                 code => code,
@@ -208,7 +210,7 @@ impl NativeRun {
     }
 }
 
-/// A stack of which nothing would stay keeps its newest Python frame, else its oldest.
+/// If all frames are dispatch, keeps the newest Python frame, else the oldest frame.
 fn keep_one(frames: &mut [Labelled]) {
     if frames.iter().any(|frame| frame.kind != FrameKind::Dispatch) {
         return;

@@ -1,13 +1,13 @@
-//! One stack out of a Python stack and a native stack of the same moment.
+//! Merges a Python stack and a native stack of the same time into one stack.
 //!
-//! The interpreter runs Python functions inside its evaluation function, so each native frame of that
-//! function stands for one or more Python frames: those up to and including one that was entered from
-//! C. Where the counts do not fit, the Python frames come first and the native frames that are newer
-//! than the newest evaluation frame follow, or than all of the interpreter where none of them is known
-//! for one; that older native frames are not shown is then said.
+//! The interpreter runs Python functions inside its evaluation function. So each native frame of this function
+//! corresponds to one or more Python frames: those up to and including one that was entered from C. If the counts
+//! differ, the result is all Python frames, followed by the native frames that are newer than the newest evaluation
+//! frame. If no frame is known as an evaluation frame, the newest frame of the interpreter is used instead. Older
+//! native frames are then omitted, with a note.
 //!
-//! What a node of autograd's allocated stands on the stack of the forward that made the node: then comes
-//! a frame that names the node, and what is newer than the node's run on the thread that it ran on.
+//! An allocation of an autograd node has the stack of the forward that made the node, followed by a frame with the
+//! node's name and the frames that are newer than the node's run on its thread.
 
 mod frame;
 mod interleave;
@@ -29,12 +29,11 @@ pub use frame::Frame;
 pub use kind::FrameKind;
 pub use labelled::{Labelled, labelled, labels};
 
-/// The function that runs a node, in every PyTorch. It is exported, so its name can always be found.
+/// The function that runs a node in all versions of PyTorch. It is exported, so its name is always available.
 const RUNS_A_NODE: &str = "torch::autograd::Engine::evaluate_function";
 
-/// The stack that an allocation was made on, the oldest frame first. The interpreter's own C functions
-/// and the recorder's are left out, and of the C library what is older than all Python: it starts the
-/// program or the thread.
+/// The stack of an allocation, the oldest frame first. It omits the interpreter's own C functions, the recorder's
+/// frames, and frames of the C library that are older than all Python, which start the program or the thread.
 pub fn mixed(names: &Names, symbols: &mut Symbols, stacks: StackKey) -> Vec<Frame> {
     let mut oldest_first = match names.backwards.get(&stacks.py) {
         None => of_thread(names, symbols, stacks.py, stacks.native),
@@ -56,8 +55,8 @@ pub fn mixed(names: &Names, symbols: &mut Symbols, stacks: StackKey) -> Vec<Fram
     oldest_first
 }
 
-/// What is newer than a node's run, of a thread's frames: both have the newest first. Not more than
-/// `python` frames of Python are, nor what is older than the function that runs nodes.
+/// The frames of a thread that are newer than a node's run; both lists have the newest first. They contain at most
+/// `python` Python frames, and end before the function that runs nodes.
 fn newer(
     frames: Vec<Frame>,
     python: usize,
@@ -87,7 +86,8 @@ fn runs_a_node(names: &Names, symbols: &mut Symbols, frame: &NativeFrame) -> boo
             .any(|name| name.starts_with(RUNS_A_NODE))
 }
 
-/// The frames that made a node, the oldest first: those of a forward, or of nodes that one made.
+/// The frames that made a node, the oldest first: those of a forward, followed by those of the nodes that led to this
+/// one.
 fn forward(names: &Names, ran: &Backward) -> Vec<Frame> {
     let (chain, origin) = chain(names, ran);
     let mut frames = match origin {

@@ -1,21 +1,21 @@
-//! Whose code a native frame is, and which native frames say what was asked for.
+//! Classifies native frames: the kind of code, and the frames that show the purpose of a call.
 
 use crate::names::Module;
 
-/// Whose code a native frame is.
+/// The kind of code of a native frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Code {
     /// PyTorch's own libraries.
     Framework,
-    /// An installed library, or code made at run time.
+    /// An installed library, or code generated at run time.
     Installed,
-    /// What every call goes through: the C and C++ libraries, CUDA's runtime and driver, the interpreter's extensions.
+    /// Libraries below every call: the C and C++ libraries, CUDA's runtime and driver, the interpreter's extensions.
     Underneath,
-    /// Any other: the program, or a library that was built beside it.
+    /// Any other: the program, or a library that was built with it.
     Own,
 }
 
-/// Starts of the names of libraries that every call goes through.
+/// Prefixes of the names of libraries below every call.
 const UNDERNEATH: [&str; 14] = [
     "libc.so",
     "libc-2.",
@@ -32,7 +32,7 @@ const UNDERNEATH: [&str; 14] = [
     "libcuda.so",
     "libcudart",
 ];
-/// Starts of the names of NVIDIA's libraries, wherever they lie.
+/// Prefixes of the names of NVIDIA's libraries, in any folder.
 const INSTALLED: [&str; 12] = [
     "libcublas",
     "libcudnn",
@@ -47,9 +47,9 @@ const INSTALLED: [&str; 12] = [
     "libnvshmem",
     "libnvinfer",
 ];
-/// Starts of the names of PyTorch's libraries.
+/// Prefixes of the names of PyTorch's libraries.
 const FRAMEWORK: [&str; 3] = ["libtorch", "libc10", "libcaffe2"];
-/// Folders that hold what a system or a package manager installed.
+/// Folders for files that a system or a package manager installed.
 const INSTALLED_IN: [&str; 8] = [
     "/site-packages/",
     "/dist-packages/",
@@ -61,7 +61,7 @@ const INSTALLED_IN: [&str; 8] = [
     "/opt/",
 ];
 
-/// Whose code a module's is; `None` is code that no module holds.
+/// The kind of code of a module; `None` is code in no module.
 pub(super) fn code(module: Option<&Module>) -> Code {
     let Some(module) = module else {
         return Code::Installed;
@@ -79,8 +79,8 @@ pub(super) fn code(module: Option<&Module>) -> Code {
     }
 }
 
-/// The operator that a function is the entry of: `aten::conv2d` for `at::_ops::conv2d::call`. PyTorch's name for an
-/// overload follows the operator's: `aten::sum_dim_IntList`.
+/// The operator whose entry a function is: `aten::conv2d` for `at::_ops::conv2d::call`. PyTorch's name of an overload
+/// follows the operator's name: `aten::sum_dim_IntList`.
 pub(super) fn operator(label: &str) -> Option<String> {
     let (name, called) = label.strip_prefix("at::_ops::")?.split_once("::")?;
     (called.starts_with("call") || called.starts_with("redispatch"))
@@ -101,13 +101,13 @@ pub(super) fn is_binding(label: &str) -> bool {
     is_framework(label) || BINDINGS.iter().any(|start| begins(label, start))
 }
 
-/// Whether a function is PyTorch's by its name, wherever it lies.
+/// Whether a function is PyTorch's by its name, in any module.
 pub(super) fn is_framework(label: &str) -> bool {
     let starts = ["c10::", "at::", "torch::"];
     starts.iter().any(|start| begins(label, start))
 }
 
-/// Whether a function's name begins so. Templates are shown with what they return before the name.
+/// Whether a function's name has this prefix. The names of templates follow their return types.
 fn begins(label: &str, start: &str) -> bool {
     let name = label.split('<').next().unwrap_or(label);
     let name = name.rsplit(' ').next().unwrap_or(name);

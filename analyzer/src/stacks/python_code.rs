@@ -1,10 +1,10 @@
-//! What a Python function is, by its file and its name.
+//! The kind of a Python function, by its file and name.
 
 use super::kind::FrameKind;
 use crate::attribution::is_user_code;
 
-/// Functions on the way from a call to what was called: how a file's name ends, and the functions; none: all of the file's.
-/// They hold for code that the user did not write.
+/// Functions between a call and the called function: suffixes of file names, and the functions in them; an empty list
+/// is all functions. They apply only to code that the user did not write.
 const DISPATCH: &[(&str, &[&str])] = &[
     (
         "/torch/nn/modules/module.py",

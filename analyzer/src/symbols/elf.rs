@@ -1,5 +1,5 @@
-//! What an ELF file is good for: its build id, and which tables of names it has. Only 64-bit
-//! little-endian files are known, which all CUDA machines' are.
+//! Facts about an ELF file: its build id, and its tables of names. Only 64-bit little-endian files are supported; all
+//! CUDA machines use these.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -11,16 +11,16 @@ const SHT_NOBITS: u32 = 8;
 const SHT_DYNSYM: u32 = 11;
 /// Type of the note that holds a build id; its owner is `GNU`.
 const NT_GNU_BUILD_ID: u32 = 3;
-/// Bytes of the file's header and of a section's.
+/// Sizes of the file's header and of a section's header.
 pub(super) const HEADER_BYTES: usize = 64;
-/// More sections, and more bytes of notes and of names, are not read: the file is no library.
+/// Limits for sections, and for bytes of notes and names. A file that exceeds them is not read.
 const SECTIONS_LIMIT: u64 = 1 << 17;
 const BYTES_LIMIT: u64 = 4 << 20;
 
-/// What a file has.
+/// The facts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Facts {
-    /// GNU build id; empty if there is none.
+    /// GNU build id; empty if the file has none.
     pub(super) build_id: Vec<u8>,
     /// Debug information: lines and inlined functions.
     pub(super) has_dwarf: bool,
@@ -28,13 +28,13 @@ pub(super) struct Facts {
     pub(super) has_symtab: bool,
     /// Names of exported functions.
     pub(super) has_dynsym: bool,
-    /// Name of the file that has the debug information taken from this one.
+    /// Name of the separate file with the debug information.
     pub(super) debug_link: Option<String>,
 }
 
-/// Reads the facts; None for what is no ELF file, or cannot be read.
+/// Reads the facts; `None` if the file is not ELF or cannot be read.
 pub(super) fn facts(path: &Path) -> Option<Facts> {
-    // A pipe in the place of a library must not stop us for ever.
+    // A pipe instead of a library must not block forever.
     if !path.metadata().ok()?.is_file() {
         return None;
     }
@@ -98,14 +98,14 @@ fn sections(file: &File, header: &[u8]) -> Option<Vec<Section>> {
     };
     let mut count = number(header, 60, 2)?;
     if count == 0 {
-        // So many that the first section's header has to say.
+        // The count is in the first section's header if it is too large for this field.
         count = section(&bytes(file, start, size)?)?.size;
     }
     let table = bytes(file, start, count.min(SECTIONS_LIMIT) * size)?;
     table.chunks_exact(HEADER_BYTES).map(section).collect()
 }
 
-/// The section that holds the sections' names.
+/// The section with the names of sections.
 fn names_of(header: &[u8], sections: &[Section]) -> usize {
     const ELSEWHERE: u64 = 0xffff;
     match number(header, 62, 2) {

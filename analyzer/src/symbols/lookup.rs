@@ -1,4 +1,4 @@
-//! Names out of files.
+//! Looks names up in files.
 
 use std::ffi::OsStr;
 
@@ -15,7 +15,7 @@ pub(super) struct Lookup {
     plain: Plain,
 }
 
-/// Names as their authors wrote them. C++ names can be very long, and each stands at many places.
+/// Names in source form. C++ names can be very long, and each occurs at many places.
 #[derive(Default)]
 struct Plain {
     known: FxHashMap<String, Box<str>>,
@@ -34,7 +34,7 @@ impl Plain {
     }
 }
 
-/// A name of Rust's or C++'s as its author wrote it, without Rust's hash; any other as it is.
+/// A name of Rust or C++ in source form, without Rust's hash; other names are unchanged.
 fn demangled(name: &str) -> String {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         return format!("{rust:#}");
@@ -58,8 +58,7 @@ impl Lookup {
         }
     }
 
-    /// The functions at link addresses of a file, the innermost first; none where the file tells
-    /// nothing.
+    /// The functions at link addresses of a file, the innermost first; none if the file has no names for an address.
     pub(super) fn functions(&mut self, file: &Found, addresses: &[u64]) -> Vec<Vec<Function>> {
         let source = |debug_syms| {
             let mut elf = Elf::new(&file.path);
@@ -79,8 +78,8 @@ impl Lookup {
             }
             return found;
         }
-        // Something in the file cannot be read. That must not cost the names of all other places,
-        // nor the function's own where it is its lines that are unreadable.
+        // A part of the file cannot be read. Each place is then looked up separately, so that the others keep their
+        // names; and without lines if these are unreadable.
         let (names_only, plain) = (source(false), &mut self.plain);
         let symbolizer = &self.symbolizer;
         addresses
@@ -98,8 +97,8 @@ impl Lookup {
             .collect()
     }
 
-    /// Debug information has the bare name of a function that no other file can see (`grow`), where
-    /// the table of names has the whole (`pool::(anonymous namespace)::grow`).
+    /// Adds namespaces: debug information has only the short name of a function with internal linkage (`grow`), the
+    /// table of names has the full one (`pool::(anonymous namespace)::grow`).
     fn qualify(&mut self, names_only: &Source<'_>, addresses: &[u64], found: &mut [Vec<Function>]) {
         let bare = |functions: &Vec<Function>| {
             functions
@@ -125,7 +124,7 @@ impl Lookup {
     }
 }
 
-/// A name without the arguments of its template.
+/// A name without its template arguments.
 fn own_part(name: &str) -> &str {
     match name.find('<') {
         Some(0) | None => name,
@@ -133,8 +132,7 @@ fn own_part(name: &str) -> &str {
     }
 }
 
-/// Whether a linker's name is that of a function which its debug information calls only by the last
-/// part of it.
+/// Whether a linker's name has this last part, which is the name in the debug information.
 fn is_longer(full: &str, last: &str) -> bool {
     let goes_on = |c: char| c == '_' || c.is_alphanumeric();
     let last = own_part(last);
@@ -161,8 +159,8 @@ fn functions(symbol: &Symbolized<'_>, file: &Found, plain: &mut Plain) -> Vec<Fu
     found
 }
 
-/// The function's name, with the distance from its start where only exported names are known, or how
-/// far a name reaches is not.
+/// The function's name, with the distance from its start if only exported names are known or the size of the function
+/// is not known.
 fn name(symbol: &Sym<'_>, file: &Found, name: String) -> String {
     let is_sure = symbol.code_info.is_some() || (file.has_symtab && symbol.size.is_some());
     if is_sure || symbol.addr == 0 {

@@ -1,5 +1,4 @@
-//! Names of native functions: those embedded in the capture, else those of files with the module's
-//! build id.
+//! Names of native functions: those embedded in the capture, else those of files with the module's build id.
 
 mod elf;
 mod lookup;

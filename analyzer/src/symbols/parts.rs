@@ -1,9 +1,9 @@
-//! Parts of a function that the compiler has put elsewhere, found without a name.
+//! Parts of a function that the compiler moved elsewhere, found without their names.
 //!
-//! What a profile says is seldom run goes into a part of its own (`f.cold`), whose name is only in the
-//! full table of names. Where that is stripped, the code itself tells: the function jumps into the middle of its
-//! part, and the part back into the middle of the function. Code jumps into the middle of no other
-//! function's, and of numbers that only look like jumps none agree so. x86-64 only.
+//! With a profile, the compiler moves rarely executed code into a separate part (`f.cold`), whose name is only in the
+//! full table of names. If that is stripped, the parts are found by jumps: the function jumps into the middle of its
+//! part, and the part back into the middle of the function. Code never jumps into the middle of another function.
+//! Bytes that only look like jumps do not match in both directions. x86-64 only.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -16,23 +16,22 @@ const PT_LOAD: u64 = 1;
 const PT_GNU_EH_FRAME: u64 = 0x6474_e550;
 /// Bytes of a program header.
 const SEGMENT_BYTES: usize = 56;
-/// `.eh_frame_hdr` with a count of 4 bytes and a sorted table of 4-byte numbers from its own start: what
-/// every linker makes.
+/// `.eh_frame_hdr` with a count of 4 bytes and a sorted table of 4-byte numbers relative to its start, as all linkers
+/// write it.
 const TABLE_ENCODINGS: [u8; 2] = [0x03, 0x3b];
 const TABLE_START: usize = 12;
 const TABLE_ENTRY_BYTES: usize = 8;
-/// Fewer different jumps into a place do not make it a part.
+/// The least number of distinct jumps into a part.
 const JUMPS: usize = 2;
 
-/// The parts, in link addresses, of the function that is at `function` in the file; none where nothing
-/// can be told.
+/// The parts, in link addresses, of the function at `function` in the file; none if they cannot be found.
 pub(super) fn parts(path: &Path, function: Range<u64>) -> Vec<Range<u64>> {
     Code::read(path)
         .and_then(|code| code.parts(function))
         .unwrap_or_default()
 }
 
-/// Where a file has its code, and where each function and part of one begins.
+/// The code of a file, and the start of each function and part.
 struct Code {
     file: File,
     segments: Vec<Segment>,
@@ -41,7 +40,7 @@ struct Code {
 
 struct Segment {
     addresses: Range<u64>,
-    /// Where it begins in the file.
+    /// Its offset in the file.
     offset: u64,
 }
 
@@ -97,7 +96,7 @@ impl Code {
         Some(parts.filter(leads_back).collect())
     }
 
-    /// Where the function or part that holds an address begins, and where the next does.
+    /// The function or part around an address: its start, and the start of the next one.
     fn around(&self, address: u64) -> Option<Range<u64>> {
         let segment = &self.segment(address)?.addresses;
         let next = self.starts.partition_point(|start| *start <= address);
@@ -112,8 +111,8 @@ impl Code {
             .find(|segment| segment.addresses.contains(&address))
     }
 
-    /// Where whatever looks like a jump in `code` leads to: `jmp` and the conditional ones, each with a
-    /// distance of 4 bytes.
+    /// Targets of all bytes in `code` that look like jumps: `jmp` and conditional jumps, each with a distance of 4
+    /// bytes.
     fn jumps(&self, code: &Range<u64>) -> Option<BTreeSet<u64>> {
         const JMP: u8 = 0xe9;
         let segment = self.segment(code.start)?;
@@ -130,7 +129,7 @@ impl Code {
     }
 }
 
-/// Where each function and part of one begins, sorted, by an `.eh_frame_hdr` that lies at `address`.
+/// The start of each function and part, sorted, from an `.eh_frame_hdr` at `address`.
 fn function_starts(header: &[u8], address: u64) -> Option<Vec<u64>> {
     if header.first() != Some(&1) || header.get(2..4) != Some(&TABLE_ENCODINGS) {
         return None;
@@ -150,7 +149,7 @@ mod tests {
 
     use super::*;
 
-    /// A function with a part that is seldom run, and one that only jumps to a function's start.
+    /// A function with a rarely executed part, and one that only jumps to a function's start.
     const SOURCE: &str = r#"
             .text
             .globl split, whole
@@ -190,7 +189,7 @@ mod tests {
             .section .note.GNU-stack, "", @progbits
     "#;
 
-    /// Addresses of a function by the full table of names, which the parts are found without.
+    /// Addresses of a function from the full table of names, which the search for parts does not use.
     fn symbol(path: &Path, name: &str) -> Range<u64> {
         let done = Command::new("nm")
             .args(["-S", "--defined-only"])

@@ -1,5 +1,5 @@
-//! Names of code made at run time, from the maps that just-in-time compilers write for perf:
-//! `/tmp/perf-PID.map`, each line an address, a size (both hexadecimal) and a name.
+//! Names of code generated at run time, from the maps that just-in-time compilers write for perf:
+//! `/tmp/perf-PID.map`. Each line has an address, a size (both hexadecimal) and a name.
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use gpumem_capture::Header;
 
-/// A map may be written to for so long after its process was seen last.
+/// How long after the process was last seen a map may have been written.
 const AFTERWARDS: Duration = Duration::from_secs(2);
 
 /// Code by its first address.
@@ -19,10 +19,9 @@ pub struct PerfMap {
 }
 
 impl PerfMap {
-    /// The map of a capture's process: the one beside the capture, which somebody has put there, and
-    /// that in /tmp if it was written by that very process: in this boot of this machine, while the
-    /// process ran, by the capture's owner or root. A number may have been another process's since, and
-    /// anyone may write to /tmp.
+    /// The maps of a capture's process. A map beside the capture was put there by a user. A map in /tmp is used only
+    /// if the process wrote it: in this boot of this machine, while the process ran, with the capture's owner or root
+    /// as its owner. Process numbers are reused, and all users may write to /tmp.
     pub fn of(capture: &Path, header: &Header) -> Self {
         let mut map = Self::default();
         let name = format!("perf-{}.map", header.pid);
@@ -38,7 +37,7 @@ impl PerfMap {
     }
 
     fn read_file(&mut self, path: &Path) {
-        // Nobody else's pipe is waited for.
+        // Opening another user's pipe would block.
         if path.metadata().is_ok_and(|facts| facts.is_file())
             && let Ok(file) = std::fs::File::open(path)
         {
@@ -46,7 +45,7 @@ impl PerfMap {
         }
     }
 
-    /// Takes a map in. Where code lies over older code, the later line holds.
+    /// Reads a map. If code overlaps, the later line counts.
     pub fn read(&mut self, mut lines: impl BufRead) {
         let mut line = Vec::new();
         while lines
@@ -74,7 +73,7 @@ impl PerfMap {
         self.code.insert(start, (end, name));
     }
 
-    /// What is called at an address.
+    /// The name of the code at an address.
     pub fn name(&self, address: u64) -> Option<&str> {
         let (_, (end, name)) = self.code.range(..=address).next_back()?;
         (address < *end).then_some(name)
@@ -94,14 +93,14 @@ fn entry(line: &str) -> Option<(u64, u64, String)> {
     (start < end && !name.is_empty()).then(|| (start, end, name.to_owned()))
 }
 
-/// Whether a map belongs to the capture's owner, or to root.
+/// Whether a map's owner is the capture's owner or root.
 fn has_owner_of(map: &Path, capture: &Path) -> bool {
     let owner = |path: &Path| path.metadata().map(|facts| facts.uid()).ok();
     owner(map).is_some_and(|uid| uid == 0 || Some(uid) == owner(capture))
 }
 
-/// Whether a map was last written while the process ran: after the capture was opened, and before the
-/// process ended, or, where it did not end in an orderly way, before the capture was written last.
+/// Whether a map was last written while the process ran: after the capture was opened, and before the process ended.
+/// If it did not exit normally, before the capture was last written.
 fn was_written_by(map: &Path, capture: &Path, header: &Header) -> bool {
     let modified = |path: &Path| path.metadata().and_then(|facts| facts.modified()).ok();
     let Some(written) = modified(map) else {

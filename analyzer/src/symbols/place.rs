@@ -1,4 +1,4 @@
-//! Places in code, and what stands there.
+//! Places in code and their labels.
 
 use std::rc::Rc;
 
@@ -7,35 +7,35 @@ use gpumem_capture::Function;
 use super::readable::readable;
 use crate::names::{Module, Names, NativeFrame};
 
-/// Code that no module holds.
+/// The label of code in no module.
 pub(super) const MADE_AT_RUN_TIME: &str = "(JIT code)";
 
-/// A place in code: a module (an index into [`Names::modules`]; none for code in no module) and the
-/// link address in it (the address itself).
+/// A place in code: a module (an index into [`Names::modules`]; `None` for code in no module) and the link address in
+/// it (or the address itself).
 pub(super) type Spot = (Option<u32>, u64);
 
-/// What stands at a place.
+/// The names at a place.
 #[derive(Debug)]
 pub(super) struct Place {
-    /// What its frames are called, the oldest first: the function, and what is inlined into it there.
+    /// The labels of its frames, the oldest first: the function, and the functions inlined into it.
     pub labels: Box<[Rc<str>]>,
-    /// The same in parts.
+    /// The same as separate fields.
     pub sources: Box<[Source]>,
     pub role: Role,
 }
 
-/// A function at a place of code, in parts.
+/// A function at a place, as separate fields.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Source {
     /// Its readable name, without file and line.
     pub name: Rc<str>,
-    /// The source file; empty if it is not known.
+    /// The source file; empty if it is unknown.
     pub file: Rc<str>,
-    /// The line in it; 0: not known.
+    /// The line in it; 0 if it is unknown.
     pub line: u32,
 }
 
-/// What a function means to the Python frames beside it.
+/// How a function relates to Python frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Evaluation,
@@ -43,7 +43,7 @@ pub(super) enum Role {
     Other,
 }
 
-/// What a function is called in a view.
+/// The label of a function in views.
 pub(super) fn label(function: &Function, is_inlined: bool, is_made_at_run_time: bool) -> String {
     if is_made_at_run_time {
         return format!("{} {MADE_AT_RUN_TIME}", function.name);
@@ -60,7 +60,7 @@ pub(super) fn label(function: &Function, is_inlined: bool, is_made_at_run_time: 
     }
 }
 
-/// Whether a frame lies in the interpreter itself.
+/// Whether a frame is in the interpreter itself.
 pub fn is_interpreter(names: &Names, frame: &NativeFrame) -> bool {
     let Some(module) = names.module(frame) else {
         return false;
@@ -71,7 +71,7 @@ pub fn is_interpreter(names: &Names, frame: &NativeFrame) -> bool {
     if eval != 0 && (module.start..module.end).contains(&eval) {
         return true;
     }
-    // The program itself, where the interpreter is a library, and where its address is not known.
+    // The program itself, even if the interpreter is a library, and if its address is not known.
     let name = module.basename();
     let version = name
         .strip_prefix("libpython")
@@ -86,7 +86,7 @@ pub fn is_recorder(names: &Names, frame: &NativeFrame) -> bool {
         .is_some_and(|module| module.basename().starts_with("libgpumem"))
 }
 
-/// The place that a frame is at.
+/// The place of a frame.
 pub(super) fn spot(names: &Names, frame: &NativeFrame) -> Spot {
     let call = frame.call_address();
     match names.module(frame) {

@@ -1,9 +1,9 @@
-//! Names of functions as people say them.
+//! Short names of functions.
 
-/// Longer names lose the arguments of their templates.
+/// Longer names lose their template arguments.
 const LONG_NAME: usize = 80;
 
-/// A function's name as a person would say it.
+/// The short name of a function.
 pub(super) fn readable(name: &str) -> String {
     let (name, distance) = apart(name);
     let name = without_parameters(name);
@@ -15,7 +15,7 @@ pub(super) fn readable(name: &str) -> String {
         return format!("{name}{distance}");
     }
     let (mut out, mut depth) = (String::new(), 0_u32);
-    // Rust's `<Type as Trait>::function`: without the type the function says nothing.
+    // Rust's `<Type as Trait>::function`: the function is not useful without the type.
     let mut is_in_type = name.starts_with('<');
     for (at, c) in name.char_indices() {
         match c {
@@ -47,7 +47,7 @@ fn apart(name: &str) -> (&str, &str) {
     name.split_at(at.unwrap_or(name.len()))
 }
 
-/// Whether more of a name follows on the parameters that `rest` starts with.
+/// Whether more of the name follows the parameters at the start of `rest`.
 fn is_continued(rest: &str) -> bool {
     let mut depth = 0_u32;
     for (at, c) in rest.char_indices() {
@@ -67,7 +67,7 @@ fn is_continued(rest: &str) -> bool {
     false
 }
 
-/// A C++ function's name without its parameters, which say little and can be very long.
+/// A C++ function's name without its parameters, which are not very useful and can be very long.
 fn without_parameters(name: &str) -> &str {
     let mut depth = 0_i32;
     for (at, c) in name.char_indices() {
@@ -86,7 +86,7 @@ fn without_parameters(name: &str) -> &str {
                     || before.ends_with("decltype")
                     || before.ends_with(' ');
                 if !part_of_name {
-                    // A lambda or local class continues after its function's parameters.
+                    // A lambda or local class follows the parameters of its function.
                     return if is_continued(rest) { name } else { before };
                 }
             }

@@ -1,4 +1,4 @@
-//! Looks the names of places up: in the capture, in files, in a map for perf.
+//! Looks up the names of places in the capture, in files, and in perf's map.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,30 +18,30 @@ use super::search::{Found, Places, Search};
 use super::work::Work;
 use crate::names::{Names, NativeFrame};
 
-/// The evaluation function of every CPython; its cold part carries a suffix.
+/// The evaluation function of all versions of CPython; its cold part has a suffix.
 const EVALUATION: &str = "_PyEval_EvalFrameDefault";
-/// What a part of it is called where no table of names has it.
+/// The label of a part of it that has no name in a table.
 const EVALUATION_PART: &str = "_PyEval_EvalFrameDefault.cold";
-/// How CPython's own map for perf names the code through which it runs a Python function.
+/// The prefix in CPython's own map for perf for code that runs a Python function.
 const TRAMPOLINE: &str = "py::";
-/// Places are looked up so many at once.
+/// How many places are looked up at once.
 pub(super) const BATCH: usize = 4096;
 
-/// Looks functions up, each place once.
+/// Looks up functions, each place once.
 pub struct Symbols {
     search: Search,
     lookup: Lookup,
     perf_map: PerfMap,
-    /// Files are asked before the capture.
+    /// Whether files precede the names in the capture.
     anew: bool,
-    /// No file is asked.
+    /// Whether no files are used.
     only_embedded: bool,
     known: FxHashMap<Spot, Place>,
-    /// Every label once: there are far fewer than places.
+    /// One copy of each label: there are far fewer labels than places.
     labels: FxHashSet<Rc<str>>,
-    /// By module: the files that have its names, those that tell most first.
+    /// By module: the files with its names, the most informative first.
     files: FxHashMap<u32, Vec<Found>>,
-    /// By module: the parts of the evaluation function that lie elsewhere in it, in link addresses.
+    /// By module: the separate parts of the evaluation function, in link addresses.
     parts: FxHashMap<u32, Vec<Range<u64>>>,
     pub(super) work: Work,
 }
@@ -53,7 +53,7 @@ impl Default for Symbols {
 }
 
 impl Symbols {
-    /// Knows nothing yet; reads files only when asked for names in them.
+    /// Without known names. Files are read only when names in them are needed.
     pub fn new(places: Places, perf_map: PerfMap) -> Self {
         Self {
             search: Search::new(places),
@@ -69,7 +69,7 @@ impl Symbols {
         }
     }
 
-    /// Reads no file: knows the names that are embedded in the capture alone.
+    /// Uses only the names embedded in the capture and reads no files.
     pub fn embedded() -> Self {
         Self {
             only_embedded: true,
@@ -77,13 +77,13 @@ impl Symbols {
         }
     }
 
-    /// Takes embedded names only where no file has one.
+    /// Uses embedded names only for places without a name in files.
     pub fn anew(mut self, anew: bool) -> Self {
         self.anew = anew;
         self
     }
 
-    /// Goes on to another capture: what was read of files stays, what was known of places goes.
+    /// Begins another capture. Data from files is kept; names of places are dropped.
     pub fn begin_capture(&mut self, perf_map: PerfMap) {
         self.perf_map = perf_map;
         self.known.clear();
@@ -91,13 +91,13 @@ impl Symbols {
         self.parts.clear();
     }
 
-    /// A handle that tells how far [`Symbols::find`] and baking have come.
+    /// A handle for the progress of [`Symbols::find`] and of embedding names.
     pub fn work(&self) -> Work {
         self.work.clone()
     }
 
-    /// Finds the names of many frames, a whole module at a time. The recorder's own are left out: no
-    /// view shows them.
+    /// Finds the names of many frames, module by module. The recorder's frames are skipped, because no view shows
+    /// them.
     pub fn find<'a>(&mut self, names: &Names, frames: impl IntoIterator<Item = &'a NativeFrame>) {
         let mut wanted: BTreeMap<Option<u32>, FxHashSet<u64>> = BTreeMap::new();
         let shown = frames
@@ -123,7 +123,7 @@ impl Symbols {
         }
     }
 
-    /// The functions at places of a module, the innermost first; none where nothing is known.
+    /// The functions at places of a module, the innermost first; none if they are unknown.
     pub(super) fn functions(
         &mut self,
         names: &Names,
@@ -174,7 +174,7 @@ impl Symbols {
         found
     }
 
-    /// Names places in a nameless part of the evaluation function, which stand for Python frames too.
+    /// Names places in a nameless part of the evaluation function, which also represent Python frames.
     fn name_parts(
         &mut self,
         names: &Names,
@@ -198,8 +198,7 @@ impl Symbols {
         }
     }
 
-    /// The parts of the evaluation function that lie elsewhere in a module; none if it does not lie in
-    /// this one.
+    /// The separate parts of the evaluation function in a module; none if the module does not contain this function.
     fn evaluation_parts(&mut self, names: &Names, index: u32) -> &[Range<u64>] {
         if !self.parts.contains_key(&index) {
             let (start, end) = names
@@ -307,19 +306,19 @@ impl Symbols {
         self.known.get(&spot)
     }
 
-    /// What a frame is called, and what is inlined into it there, the oldest first: `grow
-    /// (grow.cpp:12)`, `push (list.h:7, inlined)`; `grow+0x1c` where only the exported name is known,
-    /// `libfoo.so+0x1234` where no name is; `(JIT code)` for code in no module.
+    /// The label of a frame and those of the functions inlined into it, the oldest first: `grow (grow.cpp:12)`, `push
+    /// (list.h:7, inlined)`. `grow+0x1c` if only the exported name is known, `libfoo.so+0x1234` without a name, `(JIT
+    /// code)` for code in no module.
     pub fn labels(&mut self, names: &Names, frame: &NativeFrame) -> &[Rc<str>] {
         self.at(names, frame).map_or(&[], |place| &place.labels)
     }
 
-    /// The same in parts, for formats that have a place for each.
+    /// The same as separate fields, for formats that have these.
     pub fn sources(&mut self, names: &Names, frame: &NativeFrame) -> &[Source] {
         self.at(names, frame).map_or(&[], |place| &place.sources)
     }
 
-    /// Whether a frame is the interpreter's evaluation function, and so stands for Python frames.
+    /// Whether a frame is the interpreter's evaluation function, and so represents Python frames.
     pub fn is_evaluation(&mut self, names: &Names, frame: &NativeFrame) -> bool {
         let (start, end) = names
             .interpreter
@@ -328,12 +327,12 @@ impl Symbols {
         if (start..end).contains(&call) {
             return true;
         }
-        // A cold part lies elsewhere in the same module; other modules need no look-up.
+        // A cold part is in the same module, so other modules need no lookup.
         is_interpreter(names, frame) && self.has_role(names, frame, Role::Evaluation)
     }
 
-    /// Whether a frame is code that the interpreter made to run one Python function through it, so
-    /// that perf sees the function.
+    /// Whether a frame is code that the interpreter generated to run one Python function, so that the function is
+    /// visible to perf.
     pub fn is_trampoline(&mut self, names: &Names, frame: &NativeFrame) -> bool {
         frame.module.is_none() && self.has_role(names, frame, Role::Trampoline)
     }

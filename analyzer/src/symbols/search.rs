@@ -1,5 +1,5 @@
-//! Where the files are that know a module's names. A file is used only if its build id is the
-//! module's, wherever it lies and whatever it is called.
+//! Finds the files with a module's names. A file is used only if its build id is the module's, regardless of its path
+//! and name.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -8,28 +8,27 @@ use std::path::{Path, PathBuf};
 use super::elf::{self, Facts};
 use crate::names::Module;
 
-/// Folders of separate debug files that distributions use.
+/// Folder of separate debug files on distributions.
 const DEBUG_DIR: &str = "/usr/lib/debug";
-/// Files looked at below one folder that the user names; more are left out.
+/// The maximum number of files below one folder that the user names.
 const FILES_LIMIT: usize = 200_000;
 
 /// Where to look.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Places {
-    /// Recorded paths are taken below this folder and not from this machine's root.
+    /// The folder that replaces this machine's root in recorded paths.
     pub sysroot: Option<PathBuf>,
-    /// Folders of separate debug files, before the distribution's.
+    /// Folders of separate debug files, searched before the distribution's.
     pub debug_dirs: Vec<PathBuf>,
-    /// debuginfod's caches on this machine. Nothing is ever fetched.
+    /// debuginfod's caches on this machine. Nothing is fetched.
     pub debuginfod: Vec<PathBuf>,
     /// Folders of files copied from another machine.
     pub copied: Vec<PathBuf>,
 }
 
 impl Places {
-    /// The places that the environment names: `GPUMEM_DEBUG_DIR`, and debuginfod's cache where
-    /// debuginfod's own client would keep it.
+    /// The folders in environment variables: `GPUMEM_DEBUG_DIR`, and the cache of debuginfod's client.
     pub fn of_environment(variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let set = |name| variable(name).filter(|value| !value.is_empty());
         let debug_dirs = set("GPUMEM_DEBUG_DIR")
@@ -44,7 +43,7 @@ impl Places {
                 .or_else(|| below_home(".cache"))
                 .map(|cache| cache.join("debuginfod_client"))
                 .into_iter()
-                // Where clients before 0.180 kept it.
+                // The folder of clients before 0.180.
                 .chain(below_home(".debuginfod_client_cache"))
                 .collect(),
         };
@@ -55,7 +54,7 @@ impl Places {
         }
     }
 
-    /// A recorded path as it is to be found here.
+    /// The path on this machine of a recorded path.
     fn here(&self, path: &Path) -> PathBuf {
         match &self.sysroot {
             Some(root) => below(root, path),
@@ -70,12 +69,12 @@ impl Places {
     }
 }
 
-/// `path` as if `root` were the root.
+/// `path` with `root` as its root.
 fn below(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// A file that has names of a module.
+/// A file with names of a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) path: PathBuf,
@@ -83,7 +82,7 @@ pub(super) struct Found {
     pub(super) has_symtab: bool,
 }
 
-/// Finds files, each folder that the user named being walked through at most once.
+/// Finds files. Each folder that the user named is traversed at most once.
 #[derive(Debug)]
 pub(super) struct Search {
     places: Places,
@@ -99,8 +98,8 @@ impl Search {
         }
     }
 
-    /// The files that have names of a module, those that tell most first. A module without a build id
-    /// cannot be told from another build of it, so it has none.
+    /// The files with names of a module, the most informative first; none for a module without a build id, because
+    /// its builds cannot be distinguished.
     pub(super) fn files(&mut self, module: &Module) -> Vec<Found> {
         if module.build_id.is_empty() {
             return Vec::new();
@@ -139,7 +138,7 @@ impl Search {
     }
 }
 
-/// Where a folder of debug files has the one for a build id.
+/// The path of the debug file for a build id below a folder.
 fn debug_file(folder: &Path, build_id: &[u8]) -> PathBuf {
     let (first, rest) = build_id.split_at(1);
     folder
@@ -153,7 +152,7 @@ pub(super) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What one search has found so far.
+/// The result of a search so far.
 struct Wanted<'a> {
     build_id: &'a [u8],
     seen: Vec<PathBuf>,
@@ -161,9 +160,9 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// Takes the file if it has the build id; says what it has.
+    /// Adds the file if it has the build id. Returns its facts.
     fn add(&mut self, path: &Path) -> Option<Facts> {
-        // One file may be reached by several names.
+        // One file may have several paths.
         let path = path.canonicalize().ok()?;
         if self.seen.contains(&path) {
             return None;
@@ -180,7 +179,7 @@ impl Wanted<'_> {
         Some(facts)
     }
 
-    /// Takes the file, and the one with its debug information that it names.
+    /// Adds the file, and the separate file with its debug information.
     fn add_with_link(&mut self, path: &Path, places: &Places) {
         let Some(Facts {
             debug_link: Some(link),
@@ -189,7 +188,7 @@ impl Wanted<'_> {
         else {
             return;
         };
-        // The link's own check is no matter: the build id is the same one's or the file is not used.
+        // The link's checksum is not needed: the file is used only if the build ids are equal.
         let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         for folder in [path.parent(), real.parent()].into_iter().flatten() {
             self.add(&folder.join(&link));
@@ -206,7 +205,7 @@ impl Wanted<'_> {
     }
 }
 
-/// All ELF files below the folders by their build ids. Links to folders are not followed.
+/// All ELF files below the folders by their build ids. Symbolic links to folders are not followed.
 fn by_build_id(folders: &[PathBuf]) -> BTreeMap<Vec<u8>, Vec<PathBuf>> {
     let mut found: BTreeMap<Vec<u8>, Vec<PathBuf>> = BTreeMap::new();
     for folder in folders {
@@ -297,8 +296,7 @@ mod tests {
         );
     }
 
-    /// This test's own program, copied about: found by its build id, under any name, and never when
-    /// the build id is another.
+    /// Copies of this test's own program are found by build id under any name, and not if the build id differs.
     #[test]
     fn a_file_is_found_wherever_it_is_and_only_with_the_modules_build_id() {
         let folder = tempfile::tempdir().expect("a folder");

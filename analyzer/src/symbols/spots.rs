@@ -1,4 +1,4 @@
-//! The names of all places of a capture, to be embedded in it.
+//! The names of all places of a capture, for embedding.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use super::resolver::{BATCH, Symbols};
 use super::search::hexadecimal;
 use crate::names::Names;
 
-/// The places that any native stack of a capture goes through, without the recorder's own.
+/// The places of all native stacks of a capture, without the recorder's.
 #[derive(Debug, Default)]
 pub struct Spots {
     /// Link addresses by module, ascending.
@@ -19,16 +19,16 @@ pub struct Spots {
 /// A module with places that have no name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nameless {
-    /// The module's file name; none for code in no module.
+    /// The module's file name; `None` for code in no module.
     pub module: Option<String>,
-    /// How many of its places have no name.
+    /// The number of its places without a name.
     pub places: u64,
-    /// Why: in words that follow a colon.
+    /// The reason, as text after a colon.
     pub why: String,
 }
 
 impl Spots {
-    /// Gathers them.
+    /// Collects the places.
     pub fn of(names: &Names) -> Self {
         let mut spots: BTreeMap<Option<u32>, BTreeSet<u64>> = BTreeMap::new();
         let mut seen = rustc_hash::FxHashSet::default();
@@ -46,7 +46,7 @@ impl Spots {
         }
     }
 
-    /// How many there are.
+    /// The number of places.
     pub fn count(&self) -> u64 {
         self.by_module
             .values()
@@ -54,13 +54,13 @@ impl Spots {
             .sum()
     }
 
-    /// In how many modules they are.
+    /// The number of modules.
     pub fn modules(&self) -> u64 {
         self.by_module.keys().flatten().count() as u64
     }
 
-    /// A [`Definition::Symbol`] for each place that has a name, in the order of modules and addresses;
-    /// what has none is put into `nameless`. Names are looked up as they are asked for.
+    /// A [`Definition::Symbol`] for each place with a name, by module and address. Modules of other places are added
+    /// to `nameless`. Names are looked up lazily.
     pub fn symbols<'a>(
         &'a self,
         names: &'a Names,
@@ -101,7 +101,7 @@ impl Spots {
     }
 }
 
-/// Why places of a module have no name; how many is yet to be counted.
+/// Why places of a module have no name. The caller adds their number.
 fn without_names(names: &Names, symbols: &mut Symbols, index: Option<u32>) -> Nameless {
     let module = index.and_then(|index| names.modules.get(index as usize));
     let has_file = index.is_some_and(|index| !symbols.files(names, index).is_empty());

@@ -5,8 +5,8 @@ use super::place::label;
 use super::*;
 use crate::names::{Module, Names, NativeFrame};
 
-/// A process that loaded this very test at 1 MiB, as if it had that build id and those names had been
-/// embedded, and a frame that returns into its `main`.
+/// A process that loaded this test at 1 MiB, with this build id and these embedded names, and a frame that returns
+/// into its `main`.
 fn loaded(build_id: Vec<u8>) -> (Names, NativeFrame, u64) {
     let path = std::env::current_exe().expect("path of the test");
     let path = path.to_str().expect("plain path").to_owned();
@@ -49,8 +49,8 @@ fn function(name: &str, file: &str, line: u32) -> Function {
     }
 }
 
-/// This very test is a file with symbols; its own function must be found through its build id, and
-/// must not be found under another one.
+/// This test is a file with symbols. Its own function must be found by its build id, and must not be found with
+/// another one.
 #[test]
 fn a_function_is_found_in_the_build_that_ran_and_in_no_other() {
     let (names, frame, at) = loaded(own_build_id());
@@ -84,13 +84,13 @@ fn embedded_names_are_preferred_unless_all_is_asked_for_anew() {
     assert_eq!(labels(&mut Symbols::default(), &names, &frame), expected);
     let anew = labels(&mut Symbols::default().anew(true), &names, &frame);
     assert!(anew[0].starts_with("main"), "{anew:?}");
-    // Where no file is found, what is embedded stays.
+    // If no file is found, embedded names are kept.
     names.modules[0].build_id = vec![1];
     assert_eq!(
         labels(&mut Symbols::default().anew(true), &names, &frame),
         expected
     );
-    // Another load of the same file has places of its own.
+    // Another load of the same file has separate places.
     names.modules[0].id = ModuleId(8);
     assert_ne!(labels(&mut Symbols::default(), &names, &frame), expected);
 }

@@ -1,9 +1,9 @@
-//! How far a search for names has come.
+//! The progress of a search for names.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How far a long search for names has come; may be asked from other threads.
+/// The progress of a long search for names. Other threads may read it.
 #[derive(Clone, Debug, Default)]
 pub struct Work {
     done: Arc<AtomicU64>,
@@ -11,12 +11,12 @@ pub struct Work {
 }
 
 impl Work {
-    /// Places that are done.
+    /// Finished places.
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// Places to do in all, as far as is known.
+    /// All places, as far as they are known.
     pub fn total(&self) -> u64 {
         self.total.load(Ordering::Relaxed)
     }

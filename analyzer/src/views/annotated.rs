@@ -1,4 +1,4 @@
-//! What each line of a source file held, allocated and freed.
+//! Bytes that each line of a source file held, allocated and freed.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,55 +12,56 @@ use super::by_stack::{ByStack, Owners, Select};
 use crate::names::Names;
 use crate::replay::{At, Replay, StackKey};
 
-/// One line, over all devices that are selected.
+/// Memory of one line of a source file, over all selected devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LineUse {
     /// Line number, from 1.
     pub line: u32,
-    /// Function.
+    /// The function that contains the line.
     pub function: String,
-    /// Live at the moment.
+    /// Live bytes of the line at the point in time.
     pub live_bytes: u64,
-    /// Blocks of those.
+    /// Number of live blocks of the line at the point in time.
     pub live_blocks: u64,
-    /// Allocated over the run, up to the moment if that is an earlier one than the end or the peak.
+    /// Bytes that the line allocated from the start of the run to the point in time, or to the end of the run if that
+    /// is the peak.
     pub allocated_bytes: u64,
-    /// How many allocations those were.
+    /// Number of allocations that `allocated_bytes` is the sum of.
     pub allocations: u64,
-    /// What of that was freed.
+    /// Bytes of these allocations that were freed within the same interval.
     pub freed_bytes: u64,
-    /// What of that was not: by so much the line made memory grow.
+    /// Bytes of these allocations that were still live at the end of the interval.
     pub growth_bytes: u64,
 }
 
-/// One source file, its lines in order.
+/// Memory of one source file, over all selected devices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FileUse {
-    /// The file's absolute name. What is no file, as `<string>`, is told as the interpreter has it.
+    /// The file's absolute name. For code without a file, such as `<string>`, the interpreter's name.
     pub file: String,
-    /// The file relative to the program's folder, if it lies below that.
+    /// The file relative to the program's folder; `None` if it is not below that folder.
     pub file_relative: Option<String>,
-    /// Live at the moment: the sum of its lines.
+    /// Live bytes at the point in time: the sum over `lines`.
     pub live_bytes: u64,
-    /// Allocated: the sum of its lines.
+    /// Allocated bytes: the sum over `lines`.
     pub allocated_bytes: u64,
-    /// Its lines that allocated.
+    /// The lines of the file that own memory, in the order of their numbers.
     pub lines: Vec<LineUse>,
 }
 
-/// Source files whose lines allocated at one level.
+/// Source files whose lines own memory at one level.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Annotated {
-    /// Files, the one with most at the moment first.
+    /// The files, the one with the most live bytes first.
     pub files: Vec<FileUse>,
-    /// Live bytes that no line owns.
+    /// Live bytes at the point in time that no Python line owns.
     pub other_live_bytes: u64,
-    /// Allocated bytes that no line owns.
+    /// Bytes that were allocated over the same interval as `allocated_bytes` and that no Python line owns.
     pub other_allocated_bytes: u64,
 }
 
 impl Annotated {
-    /// Lines of a level at a moment.
+    /// Computes the figures of a level at a point in time.
     pub fn at(replay: &Replay, level: Level, moment: At, select: &Select) -> Self {
         let mut owners = Owners::new(replay, level);
         let mut files: BTreeMap<String, BTreeMap<(u32, String), LineUse>> = BTreeMap::new();

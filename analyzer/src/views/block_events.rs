@@ -1,4 +1,4 @@
-//! Blocks as they come and go, for views that have to see each of them.
+//! Allocations and frees of blocks, for views that observe each of them.
 
 use gpumem_capture::{DeviceOrdinal, Event, Level, Record, Seq};
 use rustc_hash::FxHashMap;
@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use super::by_stack::{Owners, Select};
 use crate::replay::{Block, Effect, KeyId, Replay, Sizes, StackKey};
 
-/// Which blocks of a capture are followed. It has been read once: then all names are known.
+/// Selects the blocks of a capture to follow. The capture has been read once, so all names are known.
 pub struct BlockEvents<'a> {
     first: &'a Replay,
     level: Level,
@@ -16,7 +16,7 @@ pub struct BlockEvents<'a> {
     taken: FxHashMap<StackKey, bool>,
 }
 
-/// A block that came or went.
+/// A block that was allocated or freed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen<'r> {
     pub seq: Seq,
@@ -24,12 +24,12 @@ pub(super) struct Seen<'r> {
     pub block: Block,
     /// Whether it is live now.
     pub is_live: bool,
-    /// Whether it is wanted; what is not counts for the distance of others.
+    /// Whether it is wanted. Unwanted blocks count for the distance of others.
     pub is_taken: bool,
 }
 
 impl<'a> BlockEvents<'a> {
-    /// Of a level.
+    /// For a level.
     pub fn new(first: &'a Replay, level: Level, select: Select, sizes: Sizes) -> Self {
         Self {
             first,
@@ -46,12 +46,12 @@ impl<'a> BlockEvents<'a> {
         self.level
     }
 
-    /// What all names are known by.
+    /// The replay with all names.
     pub(super) fn first(&self) -> &'a Replay {
         self.first
     }
 
-    /// The block that a record made or took at this level, if it did.
+    /// The block that a record allocated or freed at this level, if any.
     pub(super) fn see<'r>(
         &mut self,
         replay: &Replay,
@@ -97,8 +97,7 @@ impl<'a> BlockEvents<'a> {
     }
 }
 
-/// What is kept of each live block, and of those that were freed lately: a cancelled free brings its block
-/// back.
+/// Data of each live block, and of blocks that were freed recently, because a cancelled free restores its block.
 #[derive(Debug)]
 pub(super) struct Kept<T> {
     live: FxHashMap<Seq, T>,
@@ -106,11 +105,11 @@ pub(super) struct Kept<T> {
     can_cancel: bool,
 }
 
-/// How many frees are remembered: a free and its cancellation are of one call.
+/// How many frees are remembered. A free and its cancellation belong to one call.
 const REMEMBERED: usize = 1 << 16;
 
 impl<T: Copy> Kept<T> {
-    /// Of blocks of a level. What a framework says of its own blocks cannot fail.
+    /// For blocks of a level. Frees that a framework reports cannot fail.
     pub fn of(level: Level) -> Self {
         Self {
             live: FxHashMap::default(),
@@ -119,7 +118,8 @@ impl<T: Copy> Kept<T> {
         }
     }
 
-    /// A block became live: what was kept of it if it came back, else `new` is.
+    /// A block became live. Returns the earlier data if the block was restored, else `new`; and whether it was
+    /// restored.
     pub fn came(&mut self, block: Block, new: T) -> (T, bool) {
         let back = self.freed.remove(&block.seq);
         let kept = back.unwrap_or(new);
@@ -127,12 +127,12 @@ impl<T: Copy> Kept<T> {
         (kept, back.is_some())
     }
 
-    /// Whether a block that came was freed before, so that it is back.
+    /// Whether a block that became live was freed before, and is now restored.
     pub fn is_freed(&self, block: Block) -> bool {
         self.freed.contains_key(&block.seq)
     }
 
-    /// A block went: what was kept of it.
+    /// A block was freed. Returns its data.
     pub fn went(&mut self, block: Block) -> Option<T> {
         let kept = self.live.remove(&block.seq)?;
         if self.can_cancel {
@@ -144,7 +144,7 @@ impl<T: Copy> Kept<T> {
         Some(kept)
     }
 
-    /// Forgets all.
+    /// Removes all data.
     pub fn clear(&mut self) {
         self.live.clear();
         self.freed.clear();

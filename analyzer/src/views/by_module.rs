@@ -1,4 +1,4 @@
-//! Bytes by the module of PyTorch's (`torch.nn.Module`) that was at work.
+//! Bytes by the module of PyTorch (`torch.nn.Module`) that ran.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,38 +12,41 @@ use super::json::ordinal;
 use crate::account::{Phase, phase_of};
 use crate::replay::{Figure, Replay};
 
-/// One module's share.
+/// Live memory at a point in time that was allocated while one module of PyTorch ran.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ModuleRow {
     /// Device ordinal; `None` for memory of no device.
     pub device: Option<u8>,
-    /// Its qualified name, or its class and which one of that it is; `None`: no module was at work.
+    /// The innermost module that ran: its qualified name, such as `blocks.3.attn`, or its class and number, such as
+    /// `Block#3`, if the name is not known. Memory of an autograd node counts for the module of its forward. `None`:
+    /// no module ran.
     pub module: Option<String>,
-    /// Its class.
+    /// The module's class. `None`: no module ran, or its class is not in the capture.
     pub class: Option<String>,
-    /// Whether they are workspaces of cuBLAS.
+    /// Whether the blocks are workspaces of cuBLAS. Absent if not.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub workspace: bool,
-    /// Bytes.
+    /// Live bytes at the point in time. An estimate if stacks are sampled.
     pub bytes: u64,
-    /// Blocks.
+    /// Number of live blocks at the point in time. An estimate if stacks are sampled.
     pub blocks: u64,
-    /// The standard error of the bytes, where stacks are sampled.
+    /// The standard error of `bytes`. Absent if stacks are not sampled, and at levels other than `tensor`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_bytes: Option<u64>,
 }
 
-/// All modules of a level at a moment, largest first. What no module made is a row, too.
+/// All modules of a level at a point in time, the largest first. Memory that was allocated while no module ran is a
+/// row, too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Modules {
     /// The rows.
     pub rows: Vec<ModuleRow>,
-    /// For each device the level's own figure, where the rows do not sum to it: (device, sum, figure).
+    /// Devices whose rows do not sum to the level's own figure: (device, sum, figure).
     pub mismatches: Vec<(DeviceOrdinal, u64, u64)>,
 }
 
 impl Modules {
-    /// Modules of what stacks held; of what was allocated in phases that `wanted` takes.
+    /// Computes the modules of the stacks in `held`. `wanted` selects phases of the allocations.
     pub fn of(replay: &Replay, held: &ByStack, wanted: impl Fn(Option<Phase>) -> bool) -> Self {
         let names = &replay.names;
         let mut modules = Self {
@@ -92,7 +95,7 @@ impl Modules {
         modules
     }
 
-    /// Bytes over all rows.
+    /// The bytes of all rows.
     pub fn bytes(&self) -> u64 {
         self.rows.iter().map(|row| row.bytes).sum()
     }

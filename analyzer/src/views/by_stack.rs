@@ -1,4 +1,4 @@
-//! What stacks held, on each device: what lines, trees and flamegraphs are made of.
+//! Bytes of stacks on each device: the input of lines, trees and flamegraphs.
 
 use gpumem_capture::{DeviceOrdinal, Level};
 use rustc_hash::FxHashMap;
@@ -7,7 +7,7 @@ use super::module_of;
 use crate::attribution::{Owner, library, owner};
 use crate::replay::{At, Category, Figure, Replay, StackKey};
 
-/// The level asked for, or the one that tells most.
+/// The requested level, or the most informative one.
 pub fn level_or_default(asked: Option<Level>, replay: &Replay) -> Level {
     asked.unwrap_or_else(|| {
         let has = |level| replay.levels.keys().any(|(_, of)| *of == level);
@@ -19,38 +19,38 @@ pub fn level_or_default(asked: Option<Level>, replay: &Replay) -> Level {
     })
 }
 
-/// Which part of a level is wanted. Names are parts of names: `net.py` takes `/home/me/net.py`.
+/// The wanted part of a level. Names are parts of names: `net.py` selects `/home/me/net.py`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Select {
     /// Only this device.
     pub device: Option<DeviceOrdinal>,
-    /// Only what lines of such a file own.
+    /// Only bytes of lines in this file.
     pub file: Option<String>,
-    /// Only what lines in such a function own.
+    /// Only bytes of lines in this function.
     pub function: Option<String>,
-    /// Only what such a library called for.
+    /// Only bytes that this library requested.
     pub library: Option<String>,
-    /// Only tensors' blocks that are for this.
+    /// Only tensors of this category.
     pub category: Option<Category>,
-    /// Only what modules with such a name made, and modules that are part of one: see [`Names::module_matches`].
+    /// Only bytes of modules with this name and of their parts: see [`Names::module_matches`].
     ///
     /// [`Names::module_matches`]: crate::names::Names::module_matches
     pub module: Option<String>,
 }
 
 impl Select {
-    /// Whether it takes everything of a device.
+    /// Whether it selects everything on a device.
     pub fn is_whole(&self) -> bool {
         let names = [&self.file, &self.function, &self.library, &self.module];
         self.category.is_none() && names.iter().all(|part| part.is_none())
     }
 
-    /// Whether it takes a device.
+    /// Whether it selects a device.
     pub fn takes_device(&self, device: DeviceOrdinal) -> bool {
         self.device.is_none_or(|only| only == device)
     }
 
-    /// Whether it takes what an owner holds by these stacks at a level.
+    /// Whether it selects the bytes of an owner with these stacks at a level.
     pub fn takes(&self, replay: &Replay, stacks: StackKey, level: Level, owner: &Owner) -> bool {
         let line = owner.line();
         let file = |part: &String| line.is_some_and(|line| line.file.contains(part));
@@ -73,18 +73,18 @@ impl Select {
     }
 }
 
-/// What stacks held on one device.
+/// Bytes of stacks on one device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceStacks {
     /// The device.
     pub device: DeviceOrdinal,
     /// By stack, in no particular order.
     pub figures: Vec<(StackKey, Figure)>,
-    /// The level's own figure, where the stacks must sum to one.
+    /// The level's own figure, if the stacks must sum to it.
     pub total: Option<u64>,
 }
 
-/// What stacks held at one level.
+/// Bytes of stacks at one level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ByStack {
     /// The level.
@@ -94,7 +94,7 @@ pub struct ByStack {
 }
 
 impl ByStack {
-    /// At a moment; at the peak each device is at its own.
+    /// At a point in time. For the peak, each device has a separate one.
     pub fn at(replay: &Replay, level: Level, moment: At, select: &Select) -> Self {
         Self::of(replay, level, select, |device| {
             let figures = replay.figures(device, level, moment);
@@ -102,7 +102,7 @@ impl ByStack {
         })
     }
 
-    /// What was allocated over the whole run, whether it was freed or not; a block counts each time.
+    /// Everything that was allocated during the run. A block counts each time.
     pub fn allocated(replay: &Replay, level: Level, select: &Select) -> Self {
         Self::of(replay, level, select, |device| {
             let mut figures = replay.allocated(device, level);
@@ -112,7 +112,7 @@ impl ByStack {
         })
     }
 
-    /// Of one device at its peak: see [`crate::replay::DevicePeak`].
+    /// For one device at its peak: see [`crate::replay::DevicePeak`].
     pub fn at_device_peak(replay: &Replay, device: DeviceOrdinal, level: Level) -> Self {
         let total = replay.devices.get(&device).map_or(0, |device| match level {
             Level::TENSOR => device.at_peak.tensor,
@@ -130,7 +130,7 @@ impl ByStack {
         }
     }
 
-    /// Takes what `figures` says of each device that the level and the selection have.
+    /// Calls `figures` for each device of the level and the selection.
     pub fn of(
         replay: &Replay,
         level: Level,
@@ -162,7 +162,7 @@ impl ByStack {
         Self { level, devices }
     }
 
-    /// Leaves only these stacks: what is left sums to no figure of a level's.
+    /// Keeps only these stacks. They no longer sum to the level's own figure.
     pub fn retain(&mut self, wanted: impl Fn(StackKey) -> bool) {
         for on in &mut self.devices {
             on.figures.retain(|(stacks, _)| wanted(*stacks));
@@ -170,14 +170,14 @@ impl ByStack {
         }
     }
 
-    /// Bytes of all.
+    /// The sum of bytes.
     pub fn bytes(&self) -> u64 {
         let figures = self.devices.iter().flat_map(|on| &on.figures);
         figures.map(|(_, figure)| figure.bytes).sum()
     }
 }
 
-/// Owners by stacks, each worked out once.
+/// Owners by stacks, each computed once.
 pub struct Owners<'a> {
     replay: &'a Replay,
     level: Level,
@@ -185,7 +185,7 @@ pub struct Owners<'a> {
 }
 
 impl<'a> Owners<'a> {
-    /// Of a level.
+    /// For a level.
     pub fn new(replay: &'a Replay, level: Level) -> Self {
         Self {
             replay,
@@ -194,7 +194,7 @@ impl<'a> Owners<'a> {
         }
     }
 
-    /// Who owns what these stacks hold.
+    /// The owner of the bytes of these stacks.
     pub fn of(&mut self, stacks: StackKey) -> Owner {
         let (replay, level) = (self.replay, self.level);
         self.known

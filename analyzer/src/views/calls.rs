@@ -1,4 +1,4 @@
-//! What was seen of CUDA's functions: events, calls, and how long they took.
+//! CUDA's functions: events, calls, and their durations.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,50 +6,52 @@ use serde::Serialize;
 use crate::names::{CallOutcome, CallTimes};
 use crate::replay::Replay;
 
-/// What was recorded of one function.
+/// Events, calls and durations of one CUDA function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Calls {
-    /// Its name; `None` where the capture does not say.
+    /// Name of the function; `None`: the capture does not contain the name.
     pub function: Option<String>,
-    /// Events.
+    /// Number of events that calls of the function recorded.
     pub events: u64,
-    /// Calls, also those that left no event or were made by another hooked function; `None` where the
-    /// process did not come to its end, when the recorder writes them.
+    /// Number of calls, including those that recorded no event and those made by another hooked function. `None`: the
+    /// capture has no count, for example because the process was killed.
     pub calls: Option<u64>,
-    /// Times of the calls that no other hooked function made, and that succeeded.
+    /// Durations of the calls that succeeded, without those in `set_up_times`. Only calls made directly by the
+    /// program or a library are timed, not those made by another hooked function. Absent: the capture has no such
+    /// times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times: Option<TimesSummary>,
-    /// The same of those that failed.
+    /// Durations of the timed calls that failed. Absent: the capture has no such times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed_times: Option<TimesSummary>,
-    /// The same of those that succeeded and within which a context was made or first seen or code loaded, or that freed
-    /// nothing.
+    /// Durations of the timed calls that succeeded and that created a context, used one for the first time, loaded
+    /// code, or freed nothing (`cudaFree(NULL)`). Absent: the capture has no such times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set_up_times: Option<TimesSummary>,
 }
 
-/// Times of calls.
+/// Durations of a function's calls with the same outcome, without the time that the recorder took.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TimesSummary {
-    /// Calls.
+    /// Number of these calls.
     pub calls: u64,
-    /// Nanoseconds of all of them.
+    /// Sum of the durations in nanoseconds.
     pub total_ns: u64,
-    /// Of one on average, rounded down.
+    /// Mean duration in nanoseconds, rounded down.
     pub mean_ns: u64,
-    /// Of the longest one.
+    /// Longest duration in nanoseconds.
     pub greatest_ns: u64,
-    /// Powers of two that have calls.
+    /// Numbers of calls by duration, the shortest first. Buckets without calls are left out.
     pub histogram: Vec<BucketSummary>,
 }
 
-/// Calls that took at least so long and less than twice that. The first bucket, of 512 ns, has shorter calls too, the last
-/// one, of 2^32 ns, longer ones.
+/// Calls that took at least `from_ns` and less than twice that. The first bucket (512 ns) also contains shorter
+/// calls, the last one (2^32 ns) longer ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BucketSummary {
-    /// Nanoseconds, a power of two.
+    /// Lower bound of the durations in nanoseconds: a power of two from 2^9 to 2^32.
     pub from_ns: u64,
-    /// Calls.
+    /// Number of calls in the bucket.
     pub calls: u64,
 }
 
@@ -69,7 +71,7 @@ impl From<CallTimes> for TimesSummary {
     }
 }
 
-/// All functions of which something was seen, most events first.
+/// All functions that have events, calls or durations, the one with the most events first.
 pub(super) fn calls(replay: &Replay) -> Vec<Calls> {
     let names = &replay.names;
     let row = |function: Option<&str>, events| {

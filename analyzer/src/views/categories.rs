@@ -1,4 +1,4 @@
-//! Bytes by what tensors' blocks are for.
+//! Bytes by category of tensors.
 
 use std::collections::BTreeMap;
 
@@ -9,33 +9,35 @@ use super::by_stack::ByStack;
 use super::json::ordinal;
 use crate::replay::{Category, Figure, StackKey};
 
-/// What blocks of one category hold.
+/// Live memory of one category at a point in time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CategoryRow {
     /// Device ordinal; `None` for memory of no device.
     pub device: Option<u8>,
-    /// Its name.
+    /// The category: `parameter`, `gradient`, `optimizer state`, `activation`, `input`, `workspace`, `temporary` or
+    /// `other`.
     #[serde(serialize_with = "by_name")]
     #[schemars(with = "String")]
     pub category: Category,
-    /// Bytes.
+    /// Live bytes at the point in time.
     pub bytes: u64,
-    /// Blocks.
+    /// Number of live blocks at the point in time.
     pub blocks: u64,
 }
 
-/// Bytes of one category, as a part of something.
+/// Bytes of one category, as a part of the object that contains it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CategoryBytes {
-    /// Its name.
+    /// The category: `parameter`, `gradient`, `optimizer state`, `activation`, `input`, `workspace`, `temporary` or
+    /// `other`.
     #[serde(serialize_with = "by_name")]
     #[schemars(with = "String")]
     pub category: Category,
-    /// Bytes.
+    /// Bytes of the containing object that are in blocks of this category.
     pub bytes: u64,
 }
 
-/// A category as JSON has it.
+/// Writes a category by its name.
 pub(super) fn by_name<S: serde::Serializer>(
     category: &Category,
     serializer: S,
@@ -43,7 +45,7 @@ pub(super) fn by_name<S: serde::Serializer>(
     serializer.serialize_str(category.name())
 }
 
-/// A category as JSON has it, where there is one.
+/// Writes a category by its name, if there is one.
 pub(super) fn by_name_if_any<S: serde::Serializer>(
     category: &Option<Category>,
     serializer: S,
@@ -51,7 +53,7 @@ pub(super) fn by_name_if_any<S: serde::Serializer>(
     category.map(Category::name).serialize(serializer)
 }
 
-/// What blocks of each category hold, by device, the largest first.
+/// Bytes of each category, by device, the largest first.
 pub fn categories(held: &ByStack) -> Vec<CategoryRow> {
     let mut rows = Vec::new();
     for on in &held.devices {

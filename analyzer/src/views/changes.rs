@@ -1,8 +1,8 @@
-//! What each line of the script changed, in the manner of gpu_mem_track.
+//! What each line of the script changed, similar to gpu_mem_track.
 //!
-//! A section is the time during which the script is at one line: the newest frame in the script's own
-//! file, of the main thread. What other threads do meanwhile (autograd's among them) belongs to it.
-//! Blocks that come and go within a section are not among its blocks, but its peak tells of them.
+//! A section is the time during which the script is at one line: the newest frame in the script's own file, on the
+//! main thread. Allocations of other threads meanwhile, for example of autograd's, belong to it. Blocks that are both
+//! allocated and freed within a section are not among its blocks, but count for its peak.
 
 mod script;
 mod section;
@@ -21,38 +21,41 @@ use section::Section;
 
 pub use section::Group;
 
-/// What one line changed on one device.
+/// The change of one device's memory during one section of the script. A section is the time in which the script is
+/// at one line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Change {
     /// Device ordinal; `None` for memory of no device.
     pub device: Option<u8>,
-    /// The file's absolute name. What is no file, as `<string>`, is told as the interpreter has it. `None` while the main
-    /// thread runs no Python.
+    /// The absolute name of the script's file that contains the line. For code without a file, such as `<string>`,
+    /// the interpreter's name. `None`: the main thread runs no Python, or has not reached the script.
     pub file: Option<Arc<str>>,
-    /// The file relative to the program's folder, if it lies below that.
+    /// The same file relative to the program's folder. `None` if it is not below that folder, or if there is no file.
     pub file_relative: Option<Arc<str>>,
-    /// Line number.
+    /// Line number, from 1. `None` if `file` is `None`.
     pub line: Option<u32>,
-    /// Function.
+    /// The function that contains the line. `None` if `file` is `None`.
     pub function: Option<Arc<str>>,
-    /// Net change.
+    /// Live bytes after the section less those before it: the bytes of `added` less those of `removed`.
     pub change_bytes: i64,
-    /// Live after it.
+    /// Live bytes on the device after the section; with a filter for blocks, of the selected blocks only.
     pub total_bytes: u64,
-    /// Most that was live from before it to after it.
+    /// The most bytes that were live at once from the start of the section to its end, the live bytes before it
+    /// included.
     pub peak_bytes: u64,
-    /// The section's first event.
+    /// Number of the section's first event on this device.
     pub seq: u64,
-    /// Its time, ns since the capture was opened.
+    /// Time of that event: nanoseconds since the capture was opened.
     pub time_ns: u64,
-    /// Blocks that are live after it and were not before, largest size first.
+    /// Blocks that are live after the section and were not live before it, the largest size first. Blocks that are
+    /// freed within the section are not included.
     pub added: Vec<Group>,
-    /// Blocks that were live before it and are not after, largest size first.
+    /// Blocks that were live before the section and are not live after it, the largest size first.
     pub removed: Vec<Group>,
 }
 
 impl Change {
-    /// How far memory rose during it above what was live before and after: what came and went.
+    /// The bytes by which the peak exceeds the live bytes before and after the section: temporary blocks.
     pub fn rise(&self) -> u64 {
         self.peak_bytes
             .saturating_sub(self.before().max(self.total_bytes))
@@ -63,30 +66,30 @@ impl Change {
             .saturating_add_signed(self.change_bytes.saturating_neg())
     }
 
-    /// How much moved: the net change or the rise, whichever is more.
+    /// The size of the net change, or the rise if it is larger.
     pub fn extent(&self) -> u64 {
         self.change_bytes.unsigned_abs().max(self.rise())
     }
 }
 
-/// Follows a capture and gives each change to a sink.
+/// Follows a capture and passes each change to a sink.
 pub struct Changes<'a, F> {
     level: Level,
     sink: F,
-    /// Which blocks are wanted, if not all are.
+    /// The selected blocks; `None` for all.
     only: Option<BlockEvents<'a>>,
-    /// The number of the script's line.
+    /// The number of the current line of the script; `None` outside it.
     at: Option<u32>,
-    /// The thread whose lines are followed: the first with a Python stack, or the main thread.
+    /// The thread whose lines are followed: the first one with a Python stack, or the main thread.
     thread: Option<ThreadId>,
     main: ThreadId,
-    /// In the order of the devices, which are few.
+    /// The current section of each device. There are only a few.
     sections: Vec<(DeviceOrdinal, Section)>,
     script: Script,
 }
 
 impl<'a, F: FnMut(Change)> Changes<'a, F> {
-    /// Follows a level of a process (its main thread has the process's id).
+    /// Follows a level of a process. `pid` is also the number of its main thread.
     pub fn new(level: Level, pid: u32, sink: F) -> Self {
         Self {
             level,
@@ -100,13 +103,13 @@ impl<'a, F: FnMut(Change)> Changes<'a, F> {
         }
     }
 
-    /// Of these blocks alone: totals and peaks are then theirs.
+    /// Follows only these blocks. Totals and peaks then include only them.
     pub fn only(mut self, wanted: BlockEvents<'a>) -> Self {
         self.only = Some(wanted);
         self
     }
 
-    /// Takes in a record after the replay has.
+    /// Observes a record after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
         let (seq, event) = match record {
             Record::Event(seq, event) => (seq, event),
@@ -139,7 +142,7 @@ impl<'a, F: FnMut(Change)> Changes<'a, F> {
         section.change(event, effect, first);
     }
 
-    /// The state of a bounded capture came in the place of the first records.
+    /// Applies the state that a bounded capture has instead of the first records.
     fn restore(&mut self, replay: &Replay) {
         for ((device, level), row) in &replay.levels {
             let Some(only) = self.only.as_mut().filter(|_| *level == self.level) else {
@@ -167,12 +170,12 @@ impl<'a, F: FnMut(Change)> Changes<'a, F> {
         })
     }
 
-    /// Notices that the script is at another line.
+    /// Updates the current line of the script.
     fn follow(&mut self, replay: &Replay, event: &Event) {
         let main = event.thread == self.main;
         let Stack::At(line) = self.script.stack(replay, event.py_stack) else {
-            // An allocation with no Python on the main thread is the program's other part. Frees carry no
-            // stack: they belong to the line that is at work.
+            // An allocation without Python on the main thread is outside the script. Frees have no stack: they belong
+            // to the line that is running.
             if main && event.kind == EventKind::ALLOC && self.at.is_some() {
                 self.finish();
                 self.at = None;
@@ -264,7 +267,7 @@ mod tests {
         }
     }
 
-    /// Groups of what is in `one` and not in the other.
+    /// Groups of the blocks in `one` that are not in the other.
     fn only_in(one: &BTreeMap<u64, (u64, u64)>, other: &BTreeMap<u64, (u64, u64)>) -> Vec<Group> {
         let mut sizes: BTreeMap<u64, u64> = BTreeMap::new();
         for (ptr, block) in one {
@@ -278,7 +281,7 @@ mod tests {
             .collect()
     }
 
-    /// A random program with failed frees, of both sections, against copies of what was live.
+    /// A random program with failed frees in both sections, compared with copies of the live blocks.
     #[test]
     fn groups_equal_those_of_copies_taken_before_and_after() {
         let mut seed = 0x9e37_79b9_u32;
@@ -321,7 +324,7 @@ mod tests {
                     (event.kind, event.ptr, event.bytes) = (EventKind::FREE, ptr, block.0);
                 }
                 8 if !freed.is_empty() => {
-                    // Some frees are cancelled at once, some much later.
+                    // Some frees are cancelled at once, others much later.
                     let newest = freed.len().min(6) as u32;
                     let at = freed.len() - 1 - random(newest) as usize;
                     let (free, ptr, block) = freed.remove(at);

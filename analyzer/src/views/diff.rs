@@ -1,4 +1,4 @@
-//! What two captures differ by, line by line.
+//! The differences between two captures, line by line.
 
 use std::collections::BTreeMap;
 
@@ -10,72 +10,75 @@ use crate::account::Phase;
 use crate::names::Names;
 use crate::replay::Figure;
 
-/// How rows of the two captures are put beside each other.
+/// How rows of the two captures are matched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MatchKey {
     /// By file, line and function.
     #[default]
     Line,
-    /// By file and function: for versions of a script whose lines moved.
+    /// By file and function, for versions of a script whose lines moved.
     Function,
 }
 
-/// What a row is of. Files are named as the runs' own directories have them, so that two checkouts compare.
+/// The line, phase and device of a row. Files have relative names, so that rows of two checkouts match.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct Of {
     /// Device ordinal; `None` for memory of no device.
     pub device: Option<u8>,
-    /// File, relative to the program's folder or to that of installed packages; `None` where no Python line owns
-    /// the bytes.
+    /// The file relative to the program's folder, or to `site-packages` for an installed package; else its absolute
+    /// name. `None`: no Python line owns the bytes.
     pub file: Option<String>,
-    /// Line; `None` also where rows are put together by function.
+    /// Line number, from 1. `None`: rows are merged by function, or no Python line owns the bytes.
     pub line: Option<u32>,
-    /// Function.
+    /// The function that contains the line. `None`: no Python line owns the bytes.
     pub function: Option<String>,
-    /// The phase of the training.
+    /// The phase in which the bytes were allocated. Absent if it is not known, and for a program that does not train.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
-    /// The owner as tables show it.
+    /// The owner as tables show it: `train.py:97`, or a description in parentheses such as `(no stack)`. Without the
+    /// line number if rows are merged by function.
     pub owner: String,
 }
 
-/// One line in both.
+/// Live bytes of one line, phase and device in two captures, each at its own point in time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DiffRow {
-    /// Which.
+    /// The line, phase and device.
     #[serde(flatten)]
     pub of: Of,
-    /// The file's absolute name in the first; `None` where it has no such row.
+    /// The file's absolute name in the first capture. `None`: that capture has no such row, or no Python line owns
+    /// the bytes.
     pub before_file: Option<String>,
-    /// The same in the second.
+    /// The file's absolute name in the second capture. `None`: that capture has no such row, or no Python line owns
+    /// the bytes.
     pub after_file: Option<String>,
-    /// Bytes in the first.
+    /// Live bytes in the first capture at its point in time; 0 if it has no such row.
     pub before_bytes: u64,
-    /// Bytes in the second.
+    /// Live bytes in the second capture at its point in time; 0 if it has no such row.
     pub after_bytes: u64,
-    /// By how much the second has more.
+    /// `after_bytes` less `before_bytes`.
     pub change_bytes: i64,
-    /// Blocks in the first.
+    /// Number of live blocks in the first capture at its point in time.
     pub before_blocks: u64,
-    /// Blocks in the second.
+    /// Number of live blocks in the second capture at its point in time.
     pub after_blocks: u64,
 }
 
-/// All lines of both, the greatest change first.
+/// All lines of two captures, the largest change first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Diff {
-    /// Bytes of all rows in the first.
+    /// Live bytes of all rows in the first capture.
     pub before_bytes: u64,
-    /// Bytes of all rows in the second.
+    /// Live bytes of all rows in the second capture.
     pub after_bytes: u64,
-    /// By how much the second has more.
+    /// `after_bytes` less `before_bytes`.
     pub change_bytes: i64,
-    /// The rows, also those that are alike in both.
+    /// All rows, the largest change first. Rows that are equal in both captures are included.
     pub rows: Vec<DiffRow>,
 }
 
 impl Diff {
-    /// Puts the lines of two captures beside each other.
+    /// Matches the lines of two captures.
     pub fn of(before: (&Lines, &Names), after: (&Lines, &Names), key: MatchKey) -> Self {
         let mut rows: BTreeMap<Of, [Side; 2]> = BTreeMap::new();
         for (side, (lines, names)) in [before, after].into_iter().enumerate() {
@@ -112,7 +115,7 @@ impl Diff {
     }
 }
 
-/// A row in one of the two.
+/// A row in one of the two captures.
 #[derive(Default)]
 struct Side {
     file: Option<String>,

@@ -6,25 +6,26 @@ use serde::Serialize;
 
 use crate::replay::Replay;
 
-/// A device's pool in both.
+/// PyTorch's pool on one device, in two captures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PoolDiff {
     /// Device ordinal.
     pub device: u8,
-    /// What it held from the driver at most.
+    /// The most bytes that the pool had reserved at any time of the run.
     pub reserved_peak: FigureDiff,
-    /// What it held when tensors were at their peak and no tensor used.
+    /// Reserved but unallocated bytes of the pool when live tensors on the device were at their peak, up to the point
+    /// in time if it is not the peak itself.
     pub unused_at_peak: FigureDiff,
 }
 
-/// A figure in both.
+/// A number of bytes in two captures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FigureDiff {
-    /// Bytes in the first.
+    /// Bytes in the first capture; 0 if it has no pool on the device.
     pub before_bytes: u64,
-    /// Bytes in the second.
+    /// Bytes in the second capture; 0 if it has no pool on the device.
     pub after_bytes: u64,
-    /// By how much the second has more.
+    /// `after_bytes` less `before_bytes`.
     pub change_bytes: i64,
 }
 
@@ -40,7 +41,7 @@ impl FigureDiff {
 }
 
 impl PoolDiff {
-    /// Of each device that has a pool in either; `only`: of that device.
+    /// Compares the pools of each device that has one in either capture. `only` selects a device.
     pub fn all(before: &Replay, after: &Replay, only: Option<DeviceOrdinal>) -> Vec<Self> {
         let both = [before, after];
         let mut devices: Vec<DeviceOrdinal> = both

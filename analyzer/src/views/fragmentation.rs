@@ -1,4 +1,4 @@
-//! What of PyTorch's pool is free, and in which pieces: at a moment by segment, and over time.
+//! Free memory of PyTorch's pool and its blocks: by segment at a point in time, and over time.
 
 use std::collections::BTreeMap;
 
@@ -9,65 +9,68 @@ use serde::Serialize;
 use super::ledger::{Pool, Segment};
 use crate::replay::Replay;
 
-/// A pool's figures at a moment.
+/// Figures of PyTorch's pool on one device, just after an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PoolFigures {
-    /// The event: the moment is just after it.
+    /// Number of the event.
     pub seq: u64,
-    /// Its time, ns since the capture was opened.
+    /// Time of the event: nanoseconds since the capture was opened.
     pub time_ns: u64,
-    /// What the pool held from the driver.
+    /// Bytes that the pool had reserved from the driver.
     pub reserved_bytes: u64,
-    /// Tensors live.
+    /// Bytes of live tensors.
     pub live_bytes: u64,
-    /// The difference.
+    /// `reserved_bytes` less `live_bytes`: reserved but unallocated.
     pub free_bytes: u64,
 }
 
-/// What of a pool is free, and in which pieces.
+/// Free memory of PyTorch's pool on one device at a point in time, and its blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FragmentedAt {
-    /// What the pool held from the driver.
+    /// Bytes that the pool had reserved from the driver.
     pub reserved_bytes: u64,
-    /// Tensors live.
+    /// Bytes of live tensors.
     pub live_bytes: u64,
-    /// What lies between them.
+    /// Bytes of all free blocks: the gaps between tensors in the segments. A block that waits for another stream
+    /// counts as free.
     pub free_bytes: u64,
-    /// In how many pieces.
+    /// Number of free blocks.
     pub free_blocks: u64,
-    /// The largest.
+    /// Size of the largest free block in bytes; 0 if nothing is free.
     pub largest_free_block_bytes: u64,
-    /// How much of what is free is in other pieces than the largest, in percent, to the nearest.
+    /// Share of `free_bytes` outside the largest free block, in percent, rounded to the nearest integer; 0 if nothing
+    /// is free.
     pub fragmented_percent: u64,
-    /// A request of this size.
+    /// The request in bytes that `too_small_bytes` is computed for: that of `--request`, else the first failed
+    /// allocation, else 20 MiB.
     pub request_bytes: u64,
-    /// What is free in pieces that are too small for it.
+    /// Bytes of free blocks that are smaller than `request_bytes`.
     pub too_small_bytes: u64,
-    /// The segments, largest first.
+    /// The segments of the pool, the largest first.
     pub segments: Vec<FragmentedSegment>,
 }
 
-/// A segment with its free pieces.
+/// A segment of the pool with its free blocks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FragmentedSegment {
-    /// The segment, and who pins it.
+    /// The segment, with the lines whose tensors are in it.
     #[serde(flatten)]
     pub segment: Segment,
-    /// Free pieces: address and bytes, in order.
+    /// The free blocks in the order of their addresses; empty if the segment is full.
     pub free: Vec<FreeBlock>,
 }
 
-/// A free piece.
+/// A gap between tensors in a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FreeBlock {
-    /// Its first address.
+    /// Address of the first byte.
     pub address: u64,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
 impl FragmentedAt {
-    /// Of a pool; `request`: how large a piece is wanted.
+    /// Computes the figures of a pool. `request` is the requested size in bytes.
     pub fn of(pool: &Pool, request: u64) -> Self {
         let segments: Vec<FragmentedSegment> = pool
             .segments
@@ -104,8 +107,8 @@ impl FragmentedAt {
 }
 
 impl FragmentedSegment {
-    /// The segment in `cells` pieces of one length: how much of each is used, in eighths rounded up, so that
-    /// a tensor is never passed over.
+    /// The used share of each of `cells` equal parts of the segment: in eighths, rounded up, so that small tensors
+    /// are visible.
     pub fn map(&self, cells: u64) -> Vec<u8> {
         let size = self.segment.bytes;
         let free_in = |from: u64, to: u64| -> u64 {
@@ -127,50 +130,50 @@ impl FragmentedSegment {
     }
 }
 
-/// A failed allocation, and what the pool was like then.
+/// A failed allocation, with the figures of the pool at its event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PoolMoment {
-    /// What was asked for.
+    /// Requested bytes.
     pub requested_bytes: u64,
-    /// The pool.
+    /// The figures of the pool.
     #[serde(flatten)]
     pub figures: PoolFigures,
 }
 
-/// A stretch of time, at its moment with most free.
+/// An interval of the run, with the figures at its event with the most free memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PoolTime {
-    /// The stretch's first event.
+    /// Number of the interval's first event. It lasts until the next interval begins.
     pub from_seq: u64,
-    /// That moment.
+    /// The figures at the event of the interval with the most free memory.
     #[serde(flatten)]
     pub figures: PoolFigures,
 }
 
-/// A pool over time.
+/// PyTorch's pool on one device over the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReservedOverTime {
-    /// When it first held most from the driver.
+    /// The figures at the first event after which the pool had reserved the most.
     pub reserved_peak: PoolFigures,
-    /// The first allocations that failed.
+    /// The first 20 tensor allocations that failed, in the order of time; empty if no allocation failed.
     pub failures: Vec<PoolMoment>,
-    /// Stretches with about as many events each.
+    /// Intervals of the run with about equal numbers of tensor events, in the order of time, at most 32.
     pub times: Vec<PoolTime>,
-    /// Events that each but the last has.
+    /// Number of events in each interval but the last.
     #[serde(skip)]
     length: u64,
-    /// Events in the last.
+    /// Number of events in the last interval.
     #[serde(skip)]
     events: u64,
 }
 
-/// How many stretches there are at most; with more, two become one.
+/// The maximum number of intervals. If there are more, pairs are merged.
 const MOST: usize = 32;
-/// Failures that are told of.
+/// The maximum number of failures in the list.
 const FAILURES: usize = 20;
 
 impl ReservedOverTime {
-    /// Takes in a record after the replay has.
+    /// Observes a record after the replay has.
     pub fn observe(all: &mut BTreeMap<DeviceOrdinal, Self>, replay: &Replay, record: Record<'_>) {
         let Record::Event(seq, event) = record else {
             return;
@@ -230,7 +233,7 @@ impl ReservedOverTime {
         }
     }
 
-    /// Puts every two stretches together.
+    /// Merges pairs of intervals.
     fn halve(&mut self) {
         let pair = |pair: &[PoolTime]| {
             let most = pair.iter().rev().max_by_key(|time| time.figures.free_bytes);

@@ -1,4 +1,4 @@
-//! The greatest of all changes, in memory that does not grow with their number.
+//! The largest changes, in memory that does not grow with the number of changes.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::changes::Change;
 
-/// What changes that are alike have in common: file, line, device and bytes.
+/// The key of similar changes: file, line, device and bytes.
 type Key = (Option<Arc<str>>, Option<u32>, Option<u8>, i64);
 
 fn key(change: &Change) -> Key {
@@ -22,25 +22,25 @@ fn groups_of(change: &Change) -> usize {
     change.added.len() + change.removed.len()
 }
 
-/// The greatest changes, each with how often it happened alike: bounded, however long the capture.
+/// The largest changes, each with the number of similar ones. The size is bounded for any length of capture.
 #[derive(Default)]
 pub struct Greatest {
     changes: Vec<(Change, u64)>,
     index: FxHashMap<Key, usize>,
-    /// Groups of all of them, about.
+    /// The approximate number of groups of all changes.
     groups: usize,
-    /// Changes seen in all.
+    /// The number of all changes.
     pub seen: u64,
 }
 
-/// How many different changes are kept while reading.
+/// How many distinct changes are kept while reading.
 const KEPT: usize = 2048;
-/// How many groups they may have in all (16 bytes each), unless so few changes have more.
+/// The maximum number of their groups (16 bytes each). It may be exceeded by a few changes.
 const GROUPS: usize = 1 << 20;
 const LEAST_KEPT: usize = 64;
 
 impl Greatest {
-    /// Takes in a change.
+    /// Adds a change.
     pub fn add(&mut self, change: Change) {
         self.seen += 1;
         let key = key(&change);
@@ -87,7 +87,7 @@ impl Greatest {
         self.index = keys.collect();
     }
 
-    /// The `limit` greatest in the order of time, with how often each happened.
+    /// The `limit` largest changes by time, each with the number of similar ones.
     pub fn take(mut self, limit: usize) -> Vec<(Change, u64)> {
         self.shrink(limit);
         self.changes.sort_by_key(|(change, _)| change.seq);

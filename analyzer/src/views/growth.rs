@@ -1,10 +1,10 @@
-//! Figures over the steps of a training: at which steps they are taken, and whether they grow.
+//! Figures over the steps of a training: the steps at which they are recorded, and whether they grow.
 
-/// How many steps are looked at, at most.
+/// The maximum number of recorded steps.
 const MOST: usize = 64;
 
-/// The steps at whose ends figures are taken: all from the first on, then every second, every fourth, so that
-/// they stay few.
+/// The steps at whose ends figures are recorded: first all steps, then every second, every fourth, so that their
+/// number is bounded.
 #[derive(Clone, Debug)]
 pub(super) struct Points {
     first: u64,
@@ -13,7 +13,7 @@ pub(super) struct Points {
 }
 
 impl Points {
-    /// From this step on.
+    /// Starts at this step.
     pub fn from(first: u64) -> Self {
         Self {
             first,
@@ -22,7 +22,7 @@ impl Points {
         }
     }
 
-    /// Whether figures are to be taken at the end of this step, which has just come.
+    /// Whether figures are to be recorded at the end of this step, which is the newest one.
     pub fn take(&mut self, step: u64) -> bool {
         let is_next = self.steps.last().is_none_or(|last| *last < step);
         let taken = is_next && step > 0 && self.fits(step);
@@ -32,7 +32,7 @@ impl Points {
         taken
     }
 
-    /// Leaves every second one out if they have become too many; says whether they had.
+    /// Removes every second step if there are too many. Returns whether there were.
     pub fn thin(&mut self) -> bool {
         if self.steps.len() < MOST {
             return false;
@@ -48,12 +48,12 @@ impl Points {
             .is_some_and(|since| since % self.stride == 0)
     }
 
-    /// Whether a step is one of them.
+    /// Whether a step is recorded.
     pub fn has(&self, step: u64) -> bool {
         self.steps.binary_search(&step).is_ok()
     }
 
-    /// All, and the last step, whose figures are known too.
+    /// All, and the last step, whose figures are also known.
     pub fn with(&self, last: u64) -> Vec<u64> {
         let mut steps = self.steps.clone();
         if last >= self.first.max(1) && steps.last().is_none_or(|step| *step < last) {
@@ -63,8 +63,8 @@ impl Points {
     }
 }
 
-/// Whether a series grows to its end: its last third lies above its first, and has itself risen. What fills up
-/// and stays, what goes up and down, and what came once does not.
+/// Whether a series grows to its end: its last third is above its first one and has itself risen. Series that reach a
+/// limit, that fluctuate, or that rose once do not grow.
 pub(super) fn grows(series: &[(u64, u64)]) -> bool {
     let third = series.len() / 3;
     if series.len() < 4 {
@@ -82,7 +82,7 @@ pub(super) fn slope(series: &[(u64, u64)]) -> i64 {
     let (n, x0) = (series.len() as i128, series.first().map_or(0, |(x, _)| *x));
     let (mut x, mut y, mut xx, mut xy) = (0, 0, 0, 0);
     for (step, bytes) in series {
-        // Steps may have any numbers, if the capture says so.
+        // Steps in a capture may have any numbers.
         let (step, bytes) = (i128::from((step - x0).min(1 << 40)), i128::from(*bytes));
         x += step;
         y += bytes;

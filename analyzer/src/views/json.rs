@@ -1,4 +1,4 @@
-//! Levels and devices as JSON has them.
+//! Levels and devices in JSON.
 
 use gpumem_capture::{DeviceOrdinal, Level};
 use serde::Serializer;

@@ -1,4 +1,4 @@
-//! Through which line's tensor graphs are kept from step to step.
+//! Finds the line whose tensor keeps graphs alive from step to step.
 
 use gpumem_capture::{DeviceOrdinal, Level};
 
@@ -11,17 +11,17 @@ use super::leaks::{Class, LeakHolder, LeakRow};
 use super::ledger;
 use crate::replay::{KeyId, Replay};
 
-/// What one stack had at the ends of steps.
+/// The bytes of one stack at the ends of steps.
 pub(super) struct KeptSeries {
     pub device: DeviceOrdinal,
     pub key: KeyId,
-    /// Its blocks now.
+    /// Its live blocks.
     pub blocks: u64,
     /// By step.
     pub bytes: Vec<(u64, u64)>,
 }
 
-/// The holder of the graphs that grow, where something of a forward does; of the first device with one.
+/// The holder of growing graphs, if memory of a forward grows; for the first device with one.
 pub(super) fn holder(
     replay: &Replay,
     rows: &[LeakRow],

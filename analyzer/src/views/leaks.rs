@@ -1,4 +1,4 @@
-//! What stays alive from step to step, by line.
+//! Leaks: memory that remains live from step to step, by line.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -10,82 +10,88 @@ use super::json::by_name;
 use super::ledger::Place;
 use crate::attribution::Owner;
 
-/// How old a survivor is at least, in steps, where nothing else is asked for.
+/// The default minimum age of leaked blocks, in steps.
 pub const LEAST_STEPS: u64 = 3;
-/// The last step of the warm-up, where nothing else is asked for.
+/// The default number of the last step of the warm-up.
 pub const WARM_UP_STEPS: u64 = 1;
 
-/// What kind of survivor a line's memory is.
+/// How long a line's memory is kept, and whether it grows. A block has survived if at least `least_steps` steps ended
+/// since it was allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
-    /// Allocated after the warm-up, and more of it after each stretch of steps.
+    /// Blocks of at least two steps after the warm-up survived, and the line's bytes at the ends of steps grow.
     Growing,
-    /// Allocated after the warm-up and kept, but no more than before: caches, ring buffers, workspaces.
+    /// Blocks from after the warm-up survived, and the line's bytes do not grow: caches, ring buffers. Also all
+    /// workspaces of cuBLAS.
     Cache,
-    /// Allocated in the warm-up and kept since: parameters. Or an optimizer's state, whichever step allocated it.
+    /// All blocks that survived are from the warm-up, as parameters are, or from one step and an optimizer, as its
+    /// state is.
     WarmUp,
-    /// Younger than the steps asked for.
+    /// No block survived.
     EndOnly,
 }
 
 impl Class {
-    /// All, in the order of tables.
+    /// All classes, in the order of tables.
     pub const ALL: [Self; 4] = [Self::Growing, Self::Cache, Self::WarmUp, Self::EndOnly];
 }
 
-/// What a line holds, and for how long.
+/// Memory that one line owns at the point in time, and how it changed from step to step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LeakRow {
-    /// Device ordinal; `None` for memory of no device.
+    /// Ordinal of the GPU; `None`: memory of no GPU.
     pub device: Option<u8>,
-    /// The line.
+    /// The line that owns the memory.
     #[serde(flatten)]
     pub place: Place,
-    /// The library that allocated, where no Python line did.
+    /// Library that allocated the memory, if no Python line owns it; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub library: Option<String>,
-    /// What kind; `None` where no step ended.
+    /// How long the memory is kept, and whether it grows; `None`: no step had ended.
     pub class: Option<Class>,
-    /// Bytes alive.
+    /// Bytes of the line's live blocks at the point in time.
     pub bytes: u64,
-    /// Blocks alive.
+    /// Number of the line's live blocks at the point in time.
     pub blocks: u64,
-    /// Bytes of those that are as old as asked for.
+    /// Bytes of those blocks that survived at least `least_steps` steps.
     pub survived_bytes: u64,
-    /// How many those are.
+    /// Number of those blocks that survived at least `least_steps` steps.
     pub survived_blocks: u64,
-    /// The step that allocated the oldest; `None`: before the first that a bounded capture tells of.
+    /// Step, counted from 1, in which the oldest live block was allocated; `None`: before the first step that a
+    /// bounded capture has.
     pub oldest_step: Option<u64>,
-    /// The step that allocated the newest.
+    /// Step, counted from 1, in which the newest live block was allocated; `None`: before the first step that a
+    /// bounded capture has.
     pub newest_step: Option<u64>,
-    /// By how much the line's bytes rose from step to step after the warm-up: the slope of the straight line
-    /// that fits best.
+    /// Growth of the line's bytes per step after the warm-up: the slope of the straight line that fits its bytes at
+    /// the ends of steps best. Negative: the line shrinks.
     pub bytes_per_step: i64,
-    /// The same.
+    /// The owner itself.
     #[serde(skip)]
     pub owner: Owner,
 }
 
-/// The line whose small tensor of each step comes last, while much larger ones of its step stay as well: what a kept loss is.
+/// The line whose small tensor is the last of each step and stays live together with much larger tensors of the step.
+/// It probably keeps them alive, as a kept loss does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LeakHolder {
-    /// Device ordinal; `None` for memory of no device.
+    /// Ordinal of the GPU; `None`: memory of no GPU.
     pub device: Option<u8>,
-    /// The line.
+    /// The line that allocates the small tensor.
     #[serde(flatten)]
     pub place: Place,
-    /// Blocks of it that are alive.
+    /// Number of the line's live blocks at the point in time.
     pub blocks: u64,
-    /// What the other lines have that grow.
+    /// Live bytes of the other growing lines on this GPU, which the tensors of this line probably keep alive.
     pub held_bytes: u64,
-    /// The same line.
+    /// The owner itself.
     #[serde(skip)]
     pub owner: Owner,
 }
 
 impl LeakRow {
-    /// The order in which rows stand: by class, what grows by its growth, then the largest first.
+    /// The order of rows: by class, growing ones by growth, then the largest first.
     pub(super) fn in_order(&self, other: &Self) -> Ordering {
         let size = |row: &Self| Reverse((row.bytes, row.blocks));
         let grown = |row: &Self| match row.class {
@@ -101,7 +107,7 @@ impl LeakRow {
 }
 
 impl LeakHolder {
-    /// Its row comes before what it holds.
+    /// Moves the holder's row before the rows of the lines that it keeps alive.
     pub(super) fn come_first(&self, rows: &mut Vec<LeakRow>) {
         let is_growing = |row: &LeakRow| row.class == Some(Class::Growing);
         let is_its = |row: &LeakRow| row.device == self.device && row.owner == self.owner;
@@ -114,27 +120,29 @@ impl LeakHolder {
     }
 }
 
-/// What was alive at a moment, by line, with how it came there.
+/// Memory that is live at a point in time, by line, with its age in steps. By default the point is the end of the last
+/// step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Leaks {
-    /// Which level.
+    /// Level at which bytes are counted: `tensor`, `driver` or `host`.
     #[serde(serialize_with = "by_name")]
     #[schemars(with = "String")]
     pub level: Level,
-    /// Steps that had ended.
+    /// Number of steps that had ended at the point in time; 0: the capture has no steps.
     pub steps: u64,
-    /// The last step of the warm-up.
+    /// Number of the last step of the warm-up.
     pub warm_up_steps: u64,
-    /// How old a survivor is at least.
+    /// Number of steps that must have ended since a block was allocated for it to count as survived.
     pub least_steps: u64,
-    /// Bytes of all rows.
+    /// Sum of `bytes` of all rows.
     pub bytes: u64,
-    /// The lines: those that grow most first, then the largest of each class.
+    /// One row per line and GPU, by class. Growing lines come first, by growth, but a `holder` precedes them; the rows
+    /// of the other classes are by size.
     pub rows: Vec<LeakRow>,
-    /// Where graphs are kept: the line whose tensor probably keeps the rest of what grows.
+    /// The line whose tensors probably keep the memory of other growing lines alive; absent if no such line was found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holder: Option<LeakHolder>,
-    /// For each device the level's own figure, where the rows do not sum to it: (device, sum, figure).
+    /// Devices whose rows do not sum to the level's own figure: (device, sum, figure).
     #[serde(skip)]
     pub mismatches: Vec<(DeviceOrdinal, u64, u64)>,
 }

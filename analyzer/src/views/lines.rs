@@ -14,41 +14,41 @@ use crate::account::{Phase, phase_of};
 use crate::attribution::Owner;
 use crate::replay::{Category, Figure, Replay, StackKey};
 
-/// One line's share.
+/// Live memory that one line owns at a point in time, on one GPU and in one phase.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LineRow {
-    /// Device ordinal; `None` for memory of no device.
+    /// Ordinal of the GPU; `None`: memory of no GPU.
     pub device: Option<u8>,
-    /// The file's absolute name. What is no file, as `<string>`, is told as the interpreter has it. `None` where no
-    /// Python line owns the bytes.
+    /// Absolute path of the source file. Code without a file has the interpreter's name, such as `<string>`. `None`:
+    /// no Python line owns the memory.
     pub file: Option<String>,
-    /// The file relative to the program's folder, if it lies below that.
+    /// Path of the file relative to `capture.directory`; `None`: the file is not below that folder.
     pub file_relative: Option<String>,
-    /// Line number.
+    /// Line number, from 1; `None`: no Python line owns the memory.
     pub line: Option<u32>,
-    /// Function.
+    /// Qualified name of the function that contains the line; `None`: no Python line owns the memory.
     pub function: Option<String>,
-    /// Bytes.
+    /// Bytes of the line's live blocks at the point in time; an estimate if stacks are sampled.
     pub bytes: u64,
-    /// Blocks.
+    /// Number of the line's live blocks at the point in time; an estimate if stacks are sampled.
     pub blocks: u64,
-    /// The standard error of the bytes, where stacks are sampled.
+    /// Standard error of `bytes`, in bytes; absent if stacks are not sampled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_bytes: Option<u64>,
-    /// The phase of the training in which the bytes were allocated, where there is one.
+    /// Phase of the training in which the memory was allocated; absent if not known, or if the program does not train.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
-    /// What its tensors' blocks are for, the largest first; empty at other levels.
+    /// Bytes of the line's tensors by category, the largest first; absent at levels other than `tensor`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub categories: Vec<CategoryBytes>,
-    /// The class of the autograd node that allocated them, where the line is that of its forward, or is
-    /// not known.
+    /// Class of the autograd node that allocated the memory, such as `AddmmBackward0`. The line is that of the node's
+    /// forward, or is not known. Absent if no node allocated it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Whether they are workspaces of cuBLAS.
+    /// `true`: the memory is workspaces of cuBLAS. Absent otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub workspace: bool,
-    /// The library that allocated, where no Python line owns the bytes.
+    /// Library that allocated the memory, if no Python line owns it; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub library: Option<String>,
     /// The owner itself.
@@ -57,7 +57,7 @@ pub struct LineRow {
 }
 
 impl LineRow {
-    /// What most of its bytes are for, and of how many other categories it has some; empty at other levels than that of
+    /// The category with most of its bytes, and the number of its other categories; empty at levels other than
     /// tensors.
     pub fn category(&self) -> String {
         match &self.categories[..] {
@@ -68,19 +68,19 @@ impl LineRow {
     }
 }
 
-/// All lines of a level at a moment, largest first.
+/// All lines that own memory of a level at a point in time, the largest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lines {
-    /// Which level.
+    /// The level.
     pub level: Level,
     /// The lines.
     pub rows: Vec<LineRow>,
-    /// For each device the level's own figure, where the rows do not sum to it: (device, sum, figure).
+    /// Devices whose rows do not sum to the level's own figure: (device, sum, figure).
     pub mismatches: Vec<(DeviceOrdinal, u64, u64)>,
 }
 
 impl Lines {
-    /// Lines of what stacks held.
+    /// Lines of the stacks in `held`.
     pub fn of(replay: &Replay, held: &ByStack) -> Self {
         let mut lines = Self {
             level: held.level,
@@ -121,23 +121,23 @@ impl Lines {
         });
     }
 
-    /// Leaves only what was allocated in phases that `wanted` takes.
+    /// Keeps only allocations in phases that `wanted` selects.
     pub fn retain(&mut self, wanted: impl Fn(Option<Phase>) -> bool) {
         self.rows.retain(|row| wanted(row.phase));
     }
 
-    /// Keeps the rows that `wanted` picks.
+    /// Keeps the rows that `wanted` selects.
     pub fn retain_rows(&mut self, wanted: impl Fn(&LineRow) -> bool) {
         self.rows.retain(wanted);
     }
 
-    /// Bytes over all rows.
+    /// The sum of all rows.
     pub fn bytes(&self) -> u64 {
         self.rows.iter().map(|row| row.bytes).sum()
     }
 }
 
-/// What one line holds.
+/// The bytes of one line.
 #[derive(Default)]
 struct Held {
     figure: Figure,

@@ -1,4 +1,4 @@
-//! What is worked out from a session, before it becomes text, JSON or a picture.
+//! Results that are computed from a session, before they become text, JSON or pictures.
 
 mod annotated;
 mod block_events;

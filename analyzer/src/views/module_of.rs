@@ -1,9 +1,9 @@
-//! The module of PyTorch's that stacks belong to.
+//! The module of PyTorch that stacks belong to.
 
 use crate::names::{NO_MODULE, Names};
 use crate::replay::StackKey;
 
-/// The module that a stack's bytes belong to and those that it is part of, the outermost first.
+/// The module that a stack's bytes belong to and the modules around it, the outermost first.
 pub(super) fn module_path(names: &Names, stacks: StackKey) -> Vec<String> {
     match names.module_of(stacks.py) {
         Some(module) => names.module_path(module),
@@ -11,7 +11,7 @@ pub(super) fn module_path(names: &Names, stacks: StackKey) -> Vec<String> {
     }
 }
 
-/// Whether a pattern takes what these stacks hold.
+/// Whether a pattern matches the module of these stacks.
 pub(super) fn takes(names: &Names, stacks: StackKey, pattern: &str) -> bool {
     match names.module_of(stacks.py) {
         Some(module) => names.module_matches(module, pattern),

@@ -1,5 +1,5 @@
-//! What stacks held at a few moments of a run, each device at its own: the peak and the end, which one
-//! reading tells, and the greatest moment of each of some stretches of time, which a second one does.
+//! The bytes of stacks at some points in time, separately for each device. The first reading has the peak and the
+//! end. A second one has the largest point of each of several stretches of time.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -10,14 +10,14 @@ use serde::Serialize;
 use super::{DeviceTimeline, Stretch, Timeline, TimelinePoint};
 use crate::replay::{At, Figure, Query, Replay, StackKey};
 
-/// Into how many stretches the run is cut.
+/// The number of stretches of the run.
 const STRETCHES: usize = 24;
-/// So many stacks of a moment are kept one by one, those with most bytes.
+/// How many stacks of a point in time are kept individually: those with most bytes.
 const KEPT: usize = 16_000;
-/// The levels that are told of.
+/// The levels of each point in time.
 pub const MOMENT_LEVELS: [Level; 2] = [Level::TENSOR, Level::DRIVER];
 
-/// What is special about a moment.
+/// Why a point in time was selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MomentKind {
@@ -25,17 +25,17 @@ pub enum MomentKind {
     Peak,
     /// After the last event.
     End,
-    /// Where the device held most in a stretch of the run.
+    /// The largest point of a stretch of the run.
     Most,
-    /// The failure to tell of first.
+    /// The main failure.
     Failure,
-    /// The one that was asked for.
+    /// The requested one.
     Asked,
 }
 
 impl MomentKind {
-    /// Which is looked at first, lowest first; of the greatest moments of stretches `number` counts from 1: first one in
-    /// the middle, then those of quarters, of eighths and so on.
+    /// The order in which points in time are viewed, lowest first. `number` counts the largest points of stretches
+    /// from 1: the one in the middle is first, then those of quarters, of eighths and so on.
     fn interest(self, number: u32) -> u32 {
         match self {
             Self::Asked => 0,
@@ -47,23 +47,23 @@ impl MomentKind {
     }
 }
 
-/// A moment that a reading has yet to tell.
+/// A point in time that needs another reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Wanted {
     device: DeviceOrdinal,
     kind: MomentKind,
-    /// When, if that is known.
+    /// Its time, if it is known.
     time_ns: Option<u64>,
 }
 
-/// What stacks held of one level at a moment.
+/// The bytes of stacks at one level and point in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LevelThen {
     /// By stack, the largest first.
     pub figures: Vec<(StackKey, Figure)>,
-    /// What other stacks held.
+    /// The bytes of other stacks.
     pub others: Figure,
-    /// How many those are.
+    /// The number of other stacks.
     pub other_stacks: u64,
 }
 
@@ -80,38 +80,37 @@ impl LevelThen {
         then
     }
 
-    /// All of it.
+    /// The sum.
     pub fn bytes(&self) -> u64 {
         let figures = self.figures.iter().map(|(_, figure)| figure.bytes);
         figures.fold(self.others.bytes, u64::saturating_add)
     }
 }
 
-/// A device at a moment.
+/// A device at a point in time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceThen {
-    /// What it is.
+    /// Why it was selected.
     pub kind: MomentKind,
-    /// Which event.
+    /// The event.
     pub seq: u64,
-    /// When, ns since the capture was opened.
+    /// Its time, ns since the capture was opened.
     pub time_ns: u64,
     /// The levels: see [`MOMENT_LEVELS`].
     pub levels: [LevelThen; MOMENT_LEVELS.len()],
 }
 
-/// The moments of all devices, in the order of time.
+/// The points in time of all devices, by time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moments {
     /// By device.
     pub devices: BTreeMap<DeviceOrdinal, Vec<DeviceThen>>,
-    /// Those that a reading has yet to tell, by event.
+    /// Points in time that need another reading, by event.
     wanted: BTreeMap<u64, Vec<Wanted>>,
 }
 
 impl Moments {
-    /// The peaks and the end out of the one reading that `replay` and `timeline` come from; the others are
-    /// chosen.
+    /// The peaks and the end, from the reading of `replay` and `timeline`; and a selection of others.
     pub fn choose(replay: &Replay, timeline: &Timeline) -> Self {
         let mut moments = Self::default();
         for of in &timeline.devices {
@@ -147,7 +146,7 @@ impl Moments {
         moments
     }
 
-    /// The same of a part of the run, of which `timeline` is: a second reading has to tell all of them.
+    /// The same for a part of the run, with the `timeline` of this part. All points in time need a second reading.
     pub fn of_stretch(replay: &Replay, timeline: &Timeline, stretch: Stretch) -> Self {
         let mut moments = Self::default();
         for of in &timeline.devices {
@@ -167,12 +166,12 @@ impl Moments {
         moments
     }
 
-    /// A reading has yet to tell a moment of a device, unless it is one of its moments already.
+    /// Requests a point in time of a device from the next reading, unless it is already known.
     fn want(&mut self, device: DeviceOrdinal, kind: MomentKind, seq: u64, time_ns: Option<u64>) {
         let known = self.devices.get(&device).into_iter().flatten();
         let at = self.wanted.entry(seq).or_default();
         if let Some(wanted) = at.iter_mut().find(|wanted| wanted.device == device) {
-            // A failure may be where its stretch holds most: it is named for the failure.
+            // A failure may be the largest point of its stretch: it is then shown as the failure.
             if wanted.kind == MomentKind::Most {
                 wanted.kind = kind;
             }
@@ -185,7 +184,7 @@ impl Moments {
         }
     }
 
-    /// The moment just after an event is one of each device's.
+    /// Adds the point in time just after an event for each device.
     pub fn also(&mut self, kind: MomentKind, seq: u64) {
         let devices: Vec<DeviceOrdinal> = self.devices.keys().copied().collect();
         for device in devices {
@@ -194,7 +193,7 @@ impl Moments {
         self.wanted.retain(|_, wanted| !wanted.is_empty());
     }
 
-    /// The events of all moments, those first that are looked at first.
+    /// The events of all points in time, in the order in which they are viewed.
     pub fn by_interest(&self) -> impl Iterator<Item = u64> {
         let known = self.devices.values().flatten();
         let known = known.map(|then| (then.kind, then.seq));
@@ -215,12 +214,12 @@ impl Moments {
         ranked.into_iter().map(|(_, seq)| seq)
     }
 
-    /// Whether a second reading would tell more.
+    /// Whether a second reading is needed.
     pub fn wants_more(&self) -> bool {
         !self.wanted.is_empty()
     }
 
-    /// What the second reading is asked for: no more than it has to tell.
+    /// The query of the second reading: only what it needs.
     pub fn second(first: &Replay) -> Query {
         match first.counts_as_followed() {
             true => Query::without_figures(),
@@ -228,7 +227,7 @@ impl Moments {
         }
     }
 
-    /// Takes in a record of the second reading, after the replay has.
+    /// Observes a record of the second reading, after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>) {
         let seq = match record {
             Record::Event(seq, _) => seq,
@@ -255,7 +254,7 @@ impl Moments {
         }
     }
 
-    /// All moments in the order of time.
+    /// All points in time, by time.
     pub fn finish(mut self) -> BTreeMap<DeviceOrdinal, Vec<DeviceThen>> {
         for then in self.devices.values_mut() {
             then.sort_by_key(|then| then.seq);
@@ -277,14 +276,14 @@ fn at(
     }
 }
 
-/// Where the device held most in each stretch: those have as many buckets each, so that a short time in which
-/// much happened is not one of them.
+/// The largest point of each stretch. All stretches have the same number of buckets, so that a short time with many
+/// events has several of them.
 fn greatest(device: &DeviceTimeline) -> impl Iterator<Item = &TimelinePoint> {
     let length = device.buckets.len().div_ceil(STRETCHES).max(1);
     let rank = |point: &&TimelinePoint| (point.tensor_bytes, point.driver_bytes);
     let mosts = device.buckets.chunks(length).filter_map(move |buckets| {
         let mosts = buckets.iter().map(|bucket| &bucket.most);
-        // The first of those that are equal.
+        // Of equal ones, the first.
         mosts.rev().max_by_key(rank)
     });
     mosts.filter(|point| point.driver_bytes > 0 || point.tensor_bytes > 0)

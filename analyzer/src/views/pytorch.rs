@@ -6,24 +6,27 @@ use serde::Serialize;
 
 use crate::replay::Replay;
 
-/// PyTorch in the process.
+/// PyTorch in the recorded process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PyTorchSummary {
-    /// Its version; `None`: not known.
+    /// Version of PyTorch, such as `2.15.0+cu132`; `None`: not known.
     pub version: Option<String>,
-    /// Its allocator: `native`, `cudaMallocAsync`, `pluggable`; `None`: not known.
+    /// Allocator that PyTorch used: `native`, `cudaMallocAsync` or `pluggable`; `None`: not known.
     pub allocator: Option<String>,
-    /// The allocator's settings at the start; `None`: none were given.
+    /// Settings of the allocator at the start (`PYTORCH_ALLOC_CONF`), at the end for an imported capture; `None`: no
+    /// settings are known.
     pub allocator_settings: Option<String>,
-    /// What of the allocator was seen: see SPEC.md, `allocator_sees`.
+    /// Facts about the allocator that were recorded: `requested`, `stream`, `pool`, `record_stream`, `released`,
+    /// `calls`, `settings` (`allocator_sees` in SPEC.md). Empty: no such facts.
     pub allocator_seen: Vec<String>,
-    /// What else of it is not known: see SPEC.md, `allocator_unknown`.
+    /// Facts that are not known and that affect how the allocator behaves under other settings, one text each; absent
+    /// if no such facts are listed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allocator_unknown: Vec<String>,
 }
 
 impl PyTorchSummary {
-    /// `None`: nothing is known of it.
+    /// Reads the facts of a capture; `None` if PyTorch is not known to be in the process.
     pub(super) fn of(replay: &Replay) -> Option<Self> {
         let fact = |key: &str| replay.names.fact(key).map(str::to_owned);
         let parts = |key: &str, between: char| {
@@ -43,7 +46,7 @@ impl PyTorchSummary {
     }
 }
 
-/// What a reader has to know of PyTorch's allocator to understand its segments.
+/// The allocator and its settings as text, to be shown with its segments.
 pub(super) fn allocator_words(replay: &Replay) -> Option<String> {
     let pytorch = PyTorchSummary::of(replay)?;
     let settings = pytorch.allocator_settings.filter(|text| !text.is_empty());

@@ -1,5 +1,5 @@
-//! The whole report: what ran, why it failed, what each GPU held at its peak and which lines owned it, what changed
-//! most, and what could be done.
+//! The whole report: the command, the cause of a failure, the peak of each GPU and the lines that owned it, the
+//! largest changes, and hints.
 
 use gpumem_capture::{DeviceOrdinal, Level};
 use schemars::JsonSchema;
@@ -14,45 +14,45 @@ use crate::session::Session;
 /// A GPU at its peak.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PeakReport<'a> {
-    /// What its memory consisted of.
+    /// All memory of the GPU at the peak, by part.
     pub ledger: &'a Ledger,
-    /// The level of the lines: tensors, or the driver's where there are none.
+    /// Level of `lines`: `tensor`, or `driver` if the GPU has no tensors.
     #[serde(serialize_with = "by_name")]
     #[schemars(with = "String")]
     pub level: Level,
-    /// The lines that owned it.
+    /// Lines that own live memory of the level at the peak, the largest first.
     pub lines: Vec<LineRow>,
 }
 
-/// A change, and how often it happened alike.
+/// A change of memory, and the number of similar changes: by the same line, on the same device and of the same size.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ChangeReport<'a> {
-    /// How often.
+    /// Number of similar changes, this one included.
     pub times: u64,
-    /// The first one.
+    /// The change during which memory rose most; the first one if they are equal.
     #[serde(flatten)]
     pub change: &'a Change,
 }
 
-/// All of it.
+/// The whole report of a capture.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Report<'a> {
-    /// What ran.
+    /// Figures of the whole capture: process, devices and levels.
     pub summary: Summary,
-    /// Why memory ran out, if it did.
+    /// Why memory ran out; `None`: no allocation failed.
     pub cause: Option<&'a Cause>,
-    /// The GPUs.
+    /// The peak of each GPU that held memory.
     pub peaks: Vec<PeakReport<'a>>,
-    /// The greatest changes, in the order of time.
+    /// The eight largest changes of memory, by time.
     pub changes: Vec<ChangeReport<'a>>,
-    /// How many changes there are in all.
+    /// Number of all changes of memory in the capture, the smaller ones included.
     pub changes_seen: u64,
-    /// What could be done.
+    /// Suggestions for using less memory; empty if no hint applies.
     pub hints: &'a [Hint],
 }
 
 impl<'a> Report<'a> {
-    /// Of a capture; `changes` are the greatest ones, and how many there are in all.
+    /// Builds the report of a capture. `changes` are the largest ones, and the number of all.
     pub fn of(
         session: &Session,
         cause: Option<&'a Cause>,
@@ -83,7 +83,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// The lines that own a GPU's peak: of tensors, or of the driver level where there are none.
+/// The lines that own a GPU's peak: at the tensor level, or at the driver level if it has no tensors.
 pub fn lines_at_peak(replay: &Replay, ledger: &Ledger) -> Lines {
     let device = DeviceOrdinal(ledger.device);
     let level = match replay.levels.contains_key(&(device, Level::TENSOR)) {

@@ -1,5 +1,5 @@
-//! What the program's scopes added, and their peaks: what `gpumem_scope_read` told the program, found again
-//! by replay.
+//! The memory that the program's scopes added, and their peaks: the same figures as those that `gpumem_scope_read`
+//! returned to the program, computed by replay.
 
 use std::collections::BTreeMap;
 
@@ -11,119 +11,123 @@ use super::json::{by_name, ordinal};
 use crate::replay::peaks_since::{PeaksSince, Since};
 use crate::replay::{Effect, Replay};
 
-/// Scopes that are told one by one; those after are only among the sums by name.
+/// The maximum number of scopes that are listed individually, and of marks. Further scopes are only in the sums by
+/// name.
 const MOST: usize = 10_000;
 
-/// What a scope says of one device and level. Bytes and calls.
+/// Figures of one scope on one device and level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ScopeFigures {
-    /// Device ordinal; `None` for memory of no device.
+    /// Ordinal of the GPU; `None`: memory of no GPU.
     pub device: Option<u8>,
-    /// Which level.
+    /// Level at which bytes are counted: `tensor`, `driver`, `host` or `physical`.
     #[serde(serialize_with = "by_name")]
     #[schemars(with = "String")]
     pub level: Level,
-    /// Live when it began.
+    /// Live bytes of the level when the scope began.
     pub start_bytes: u64,
-    /// Live when it ended, or at the end of the capture.
+    /// Live bytes of the level when the scope ended, or at the end of the capture if it did not end.
     pub live_bytes: u64,
-    /// Most that were live at once in between, both ends included.
+    /// Peak of the live bytes of the level during the scope, its start and its end included.
     pub peak_bytes: u64,
-    /// Allocations in between.
+    /// Number of allocations during the scope.
     pub allocations: u64,
-    /// Releases in between.
+    /// Number of frees during the scope.
     pub frees: u64,
 }
 
 impl ScopeFigures {
-    /// Bytes added; less than zero if more was given back.
+    /// Bytes that the scope added; negative if more were freed.
     pub fn change(&self) -> i64 {
         self.live_bytes.wrapping_sub(self.start_bytes) as i64
     }
 
-    /// The peak above the start.
+    /// The peak minus the live bytes at the start.
     pub fn above(&self) -> u64 {
         self.peak_bytes.saturating_sub(self.start_bytes)
     }
 }
 
-/// One scope, from one beginning on.
+/// One scope, from its begin to its end. A scope that is begun again counts from its newest begin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ScopeRow {
-    /// Its number in the process.
+    /// Number of the scope in the process.
     pub scope: u64,
-    /// What the program calls it.
+    /// Name that the program gave to the scope; `None`: not in the capture.
     pub name: Option<String>,
-    /// The event with which it began.
+    /// Number of the event with which the scope began.
     pub begin_seq: u64,
-    /// When that was.
+    /// Time at which the scope began, in nanoseconds since the capture was opened.
     pub begin_ns: u64,
-    /// The event with which it ended; `None`: it goes on at the capture's end.
+    /// Number of the event with which the scope ended; `None`: it is open at the end of the capture.
     pub end_seq: Option<u64>,
-    /// When that was.
+    /// Time at which the scope ended, in nanoseconds since the capture was opened; `None`: it is open at the end of
+    /// the capture.
     pub end_ns: Option<u64>,
-    /// What it says of each device and level that was ever used.
+    /// Figures of each device and level that had been used by the end of the scope; empty if no memory had been used.
     pub figures: Vec<ScopeFigures>,
 }
 
-/// All scopes of a name, on one device and level.
+/// All scopes of one name, on one device and level.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ScopeName {
-    /// What the program calls them.
+    /// Name that the program gave to the scopes; `None`: not in the capture.
     pub name: Option<String>,
-    /// Device ordinal; `None` for memory of no device.
+    /// Ordinal of the GPU; `None`: memory of no GPU.
     pub device: Option<u8>,
-    /// Which level.
+    /// Level at which bytes are counted: `tensor`, `driver`, `host` or `physical`.
     #[serde(serialize_with = "by_name")]
     #[schemars(with = "String")]
     pub level: Level,
-    /// How many there were.
+    /// Number of these scopes.
     pub scopes: u64,
-    /// The sum of what each added.
+    /// Sum over these scopes of the live bytes at the end minus those at the start. Negative: they freed more than
+    /// they allocated.
     pub change_bytes: i64,
-    /// The most that one added.
+    /// Largest number of bytes that one of these scopes added: its live bytes at the end minus those at its start.
     pub most_change_bytes: i64,
-    /// The greatest peak above its start.
+    /// Largest peak of one of these scopes above its start: `peak_bytes` minus `start_bytes`.
     pub most_above_bytes: u64,
-    /// The scope that had it: the number of its first event.
+    /// Number of the event with which that scope began (`begin_seq`).
     pub most_above_seq: u64,
 }
 
-/// The scopes of a capture.
+/// The program's scopes and marks in a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Scopes {
-    /// One by one, in the order in which they ended; those that go on come last.
+    /// The first 10,000 scopes, by the time of their end; those that are open at the end of the capture come last.
     pub scopes: Vec<ScopeRow>,
-    /// Scopes that are left out of that list, for there are too many.
+    /// Number of further scopes, which are only in `names`.
     pub left_out: u64,
-    /// Scopes whose beginning is not in the capture: it is a bounded one, or damaged.
+    /// Number of ends of scopes whose begin is not in the capture, because it is bounded or damaged. These scopes are
+    /// not listed.
     pub without_begin: u64,
-    /// Put together by name, the greatest peaks first.
+    /// Sums over scopes of the same name, by level and device, and then the largest `most_above_bytes` first.
     pub names: Vec<ScopeName>,
-    /// Moments that the program marked.
+    /// The first 10,000 marks, by time.
     pub marks: Vec<MarkRow>,
-    /// Marks that are left out of that list.
+    /// Number of further marks.
     pub marks_left_out: u64,
 }
 
-/// A moment that the program marked.
+/// A point in time that the program marked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MarkRow {
-    /// What it is called.
+    /// Name that the program gave to the mark; `None`: not in the capture.
     pub name: Option<String>,
-    /// The event.
+    /// Event number of the mark.
     pub seq: u64,
-    /// When that was.
+    /// Time of the mark, in nanoseconds since the capture was opened.
     pub ns: u64,
 }
 
 type Place = (DeviceOrdinal, Level);
 
-/// A row of counters as it is now.
+/// The current counters of a device and level.
 #[derive(Clone, Copy, Debug, Default)]
 struct Now {
     values: CounterValues,
-    /// The most that was live since the newest beginning of a scope.
+    /// The maximum of live bytes since the newest start of a scope.
     most: u64,
 }
 
@@ -144,7 +148,7 @@ struct Sum {
     most_above: Option<(u64, Seq)>,
 }
 
-/// Follows a capture. Its memory grows with the scopes that are open, and with names.
+/// Follows a capture. Its memory grows with the number of open scopes and of names.
 #[derive(Debug, Default)]
 pub struct ScopeWatch {
     rows: BTreeMap<Place, Now>,
@@ -160,11 +164,11 @@ pub struct ScopeWatch {
 }
 
 impl ScopeWatch {
-    /// Takes in a record after the replay has.
+    /// Observes a record after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>, _: Effect) {
         match record {
             Record::Event(seq, event) => self.event(replay, seq, event),
-            // Of what was before the state of a bounded capture nothing is known.
+            // Nothing is known about the time before the state of a bounded capture.
             Record::State(..) => replay.levels.iter().for_each(|(place, row)| {
                 self.row(*place, row.counters);
             }),
@@ -235,7 +239,7 @@ impl ScopeWatch {
         }
     }
 
-    /// What a scope says now.
+    /// The current figures of a scope.
     fn told(&self, scope: u64, open: &Open, end: Option<(Seq, Nanos)>) -> ScopeRow {
         let figures = self.places.iter().enumerate().filter_map(|(row, place)| {
             let now = self.rows.get(place)?;
@@ -279,7 +283,7 @@ impl ScopeWatch {
         }
     }
 
-    /// All of it, after all records. Scopes that go on are told as they are at the end.
+    /// The result, after all records. Open scopes have their figures at the end.
     pub fn finish(mut self, replay: &Replay) -> Scopes {
         let going_on = core::mem::take(&mut self.open);
         for (scope, open) in going_on {

@@ -1,4 +1,4 @@
-//! How large blocks are: what was allocated, and what was live at a moment, by size.
+//! Sizes of blocks: allocated ones, and those that were live at a point in time.
 
 use std::collections::BTreeMap;
 
@@ -11,54 +11,54 @@ use super::json::{self, by_name};
 use super::tally::{Change, Tally};
 use crate::replay::{At, Block, Effect, Replay};
 
-/// Blocks of one size, or of sizes from one to another.
+/// Blocks of one size or of a range of sizes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SizeRow {
-    /// The smallest.
+    /// Smallest block size of the row in bytes: a power of two or 0, or with `--exact` the same as `to_bytes`.
     pub from_bytes: u64,
-    /// The largest.
+    /// Largest block size of the row in bytes, included.
     pub to_bytes: u64,
-    /// Allocations over the whole run.
+    /// Number of allocations of these sizes over the whole run, or since the first record of a bounded capture.
     pub allocations: u64,
-    /// Bytes of all of them together.
+    /// Sum of the bytes of these allocations.
     pub allocated_bytes: u64,
-    /// Blocks live at the moment.
+    /// Number of blocks of these sizes that are live at the point in time.
     pub live_blocks: u64,
-    /// Their bytes.
+    /// Sum of the bytes of these live blocks.
     pub live_bytes: u64,
 }
 
-/// The blocks of one GPU by their sizes.
+/// Blocks of one GPU by size.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SizesOn {
-    /// Device ordinal; `None` for memory of no device.
+    /// Ordinal of the GPU; `None`: memory of no GPU.
     pub device: Option<u8>,
-    /// Which level.
+    /// Level at which blocks are counted: `tensor`, `driver` or `host`.
     #[serde(serialize_with = "by_name")]
     #[schemars(with = "String")]
     pub level: Level,
-    /// Allocations over the whole run.
+    /// Number of allocations over the whole run, or since the first record of a bounded capture.
     pub allocations: u64,
-    /// Bytes of all of them together.
+    /// Sum of the bytes of these allocations.
     pub allocated_bytes: u64,
-    /// Blocks live at the moment.
+    /// Number of blocks that are live at the point in time.
     pub live_blocks: u64,
-    /// Their bytes.
+    /// Sum of the bytes of these live blocks.
     pub live_bytes: u64,
-    /// By size, the smallest first; sizes that no block had are left out.
+    /// One row per size or range of sizes, the smallest first. Rows without a block are left out.
     pub rows: Vec<SizeRow>,
     /// The device itself.
     #[serde(skip)]
     pub ordinal: DeviceOrdinal,
 }
 
-/// How many exact sizes are told apart; what comes after is put together by powers of two.
+/// The maximum number of exact sizes with separate rows. Further sizes are grouped by powers of two.
 const MOST: usize = 1 << 16;
 
-/// A row's sizes: both ends.
+/// The sizes of a row: the smallest and the largest.
 type Span = (u64, u64);
 
-/// Follows a capture.
+/// Follows the blocks of a capture.
 pub struct Histogram<'a> {
     block_events: BlockEvents<'a>,
     moment: At,
@@ -68,7 +68,7 @@ pub struct Histogram<'a> {
 }
 
 impl<'a> Histogram<'a> {
-    /// Of blocks that are live at a moment. `exact`: each size has a row of its own.
+    /// For blocks that are live at a point in time. `exact`: whether each size has a separate row.
     pub fn new(block_events: BlockEvents<'a>, moment: At, exact: bool) -> Self {
         Self {
             spans: Kept::of(block_events.level()),
@@ -79,7 +79,7 @@ impl<'a> Histogram<'a> {
         }
     }
 
-    /// Takes in a record after the replay has.
+    /// Observes a record after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
         if let Record::State(..) = record {
             return self.restore(replay);
@@ -119,8 +119,8 @@ impl<'a> Histogram<'a> {
         on.change(span, change);
     }
 
-    /// The state of a bounded capture came in the place of the first records: what is live is known, not
-    /// what was allocated.
+    /// Applies the state that a bounded capture has instead of the first records: live blocks are known, allocations
+    /// are not.
     fn restore(&mut self, replay: &Replay) {
         self.devices.clear();
         self.spans.clear();
@@ -135,7 +135,7 @@ impl<'a> Histogram<'a> {
         self.devices.values_mut().for_each(Tally::forget_allocated);
     }
 
-    /// The rows of each device, once all has been read.
+    /// The rows of each device, after all records.
     pub fn sizes(self) -> Vec<SizesOn> {
         let (moment, level) = (self.moment, self.block_events.level());
         let devices = self.devices.into_iter();
@@ -146,7 +146,7 @@ impl<'a> Histogram<'a> {
     }
 }
 
-/// The row that blocks of a size belong to.
+/// The row for blocks of a size.
 fn span(on: &Tally<Span>, bytes: u64, exact: bool) -> Span {
     if exact || on.has(&(bytes, bytes)) {
         return (bytes, bytes);

@@ -1,4 +1,4 @@
-//! The figures of each device and level.
+//! The figures of each device and level over a whole run.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,179 +14,221 @@ use crate::account::{Reached, Replayed, When, duration, limit_of, room_of, when_
 use crate::replay::{At, Category, Figure, Replay, ReservationKind};
 use crate::session::Session;
 
-/// Everything that `summary` prints.
+/// Figures of a whole capture.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Summary {
-    /// Whether the figures are proven.
+    /// Whether all figures are proven to be exact: `missing` is empty.
     pub exact: bool,
-    /// Events read.
+    /// Number of events in the capture.
     pub events: u64,
-    /// The number of the last record. Records of names and stacks have numbers too, so it is more than `events`.
+    /// Number of the last event. It is larger than `events`, because names and stacks have numbers too.
     pub last_event: u64,
-    /// Events that the recorder lost.
+    /// Number of events that the recorder lost, and which the capture therefore lacks.
     pub lost_events: u64,
-    /// What is missing, one line each; empty where the figures are exact.
+    /// Everything that is missing or inconsistent in the capture, one sentence each; empty: the figures are exact.
     pub missing: Vec<String>,
-    /// What else the account says.
+    /// Other facts about the accuracy of the capture, one sentence each; they do not make figures inexact.
     pub notes: Vec<String>,
-    /// What the capture was made from, if the recorder did not make it: the figures are those of that, and
-    /// process and card are not known.
+    /// Source of an imported capture, such as `PyTorch snapshot dump.pickle`. Its figures are those of the source;
+    /// process and GPU may not be known. Absent if the recorder or a replay wrote the capture.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub imported: Option<String>,
-    /// What it is a replay of, if a replay wrote it.
+    /// The replay that wrote the capture (`gpumem whatif --save`); absent if no replay wrote it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replayed: Option<Replayed>,
-    /// Hooks that were armed.
+    /// Number of distinct functions whose hooks were armed.
     pub hooks: usize,
-    /// By which way each library reached the driver.
+    /// How each library reached the functions of the driver; empty if not known.
     pub reached: Vec<Reached>,
-    /// What was seen of each hooked function below the tensor level, most events first.
+    /// Events and calls of each hooked function, the most events first. Events of the tensor level are not included.
     pub calls: Vec<Calls>,
-    /// Steps of the training that ended; 0: none were marked.
+    /// Number of steps of the training that ended; 0: no steps were marked.
     pub steps: u64,
-    /// Allocations that failed for want of memory.
+    /// Number of allocations that failed because memory was exhausted. Requests that PyTorch's allocator repeated with
+    /// success are not counted.
     pub out_of_memory_events: u64,
-    /// What ran.
+    /// The recorded process.
     pub process: ProcessSummary,
-    /// Each device.
+    /// One entry per GPU, by ordinal; empty if no GPU was used.
     pub devices: Vec<DeviceSummary>,
-    /// Pinned memory that was allocated for no device.
+    /// Pinned host memory that was allocated for no device; absent if no such memory was allocated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_of_no_device: Option<LevelSummary>,
 }
 
-/// What ran.
+/// The recorded process.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[allow(missing_docs)] // the fields are those of `ProcessKey` and of the capture's header
 pub struct ProcessSummary {
+    /// Process ID; 0: not known.
     pub pid: u32,
+    /// Command line, each argument quoted for a shell; `None`: not known.
     pub command: Option<String>,
+    /// Path of the executable; `None`: not known.
     pub executable: Option<String>,
+    /// Working directory when recording began; `None`: not known.
     pub directory: Option<String>,
+    /// Host name of the machine; `None`: not known.
     pub host: Option<String>,
+    /// Rank of the process in its job, from the launcher's environment; `None`: not known.
     pub rank: Option<u64>,
+    /// Number of ranks in the job, from the launcher's environment; `None`: not known.
     pub world_size: Option<u64>,
+    /// Number of the rank among those on its machine, from the launcher's environment; `None`: not known.
     pub local_rank: Option<u64>,
+    /// Number of the machine in the job, from the launcher's environment; `None`: not known.
     pub node_rank: Option<u64>,
-    /// Where the rank stands in each dimension of the job's parallelism.
+    /// Index of the rank in each dimension of the job's parallelism, by the dimension's name; `None`: not known.
     #[serde(serialize_with = "by_dimension")]
     #[schemars(with = "Option<BTreeMap<String, u64>>")]
     pub coordinates: Option<Coordinates>,
+    /// Names of the job in launchers and schedulers, separated by blanks, such as `torchrun:run-7 slurm:4711`; `None`:
+    /// not known.
     pub job: Option<String>,
+    /// Number of times that the launcher had restarted the ranks before this process; `None`: not known.
     pub restarts: Option<u64>,
+    /// Number of times that the scheduler had requeued the job; `None`: not known.
     pub requeues: Option<u64>,
+    /// Version of the Python interpreter, such as `3.12.4`; `None`: no interpreter is known.
     pub python: Option<String>,
+    /// Version of the CUDA driver API, as `cuDriverGetVersion` returns it; `None`: not known.
     pub driver_version: Option<String>,
+    /// Version of the recorder, libgpumem.so; `None`: not known.
     pub recorder_version: Option<String>,
-    /// PyTorch's version and its allocator; `None`: the process had none.
+    /// PyTorch and its allocator; absent if PyTorch is not known to be in the process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pytorch: Option<PyTorchSummary>,
+    /// Kind of the recorded stacks (`GPUMEM_STACKS`): `mixed`, `python`, `native` or `off`; `None`: not known.
     pub stacks: Option<String>,
-    /// Nanoseconds since 1970-01-01 UTC.
+    /// Time at which recording began, in nanoseconds since 1970-01-01 UTC.
     pub started_unix_ns: u64,
-    /// From opening the capture to the clean end or the last event.
+    /// Nanoseconds from the opening of the capture to the normal exit of the process, or to the last event if there
+    /// was no such exit.
     pub duration_ns: u64,
-    /// "clean", "killed" or "running".
+    /// How the process ended: `clean` (it exited normally), `running` (it has not ended) or `killed` (it ended without
+    /// running its exit handlers).
     pub ending: &'static str,
-    /// Threads that recorded an event.
+    /// Number of threads that recorded an event.
     pub threads: usize,
 }
 
-/// One device.
+/// Figures of one GPU.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[allow(missing_docs)] // the fields are the levels
 pub struct DeviceSummary {
+    /// Ordinal of the GPU.
     pub ordinal: u8,
+    /// Product name of the GPU; `None`: not known.
     pub name: Option<String>,
+    /// UUID of the GPU; `None`: not known.
     pub uuid: Option<String>,
+    /// PCI address of the GPU; `None`: not known.
     pub pci: Option<String>,
-    /// Memory of the card; `None` if the capture does not say.
+    /// Total memory of the GPU in bytes; `None`: not known.
     pub total_bytes: Option<u64>,
-    /// What the program was shown of it, where GPUMEM_LIMIT or `gpumem_limit` made it look smaller.
+    /// Limit in bytes of the memory that the program could use, set by `GPUMEM_LIMIT` or `gpumem_limit`; absent if no
+    /// limit below the GPU's memory was set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit_bytes: Option<u64>,
-    /// What the allocator had and could have had when it failed for want of memory, where the card is not known.
+    /// For an imported capture whose GPU is not known: bytes that PyTorch's allocator had reserved plus bytes that
+    /// were free, when it ran out of memory. Absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocator_room_bytes: Option<u64>,
+    /// Tensor level: blocks that the framework's pool handed out.
     pub tensor: LevelSummary,
-    /// What the tensors are for.
+    /// Bytes of tensors by category, the largest at the peak first; absent if the GPU had no tensors.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub categories: Vec<CategorySummary>,
+    /// Driver level: device memory that the process requested from CUDA.
     pub driver: LevelSummary,
+    /// Host level: pinned host memory of this GPU.
     pub host: LevelSummary,
+    /// Memory that the framework's pool had reserved from the driver.
     pub reserved: ReservedSummary,
+    /// Physical memory of the process on the GPU.
     pub physical: PhysicalSummary,
-    /// The moment at which it held most.
+    /// Point in time at which the GPU held most; `None`: it never held memory.
     pub peak: Option<PeakSummary>,
-    /// What the live contexts cost at the end, each by itself.
+    /// Contexts that are live at the end of the capture; empty if there are no live contexts.
     pub contexts: Vec<ContextSummary>,
-    /// Readings of NVML.
+    /// Number of readings of NVML on this GPU.
     pub readings: u64,
-    /// NVML's figure of this process at its last reading.
+    /// NVML's figure of this process in bytes, at the last reading during which memory did not change, else at the
+    /// last reading; `None`: NVML was not read or does not report it.
     pub nvml_process_bytes: Option<u64>,
-    /// NVML's used figure of the card then.
+    /// NVML's figure of the used memory of the GPU in bytes, at the same reading; `None`: NVML was not read.
     pub nvml_used_bytes: Option<u64>,
-    /// NVML's figure less everything accounted for, at its last reading; `None`: not measured.
+    /// NVML's figure of this process, minus the physical level and the bytes that managed memory can explain, at the
+    /// same reading. Negative: more is explained than NVML shows; `None`: not measured.
     pub unexplained_bytes: Option<i64>,
 }
 
-/// Tensors of one category.
+/// Tensors of one category on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CategorySummary {
-    /// Its name.
+    /// Category: `parameter`, `gradient`, `optimizer state`, `activation`, `input`, `workspace`, `temporary` or
+    /// `other`.
     #[serde(serialize_with = "by_name")]
     #[schemars(with = "String")]
     pub category: Category,
-    /// Bytes live at the end.
+    /// Bytes of tensors of this category that are live at the end of the capture.
     pub live_bytes: u64,
-    /// Bytes live at the tensors' peak.
+    /// Bytes of tensors of this category that were live at the peak of all tensors on the GPU.
     pub peak_bytes: u64,
 }
 
-/// A device's peak.
+/// Point in time at which a GPU held most: the peak of its tensors, or of the driver level if it has no tensors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PeakSummary {
-    /// Which event.
+    /// Number of the event at the peak.
     pub seq: u64,
-    /// Its time, ns since the capture was opened.
+    /// Time of the peak, in nanoseconds since the capture was opened.
     pub time_ns: u64,
-    /// What the program was at.
+    /// Step, phase and range at the peak.
     #[serde(flatten)]
     pub when: When,
 }
 
-/// A context that is live at the end.
+/// A context that is live at the end of the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ContextSummary {
-    /// Its handle.
+    /// Handle of the context (`CUcontext`), as a number.
     pub handle: u64,
-    /// What it costs, its limits included.
+    /// Memory of the context in bytes at the end, its limits included.
     pub bytes: u64,
 }
 
-/// One level.
+/// Figures of one level on one GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[allow(missing_docs)]
 pub struct LevelSummary {
+    /// Bytes that are live at the end of the capture.
     pub live_bytes: u64,
+    /// Peak of the live bytes over the whole run. The peaks of levels can be at different points in time.
     pub peak_bytes: u64,
+    /// Number of allocations over the whole run.
     pub allocations: u64,
+    /// Number of frees over the whole run.
     pub frees: u64,
 }
 
-/// What the framework held from the driver, by its own events.
+/// Memory that the framework's pool had reserved from the driver, by the framework's own events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[allow(missing_docs)]
 pub struct ReservedSummary {
+    /// Reserved bytes at the end of the capture; 0 if the framework reported no figure.
     pub live_bytes: u64,
+    /// Peak of the reserved bytes over the whole run; 0 if the framework reported no figure.
     pub peak_bytes: u64,
 }
 
-/// What the card gave; `None`: not measured.
+/// Physical memory of the process on one GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[allow(missing_docs)]
 pub struct PhysicalSummary {
+    /// Bytes at the end of the capture; `None`: the capture does not have the physical level.
     pub live_bytes: Option<u64>,
+    /// Peak in bytes over the whole run; `None`: the capture does not have the physical level.
     pub peak_bytes: Option<u64>,
 }
 
@@ -202,7 +244,7 @@ impl From<CounterValues> for LevelSummary {
 }
 
 impl Summary {
-    /// The summary of a session.
+    /// Computes the summary of a session.
     pub fn of(session: &Session) -> Self {
         let (replay, header) = (&session.replay, &session.header);
         let fact = |key: &str| replay.names.fact(key).map(str::to_owned);

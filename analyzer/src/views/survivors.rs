@@ -1,7 +1,7 @@
-//! What stays alive from step to step: leaks, caches, and what a training keeps from its warm-up.
+//! Memory that remains live from step to step: leaks, caches, and memory that a training keeps from its warm-up.
 //!
-//! A block is as old as the number of steps that ended since it was allocated. Of each stack only the live
-//! bytes by the step that allocated them are kept, and its bytes at the ends of a fixed number of steps.
+//! The age of a block is the number of steps that ended since its allocation. For each stack, only the live bytes by
+//! the step of their allocation are kept, and the bytes at the ends of a bounded number of steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,45 +18,45 @@ use super::ledger::Place;
 use crate::attribution::Owner;
 use crate::replay::{At, Block, Effect, Figure, Replay, Scale, Sizes, StackKey, ThreadPhase};
 
-/// What is asked for.
+/// The options.
 #[derive(Clone, Debug)]
 pub struct AskedLeaks {
     /// Which level.
     pub level: Level,
-    /// When: not the peak.
+    /// The point in time; not the peak.
     pub moment: At,
-    /// Blocks of which sizes.
+    /// Sizes of blocks.
     pub sizes: Sizes,
-    /// Whose.
+    /// The wanted part.
     pub select: Select,
-    /// How old a survivor is at least, in steps.
+    /// The least age of blocks, in steps.
     pub least_steps: u64,
     /// The last step of the warm-up.
     pub warm_up_steps: u64,
 }
 
-/// Stands for a step before the first that is known.
+/// A step before the first known one.
 const BEFORE: u64 = 0;
 
-/// What one stack holds on one device.
+/// The memory of one stack on one device.
 #[derive(Debug, Default)]
 struct Life {
-    /// Live bytes by the step that allocated them.
+    /// Live bytes by the step of their allocation.
     births: BTreeMap<u64, Figure>,
     live: u64,
-    /// The step in which it changed last, and what it had when that began.
+    /// The step of its last change, and its bytes at the start of that step.
     changed: (u64, u64),
-    /// Bytes at the ends of steps that are among the points; zeros left out.
+    /// Bytes at the ends of recorded steps, without zeros.
     ends: Vec<(u64, u64)>,
 }
 
 impl Life {
-    /// All that is live.
+    /// The sum.
     fn all(&self) -> Figure {
         self.births.values().fold(Figure::default(), plus)
     }
 
-    /// Bytes when the newest step ended.
+    /// Bytes at the end of the newest step.
     fn at_the_end_of(&self, step: u64) -> u64 {
         match self.changed {
             (changed, had) if changed > step => had,
@@ -69,7 +69,7 @@ impl Life {
 pub struct Survivors {
     asked: AskedLeaks,
     lives: FxHashMap<On, Life>,
-    /// The steps of live blocks, by the events that made them.
+    /// The step of each live block, by the event of its allocation.
     born: Kept<u64>,
     /// Steps that have ended.
     steps: u64,
@@ -79,7 +79,7 @@ pub struct Survivors {
 }
 
 impl Survivors {
-    /// Follows what is asked for.
+    /// Follows a capture for these options.
     pub fn new(asked: AskedLeaks) -> Self {
         Self {
             points: Points::from(asked.warm_up_steps),
@@ -91,7 +91,7 @@ impl Survivors {
         }
     }
 
-    /// Takes in a record after the replay has.
+    /// Observes a record after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
         let (seq, event) = match record {
             Record::Event(seq, event) => (seq, event),
@@ -154,7 +154,7 @@ impl Survivors {
         }
     }
 
-    /// The state of a bounded capture came in the place of the first records.
+    /// Applies the state that a bounded capture has instead of the first records.
     fn restore(&mut self, replay: &Replay) {
         self.lives.clear();
         self.born.clear();
@@ -176,7 +176,7 @@ impl Survivors {
         self.step(self.steps);
     }
 
-    /// What is alive at the moment, once all has been read.
+    /// The memory that is live at the point in time, after all records.
     pub fn leaks(&self, replay: &Replay) -> Leaks {
         let asked = &self.asked;
         let mut owners = Owners::new(replay, asked.level);
@@ -220,7 +220,7 @@ impl Survivors {
         }
     }
 
-    /// What each stack had at the ends of steps, and its blocks now.
+    /// The bytes of each stack at the ends of steps, and its live blocks.
     fn series<'a>(&'a self, points: &'a [u64]) -> impl Iterator<Item = KeptSeries> + 'a {
         self.lives.iter().map(|((device, key), life)| {
             let at = |step: &u64| life.ends.binary_search_by_key(step, |(at, _)| *at);
@@ -238,7 +238,7 @@ impl Survivors {
         })
     }
 
-    /// How what single blocks hold is scaled on each device, where stacks are sampled.
+    /// The scale of single blocks on each device, if stacks are sampled.
     fn scales(&self, replay: &Replay) -> BTreeMap<DeviceOrdinal, Scale> {
         let (level, moment) = (self.asked.level, self.asked.moment);
         let devices: BTreeSet<_> = self.lives.keys().map(|(device, _)| *device).collect();
@@ -249,7 +249,7 @@ impl Survivors {
         }
     }
 
-    /// By stack, what the lines hold that grow.
+    /// The memory of growing lines, by stack.
     pub fn growing(&self, replay: &Replay) -> ByStack {
         let level = self.asked.level;
         let rows = self.leaks(replay).rows.into_iter();
@@ -278,7 +278,7 @@ impl Survivors {
         ByStack { level, devices }
     }
 
-    /// Whether so many steps have ended since.
+    /// Whether enough steps have ended since.
     fn is_old(&self, born: u64) -> bool {
         let latest = born.max(self.known_from.saturating_sub(1)).max(1);
         self.steps.saturating_sub(latest).saturating_add(1) >= self.asked.least_steps
@@ -319,8 +319,8 @@ impl Survivors {
         }
     }
 
-    /// Compares the rows with the level's own figure. What a bounded capture no longer kept block by block
-    /// becomes a row.
+    /// Compares the rows with the level's own figure. Blocks that a bounded capture no longer has individually become
+    /// a row.
     fn compare(&self, replay: &Replay, rows: &mut Vec<LeakRow>) -> Vec<(DeviceOrdinal, u64, u64)> {
         let asked = &self.asked;
         if !asked.select.is_whole() || !asked.sizes.are_all() {
@@ -365,17 +365,17 @@ fn plus(mut sum: Figure, figure: &Figure) -> Figure {
 struct Line {
     births: BTreeMap<u64, Figure>,
     ends: BTreeMap<u64, u64>,
-    /// Whether it has anything but what an optimizer's step allocated.
+    /// Whether it has memory other than an optimizer's state.
     others: bool,
 }
 
 impl Line {
-    /// Adds a stack's; `scale` is linear but for rounding.
+    /// Adds a stack. `scale` is linear except for rounding.
     fn add(&mut self, life: &Life, steps: u64, scale: &dyn Fn(Figure) -> Figure) {
         let (mut passed, mut before) = (Figure::default(), Figure::default());
         for (born, figure) in &life.births {
             passed += *figure;
-            // What rounding leaves goes on to the next, so that the parts sum to the whole.
+            // The rounding error is added to the next part, so that the parts sum to the whole.
             let mut part = scale(passed);
             part -= before;
             before += part;

@@ -1,4 +1,4 @@
-//! Blocks of a device in rows of any kind: what was allocated, and what was live at a moment.
+//! Blocks of a device in rows of any kind: allocated ones, and those that were live at a point in time.
 
 use std::collections::BTreeMap;
 
@@ -9,28 +9,28 @@ use crate::replay::{At, Figure};
 struct Bucket {
     allocated: Figure,
     live: Figure,
-    /// What was live at the newest peak that has come since it changed last: its number, and that.
+    /// The number of the newest peak since the last change, and the live blocks at that peak.
     at_peak: (u64, Figure),
 }
 
 /// The blocks of a device, by rows.
 #[derive(Debug)]
 pub(super) struct Tally<K> {
-    /// How many peaks there have been.
+    /// The number of peaks so far.
     peaks: u64,
     buckets: BTreeMap<K, Bucket>,
 }
 
-/// What happened to a block.
+/// A change of a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
     /// Its bytes.
     pub bytes: u64,
     /// Whether it is live now.
     pub is_live: bool,
-    /// Whether it was allocated, and did not come back by a free that failed.
+    /// Whether it is a new allocation and not one that a failed free restored.
     pub is_new: bool,
-    /// Whether the moment is still to come.
+    /// Whether the point in time is not yet reached.
     pub counts: bool,
 }
 
@@ -44,7 +44,7 @@ impl<K> Default for Tally<K> {
 }
 
 impl<K: Ord> Tally<K> {
-    /// A block of a row came or went.
+    /// A block of a row was allocated or freed.
     pub fn change(&mut self, row: K, change: Change) {
         let peaks = self.peaks;
         let bucket = self.buckets.entry(row).or_default();
@@ -63,29 +63,29 @@ impl<K: Ord> Tally<K> {
         }
     }
 
-    /// The level has a new peak now.
+    /// The level has reached a new peak.
     pub fn peak(&mut self) {
         self.peaks += 1;
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.buckets.len()
     }
 
-    /// Whether there is such a row.
+    /// Whether a row exists.
     pub fn has(&self, row: &K) -> bool {
         self.buckets.contains_key(row)
     }
 
-    /// Forgets what was allocated, and not what is live.
+    /// Resets the allocations, but not the live blocks.
     pub fn forget_allocated(&mut self) {
         for bucket in self.buckets.values_mut() {
             bucket.allocated = Figure::default();
         }
     }
 
-    /// Each row with what was allocated, and what was live at the moment.
+    /// Each row with its allocations, and its live blocks at the point in time.
     pub fn rows(self, moment: At) -> impl Iterator<Item = (K, Figure, Figure)> {
         let peaks = self.peaks;
         self.buckets.into_iter().map(move |(row, bucket)| {

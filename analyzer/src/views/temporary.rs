@@ -1,4 +1,4 @@
-//! Blocks that hardly live: freed again within a few events, or within a short time.
+//! Temporary blocks: freed within a few events or a short time.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -15,63 +15,64 @@ use super::ledger::Place;
 use crate::attribution::Owner;
 use crate::replay::{Effect, Figure, Replay, Scale, StackKey};
 
-/// Which blocks are temporary: those that are freed in time.
+/// Limit of the time between allocation and free of a temporary block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Within {
-    /// At most so many events of the level on the GPU later: 1 is the next one.
+    /// At most this many events of the level on the same GPU; 1: the next event is the free.
     Events(u64),
-    /// At most so long after.
+    /// At most this time.
     Time(Nanos),
 }
 
-/// What one line did with temporary blocks.
+/// Temporary blocks of one line on one GPU: blocks that were freed within the limit of `--within` or `--within-ms`. If
+/// stacks are sampled, all figures except `largest_bytes` are estimates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TemporaryRow {
-    /// Device ordinal; `None` for memory of no device.
+    /// Ordinal of the GPU; `None`: memory of no GPU.
     pub device: Option<u8>,
-    /// The line.
+    /// The line that allocated the blocks.
     #[serde(flatten)]
     pub place: Place,
-    /// The library that allocated, where no Python line did.
+    /// Library that allocated the blocks, if no Python line did; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub library: Option<String>,
-    /// Temporary blocks.
+    /// Number of temporary blocks over the whole run.
     pub blocks: u64,
-    /// Bytes of all of them together.
+    /// Sum of the bytes of these temporary blocks, which need not have been live at once.
     pub bytes: u64,
-    /// The largest.
+    /// Size in bytes of the largest temporary block.
     pub largest_bytes: u64,
-    /// How much of the level's peak temporary blocks of the line were.
+    /// Bytes of the temporary blocks that were live at the level's peak on this GPU.
     pub peak_bytes: u64,
-    /// All blocks that the line allocated, those that are not temporary too.
+    /// Number of all blocks that the line allocated over the whole run, temporary or not.
     pub all_blocks: u64,
-    /// Bytes of those.
+    /// Sum of the bytes of all blocks that the line allocated over the whole run.
     pub all_bytes: u64,
-    /// The same.
+    /// The owner itself.
     #[serde(skip)]
     pub owner: Owner,
 }
 
-/// The temporary blocks of a level, by line.
+/// Temporary blocks of a level over the whole run, by line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Temporary {
-    /// Which level.
+    /// Level at which blocks are counted: `tensor`, `driver` or `host`.
     #[serde(serialize_with = "by_name")]
     #[schemars(with = "String")]
     pub level: Level,
-    /// Temporary blocks.
+    /// Number of temporary blocks: the sum of the rows.
     pub blocks: u64,
-    /// Bytes of all of them together.
+    /// Sum of the bytes of the temporary blocks.
     pub bytes: u64,
-    /// All blocks that were allocated.
+    /// Number of all blocks that were allocated, also by lines without temporary blocks.
     pub all_blocks: u64,
-    /// Bytes of those.
+    /// Sum of the bytes of all blocks that were allocated.
     pub all_bytes: u64,
-    /// The lines that have any, those with the most bytes first.
+    /// Lines with temporary blocks, those with the most bytes first; empty if no block was temporary.
     pub rows: Vec<TemporaryRow>,
 }
 
-/// What one stack did on one device.
+/// The figures of one stack on one device.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     temporary: Figure,
@@ -92,16 +93,16 @@ impl Tally {
     }
 }
 
-/// When a block was made.
+/// When a block was allocated.
 #[derive(Clone, Copy, Debug)]
 struct Birth {
-    /// The how manieth event of the level on the device.
+    /// The number of the event among those of the level on the device.
     event: u64,
     time: Nanos,
     is_taken: bool,
 }
 
-/// Follows a capture.
+/// Follows the blocks of a capture.
 pub struct ShortLived<'a> {
     within: Within,
     block_events: BlockEvents<'a>,
@@ -111,7 +112,7 @@ pub struct ShortLived<'a> {
 }
 
 impl<'a> ShortLived<'a> {
-    /// Counts the blocks that are freed within so much.
+    /// Counts the blocks that are freed within this limit.
     pub fn new(within: Within, block_events: BlockEvents<'a>) -> Self {
         Self {
             within,
@@ -122,7 +123,7 @@ impl<'a> ShortLived<'a> {
         }
     }
 
-    /// Takes in a record after the replay has.
+    /// Observes a record after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
         let Some(seen) = self.block_events.see(replay, record, effect) else {
             return;
@@ -154,8 +155,8 @@ impl<'a> ShortLived<'a> {
         if !is_back {
             tally.all += Figure { bytes, blocks: 1 };
         } else if within(self.within, birth, now, true) {
-            // The free that made it temporary did not happen. What it had of a peak is told too high at most
-            // until the next one.
+            // The free that made it temporary did not happen. Until the next peak, its part of the peak may be too
+            // large.
             tally.temporary.bytes = tally.temporary.bytes.saturating_sub(bytes);
             tally.temporary.blocks = tally.temporary.blocks.saturating_sub(1);
         }
@@ -186,7 +187,7 @@ impl<'a> ShortLived<'a> {
         }
     }
 
-    /// What a stack is estimated to have done, where stacks are sampled: all its figures are scaled as what it allocated.
+    /// The estimated figures of a stack, if stacks are sampled: all are scaled like its allocations.
     fn scaled(
         &self,
         scales: &BTreeMap<DeviceOrdinal, Scale>,
@@ -212,7 +213,7 @@ impl<'a> ShortLived<'a> {
         devices.map(scale).collect()
     }
 
-    /// By stack, what was allocated for temporary blocks.
+    /// Bytes of temporary blocks, by stack.
     pub fn held(&self, replay: &Replay) -> ByStack {
         let scales = self.scales(replay);
         let mut devices: BTreeMap<DeviceOrdinal, Vec<_>> = BTreeMap::new();
@@ -237,7 +238,7 @@ impl<'a> ShortLived<'a> {
         }
     }
 
-    /// By line.
+    /// The result by line.
     pub fn lines(&self, replay: &Replay) -> Temporary {
         let level = self.block_events.level();
         let mut owners = Owners::new(self.block_events.first(), level);
@@ -286,8 +287,8 @@ impl<'a> ShortLived<'a> {
     }
 }
 
-/// Whether a block that came at `birth` and went at `now` was temporary. `back`: now it has come back, one
-/// event or more after it went.
+/// Whether a block that was allocated at `birth` and freed at `now` was temporary. `back`: `now` is when a failed
+/// free restored it, at least one event after the free.
 fn within(within: Within, birth: Birth, now: Birth, back: bool) -> bool {
     match within {
         Within::Events(events) => now.event - birth.event <= events + u64::from(back),

@@ -1,4 +1,4 @@
-//! What some threads allocated, by stack: all of it, or what was live at a moment.
+//! Allocations of some threads by stack: all, or those that were live at a point in time.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ pub struct ThreadStacks<'a> {
     threads: Vec<ThreadId>,
     block_events: BlockEvents<'a>,
     moment: At,
-    /// The stacks of blocks that are of these threads.
+    /// The stacks of blocks of these threads.
     own: Kept<StackKey>,
     devices: BTreeMap<DeviceOrdinal, Tally<StackKey>>,
 }
 
 impl<'a> ThreadStacks<'a> {
-    /// Of threads that a name or a number stands for. Blocks of all categories are together.
+    /// For the threads of a name or a number. Categories are merged.
     pub fn new(threads: Vec<ThreadId>, block_events: BlockEvents<'a>, moment: At) -> Self {
         Self {
             threads,
@@ -31,10 +31,10 @@ impl<'a> ThreadStacks<'a> {
         }
     }
 
-    /// Takes in a record after the replay has.
+    /// Observes a record after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
         if let Record::State(..) = record {
-            // Which thread allocated what a bounded capture begins with is not known.
+            // The thread of blocks from the start of a bounded capture is not known.
             self.devices.clear();
             self.own.clear();
             return;
@@ -44,7 +44,7 @@ impl<'a> ThreadStacks<'a> {
         };
         let tally = self.devices.entry(seen.event.device).or_default();
         let stacks = replay.stacks(seen.block.key).without_category();
-        // A block comes back by a free that failed, which another thread may have tried.
+        // A failed free restores a block. Another thread may have called it.
         let came = seen.is_taken && seen.is_live;
         let change = if came && self.own.is_freed(seen.block) {
             let (stacks, _) = self.own.came(seen.block, stacks);
@@ -74,12 +74,12 @@ impl<'a> ThreadStacks<'a> {
         }
     }
 
-    /// What was live at the moment.
+    /// Blocks that were live at the point in time.
     pub fn live(self) -> ByStack {
         self.by_stack(|_, live| live)
     }
 
-    /// All that was allocated.
+    /// All allocations.
     pub fn allocated(self) -> ByStack {
         self.by_stack(|allocated, _| allocated)
     }

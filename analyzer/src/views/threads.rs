@@ -1,4 +1,4 @@
-//! Which thread allocated and freed how much, and whose blocks were live at a moment.
+//! Allocations and frees of each thread, and its blocks that were live at a point in time.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,46 +13,47 @@ use super::json::{self, by_name};
 use super::tally::{Change, Tally};
 use crate::replay::{At, Effect, Figure, Replay};
 
-/// What one thread did on one GPU.
+/// Allocations and frees of one thread on one GPU, or the sum over all threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ThreadRow {
-    /// Its number in the system; `None`: it allocated before a bounded capture's newest records.
+    /// Thread ID in the system; `None`: the allocations are older than the records of a bounded capture, or the row is
+    /// the sum.
     pub thread: Option<u32>,
-    /// Its name when it was first seen.
+    /// Name of the thread when it recorded its first event; `None`: not known.
     pub name: Option<String>,
-    /// Its allocations over the whole run.
+    /// Number of allocations by the thread over the whole run, or since the first record of a bounded capture.
     pub allocations: u64,
-    /// Bytes of all of them together.
+    /// Sum of the bytes of these allocations.
     pub allocated_bytes: u64,
-    /// Blocks that it freed, whoever allocated them.
+    /// Number of blocks that the thread freed, whichever thread allocated them.
     pub frees: u64,
-    /// Bytes of all of them together.
+    /// Sum of the bytes of the blocks that the thread freed.
     pub freed_bytes: u64,
-    /// Blocks that it allocated and that were live at the moment.
+    /// Number of blocks that the thread allocated and that are live at the point in time.
     pub live_blocks: u64,
-    /// Their bytes.
+    /// Sum of the bytes of these live blocks.
     pub live_bytes: u64,
 }
 
-/// The threads of one GPU.
+/// The threads that allocated or freed memory of one GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ThreadsOn {
-    /// Device ordinal; `None` for memory of no device.
+    /// Ordinal of the GPU; `None`: memory of no GPU.
     pub device: Option<u8>,
-    /// Which level.
+    /// Level at which blocks are counted: `tensor`, `driver` or `host`.
     #[serde(serialize_with = "by_name")]
     #[schemars(with = "String")]
     pub level: Level,
-    /// Each thread, the one with the most live bytes first.
+    /// One row per thread, the one with the most live bytes first.
     pub rows: Vec<ThreadRow>,
-    /// Their sum.
+    /// Sum of all rows; its `thread` and `name` are `None`.
     pub sum: ThreadRow,
     /// The device itself.
     #[serde(skip)]
     pub ordinal: DeviceOrdinal,
 }
 
-/// Who allocated a block; `None`: not known.
+/// The thread that allocated a block; `None` if it is not known.
 type Allocator = Option<ThreadId>;
 
 #[derive(Debug, Default)]
@@ -61,7 +62,7 @@ struct Device {
     freed: FxHashMap<Allocator, Figure>,
 }
 
-/// Follows a capture.
+/// Follows the blocks of a capture.
 pub struct ThreadWatch<'a> {
     block_events: BlockEvents<'a>,
     moment: At,
@@ -70,7 +71,7 @@ pub struct ThreadWatch<'a> {
 }
 
 impl<'a> ThreadWatch<'a> {
-    /// Of blocks that are live at a moment.
+    /// For blocks that are live at a point in time.
     pub fn new(block_events: BlockEvents<'a>, moment: At) -> Self {
         Self {
             allocators: Kept::of(block_events.level()),
@@ -80,7 +81,7 @@ impl<'a> ThreadWatch<'a> {
         }
     }
 
-    /// Takes in a record after the replay has.
+    /// Observes a record after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
         if let Record::State(..) = record {
             return self.restore(replay);
@@ -111,8 +112,8 @@ impl<'a> ThreadWatch<'a> {
         }
     }
 
-    /// The state of a bounded capture came in the place of the first records: what is live is known, not
-    /// who allocated it.
+    /// Applies the state that a bounded capture has instead of the first records: live blocks are known, their
+    /// threads are not.
     fn restore(&mut self, replay: &Replay) {
         self.devices.clear();
         self.allocators.clear();
@@ -128,7 +129,7 @@ impl<'a> ThreadWatch<'a> {
         }
     }
 
-    /// The threads of each device, once all has been read.
+    /// The threads of each device, after all records.
     pub fn threads(self) -> Vec<ThreadsOn> {
         let (first, level) = (self.block_events.first(), self.block_events.level());
         let devices = self.devices.into_iter();

@@ -1,4 +1,4 @@
-//! Bytes by call: the stacks of a moment as a tree, the oldest frames at its root.
+//! Bytes by call: the stacks of a point in time as a tree, with the oldest frames at its root.
 
 use std::collections::BTreeMap;
 
@@ -12,22 +12,23 @@ use crate::replay::{Figure, Replay, StackKey};
 use crate::stacks::{Frame, labels, mixed};
 use crate::symbols::Symbols;
 
-/// A frame and everything that was allocated by it and by what it called.
+/// A frame with the live memory that it and the frames that it called allocated.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Node {
-    /// `function (file:line)`, or a native function; in a tree of modules a module's name.
+    /// Label of the frame: `function (file:line)`, or a native function; in a tree of modules, a module's name. The
+    /// root is `all`.
     pub frame: String,
-    /// Bytes of this frame and all that it called.
+    /// Live bytes at the point in time that were allocated by this frame and the frames that it called.
     pub bytes: u64,
-    /// Blocks that they are in.
+    /// Number of the blocks with these bytes.
     pub blocks: u64,
-    /// Bytes that no called frame accounts for.
+    /// Part of `bytes` that no child accounts for.
     pub own_bytes: u64,
-    /// What it called, the largest first.
+    /// Frames that this frame called, the largest first; empty if it called no frame that allocated.
     pub children: Vec<Node>,
 }
 
-/// A node while stacks are added to it.
+/// A node while stacks are added.
 #[derive(Default)]
 struct Growing {
     held: Figure,
@@ -61,9 +62,8 @@ impl Growing {
 }
 
 impl Node {
-    /// The tree of what stacks held. Its root stands for all stacks. Where more than one device has the
-    /// level, the devices are the root's children. Native frames are left out where there are Python
-    /// frames, unless `native`.
+    /// The tree of stacks. The root is the sum of all stacks. If several devices have the level, they are the root's
+    /// children. Native frames are omitted if there are Python frames, unless `native`.
     pub fn tree(replay: &Replay, symbols: &mut Symbols, held: &ByStack, native: bool) -> Self {
         let mut root = Growing::default();
         for on in &held.devices {
@@ -82,7 +82,7 @@ impl Node {
         root.grown("all".into())
     }
 
-    /// The same by module of PyTorch's: `blocks` holds what `blocks.0` and `blocks.1` hold.
+    /// The tree by module of PyTorch: `blocks` includes `blocks.0` and `blocks.1`.
     pub fn by_module(replay: &Replay, held: &ByStack) -> Self {
         let mut root = Growing::default();
         for on in &held.devices {
@@ -99,12 +99,12 @@ impl Node {
     }
 }
 
-/// The device, where there are several.
+/// The device, if there are several.
 fn place_of(held: &ByStack, on: &DeviceStacks) -> Option<String> {
     (held.devices.len() > 1).then(|| crate::account::place(on.device))
 }
 
-/// The native frames that a stack is shown with.
+/// The native frames of a stack that are shown.
 fn shown_native(replay: &Replay, stacks: StackKey, native: bool) -> Option<&[NativeFrame]> {
     let names = &replay.names;
     let is_shown = native || !names.py_stacks.contains_key(&stacks.py);
@@ -114,7 +114,7 @@ fn shown_native(replay: &Replay, stacks: StackKey, native: bool) -> Option<&[Nat
 
 fn frames(replay: &Replay, symbols: &mut Symbols, stacks: StackKey, native: bool) -> Vec<String> {
     let names = &replay.names;
-    // Without a native stack nothing has to be put among the Python frames, and no file is read.
+    // Without a native stack, no frames are interleaved and no files are read.
     let has_python =
         names.py_stacks.contains_key(&stacks.py) || names.backwards.contains_key(&stacks.py);
     let stacks = StackKey {

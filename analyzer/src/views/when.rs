@@ -1,13 +1,13 @@
-//! What the program was at, in words.
+//! The step, phase and range of a point in time, as text.
 
 use crate::account::When;
 use crate::replay::At;
 use crate::units::time;
 
-/// Characters of a range's name that are shown.
+/// The maximum length of a range's name.
 const RANGE: usize = 40;
 
-/// A moment that was asked for, after what was so then: `at the peak`, `after event 7`.
+/// A phrase for a requested point in time: `at the peak`, `after event 7`.
 pub fn at(moment: At) -> String {
     match moment {
         At::Peak => "at the peak".into(),
@@ -19,7 +19,7 @@ pub fn at(moment: At) -> String {
     }
 }
 
-/// What stands after a moment: `, in backward of step 12, range "layer 3"`; empty where nothing is known.
+/// The text that follows a point in time: `, in backward of step 12, range "layer 3"`; empty if nothing is known.
 pub fn when(when: &When) -> String {
     let mut out = match (when.phase, when.step) {
         (Some(phase), Some(step)) => format!(", in {} of step {step}", phase.word()),

@@ -1,10 +1,9 @@
-//! The embedded part: names of native functions that `gpumem-analyze symbolize` puts behind a capture,
-//! so that people without the libraries can read them.
+//! The embedded part: names of native functions that `gpumem-analyze symbolize` appends to a capture, so that it can
+//! be analyzed without the libraries.
 //!
 //! A capture with embedded names is the capture, byte for byte, then an opening mark, pages of SYMBOL definitions and
-//! a closing mark. A reader that finds the closing mark at the file's end reads what lies before the
-//! opening mark as if the file ended there, so nothing that the capture says, of its damage too, can
-//! change. A mark has 64 bytes:
+//! a closing mark. A reader that finds the closing mark at the file's end reads the part before the opening mark as
+//! if the file ended there, so the contents of the capture, including its damage, cannot change. A mark has 64 bytes:
 //!
 //! | offset | size | field |
 //! |---|---|---|
@@ -18,8 +17,8 @@
 //! | 48 | 12 | zero |
 //! | 60 | 4 | CRC32 of bytes 0–59 |
 //!
-//! The pages are those of [`crate::page`] with the nonce's complement for a nonce, so that nobody takes
-//! them for the capture's own, and count their definitions from 0.
+//! The pages are those of [`crate::page`] with the nonce's complement as nonce, so that they are not mistaken for the
+//! capture's own, and count their definitions from 0.
 #![forbid(unsafe_code)]
 
 mod part;

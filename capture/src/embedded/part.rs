@@ -1,4 +1,4 @@
-//! Where an embedded part lies, and the marks at its ends.
+//! The position of an embedded part, and the marks at its ends.
 
 /// Bytes of a mark.
 pub(crate) const MARK_BYTES: usize = 64;
@@ -6,7 +6,7 @@ const OPENING: [u8; 8] = *b"GPUMBAKE";
 const CLOSING: [u8; 8] = *b"GPUMBEND";
 const CODING: u32 = 1;
 
-/// Where the embedded part lies.
+/// The position of the embedded part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     /// Offset of the opening mark: the capture's own length.
@@ -40,17 +40,17 @@ impl Part {
         Self::mark(CLOSING, nonce, [self.start, self.end, self.symbols])
     }
 
-    /// Whether an opening mark of that capture stands at that offset.
+    /// Whether there is an opening mark of that capture at that offset.
     pub(crate) fn opens(mark: &[u8; MARK_BYTES], nonce: u64, offset: u64) -> bool {
         *mark == Self::opening(nonce, offset)
     }
 
-    /// Whether the first bytes of such a mark stand there, if it is cut off.
+    /// Whether a truncated opening mark is at that offset.
     pub(crate) fn may_open(mark: &[u8], nonce: u64, offset: u64) -> bool {
         Self::opening(nonce, offset).starts_with(mark)
     }
 
-    /// Where the part lies that a closing mark at `offset` ends, if it is one of that capture's.
+    /// The part that a closing mark at `offset` ends, if it belongs to that capture.
     pub(crate) fn closed_by(mark: &[u8; MARK_BYTES], nonce: u64, offset: u64) -> Option<Self> {
         let word = |at: usize| {
             let mut le = [0; 8];
@@ -77,7 +77,7 @@ impl Part {
     }
 }
 
-/// The nonce that the part's pages carry.
+/// The nonce of the part's pages.
 pub(crate) fn page_nonce(nonce: u64) -> u64 {
     !nonce
 }

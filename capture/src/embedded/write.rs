@@ -1,19 +1,19 @@
-//! Writes a capture once more, with an embedded part behind it.
+//! Writes a copy of a capture with an embedded part.
 
 use std::io::{self, Write};
 
 use super::part::{MARK_BYTES, Part, page_nonce};
 use crate::{Definition, Reader, page};
 
-/// A page is closed when its definitions have so many bytes or are so many. The reader takes 16 MiB
-/// and 65,536; a definition is cut to less than the difference.
+/// Limits of bytes and definitions at which a page is closed. The reader accepts 16 MiB and 65,536;
+/// a definition is cut to less than the difference.
 const PAGE_BYTES: usize = 4 << 20;
 const PAGE_DEFINITIONS: usize = 32_768;
-/// Functions that are inlined at one place, and bytes of a name: more are left out.
+/// Limits of inlined functions at one address, and of bytes of a name; the rest is omitted.
 const FUNCTIONS: usize = 128;
 const TEXT_BYTES: usize = 16 << 10;
 
-/// Why a capture could not be written once more.
+/// Why a capture could not be copied.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EmbedError {
@@ -25,13 +25,13 @@ pub enum EmbedError {
     Write(#[from] io::Error),
 }
 
-/// Writes the capture that `reader` has open to `to`, without what may be embedded already and with
-/// `symbols` embedded: [`Definition::Symbol`] each, others are left out. `copied` is told how many
-/// bytes of the capture have been copied so far. Returns how many symbols were written. The same
+/// Writes the capture that `reader` has open to `to`, without its embedded part and with `symbols`
+/// embedded. Only definitions of [`Definition::Symbol`] are embedded. `copied` is called with the
+/// number of bytes of the capture copied so far. Returns how many symbols were written. The same
 /// symbols give the same bytes.
 ///
 /// # Errors
-/// The system's, from either side.
+/// I/O errors of either side.
 pub fn embed(
     reader: &Reader,
     symbols: impl IntoIterator<Item = Definition>,
@@ -78,7 +78,7 @@ pub fn embed(
     Ok(part.symbols)
 }
 
-/// Copies the capture's own bytes: as many as it had when it was opened.
+/// Copies the capture's own bytes, up to its length when it was opened.
 fn copy(
     reader: &Reader,
     length: u64,
@@ -103,7 +103,8 @@ fn copy(
     Ok(())
 }
 
-/// A symbol that a page has room for, whatever a library's names are like; None for other kinds.
+/// Cuts a symbol so that it fits into a page, whatever a library's names are like; None for other
+/// kinds.
 fn cut_to_size(definition: Definition) -> Option<Definition> {
     let Definition::Symbol {
         module,

@@ -1,4 +1,4 @@
-//! Takes pages apart. Trusts nothing: a page whose checks fit may still be made up.
+//! Decodes pages. Nothing is trusted: a page with valid checksums may still be forged.
 #![forbid(unsafe_code)]
 
 use std::io;
@@ -12,7 +12,7 @@ use crate::{
     StackId, ThreadId,
 };
 
-/// Decodes one page after the other, keeping its buffers.
+/// Decodes pages one after the other, reusing its buffers.
 pub(crate) struct Decoder {
     decompressor: zstd::bulk::Decompressor<'static>,
     columns: [Vec<u8>; COLUMNS],
@@ -29,7 +29,7 @@ pub(crate) struct Decoded {
 }
 
 impl Decoded {
-    /// Gives the records in order: an event, or a definition's kind and payload.
+    /// Passes the records on in order: an event, or a definition's kind and payload.
     pub(crate) fn each(
         &self,
         header: &Header,
@@ -63,7 +63,7 @@ impl Decoder {
         })
     }
 
-    /// Decodes the payload of the page with that header into `to`; `Err` says what does not fit.
+    /// Decodes the payload of the page with that header into `to`; `Err` is the mismatch.
     pub(crate) fn decode(
         &mut self,
         header: &Header,
@@ -86,7 +86,7 @@ impl Decoder {
                 column.extend_from_slice(bytes);
                 continue;
             }
-            // The header's limits hold: no more than 16 MiB for all columns.
+            // Bounded by the header's limits: at most 16 MiB for all columns.
             column.resize(raw as usize, 0);
             let count = self
                 .decompressor
@@ -101,7 +101,7 @@ impl Decoder {
             .ok_or("the page's events make no sense")
     }
 
-    /// The columns of the page that was decoded last, decompressed.
+    /// The columns of the last decoded page, decompressed.
     pub(crate) fn columns(&self) -> &[Vec<u8>] {
         &self.columns
     }
@@ -126,14 +126,15 @@ impl Decoder {
             seq = seq.checked_add(count)?;
             slots += count;
         }
-        // Events take all the slots that definitions leave.
+        // Events use all slots that are not used by definitions.
         let is_whole = header.next - header.first == slots + u64::from(header.events);
         to.payloads.clear();
         to.payloads.extend_from_slice(column);
         (from.is_empty() && seq <= header.next && is_whole).then_some(())
     }
 
-    /// The sites with 0 for the bytes of each one's last event. No more than `count` events use.
+    /// The sites, with 0 for the bytes of each site's last event. At most `count`, the number of
+    /// events.
     fn sites(&self, count: usize) -> Option<Vec<(Event, u64)>> {
         let mut from = self.column(Column::Sites);
         let mut sites = Vec::new();
@@ -185,7 +186,7 @@ impl Decoder {
         Some(sites)
     }
 
-    /// The pointers, likewise.
+    /// The pointers, in the same way.
     fn pointers(&self, count: usize) -> Option<Vec<(u64, u64)>> {
         let mut from = self.column(Column::Pointers);
         let shift = take_shift(&mut from)?;
@@ -258,7 +259,7 @@ fn shifted(value: u64, shift: u8) -> Option<u64> {
     (result >> shift == value).then_some(result)
 }
 
-/// Numbers in one byte each, or in two planes of bytes.
+/// Numbers stored in one byte each, or in two planes of bytes.
 struct Numbers<'a> {
     low: &'a [u8],
     high: &'a [u8],

@@ -10,11 +10,11 @@ use super::{COLUMNS, Column, HEADER_BYTES, Header, Site};
 use crate::slot::slots_for;
 use crate::{DefKind, Event, EventKind};
 
-/// Columns shorter than this are stored as they are.
+/// Columns shorter than this are not compressed.
 const TOO_SHORT_TO_COMPRESS: usize = 32;
 
-/// Takes records in order, with no gap, and makes a page of them. Its buffers are kept from one page
-/// to the next.
+/// Collects consecutive records and encodes them as a page. Its buffers are reused for the next
+/// page.
 pub(crate) struct Builder {
     header: Header,
     sites: Dictionary<Site>,
@@ -28,7 +28,7 @@ pub(crate) struct Builder {
     page: Vec<u8>,
 }
 
-/// What of an event is not in its site.
+/// The fields of an event that are not in its site.
 struct Row {
     site: u32,
     pointer: u32,
@@ -222,7 +222,7 @@ impl Builder {
     }
 
     fn write_pointers(&mut self) {
-        // Numbered in the order of first use so far; from here on in ascending order.
+        // They are numbered in order of first use up to here, and in ascending order after this.
         let values = &self.pointers.values;
         let mut ascending: Vec<u32> = (0..values.len() as u32).collect();
         ascending.sort_unstable_by_key(|number| values[*number as usize]);
@@ -304,7 +304,7 @@ impl Builder {
     }
 }
 
-/// Added to what says which guess of the bytes was right, where the slack follows.
+/// Added to the code of the right guess of the bytes, if the slack follows.
 pub(super) const OTHER_SLACK: u8 = 3;
 
 /// Whether an event of that kind most likely has the bytes of the last one with its pointer.

@@ -1,4 +1,4 @@
-//! A page: a run of records, complete and with no gap, compressed by columns.
+//! A page: a run of consecutive records, compressed by columns.
 //!
 //! Header, 144 bytes:
 //!
@@ -12,15 +12,15 @@
 //! | 32 | 8 | sequence number that follows the last record |
 //! | 40 | 4 | events |
 //! | 44 | 4 | definitions |
-//! | 48 | 8 | least time of an event; 0 if there is none |
-//! | 56 | 8 | greatest time of an event; 0 if there is none |
+//! | 48 | 8 | least time of an event; 0 without events |
+//! | 56 | 8 | greatest time of an event; 0 without events |
 //! | 64 | 4 | bytes of the payload, which follows the header |
 //! | 68 | 4 | CRC32 of the payload |
 //! | 72 | 64 | for each of the 8 columns, u32 bytes raw and u32 bytes stored |
 //! | 136 | 4 | zero |
 //! | 140 | 4 | CRC32 of bytes 0–139 |
 //!
-//! A column stored in fewer bytes than it has raw is a zstd frame. [`Column`] says what each holds.
+//! A column stored in fewer bytes than its raw bytes is a zstd frame. [`Column`] defines the contents of each.
 
 mod decode;
 mod encode;
@@ -38,7 +38,7 @@ const COLUMNS: usize = 8;
 
 /// The most slots of a page, unless one record alone has more.
 pub(crate) const SLOTS: u64 = 32_768;
-/// The most that a page may need in memory; a header that asks for more is damaged.
+/// The maximum memory for a page; a header that states more is damaged.
 const RAW_LIMIT: u64 = 16 << 20;
 /// The most records of a page; a header that states more is damaged.
 const RECORD_LIMIT: u32 = 65_536;
@@ -61,11 +61,11 @@ enum Column {
     Pointers = 3,
     /// For each event its pointer's number, as `SiteNumbers`.
     PointerNumbers = 4,
-    /// For each event one byte: 0 the usual guess was right, 1 the other guess was, 2 neither; and 3 more if the slack is not
-    /// the last one of the site (0 if there is none); then, for each that is not as guessed, the bytes, and 1 + the slack (0:
-    /// not known). A guess is what the last event before in the page with the same
-    /// pointer, or with the same site, had (0 if there is none). For FREE and CANCEL the
-    /// pointer's is the usual one, for other kinds the site's.
+    /// For each event one byte: 0 the usual guess was right, 1 the other guess was, 2 neither; and 3 more if the slack
+    /// differs from the last one of the site (initially 0). Then, for each event that differs from the guess, the
+    /// bytes, and 1 + the slack (0: unknown). A guess is the bytes of the last earlier event in the page with the same
+    /// pointer, or with the same site (initially 0). The usual guess is by pointer for FREE and CANCEL, by site for other
+    /// kinds.
     Bytes = 5,
     /// For each event the signed difference of `aux` from the last event of the same level.
     Aux = 6,
@@ -121,12 +121,12 @@ impl Header {
         header
     }
 
-    /// Whether a page with this header has this payload.
+    /// Whether this payload matches the header.
     pub(crate) fn fits(&self, payload: &[u8]) -> bool {
         payload.len() == self.payload_bytes as usize && crc32fast::hash(payload) == self.payload_crc
     }
 
-    /// Takes a header from its bytes; `Err` says what does not fit.
+    /// Decodes a header; `Err` is the mismatch.
     pub(crate) fn decode(bytes: &[u8; HEADER_BYTES], nonce: u64) -> Result<Self, &'static str> {
         let u32_at = |offset: usize| {
             let mut le = [0; 4];
@@ -179,8 +179,8 @@ impl Header {
     }
 }
 
-/// A page with right checks around columns that may be anything: each one's raw bytes as stated, and what
-/// is stored of it.
+/// A page with valid checksums around arbitrary columns: each column's stated number of raw bytes, and its stored
+/// bytes.
 pub(crate) fn around(
     nonce: u64,
     records: core::ops::Range<u64>,
@@ -210,7 +210,7 @@ pub(crate) fn around(
     page
 }
 
-/// What distinguishes one place in the program, doing one thing, from others.
+/// Distinguishes one operation at one place in the program from others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Site {
     kind: u8,

@@ -1,4 +1,4 @@
-//! A definition from its payload.
+//! Decodes definitions from their payloads.
 
 use crate::{
     ApiId, CodeId, DefKind, Definition, DeviceOrdinal, Function, ModuleId, NnModuleId, PlacementId,
@@ -6,9 +6,9 @@ use crate::{
 };
 
 impl Definition {
-    /// Takes a definition from its payload. None if the payload is shorter than its kind demands;
-    /// what follows after that is left for later versions. Text that is not UTF-8 (file names need
-    /// not be) is read with replacement characters.
+    /// Decodes a definition from its payload. None if the payload is too short for its kind. Bytes
+    /// after the known fields are reserved for later versions. Text that is not UTF-8 (file names
+    /// need not be) is read with replacement characters.
     pub fn from_payload(kind: DefKind, payload: &[u8]) -> Option<Self> {
         let mut from = Source(payload);
         Some(match kind {
@@ -127,7 +127,8 @@ impl Definition {
             },
             DefKind::SYMBOL => {
                 let (module, address, count) = (ModuleId(from.u32()?), from.u64()?, from.u32()?);
-                // A hostile count ends at the payload's end; nothing is set aside for it.
+                // A count that is too large fails at the payload's end; nothing is allocated for
+                // it.
                 let functions = (0..count).map(|_| {
                     Some(Function {
                         name: from.str()?,
@@ -210,7 +211,7 @@ impl<'a> Source<'a> {
         Some((StackId(self.u32()?), self.u32()?, self.u32()? as usize))
     }
 
-    /// `count` items of `size` bytes: nothing is allocated before they are known to be there.
+    /// `count` items of `size` bytes: nothing is allocated before their presence is checked.
     fn words(&mut self, count: usize, size: usize) -> Option<core::slice::ChunksExact<'a, u8>> {
         Some(self.take(count.checked_mul(size)?)?.chunks_exact(size))
     }

@@ -28,7 +28,7 @@ impl Definition {
         }
     }
 
-    /// The payload as [`crate::Writer::definition`] takes it (as one part).
+    /// The payload as one part, for [`crate::Writer::definition`].
     pub fn payload(&self) -> Vec<u8> {
         let mut out = Sink(Vec::new());
         match self {

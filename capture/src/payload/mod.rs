@@ -1,4 +1,4 @@
-//! Definitions as bytes. [`crate::DefKind`]'s table says what each kind holds; strings and byte strings are a
+//! Definitions as bytes. [`crate::DefKind`] defines the fields of each kind; strings and byte strings are a
 //! u32 length and that many bytes.
 
 mod decode;

@@ -1,4 +1,4 @@
-//! A bounded capture: a state, the pages of the log that follow it, and the ring.
+//! A bounded capture: a state, the later pages of the log, and the ring.
 
 use super::capture::{Capture, LIVE_ATTEMPTS};
 use super::cursor::Cursor;
@@ -13,16 +13,16 @@ use crate::bounded_layout::{BoundedLayout, STATE_HEADER_BYTES, StateHeader};
 use crate::page::{Decoded, Decoder, HEADER_BYTES, Header, MAGIC};
 use crate::{Seq, layout};
 
-/// The areas as they were at one moment.
+/// The areas at one point in time.
 struct Snapshot {
-    /// Both states, those that are whole.
+    /// The states that are complete.
     states: [Option<(StateHeader, Vec<u8>)>; 2],
     log: Vec<u8>,
-    /// Where whole pages start in the log, by their first record.
+    /// The offsets of complete pages in the log, with their headers.
     pages: Vec<(usize, Header)>,
 }
 
-/// From which record on records are given as themselves, and how far they go with no gap.
+/// The first record that is passed on itself, and the end of the records without a gap.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Choice {
     from: u64,
@@ -62,7 +62,7 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// Pages lie one behind the other, but for gaps: one at the log's end, and what was never written.
+    /// Pages are adjacent, except for gaps: one at the log's end, and space that was never written.
     fn find_pages(&mut self, nonce: u64) {
         let mut at = 0;
         while let Some(header) = self.log.get(at..at + HEADER_BYTES) {
@@ -92,8 +92,8 @@ impl Snapshot {
         self.log.get(start..end).unwrap_or_default()
     }
 
-    /// The state to begin with: of those from which on the most is there the oldest, for what follows it
-    /// is history. 0 stands for none.
+    /// The state to start with: among those after which the most records are available the oldest, because the records
+    /// after it are history. 0 for no state.
     fn choose(&self) -> Choice {
         let states = self.states.iter().flatten().map(|(header, _)| header.seq);
         let choices = std::iter::once(0).chain(states).map(|from| Choice {
@@ -104,7 +104,8 @@ impl Snapshot {
         best.unwrap_or(Choice { from: 0, reach: 0 })
     }
 
-    /// To go on after the records before `given`, if pages go from there as far as from anywhere; else to begin with a state.
+    /// Continues after the records before `given` if pages reach as far from there as from anywhere; otherwise starts
+    /// with a state.
     fn choose_from(&self, given: u64) -> Choice {
         let best = self.choose();
         let reach = self.reach(given);
@@ -114,7 +115,7 @@ impl Snapshot {
         }
     }
 
-    /// How far pages go from a record on with no gap.
+    /// The end of the pages without a gap from a record on.
     fn reach(&self, from: u64) -> u64 {
         let pages = self.pages.iter().map(|(_, page)| page);
         pages.fold(from, |at, page| {
@@ -126,7 +127,7 @@ impl Snapshot {
         })
     }
 
-    /// Gives the state that was chosen, unless records before it were given, and all pages after it.
+    /// Passes on the chosen state, unless records before it were passed on already, and all pages after it.
     fn give(
         &self,
         choice: Choice,
@@ -162,7 +163,7 @@ impl Snapshot {
     }
 }
 
-/// Up to `length` bytes from `offset` on. A file that is shorter costs no memory for what it lacks.
+/// Up to `length` bytes from `offset` on. Missing bytes of a shorter file take no memory.
 fn read(input: &Input, offset: u64, length: u64) -> Result<Vec<u8>, ReadError> {
     let file = input
         .length()
@@ -173,7 +174,7 @@ fn read(input: &Input, offset: u64, length: u64) -> Result<Vec<u8>, ReadError> {
     Ok(bytes)
 }
 
-/// Gives all of a bounded capture.
+/// Reads all of a bounded capture.
 pub(super) fn read_all(
     capture: &Capture,
     bounded: BoundedLayout,
@@ -184,8 +185,8 @@ pub(super) fn read_all(
     read_rest(capture, bounded, &mut ring, progress, cursor)
 }
 
-/// Gives what follows on what the cursor has given. The ring is looked at first: while the process runs, what then
-/// leaves it is in the log afterwards.
+/// Reads the records after the cursor. The ring is read first: while the process runs, records that leave it after that
+/// are in the log.
 pub(super) fn read_rest(
     capture: &Capture,
     bounded: BoundedLayout,
@@ -203,7 +204,7 @@ pub(super) fn read_rest(
         let Some(now) = log(capture, bounded, &indexes, is_last, progress, cursor)? else {
             continue;
         };
-        // Of what the ring held then, the rest.
+        // The rest of the records that the ring held then.
         ring.read(cursor, &indexes);
         if capture.embedded.is_none() && !capture.has_journal_behind(&now) {
             let end = bounded.end(start);
@@ -213,7 +214,7 @@ pub(super) fn read_rest(
     }
 }
 
-/// Gives what the log has beyond what the cursor has given.
+/// Reads the records of the log after the cursor.
 pub(super) fn read_log(
     capture: &Capture,
     bounded: BoundedLayout,
@@ -229,7 +230,8 @@ pub(super) fn read_log(
     Ok(())
 }
 
-/// The same, beside a head that was read before. `None`: the log has gone round meanwhile, and this was not the last try.
+/// The same with a head that was read before. `None` if the log has wrapped around meanwhile, and this was not the last
+/// attempt.
 fn log(
     capture: &Capture,
     bounded: BoundedLayout,
@@ -247,7 +249,7 @@ fn log(
     let now = capture.dynamic()?;
     let moved = (now.tail, now.pages_end) != (indexes.tail, indexes.pages_end);
     let left_the_ring = indexes.tail.unwrap_or(0);
-    // The log may have gone round between reading the states and reading it.
+    // The log may have wrapped around between reading the states and reading it.
     let newest = snapshot.pages.iter().map(|(_, page)| page.next).max();
     let has_gap = choice.reach < left_the_ring.max(newest.unwrap_or(0));
     if moved && has_gap && !is_last {

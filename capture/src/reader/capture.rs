@@ -1,4 +1,4 @@
-//! An open capture: its header, the places that its records are read from, and its counters.
+//! An open capture: its header, the sources of its records, and its counters.
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -16,22 +16,22 @@ use crate::embedded::Part;
 use crate::header::StaticHeader;
 use crate::{Nanos, Seq, layout};
 
-/// How often an image of the ring of a running process is tried for before the pages must do.
+/// The number of attempts to copy the ring of a running process before only the pages are read.
 pub(super) const LIVE_ATTEMPTS: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct Capture {
     pub(super) input: Input,
     pub(super) header: StaticHeader,
-    /// Which copy of the static header does not fit the other: the first (true), the second, none.
+    /// Which copy of the static header is damaged: the first (true) or the second.
     pub(super) bad_copy: Option<bool>,
-    /// Where names are embedded behind the capture.
+    /// The embedded names after the capture.
     pub(super) embedded: Option<Part>,
     /// The ring's file, if the capture does not hold its ring and the file is there.
     ring: Option<Input>,
     /// Whether a process of another container had it mapped then.
     is_in_use_elsewhere: bool,
-    /// Why a file in its place was not taken.
+    /// Why a file at its path was rejected.
     refused: Option<String>,
 }
 
@@ -73,12 +73,12 @@ impl Capture {
         })
     }
 
-    /// Where the head is that tells the most.
+    /// The file whose head has the most information.
     fn head(&self) -> &Input {
         self.ring.as_ref().unwrap_or(&self.input)
     }
 
-    /// The capture's own length, of a file with `length` bytes.
+    /// The capture's own length, in a file with `length` bytes.
     pub(super) fn own_bytes(&self, length: u64) -> u64 {
         self.embedded.map_or(length, |part| part.start)
     }
@@ -111,7 +111,7 @@ impl Capture {
     }
 
     pub(super) fn counters(&self) -> Counters {
-        // What cannot be read now is reported by `read`.
+        // Errors here are reported by `read`.
         let Ok(counted) = self.counted() else {
             return Counters::default();
         };
@@ -149,7 +149,7 @@ impl Capture {
         }
     }
 
-    /// Takes an image of the ring, or of what the file has of it.
+    /// Loads an image of the ring, or of its journal in the file.
     pub(super) fn load_ring(
         &self,
         ring: &mut RingImage,
@@ -165,10 +165,10 @@ impl Capture {
         let journal = dynamic.journal.unwrap_or(None);
         let known = dynamic.known.unwrap_or(0);
         match journal.filter(|journal| journal.offset != 0) {
-            // It is as long as the ring: what is not there was cut off.
+            // It is as long as the ring: a missing part was cut off.
             Some(journal) if journal.is_complete => ring.load(&self.input, journal.offset),
             Some(journal) => ring.load_journal(&self.input, journal.offset, known),
-            // There is none: only what is in pages was known.
+            // Without a journal, only the pages are known.
             None => {
                 ring.load_nothing(known);
                 Ok(())
@@ -176,7 +176,7 @@ impl Capture {
         }
     }
 
-    /// Gives what is committed in the ring of a running process beyond what the cursor has given.
+    /// Passes on the committed records in the ring of a running process after the cursor.
     pub(super) fn follow_ring(
         &self,
         ring: &mut RingImage,
@@ -188,7 +188,7 @@ impl Capture {
         }
     }
 
-    /// Whether what lies behind the pages is the journal.
+    /// Whether the data after the pages is the journal.
     pub(super) fn has_journal_behind(&self, dynamic: &Dynamic) -> bool {
         !self.header.has_ring()
             && dynamic.pages_end.is_some()
@@ -203,7 +203,7 @@ impl Capture {
     }
 }
 
-/// Whether nothing of the ring is anywhere but in the capture any more.
+/// Whether all records are in the capture's own file, so that the ring is not needed.
 pub(crate) fn is_closed(input: &Input, header: &StaticHeader) -> io::Result<bool> {
     let dynamic = Dynamic::read(input, &header.checks())?;
     Ok(matches!(dynamic.journal, Ok(Some(journal)) if journal.is_complete))

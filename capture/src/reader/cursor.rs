@@ -1,4 +1,4 @@
-//! Where reading stands in the order of sequence numbers, and what is missing so far.
+//! The position of reading in the order of sequence numbers, and what is missing so far.
 
 use super::integrity::{self, Damage, Integrity, Record};
 use crate::{DefKind, Event, Seq};
@@ -8,13 +8,13 @@ pub(super) struct Cursor<'a> {
     pub(super) integrity: Integrity,
     /// The sequence number that comes next if nothing is missing.
     pub(super) expected: u64,
-    /// Up to where the ring gave records that pages may have by now.
+    /// The end of the records that came from the ring and may be in pages by now.
     pub(super) ahead: u64,
     /// The damage entry that still looks for the next good record.
     open: Option<usize>,
 }
 
-/// A cursor's place, without who takes the records.
+/// A cursor's position, without its sink.
 #[derive(Default)]
 pub(super) struct Stand {
     integrity: Integrity,
@@ -53,19 +53,19 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Whether records from `first` on may have been given already, from the ring.
+    /// Whether records from `first` on may have come from the ring already.
     pub(super) fn may_have_given(&self, first: u64) -> bool {
         first < self.ahead
     }
 
-    /// A state takes the place of all that was given.
+    /// Restarts, because a state replaces all records so far.
     pub(super) fn restart(&mut self) {
         (self.expected, self.ahead, self.open) = (0, 0, None);
         (self.integrity.events, self.integrity.definitions) = (0, 0);
     }
 
-    /// Records from `expected` on may be missing because of something at `offset`. Damage that
-    /// follows on damage with no good record between is one entry, the first.
+    /// Records from `expected` on may be missing because of damage at `offset`. Consecutive damage
+    /// without a good record in between is one entry, the first.
     pub(super) fn bad(&mut self, offset: u64, what: impl FnOnce() -> String) {
         if self.open.is_none() {
             self.open = Some(self.integrity.damage.len());
@@ -80,7 +80,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Good records follow, from `seq` on, read from `offset`.
+    /// Good records follow from `seq` on, read from `offset`.
     pub(super) fn good(&mut self, seq: u64, offset: u64) {
         if seq > self.expected {
             self.bad(offset, || {
@@ -101,14 +101,14 @@ impl<'a> Cursor<'a> {
         self.expected = seq;
     }
 
-    /// Passes over slots that nobody finished writing.
+    /// Skips slots that were never completed.
     pub(super) fn pass(&mut self, upto: u64) {
         if self.open.is_none() {
             self.expected = self.expected.max(upto);
         }
     }
 
-    /// A state that stands for the records before `seq`: so many events and definitions.
+    /// Passes on a state for the records before `seq`, with its number of events and definitions.
     pub(super) fn state(&mut self, seq: u64, (events, definitions): (u64, u64), state: &[u8]) {
         self.integrity.events += events;
         self.integrity.definitions += definitions;
@@ -134,7 +134,8 @@ impl<'a> Cursor<'a> {
         (self.sink)(Record::Definition(Seq(seq), &definition));
     }
 
-    /// An embedded definition: it stands outside the order of records, before all of them.
+    /// Passes on an embedded definition, which comes before all records and has no place in their
+    /// order.
     pub(super) fn embedded(&mut self, kind: DefKind, payload: &[u8], offset: u64) {
         let (definition, fits) = integrity::definition(kind, payload);
         if !fits {
@@ -146,7 +147,7 @@ impl<'a> Cursor<'a> {
         (self.sink)(Record::Definition(Seq(0), &definition));
     }
 
-    /// Nothing follows. `end` is the first sequence number that was never given out, if known.
+    /// Ends reading. `end` is the first sequence number that was never assigned, if known.
     pub(super) fn end(&mut self, end: Option<u64>) {
         if let Some(damage) = self
             .open

@@ -1,5 +1,4 @@
-//! The part of the head that changes while the process runs. Nothing in it is believed that nothing
-//! else bears out.
+//! The part of the head that changes while the process runs. Each field is used only if other data confirms it.
 
 use std::io;
 
@@ -9,7 +8,7 @@ use crate::checksum::Checks;
 use crate::layout::{self, LOSS_RANGES, dynamic};
 use crate::{CounterValues, DeviceOrdinal, Level, Nanos, index};
 
-/// What the process said at a clean exit. Other threads may have gone on.
+/// The facts of a clean exit. Other threads may have continued after it.
 #[derive(Clone, Copy)]
 pub(super) struct Ended {
     pub(super) time: u64,
@@ -22,25 +21,25 @@ pub(super) struct Ended {
 pub(super) struct Journal {
     /// When it was written.
     pub(super) time: u64,
-    /// Where it starts; 0: there is none.
+    /// Its offset; 0 without a journal.
     pub(super) offset: u64,
-    /// Whether it has all that the ring had at the end.
+    /// Whether it has all records of the ring at the end.
     pub(super) is_complete: bool,
 }
 
-/// The dynamic header's facts. `Err(())`: damaged.
+/// The fields of the dynamic header. `Err(())`: damaged.
 pub(super) struct Dynamic {
-    /// Every record before this is committed. None: damaged. So with the next two.
+    /// Every record before this is committed. None if damaged; the same applies to the next two fields.
     pub(super) known: Option<u64>,
     pub(super) tail: Option<u64>,
     pub(super) pages_end: Option<u64>,
-    /// Of a capture whose ring is elsewhere: what its file says of the journal.
+    /// For a capture whose ring is elsewhere: the journal according to the capture's file.
     pub(super) journal: Result<Option<Journal>, ()>,
     /// The clean exit, if there was one.
     pub(super) ended: Result<Option<Ended>, ()>,
     /// errno and time of the first failure, if the drain cannot write now.
     drain_error: Result<Option<(i32, u64)>, ()>,
-    /// Both copies of: events, definitions, how often stored.
+    /// Both copies of: events, definitions, number of updates.
     lost: [Result<Option<[u64; 3]>, ()>; 2],
     /// Offset and content of each used entry of the table of losses.
     losses: Vec<(u64, Result<LossRange, ()>)>,
@@ -52,7 +51,7 @@ impl Dynamic {
         let mut bytes = [0; layout::DYNAMIC_BYTES as usize];
         input.fill(layout::DYNAMIC_OFFSET, &mut bytes)?;
         let word = |offset: u64| word_at(&bytes, offset - layout::DYNAMIC_OFFSET);
-        // Three facts and their check; all zero: never written.
+        // Three fields and their checksum; all zeros if never written.
         let checked = |place: u64| -> Result<Option<[u64; 3]>, ()> {
             let facts = [word(place), word(place + 8), word(place + 16)];
             match word(place + 24) {
@@ -96,14 +95,14 @@ impl Dynamic {
         })
     }
 
-    /// Where the pages end now; None: damaged.
+    /// The current end of the pages; None if damaged.
     pub(super) fn pages_end(input: &Input, nonce: u64) -> io::Result<Option<u64>> {
         let mut bytes = [0; 8];
         input.fill(dynamic::PAGES_END, &mut bytes)?;
         Ok(index::open(u64::from_le_bytes(bytes), nonce))
     }
 
-    /// Enters what the header says into the account.
+    /// Adds the header's facts to the account.
     pub(super) fn report(&self, integrity: &mut Integrity) {
         match self.ended {
             Ok(ended) => integrity.clean_exit = ended.is_some(),
@@ -142,7 +141,7 @@ impl Dynamic {
         self.report_losses(integrity);
     }
 
-    /// Up to where nothing can be in flight any more.
+    /// The end of the records that cannot be in flight.
     pub(super) fn committed(&self) -> u64 {
         let ended = match self.ended {
             Ok(Some(ended)) => ended.committed,
@@ -151,8 +150,8 @@ impl Dynamic {
         self.known.unwrap_or(0).max(ended)
     }
 
-    /// A loss is stored first in the table, then in the older of the two copies of the totals. A
-    /// process that dies in between leaves the totals one behind, or one copy half written.
+    /// A loss is stored first in the table, then in the older of the two copies of the totals. A process that
+    /// dies in between leaves the totals one update behind, or one copy half written.
     fn report_losses(&self, integrity: &mut Integrity) {
         let mut sum = 0_u64;
         for (offset, range) in &self.losses {
@@ -187,25 +186,26 @@ impl Dynamic {
     }
 }
 
-/// How often the counters are looked at again where they do not fit: somebody may be writing them.
+/// The number of attempts to read mismatching counters again, because they may be being written.
 const LOOKS_IF_RUNNING: usize = 400;
 const LOOKS_IF_GONE: usize = 20;
 
 /// A row of counters; `Err(())`: damaged.
 type Row = (DeviceOrdinal, Level, Result<CounterValues, ()>);
 
-/// The counters as of one place in the order of records.
+/// The counters at one position in the order of records.
 pub(super) struct Counted {
-    /// They are of what came before this; None: they were never written, or the process died while it wrote them.
+    /// They cover the records before this one. None if they were never written, or the process died while writing
+    /// them.
     pub(super) of: Option<u64>,
     /// All rows that were ever used.
     pub(super) rows: Vec<Row>,
-    /// Whether the place itself is damaged.
+    /// Whether the position itself is damaged.
     pub(super) is_damaged: bool,
 }
 
 impl Counted {
-    /// Reads them. A running process may be writing them: then again.
+    /// Reads them; again if a running process is writing them.
     pub(super) fn read(
         input: &Input,
         checks: &Checks,
@@ -237,7 +237,7 @@ impl Counted {
     }
 }
 
-/// The place that the counters are of.
+/// The position that the counters cover.
 fn counted(input: &Input, checks: &Checks) -> io::Result<Result<Option<u64>, ()>> {
     let mut bytes = [0; 32];
     input.fill(dynamic::COUNTED, &mut bytes)?;

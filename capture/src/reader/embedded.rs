@@ -1,4 +1,4 @@
-//! The names that are embedded behind the capture.
+//! The embedded names after the capture.
 
 use super::cursor::Cursor;
 use super::error::ReadError;
@@ -7,7 +7,7 @@ use crate::embedded::{MARK_BYTES, Part, page_nonce};
 use crate::page::{Decoded, Decoder, HEADER_BYTES, Header};
 use crate::{DefKind, layout};
 
-/// The part that the mark at the file's end closes, if there is one.
+/// The part before the closing mark at the file's end, if there is one.
 pub(super) fn find(input: &Input, length: u64, nonce: u64) -> std::io::Result<Option<Part>> {
     let mut mark = [0; MARK_BYTES];
     let Some(offset) = length.checked_sub(MARK_BYTES as u64) else {
@@ -18,7 +18,7 @@ pub(super) fn find(input: &Input, length: u64, nonce: u64) -> std::io::Result<Op
     Ok(part.filter(|part| have == MARK_BYTES && part.start >= layout::RING_OFFSET))
 }
 
-/// Gives all definitions of the part. A page that is damaged is said and passed over.
+/// Passes on all definitions of the part. A damaged page is reported and skipped.
 pub(super) fn read(
     input: &Input,
     nonce: u64,
@@ -48,7 +48,7 @@ pub(super) fn read(
                 return Ok(());
             }
         };
-        // At most 16 MiB: the header's limits hold.
+        // At most 16 MiB, by the header's limits.
         payload.resize(header.payload_bytes as usize, 0);
         input.read_embedded(offset + HEADER_BYTES as u64, &mut payload)?;
         found += u64::from(header.definitions);
@@ -69,8 +69,8 @@ pub(super) fn read(
     Ok(())
 }
 
-/// Says if names were embedded whose end is missing: an opening mark lies between where the pages end
-/// and the file's end.
+/// Reports embedded names whose end is missing: an opening mark between the end of the pages and the
+/// file's end.
 pub(super) fn report_cut_off(
     input: &Input,
     nonce: u64,
@@ -97,7 +97,7 @@ pub(super) fn report_cut_off(
         if have < bytes.len() {
             return Ok(());
         }
-        // Blocks overlap, so that no mark's first bytes are cut in two.
+        // Blocks overlap, so that no mark's first bytes are split.
         offset += (have - (magic.len() - 1)) as u64;
     }
 }

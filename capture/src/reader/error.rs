@@ -15,13 +15,13 @@ pub enum OpenError {
         /// Why.
         source: io::Error,
     },
-    /// The file has no bytes.
+    /// The file is empty.
     #[error("{}: the file is empty", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
     },
-    /// The file is something else.
+    /// The file is not a capture.
     #[error("{}: not a gpumem capture", path.display())]
     Foreign {
         /// The file.
@@ -51,7 +51,7 @@ pub enum OpenError {
         path: PathBuf,
         /// Its length.
         length: u64,
-        /// What it must have at least.
+        /// Its minimum length.
         needed: u64,
     },
     /// Both copies of the header are damaged.
@@ -59,19 +59,19 @@ pub enum OpenError {
     DamagedHeader {
         /// The file.
         path: PathBuf,
-        /// What does not fit.
+        /// The mismatch.
         what: &'static str,
     },
 }
 
-/// Why reading stopped: the system refused. Damage is no error, see [`crate::Integrity`].
+/// An I/O error that stopped reading. Damage is not an error, see [`crate::Integrity`].
 #[derive(Debug, thiserror::Error)]
 #[error("{}: at byte {offset}: {source}", path.display())]
 #[non_exhaustive]
 pub struct ReadError {
     /// The file.
     pub path: PathBuf,
-    /// Where in it.
+    /// The offset in it.
     pub offset: u64,
     /// Why.
     pub source: io::Error,

@@ -1,7 +1,8 @@
-//! A capture that is being written, followed: each record once, in order, as soon as it is there.
+//! Follows a capture that is being written: each record once, in order, as soon as it is available.
 //!
-//! Records are taken from the ring as they are committed. Where the ring has gone round meanwhile, pages have them;
-//! where a bounded capture's pages have gone round as well, its state takes their place, and all begins anew.
+//! Records are read from the ring as they are committed. If the ring has wrapped around meanwhile, they are read
+//! from pages. If a bounded capture's pages have wrapped around as well, its state replaces them, and reading
+//! starts again.
 
 use super::bounded;
 use super::capture::{Capture, LIVE_ATTEMPTS};
@@ -15,16 +16,17 @@ use super::progress::{How, Progress};
 use super::records::{begin, conclude};
 use super::ring_image::RingImage;
 
-/// Takes the records of a capture that grows.
+/// Receives the records of a growing capture.
 pub trait Follow {
-    /// The next record. [`Record::State`] may come at any time, from a bounded capture: it stands for all before.
+    /// The next record. [`Record::State`] may come at any time from a bounded capture: it replaces all earlier
+    /// records.
     fn record(&mut self, record: Record<'_>);
 
-    /// All that there is by now was given. Waits for as long as it likes; whether to look again.
+    /// Called when all available records were passed on. May wait for any time; returns whether to continue.
     fn caught_up(&mut self) -> bool;
 }
 
-/// Gives what is there, then what comes, until the process has ended or `to` has enough (`None`).
+/// Passes on existing records, then new ones, until the process has ended or `to` stops it (`None`).
 pub(super) fn follow(
     capture: &Capture,
     how: How,
@@ -37,7 +39,7 @@ pub(super) fn follow(
     let mut stand = Stand::default();
     let mut is_first = true;
     loop {
-        // Asked before anything is read: what an ended process has left is all there.
+        // Checked before anything is read: the records of an ended process are complete.
         let header = capture.header();
         let header = header.map_err(|source| capture.input.error(0, source))?;
         let mut sink = |record: Record<'_>| to.record(record);
@@ -61,7 +63,7 @@ pub(super) fn follow(
     }
 }
 
-/// Gives what has come since the last round.
+/// Passes on the records since the last round.
 fn round(
     capture: &Capture,
     pages: &mut Pages<'_>,
@@ -72,7 +74,7 @@ fn round(
     for _ in 0..LIVE_ATTEMPTS {
         let dynamic = capture.dynamic()?;
         match capture.header.bounded {
-            // Headers of what the ring gave are passed over, so that what follows is found at once.
+            // Headers of pages with records from the ring are skipped, so that later pages are found at once.
             None => drop(pages.read(cursor, progress, dynamic.pages_end.unwrap_or(0), false)?),
             Some(of) if is_behind(cursor, &dynamic) => {
                 bounded::read_log(capture, of, progress, cursor)?;
@@ -87,7 +89,7 @@ fn round(
     Ok(())
 }
 
-/// Whether the ring no longer has what comes next.
+/// Whether the next records are no longer in the ring.
 fn is_behind(cursor: &Cursor<'_>, dynamic: &Dynamic) -> bool {
     dynamic.tail.is_some_and(|tail| tail > cursor.expected)
 }

@@ -8,7 +8,7 @@ use super::pages::Pages;
 use super::progress::{How, Progress};
 use super::ring_image::RingImage;
 
-/// Gives the records of a capture whose pages go on to the file's end.
+/// Reads the records of a capture whose pages extend to the file's end.
 pub(super) fn read_all(
     capture: &Capture,
     how: How,
@@ -21,7 +21,7 @@ pub(super) fn read_all(
     read_rest(capture, &mut pages, &mut ring, progress, cursor)
 }
 
-/// Gives what follows on what the pages and the cursor have given.
+/// Reads the records after the pages and the cursor.
 pub(super) fn read_rest(
     capture: &Capture,
     pages: &mut Pages<'_>,
@@ -31,8 +31,8 @@ pub(super) fn read_rest(
 ) -> Result<Dynamic, ReadError> {
     let mut recorded_at_start = None;
     let mut attempts = 0;
-    // While the process runs, the drain moves records from the ring into pages. The ring's image
-    // is good if no page was published between the last page read and the image.
+    // While the process runs, the drain moves records from the ring into pages. The ring's image is
+    // valid if no page was published between the last page read and the image.
     Ok(loop {
         let before = capture.dynamic()?;
         let enough = *recorded_at_start.get_or_insert(before.known.unwrap_or(0));
@@ -43,7 +43,7 @@ pub(super) fn read_rest(
         let indexes = capture.dynamic()?;
         capture.load_ring(ring, &indexes)?;
         let after = capture.dynamic()?;
-        // What lies past the published end counts if it is whole.
+        // Data after the published end counts if it is complete.
         let is_same = after.pages_end == before.pages_end;
         if is_same
             && (capture.has_journal_behind(&after)
@@ -58,8 +58,8 @@ pub(super) fn read_rest(
         }
         attempts += 1;
         if attempts > LIVE_ATTEMPTS && cursor.expected >= enough {
-            // The process writes faster than we can take images, and all that it had recorded
-            // when we began has been read.
+            // The process writes faster than images can be copied, and everything recorded before
+            // this point has been read.
             break after;
         }
     })

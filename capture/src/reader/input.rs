@@ -1,4 +1,4 @@
-//! The file as the reader sees it: ordinary reads at offsets, zeros past the end.
+//! The reader's view of the file: ordinary reads at offsets, zeros past the end.
 
 use std::fs::File;
 use std::io;
@@ -8,19 +8,19 @@ use super::error::ReadError;
 use super::queue::Queue;
 use crate::file;
 
-/// The least and the most that is read at once when looking for something.
+/// Minimum and maximum size of a read during a search.
 const SEARCH_BYTES: (usize, usize) = (4096, 1 << 20);
 
-/// How often a place is read again that has left the queue meanwhile.
+/// The number of attempts to read a place again that has left the queue meanwhile.
 const LOOKS: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct Input {
     path: PathBuf,
     file: File,
-    /// Where the capture itself ends, if names are embedded behind it.
+    /// The end of the capture itself, if names are embedded after it.
     own_end: u64,
-    /// What is still to be written to the file.
+    /// The data that is not yet written to the file.
     queue: Option<Box<Queue>>,
 }
 
@@ -38,7 +38,7 @@ impl Input {
         })
     }
 
-    /// The same of a file that is open.
+    /// The same for an open file.
     pub(crate) fn of(path: &Path, file: File) -> Self {
         Self {
             path: path.to_owned(),
@@ -48,12 +48,12 @@ impl Input {
         }
     }
 
-    /// From now on what is in the queue counts as written.
+    /// Treats the data in the queue as written from now on.
     pub(crate) fn with_queue(&mut self, queue: Queue) {
         self.queue = Some(Box::new(queue));
     }
 
-    /// Looks anew what is in the queue: to be called after what tells where the file's content ends was read.
+    /// Reads the queue again; call it after reading the field that determines the end of the file's content.
     pub(crate) fn refresh(&self) -> io::Result<()> {
         self.queue.as_ref().map_or(Ok(()), |queue| queue.refresh())
     }
@@ -68,13 +68,12 @@ impl Input {
         self.file.metadata()
     }
 
-    /// How long the capture itself is now.
+    /// The current length of the capture itself.
     pub(crate) fn own_length(&self) -> io::Result<u64> {
         Ok(self.length()?.min(self.own_end))
     }
 
-    /// How much to read at once when looking for something from `offset` on to the end: no more than
-    /// there is.
+    /// The number of bytes to read at once in a search from `offset` to the end: at most the available ones.
     pub(crate) fn search_bytes(&self, offset: u64) -> Result<usize, ReadError> {
         let length = self
             .own_length()
@@ -83,7 +82,7 @@ impl Input {
         Ok(rest.clamp(SEARCH_BYTES.0, SEARCH_BYTES.1))
     }
 
-    /// From now on the file ends there, but for [`Input::read_embedded`].
+    /// Treats this offset as the file's end from now on, except in [`Input::read_embedded`].
     pub(crate) fn end_at(&mut self, own_end: u64) {
         self.own_end = own_end;
     }
@@ -96,7 +95,7 @@ impl Input {
         self.fill_any(offset, &mut bytes[..own])
     }
 
-    /// [`Input::read`] of what lies behind the capture itself.
+    /// [`Input::read`] for data after the capture itself.
     pub(crate) fn read_embedded(&self, offset: u64, bytes: &mut [u8]) -> Result<usize, ReadError> {
         self.fill_any(offset, bytes)
             .map_err(|source| self.error(offset, source))
@@ -106,7 +105,7 @@ impl Input {
         let Some(queue) = &self.queue else {
             return file::fill(&self.file, offset, bytes);
         };
-        // What leaves the queue meanwhile is in the file by then.
+        // Data that leaves the queue meanwhile is in the file by then.
         for _ in 0..LOOKS {
             let have = file::fill(&self.file, offset, bytes)?;
             if let Some(queued) = queue.fill(offset, bytes)? {

@@ -1,8 +1,8 @@
-//! What the reader says of a capture beside its records.
+//! The reader's results except records: the header, damage, and what is missing.
 
 use crate::{CounterValues, DefKind, Definition, DeviceOrdinal, Event, Level, Nanos, Seq};
 
-/// What is known of a capture before reading its records.
+/// The facts about a capture before its records are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Header {
@@ -26,21 +26,21 @@ pub struct Header {
     pub boot_id: [u8; 16],
     /// Slots of the ring.
     pub ring_slots: u32,
-    /// Whether a process of another container, whose number means nothing here, had the ring mapped when the capture was
-    /// opened.
+    /// Whether a process of another container, whose process id has no meaning here, had the ring mapped when the
+    /// capture was opened.
     pub ring_in_use_elsewhere: bool,
     /// When the process ended cleanly, if it did.
     pub ended: Option<Nanos>,
 }
 
 impl Header {
-    /// Whether the process ran on this host since it was last started. False where nothing tells.
+    /// Whether the process ran on this host in its current boot. False if that is unknown.
     pub fn is_of_this_boot(&self) -> bool {
         self.boot_id != [0; 16] && self.boot_id == crate::procfs::boot_id()
     }
 
-    /// Whether the recorded process is still there, on this host and in this boot. False also where
-    /// neither /proc nor its ring tells.
+    /// Whether the recorded process still exists, on this host and in this boot. False also if neither /proc nor its
+    /// ring shows it.
     pub fn is_running(&self) -> bool {
         self.is_of_this_boot()
             && (self.ring_in_use_elsewhere
@@ -48,15 +48,15 @@ impl Header {
     }
 }
 
-/// A record as the reader gives it.
+/// A record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
-    /// Of a bounded capture, first of all: the state that stands for all records before this seq, as
-    /// its writer's [`crate::StateSink`] wrote it.
+    /// The first record of a bounded capture: the state that replaces all records before this seq, as written by its
+    /// writer's [`crate::StateSink`].
     State(Seq, &'a [u8]),
-    /// Something happened.
+    /// An event.
     Event(Seq, &'a Event),
-    /// Something is named.
+    /// A definition.
     Definition(Seq, &'a Definition),
 }
 
@@ -71,12 +71,12 @@ pub struct LossRange {
     pub events: u64,
 }
 
-/// Something in the file that is not as it was written.
+/// A damaged part of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Where in the file.
+    /// The offset in the file.
     pub offset: u64,
-    /// What is wrong, for people.
+    /// Description of the damage.
     pub what: String,
     /// The first record that is missing because of it; None if no record is.
     pub first_missing: Option<Seq>,
@@ -84,39 +84,38 @@ pub struct Damage {
     pub next_good: Option<Seq>,
 }
 
-/// The counters of all devices and levels that were ever used, as of one place in the order of records.
+/// The counters of all devices and levels that were ever used, at one position in the order of records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
-    /// They count what came before this record; None: they were never written, or the process died while it wrote
-    /// them.
+    /// They cover the records before this one. None if they were never written, or the process died while writing them.
     pub of: Option<Seq>,
-    /// The figures. Rows that are damaged are left out.
+    /// The figures, without damaged rows.
     pub rows: Vec<(DeviceOrdinal, Level, CounterValues)>,
 }
 
-/// What a bounded capture still has of its records.
+/// The records that a bounded capture still has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounded {
     /// Bytes of the file.
     pub bytes: u64,
-    /// The first record that was given as itself: a state stands for those before it.
+    /// The first record that is passed on itself: a state replaces those before it.
     pub from: Seq,
 }
 
-/// How whole a capture is.
+/// How complete a capture is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Integrity {
-    /// Events read, those that a state stands for included.
+    /// Events read, including those that a state replaces.
     pub events: u64,
-    /// Definitions read, likewise.
+    /// Definitions read, including those that a state replaces.
     pub definitions: u64,
     /// Pages read.
     pub pages: u64,
-    /// If the capture is bounded: what it still has.
+    /// For a bounded capture: the records that it still has.
     pub bounded: Option<Bounded>,
-    /// Places whose functions' names are embedded behind the capture.
+    /// Addresses whose functions' names are embedded after the capture.
     pub symbols: u64,
     /// Events that the recorder had to drop (the ring was full): counted, but not in the file.
     pub events_lost: u64,
@@ -126,35 +125,34 @@ pub struct Integrity {
     pub loss_ranges: Vec<LossRange>,
     /// What is damaged.
     pub damage: Vec<Damage>,
-    /// Records that were begun and never committed: the process died, or still is, inside a hook. The
-    /// hook had not returned.
+    /// Records that were started and never committed: the process died, or still is, inside a hook. The hook had not
+    /// returned.
     pub in_flight: u64,
-    /// Whether the process ended in an orderly way.
+    /// Whether the process exited normally.
     pub clean_exit: bool,
-    /// Why the drain could not write, if it could not. What then no longer fitted into the ring is in
-    /// `events_lost`.
+    /// Why the drain could not write, if it could not. Events that then did not fit into the ring are in `events_lost`.
     pub drain_error: Option<String>,
-    /// What became of a ring that is not in the capture.
+    /// The state of a ring that is not in the capture.
     pub ring: RingState,
 }
 
-/// What became of the ring of a capture that does not hold it.
+/// The state of the ring of a capture that does not hold it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RingState {
-    /// Nothing is missing for want of it: the capture holds its ring, or was closed, or the ring was merged into it.
+    /// It is not needed: the capture holds its ring, or was closed, or the ring was merged into it.
     #[default]
     NotNeeded,
     /// It was read.
     Read,
-    /// It is gone: what happened after this time is not known.
+    /// It no longer exists: events after this time are unknown.
     Gone(Nanos),
-    /// A file is there in its place that is not it: why, and the time after which nothing is known.
+    /// The file at its path is not this ring: the reason, and the time after which events are unknown.
     Refused(String, Nanos),
 }
 
 impl Integrity {
-    /// Whether every event that a hook recorded is there: no damage and no lost events.
+    /// Whether every event that a hook recorded is present: no damage and no lost events.
     pub fn is_whole(&self) -> bool {
         self.damage.is_empty() && self.events_lost == 0
     }
@@ -170,7 +168,7 @@ impl Integrity {
     }
 }
 
-/// Reads a definition's payload; one that cannot be read as its kind says is given as unknown.
+/// Reads a definition's payload; one that is invalid for its kind is returned as unknown.
 pub(crate) fn definition(kind: DefKind, payload: &[u8]) -> (Definition, bool) {
     match Definition::from_payload(kind, payload) {
         Some(definition) => (definition, true),

@@ -1,10 +1,10 @@
 //! Reads captures: whole, cut off, damaged, or still being written.
 //!
 //! # Design constraints
-//! - Damage is normal input: what is whole is read, what is missing is said ([`Integrity`]).
-//! - Memory is bounded by the ring and a few pages, whatever the file claims.
-//! - Threads decode pages ahead; what is read does not depend on how many there are.
-//! - Every released version of the format is read, for ever. So far there is one.
+//! - Damage is normal input: intact data is read, missing data is reported ([`Integrity`]).
+//! - Memory is bounded by the ring and a few pages, whatever the file states.
+//! - Threads decode pages ahead; the result does not depend on the number of threads.
+//! - Every released version of the format stays readable. So far there is one.
 #![forbid(unsafe_code)]
 
 mod bounded;
@@ -57,7 +57,7 @@ impl Reader {
     /// Opens a capture.
     ///
     /// # Errors
-    /// One clear reason for each kind of file that nothing can be read from; see [`OpenError`].
+    /// A specific reason for each kind of unreadable file; see [`OpenError`].
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let io_error = |source| OpenError::Io {
             path: path.to_owned(),
@@ -126,28 +126,27 @@ impl Reader {
         })
     }
 
-    /// Bytes of the capture itself, as of opening, without what is embedded behind it.
+    /// Bytes of the capture itself at opening, without the embedded part.
     pub fn own_bytes(&self) -> u64 {
         self.own_bytes
     }
 
-    /// Fills `bytes` with the capture's own from `offset` on; returns how many it had.
+    /// Fills `bytes` with the capture's own from `offset` on; returns how many were available.
     pub(crate) fn own_bytes_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
         self.capture.own_bytes_at(offset, bytes)
     }
 
-    /// What is known of the capture, as of opening.
+    /// The facts about the capture at opening.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The counters that the recorder kept beside its records, as they are in the capture now. Rows that do not
-    /// fit their check are left out and reported by [`Reader::read`].
+    /// The current counters of the recorder. Rows with a wrong checksum are omitted and reported by [`Reader::read`].
     pub fn counters(&self) -> Counters {
         self.capture.counters()
     }
 
-    /// Bytes to be read in all.
+    /// Total number of bytes to read.
     pub fn total_bytes(&self) -> u64 {
         self.progress.total()
     }
@@ -157,19 +156,19 @@ impl Reader {
         self.progress.position()
     }
 
-    /// A handle that tells, also from within [`Reader::read`]'s sink, how far reading has come.
+    /// A handle that returns the progress of reading, also within [`Reader::read`]'s sink.
     pub fn progress(&self) -> Progress {
         self.progress.clone()
     }
 
-    /// Has so many threads beside the calling one decode pages. Unless this is said they are as many as
-    /// the cores and the capture's length are worth. What is read is the same.
+    /// Sets the number of threads that decode pages in addition to the calling one. The default depends on the number
+    /// of cores and the capture's length. The result is the same.
     pub fn decode_on(&mut self, threads: usize) {
         self.threads = Some(threads);
     }
 
-    /// Gives every record to `sink` in the order of sequence numbers, on the calling thread, and then says
-    /// how whole the capture is. May be called again: it starts over.
+    /// Passes every record to `sink` in the order of sequence numbers, on the calling thread, and then returns how
+    /// complete the capture is. May be called again: it starts over.
     ///
     /// # Errors
     /// Only the system's: damage is reported in [`Integrity`].
@@ -181,11 +180,11 @@ impl Reader {
         read_all(&self.capture, how, &self.progress, sink)
     }
 
-    /// Gives every record that is there to `follow`, then those that come while the process runs, in order. At its end
-    /// says how whole the capture is; `None`: `follow` had enough before.
+    /// Passes every existing record to `follow`, then new ones while the process runs, in order. At the end returns
+    /// how complete the capture is; `None` if `follow` stopped before.
     ///
     /// # Errors
-    /// As [`Reader::read`]'s.
+    /// As [`Reader::read`].
     pub fn follow(&mut self, follow: &mut dyn Follow) -> Result<Option<Integrity>, ReadError> {
         let how = How {
             threads: self.threads,
@@ -194,17 +193,17 @@ impl Reader {
         follow::follow(&self.capture, how, &self.progress, follow)
     }
 
-    /// Gives the definitions alone to `sink`, in order, and passes over pages that have none: for names,
-    /// at once. Of a bounded capture its state comes too. Whether all is whole is not found out.
+    /// Passes only the definitions to `sink`, in order, and skips pages without definitions: for fast access to names.
+    /// For a bounded capture, the state is passed on too. Completeness is not checked.
     ///
     /// # Errors
-    /// As [`Reader::read`]'s.
+    /// As [`Reader::read`].
     pub fn read_names(&mut self, sink: &mut dyn FnMut(Record<'_>)) -> Result<(), ReadError> {
         let named = &mut |record: Record<'_>| match record {
             Record::Definition(..) | Record::State(..) => sink(record),
             _ => {}
         };
-        // It may be the recorded process that asks: no thread is started there.
+        // The caller may be the recorded process itself: no thread is started there.
         let how = How {
             threads: Some(0),
             only_definitions: true,

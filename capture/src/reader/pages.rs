@@ -1,4 +1,4 @@
-//! The pages, in the order in which they lie in the file.
+//! The pages, in file order.
 
 use super::cursor::Cursor;
 use super::dynamic::Dynamic;
@@ -23,13 +23,13 @@ pub(super) struct Pages<'a> {
     how: How,
 }
 
-/// What is at an offset.
+/// The data at an offset.
 enum Found {
-    /// A whole page; it has been decoded.
+    /// A complete page, decoded.
     Page(Header),
-    /// A page of no interest, whose header is whole.
+    /// A skipped page with a valid header.
     Passed(Header),
-    /// A page whose header is whole but whose content is not.
+    /// A page with a valid header and damaged content.
     Broken(Header, &'static str),
     Nothing(&'static str),
 }
@@ -54,8 +54,8 @@ impl<'a> Pages<'a> {
         })
     }
 
-    /// Reads the pages up to `published`, where the header says that they end; with `past`, also whole
-    /// pages that lie beyond. Says whether there were any.
+    /// Reads the pages up to `published`, their end according to the header; with `past`, also
+    /// complete pages after it. Returns whether there were any.
     pub(super) fn read(
         &mut self,
         cursor: &mut Cursor<'_>,
@@ -75,7 +75,7 @@ impl<'a> Pages<'a> {
         })
     }
 
-    /// The same, with pages that others have decoded.
+    /// The same, with pages that other threads have decoded.
     fn read_with(
         &mut self,
         parallel: Option<&ParallelDecode<'_>>,
@@ -122,7 +122,7 @@ impl<'a> Pages<'a> {
                     cursor.bad(offset, || what.to_owned());
                     self.search(offset + 1)?
                 }
-                // A page that was not finished, unless there are more behind it.
+                // An unfinished page, unless there are more pages after it.
                 Found::Broken(_, what) | Found::Nothing(what) => {
                     let next = self.search(offset + 1)?;
                     if next.is_some() {
@@ -139,7 +139,7 @@ impl<'a> Pages<'a> {
             match next {
                 Some(next) => self.offset = next,
                 None if is_published => {
-                    // All the rest is lost; there is nothing to look at again.
+                    // The rest is lost and need not be read again.
                     self.offset = published;
                     return Ok(moved);
                 }
@@ -150,7 +150,7 @@ impl<'a> Pages<'a> {
         Ok(moved)
     }
 
-    /// Compares where the pages end with what the header says.
+    /// Compares the end of the pages with the header.
     pub(super) fn finish(&self, cursor: &mut Cursor<'_>, dynamic: &Dynamic) {
         // A process may die between writing a page and publishing it.
         let end = dynamic.pages_end;
@@ -160,12 +160,12 @@ impl<'a> Pages<'a> {
         }
     }
 
-    /// Says if names were embedded behind the pages whose end is missing.
+    /// Reports embedded names after the pages whose end is missing.
     pub(super) fn report_cut_off_names(&self, cursor: &mut Cursor<'_>) -> Result<(), ReadError> {
         embedded::report_cut_off(self.input, self.nonce, self.offset, cursor)
     }
 
-    /// `given`: the records before it are known already.
+    /// `given`: the records before it have been passed on already.
     fn at(&mut self, offset: u64, given: u64) -> Result<Found, ReadError> {
         let mut bytes = [0; HEADER_BYTES];
         let have = self.input.read(offset, &mut bytes)?;
@@ -180,7 +180,7 @@ impl<'a> Pages<'a> {
         if has_none || header.next <= given {
             return Ok(Found::Passed(header));
         }
-        // At most 16 MiB: the header's limits hold.
+        // At most 16 MiB, by the header's limits.
         self.payload.resize(header.payload_bytes as usize, 0);
         let have = self
             .input
@@ -216,7 +216,7 @@ impl<'a> Pages<'a> {
         });
     }
 
-    /// Where the next page with a whole header starts, from `offset` on.
+    /// The offset of the next page with a valid header, from `offset` on.
     fn search(&self, mut offset: u64) -> Result<Option<u64>, ReadError> {
         let mut bytes = vec![0; self.input.search_bytes(offset)?];
         loop {
@@ -234,7 +234,7 @@ impl<'a> Pages<'a> {
             if have < bytes.len() {
                 return Ok(None);
             }
-            // Blocks overlap, so that no page's first bytes are cut in two.
+            // Blocks overlap, so that no page's first bytes are split.
             offset += (have - (MAGIC.len() - 1)) as u64;
         }
     }

@@ -1,9 +1,9 @@
-//! Decodes pages on other threads, ahead of the one that gives their records.
+//! Decodes pages on other threads, ahead of the thread that passes on their records.
 //!
-//! Only what the header says is published is read parallel: that stands still also while the process runs. The
-//! other threads follow the pages from one whole header to the next, and put aside what they decoded. What
-//! is not whole they leave: whoever gives the records looks at it again, and says what is wrong. So what is
-//! read, and what is said to be missing, does not depend on how many threads there are.
+//! Only pages that the header states as published are decoded in parallel, because these do not change while
+//! the process runs. The other threads follow the pages from one valid header to the next, and queue the
+//! decoded pages. They skip damaged pages: the thread that passes on the records reads these again and reports
+//! the damage. So the records and the reported damage do not depend on the number of threads.
 
 use std::collections::VecDeque;
 use std::num::NonZero;
@@ -13,12 +13,12 @@ use std::thread;
 use super::input::Input;
 use crate::page::{Decoded, Decoder, HEADER_BYTES, Header};
 
-/// More threads find nothing to do: to take records in costs more than to decode them.
+/// More threads would be idle: consuming records costs more than decoding them.
 const MOST_THREADS: usize = 3;
-/// With fewer bytes of pages threads are not worth their start.
+/// With fewer bytes of pages, threads are not worth their start.
 const WORTH_BYTES: u64 = 1 << 20;
 
-/// How many threads beside this one read that many bytes of pages.
+/// The number of additional threads for that many bytes of pages.
 pub(super) fn threads_for(bytes: u64) -> usize {
     if bytes < WORTH_BYTES {
         return 0;
@@ -27,34 +27,35 @@ pub(super) fn threads_for(bytes: u64) -> usize {
     (cores - 1).min(MOST_THREADS)
 }
 
-/// What threads have decoded and nobody has taken yet.
+/// Pages that threads have decoded and that are not consumed yet.
 pub(super) struct ParallelDecode<'a> {
     input: &'a Input,
     nonce: u64,
-    /// Nothing is read from here on.
+    /// Nothing is read from this offset on.
     end: u64,
-    /// The most pages that are put aside.
+    /// The maximum number of queued pages.
     room: usize,
     queue: Mutex<Queue>,
-    /// A page was decoded, or the pages came to their end.
+    /// A page was decoded, or the pages ended.
     decoded: Condvar,
-    /// There is a page to decode, or nothing ever will be.
+    /// There is a page to decode, or there will be no more.
     wanted: Condvar,
 }
 
 #[derive(Default)]
 struct Queue {
-    /// Where the next page starts that no thread has; `None`: nobody said, or there is none.
+    /// The offset of the next page that no thread has taken; `None` if it is unknown, or there are no more
+    /// pages.
     next: Option<u64>,
-    /// No whole header was found there.
+    /// The offset without a valid header.
     broken: Option<u64>,
-    /// Pages in order, those that are being decoded included.
+    /// Pages in order, including those that are being decoded.
     pages: VecDeque<Page>,
-    /// The number of the first of them.
+    /// The number of the first page.
     first: u64,
-    /// Buffers to be used again.
+    /// Buffers for reuse.
     spare: Vec<Decoded>,
-    /// Threads that decode. Without any nobody waits for them.
+    /// Decoding threads. Without any, there is no wait for them.
     at_work: usize,
     is_over: bool,
 }
@@ -67,11 +68,11 @@ struct Page {
 enum State {
     InWork,
     Whole(Header, Decoded),
-    /// Its content is not whole, or cannot be read.
+    /// Its content is damaged or unreadable.
     Unfit,
 }
 
-/// A page that one thread decodes. Whatever happens, it does not stay in work.
+/// A page that one thread decodes. It never stays in this state, not even after a panic.
 struct Work<'a, 'b> {
     parallel: &'a ParallelDecode<'b>,
     number: u64,
@@ -90,7 +91,7 @@ impl Drop for Work<'_, '_> {
         match at.and_then(|at| queue.pages.get_mut(at)) {
             Some(page) if self.is_whole => page.state = State::Whole(header, to),
             Some(page) => page.state = State::Unfit,
-            // Nobody wants it any more.
+            // It is no longer wanted.
             None => queue.spare.push(to),
         }
         drop(queue);
@@ -98,7 +99,7 @@ impl Drop for Work<'_, '_> {
     }
 }
 
-/// A thread that decodes, until it ends in whichever way.
+/// A decoding thread; dropped when the thread ends, also by a panic.
 struct AtWork<'a, 'b>(&'a ParallelDecode<'b>);
 
 impl Drop for AtWork<'_, '_> {
@@ -108,7 +109,7 @@ impl Drop for AtWork<'_, '_> {
     }
 }
 
-/// Sends the threads home.
+/// Stops the threads when dropped.
 struct Over<'a, 'b>(&'a ParallelDecode<'b>);
 
 impl Drop for Over<'_, '_> {
@@ -118,7 +119,7 @@ impl Drop for Over<'_, '_> {
     }
 }
 
-/// Does `work` while so many threads decode pages of `input` that lie before `end`. Without any it gets
+/// Runs `work` while that many threads decode the pages of `input` before `end`. Without threads, `work` gets
 /// `None`.
 pub(super) fn with<T>(
     input: &Input,
@@ -145,7 +146,7 @@ pub(super) fn with<T>(
             parallel.queue().at_work += 1;
             let at_work = AtWork(&parallel);
             let thread = thread::Builder::new().name("pages".into());
-            // The system may have no thread to give: then there is one less at work.
+            // If the system cannot start a thread, there is one less.
             let _ = thread.spawn_scoped(scope, move || at_work.0.decode());
         }
         work(Some(&parallel))
@@ -153,13 +154,12 @@ pub(super) fn with<T>(
 }
 
 impl ParallelDecode<'_> {
-    /// A thread that panicked has left the queue as it was before or after, never between.
+    /// A thread that panicked has left the queue in a consistent state.
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The page at an offset, which takes the place of the records in `decoded`. `None`: there is no whole
-    /// page.
+    /// The page at an offset, swapped with the records in `decoded`. `None` if there is no complete page.
     pub(super) fn take(&self, offset: u64, decoded: &mut Decoded) -> Option<Header> {
         if offset >= self.end {
             return None;
@@ -195,14 +195,14 @@ impl ParallelDecode<'_> {
         Some(header)
     }
 
-    /// Decodes pages until nobody wants any more.
+    /// Decodes pages until no more are wanted.
     fn decode(&self) {
         let Ok(mut decoder) = Decoder::new() else {
             return;
         };
         let mut payload = Vec::new();
         while let Some(mut work) = self.next() {
-            // At most 16 MiB: the header's limits hold.
+            // At most 16 MiB, by the header's limits.
             payload.resize(work.header.payload_bytes as usize, 0);
             let start = work.offset + HEADER_BYTES as u64;
             let have = self.input.read(start, &mut payload);
@@ -211,7 +211,7 @@ impl ParallelDecode<'_> {
         }
     }
 
-    /// Takes the next page, once there is one and room for it. `None`: it is over.
+    /// Takes the next page, once there is one and room for it. `None` at the end.
     fn next(&self) -> Option<Work<'_, '_>> {
         let mut queue = self.queue();
         loop {
@@ -255,7 +255,7 @@ impl ParallelDecode<'_> {
 }
 
 impl Queue {
-    /// From now on pages are wanted from there.
+    /// Starts decoding at this offset.
     fn begin_at(&mut self, offset: u64) {
         self.first += self.pages.len() as u64;
         for page in self.pages.drain(..) {

@@ -1,4 +1,4 @@
-//! How a capture's pages are read, and how far that has come.
+//! How a capture's pages are read, and the progress.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// How pages are read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct How {
-    /// How many threads decode them ahead; `None`: as many as are worth it.
+    /// The number of threads that decode them ahead; `None`: as many as are worthwhile.
     pub(super) threads: Option<usize>,
-    /// Whether pages of events alone are passed over.
+    /// Whether pages with events only are skipped.
     pub(super) only_definitions: bool,
 }
 
-/// How far [`super::Reader::read`] has come; may be asked from within its sink, and from other threads.
+/// The progress of [`super::Reader::read`]; can be queried from within its sink and from other threads.
 #[derive(Clone, Debug)]
 pub struct Progress {
     position: Arc<AtomicU64>,
@@ -34,17 +34,17 @@ impl Progress {
         self.position.load(Ordering::Relaxed)
     }
 
-    /// Bytes to be read in all, as far as is known.
+    /// Total number of bytes to read, as far as known.
     pub fn total(&self) -> u64 {
         self.total.load(Ordering::Relaxed)
     }
 
-    /// Has reading end with the page at hand. What it then returns is of no use.
+    /// Stops reading after the current page. The result of the read is then meaningless.
     pub fn stop(&self) {
         self.is_stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Whether reading was told to end early.
+    /// Whether [`Progress::stop`] was called.
     pub fn is_stopped(&self) -> bool {
         self.is_stopped.load(Ordering::Relaxed)
     }

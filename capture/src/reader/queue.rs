@@ -1,4 +1,4 @@
-//! What a process has put into its queue and not yet written to its capture: [`crate::ring_file`].
+//! The queue of a process: data that is not yet written to its capture, see [`crate::ring_file`].
 
 use std::fs::File;
 use std::io;
@@ -14,10 +14,10 @@ use crate::ring_file::{OP_BYTES, Op};
 pub(crate) struct Queue {
     ring: File,
     checks: Checks,
-    /// Where it starts and how many bytes it has.
+    /// Its offset and its length in bytes.
     start: u64,
     bytes: u64,
-    /// Operations and where they stand, the oldest first.
+    /// Operations and their offsets, the oldest first.
     ops: Mutex<Arc<Vec<(u64, Op)>>>,
 }
 
@@ -32,12 +32,12 @@ impl Queue {
         }
     }
 
-    /// The operations of the newest look.
+    /// The operations as of the last refresh.
     pub(crate) fn ops(&self) -> Arc<Vec<(u64, Op)>> {
         Arc::clone(&self.ops.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The bytes of an operation, if they are whole.
+    /// The bytes of an operation, if they are intact.
     pub(crate) fn bytes_of(&self, place: u64, op: &Op) -> io::Result<Option<Vec<u8>>> {
         let mut bytes = vec![0; op.bytes as usize];
         let from = self.start + place + OP_BYTES as u64;
@@ -45,14 +45,14 @@ impl Queue {
         Ok((have == bytes.len() && crc32fast::hash(&bytes) == op.crc).then_some(bytes))
     }
 
-    /// Where the file ends once all is written.
+    /// The file's end after all operations are written.
     pub(crate) fn end(&self) -> u64 {
         let ops = self.ops();
         let ends = ops.iter().map(|(_, op)| op.offset + u64::from(op.bytes));
         ends.max().unwrap_or(0)
     }
 
-    /// Looks anew.
+    /// Reads the queue again.
     pub(crate) fn refresh(&self) -> io::Result<()> {
         let mut found = Vec::new();
         if let Some((mut number, mut place)) = self.first()? {
@@ -66,7 +66,7 @@ impl Queue {
         Ok(())
     }
 
-    /// The number of the first operation that is not done, and where it stands.
+    /// The number of the first operation that is not done, and its offset.
     fn first(&self) -> io::Result<Option<(u64, u64)>> {
         let mut bytes = [0; 32];
         fill(&self.ring, dynamic::QUEUE, &mut bytes)?;
@@ -75,7 +75,7 @@ impl Queue {
         Ok(fits.then_some((number, place)))
     }
 
-    /// The operation of that number: at `place`, or at the queue's start.
+    /// The operation with that number: at `place`, or at the queue's start.
     fn at(&self, number: u64, place: u64) -> io::Result<Option<(u64, Op)>> {
         for place in [place, 0] {
             if place > self.bytes.saturating_sub(OP_BYTES as u64) {
@@ -95,8 +95,8 @@ impl Queue {
         Ok(None)
     }
 
-    /// Puts what is in the queue for a range of the file into `bytes`; returns up to where it reaches. None: some of
-    /// that has been written meanwhile.
+    /// Copies the queued data for a range of the file into `bytes`; returns its end. None if some of it has been
+    /// written meanwhile.
     pub(crate) fn fill(&self, offset: u64, bytes: &mut [u8]) -> io::Result<Option<usize>> {
         let ops = self.ops();
         let end = offset + bytes.len() as u64;

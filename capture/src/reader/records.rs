@@ -1,4 +1,4 @@
-//! All that a capture gives: what is embedded, its records, and how whole they are.
+//! The contents of a capture: embedded names, records, and completeness.
 
 use super::capture::Capture;
 use super::cursor::Cursor;
@@ -9,7 +9,7 @@ use super::progress::{How, Progress};
 use super::{bounded, embedded, growing};
 use crate::layout;
 
-/// Gives every record to `sink`, and says how whole the capture is.
+/// Passes every record to `sink` and returns how complete the capture is.
 pub(super) fn read_all(
     capture: &Capture,
     how: How,
@@ -26,7 +26,7 @@ pub(super) fn read_all(
     conclude(capture, &dynamic, cursor.finish())
 }
 
-/// What stands before all records.
+/// Passes on everything that comes before the records.
 pub(super) fn begin(capture: &Capture, cursor: &mut Cursor<'_>) -> Result<(), ReadError> {
     if let Some(first) = capture.bad_copy {
         let offset = layout::STATIC_COPIES[usize::from(!first)];
@@ -41,7 +41,7 @@ pub(super) fn begin(capture: &Capture, cursor: &mut Cursor<'_>) -> Result<(), Re
     }
 }
 
-/// How whole the capture is of which all was given.
+/// Returns how complete the capture is, after everything was passed on.
 pub(super) fn conclude(
     capture: &Capture,
     dynamic: &Dynamic,

@@ -1,4 +1,4 @@
-//! Finds the ring of a capture that does not hold it, and makes sure that it is that.
+//! Finds the ring of a capture that does not hold it, and verifies that it belongs to the capture.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -11,23 +11,23 @@ use crate::namespaces::Namespaces;
 use crate::procfs;
 use crate::ring_file::{self, HEADER_OFFSET, MAGIC, PATH_BYTES, VERSION, is_locked, preamble_crc};
 
-/// How /proc calls memory without a name that is a ring.
+/// The name in /proc of a ring in unnamed memory.
 const MEMFD: &str = "/memfd:gpumem-ring (deleted)";
 
-/// A ring's file that was looked at.
+/// A verified file of a ring.
 #[derive(Debug)]
 pub(crate) struct Ring {
     pub(crate) file: File,
     pub(crate) queue_bytes: u64,
-    /// The capture's path, as the process knew it.
+    /// The capture's path in the recorded process.
     pub(crate) capture: Vec<u8>,
     pub(crate) header: StaticHeader,
-    /// Where its process ran, if that is known.
+    /// The namespaces of its process, if known.
     namespaces: Option<Namespaces>,
 }
 
-/// The ring of the capture with this header, whose file belongs to the user `owner`. `Ok(None)`: there is no such
-/// file; `Err`: why the file that is there is not taken.
+/// The ring of the capture with this header, whose file belongs to the user `owner`. `Ok(None)`: no such file; `Err`:
+/// why the existing file is rejected.
 pub(crate) fn find(header: &StaticHeader, owner: u32) -> Result<Option<Ring>, String> {
     match &header.ring_at {
         RingAt::File(path) => match open(path.path(), owner)? {
@@ -39,8 +39,8 @@ pub(crate) fn find(header: &StaticHeader, owner: u32) -> Result<Option<Ring>, St
     }
 }
 
-/// The ring that a running process keeps in memory without a name: one of its descriptors. The table is that of the
-/// thread that made it.
+/// The ring that a running process keeps in unnamed memory: one of its file descriptors. The descriptor table is that
+/// of the thread that created it.
 fn of_process(header: &StaticHeader, owner: u32) -> Option<Ring> {
     if !procfs::is_running(header.pid, header.process_start_ticks) {
         return None;
@@ -55,38 +55,38 @@ fn of_process(header: &StaticHeader, owner: u32) -> Option<Ring> {
         .find(|ring| ring.header == *header)
 }
 
-/// The ring that `file` is, which somebody has held open, whether or not it still has a name.
+/// The ring in an open `file`, whether or not it still has a name.
 pub(crate) fn held(file: File, header: &StaticHeader, owner: u32) -> Result<Ring, String> {
     examine(file, owner, 0)?.of(header)
 }
 
 impl Ring {
-    /// Whether its process is there.
+    /// Whether its process exists.
     pub(crate) fn is_in_use(&self) -> bool {
         procfs::is_running(self.header.pid, self.header.process_start_ticks)
             || self.is_in_use_elsewhere()
     }
 
-    /// Whether its process is in a container, which has other numbers for processes, and still has it mapped. It counts
-    /// only there: forked children have it mapped too, and may outlive it.
+    /// Whether its process is in a container, which has other process ids, and still has it mapped. The mapping counts
+    /// only in this case, because forked children have it mapped too and may outlive the process.
     pub(crate) fn is_in_use_elsewhere(&self) -> bool {
         !self.is_of(Namespaces::share_processes) && is_locked(&self.file)
     }
 
-    /// Whether the capture's path leads to the capture here, if it is still in that place.
+    /// Whether the capture's path refers to the capture here, if it is still at that path.
     pub(crate) fn shares_paths(&self) -> bool {
         self.is_of(Namespaces::share_paths)
     }
 
     fn is_of(&self, alike: impl Fn(&Namespaces, &Namespaces) -> bool) -> bool {
-        // Recorders before did not say it; theirs are taken for this process's.
+        // Older recorders did not record namespaces; their rings are treated as being in this process's namespaces.
         match (self.namespaces, Namespaces::own()) {
             (Some(its), Some(own)) => alike(&its, &own),
             (its, _) => its.is_none(),
         }
     }
 
-    /// The ring, if it is that of the capture with this header.
+    /// The ring, if it belongs to the capture with this header.
     fn of(self, header: &StaticHeader) -> Result<Self, String> {
         match self.header == *header {
             true => Ok(self),
@@ -95,9 +95,9 @@ impl Ring {
     }
 }
 
-/// The ring at `path`, if it is one of this owner, or of the user who asks, and of this boot.
+/// The ring at `path`, if it belongs to this owner or to the current user, and to this boot.
 pub(crate) fn open(path: &Path, owner: u32) -> Result<Option<Ring>, String> {
-    // Neither through a link nor waiting for the other end of a pipe.
+    // Neither follows a link nor waits for the other end of a pipe.
     let opened = OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK)
@@ -113,7 +113,7 @@ pub(crate) fn open(path: &Path, owner: u32) -> Result<Option<Ring>, String> {
     examine(file, owner, 1).map(Some)
 }
 
-/// The ring that the file is, which has `names` names at least.
+/// The ring in the file, which must have at least `names` hard links.
 fn examine(file: File, owner: u32, names: u64) -> Result<Ring, String> {
     let found = file.metadata().map_err(|error| error.to_string())?;
     if !found.is_file() {

@@ -1,4 +1,4 @@
-//! The records that had not reached a page: an image of the ring, and what is committed in it.
+//! The records that had not reached a page: an image of the ring, and its committed records.
 
 use super::cursor::Cursor;
 use super::dynamic::Dynamic;
@@ -8,23 +8,23 @@ use crate::checksum::{self, Checks};
 use crate::slot::{self, SLOT_BYTES};
 use crate::{DefKind, EventKind, layout};
 
-/// How many slots are read at once where records are followed.
+/// The number of slots to read at once when following.
 const AT_ONCE: u64 = 256;
 
 pub(super) struct RingImage {
-    /// Whole slots, as many as the file has.
+    /// Complete slots, as many as the file has.
     bytes: Vec<u8>,
-    /// How many of them the file had.
+    /// The number of slots that the file had.
     have: usize,
     capacity: u64,
     checks: Checks,
-    /// Where it lies.
+    /// Its offset.
     at: u64,
-    /// Of a journal that is behind its ring: what is known of it.
+    /// For a journal that is older than its ring: the end of what is known.
     limit: Option<u64>,
 }
 
-/// What a slot looks like to the one who expects a certain record in it.
+/// A slot, when a certain record is expected in it.
 enum Slot {
     /// A committed record of that many slots; the words of its first.
     Record(u64, [u64; 8]),
@@ -45,7 +45,7 @@ impl RingImage {
         }
     }
 
-    /// Takes the image from `at` on. Memory is set aside for what the file has, not for what its header states.
+    /// Copies the image from `at` on. Memory is allocated for the file's actual bytes, not for the header's size.
     pub(super) fn load(&mut self, input: &Input, at: u64) -> Result<(), ReadError> {
         let length = input
             .own_length()
@@ -58,8 +58,8 @@ impl RingImage {
         Ok(())
     }
 
-    /// Reads records of the window from `tail` on again that do not fit. A process that runs may have committed one while it
-    /// was read, and a read need not take its words in their order.
+    /// Reads records of the window from `tail` on again if their checksum does not match. A running process may have
+    /// committed one meanwhile, and a read need not see its words in order.
     pub(super) fn read_torn_again(&mut self, input: &Input, tail: u64) -> Result<(), ReadError> {
         let end = tail.saturating_add(self.capacity);
         let mut seq = tail;
@@ -69,7 +69,7 @@ impl RingImage {
                 Slot::Uncommitted(_) => 1,
                 Slot::Damaged(_) => {
                     self.read_again(input, seq)?;
-                    // Its length may only now be known.
+                    // Its length may be known only now.
                     let count = slot::slots_of(&self.words(seq)).clamp(1, end - seq);
                     for other in 1..count {
                         self.read_again(input, seq + other)?;
@@ -92,8 +92,8 @@ impl RingImage {
         Ok(())
     }
 
-    /// Gives what is committed from where the cursor stands on, up to the first record that is not, or is another's. No
-    /// more of the ring is read than that.
+    /// Passes on the committed records from the cursor on, up to the first that is uncommitted or belongs to another
+    /// position. Reads no more of the ring than that.
     pub(super) fn follow(
         &mut self,
         input: &Input,
@@ -111,7 +111,7 @@ impl RingImage {
             let words = self.words(seq);
             let is_own = words[0] != 0 && words[0] as u32 == checksum::tag(seq, self.checks.nonce);
             let count = slot::slots_of(&words);
-            // A definition may go on beyond what was loaded.
+            // A definition may extend beyond the loaded slots.
             while is_own && count <= self.capacity && seq + count > loaded {
                 loaded = self.load_slots(input, loaded)?;
             }
@@ -125,8 +125,8 @@ impl RingImage {
         Ok(())
     }
 
-    /// Gives the image the size of the ring. The system sets memory aside for slots as they are read: most programs of a
-    /// job's ranks fill a small part of their rings between two looks, so zeros are not written.
+    /// Resizes the image to the ring's size. The system allocates memory for slots as they are read. Most ranks of a
+    /// job fill a small part of their rings between two reads, so zeros are not written.
     fn make_whole(&mut self) {
         match self.bytes.is_empty() {
             true => self.bytes = vec![0; self.size()],
@@ -134,7 +134,7 @@ impl RingImage {
         }
     }
 
-    /// Reads some slots from `seq` on; where they end.
+    /// Reads some slots from `seq` on; returns their end.
     fn load_slots(&mut self, input: &Input, seq: u64) -> Result<u64, ReadError> {
         let first = self.index(seq);
         let count = AT_ONCE.min(self.capacity - first as u64);
@@ -154,7 +154,7 @@ impl RingImage {
         }
     }
 
-    /// The image of a journal that is behind its ring: of what is not before `limit` nothing is known.
+    /// The image of a journal that is older than its ring: nothing is known from `limit` on.
     pub(super) fn load_journal(
         &mut self,
         input: &Input,
@@ -162,14 +162,14 @@ impl RingImage {
         limit: u64,
     ) -> Result<(), ReadError> {
         self.load(input, at)?;
-        // What was never written is not there.
+        // Slots that were never written are missing.
         self.make_whole();
         self.have = self.size();
         self.limit = Some(limit);
         Ok(())
     }
 
-    /// No image: pages have all that is known, up to `limit`.
+    /// No image: pages have everything that is known, up to `limit`.
     pub(super) fn load_nothing(&mut self, limit: u64) {
         self.bytes = vec![0; self.size()];
         self.have = self.size();
@@ -233,7 +233,7 @@ impl RingImage {
         }
     }
 
-    /// How many slots hold the tag of the record that the window from `base` puts there.
+    /// The number of slots with the tag of the record that belongs there in the window from `base` on.
     fn matches(&self, base: u64) -> usize {
         (base..base.saturating_add(self.capacity))
             .filter(|&seq| {
@@ -243,8 +243,8 @@ impl RingImage {
             .count()
     }
 
-    /// The sequence number where the ring's window starts. Normally where the pages end; elsewhere if
-    /// pages are missing, and then the slots themselves tell, and the tail where they do not.
+    /// The sequence number at the start of the ring's window. Normally the end of the pages. If pages are missing, it
+    /// is determined by the slots, or else by the tail.
     fn base(&self, expected: u64, dynamic: &Dynamic) -> u64 {
         let at_pages_end = self.matches(expected);
         let from_known = dynamic
@@ -260,22 +260,22 @@ impl RingImage {
             .map_or(expected, |(_, base)| base)
     }
 
-    /// Gives what is committed, and enters the rest into the account. `dynamic` was read before the image was taken.
+    /// Passes on committed records, and adds the rest to the account. `dynamic` was read before the image was copied.
     pub(super) fn read(&self, cursor: &mut Cursor<'_>, dynamic: &Dynamic) {
         if self.have < self.size() {
             let end = self.at + self.have as u64;
             cursor.bad(end, || "the file ends within the ring".to_owned());
         }
         let base = self.base(cursor.expected, dynamic);
-        // Nothing can lie further than one lap past the tail. Slots before the pages' end may still
-        // hold records that are in pages: the process may have died before it had emptied them.
+        // Nothing can be further than one lap past the tail. Slots before the pages' end may still hold records that
+        // are in pages, if the process died before it cleared them.
         let tail = dynamic.tail.filter(|tail| *tail <= base + self.capacity);
         let start = tail.map_or(base, |tail| tail.min(base));
         let lap = start.saturating_add(self.capacity).max(base);
         let end = self.limit.map_or(lap, |limit| limit.min(lap));
         let committed = dynamic.committed();
         let mut seq = base;
-        // Slots that nobody has touched are in flight if a record follows.
+        // Untouched slots are in flight if a record follows.
         let mut is_after_untouched = false;
         let mut payload = Vec::new();
         while seq < end {
@@ -298,7 +298,7 @@ impl RingImage {
                     is_after_untouched = true;
                     seq += 1;
                 }
-                // Nothing is begun after a clean exit that is not finished by the end.
+                // After a clean exit, every started record is completed.
                 Slot::Uncommitted(_) if matches!(dynamic.ended, Ok(Some(_))) => {
                     is_after_untouched = false;
                     cursor.bad(offset, || "a slot that should be empty is not".to_owned());
@@ -326,8 +326,8 @@ impl RingImage {
         cursor.end(None);
     }
 
-    /// How many slots an unfinished record has: a definition states it in its first slot before it
-    /// writes the others.
+    /// The number of slots of an unfinished record: a definition stores it in its first slot before it writes the
+    /// others.
     fn unfinished(&self, words: &[u64; 8]) -> u64 {
         let count = slot::slots_of(words);
         let is_definition = !EventKind(slot::kind_of(words)).is_event();
@@ -362,7 +362,7 @@ mod tests {
             .unwrap();
     }
 
-    /// What was read while a record was being committed is read again, and what is damaged stays so.
+    /// A record that was read while being committed is read again, and damaged records stay damaged.
     #[test]
     fn a_torn_record_is_read_again() {
         let checks = Checks::new(7);

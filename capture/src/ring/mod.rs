@@ -1,13 +1,13 @@
-//! The ring's protocol: many producers, one consumer. The slots may lie in memory that other processes map; the
-//! two indexes are this process's own, so that nobody outside can make a loop over them endless.
+//! The ring's protocol: many producers, one consumer. The slots may be in memory that other processes map. The
+//! two indexes are in this process's own memory, so that no other process can make a loop over them endless.
 //!
 //! ```text
 //!            tail                         head
 //!  ──────────┼──────────────────────────────┼────────────► sequence number
 //!   zeroed   │ committed, committed, …, being written │  zeroed
 //! ```
-//! - A producer **reserves** `[seq, seq + n)` by moving `head`, only when `head + n − tail` fits the
-//!   capacity. Slot `seq mod capacity` is then its own.
+//! - A producer **reserves** `[seq, seq + n)` by moving `head`, only when `head + n − tail` fits the capacity.
+//!   It then owns slot `seq mod capacity`.
 //! - It stores the record and **commits** it by storing the commit word last.
 //! - The consumer takes committed records from `tail` on, zeroes their slots and moves `tail`.
 //!
@@ -16,10 +16,10 @@
 //!   loaded with Acquire before them, so a consumer that sees the commit word sees the whole record.
 //! - *consume → reuse*: the consumer's zeroing is published by the Release store of `tail`; a producer
 //!   that reserves has loaded that `tail` with Acquire, so its stores come after the zeroing.
-//! - *order of records*: `head` moves by compare-exchange only. Read-modify-writes of one atomic have a
-//!   single order that agrees with happens-before, so a thread that frees (reserves, then frees) comes
-//!   before the thread that is then given the same address (allocates, then reserves). Relaxed is
-//!   enough for that: nothing else is published through `head`.
+//! - *order of records*: `head` moves by compare-exchange only. Read-modify-writes of one atomic have a single
+//!   order that agrees with happens-before. So a thread that frees (reserves, then frees) comes before the
+//!   thread that then gets the same address (allocates, then reserves). Relaxed is sufficient, because no other
+//!   data is published through `head`.
 //!
 //! Because consumed slots are zeroed, a slot whose commit word is 0 is untouched or in flight, and a
 //! slot whose commit word is neither 0 nor its own was damaged: no third case.
@@ -33,9 +33,9 @@ use crate::checksum::{self, Checks};
 use crate::slot::{self, SLOT_BYTES};
 use crate::sync::{AtomicU64, Ordering, expect_store, fence};
 
-/// How many slots before its turn a slot is fetched. The drain, on another core, was the last to touch it:
-/// whoever stored to it without this would wait for the line at the next atomic operation, 200 ns in a
-/// training. Far enough from the slots that other threads are writing at this moment.
+/// How many slots ahead a slot is prefetched. The drain, on another core, was the last to access it: without
+/// the prefetch, a producer would wait for the cache line at the next atomic operation, 200 ns in a training.
+/// Far enough from the slots that other threads are writing at the same time.
 const AHEAD: u64 = 8;
 /// Slots of a page of memory.
 const PAGE_SLOTS: usize = 4096 / SLOT_BYTES;
@@ -59,7 +59,7 @@ pub(crate) enum Scan {
     Record(u64, [u64; 8]),
     /// Nothing committed yet.
     Pending,
-    /// Somebody overwrote the slot: neither empty nor a record that fits.
+    /// The slot was overwritten: it is neither empty nor a valid record.
     Damaged,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// The capture's checks.
+    /// The capture's checksums.
     #[inline]
     pub(crate) fn checks(&self) -> &Checks {
         &self.checks
@@ -104,24 +104,24 @@ impl<'a> Ring<'a> {
         self.tail.load(Ordering::Acquire)
     }
 
-    /// Whether `count` slots were free a moment ago.
+    /// Whether `count` slots were free recently.
     #[inline]
     pub(crate) fn has_space(&self, count: u64) -> bool {
         let head = self.head();
         (head + count).saturating_sub(self.tail()) <= self.capacity()
     }
 
-    /// Tells the processor that a reservation is about to come.
+    /// Hints to the processor that a reservation follows soon.
     #[inline]
     pub(crate) fn expect_reservation(&self) {
         expect_store(self.head);
     }
 
-    /// Stores to every page of the slots, changing nothing: what the kernel has mapped for reading only,
-    /// as it does with pages of a shared file, it then lets be written to without a fault.
+    /// Stores to every page of the slots without changing them. The kernel maps pages of a shared file
+    /// read-only at first; after this, stores to them do not fault.
     pub(crate) fn touch(&self) {
         for Slot([commit, ..]) in self.slots.iter().step_by(PAGE_SLOTS) {
-            // An addition of 0 would be made a load.
+            // The compiler would turn an addition of 0 into a load.
             let _ = commit.compare_exchange(0, 0, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
@@ -136,10 +136,10 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// One try where `head` was the head; `Err` with what it is by now.
+    /// One attempt with `head` as the expected head; `Err` is the current head.
     #[inline(always)]
     fn try_reserve(&self, head: u64, count: u64) -> Result<Option<u64>, u64> {
-        // A stale `head` may lie before `tail`; the exchange then fails.
+        // A stale `head` may be before `tail`; the exchange then fails.
         if (head + count).saturating_sub(self.tail()) > self.capacity() {
             return Ok(None);
         }
@@ -164,7 +164,7 @@ impl<'a> Ring<'a> {
         self.slots.get(index as usize).map(|slot| &slot.0)
     }
 
-    /// Stores all words but the commit word.
+    /// Stores all words except the commit word.
     #[inline(always)]
     fn store_body(slot: &[AtomicU64; 8], words: &[u64; 8]) {
         let ([_, slot @ ..], [_, words @ ..]) = (slot, words);
@@ -191,8 +191,8 @@ impl<'a> Ring<'a> {
     pub(crate) fn commit_with_payload(&self, seq: u64, words: &[u64; 8], parts: &[&[u8]]) {
         let Some(first) = self.slot(seq) else { return };
         Self::store_body(first, words);
-        // Should the process die while the payload is being copied, the reader learns from the first
-        // slot how many slots belong to the unfinished record.
+        // If the process dies while the payload is being copied, the first slot gives the reader the number of
+        // slots of the unfinished record.
         fence(Ordering::Release);
         let mut bytes = parts.iter().flat_map(|part| part.iter().copied());
         let payload = (1..slot::slots_of(words)).map(|n| {
@@ -231,7 +231,7 @@ impl<'a> Ring<'a> {
         words
     }
 
-    /// What is at `seq`, which lies in `[tail, head)`. Consumer only.
+    /// The state of `seq`, which must be in `[tail, head)`. Consumer only.
     pub(crate) fn scan(&self, seq: u64) -> Scan {
         let words = self.load(seq);
         match words[0] {
@@ -265,7 +265,7 @@ impl<'a> Ring<'a> {
         to.truncate(wanted);
     }
 
-    /// Appends the slots of a range that lies between tail and head, as bytes.
+    /// Appends the slots of a range between tail and head, as bytes.
     pub(crate) fn copy_slots(&self, range: core::ops::Range<u64>, to: &mut Vec<u8>) {
         for seq in range {
             for word in self.load(seq) {
@@ -274,7 +274,7 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// Zeroes the slots in `[tail, upto)` and gives them back. Consumer only.
+    /// Zeroes the slots in `[tail, upto)` and releases them. Consumer only.
     pub(crate) fn release(&self, upto: u64) {
         for seq in self.tail()..upto {
             if let Some(slot) = self.slot(seq) {
@@ -286,7 +286,7 @@ impl<'a> Ring<'a> {
         self.tail.store(upto, Ordering::Release);
     }
 
-    /// Where the records from `from` on, all committed without a gap, end. Consumer only.
+    /// The end of the records from `from` on that are committed without a gap. Consumer only.
     pub(crate) fn committed(&self, from: u64) -> u64 {
         let (mut seq, head) = (from.max(self.tail()), self.head());
         while seq < head

@@ -1,9 +1,9 @@
 //! Every interleaving of small programs, under the memory model:
 //! `RUSTFLAGS="--cfg loom" cargo test -p gpumem-capture --lib --release model`
 //!
-//! The consumer is a thread of its own: loom runs the first thread without interruption up to its
-//! first join. Loom gives stores of one atomic the order in which it ran them, so it cannot tell
-//! whether the zeroing is published before the slot is used again; the rest it can.
+//! The consumer is a separate thread: loom runs the first thread without interruption up to its
+//! first join. Loom gives stores of one atomic the order in which it ran them, so it cannot check
+//! whether the zeroing is published before the slot is reused. It checks everything else.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -60,7 +60,7 @@ fn write(memory: &Memory, value: u64) {
     }
 }
 
-/// Takes what it can get in so many looks.
+/// Takes the available records, with this many attempts.
 fn consume(memory: &Memory, looks: usize) -> Vec<u64> {
     (0..looks).filter_map(|_| take(&memory.ring())).collect()
 }

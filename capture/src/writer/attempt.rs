@@ -1,4 +1,4 @@
-//! What becomes of a record that finds no room, and who may wait.
+//! How a record is handled if there is no room, and which threads may wait.
 
 #[cfg(debug_assertions)]
 use std::cell::Cell;
@@ -6,10 +6,10 @@ use std::marker::PhantomData;
 
 use super::error::Lost;
 
-/// What becomes of a record that finds no room.
+/// How a record is handled if there is no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IfFull {
-    /// It waits for room, and is lost in the end.
+    /// It waits for room, for a limited time, and is then lost.
     Wait,
     /// Nothing happens: [`Lost::RingFull`], which is not counted.
     Refuse,
@@ -26,7 +26,8 @@ impl Attempt {
     pub const FIRST: Self = Self(IfFull::Refuse);
 }
 
-/// There was no room for a record, and nothing has happened. [`super::Writer::wait_for_room`] gives the next attempt.
+/// There was no room for a record, and nothing has happened. [`super::Writer::wait_for_room`] returns the next
+/// attempt.
 #[derive(Debug)]
 #[must_use = "nothing is recorded"]
 pub struct Refused {
@@ -48,19 +49,19 @@ impl Attempt {
 
 #[cfg(debug_assertions)]
 thread_local! {
-    /// Locks of the caller's that the thread holds.
+    /// The number of the caller's locks that the thread holds.
     static HELD: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Says, as long as it lives, that the thread holds a lock for which others may wait. With debug assertions, what may
-/// wait for room then panics, whether there is room or not.
+/// Marks that the thread holds a lock for which other threads may wait, until it is dropped. With debug assertions,
+/// functions that may wait for room then panic, whether there is room or not.
 #[derive(Debug)]
 pub struct LockHeld {
     _of_this_thread: PhantomData<*mut ()>,
 }
 
 impl LockHeld {
-    /// From now on.
+    /// Starts the mark.
     #[inline]
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
@@ -80,7 +81,8 @@ impl Drop for LockHeld {
     }
 }
 
-/// With debug assertions: panics if the thread holds a lock for which others may wait. For whatever may take long.
+/// With debug assertions: panics if the thread holds a lock for which other threads may wait. For operations that may
+/// take long.
 #[inline(always)]
 #[track_caller]
 pub fn assert_may_wait() {

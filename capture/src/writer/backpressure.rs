@@ -1,6 +1,6 @@
 //! Waiting for room in the ring, and waking the drain that makes it.
 //!
-//! The futex words are in this process's own memory: nobody outside may wake or delay us.
+//! The futex words are in this process's own memory, so that no other process can wake or delay it.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,33 +9,33 @@ use gpumem_sys::wait;
 
 use crate::ring::Ring;
 
-/// How much longer a producer waits for a drain that could write to the file and does not: all that it can want for
-/// is its turn on a processor. On a machine with many more programs than processors that may take longer than
-/// anything that a disk does.
+/// Factor by which a producer waits longer for a drain that is not writing to the file and makes no progress: it can
+/// only be waiting for a processor. On a machine with many more programs than processors that may take longer than
+/// any disk operation.
 const FOR_A_TURN: u32 = 10;
-/// How long a producer waits in all when the drain moves but others take all the room: so many times as long as for a
-/// drain that does not move.
+/// Limit of a producer's total wait when the drain makes progress but other threads take all the room, as a multiple
+/// of the wait for a drain without progress.
 const IN_ALL: u32 = 2;
 /// How long a producer sleeps at a time.
 const SLICE: Duration = Duration::from_millis(10);
-/// How long the drain sleeps when nobody wakes it.
+/// How long the drain sleeps without being woken.
 const DRAIN_SLEEP: Duration = Duration::from_millis(50);
 
 /// No stall.
 const NONE: u64 = u64::MAX;
 
 pub(super) struct Backpressure {
-    /// How long producers wait for a drain that writes and does not move.
+    /// How long producers wait for a drain that is writing and makes no progress.
     stall: Duration,
     /// The same for one that does not write.
     for_a_turn: Duration,
-    /// The tail at which a stall was declared: as long as it stands there, nobody waits.
+    /// The tail at which a stall was declared: producers do not wait until it moves.
     stalled_at: AtomicU64,
-    /// The drain has said that it cannot write: nobody waits.
+    /// The drain has reported that it cannot write: producers do not wait.
     hopeless: AtomicBool,
-    /// The drain is at work and will move: waiting is worth while.
+    /// The drain is busy and will make progress: waiting is worthwhile.
     busy: AtomicBool,
-    /// The drain is in a call that writes to the file, which may take for ever.
+    /// The drain is in a call that writes to the file, which may never return.
     writing: AtomicBool,
     /// Changes when the drain has made room.
     made: AtomicU32,
@@ -63,11 +63,11 @@ impl Backpressure {
         }
     }
 
-    /// Waits until `slots` slots were free at some moment: true. False: a stall was declared, now or
-    /// earlier, and nobody should wait again until the tail moves.
+    /// Waits until `slots` slots were free at some time: true. False: a stall was declared, now or earlier, and
+    /// producers should not wait again until the tail moves.
     ///
-    /// How long it has waited is what the kernel has slept. A clock only shortens that by the rest of a
-    /// slice: one that is put forward must not make a stall, nor one that stands still hold the program up.
+    /// The waiting time is the time that the kernel has slept. A clock only shortens it within a slice: a clock that
+    /// is set forward must not cause a stall, and one that stands still must not block the program.
     #[cold]
     pub(super) fn wait(&self, ring: &Ring<'_>, slots: u64, nudge: impl Fn()) -> bool {
         let mut tail = ring.tail();
@@ -93,7 +93,7 @@ impl Backpressure {
             }
             let busy = self.busy.load(Ordering::Relaxed);
             if busy {
-                // When it is done it still has to move the tail.
+                // After the call, the drain still has to move the tail.
                 waited = Duration::ZERO;
             }
             if waited >= stall || in_all >= self.for_a_turn.saturating_mul(IN_ALL) {
@@ -110,7 +110,7 @@ impl Backpressure {
         }
     }
 
-    /// The drain has made room.
+    /// Records that the drain has made room.
     pub(super) fn made_room(&self) {
         self.hopeless.store(false, Ordering::Relaxed);
         self.made.fetch_add(1, Ordering::SeqCst);
@@ -119,37 +119,37 @@ impl Backpressure {
         }
     }
 
-    /// Whether the drain is at something that takes a while, after which it makes room. Producers then wait
-    /// for it longer than for one that does not move.
+    /// Sets whether the drain is in a longer operation, after which it makes room. Producers wait longer for it than
+    /// for a drain without progress.
     pub(super) fn set_busy(&self, busy: bool) {
         self.busy.store(busy, Ordering::Relaxed);
     }
 
-    /// Whether the drain is in a call that writes to the file.
+    /// Sets whether the drain is in a call that writes to the file.
     pub(super) fn set_writing(&self, writing: bool) {
         self.writing.store(writing, Ordering::Relaxed);
     }
 
-    /// The drain cannot make room.
+    /// Records that the drain cannot make room.
     pub(super) fn give_up(&self) {
         self.hopeless.store(true, Ordering::Relaxed);
         self.made.fetch_add(1, Ordering::SeqCst);
         wait::wake(&self.made);
     }
 
-    /// There is work for the drain.
+    /// Wakes the drain, because there is work.
     #[cold]
     pub(super) fn wake_drain(&self) {
         self.work.fetch_add(1, Ordering::Release);
         wait::wake(&self.work);
     }
 
-    /// A mark to hand to [`Backpressure::sleep`]: take it before looking for work.
+    /// A mark for [`Backpressure::sleep`]: take it before looking for work.
     pub(super) fn work_mark(&self) -> u32 {
         self.work.load(Ordering::Acquire)
     }
 
-    /// Sleeps until there is work that came after `mark`, or a while; returns how long that was.
+    /// Sleeps until there is work after `mark`, or for a limited time; returns the time slept.
     pub(super) fn sleep(&self, mark: u32) -> Duration {
         wait::sleep(&self.work, mark, DRAIN_SLEEP)
     }

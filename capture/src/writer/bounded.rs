@@ -1,8 +1,8 @@
-//! A bounded capture's areas, as the drain writes them.
+//! A bounded capture's areas, as written by the drain.
 //!
-//! Whenever the process dies, each record is in a whole state (it comes before the state's seq), or in a
-//! whole page of the log, or still in the ring: a page is only overwritten once a state that holds its
-//! records is whole, and a state only overwrites the older of the two.
+//! Whenever the process dies, each record is in a complete state (it comes before the state's seq), in a complete
+//! page of the log, or still in the ring. A page is only overwritten once a state with its records is complete, and
+//! a state only overwrites the older of the two.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,17 +10,17 @@ use std::io;
 use crate::bounded_layout::BoundedLayout;
 use crate::reader::Record;
 
-/// Keeps the state of a bounded capture: what a replay of all its records knows.
+/// Keeps the state of a bounded capture: the result of a replay of all its records.
 pub trait StateSink {
-    /// Takes in a record. Each comes once, in order.
+    /// Applies a record. Each comes once, in order.
     fn take(&mut self, record: Record<'_>);
 
     /// Writes the state after the records so far, in at most `limit` bytes, to `out`, which is empty.
     fn state(&mut self, limit: usize, out: &mut Vec<u8>);
 }
 
-/// A state is written each time that so much of the log was: so the older of the two states also has all
-/// records that follow it in the log.
+/// The number of states written per lap of the log. With this many, all records after the older of the two states
+/// are still in the log.
 const STATES_A_LAP: u64 = 3;
 
 /// A page in the log.
@@ -31,20 +31,20 @@ struct PageAt {
     next: u64,
 }
 
-/// Where the drain stands in the areas.
+/// The drain's position in the areas.
 pub(super) struct Log {
     pub(super) layout: BoundedLayout,
-    /// Where the areas start in the file.
+    /// The offset of the areas in the file.
     pub(super) start: u64,
     /// Pages that are in the log, the oldest first.
     pages: VecDeque<PageAt>,
-    /// Where the next page goes, if it fits there.
+    /// The offset of the next page, if it fits there.
     at: u64,
-    /// The newest whole state holds all records before this.
+    /// The newest complete state holds all records before this.
     pub(super) kept: u64,
     /// The area of the next state.
     pub(super) which: usize,
-    /// Bytes of pages, and of definitions as they came, since the newest state.
+    /// Bytes of pages, and of uncompressed definitions, since the newest state.
     pub(super) pages_since: u64,
     pub(super) definitions_since: u64,
     /// The sink has all records before this.
@@ -72,7 +72,8 @@ impl Log {
         }
     }
 
-    /// Gives the sink a record of `slots` slots, unless it has it from a page that could not be written.
+    /// Passes a record of `slots` slots to the sink, unless the sink already has it from a page that could not be
+    /// written.
     pub(super) fn take(&mut self, sink: &mut dyn StateSink, record: Record<'_>, slots: u64) {
         let (Record::Event(seq, _) | Record::Definition(seq, _) | Record::State(seq, _)) = record;
         if seq.0 < self.taken {
@@ -89,8 +90,8 @@ impl Log {
         sink.take(record);
     }
 
-    /// Makes room for a page of so many bytes: where it goes. What would be lost with the pages in its way is in the
-    /// state that `write_state` writes.
+    /// Makes room for a page of that many bytes; returns its offset. Records of the pages that it overwrites are in
+    /// the state that `write_state` writes.
     pub(super) fn room(
         &mut self,
         bytes: u64,
@@ -113,7 +114,7 @@ impl Log {
         if newest.is_some_and(|page| page.next > self.kept) {
             write_state(self)?;
         }
-        // The oldest pages lie next in the way; those before a jump to the start are older still.
+        // The oldest pages are overwritten first; those before a jump to the start are older.
         while let Some(page) = self.pages.front()
             && (overlaps(page) || at < self.at && page.start >= self.at)
         {
@@ -122,7 +123,7 @@ impl Log {
         Ok(at)
     }
 
-    /// A page was written there.
+    /// Records that a page was written there.
     pub(super) fn wrote(&mut self, start: u64, bytes: u64, next: u64) {
         let end = start + bytes;
         self.pages.push_back(PageAt { start, end, next });
@@ -130,7 +131,7 @@ impl Log {
         self.pages_since += bytes;
     }
 
-    /// Whether it is time for a state.
+    /// Whether the next state is due.
     pub(super) fn is_due(&self) -> bool {
         self.pages_since >= self.layout.log / STATES_A_LAP
             || self.definitions_since >= self.layout.state

@@ -1,52 +1,53 @@
-//! The time of events: CLOCK_MONOTONIC, told from the processor's own counter.
+//! The time of events: CLOCK_MONOTONIC, calculated from the processor's own counter.
 //!
-//! To ask the C library takes 22 ns in a loop and some 160 in a training, where neither its code nor the
-//! kernel's page of figures is in a near cache, and where the fence in it waits for all loads that are on their
-//! way. So the clock is asked a few times a second and a straight line laid through its answers; between them
-//! the line is read, which is one cache line.
+//! A call of the C library takes 22 ns in a loop and about 160 in a training, where neither its code nor the kernel's
+//! page of clock data is in a near cache, and where its fence waits for all pending loads. So the clock is read a few
+//! times a second, and a straight line is laid through these readings. Between them the line is read, which is one
+//! cache line.
 //!
 //! ```text
-//!   ns │            ╱ the clock          A new line begins where the old one is, and aims at where the clock
-//!      │        ╱‾‾╱                     will be at its own end: so time does not jump where one line follows
+//!   ns │            ╱ the clock          A new line begins on the old one, and aims at the clock's value
+//!      │        ╱‾‾╱                     at its own end. So time does not jump where one line follows
 //!      │     ╱‾   ╱  line 3              another.
 //!      │  ╱‾╱ line 2
 //!      └──┴───┴──────┴────── ticks
 //! ```
-//! Only where the counter runs at one pace on all processors and the kernel takes its own time from it; where
-//! line and clock have come apart (a machine that slept, or was moved) the clock is right, and time jumps to it.
+//! Used only where the counter has a constant rate on all processors and the kernel uses it as its clock source. If
+//! line and clock diverge (the machine slept, or was migrated), time jumps to the clock.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// How long a line is believed, at most.
+/// Maximum duration of a line.
 const LONGEST_NS: u64 = 50_000_000;
-/// How long after the first answer a line can be laid: a reading is right to some 50 ns.
+/// Minimum time between the readings for a line: a reading has an error of about 50 ns.
 const SHORTEST_NS: u64 = 1_000_000;
-/// What line and clock may differ by and still be brought together slowly.
+/// Maximum difference of line and clock that is corrected gradually.
 const APART_NS: u64 = 5_000;
-/// A pace that differs by more than one part of so many from the one before is none: it slept, or was moved.
+/// A rate that differs by more than this fraction from the previous one is rejected: the machine slept, or was
+/// migrated.
 const PACE_PARTS: u64 = 1_000;
-/// Readings of the clock of which the quickest counts.
+/// The number of clock readings, of which the fastest is used.
 const READINGS: u32 = 3;
-/// Fraction bits of a pace.
+/// Fraction bits of a rate.
 const FRACTION: u32 = 32;
 
 /// Nanoseconds since the capture was opened.
 #[repr(C, align(64))]
 pub(super) struct Clock {
-    /// Odd: somebody changes the line.
+    /// Odd while a thread changes the line.
     version: AtomicU32,
-    /// Whether the counter is one to tell time by.
+    /// Whether the counter is usable as a clock.
     trusted: bool,
-    /// Where the line begins, in ticks and in nanoseconds.
+    /// The start of the line, in ticks and in nanoseconds.
     begin: AtomicU64,
     begin_ns: AtomicU64,
-    /// Nanoseconds of a tick.
+    /// Nanoseconds per tick.
     pace: AtomicU64,
-    /// For how many ticks it is believed; 0: there is no line.
+    /// The duration of the line in ticks; 0 without a line.
     ticks: AtomicU64,
     /// CLOCK_MONOTONIC at the opening.
     opened: u64,
-    /// What was read last, for whoever has made `version` odd: 0 ticks for nothing.
+    /// The last reading, for the thread that has made `version` odd; 0 ticks without one.
     read: AtomicU64,
     read_ns: AtomicU64,
 }
@@ -71,7 +72,7 @@ impl Clock {
         }
     }
 
-    /// The time now.
+    /// The current time.
     #[inline]
     pub(super) fn now(&self) -> u64 {
         match self.on_the_line() {
@@ -80,7 +81,7 @@ impl Clock {
         }
     }
 
-    /// The time by the line; None where it has ended.
+    /// The time by the line; None after its end.
     #[inline]
     fn on_the_line(&self) -> Option<u64> {
         let version = self.version.load(Ordering::Acquire);
@@ -94,7 +95,7 @@ impl Clock {
         (whole && since < most).then(|| begin_ns.wrapping_add(at_pace(since, pace)))
     }
 
-    /// The time by the clock; lays a new line where that can be done.
+    /// The time by the clock; lays a new line where possible.
     #[cold]
     #[inline(never)]
     fn ask(&self) -> u64 {
@@ -114,12 +115,12 @@ impl Clock {
         if !mine {
             return now;
         }
-        // Nothing of the line may be stored before the odd version is.
+        // No store to the line may come before the odd version.
         fence(Ordering::Release);
         self.lay();
         self.version
             .store(version.wrapping_add(2), Ordering::Release);
-        // What comes next on this thread is told by the line: so is this.
+        // Later times on this thread are read from the line, so this one is, too.
         self.on_the_line().unwrap_or(now)
     }
 
@@ -127,7 +128,7 @@ impl Clock {
         gpumem_sys::clock::read(libc::CLOCK_MONOTONIC).saturating_sub(self.opened)
     }
 
-    /// Lays a line from now on. The caller alone changes it.
+    /// Lays a line from now on. Only the caller changes it.
     fn lay(&self) {
         let Some((tick, ns)) = self.read_both() else {
             return;
@@ -147,7 +148,7 @@ impl Clock {
             alike.then_some((pace, LONGEST_NS.min(passed.saturating_mul(2))))
         });
         let Some((pace, lasts)) = line else {
-            // Begun anew, with the next reading.
+            // Start again with the next reading.
             self.pace.store(0, Ordering::Relaxed);
             self.ticks.store(0, Ordering::Relaxed);
             return;
@@ -166,7 +167,7 @@ impl Clock {
             }
         };
         let ticks = ((u128::from(lasts) << FRACTION) / u128::from(pace)) as u64;
-        // From where the line is to where the clock will be.
+        // From the line's value to the clock's future value.
         let aimed = ns.saturating_add(lasts).saturating_sub(told);
         let pace = ((u128::from(aimed) << FRACTION) / u128::from(ticks.max(1))) as u64;
         self.begin.store(tick, Ordering::Relaxed);
@@ -175,7 +176,7 @@ impl Clock {
         self.ticks.store(ticks, Ordering::Relaxed);
     }
 
-    /// Counter and clock of one moment; None if this thread was held up at each try.
+    /// Counter and clock at the same time; None if this thread was interrupted at each attempt.
     fn read_both(&self) -> Option<(u64, u64)> {
         let quickest = (0..READINGS)
             .map(|_| {
@@ -186,18 +187,18 @@ impl Clock {
             })
             .min()?;
         let (took, before, ns) = quickest;
-        // Some microseconds: a reading that was interrupted.
+        // Some microseconds or more: a reading that was interrupted.
         (took < 10_000).then_some((before + took / 2, ns))
     }
 }
 
-/// Nanoseconds of so many ticks.
+/// Nanoseconds of that many ticks.
 #[inline]
 fn at_pace(ticks: u64, pace: u64) -> u64 {
     ((u128::from(ticks) * u128::from(pace)) >> FRACTION) as u64
 }
 
-/// None for one that no counter has.
+/// None for an implausible rate.
 fn pace(ticks: u64, ns: u64) -> Option<u64> {
     let pace = (u128::from(ns) << FRACTION).checked_div(ticks.into())?;
     // From 100 MHz to 100 GHz.
@@ -207,7 +208,7 @@ fn pace(ticks: u64, ns: u64) -> Option<u64> {
         .filter(|pace| plausible.contains(pace))
 }
 
-/// The processor's counter; not in order with what stands before and after it, which is some tens of
+/// The processor's counter. It is not ordered with the instructions around it, which makes a difference of some tens of
 /// nanoseconds.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
@@ -222,8 +223,8 @@ fn counter() -> u64 {
     0
 }
 
-/// Whether the counter runs at one pace, whatever the processor does, on all processors alike: the kernel, which
-/// watches it, takes its own time from it then.
+/// Whether the counter has the same constant rate on all processors. The kernel, which monitors it, then uses it as its
+/// clock source.
 #[cfg(target_arch = "x86_64")]
 fn is_steady() -> bool {
     const POWER: u32 = 0x8000_0007;
@@ -252,7 +253,7 @@ mod tests {
         gpumem_sys::clock::read(libc::CLOCK_MONOTONIC)
     }
 
-    /// The clock as this machine would have it, with a line if it has such a counter at all.
+    /// The clock of this machine, with a line if it has a suitable counter.
     fn with_a_line() -> Clock {
         let clock = Clock::new(opened());
         let began = Instant::now();
@@ -273,7 +274,7 @@ mod tests {
             let before = clock.by_the_clock();
             let told = clock.now();
             let after = clock.by_the_clock();
-            // What was interrupted says nothing of the clock.
+            // Interrupted readings are ignored.
             if after - before < 1_000 {
                 off.push(before.saturating_sub(told).max(told.saturating_sub(after)));
             }
@@ -296,8 +297,8 @@ mod tests {
                     let mut last = clock.now();
                     while began.elapsed() < Duration::from_millis(500) {
                         let now = clock.now();
-                        // A thread that was held up between the clock and its return finds a line that is
-                        // laid meanwhile: they differ by what the readings do.
+                        // A thread that is interrupted between reading the clock and returning may be overtaken by a
+                        // new line: the difference is the error of the readings.
                         assert!(now + 1_000 >= last, "{last} then {now}");
                         last = now;
                     }
@@ -323,8 +324,8 @@ mod tests {
         if clock.on_the_line().is_none() {
             return;
         }
-        // As after a sleep of the machine in which the counter went on and the clock did not: some 20 seconds, since which
-        // the counter has surely been running.
+        // Simulates a sleep of the machine during which the counter ran and the clock did not: about 20 seconds, less
+        // than the counter has been running.
         clock.begin.fetch_sub(1 << 36, Ordering::Relaxed);
         clock.read.fetch_sub(1 << 36, Ordering::Relaxed);
         for _ in 0..20 {

@@ -1,4 +1,4 @@
-//! Ends a capture, or has its threads stand still.
+//! Ends or pauses a capture.
 
 use std::time::Duration;
 
@@ -6,47 +6,47 @@ use super::shared::{Phase, Writer};
 use crate::ring::Scan;
 use crate::{Nanos, layout};
 
-/// At a clean exit, how often it is looked for what threads are about to commit: some 50 µs, without sleep.
-/// Who runs commits within one of them. Who does not run would be waited for in vain, or come out of its
-/// call into a program that is no longer there.
+/// The number of checks for records that threads are about to commit, at a clean exit: about 50 µs, without sleep.
+/// Running threads commit within that time. A thread that is not running would delay the exit for nothing, or would
+/// return from its call into a program that no longer exists.
 const FINISH_LOOKS: u32 = 1_000;
 
 impl Writer {
-    /// Has the threads write all there is, and then stay where they are until [`Writer::close`]; waits for that, no
-    /// longer than `limit`. False: it was not done by then.
+    /// Makes the threads write everything and then wait until [`Writer::close`]; waits for that, at most `limit`.
+    /// False if it was not done by then.
     pub fn pause(&self, limit: Duration) -> bool {
         self.enter(Phase::Pause);
         self.await_stored(Phase::Pause, limit)
     }
 
-    /// Has the threads write all there is, leave nothing of the ring, and return; waits for that, no longer than
-    /// `limit`. False: it was not done by then. Records that come later are lost.
+    /// Makes the threads write everything, remove the ring, and return; waits for that, at most `limit`. False if
+    /// it was not done by then. Later records are lost.
     pub fn close(&self, limit: Duration) -> bool {
         self.owner.end();
         self.enter(Phase::Close);
         self.await_stored(Phase::Close, limit)
     }
 
-    /// Makes [`Writer::drain`] return once it has moved what is committed. For tests, and for
-    /// programs that record themselves.
+    /// Makes [`Writer::drain`] return once it has moved all committed records. For tests, and for programs that
+    /// record themselves.
     pub fn stop_drain(&self) {
         self.enter(Phase::Stop);
     }
 
-    /// The same, and leaves nothing of the ring.
+    /// The same, and removes the ring.
     pub fn close_drain(&self) {
         self.enter(Phase::Close);
     }
 
-    /// Marks a clean exit at this moment. Events may still follow, and nothing is torn down.
+    /// Marks a clean exit at this time. Events may still follow, and nothing is shut down.
     ///
-    /// Threads that are about to commit get a moment to do so, and it is told up to where all was committed: a
-    /// record that they never finish would look like one that was lost.
+    /// Threads that are about to commit get a short time to do so, and the end of the committed records is stored.
+    /// Without it, a record that is never finished would look like a lost one.
     pub fn finish(&self) {
         self.finish_at(self.now());
     }
 
-    /// The same at another moment: of records that this process did not make.
+    /// The same at another time, for records that this process did not create.
     pub fn finish_at(&self, time: Nanos) {
         if self.is_of_this_process() {
             let committed = self.await_committed();
@@ -64,14 +64,13 @@ impl Writer {
         }
     }
 
-    /// Waits, not for long, until what is reserved by now is committed; returns the first record that is
-    /// not.
+    /// Waits briefly until all records that are reserved now are committed; returns the first one that is not.
     fn await_committed(&self) -> u64 {
         let head = self.ring.head();
         let mut seq = self.ring.tail();
         for _ in 0..FINISH_LOOKS {
             loop {
-                // The drain may take what we look at.
+                // The drain may take the record that is checked.
                 seq = seq.max(self.ring.tail());
                 if seq >= head {
                     return head;

@@ -1,10 +1,10 @@
-//! A snapshot of all counters at one place in the order of records: taken where scopes begin and end, and for the
-//! capture's copies of the counters.
+//! A snapshot of all counters at one position in the order of records: taken at the start and end of scopes, and for
+//! the capture's copies of the counters.
 //!
-//! The rows of counters each have a lock of their own, under which an event's place in the order is
-//! reserved. Whoever holds the locks of all rows and reserves a place then knows the figures of all of
-//! them as a replay finds them at that place. That takes some nanoseconds a row; rows in which nothing was
-//! ever counted are left out, and become used only while no snapshot is taken.
+//! The rows of counters each have a separate lock, under which an event's position in the order is reserved. A thread
+//! that holds the locks of all rows and reserves a position has the same figures as a replay at that position. That
+//! takes some nanoseconds per row. Rows in which nothing was ever counted are skipped, and become used only while no
+//! snapshot is taken.
 
 use super::attempt::{IfFull, assert_may_wait};
 use super::error::{Ended, Lost};
@@ -12,21 +12,21 @@ use super::rows::RowSnapshot;
 use super::shared::Writer;
 use crate::{CounterValues, Event, Seq, layout, slot};
 
-/// The figures of all counters at one place in the order of records.
+/// The figures of all counters at one position in the order of records.
 #[derive(Debug)]
 pub struct CounterSnapshot {
-    /// Its place in the order of records; [`Lost::RingFull`] if the event found no room. The figures are
-    /// of one moment all the same.
+    /// Its position in the order of records; [`Lost::RingFull`] if there was no room for the event. The figures are
+    /// still consistent.
     pub seq: Result<Seq, Lost>,
-    /// Every row in which anything is counted, by their numbers.
+    /// Every row that counts something, in order of their numbers.
     pub rows: Vec<RowSnapshot>,
 }
 
 impl Writer {
-    /// Records an event that changes no counter, and gives the figures of all devices and levels as they
-    /// are just there in the order of records. With `anew`, [`RowSnapshot::since_snapshot`] is reckoned from here on.
+    /// Records an event that changes no counter, and returns the figures of all devices and levels at its position in
+    /// the order of records. With `anew`, [`RowSnapshot::since_snapshot`] starts again from here.
     ///
-    /// Not for hooks: it may allocate, and holds up those who count while it looks.
+    /// Not for hooks: it may allocate, and blocks counting threads while it reads.
     ///
     /// # Errors
     /// [`Lost::OtherProcess`] in a forked child, where nothing at all happens; [`Lost::Ended`] once recording has
@@ -58,7 +58,7 @@ impl Writer {
             }
             let (reserved, rows) = self.through_all(anew, || match self.ring.reserve(1) {
                 Some(seq) => Some(Some(seq)),
-                // Others took the space that was there a moment ago.
+                // Other threads took the room since the check.
                 None if may_wait || refuses => None,
                 None => Some(None),
             })?;
@@ -82,7 +82,7 @@ impl Writer {
         }
     }
 
-    /// Asks `place` while all rows that are used are held; where that is something, it comes with their figures.
+    /// Calls `place` while all used rows are locked; if it returns a value, returns it with their figures.
     fn through_all<P>(
         &self,
         anew: bool,
@@ -113,20 +113,20 @@ impl Writer {
         Ok((place, rows))
     }
 
-    /// The figures of all rows at a place in the order of records that is not before any record so far.
+    /// The figures of all rows at a position in the order of records that is after all records so far.
     pub(super) fn counters_now(&self) -> Result<(u64, Vec<RowSnapshot>), Lost> {
         let (place, rows) = self.through_all(false, || Some(self.ring.head()))?;
         Ok((place.unwrap_or_default(), rows))
     }
 
-    /// Stores the counters in the head, as of the place before `seq`, unless `newest` is a later place.
+    /// Stores the counters in the head, as of the position before `seq`, unless `newest` is a later position.
     pub(super) fn publish_counters(&self, newest: &mut u64, seq: u64, rows: &[RowSnapshot]) {
         if seq < *newest {
             return;
         }
         *newest = seq;
         let (checks, counted) = (self.ring.checks(), &self.head.counted.0);
-        // A process that dies in between leaves rows of two places.
+        // A process that dies in between leaves rows of two positions.
         counted.clear();
         for row in rows {
             let number = u64::from(row.row);
@@ -139,7 +139,7 @@ impl Writer {
         counted.store(checks, layout::dynamic::COUNTED, facts);
     }
 
-    /// One row as it is now; None if nothing was ever counted in it.
+    /// The current values of one row; None if nothing was ever counted in it.
     pub fn row_now(&self, number: u8) -> Option<RowSnapshot> {
         let locked = self.rows.get(u64::from(number))?.lock()?;
         (locked.changes() != 0).then(|| RowSnapshot::of(number, &locked))

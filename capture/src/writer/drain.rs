@@ -1,8 +1,8 @@
 //! Moves committed records out of the ring into pages.
 //!
-//! A page is put where it outlives this process (into the capture's file, or into the queue of what goes there), then
-//! published (the end of pages moves), and only then do its records leave the ring. Whenever the process dies, each
-//! record is in a published page, or still in the ring, or in both.
+//! A page is stored where it outlives this process (in the capture's file, or in the queue for it), then published (the
+//! end of pages moves), and only then do its records leave the ring. Whenever the process dies, each record is in a
+//! published page, or still in the ring, or in both.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -16,36 +16,36 @@ use crate::reader::{Record, definition};
 use crate::ring::Scan;
 use crate::{DefKind, EventKind, Seq, layout, page, slot};
 
-/// So many waiting slots are worth a page, or a quarter of the ring if that is less.
+/// The number of waiting slots that make a page, or a quarter of the ring if that is less.
 const WORTH_A_PAGE: u64 = 16_384;
-/// What waits longer than this becomes a page however little it is.
+/// Records that wait longer than this become a page regardless of their number.
 const AT_LEAST_EVERY: Duration = Duration::from_secs(1);
-/// After a failed write, how long until the next try.
+/// Time until the next attempt after a failed write.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// So many looks, 50 ms apart or more, find the same record unfinished: its thread was stopped or killed.
+/// After this many checks, 50 ms apart or more, that find the same record unfinished, its thread counts as stopped or
+/// killed.
 const LOOKS_AT_UNFINISHED: u32 = 100;
 
 impl Writer {
-    /// Runs the drain, and the thread that writes the file beside it: moves committed records from the ring into
-    /// compressed pages of the file. Call it from a thread of your own, with its signals blocked. Returns when
-    /// [`Writer::stop_drain`] is called, after all committed records were moved; at once in a forked
-    /// child.
+    /// Runs the drain, and the thread that writes the file: moves committed records from the ring into compressed pages
+    /// of the file. Call it from a dedicated thread with its signals blocked. Returns when [`Writer::stop_drain`] is
+    /// called, after all committed records were moved; at once in a forked child.
     ///
-    /// It takes no lock that the recorded program could hold, except its allocator's. When it cannot
-    /// write it says so in the head, keeps what is in the ring, and tries again each second.
+    /// It takes no lock that the recorded program could hold, except its allocator's. If it cannot write, it records
+    /// that in the head, keeps the records in the ring, and tries again each second.
     ///
-    /// A bounded capture has a drain of its own: [`Writer::drain_bounded`].
+    /// A bounded capture has a different drain: [`Writer::drain_bounded`].
     pub fn drain(&self) {
         self.drain_and_store(None, &|_| {});
     }
 
-    /// The same, and the first time that it cannot write `tell` is called.
+    /// The same, and calls `tell` the first time that it cannot write.
     pub fn drain_telling(&self, tell: &(dyn Fn(Trouble<'_>) + Sync)) {
         self.drain_and_store(None, tell);
     }
 
-    /// [`Writer::drain`] of a bounded capture: `sink` is given every record and keeps the state that
-    /// stands for those whose pages are gone. The file's size never changes.
+    /// [`Writer::drain`] for a bounded capture: `sink` gets every record and keeps the state that replaces overwritten
+    /// pages. The file's size never changes.
     pub fn drain_bounded(&self, sink: &mut dyn StateSink) {
         self.drain_and_store(Some(sink), &|_| {});
     }
@@ -64,8 +64,8 @@ impl Writer {
         });
     }
 
-    /// The drain alone: [`Writer::run_store`] is to run in another thread, but for a capture that holds its ring.
-    /// Without a sink for one that is not bounded. `tick` is called each time that it wakes, at least every 50 ms.
+    /// The drain alone. [`Writer::run_store`] must run in another thread, except for a capture that holds its ring.
+    /// Pass a sink only for a bounded capture. `tick` is called each time that the drain wakes, at least every 50 ms.
     pub fn run_drain(
         &self,
         mut sink: Option<&mut dyn StateSink>,
@@ -77,7 +77,7 @@ impl Writer {
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
         let state = state.get_or_insert_with(|| {
-            // The ring's first lap should not cost the program a page fault every 64 events.
+            // Prevents a page fault every 64 events in the ring's first lap.
             self.ring.touch();
             Box::new(State {
                 log: self
@@ -103,7 +103,8 @@ impl Writer {
                 true => stopping || since >= RETRY_AFTER,
                 false => stopping || waiting >= worth_a_page || since >= AT_LEAST_EVERY,
             };
-            // Once all was written, other libraries are being taken down: only what would find no room is moved.
+            // Once everything was written, other libraries are being shut down: only records that would find no room
+            // are moved.
             let stands_still = phase == Phase::Pause
                 && self.is_flushed(phase)
                 && waiting < self.ring.capacity() / 2;
@@ -116,7 +117,7 @@ impl Writer {
                             continue;
                         }
                     }
-                    // Where the memory is gone, that is what is said.
+                    // If the memory is gone, that is reported instead.
                     Err(_) if !self.is_direct && !self.has_its_memory() => {}
                     Err(error) => {
                         self.note_failure(state, &error);
@@ -132,7 +133,7 @@ impl Writer {
             tick();
             self.look(state);
             if stopping {
-                // The counters of before may only now be of known records: those of this place are wanted.
+                // The earlier counters may only now be of known records: publish those of this position.
                 self.look(state);
             }
             if state.write.is_stuck(self.stored.write_in_progress()) {
@@ -160,20 +161,20 @@ impl Writer {
         }
     }
 
-    /// Whether the ring's memory is still there. A look at it finds out.
+    /// Whether the ring's memory still exists. Reading it finds out.
     fn has_its_memory(&self) -> bool {
         self.ring.touch();
         self.was_read_from_memory()
     }
 
-    /// Looks how far records are committed, and publishes that and the counters.
+    /// Finds the end of the committed records, and publishes it and the counters.
     fn look(&self, state: &mut State) {
         let before = state.known;
         state.known = self.ring.committed(before);
         if state.known == before && self.ring.head() > before {
             state.looks += 1;
             if state.looks > LOOKS_AT_UNFINISHED && self.ring.tail() == before {
-                // Nobody will finish it. The reader finds that it is missing.
+                // It will never be finished. The reader reports it as missing.
                 self.pass_over(before);
                 state.known = self.ring.tail();
             }
@@ -199,8 +200,8 @@ impl Writer {
         }
     }
 
-    /// Gives the blocks of a ring in the capture back, of which nothing is needed any more. Where the file system cannot
-    /// do that, they stay.
+    /// Frees the file blocks of a ring in the capture that is no longer needed. Where the file system does not support
+    /// that, they stay.
     fn punch_ring(&self) {
         let (start, end) = (
             layout::RING_OFFSET,
@@ -219,7 +220,7 @@ impl Writer {
         self.backpressure.made_room();
     }
 
-    /// Writes one page of what is committed. False: there was nothing.
+    /// Writes one page of committed records. False if there were none.
     fn move_page(
         &self,
         state: &mut State,
@@ -267,8 +268,7 @@ impl Writer {
             }
         }
         if builder.is_empty() {
-            // Somebody's stray store hit the ring. Pass over the slot: the reader finds that it is
-            // missing between two pages.
+            // A stray store has hit the ring. Skip the slot: the reader reports it as missing between two pages.
             let is_damaged = first < head && self.ring.scan(first) == Scan::Damaged;
             if is_damaged {
                 self.pass_over(first);
@@ -303,7 +303,7 @@ impl Writer {
         Ok(true)
     }
 
-    /// Puts bytes where they outlive this process: after that, pages end at `pages_end` and hold the records before
+    /// Stores bytes where they outlive this process. After that, pages end at `pages_end` and hold the records before
     /// `next`.
     pub(super) fn put(
         &self,
@@ -347,7 +347,7 @@ impl Writer {
         }
     }
 
-    /// Says in the head why nothing can be written now, if so.
+    /// Records in the head why nothing can be written now, if so.
     pub(super) fn note_error(&self, error: Option<&io::Error>, failures: u64, first: u64) {
         let errno = |error: &io::Error| error.raw_os_error().unwrap_or(libc::EIO) as u64;
         let facts = [error.map_or(0, errno), failures, first];

@@ -1,4 +1,4 @@
-//! What the drain keeps.
+//! The state of the drain.
 
 use std::time::Duration;
 
@@ -6,33 +6,33 @@ use super::bounded::Log;
 use super::rows::RowSnapshot;
 use crate::page;
 
-/// A write that has not returned for so long is stuck.
+/// A write that has not returned for this time is stuck.
 const STUCK: Duration = Duration::from_secs(1);
-/// What the drain keeps from page to page.
+/// The state that the drain keeps from page to page.
 #[derive(Default)]
 pub(super) struct State {
     pub(super) builder: Option<page::Builder>,
-    /// Of a bounded capture: where the drain stands in it.
+    /// For a bounded capture: the drain's position in it.
     pub(super) log: Option<Log>,
     pub(super) payload: Vec<u8>,
-    /// Where the pages end.
+    /// The end of the pages.
     pub(super) pages_end: u64,
     pub(super) failures: u64,
     pub(super) first_failure: u64,
     pub(super) failing: bool,
     /// All records before this are committed.
     pub(super) known: u64,
-    /// How often the record at `known` was found unfinished.
+    /// The number of checks that found the record at `known` unfinished.
     pub(super) looks: u32,
-    /// Counters that are not yet of known records.
+    /// Counters at a position whose records are not all known to be committed.
     pub(super) counted: Option<(u64, Vec<RowSnapshot>)>,
-    /// The place that the newest published counters are of.
+    /// The position of the newest published counters.
     pub(super) published: Option<u64>,
     pub(super) write: Write,
 }
 
-/// The write to the file that was in progress at the last look. Time is what the drain has slept since: a clock can be
-/// set forward meanwhile.
+/// The write to the file that was in progress at the last check. Its duration is the time that the drain has slept
+/// since, because a clock can be set forward meanwhile.
 #[derive(Default)]
 pub(super) struct Write {
     pub(super) number: Option<u64>,
@@ -41,7 +41,7 @@ pub(super) struct Write {
 }
 
 impl Write {
-    /// Whether the write in progress has now been so for [`STUCK`]: true once for each.
+    /// Whether the write in progress has now lasted for [`STUCK`]: true once for each.
     pub(super) fn is_stuck(&mut self, in_progress: Option<u64>) -> bool {
         if in_progress.is_none() || in_progress != self.number {
             *self = Self {

@@ -1,4 +1,4 @@
-//! What can fail, and what is reported of it.
+//! Errors of the writer, and how they are reported.
 
 use std::io;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ pub struct CreateError {
 }
 
 impl CreateError {
-    /// The system's error number, 0 if it was not the system that refused.
+    /// The system's error number, 0 if the error did not come from the system.
     pub fn errno(&self) -> i32 {
         self.source.raw_os_error().unwrap_or(0)
     }
@@ -33,7 +33,7 @@ pub enum Lost {
     /// The definition is larger than a definition may be.
     #[error("the definition is larger than the ring allows")]
     TooLarge,
-    /// This is a forked child of the process whose capture it is, or recording has ended.
+    /// This is a forked child of the capture's process, or recording has ended.
     #[error("the capture belongs to another process, or recording has ended")]
     OtherProcess,
     /// Recording ended while this was recorded: see [`super::Writer::ended`].
@@ -46,10 +46,10 @@ pub enum Lost {
 #[non_exhaustive]
 #[repr(u8)]
 pub enum Ended {
-    /// A thread holds a lock of the recorder and does not go on.
+    /// A thread holds a lock of the recorder and makes no progress.
     #[error("a thread was stopped or killed while it recorded an event")]
     HeldTooLong = 1,
-    /// The memory of the ring went away under the process.
+    /// The memory of the ring was taken away from the process.
     #[error("the memory of its ring was truncated or its disk is gone")]
     MemoryGone = 2,
     /// The capture's file could not be created.
@@ -57,7 +57,7 @@ pub enum Ended {
     NoFile = 3,
 }
 
-/// What a thread of ours reports, once each time that it begins.
+/// A problem that one of gpumem's threads reports, once each time it starts.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Trouble<'a> {
@@ -65,6 +65,6 @@ pub enum Trouble<'a> {
     Write(&'a io::Error),
     /// A write to the capture's file has not returned for a second.
     Stuck,
-    /// What waits to be written has no more room: events are lost.
+    /// There is no more room for data that waits to be written: events are lost.
     Full(&'a io::Error),
 }

@@ -1,4 +1,4 @@
-//! The capture's file: created once, written at offsets. Whoever calls this may wait for a disk.
+//! The capture's file: created once, written at offsets. Callers of this module may wait for a disk.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -11,17 +11,16 @@ use super::error::CreateError;
 use super::sys;
 use crate::file::fill;
 
-/// The file, and how to know it again.
+/// The file, and its identity.
 pub(super) struct CaptureFile {
     path: PathBuf,
     identity: (u64, u64),
-    /// None once the host has closed it under us and it could not be opened again. Only the thread that writes waits
-    /// for it.
+    /// None once the program has closed it and it could not be opened again. Only the thread that writes waits for it.
     file: Mutex<Option<File>>,
 }
 
 impl CaptureFile {
-    /// Creates the file, and has the system set `length` bytes aside for it.
+    /// Creates the file, and reserves `length` bytes for it.
     pub(super) fn create(path: &Path, length: u64) -> Result<Self, CreateError> {
         let error = |action| {
             move |source| CreateError {
@@ -30,7 +29,7 @@ impl CaptureFile {
                 source,
             }
         };
-        // The program may change its directory while we run.
+        // The program may change its working directory later.
         let path = std::path::absolute(path).map_err(error("find"))?;
         let file = OpenOptions::new()
             .read(true)
@@ -51,7 +50,7 @@ impl CaptureFile {
                 file: Mutex::new(Some(file)),
             }),
             Err(error) => {
-                // It is ours, empty, and of no use to anyone; that it stays is no second error.
+                // The file is ours and empty; a failure to remove it is not reported as a second error.
                 let _ = std::fs::remove_file(&path);
                 Err(error)
             }
@@ -62,8 +61,8 @@ impl CaptureFile {
         &self.path
     }
 
-    /// Whether the file has no name any more: with this process it is gone. False where that cannot be
-    /// told now.
+    /// Whether the file has no name any more, so that it disappears with this process. False where that cannot be
+    /// determined now.
     pub(super) fn is_deleted(&self) -> bool {
         let Ok(slot) = self.file.try_lock() else {
             return false;
@@ -72,7 +71,7 @@ impl CaptureFile {
         found.is_some_and(|found| (found.dev(), found.ino()) == self.identity && found.nlink() == 0)
     }
 
-    /// Writes bytes at an offset, whole, or says why not. Never raises SIGXFSZ.
+    /// Writes all bytes at an offset, or returns an error. Never raises SIGXFSZ.
     pub(super) fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.with(offset + bytes.len() as u64, |file| {
             file.write_all_at(bytes, offset)
@@ -84,12 +83,12 @@ impl CaptureFile {
         self.with(0, |file| fill(file, offset, bytes).map(drop))
     }
 
-    /// Cuts what is behind `length` off.
+    /// Truncates the file to `length`.
     pub(super) fn cut_to(&self, length: u64) -> io::Result<()> {
         self.with(length, |file| file.set_len(length))
     }
 
-    /// Gives the blocks of a range back, which then reads as zeros.
+    /// Frees the blocks of a range, which then reads as zeros.
     pub(super) fn punch(&self, range: std::ops::Range<u64>) -> io::Result<()> {
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         let (start, bytes) = (
@@ -105,11 +104,11 @@ impl CaptureFile {
         })
     }
 
-    /// Runs `body` on the file, which `end` bytes are to fit in.
+    /// Runs `body` on the file, which must have room for `end` bytes.
     ///
     /// Programs that become daemons close every descriptor and open others under the same numbers. A thread with a
-    /// table of descriptors of its own is not concerned. Where the system gives no thread such a table, the descriptor
-    /// is compared with the file that was created before each use, which leaves a moment between the two.
+    /// separate descriptor table is not affected. Where the system does not support that, the descriptor is compared
+    /// with the created file before each use, which leaves a short time between the two.
     pub(super) fn with<R>(
         &self,
         end: u64,
@@ -128,7 +127,7 @@ impl CaptureFile {
                 .is_ok_and(|found| (found.dev(), found.ino()) == self.identity)
         };
         if !slot.as_ref().is_some_and(is_ours) {
-            // The number is someone else's now: forget it without closing it.
+            // The number belongs to another file now: forget it without closing it.
             if let Some(file) = slot.take() {
                 let _ = std::os::fd::IntoRawFd::into_raw_fd(file);
             }
@@ -149,8 +148,8 @@ impl CaptureFile {
     }
 }
 
-/// The same file under a descriptor above 2. A program that has closed its stderr gets the number 2 for
-/// the next file it opens; if that were ours, whatever it then says on stderr would land in the capture.
+/// The same file under a descriptor above 2. A program that has closed its stderr gets the number 2 for the next file
+/// it opens. If that were ours, its stderr output would be written to the capture.
 fn above_standard_streams(file: File) -> io::Result<File> {
     // The standard library duplicates to 3 and above.
     if file.as_raw_fd() < 3 {
@@ -176,7 +175,7 @@ fn reserve(file: &File, length: u64) -> io::Result<()> {
     }
 }
 
-/// RLIMIT_FSIZE in force now.
+/// The current RLIMIT_FSIZE.
 pub(super) fn file_size_limit() -> u64 {
     let mut limit = libc::rlimit {
         rlim_cur: 0,

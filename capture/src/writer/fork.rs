@@ -1,18 +1,18 @@
 //! Whether this is still the process that created the capture, and whether it still records.
 //!
-//! The ring is shared memory: a forked child that went on recording would write into its parent's.
-//! A page that the kernel empties in every child tells it with one load, with no atfork handler.
+//! The ring is shared memory: a forked child that continued recording would write into its parent's.
+//! The kernel empties a page in every child, so one load detects a child without an atfork handler.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
 pub(super) struct Owner {
-    /// In a page of its own: the process id, 0 in a forked child and once recording has ended.
+    /// In a separate page: the process id, 0 in a forked child and once recording has ended.
     word: &'static AtomicU32,
     /// In the same page: the process id, 0 in a forked child.
     own: &'static AtomicU32,
-    /// In the same page: not 0 once other memory stands in the place of the shared one.
+    /// In the same page: not 0 once the shared memory was replaced by other memory.
     lost: &'static AtomicU32,
-    /// The kernel (before 4.14) cannot empty pages: ask for the process id each time.
+    /// The kernel (before 4.14) cannot empty pages: query the process id each time.
     must_ask: bool,
 }
 
@@ -49,17 +49,17 @@ impl Owner {
         })
     }
 
-    /// The word that ends recording for good once it is 0.
+    /// The word that permanently ends recording once it is 0.
     pub(super) fn word(&self) -> &'static AtomicU32 {
         self.word
     }
 
-    /// The word that says that the shared memory is lost once it is not 0.
+    /// The word that marks the shared memory as lost once it is not 0.
     pub(super) fn lost(&self) -> &'static AtomicU32 {
         self.lost
     }
 
-    /// Ends recording, for good.
+    /// Ends recording permanently.
     pub(super) fn end(&self) {
         self.word.store(0, Ordering::Release);
     }

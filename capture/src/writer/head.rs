@@ -1,5 +1,5 @@
-//! The head of the ring's memory: copies of what is known in this process, for whoever reads the capture. They are
-//! only written here. Nothing that this process does depends on what they hold.
+//! The head of the ring's memory: copies of this process's state for readers of the capture. This process only writes
+//! them and never depends on their content.
 
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -14,11 +14,11 @@ use crate::namespaces::Namespaces;
 use crate::ring_file::{self, HEADER_OFFSET};
 use crate::{CounterValues, index};
 
-/// A cache line of its own.
+/// A value on a separate cache line.
 #[repr(C, align(64))]
 pub(super) struct Line<T>(pub(super) T);
 
-/// A number with a check of it: [`crate::index`].
+/// A number with a checksum: [`crate::index`].
 #[repr(transparent)]
 pub(super) struct Sealed(AtomicU64);
 
@@ -28,14 +28,14 @@ impl Sealed {
     }
 }
 
-/// What leaves the ring, and where it goes.
+/// The position of the drain: the tail of the ring and the end of the pages.
 #[repr(C)]
 pub(super) struct Drained {
     pub(super) tail: Sealed,
     pub(super) pages_end: Sealed,
 }
 
-/// Three facts and their check: written rarely, by one thread at a time.
+/// Three fields and their checksum: written rarely, by one thread at a time.
 #[repr(C)]
 pub(super) struct Checked {
     words: [AtomicU64; 3],
@@ -43,7 +43,7 @@ pub(super) struct Checked {
 }
 
 impl Checked {
-    /// Stores the facts; `place` is this object's offset in the head.
+    /// Stores the fields; `place` is this object's offset in the head.
     pub(super) fn store(&self, checks: &Checks, place: u64, facts: [u64; 3]) {
         for (to, from) in self.words.iter().zip(facts) {
             to.store(from, Ordering::Relaxed);
@@ -52,7 +52,7 @@ impl Checked {
             .store(checks.words(place, &facts), Ordering::Release);
     }
 
-    /// As if never written.
+    /// Resets it to the state before the first store.
     pub(super) fn clear(&self) {
         self.check.store(0, Ordering::Relaxed);
         for word in &self.words {
@@ -64,23 +64,23 @@ impl Checked {
 /// The mapped part before the ring.
 #[repr(C, align(4096))]
 pub(super) struct Head {
-    /// Of a ring in a file of its own: [`crate::ring_file`].
+    /// For a ring in a separate file: [`crate::ring_file`].
     preamble: [AtomicU64; 512],
     /// Every record before this is committed.
     pub(super) known: Line<Sealed>,
     pub(super) drained: Line<Drained>,
-    /// State (1: clean exit), time, up to where all was committed.
+    /// State (1: clean exit), time, end of the committed records.
     pub(super) end: Line<Checked>,
     /// errno, failures so far, time of the first.
     pub(super) drain_error: Line<Checked>,
-    /// Events and definitions lost, and how often this was stored: the odd times in the second copy,
-    /// so that one is always whole.
+    /// Events and definitions lost, and the number of updates: odd updates go to the second copy, so that one copy is
+    /// always complete.
     pub(super) lost: Line<[Checked; 2]>,
-    /// The place in the order of records that the counters are of.
+    /// The position of the counters in the order of records.
     pub(super) counted: Line<Checked>,
-    /// Of the capture's file, where that has no ring: when the journal was written, where it starts, whether all is in it.
+    /// For a capture's file without a ring: the time of the journal, its offset, and whether it is complete.
     journal: Line<Checked>,
-    /// The number of the first operation in the queue that is not done, and where it stands.
+    /// The number of the first operation in the queue that is not done, and its position.
     pub(super) queue: Line<Checked>,
     /// First time, last time, events.
     pub(super) loss_table: [Checked; LOSS_RANGES],
@@ -109,7 +109,7 @@ impl Head {
         self.rows.get(number as usize)
     }
 
-    /// Says whose ring it is; nothing in a ring that lies in the capture, which says so itself.
+    /// Records the owner of the ring. Does nothing for a ring in the capture, which already has it.
     pub(super) fn introduce(&self, header: &StaticHeader, path: &Path, queue_bytes: usize) {
         if header.has_ring() {
             return;
@@ -126,7 +126,7 @@ impl Head {
         }
     }
 
-    /// The bytes from the dynamic header on, as they are now.
+    /// The current bytes from the dynamic header on.
     pub(super) fn image(&self) -> Vec<u8> {
         let start = layout::DYNAMIC_OFFSET as usize;
         let words = (layout::RING_OFFSET as usize - start) / 8;
@@ -149,7 +149,7 @@ pub(super) struct RowCopy {
 }
 
 impl RowCopy {
-    /// Stores the figures after so many changes; `place` is the row's offset in the head.
+    /// Stores the figures after that many changes; `place` is the row's offset in the head.
     pub(super) fn store(&self, values: &CounterValues, changes: u32, checks: &Checks, place: u64) {
         let version = changes.wrapping_mul(2);
         for (to, from) in self.values.iter().zip(values.words()) {

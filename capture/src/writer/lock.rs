@@ -1,24 +1,24 @@
 //! Locks of a recorder's own state.
 //!
-//! A thread of the program that wants one must never wait behind another that waits itself. So nothing that may wait
-//! happens under a lock: no record that waits for room in the ring ([`super::Writer::in_order`] records without),
-//! and no call of the driver's or NVML's. With debug assertions, such a thing panics.
+//! A thread of the program that wants such a lock must never wait for a thread that itself waits. So no operation
+//! that may wait runs under a lock: no record that waits for room in the ring ([`super::Writer::in_order`] records
+//! without waiting), and no call of the driver or NVML. With debug assertions, such an operation panics.
 
 use core::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::attempt::LockHeld;
 
-/// A lock that is held for moments only.
+/// A lock that is held only briefly.
 pub struct Lock<T>(Mutex<T>);
 
 impl<T> Lock<T> {
-    /// Unlocked.
+    /// An unlocked lock.
     pub const fn new(value: T) -> Self {
         Self(Mutex::new(value))
     }
 
-    /// What it guards, which is whole whoever panicked meanwhile.
+    /// Locks it. The guarded value is consistent even after a panic of another thread.
     #[inline]
     pub fn lock(&self) -> Guard<'_, T> {
         Guard {
@@ -34,7 +34,7 @@ impl<T: Default> Default for Lock<T> {
     }
 }
 
-/// What a [`Lock`] guards, locked.
+/// The locked value of a [`Lock`].
 pub struct Guard<'a, T> {
     guard: MutexGuard<'a, T>,
     _held: LockHeld,

@@ -1,4 +1,4 @@
-//! The account of what was lost: how much, and between which times.
+//! The record of losses: how much, and between which times.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,7 +12,7 @@ use crate::lock::Lock;
 /// No range is open.
 const NONE: u64 = u64::MAX;
 
-/// Writes the head's totals and its table of losses, one range for each stall.
+/// Writes the head's totals and its table of losses, with one range for each stall.
 pub(super) struct Losses {
     lock: Lock,
     /// First time, last time and events of the newest range.
@@ -23,7 +23,7 @@ pub(super) struct Losses {
     used: AtomicU64,
     events: AtomicU64,
     definitions: AtomicU64,
-    /// How often the totals were stored.
+    /// The number of updates of the totals.
     stored: AtomicU64,
 }
 
@@ -45,8 +45,8 @@ impl Losses {
         self.events.load(Ordering::Relaxed)
     }
 
-    /// Counts an event of that time as lost in the stall with that tail. When the table is full its
-    /// last range grows.
+    /// Counts an event of that time as lost in the stall with that tail. When the table is full, its last range
+    /// grows.
     pub(super) fn event(&self, head: &Head, checks: &Checks, time: Nanos, stall: u64) {
         self.locked(|| {
             let used = self.used.load(Ordering::Relaxed);
@@ -94,8 +94,8 @@ impl Losses {
         copy.store(checks, place, [self.events(), definitions, stored]);
     }
 
-    /// Runs `body` with the table to itself; it takes a few nanoseconds and cannot block. A loss that finds the
-    /// table held for too long is not counted: whoever holds it does not go on.
+    /// Runs `body` with exclusive access to the table; it takes a few nanoseconds and cannot block. A loss is
+    /// not counted if the table is held for too long, because its holder makes no progress.
     fn locked(&self, body: impl FnOnce()) {
         if let Some(_held) = self.lock.lock(LONGEST_HOLD) {
             body();

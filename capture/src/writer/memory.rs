@@ -1,4 +1,4 @@
-//! The memory that the ring lies in: what other processes can read, and what outlives a process that is killed.
+//! The memory of the ring: shared with other processes, and kept when the process is killed.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;
@@ -15,22 +15,22 @@ use crate::layout;
 use crate::ring::Slot;
 use crate::ring_file::{self, NAME_PREFIX};
 
-/// `statfs`'s numbers of file systems that lie in memory.
+/// `statfs`'s magic numbers of file systems in memory.
 const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 
-/// Mapped memory, for ever.
+/// Mapped memory that is never unmapped.
 pub(super) struct Memory {
     pub(super) base: *mut u8,
     /// Bytes of the head and the ring.
     pub(super) ring_bytes: usize,
-    /// Bytes of the queue behind them; 0: there is none.
+    /// Bytes of the queue after them; 0 without a queue.
     pub(super) queue_bytes: usize,
     pub(super) at: RingAt,
-    /// The descriptor of memory without a name, in the table of the thread that made it.
+    /// The descriptor of unnamed memory, in the table of the thread that created it.
     memfd: Option<RawFd>,
     /// Whether another process can map it.
     pub(super) is_shared: bool,
-    /// Why a place that comes first was not taken.
+    /// Why an earlier place was not used.
     pub(super) fell_back: Option<String>,
 }
 
@@ -40,12 +40,12 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// Memory for a ring of so many slots and a queue of so many bytes behind it.
+    /// Memory for a ring of that many slots and a queue of that many bytes after it.
     pub(super) fn create(place: &RingPlace, slots: u32, queue: usize) -> io::Result<Self> {
         let ring_bytes = usize::try_from(layout::ring_end(slots))
             .map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
         let _guard = sys::no_file_size_signal();
-        // A file in memory is subject to the same limit as one on a disk.
+        // A file in memory is subject to the same limit as a file on a disk.
         let most = usize::try_from(file_size_limit()).unwrap_or(usize::MAX);
         let queue_bytes = queue.min(most.saturating_sub(ring_bytes)) & !4095;
         let mut memory = Self {
@@ -96,7 +96,7 @@ impl Memory {
             is_shared: true,
             fell_back: None,
         };
-        // Mapped at once, for reading: the drain sees to it that it can be written to.
+        // Mapped at once, for reading: the drain makes it writable.
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
         file.with(0, |file| memory.map(file.as_raw_fd(), flags))?;
         Ok(memory)
@@ -106,8 +106,8 @@ impl Memory {
     pub(super) fn parts(&self, slots: u32) -> (&'static Head, &'static [Slot]) {
         // SAFETY: `ring_bytes` bytes are mapped, readable and writable, and never unmapped. `Head` covers the first
         // RING_OFFSET of them, the slots the rest, both aligned (a page; RING_OFFSET is a multiple of 64). Both
-        // consist of atomics, for which any bits are valid, whoever else stores them; a range that is taken away is
-        // replaced by private memory ([`super::Ended::MemoryGone`]).
+        // consist of atomics, for which any bits are valid, even if other processes store them. A range that is taken
+        // away is replaced by private memory ([`super::Ended::MemoryGone`]).
         unsafe {
             let ring = self.base.add(layout::RING_OFFSET as usize).cast::<Slot>();
             (
@@ -117,7 +117,7 @@ impl Memory {
         }
     }
 
-    /// In a new file that nobody else can name beforehand, open or read.
+    /// In a new file that no other user can name in advance, open or read.
     fn in_folder(&mut self, folder: &Path) -> io::Result<()> {
         let name = format!("{NAME_PREFIX}{:016x}{:016x}", sys::random(), sys::random());
         let path = folder.join(name);
@@ -138,7 +138,7 @@ impl Memory {
         Ok(())
     }
 
-    /// In a file without a name, which nobody can make shorter.
+    /// In a file without a name, which no other process can truncate.
     fn in_memfd(&mut self) -> io::Result<()> {
         let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
         // By its number: glibc has no function for it before 2.27, and the wheel runs on 2.17.
@@ -149,20 +149,20 @@ impl Memory {
         }
         // SAFETY: the descriptor was opened just now, for us alone.
         let file = unsafe { File::from_raw_fd(fd as i32) };
-        // Others could open it through /proc else.
+        // Otherwise other users could open it through /proc.
         file.set_permissions(Permissions::from_mode(0o600))?;
         self.reserve_and_map(&file)?;
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
         // SAFETY: the descriptor is open; a seal that is refused is done without.
         unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) };
-        // Who reads a running capture finds it by this descriptor.
+        // Readers of a running capture find it by this descriptor.
         self.memfd = Some(file.into_raw_fd());
         self.at = RingAt::Memfd;
         Ok(())
     }
 
-    /// The memory as a file, for another process to hold open. None if it is not one of its own. To be called by the
-    /// thread that made it.
+    /// The memory as a file, for another process to hold open. None if it has no separate file. Must be called by the
+    /// thread that created it.
     pub(super) fn handle(&self) -> Option<io::Result<File>> {
         match (&self.at, self.memfd) {
             (RingAt::File(at), _) => Some(
@@ -172,7 +172,7 @@ impl Memory {
                     .open(at.path()),
             ),
             (_, Some(fd)) => {
-                // Opened anew, what is held is not locked by who holds it.
+                // Opened again, so that the holder of the descriptor does not hold the lock.
                 if let Ok(file) = File::open(format!("/proc/thread-self/fd/{fd}")) {
                     return Some(Ok(file));
                 }
@@ -189,7 +189,8 @@ impl Memory {
 
     fn reserve_and_map(&mut self, file: &File) -> io::Result<()> {
         file.set_len((self.ring_bytes + self.queue_bytes) as u64)?;
-        // The ring's memory is there from now on: no store to it can find none. The queue's is asked for as it grows.
+        // The ring's memory is allocated from now on, so no store to it can fail. The queue's is allocated as it
+        // grows.
         // SAFETY: the descriptor is open; the call touches no memory of ours.
         match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, self.ring_bytes as libc::off_t) }
         {
@@ -218,8 +219,8 @@ impl Memory {
         unsafe { self.base.add(self.ring_bytes) }
     }
 
-    /// Makes sure that there is memory behind `bytes` of the queue from `from` on. A store to a page of a file that
-    /// has none left would raise SIGBUS; the kernel, asked to store there, answers instead.
+    /// Ensures that `bytes` of the queue from `from` on are backed by memory. A store to a page of a file without
+    /// free memory would raise SIGBUS; a system call that stores there returns an error instead.
     pub(super) fn commit(&self, from: usize, bytes: usize) -> io::Result<()> {
         for page in (from & !4095..from + bytes).step_by(4096) {
             let place = self.queue().wrapping_add(page);
@@ -234,7 +235,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Gives the memory of the queue from `from` on back to the system.
+    /// Returns the memory of the queue from `from` on to the system.
     pub(super) fn discard(&self, from: usize) {
         let advice = match self.is_shared {
             true => libc::MADV_REMOVE,
@@ -250,7 +251,7 @@ impl Memory {
     }
 }
 
-/// Whether the file lies in memory that no disk owns.
+/// Whether the file is in memory, not on a disk.
 fn is_in_memory(file: &File) -> io::Result<()> {
     // SAFETY: an all-zero structure is valid memory for the call to fill.
     let mut found: libc::statfs = unsafe { core::mem::zeroed() };

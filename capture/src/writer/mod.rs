@@ -4,11 +4,11 @@
 //! - [`Writer::event`] and [`Writer::definition`] neither allocate, nor panic, nor take a lock that is
 //!   held across anything that can block. They wait only while the ring is full, and then for a
 //!   bounded time.
-//! - What decides a loop or a wait is this process's own memory. In memory that others can reach are copies, which
-//!   are only written.
-//! - Unless the ring lies in the capture, only [`Writer::create_file`] and [`Writer::run_store`] touch a disk.
+//! - Loops and waits depend only on this process's own memory. Memory that other processes can access holds
+//!   copies, which are only written.
+//! - Unless the ring is in the capture, only [`Writer::create_file`] and [`Writer::run_store`] access a disk.
 //! - Nothing is ever unmapped, and there is no atfork handler.
-//! - A forked child records nothing and disturbs nothing.
+//! - A forked child records nothing and does not affect its parent's capture.
 
 mod attempt;
 mod backpressure;

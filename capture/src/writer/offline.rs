@@ -1,4 +1,5 @@
-//! Writes a capture of records that this process did not make: one thread writes and drains, and times are the records' own.
+//! Writes a capture of records that this process did not create: one thread writes and drains, and times come from the
+//! records.
 
 use std::io;
 use std::path::Path;
@@ -28,13 +29,14 @@ pub enum OfflineError {
 pub struct OfflineWriter {
     writer: &'static Writer,
     ring_slots: u32,
-    /// Slots that the ring holds.
+    /// The number of used slots of the ring.
     used: u64,
     failure: Mutex<Option<io::Error>>,
 }
 
 impl OfflineWriter {
-    /// Opens a capture in `path`, which must not exist. A definition may have an eighth of the ring, at most 1 MiB.
+    /// Opens a capture in `path`, which must not exist. The maximum size of a definition is an eighth of the ring, at
+    /// most 1 MiB.
     ///
     /// # Errors
     /// [`OfflineError::Create`].
@@ -45,7 +47,7 @@ impl OfflineWriter {
             .ring(RingPlace::Private)
             .origin(origin);
         let writer = Writer::create(path, &options)?;
-        // From now on the drain returns when it has moved what there is.
+        // From now on the drain returns when it has moved all records.
         writer.stop_drain();
         Ok(Self {
             writer,
@@ -69,15 +71,15 @@ impl OfflineWriter {
     /// Writes an event.
     ///
     /// # Errors
-    /// As [`OfflineWriter::define`]'s.
+    /// As [`OfflineWriter::define`].
     pub fn event(&mut self, event: &Event) -> Result<Seq, OfflineError> {
         self.event_to(event, None)
     }
 
-    /// The same of an event after which `live` bytes are live, as somebody else counts: see [`Writer::event_to`].
+    /// The same for an event after which `live` bytes are live according to another counter: see [`Writer::event_to`].
     ///
     /// # Errors
-    /// As [`OfflineWriter::define`]'s.
+    /// As [`OfflineWriter::define`].
     pub fn event_to(&mut self, event: &Event, live: Option<u64>) -> Result<Seq, OfflineError> {
         self.make_room(1)?;
         let written = self.writer.event_to(event, live);
@@ -87,7 +89,7 @@ impl OfflineWriter {
     /// Ends the capture at `time`.
     ///
     /// # Errors
-    /// As [`OfflineWriter::define`]'s.
+    /// As [`OfflineWriter::define`].
     pub fn finish(mut self, time: Nanos) -> Result<(), OfflineError> {
         self.drain()?;
         self.writer.finish_at(time);

@@ -31,8 +31,7 @@ impl Writer {
     /// The drain is not started: see [`Writer::drain`].
     ///
     /// # Errors
-    /// [`CreateError`] carries the path, what failed and the system's error; the file is then removed
-    /// again.
+    /// [`CreateError`] has the path, the failed operation and the system's error; the file is then removed again.
     pub fn create(path: &Path, options: &Options) -> Result<&'static Writer, CreateError> {
         if options.ring != RingPlace::InCapture {
             let writer = Self::begin(path, options)?;
@@ -49,7 +48,8 @@ impl Writer {
         let slots = Options::default().ring_slots(options.ring_slots).ring_slots;
         let bounded = bounded_layout(path, options, slots)?;
         let start = layout::ring_end(slots);
-        // The blocks of the ring are reserved: a store to it needs none unless the file system copies on writing.
+        // The blocks of the ring are reserved: a store to it allocates none unless the file system copies on
+        // write.
         let file = CaptureFile::create(path, bounded.map_or(start, |bounded| bounded.end(start)))?;
         let opened = Memory::in_capture(&file, slots)
             .map_err(fail("map"))
@@ -73,11 +73,11 @@ impl Writer {
         }
     }
 
-    /// Opens a capture that has no file yet: records are taken from now on. [`Writer::create_file`] gives it one.
-    /// Nothing here waits for a disk. `path` is where it is going to be, for errors.
+    /// Opens a capture without a file: records are accepted from now on. [`Writer::create_file`] adds the file.
+    /// This never waits for a disk. `path` is the future path, for errors.
     ///
     /// # Errors
-    /// [`CreateError`]: there is no memory, or a bounded capture is to be too small.
+    /// [`CreateError`]: there is no memory, or the size of a bounded capture is too small.
     pub fn begin(path: &Path, options: &Options) -> Result<&'static Writer, CreateError> {
         let slots = Options::default().ring_slots(options.ring_slots).ring_slots;
         let bounded = bounded_layout(path, options, slots)?;
@@ -142,7 +142,7 @@ impl Writer {
     /// Creates the capture's file, unless there is one: `path` must not exist.
     ///
     /// # Errors
-    /// [`CreateError`] carries the path, what failed and the system's error; the file is then removed again.
+    /// [`CreateError`] has the path, the failed operation and the system's error; the file is then removed again.
     pub fn create_file(&self, path: &std::path::Path) -> Result<(), CreateError> {
         let start = self.header.pages_offset();
         let length = self
@@ -189,7 +189,7 @@ fn bounded_layout(
     Ok(Some(bounded))
 }
 
-/// What is known at opening.
+/// The facts known at opening.
 fn static_header(
     ring_slots: u32,
     bounded: Option<BoundedLayout>,

@@ -1,15 +1,15 @@
-//! What the recorder's threads are to do.
+//! The phases of the recorder's threads.
 
-/// What the drain and the thread that writes the file are to do.
+/// What the drain and the thread that writes the file must do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Phase {
-    /// Go on.
+    /// Continue.
     Run,
-    /// Write all there is, then stay where they are.
+    /// Write everything, then wait.
     Pause,
-    /// Write all there is and return.
+    /// Write everything and return.
     Stop,
-    /// The same, and leave nothing of the ring.
+    /// The same, and remove the ring.
     Close,
 }

@@ -1,8 +1,8 @@
-//! What is still to be written to the capture: operations in order, in memory that outlives a kill as the ring does.
+//! Data that is not yet written to the capture: operations in order, in memory that outlives a kill like the ring.
 //!
-//! The drain puts operations in and never waits; the thread that writes the file takes them out, and may wait for a
-//! disk for as long as that takes. What is where is this process's own; in the memory are copies for whoever reads it
-//! after the process.
+//! The drain adds operations and never waits. The thread that writes the file removes them, and may wait for a disk as
+//! long as necessary. The bookkeeping is in this process's own memory; the shared memory has copies for readers after
+//! the process has ended.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,7 +14,7 @@ use crate::checksum::Checks;
 use crate::layout::dynamic;
 use crate::ring_file::{OP_BYTES, Op};
 
-/// As long as no more is in use, what is behind it is given back to the system.
+/// Memory after this many bytes is returned to the system when no more are in use.
 const KEPT: usize = 1 << 20;
 
 /// The queue.
@@ -24,10 +24,10 @@ pub(super) struct Queue {
 
 #[derive(Default)]
 struct State {
-    /// Operations and where they stand, the oldest first.
+    /// Operations and their positions, the oldest first.
     ops: VecDeque<(usize, Op)>,
     next_number: u64,
-    /// There is memory up to here.
+    /// Memory is allocated up to here.
     committed: usize,
 }
 
@@ -42,11 +42,11 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts an operation behind the others: `parts` go to `offset`, after which pages end at `pages_end` and hold the
-    /// records before `next`.
+    /// Appends an operation: `parts` go to `offset`, after which pages end at `pages_end` and hold the records before
+    /// `next`.
     ///
     /// # Errors
-    /// ENOSPC: there is no room, and nothing was put.
+    /// ENOSPC: there is no room, and nothing was added.
     pub(super) fn push(
         &self,
         memory: &Memory,
@@ -78,10 +78,10 @@ impl Queue {
         let to = memory.queue().wrapping_add(place);
         let words = op.words(place as u64, checks);
         let header: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        // The bytes come first: a header that is whole stands before bytes that are.
+        // The bytes come first, so that a complete header implies complete bytes.
         let mut at = to.wrapping_add(OP_BYTES);
         for part in parts {
-            // SAFETY: room was found for header and bytes within the queue, where nothing else lies.
+            // SAFETY: room was found for header and bytes within the queue, in an unused part.
             unsafe { core::ptr::copy_nonoverlapping(part.as_ptr(), at, part.len()) };
             at = at.wrapping_add(part.len());
         }
@@ -93,7 +93,7 @@ impl Queue {
         Ok(())
     }
 
-    /// The oldest operation and its bytes; none of them if they are not whole any more.
+    /// The oldest operation and its bytes; no bytes if they are damaged.
     pub(super) fn front(&self, memory: &Memory) -> Option<(Op, Option<Vec<u8>>)> {
         let (place, op) = *self.state().ops.front()?;
         let from = memory.queue().wrapping_add(place + OP_BYTES);
@@ -105,7 +105,7 @@ impl Queue {
         Some((op, is_whole.then_some(bytes)))
     }
 
-    /// The oldest operation is done.
+    /// Removes the oldest operation, which is done.
     pub(super) fn pop(&self, memory: &Memory, done: &Checked, checks: &Checks) {
         let mut state = self.state();
         let Some((_, op)) = state.ops.pop_front() else {
@@ -125,13 +125,13 @@ impl Queue {
 }
 
 impl State {
-    /// Where an operation of so many bytes can stand.
+    /// A position for an operation of that many bytes.
     fn room(&self, bytes: usize, size: usize) -> Option<usize> {
         let (Some((first, _)), Some((last, op))) = (self.ops.front(), self.ops.back()) else {
             return (bytes <= size).then_some(0);
         };
         let end = last + op.length();
-        // One byte is left between the newest and the oldest.
+        // One byte stays free between the newest and the oldest.
         if end > *first {
             if end + bytes <= size {
                 Some(end)

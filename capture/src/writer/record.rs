@@ -10,23 +10,23 @@ impl Writer {
     /// Records an event and applies it to the counters of its device and level
     /// ([`CounterValues::apply`]).
     ///
-    /// Both happen under the counter row's lock, so the order of sequence numbers within a device and
-    /// level is the order in which the counters changed: a replay in that order finds the same
-    /// figures, the peak included. The counters change even if the event itself is lost.
+    /// Both happen under the counter row's lock, so the order of sequence numbers within a device and level is the
+    /// order in which the counters changed. A replay in that order computes the same figures, including the peak.
+    /// The counters change even if the event itself is lost.
     ///
     /// # Errors
-    /// [`Lost::RingFull`] after a bounded wait (once in each stall; ≈ 0.1 s for a file that does not take
-    /// what is written, 1 s for a drain that does not get its turn): the loss is counted.
-    /// [`Lost::OtherProcess`] in a forked child, where nothing at all happens.
+    /// [`Lost::RingFull`] after a bounded wait (once per stall; ≈ 0.1 s for a file that cannot be written to, 1 s
+    /// for a drain that does not get a processor): the loss is counted. [`Lost::OtherProcess`] in a forked child,
+    /// where nothing happens.
     pub fn event(&self, event: &Event) -> Result<Seq, Lost> {
         self.event_to(event, None)
     }
 
-    /// The same of an event after which `live` bytes are live at its level of its device, as somebody else
-    /// counts: [`EventFlags::MISMATCH`] where that is not so.
+    /// The same for an event after which `live` bytes are live at its level of its device, according to another
+    /// counter. Sets [`EventFlags::MISMATCH`] if the counters differ.
     ///
     /// # Errors
-    /// As [`Writer::event`]'s.
+    /// As [`Writer::event`].
     pub fn event_to(&self, event: &Event, live: Option<u64>) -> Result<Seq, Lost> {
         assert_may_wait();
         if !self.owner.records() {
@@ -39,16 +39,16 @@ impl Writer {
         }
     }
 
-    /// Locks the counters of a device and level: nobody else counts in them as long as the guard lives, some twenty
-    /// nanoseconds, with nothing in them that could wait or fail. None for a device or level that has none.
+    /// Locks the counters of a device and level. No other thread counts in them while the guard exists, about twenty
+    /// nanoseconds; nothing in between may wait or fail. None for a device or level without counters.
     ///
-    /// It neither panics nor asks whose the capture is ([`Writer::is_own_process`]), and becomes part of the caller:
-    /// for the one place where events are frequent.
+    /// It neither panics nor checks the process ([`Writer::is_own_process`]), and is inlined into the caller: for
+    /// the one place where events are frequent.
     #[inline(always)]
     pub fn lock_counters(&self, device: DeviceOrdinal, level: Level) -> Option<CounterGuard<'_>> {
         let number = layout::row_number(device, level)?;
         let row = self.rows.get(number)?.lock()?;
-        // Whoever counts here waits for this lock before it wants the head of the ring.
+        // Other threads that count here wait for this lock before they access the head of the ring.
         self.ring.expect_reservation();
         Some(CounterGuard {
             writer: self,
@@ -112,7 +112,7 @@ impl Writer {
                     self.commit(seq, &words);
                     return Ok(Seq(seq));
                 }
-                // Others took the space that was there a moment ago.
+                // Other threads took the room since the check.
                 None if may_wait => {}
                 None if refuses => return Err(Lost::RingFull),
                 None => {
@@ -128,8 +128,8 @@ impl Writer {
     /// Records a definition whose payload is the concatenation of `parts`.
     ///
     /// # Errors
-    /// As [`Writer::event`]'s, and [`Lost::TooLarge`] if the payload is larger than an eighth of the
-    /// ring or 1 MiB. The caller must not refer to what was not defined.
+    /// The errors of [`Writer::event`], and [`Lost::TooLarge`] if the payload is larger than an eighth of the ring
+    /// or 1 MiB. The caller must not refer to an undefined id.
     pub fn definition(&self, kind: DefKind, parts: &[&[u8]]) -> Result<Seq, Lost> {
         assert_may_wait();
         self.definition_if_full(kind, parts, IfFull::Wait)
@@ -186,9 +186,8 @@ pub struct CounterGuard<'a> {
 }
 
 impl CounterGuard<'_> {
-    /// Records an allocation or a release of this device and level for which there is room; None, and nothing
-    /// happens, for any other event and for the first one, for [`Writer::event_to`] to record. `live` is as
-    /// there.
+    /// Records an allocation or a release of this device and level if there is room. None, without an effect, for
+    /// any other event and for the first one, which [`Writer::event_to`] must record. `live` is as there.
     #[inline(always)]
     pub fn event(self, event: &Event, live: Option<u64>) -> Option<Seq> {
         let Self {

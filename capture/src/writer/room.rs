@@ -1,8 +1,8 @@
-//! Recording under a lock of the caller's, without waiting for room.
+//! Recording under a lock of the caller, without waiting for room.
 //!
-//! A record waits while the ring is full. Who held a lock meanwhile would make all wait who want that lock: threads of
-//! the recorded program. Where a lock orders changes and their records, each change is attempted under the lock and
-//! refused if there is no room; then the caller releases the lock, waits, and attempts it again:
+//! A record waits while the ring is full. If the thread held a lock meanwhile, all threads of the recorded program
+//! that want the lock would wait, too. Where a lock orders changes and their records, each change is attempted under
+//! the lock and refused if there is no room. The caller then releases the lock, waits, and tries again:
 //!
 //! ```ignore
 //! writer.in_order(|attempt| {
@@ -23,7 +23,7 @@ impl Writer {
     /// [`Writer::event`] without waiting.
     ///
     /// # Errors
-    /// [`Refused`] if there is no room and waiting may help; the result inside is [`Writer::event`]'s.
+    /// [`Refused`] if there is no room and waiting may help; the inner result is that of [`Writer::event`].
     pub fn event_without_waiting(
         &self,
         attempt: Attempt,
@@ -38,7 +38,7 @@ impl Writer {
     /// [`Writer::definition`] without waiting.
     ///
     /// # Errors
-    /// As [`Writer::event_without_waiting`]'s.
+    /// As [`Writer::event_without_waiting`].
     pub fn definition_without_waiting(
         &self,
         attempt: Attempt,
@@ -53,7 +53,7 @@ impl Writer {
     /// [`Writer::counter_snapshot`] without waiting.
     ///
     /// # Errors
-    /// As [`Writer::event_without_waiting`]'s.
+    /// As [`Writer::event_without_waiting`].
     pub fn counter_snapshot_without_waiting(
         &self,
         attempt: Attempt,
@@ -63,8 +63,8 @@ impl Writer {
         attempt.result(self.counter_snapshot_if_full(event, anew, attempt.0), 1)
     }
 
-    /// Waits for the room that was missing, as [`Writer::event`] does; the next attempt, which is not refused if
-    /// waiting was in vain.
+    /// Waits for room, like [`Writer::event`]; returns the next attempt, which is not refused if the wait did not
+    /// help.
     pub fn wait_for_room(&self, refused: Refused) -> Attempt {
         assert_may_wait();
         match self

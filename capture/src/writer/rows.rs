@@ -1,5 +1,5 @@
 //! The counters of each device and level, in this process's own memory. The capture gets copies of them as of one
-//! place in the order of records: [`super::counter_snapshot`].
+//! position in the order of records: [`super::counter_snapshot`].
 
 use core::time::Duration;
 use std::sync::atomic::AtomicU64 as Bits;
@@ -10,8 +10,8 @@ use crate::lock::{Guard, Lock};
 use crate::sync::{AtomicU64, Ordering};
 use crate::{CounterValues, DeviceOrdinal, Event, EventKind, Level};
 
-/// How long a thread waits for a row whose holder does not go on. A row is held for some twenty nanoseconds; a
-/// holder that is not back after so long was stopped or killed.
+/// How long a thread waits for a row whose holder makes no progress. A row is held for about twenty nanoseconds;
+/// a holder that takes this long was stopped or killed.
 pub(super) const LONGEST_HOLD: Duration = Duration::from_secs(1);
 
 /// All rows.
@@ -28,25 +28,25 @@ impl Rows {
     }
 }
 
-/// The counters of one (device, level), in a cache line of their own.
+/// The counters of one (device, level), on a separate cache line.
 #[derive(Default)]
 #[repr(C, align(64))]
 pub(super) struct Row {
     values: [AtomicU64; 5],
-    /// The most that was live at once since the newest snapshot ([`super::counter_snapshot`]).
+    /// The peak since the newest snapshot ([`super::counter_snapshot`]).
     since_snapshot: AtomicU64,
     lock: Lock,
 }
 
 impl Row {
-    /// Live bytes: of its figures the one that makes sense alone.
+    /// Live bytes: the only figure that is meaningful by itself.
     #[inline]
     pub(super) fn live(&self) -> u64 {
         let [live, ..] = &self.values;
         live.load(Ordering::Acquire)
     }
 
-    /// Locks the row. None: its holder has not gone on for [`LONGEST_HOLD`].
+    /// Locks the row. None if its holder has made no progress for [`LONGEST_HOLD`].
     #[inline]
     pub(super) fn lock(&self) -> Option<LockedRow<'_>> {
         let guard = self.lock.lock(LONGEST_HOLD)?;
@@ -54,7 +54,7 @@ impl Row {
     }
 }
 
-/// What the most frequent events change.
+/// The change of the most frequent events.
 #[derive(Clone, Copy)]
 pub(super) enum Change {
     Allocated(u64),
@@ -62,7 +62,7 @@ pub(super) enum Change {
 }
 
 impl Change {
-    /// None for an event that changes something else, or nothing.
+    /// None for an event with another change, or without one.
     #[inline]
     pub(super) fn of(event: &Event) -> Option<Self> {
         if event.kind == EventKind::ALLOC {
@@ -75,7 +75,7 @@ impl Change {
     }
 }
 
-/// A row that this thread has to itself.
+/// A locked row.
 pub(super) struct LockedRow<'a> {
     row: &'a Row,
     guard: Guard<'a>,
@@ -94,30 +94,30 @@ impl LockedRow<'_> {
         }
     }
 
-    /// How often the row was changed, modulo 2^31.
+    /// The number of changes of the row, modulo 2^31.
     #[inline]
     pub(super) fn changes(&self) -> u32 {
         self.guard.changes()
     }
 
-    /// The most that was live at once since the newest snapshot.
+    /// The peak since the newest snapshot.
     #[inline]
     pub(super) fn since_snapshot(&self) -> u64 {
         self.row.since_snapshot.load(Ordering::Relaxed)
     }
 
-    /// Begins a new reckoning: what is live now is the most that was, so far.
+    /// Resets the peak since the snapshot to the live bytes.
     pub(super) fn begin_anew(&self) {
         let [live, ..] = &self.row.values;
         let live = live.load(Ordering::Relaxed);
         self.row.since_snapshot.store(live, Ordering::Relaxed);
     }
 
-    /// Makes a change, and says what is live after it.
+    /// Makes a change, and returns the live bytes after it.
     #[inline(always)]
     pub(super) fn change(&mut self, change: Change) -> u64 {
         let [live, peak, allocations, frees, allocated_bytes] = &self.row.values;
-        // Nobody else stores here as long as the row is locked.
+        // No other thread stores here while the row is locked.
         let set = |word: &AtomicU64, to: u64| word.store(to, Ordering::Relaxed);
         let before = live.load(Ordering::Relaxed);
         let now = match change {
@@ -146,7 +146,7 @@ impl LockedRow<'_> {
         now
     }
 
-    /// Takes those figures.
+    /// Sets these figures.
     pub(super) fn take(&mut self, new: &CounterValues) {
         for (to, from) in self.row.values.iter().zip(new.words()) {
             to.store(from, Ordering::Relaxed);
@@ -160,7 +160,7 @@ impl LockedRow<'_> {
 
 const WORDS: usize = (layout::COUNTER_ROWS / 64) as usize;
 
-/// Which rows anything is counted in.
+/// The rows in which something is counted.
 pub(super) struct Used {
     bits: [Bits; WORDS],
     /// Held while a row becomes used, and while a snapshot of all that are used is taken.
@@ -179,7 +179,7 @@ impl Used {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A row is about to be used for the first time.
+    /// Records that a row is about to be used for the first time.
     #[cold]
     pub(super) fn note(&self, row: u64) {
         let _held = self.hold();
@@ -188,7 +188,7 @@ impl Used {
         }
     }
 
-    /// The rows that are used, ascending; to be asked while they are held.
+    /// The used rows, ascending; must be called while they are locked.
     pub(super) fn rows(&self) -> impl Iterator<Item = u64> {
         let words = self.bits.iter().map(|word| word.load(Ordering::Relaxed));
         words.zip(0..).flat_map(|(word, number)| {
@@ -206,9 +206,9 @@ pub struct RowSnapshot {
     pub row: u8,
     /// Its figures.
     pub values: CounterValues,
-    /// The most that was live at once since the newest snapshot before that began a new reckoning.
+    /// The peak since the newest earlier snapshot that reset it.
     pub since_snapshot: u64,
-    /// How often it was changed, modulo 2^31.
+    /// The number of its changes, modulo 2^31.
     pub changes: u32,
 }
 

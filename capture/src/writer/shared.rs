@@ -1,4 +1,4 @@
-//! An open capture, and what all of the writer's files do with it.
+//! An open capture, shared by all of the writer's modules.
 
 use std::fs::File;
 use std::io;
@@ -26,11 +26,11 @@ use crate::{CounterValues, DeviceOrdinal, Level, Nanos, layout};
 /// An open capture. Lives as long as the process.
 #[repr(C)]
 pub struct Writer {
-    // What each event looks at comes first, in as few cache lines as it can.
+    // Fields that each event reads come first, on as few cache lines as possible.
     pub(super) ring: Ring<'static>,
     pub(super) owner: Owner,
     pub(super) rows: Rows,
-    /// Copies for whoever reads the capture.
+    /// Copies for readers of the capture.
     pub(super) head: &'static Head,
     /// Producers wake the drain when they cross a multiple of this many slots.
     pub(super) quarter: u64,
@@ -39,33 +39,33 @@ pub struct Writer {
     pub(super) losses: Losses,
     /// Rows in which something is counted.
     pub(super) used: Used,
-    /// Why recording ended, if it did before the process: [`Ended`]; 0.
+    /// Why recording ended, if it did before the process: [`Ended`]; otherwise 0.
     pub(super) ended: AtomicU8,
     pub(super) header: StaticHeader,
     pub(super) memory: Memory,
-    /// Whether the drain writes to the file itself: the ring lies in it.
+    /// Whether the drain writes to the file itself, because the ring is in it.
     pub(super) is_direct: bool,
     pub(super) file: OnceLock<CaptureFile>,
-    /// What the drain has made for the file.
+    /// The drain's output for the file.
     pub(super) queue: Queue,
     /// Every record before this is committed.
     pub(super) known: AtomicU64,
-    /// What the threads are to do: [`Phase`].
+    /// What the threads must do: [`Phase`].
     pub(super) phase: AtomicU32,
-    /// Up to which phase the drain has moved all that there was: one more than its number.
+    /// The phase for which the drain has moved everything: its number plus one.
     pub(super) flushed: AtomicU32,
     /// Held by the one thread that drains.
     pub(super) draining: Mutex<Drain>,
     /// Held by the one thread that writes the file.
     pub(super) storing: Mutex<Option<store_state::State>>,
     pub(super) stored: Stored,
-    /// Held while the counters are put into the head, and while it is copied: the place they are of.
+    /// Held while the counters are copied to the head, and while the head is copied: the position of the counters.
     pub(super) publishing: Mutex<u64>,
 }
 
 impl Writer {
-    /// The time now, as events carry it: in steps of 256 ns, less than an event takes. What lies below is
-    /// noise, and finer steps take more of the disk: docs/measured/analyzer.md.
+    /// The current time for events, in steps of 256 ns, which is less than an event takes. Finer steps are noise and
+    /// need more of the disk: docs/measured/analyzer.md.
     #[inline]
     pub fn now(&self) -> Nanos {
         Nanos(self.clock.now() & !255)
@@ -81,8 +81,7 @@ impl Writer {
         self.ring.checks().nonce
     }
 
-    /// What stands for now where the head says when something was: the same in every run for records that another
-    /// process made.
+    /// The current time for fields of the head. For records of another process it is the same in every run.
     pub(super) fn stamp(&self) -> u64 {
         match self.header.pid {
             0 => 0,
@@ -90,46 +89,46 @@ impl Writer {
         }
     }
 
-    /// Where the capture is, absolute; None: it has no file yet.
+    /// The absolute path of the capture; None if it has no file yet.
     pub fn path(&self) -> Option<&Path> {
         self.file.get().map(CaptureFile::path)
     }
 
-    /// Where the ring is, if it is in a file of its own.
+    /// The path of the ring, if it is in a separate file.
     pub fn ring_path(&self) -> Option<&Path> {
         self.header.ring_path()
     }
 
-    /// The ring's memory as a file, for another process to hold open: what is in it then outlives this one wherever it
-    /// lies. None if the ring has no file of its own. To be called by the thread that began the capture.
+    /// The ring's memory as a file, for another process to hold open: its content then outlives this process wherever
+    /// it is. None if the ring has no separate file. Must be called by the thread that began the capture.
     ///
     /// # Errors
-    /// What the system answers.
+    /// The system's error.
     pub fn ring_handle(&self) -> Option<io::Result<File>> {
         self.memory.handle()
     }
 
-    /// Why the ring is not in the place that was wanted first, if so.
+    /// Why the ring is not at the preferred place, if so.
     pub fn ring_fell_back(&self) -> Option<&str> {
         self.memory.fell_back.as_deref()
     }
 
-    /// The mapped memory that others can reach, and how many bytes it has; none if it is this process's own.
+    /// The mapped memory that other processes can access, and its size in bytes; None if it is private.
     pub fn shared_memory(&self) -> Option<(*mut u8, usize)> {
         let memory = &self.memory;
         let bytes = memory.ring_bytes + memory.queue_bytes;
         memory.is_shared.then_some((memory.base, bytes))
     }
 
-    /// Two words of this process's own memory, for a signal handler that puts other memory in the place of
-    /// [`Writer::shared_memory`]. Before it does, it stores 1 in the second, which says that the memory is lost, and then
-    /// 0 in the first, which ends recording.
+    /// Two words of this process's own memory, for a signal handler that replaces [`Writer::shared_memory`] by other
+    /// memory. Before that, the handler stores 1 in the second word, which marks the memory as lost, and then 0 in the
+    /// first, which ends recording.
     pub fn loss_words(&self) -> [&'static AtomicU32; 2] {
         [self.owner.word(), self.owner.lost()]
     }
 
-    /// Whether all that this thread has read of the shared memory so far was read from that memory, and not from what a
-    /// signal handler has put in its place.
+    /// Whether everything that this thread has read of the shared memory so far came from that memory, and not from the
+    /// replacement by a signal handler.
     pub(super) fn was_read_from_memory(&self) -> bool {
         core::sync::atomic::fence(Ordering::Acquire);
         self.owner.lost().load(Ordering::Relaxed) == 0
@@ -155,7 +154,7 @@ impl Writer {
         self.stored.wake();
     }
 
-    /// The drain has moved all that there was when this phase began.
+    /// Records that the drain has moved all records from before this phase.
     pub(super) fn flushed(&self, phase: Phase) {
         let flushed = phase as u32 + 1;
         if self.flushed.swap(flushed, Ordering::AcqRel) != flushed {
@@ -167,14 +166,14 @@ impl Writer {
         self.flushed.load(Ordering::Acquire) > phase as u32
     }
 
-    /// Whether this process opened the capture and records: not a forked child of it, and not after recording has
-    /// ended. One load.
+    /// Whether this process opened the capture and records: false in a forked child, and after recording has ended. One
+    /// load.
     #[inline]
     pub fn is_own_process(&self) -> bool {
         self.owner.records()
     }
 
-    /// Whether this process opened the capture, and is not a forked child of it, whether or not it still records.
+    /// Whether this process opened the capture and is not a forked child, even if it no longer records.
     pub fn is_of_this_process(&self) -> bool {
         self.owner.is_this_process()
     }
@@ -186,7 +185,7 @@ impl Writer {
         reasons.into_iter().find(|reason| *reason as u8 == ended)
     }
 
-    /// Ends recording for good: the first reason counts.
+    /// Ends recording permanently: the first reason counts.
     #[cold]
     pub fn abandon(&self, reason: Ended) -> Lost {
         let swap =
@@ -199,8 +198,8 @@ impl Writer {
         Lost::Ended
     }
 
-    /// The figures of a device and level: consistent with one another, and zeros for a device or level
-    /// that has no counters (ordinals above 62).
+    /// The figures of a device and level: consistent with each other, and zeros for a device or level without counters
+    /// (ordinals above 62).
     pub fn counters(&self, device: DeviceOrdinal, level: Level) -> CounterValues {
         layout::row_number(device, level)
             .and_then(|number| self.rows.get(number)?.lock())
@@ -208,7 +207,7 @@ impl Writer {
             .unwrap_or_default()
     }
 
-    /// Bytes live at a level of a device at this moment; 0 for one that has no counters.
+    /// Live bytes at a level of a device now; 0 without counters.
     #[inline]
     pub fn live(&self, device: DeviceOrdinal, level: Level) -> u64 {
         layout::row_number(device, level)
@@ -225,7 +224,7 @@ impl Writer {
         || self.backpressure.wake_drain()
     }
 
-    /// Wakes the drain when the record crossed into another quarter of the ring.
+    /// Wakes the drain when the record is the first in another quarter of the ring.
     #[inline(always)]
     pub(super) fn wake_drain(&self, seq: u64, slots: u64) {
         if seq & (self.quarter - 1) >= self.quarter.saturating_sub(slots) {

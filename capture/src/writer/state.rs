@@ -33,7 +33,7 @@ impl Writer {
         let offset = log.layout.state_offset(log.start, log.which);
         let next = self.ring.tail();
         let behind = offset + STATE_HEADER_BYTES as u64;
-        // The header last: a state whose header is whole is whole.
+        // The header last, so that a complete header implies a complete state.
         let written = self
             .put(&[&body], behind, pages_end, next)
             .and_then(|()| self.put(&[&header.encode()], offset, pages_end, next));

@@ -1,12 +1,11 @@
-//! Writes the capture's file: what the queue holds, and at most 50 ms later than it came a copy of what the ring
-//! holds and of its head. It may wait for a disk as long as it likes: nobody waits for it.
+//! Writes the capture's file: the data in the queue, and a copy of the ring and its head, at most 50 ms old. It may
+//! wait for a disk as long as necessary, because no thread waits for it.
 //!
 //! ```text
 //! file │ head │ pages … │  (room for the next pages)  │ journal │
 //! ```
-//! The **journal** is an image of the ring, behind the pages at a distance. It is read only where process and ring are
-//! gone together. Where the next page would reach it, it is first written once more, farther behind. A capture that
-//! was closed has none.
+//! The **journal** is an image of the ring, at a distance after the pages. It is read only if process and ring are both
+//! gone. Before the next page would reach it, it is written again, further back. A closed capture has no journal.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -22,17 +21,17 @@ use crate::index;
 use crate::layout::{self, dynamic};
 use crate::slot::SLOT_BYTES;
 
-/// How long it sleeps when nobody wakes it: the drain does, at most 50 ms after there is something to write. After a
-/// failed write, how long until the next try.
+/// How long it sleeps without being woken: the drain wakes it at most 50 ms after there is something to write. Also the
+/// time until the next attempt after a failed write.
 const SLEEP: Duration = Duration::from_secs(1);
 /// Room for pages before the journal.
 const ROOM: u64 = 1 << 20;
-/// Bytes of the head that change.
+/// The part of the head that changes.
 const HEAD: std::ops::Range<u64> = layout::DYNAMIC_OFFSET..layout::RING_OFFSET;
 
 impl Writer {
-    /// Writes the capture's file until [`Writer::stop_drain`] or [`Writer::close`] is called and all is written, or
-    /// cannot be. Call it from a thread of your own; [`Writer::run_drain`] is to run in another one. Without a file,
+    /// Writes the capture's file until [`Writer::stop_drain`] or [`Writer::close`] is called and everything is written,
+    /// or cannot be. Call it from a dedicated thread; [`Writer::run_drain`] must run in another one. Without a file,
     /// for a capture that holds its ring, and in a forked child, it returns at once.
     pub fn run_store(&self, tell: &dyn Fn(Trouble<'_>)) {
         let Ok(file) = self.file() else { return };
@@ -92,7 +91,7 @@ impl Writer {
                 return;
             }
             if is_over && phase == Phase::Close && written.is_ok() && self.queue.is_empty() {
-                // What cannot be cut off or removed stays, and does no harm.
+                // A failure to truncate or remove is harmless.
                 let _ = self.stored.writing(|| self.tidy(state, file));
             }
             if is_over {
@@ -107,8 +106,8 @@ impl Writer {
         }
     }
 
-    /// Sleeps until there is something to write that came after `mark`, or another phase, or the drain has done its part
-    /// of this one; after a failure until it is time for the next try.
+    /// Sleeps until there is something to write after `mark`, or another phase, or the drain has done its part of this
+    /// one; after a failure, until the next attempt is due.
     fn wait(&self, mut mark: u32, (phase, is_flushed): (Phase, bool), has_failed: bool) {
         let mut waited = Duration::ZERO;
         while waited < SLEEP && self.phase() == phase && self.is_flushed(phase) == is_flushed {
@@ -121,7 +120,7 @@ impl Writer {
         }
     }
 
-    /// Writes what there is to write, in an order in which the file is whole at every moment.
+    /// Writes everything, in an order in which the file is always consistent.
     fn write_all(&self, state: &mut State, file: &CaptureFile) -> io::Result<()> {
         let checks = self.ring.checks();
         let mut journal = Vec::new();
@@ -133,12 +132,12 @@ impl Writer {
                 }
                 let lost = match &bytes {
                     Some(bytes) => file.write_at(bytes, op.offset).map(|()| false)?,
-                    // With the memory all is lost; else the reader finds that this is missing.
+                    // If the memory is gone, everything is lost; otherwise the reader reports this as missing.
                     None if self.was_read_from_memory() => true,
                     None => return Ok(()),
                 };
                 (state.pages_end, state.next) = (op.pages_end, op.next);
-                // The next write is another one.
+                // The next write counts separately.
                 self.stored.writes.fetch_add(2, Ordering::Relaxed);
                 let done = &self.head.queue.0;
                 self.queue.pop(&self.memory, done, checks);
@@ -158,7 +157,7 @@ impl Writer {
             }
             journal.clear();
             self.ring.copy_slots(from..known, &mut journal);
-            // What has left the ring meanwhile is in the queue, and was not there any more to be copied.
+            // Records that have left the ring meanwhile are in the queue and could not be copied any more.
             if !self.was_read_from_memory() {
                 return Ok(());
             }
@@ -171,7 +170,7 @@ impl Writer {
         self.write_head(state, file)
     }
 
-    /// Writes slots from `from` on into the journal, which is as long as the ring and goes round as it does.
+    /// Writes slots from `from` on into the journal, which is as long as the ring and wraps around like it.
     fn write_journal(
         &self,
         state: &State,
@@ -190,7 +189,7 @@ impl Writer {
         }
     }
 
-    /// Writes the journal once more, behind what is going to be written up to `end`.
+    /// Writes the journal again, after the data that will be written up to `end`.
     fn move_journal(&self, state: &mut State, file: &CaptureFile, end: u64) -> io::Result<()> {
         let mut image = vec![0; self.ring.capacity() as usize * SLOT_BYTES];
         file.read_at(&mut image, state.journal)?;
@@ -224,7 +223,7 @@ impl Writer {
         put(dynamic::TAIL, &[index::seal(state.next, nonce)]);
         put(dynamic::PAGES_END, &[index::seal(state.pages_end, nonce)]);
         put(dynamic::QUEUE, &[0; 4]);
-        // The time is no reason to write.
+        // A new time alone is not written.
         let changed = state.head != head;
         if changed {
             let facts = [self.stamp(), state.journal, 0];
@@ -244,12 +243,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Leaves nothing of the ring: the capture is closed.
+    /// Removes the ring's data from the capture and the ring: the capture is closed.
     fn tidy(&self, state: &mut State, file: &CaptureFile) -> io::Result<()> {
         if state.known != state.next {
             return Ok(());
         }
-        // Nothing is in the journal that is not in pages.
+        // All records of the journal are also in pages.
         let start = self.header.pages_offset();
         let end = self
             .header
@@ -266,7 +265,7 @@ impl Writer {
         self.header.ring_path().map_or(Ok(()), std::fs::remove_file)
     }
 
-    /// Where the first page goes.
+    /// The offset of the first page.
     pub(super) fn first_page(&self) -> u64 {
         let start = self.header.pages_offset();
         self.header
@@ -274,19 +273,19 @@ impl Writer {
             .map_or(start, |bounded| bounded.log_offset(start))
     }
 
-    /// Whether the capture was deleted under the program, as far as the thread that writes it has seen.
+    /// Whether the capture was deleted during recording, as seen by the thread that writes it.
     pub fn is_deleted(&self) -> bool {
         self.stored.is_deleted.load(Ordering::Relaxed)
     }
 
-    /// Only the thread that writes the file can tell: the descriptor is of its table.
+    /// Only the thread that writes the file can check this, because the descriptor is in its table.
     pub(super) fn look_whether_deleted(&self) {
         let is_deleted = self.file().is_ok_and(CaptureFile::is_deleted);
         self.stored.is_deleted.store(is_deleted, Ordering::Relaxed);
     }
 
-    /// Waits until the file has all records that were reserved when this is called, no longer than `limit`. Of a ring
-    /// in the capture there is nothing to wait for.
+    /// Waits until the file has all records that are reserved at the call, at most `limit`. For a ring in the capture,
+    /// it returns at once.
     pub fn await_written(&self, limit: Duration) -> bool {
         let wanted = self.ring.head();
         let mut waited = Duration::ZERO;
@@ -302,7 +301,7 @@ impl Writer {
         true
     }
 
-    /// Waits until all is written as of a phase; false: it was not within `limit`.
+    /// Waits until everything is written for a phase; false if it was not within `limit`.
     pub(super) fn await_stored(&self, phase: Phase, limit: Duration) -> bool {
         let mut waited = Duration::ZERO;
         while self.is_direct && !self.is_flushed(phase) {

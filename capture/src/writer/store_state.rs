@@ -1,4 +1,4 @@
-//! What the thread that writes the file keeps, and what it shows the others.
+//! The state of the thread that writes the file, and the part that other threads can read.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -6,14 +6,15 @@ use gpumem_sys::wait;
 
 use super::phase::Phase;
 
-/// What the thread that writes the file shows the others.
+/// The state of the thread that writes the file that other threads can read.
 #[derive(Default)]
 pub(super) struct Stored {
     /// Changes when there is something to write.
     pub(super) work: AtomicU32,
     /// Odd while a write is in progress.
     pub(super) writes: AtomicU64,
-    /// The phase for which all is written: 0 none, else one more than the [`Phase`]'s number.
+    /// The phase for which everything is written: 0 for none, otherwise the [`Phase`]'s number plus
+    /// one.
     pub(super) done: AtomicU32,
     pub(super) is_deleted: AtomicBool,
     /// All records before this are in the file.
@@ -44,16 +45,16 @@ impl Stored {
     }
 }
 
-/// Where the file stands.
+/// The state of the file.
 pub(super) struct State {
     pub(super) pages_end: u64,
     /// Records before this are in pages.
     pub(super) next: u64,
-    /// Where the journal starts.
+    /// The offset of the journal.
     pub(super) journal: u64,
     /// Records before this are in pages or in the journal.
     pub(super) known: u64,
-    /// The head as it was written last.
+    /// The last written head.
     pub(super) head: Vec<u8>,
     pub(super) failures: u64,
     pub(super) first_failure: u64,

@@ -1,9 +1,9 @@
-//! What the writer asks of the kernel.
+//! System calls of the writer.
 
 use gpumem_sys::clock;
 use gpumem_sys::signal::Blocked;
 
-/// A random number from the kernel; from clocks and addresses where it has none to give.
+/// A random number from the kernel; from clocks and addresses if the kernel has no random numbers.
 pub(crate) fn random() -> u64 {
     let mut bytes = [0; 8];
     // By its number: glibc has no function for it before 2.25, and the wheel runs on 2.17.
@@ -25,7 +25,7 @@ pub(crate) fn random() -> u64 {
         ^ clock::read(libc::CLOCK_MONOTONIC)
 }
 
-/// Keeps the SIGXFSZ of a write past RLIMIT_FSIZE from ending the process, while it lives.
+/// Prevents the SIGXFSZ of a write past RLIMIT_FSIZE from ending the process, until it is dropped.
 pub(super) fn no_file_size_signal() -> Blocked {
     Blocked::new(libc::SIGXFSZ)
 }

@@ -1,4 +1,4 @@
-//! A bounded capture stays as large as it is and still accounts for every record.
+//! A bounded capture keeps its size and still accounts for every record.
 
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -13,8 +13,8 @@ pub const RING: u32 = 1024;
 const THREADS: usize = 4;
 pub const VARIABLE: &str = "GPUMEM_CAPTURE_BOUNDED_VICTIM";
 
-/// What a state says: the next record of each thread. Each thread's events carry its
-/// count in `ptr`; one that does not fit is an error of the drain's.
+/// A state: the next record of each thread. Each thread's events have its count in `ptr`; a gap is
+/// an error of the drain.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counts {
     pub next: [u64; THREADS],
@@ -59,7 +59,7 @@ impl StateSink for Counts {
     }
 }
 
-/// An event that no page can make small.
+/// An event that does not compress.
 fn event(thread: usize, n: u64) -> Event {
     let noise = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     Event {
@@ -79,7 +79,7 @@ fn options() -> Options {
     options.bounded(Some(least))
 }
 
-/// Records so many events of thread 0, and a definition after each 1,000.
+/// Records that many events of thread 0, and a definition after each 1,000.
 pub fn record(path: &Path, count: u64) -> &'static Writer {
     let writer = Writer::create(path, &options()).unwrap();
     let drain = std::thread::spawn(|| writer.drain_bounded(&mut Counts::default()));
@@ -97,7 +97,7 @@ pub fn record(path: &Path, count: u64) -> &'static Writer {
 pub struct Found {
     pub counts: Counts,
     pub integrity: Integrity,
-    /// Records that were given as themselves, by their first.
+    /// The first record that was passed on itself.
     pub first: Option<Seq>,
 }
 
@@ -146,7 +146,7 @@ fn all_records_are_in_the_state_or_follow_it_and_the_file_does_not_grow() {
         assert_eq!(bounded.from == Seq(0), round < 2, "{bounded:?}");
         let length = std::fs::metadata(&path).unwrap().len();
         assert!(length == bounded.bytes && length <= least && length > least - 3 * 4096);
-        // The newest events: at least a third of the log, of 2 MiB at under 30 bytes each.
+        // The newest events: at least a third of the log, which has 2 MiB at under 30 bytes each.
         let kept = count - (counts.events() - events_after(&path));
         assert!(kept == count || kept > 25_000, "{kept}");
         assert_eq!(Reader::open(&path).unwrap().header().version, 1);
@@ -198,7 +198,7 @@ fn a_running_capture_is_read_whole() {
     assert_eq!(found(&path).counts.events(), 600_000);
 }
 
-/// A sink whose state takes longer than producers wait for a drain that does not move.
+/// A sink whose state takes longer than producers wait for a drain without progress.
 #[derive(Default)]
 struct Slow(Counts);
 
@@ -230,7 +230,7 @@ fn a_state_that_takes_its_time_loses_no_event() {
     assert!(integrity.bounded.unwrap().from > Seq(0), "{integrity:?}");
 }
 
-/// A sink that gets no turn for a while: it neither writes nor says that it is busy.
+/// A sink that gets no processor for some time: it neither writes nor is busy.
 #[derive(Default)]
 struct Starved(Counts, bool);
 

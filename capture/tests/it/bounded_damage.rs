@@ -1,4 +1,4 @@
-//! What is missing of a bounded capture that is damaged.
+//! The missing records of damaged bounded captures.
 
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
@@ -117,7 +117,7 @@ fn a_damaged_page_is_missed_only_if_no_state_holds_it() {
         assert_eq!(damage.first_missing, Some(Seq(page.records.start)));
         assert_eq!(damage.next_good, follows);
         assert_eq!(found.integrity.events, 400_000 - page.events);
-        // A gap is noticed where events were lost and others follow.
+        // A gap is detected where events were lost and others follow.
         let expected = match follows {
             Some(_) => whole.next[0],
             None => whole.next[0] - page.events,

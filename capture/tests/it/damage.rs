@@ -1,5 +1,5 @@
-//! Whatever happens to a file, the reader gives no record that was not written and misses none
-//! without saying so.
+//! For any damage of a file, the reader returns no record that was not written, and reports all
+//! missing ones.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt as _;
@@ -12,7 +12,7 @@ use proptest::test_runner::TestRunner;
 
 use crate::support::*;
 
-/// Where the pages of a capture with 128 slots start.
+/// The offset of the pages of a capture with 128 slots.
 const PAGES: usize = 24_576 + 128 * 64;
 
 /// A capture with six pages and a ring in which records wait, one of them larger than a slot.
@@ -38,7 +38,8 @@ impl Sample {
         writer.stop_drain();
         for _ in 0..6 {
             for _ in 0..30 {
-                // Definitions too large for so small a ring are refused, and of no interest here.
+                // Definitions that are too large for such a small ring are refused and do not
+                // matter here.
                 let _ = write(writer, &next());
             }
             writer.drain();
@@ -72,9 +73,9 @@ impl Sample {
         self.folder.path().join("changed.bin")
     }
 
-    /// Judges what is read from a changed copy. `Ok(true)`: it was read, and as whole.
+    /// Checks the result of reading a changed copy. `Ok(true)`: it was read as whole.
     fn judge(&self, path: &Path) -> Result<bool, String> {
-        // Also that threads which decode pages ahead change nothing.
+        // Also checks that threads that decode pages ahead have no effect.
         let Ok(_) = fuzzing::judge(path) else {
             return Ok(false);
         };
@@ -116,7 +117,7 @@ impl Sample {
             }
         }
         if !integrity.damage.is_empty() {
-            // The figures that are still given must be those that were written.
+            // The figures that are still returned must be those that were written.
             for row in reader.counters().rows {
                 if !self.counters.contains(&row) {
                     return Err(format!("{row:?} was never counted"));
@@ -134,7 +135,7 @@ impl Sample {
     }
 }
 
-/// What a byte belongs to, as far as the format leaves bytes unused.
+/// Whether the format uses a byte.
 fn is_used(offset: usize, bytes: &[u8]) -> bool {
     match offset {
         0..512 | 2048..2560 | 4096..4104 | 4160..4176 | 4224..4256 | 4416..4448 => true,
@@ -156,7 +157,7 @@ fn any_changed_byte_is_noticed_or_harmless() {
     let mut noticed = 0;
     let mut tried = 0;
     for (offset, byte) in sample.bytes.iter().enumerate() {
-        // Bytes of no use one in 97, the empty part of the ring one in 7.
+        // Unused bytes: one in 97; the empty part of the ring: one in 7.
         let empty = (24_576..PAGES).contains(&offset)
             && sample.bytes[offset / 64 * 64..][..64]
                 .iter()
@@ -172,7 +173,7 @@ fn any_changed_byte_is_noticed_or_harmless() {
         file.write_all_at(&[*byte], offset as u64).unwrap();
         tried += 1;
         noticed += u32::from(!whole);
-        // Nothing in pages, records and the static header may change unnoticed.
+        // All changes in pages, records and the static header must be detected.
         let must_notice = offset >= PAGES || (offset < 4096 && is_used(offset, &sample.bytes));
         assert!(!whole || !must_notice, "byte {offset} changed unnoticed");
     }

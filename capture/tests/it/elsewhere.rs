@@ -1,4 +1,4 @@
-//! A ring that does not lie in its capture: read with it, taken over after a kill, known to be gone.
+//! A ring outside its capture: read with it, merged after a kill, reported as gone.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::support::*;
 const VARIABLE: &str = "GPUMEM_CAPTURE_ELSEWHERE";
 pub const SLOTS: u32 = 1024;
 
-/// A ring in a folder in memory that is the test's own: others sweep theirs.
+/// A ring in a folder in memory that belongs to the test, because other tests sweep theirs.
 pub fn options(rings: &Path) -> Options {
     let folder = RingPlace::Folders(vec![rings.to_owned()]);
     Options::default().ring_slots(SLOTS).ring(folder)
@@ -42,7 +42,7 @@ pub fn count(path: &Path) -> (u64, Integrity) {
     (integrity.events, integrity)
 }
 
-/// Waits until the capture's file is where it is to be.
+/// Waits until a condition holds.
 fn until(what: &str, is_so: impl Fn() -> bool) {
     let began = Instant::now();
     while !is_so() {
@@ -51,7 +51,7 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Not a test: records so many events, and a definition after each 50, then waits to be killed. What it is to do is
+/// Not a test: records that many events, and a definition after each 50, then waits to be killed. Its arguments are
 /// `folder,rings,events,drained`: with a drain or without one.
 #[test]
 #[ignore = "killed by others"]
@@ -79,7 +79,7 @@ fn victim() {
     }
 }
 
-/// A capture whose process was killed after so many events, and where its ring is.
+/// A capture whose process was killed after that many events, and the path of its ring.
 pub fn killed(folder: &Path, rings: &Path, count: u64, drained: bool) -> (PathBuf, PathBuf) {
     let drained = if drained { "drained" } else { "not" };
     let wanted = format!("{},{},{count},{drained}", folder.display(), rings.display());
@@ -92,7 +92,7 @@ pub fn killed(folder: &Path, rings: &Path, count: u64, drained: bool) -> (PathBu
     until("the victim records", || folder.join("ready").exists());
     let path = folder.join("report.bin");
     if drained == "drained" {
-        // The file is at most some 50 ms behind.
+        // The file is at most about 50 ms behind.
         until("the file has all of it", || {
             let bytes = std::fs::read(&path).unwrap();
             let copy = folder.join("copy.bin");
@@ -109,12 +109,12 @@ pub fn killed(folder: &Path, rings: &Path, count: u64, drained: bool) -> (PathBu
     (path, ring.expect("the ring outlives its process"))
 }
 
-/// Whether a ring says that its capture is there.
+/// Whether a ring has the path of its capture.
 fn names(ring: &[u8], path: &Path) -> bool {
     ring[64..].starts_with(path.as_os_str().as_encoded_bytes())
 }
 
-/// A copy of a capture that names a ring which is not there.
+/// A copy of a capture whose ring does not exist.
 pub fn without_ring(mut bytes: Vec<u8>) -> Vec<u8> {
     for copy in [0, 2048] {
         bytes[copy + 160] ^= 1;
@@ -124,7 +124,7 @@ pub fn without_ring(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// Records before there is a drain, with one, and after it: all is read, the ring's part too.
+/// Records without a drain, with one, and after it: everything is read, including the ring's part.
 pub fn is_read_while_it_runs(writer: &'static Writer, path: &Path) {
     for n in 0..500 {
         writer.event(&event(writer, n)).unwrap();
@@ -252,7 +252,7 @@ fn a_copy_is_read_with_the_ring_and_does_not_take_it_away() {
     let (events, integrity) = count(&copy);
     assert_eq!((events, integrity.ring), (700, RingState::Read));
     assert!(ring.exists());
-    // Once the capture is somewhere else, nothing tells it from a copy.
+    // A moved capture cannot be distinguished from a copy.
     let moved = folder.path().join("moved.bin");
     std::fs::rename(&path, &moved).unwrap();
     assert_eq!(merge(&moved).unwrap(), Merged::Done);
@@ -271,7 +271,7 @@ fn a_ring_that_is_gone_is_said_and_its_copy_in_the_file_is_read() {
         assert!(integrity.is_whole(), "{integrity:?}");
         assert!(matches!(integrity.ring, RingState::Gone(since) if since > Nanos(0)));
     }
-    // Without a drain nothing came to the file at all.
+    // Without a drain, nothing was written to the file.
     let folder = tempfile::tempdir().unwrap();
     let rings = in_memory();
     let (path, ring) = killed(folder.path(), rings.path(), 300, false);
@@ -345,7 +345,7 @@ fn what_is_not_the_captures_ring_is_refused() {
     refused(&|| put(&with(20)), "damaged");
     refused(&|| put(&with(2048 + 70)), "damaged");
     let mut old = good.clone();
-    // Another boot, and a check that fits.
+    // Another boot, with a valid checksum.
     old[2048 + 64] ^= 1;
     let crc = crc32fast::hash(&old[2048..2048 + 508]);
     old[2048 + 508..2048 + 512].copy_from_slice(&crc.to_le_bytes());
@@ -412,8 +412,8 @@ fn a_place_that_does_not_lie_in_memory_is_passed_over() {
     assert_eq!(integrity.ring, RingState::Read);
 }
 
-/// Its memory is lost after the drain has queued pages, and the process ends before anybody has noticed: what stands in
-/// the memory's place is not taken for damage.
+/// The memory is lost after the drain has queued pages, and the process ends before this is detected: the replacement
+/// memory is not treated as damage.
 #[test]
 fn memory_that_is_lost_just_before_the_end_is_no_damage() {
     for is_lost in [true, false] {

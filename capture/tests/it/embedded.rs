@@ -1,4 +1,4 @@
-//! A capture with embedded names says all that it said before, and the names.
+//! A capture with embedded names has its original content and the names.
 
 use std::path::{Path, PathBuf};
 
@@ -89,7 +89,7 @@ fn symbols() -> Vec<Definition> {
         .collect()
 }
 
-/// All that a file says.
+/// The complete content of a file.
 #[derive(Debug, PartialEq)]
 struct Told {
     header: Header,
@@ -122,7 +122,7 @@ impl Told {
         })
     }
 
-    /// The same without the names, as the capture said it before.
+    /// The same without the names, like the original capture.
     fn without_names(mut self) -> Self {
         self.symbols.clear();
         self.integrity.symbols = 0;
@@ -164,7 +164,7 @@ fn a_cut_or_damaged_capture_says_the_same_of_itself_once_names_are_in_it() {
         bytes[at] ^= 0x10;
         compare(&bytes);
     }
-    // An unfinished page behind the published ones.
+    // An unfinished page after the published ones.
     let unfinished = [&sample.bytes[..], b"GPUMPAGE", &[7; 300]].concat();
     compare(&unfinished);
     assert!(

@@ -1,4 +1,4 @@
-//! Files that are no captures, and disks that take none.
+//! Files that are not captures, and disks that cannot be written to.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
@@ -108,7 +108,7 @@ fn a_capture_is_never_written_over_an_existing_file() {
     );
 }
 
-/// Runs a test of this file in a process of its own, under a shell's `ulimit -f` (in KiB).
+/// Runs a test of this file in a separate process, under a shell's `ulimit -f` (in KiB).
 fn in_limited_process(test: &str, kib: u64) {
     let program = std::env::current_exe().unwrap();
     let script = format!(
@@ -156,7 +156,7 @@ fn limited_later() {
     let mut recorded = 0;
     with_drain(writer, || {
         for n in 0..20_000_u64 {
-            // Nothing that compresses.
+            // Incompressible data.
             let ptr = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let (bytes, kind) = (ptr >> 30, EventKind::MAP);
             let event = Event {
@@ -229,9 +229,9 @@ fn closes_everything() {
         &Options::default().ring_slots(256),
     )
     .unwrap();
-    // As programs do that become daemons.
+    // Like programs that become daemons.
     for descriptor in 3..64 {
-        // SAFETY: closing whatever is there is the point; this process does nothing else.
+        // SAFETY: the purpose is to close every descriptor; this process uses none of them.
         unsafe { libc::close(descriptor) };
     }
     let innocent: Vec<_> = (0..40)

@@ -11,7 +11,7 @@ use crate::bounded::Counts;
 use crate::support::*;
 use crate::{bounded, kill};
 
-/// A process that records until it is killed, and tells how much.
+/// A process that records until it is killed, and reports its progress.
 struct Victim {
     process: Child,
     told: File,
@@ -30,7 +30,7 @@ impl Victim {
         }
     }
 
-    /// Waits until it has recorded so many events more.
+    /// Waits until it has recorded that many more events.
     fn goes_on(&mut self, events: u64) {
         let told = |file: &File| kill::counts(file).iter().sum::<u64>();
         let until = told(&self.told) + events;
@@ -62,7 +62,7 @@ fn opened(path: &Path) -> Reader {
     }
 }
 
-/// Takes records, lets the process go on for so many events after each round, and kills it after so many rounds.
+/// Takes records, lets the process record that many events after each round, and kills it after that many rounds.
 struct Taker<'a, T> {
     victim: &'a mut Victim,
     rounds: u64,
@@ -70,7 +70,7 @@ struct Taker<'a, T> {
     more: fn(u64) -> u64,
     taken: T,
     take: fn(&mut T, Record<'_>),
-    /// How much there was after each round.
+    /// The number of records after each round.
     grown: Vec<usize>,
     size: fn(&T) -> usize,
 }
@@ -118,7 +118,7 @@ fn each_record_is_given_once_until_the_process_dies() {
     let integrity = reader.follow(&mut taker).unwrap();
     let (followed, grown) = (taker.taken, taker.grown);
     let (records, at_the_end) = read(&path);
-    // A thread that was interrupted within a record holds back what follows.
+    // A thread that was interrupted within a record holds back later records.
     let rounds_with_some = grown.windows(2).filter(|two| two[0] < two[1]).count();
     assert!(rounds_with_some >= 10, "{grown:?}");
     assert!(
@@ -143,7 +143,7 @@ fn each_record_is_given_once_until_the_process_dies() {
     );
 }
 
-/// As long as the process runs and the follower has enough, nothing is said of how whole it is.
+/// If the follower stops while the process runs, completeness is not reported.
 #[test]
 fn who_follows_may_leave() {
     let folder = tempfile::tempdir().unwrap();
@@ -163,7 +163,7 @@ fn who_follows_may_leave() {
     assert_eq!(taker.grown.len(), 5);
 }
 
-/// A bounded capture that goes round while nobody looks begins anew with its state; nothing is missing in between.
+/// A bounded capture that wraps around between two reads continues with its state; nothing is missing in between.
 #[test]
 fn a_bounded_capture_is_followed() {
     let folder = tempfile::tempdir().unwrap();

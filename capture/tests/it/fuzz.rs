@@ -1,5 +1,5 @@
-//! The fuzz targets of fuzz/ as property tests: arbitrary bytes behind right checks are read with no panic, no
-//! hang and little memory, and what is read holds together.
+//! The fuzz targets of fuzz/ as property tests: arbitrary bytes with valid checksums are read without a panic,
+//! a hang or much memory, and the result is consistent.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 /// No single allocation may be larger than this: a page's columns have 16 MiB.
 const MOST: usize = 40 << 20;
 
-/// The system's allocator, and the largest allocation that each thread asked it for.
+/// The system's allocator, which records the largest allocation of each thread.
 struct Watched;
 
 thread_local! {
@@ -22,7 +22,7 @@ thread_local! {
 }
 
 fn note(size: usize) {
-    // A thread that ends may allocate when its variables have gone.
+    // A thread that ends may allocate after its variables were dropped.
     let _ = LARGEST.try_with(|largest| largest.set(largest.get().max(size)));
 }
 
@@ -71,7 +71,7 @@ fn fixture(name: &str) -> Vec<u8> {
     std::fs::read(folder.join(name)).unwrap()
 }
 
-/// The seed with some bytes changed, put in or left out.
+/// The seed with some bytes changed, inserted or removed.
 fn near(seed: Vec<u8>) -> impl Strategy<Value = Vec<u8>> {
     let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..6_u8), 0..5);
     changes.prop_map(move |changes| {

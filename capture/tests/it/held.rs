@@ -1,4 +1,4 @@
-//! Rings without a name: read while their process runs, and taken over by who has held them open.
+//! Unnamed rings: read while their process runs, and merged by the process that has held them open.
 
 use std::fs::{File, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -81,8 +81,8 @@ fn what_is_held_is_examined_as_any_ring_is() {
     );
 }
 
-/// What a bounded capture has when its ring is gone: all up to what the drain had written, and the moment from which
-/// nothing is known.
+/// The contents of a bounded capture whose ring is gone: everything that the drain had written, and the time after
+/// which nothing is known.
 #[test]
 fn a_bounded_capture_whose_ring_is_gone_says_so() {
     let folder = tempfile::tempdir().unwrap();
@@ -104,7 +104,7 @@ fn a_bounded_capture_whose_ring_is_gone_says_so() {
         .unwrap();
         read_any(copy).1
     };
-    // Whatever moment the copy is of, what it has is a beginning, and it does not claim more.
+    // For a copy at any time, the content is a prefix of the records, and the reader claims no more.
     for _ in 0..200 {
         let integrity = known(&copy);
         assert!(

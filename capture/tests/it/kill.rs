@@ -11,7 +11,7 @@ use crate::support::*;
 const THREADS: u64 = 4;
 pub const VARIABLE: &str = "GPUMEM_CAPTURE_VICTIM";
 
-/// Not a test: the process that [`killed_at_any_moment`] kills. Four threads record without end; each
+/// Not a test: the process that [`killed_at_any_moment`] kills. Four threads record endlessly; each
 /// stores, after every event, how many of its events have returned.
 #[test]
 #[ignore = "the victim of killed_at_any_moment"]
@@ -112,7 +112,7 @@ fn check(folder: &Path, told: [u64; THREADS as usize]) {
         *next += 1;
     }
     for (read, told) in next.into_iter().zip(told) {
-        // One more may have been committed without the victim living to tell.
+        // One more may have been committed before the victim could report it.
         assert!(
             (told..=told + 1).contains(&read),
             "{read} read, {told} told"
@@ -120,7 +120,7 @@ fn check(folder: &Path, told: [u64; THREADS as usize]) {
     }
     let mut reader = Reader::open(&path).unwrap();
     assert!(!reader.header().is_running());
-    // The counters are those that a replay finds at their place.
+    // The counters equal those of a replay at their position.
     let counters = reader.counters();
     if let Some(of) = counters.of {
         let before: Vec<_> = records

@@ -6,7 +6,8 @@ use gpumem_capture::*;
 
 use crate::support::*;
 
-/// How many events the producer may have written; it ends when this goes, also when a check fails.
+/// The number of events that the producer may have written; the producer ends when this is dropped, also when a
+/// check fails.
 struct Allowed<'a>(&'a AtomicU64);
 
 impl Drop for Allowed<'_> {
@@ -57,7 +58,7 @@ fn a_running_capture_reads_as_a_whole_prefix() {
                 for (n, event) in events(&records).enumerate() {
                     assert_eq!(event.ptr, n as u64);
                 }
-                // All that had returned when reading began, less the one that may be in a hook.
+                // All events that had returned when reading began, except the one that may be in a hook.
                 assert!(
                     integrity.events + 1 >= counted,
                     "{} of {counted}",
@@ -86,7 +87,7 @@ fn counters_read_from_the_file_are_always_consistent() {
             scope.spawn(|| produce(writer, &allowed));
             let allowed = Allowed(&allowed);
             let reader = Reader::open(&path).unwrap();
-            // While the producer writes a row may change each time that it is looked at, and then it is not given.
+            // While the producer writes, a row may change at each read, and is then not returned.
             let read = || {
                 let rows = reader.counters().rows;
                 for (_, _, values) in &rows {
@@ -109,7 +110,7 @@ fn counters_read_from_the_file_are_always_consistent() {
                         break;
                     }
                 }
-                // What empties the ring may have them open still.
+                // The drain may still have them open.
                 let tries = (0..10_000).take_while(|_| read() == 0);
                 assert!(tries.inspect(|_| std::thread::yield_now()).count() < 10_000);
             }

@@ -1,4 +1,4 @@
-//! A ring that nobody empties: losses are counted and timed, and the counters stay exact.
+//! A ring without a drain: losses are counted and timed, and the counters stay exact.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ fn with_no_drain_losses_are_counted_and_timed() {
     };
     assert_eq!(integrity.loss_ranges, [range]);
 
-    // A drain that comes late empties the ring, and recording goes on.
+    // A late drain empties the ring, and recording continues.
     let next = with_drain(writer, || {
         let mut n = 1000;
         loop {
@@ -90,7 +90,7 @@ fn more_stalls_than_the_table_holds_are_merged_into_its_last_range() {
     .unwrap();
     let mut n = 0;
     for _ in 0..70 {
-        // A failed wait is what declares a stall; then the ring is emptied.
+        // A failed wait declares a stall; then the ring is emptied.
         while writer.event(&alloc(writer, n)).is_ok() {
             n += 1;
         }

@@ -1,4 +1,4 @@
-//! The crate's integration tests: what is written, however its process ends, is what is read.
+//! The crate's integration tests: written records are read back, however the process ends.
 
 mod bounded;
 mod bounded_damage;

@@ -1,4 +1,4 @@
-//! What is written with no drain at all is read from the ring.
+//! Records that are written without a drain are read from the ring.
 
 use gpumem_capture::*;
 
@@ -73,8 +73,8 @@ fn records_in_the_ring_are_read_in_order() {
     );
 }
 
-/// Threads may go on after a clean exit, and be caught between two instructions when the process is gone.
-/// What had been committed by the exit cannot be blank.
+/// Threads may continue after a clean exit, and be interrupted between two instructions when the process
+/// ends. Records that had been committed by the exit cannot be blank.
 #[test]
 fn a_blank_record_after_the_clean_exit_is_unfinished_and_before_it_is_lost() {
     let folder = tempfile::tempdir().unwrap();

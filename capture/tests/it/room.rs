@@ -1,4 +1,4 @@
-//! Records that do not wait for room: refused until waiting is in vain, and never under a lock.
+//! Records that do not wait for room: refused until waiting does not help, and never under a lock.
 
 use gpumem_capture::*;
 
@@ -25,7 +25,7 @@ fn with_writer(test: impl FnOnce(&std::path::Path, &'static Writer)) {
     test(&path, writer);
 }
 
-/// Fills the ring, which nobody empties.
+/// Fills the ring, which has no drain.
 fn fill(writer: &Writer) {
     for n in 0..u64::from(SLOTS) {
         let recorded = writer.event_without_waiting(Attempt::FIRST, &resize(writer, n));
@@ -66,7 +66,7 @@ fn what_is_refused_has_not_happened() {
     });
 }
 
-/// How long a record waits for a drain that does not move.
+/// How long a record waits for a drain without progress.
 fn writer_stall() -> std::time::Duration {
     std::time::Duration::from_millis(900)
 }

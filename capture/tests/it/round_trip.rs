@@ -126,7 +126,7 @@ fn threads_are_ordered_as_their_counters_are() {
         "{integrity:?}"
     );
     assert_eq!((integrity.events, integrity.definitions), (120_000, 240));
-    // Live and peak depend on the order: a replay finds what the counters found.
+    // Live and peak depend on the order: a replay computes the same values as the counters.
     assert_eq!(
         Reader::open(&path).unwrap().counters().rows,
         replay(&records)

@@ -26,7 +26,7 @@ pub fn write(writer: &Writer, item: &Item) -> Result<Seq, Lost> {
     }
 }
 
-/// Opens and reads a capture, checking what always holds.
+/// Opens and reads a capture, and checks the invariants.
 pub fn read(path: &Path) -> (Vec<Read>, Integrity) {
     let mut reader = Reader::open(path).unwrap();
     let mut records = Vec::new();
@@ -61,7 +61,7 @@ pub fn events(records: &[Read]) -> impl Iterator<Item = &Event> {
     })
 }
 
-/// The counters that a replay of the events finds.
+/// The counters computed by a replay of the events.
 pub fn replay(records: &[Read]) -> Vec<(DeviceOrdinal, Level, CounterValues)> {
     let mut rows = std::collections::BTreeMap::<(u8, u8), CounterValues>::new();
     for event in events(records).filter(|event| CounterValues::counts(event)) {
@@ -74,7 +74,7 @@ pub fn replay(records: &[Read]) -> Vec<(DeviceOrdinal, Level, CounterValues)> {
         .collect()
 }
 
-/// Any event at all, among them many that look like one another.
+/// Any event, often similar to others.
 pub fn event() -> impl Strategy<Value = Event> {
     let number = || prop_oneof![Just(0), 0..1000_u64, any::<u64>()];
     let stack = || prop_oneof![0..5_u32, any::<u32>()].prop_map(StackId);
@@ -189,7 +189,7 @@ pub fn item() -> impl Strategy<Value = Item> {
     ]
 }
 
-/// Events as a training makes them: a period of allocations and frees that repeats.
+/// Events of a training: a repeating period of allocations and frees.
 pub fn training(count: usize) -> Vec<Item> {
     let mut items = vec![Item::Definition(Definition::Api {
         id: ApiId(1),

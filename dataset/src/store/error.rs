@@ -1,8 +1,8 @@
-//! What can go wrong with a store, each in one line with what to do.
+//! Errors of a store, each with one line on what to do.
 
 use std::io;
 
-/// A store's refusal.
+/// An error of a store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -15,40 +15,40 @@ pub enum StoreError {
     /// The credentials are missing or wrong.
     #[error("{place}: the credentials are {fault}: set {variables}")]
     Credentials {
-        /// Where.
+        /// The place.
         place: String,
-        /// What is wrong with them.
+        /// The fault.
         fault: &'static str,
-        /// What to set.
+        /// The variables to set.
         variables: &'static str,
     },
-    /// The credentials do not permit it.
+    /// The credentials lack the permission.
     #[error("{0}: no permission: these credentials may not {1}")]
     Permission(String, &'static str),
-    /// A folder's or file's error.
+    /// An error of a folder or file.
     #[error("{place}: {error}{advice}")]
     Io {
-        /// Where.
+        /// The place.
         place: String,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
         /// What to do.
         advice: &'static str,
     },
-    /// The store did not answer, or only refused for the moment.
+    /// The store did not respond, or refused only temporarily.
     #[error("{place}: the store did not answer in time: {said}")]
     Unreachable {
-        /// Where.
+        /// The place.
         place: String,
-        /// What it said last.
+        /// Its last response.
         said: String,
     },
-    /// What else it says.
+    /// Any other error.
     #[error("{place}: {said}")]
     Other {
-        /// Where.
+        /// The place.
         place: String,
-        /// What it said.
+        /// Its response.
         said: String,
     },
 }
@@ -84,7 +84,7 @@ impl StoreError {
         }
     }
 
-    /// Whether it says that there is no such file.
+    /// Whether the error is that the file does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound(_))
     }

@@ -1,4 +1,4 @@
-//! What a store says of its files.
+//! A store's information about its files.
 
 use std::time::SystemTime;
 
@@ -13,11 +13,11 @@ pub struct Found {
     pub modified: SystemTime,
 }
 
-/// What became of a file that must not be there before.
+/// The result of creating a file that must not exist yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Created {
-    /// It was made.
+    /// It was created.
     New,
-    /// There is one already.
+    /// It exists already.
     Exists,
 }

@@ -1,7 +1,7 @@
 //! A folder.
 //!
-//! A file is written under a name that begins with `_`, synchronized, and renamed; its folder is synchronized then. The name
-//! says who writes it, so that what a killed writer left can be removed.
+//! A file is written under a name that begins with `_`, synchronized, and renamed; then its folder is synchronized. The
+//! temporary name identifies the writer, so that files of killed writers can be removed.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -14,9 +14,9 @@ use super::error::StoreError;
 use super::found::{Created, Found};
 use crate::layout::name_of;
 
-/// After this time a writer on another machine is taken for dead.
+/// After this time a writer on another machine counts as dead.
 const ABANDONED: Duration = Duration::from_secs(24 * 3600);
-/// Folders within folders that are looked into.
+/// The depth of nested folders that are searched.
 const DEPTH: usize = 16;
 const SUFFIX: &str = ".tmp";
 
@@ -95,7 +95,7 @@ impl Local {
     pub fn create(&self, path: &str, contents: &[u8]) -> Result<Created, StoreError> {
         let link = |from: &Path, to: &Path| {
             let linked = fs::hard_link(from, to).map_err(|error| match error.raw_os_error() {
-                // What Linux says of file systems without hard links: EPERM and EOPNOTSUPP.
+                // Linux's errors for file systems without hard links: EPERM and EOPNOTSUPP.
                 Some(1 | 95) => io::ErrorKind::Unsupported.into(),
                 _ => error,
             });
@@ -111,7 +111,7 @@ impl Local {
         }
     }
 
-    /// Has a file written under another name and then given its own.
+    /// Writes a file under a temporary name and then gives it its own.
     fn write(
         &self,
         path: &str,
@@ -145,7 +145,7 @@ impl Local {
                 Err(StoreError::io(path.display(), error))
             }
             _ => {
-                // Folders that are empty now; others are not removed.
+                // Removes folders that are now empty.
                 let above = path.ancestors().skip(1);
                 let inside = above.take_while(|folder| *folder != self.root);
                 for folder in inside {
@@ -184,7 +184,7 @@ pub fn host() -> String {
     said.trim().to_owned()
 }
 
-/// Whether a process of this machine is there.
+/// Whether a process of this machine is alive.
 pub fn is_alive(pid: &str) -> bool {
     Path::new("/proc").join(pid).exists()
 }
@@ -211,7 +211,7 @@ fn make_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Files below a folder. One that goes away meanwhile is passed over.
+/// Files below a folder. A file that disappears meanwhile is skipped.
 fn walk(
     folder: &Path,
     prefix: &str,

@@ -1,4 +1,4 @@
-//! Where files lie: a folder, or a bucket of an object store. A file appears whole or not at all.
+//! Stores of files: a folder, or a bucket of an object store. A file appears completely or not at all.
 
 mod error;
 mod found;
@@ -30,11 +30,11 @@ enum Kind {
 }
 
 impl Store {
-    /// The store at a place: `s3://bucket/prefix`, `gs://…`, `az://…`, or a folder. Credentials and endpoints are those of the
-    /// environment. What an object store refuses for a while is tried again as long as `patience` says.
+    /// The store at a place: `s3://bucket/prefix`, `gs://…`, `az://…`, or a folder. Credentials and endpoints come from
+    /// the environment. Temporary refusals of an object store are retried for as long as `patience` allows.
     ///
     /// # Errors
-    /// If the place is not written as one.
+    /// If the place is malformed.
     pub fn at(place: &str, patience: Patience) -> Result<Self, StoreError> {
         let kind = match Remote::open(place, patience) {
             Some(remote) => Kind::Remote(Box::new(remote?)),
@@ -44,17 +44,17 @@ impl Store {
         Ok(Self { place, kind })
     }
 
-    /// Whether a place is one of an object store.
+    /// Whether a place is in an object store.
     pub fn is_remote(place: &str) -> bool {
         Remote::is_one(place)
     }
 
-    /// The place, as it was named.
+    /// The place as it was given.
     pub fn place(&self) -> &str {
         &self.place
     }
 
-    /// A file's whole name.
+    /// A file's full name.
     pub fn name_of(&self, path: &str) -> String {
         match (self.place.as_str(), path) {
             (place, "") => place.into(),
@@ -63,10 +63,11 @@ impl Store {
         }
     }
 
-    /// All files whose path begins with `prefix`: nothing, or whole names that end in `/`. Sorted by path.
+    /// All files whose path begins with `prefix`, which is empty or consists of whole names that end in `/`. Sorted by
+    /// path.
     ///
     /// # Errors
-    /// The store's. A folder that is not there has no files.
+    /// Those of the store. A missing folder has no files.
     pub fn list(&self, prefix: &str) -> Result<Vec<Found>, StoreError> {
         let mut found = match &self.kind {
             Kind::Local(local) => local.list(prefix),
@@ -79,7 +80,7 @@ impl Store {
     /// A file's contents.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     pub fn get(&self, path: &str) -> Result<Vec<u8>, StoreError> {
         match &self.kind {
             Kind::Local(local) => local.get(path),
@@ -87,10 +88,10 @@ impl Store {
         }
     }
 
-    /// A part of a file, shorter where the file ends.
+    /// A part of a file; shorter at the file's end.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     pub fn get_range(&self, path: &str, range: Range<u64>) -> Result<Vec<u8>, StoreError> {
         match &self.kind {
             Kind::Local(local) => local.get_range(path, range),
@@ -98,10 +99,10 @@ impl Store {
         }
     }
 
-    /// Writes a file of `bytes` bytes into `to`, a stretch at a time.
+    /// Writes a file of `bytes` bytes into `to`, one chunk at a time.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     pub fn download(&self, found: &Found, to: &Path) -> Result<(), StoreError> {
         match &self.kind {
             Kind::Local(local) => local.download(&found.path, to),
@@ -109,10 +110,10 @@ impl Store {
         }
     }
 
-    /// Writes a file, in place of one that may be there.
+    /// Writes a file; replaces an existing one.
     ///
     /// # Errors
-    /// The store's; the file is then not there, or is the one from before.
+    /// Those of the store; the file is then missing or unchanged.
     pub fn put(&self, path: &str, contents: &[u8]) -> Result<(), StoreError> {
         match &self.kind {
             Kind::Local(local) => local.put(path, contents),
@@ -120,7 +121,7 @@ impl Store {
         }
     }
 
-    /// The same of a file's contents.
+    /// The same with the contents of a local file.
     ///
     /// # Errors
     /// The same.
@@ -131,10 +132,10 @@ impl Store {
         }
     }
 
-    /// Writes a file if there is none: of several who try, one does.
+    /// Writes a file if it does not exist. If several processes try, one succeeds.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     pub fn create(&self, path: &str, contents: &[u8]) -> Result<Created, StoreError> {
         match &self.kind {
             Kind::Local(local) => local.create(path, contents),
@@ -145,7 +146,7 @@ impl Store {
     /// Removes a file, if it is there.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     pub fn delete(&self, path: &str) -> Result<(), StoreError> {
         match &self.kind {
             Kind::Local(local) => local.delete(path),
@@ -153,10 +154,10 @@ impl Store {
         }
     }
 
-    /// Removes what writers left behind that were killed on this machine.
+    /// Removes temporary files of writers that were killed on this machine.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     pub fn sweep(&self) -> Result<(), StoreError> {
         match &self.kind {
             Kind::Local(local) => local.sweep(),

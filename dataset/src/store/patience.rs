@@ -1,11 +1,11 @@
-//! How long an object store is waited for.
+//! Time limits for requests to an object store.
 
 use std::time::Duration;
 
-/// How long an object store is waited for. Folders are not.
+/// Time limits for requests to an object store; they do not apply to folders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// How long what it refuses is tried again.
+    /// How long refused requests are retried.
     pub retry: Duration,
     /// How long one request may take.
     pub request: Duration,

@@ -1,4 +1,5 @@
-//! A bucket of S3, Google Cloud Storage or Azure, by the crate `object_store`, whose asynchronous calls end here.
+//! A bucket of S3, Google Cloud Storage or Azure, through the crate `object_store`. Its asynchronous calls are made
+//! blocking here.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -22,7 +23,7 @@ use super::error::StoreError;
 use super::found::{Created, Found};
 use super::patience::Patience;
 
-/// Larger files are uploaded in pieces of this size, and downloaded so.
+/// Larger files are uploaded and downloaded in chunks of this size.
 const PIECE: u64 = 8 << 20;
 pub struct Remote {
     store: Box<dyn ObjectStore>,
@@ -48,7 +49,7 @@ impl Remote {
         SCHEMES.iter().any(|(scheme, _)| place.starts_with(scheme))
     }
 
-    /// `None`: the place is a folder.
+    /// `None` if the place is a folder.
     pub fn open(place: &str, patience: Patience) -> Option<Result<Self, StoreError>> {
         let (scheme, variables) = SCHEMES
             .iter()
@@ -79,7 +80,7 @@ impl Remote {
         }))
     }
 
-    /// Over another store than those of the network.
+    /// Uses another store than those of the network.
     #[cfg(test)]
     pub fn over(store: Box<dyn ObjectStore>, bucket: &str, prefix: &str) -> Self {
         let runtime = Builder::new_current_thread().enable_all().build();
@@ -104,7 +105,7 @@ impl Remote {
         format!("{}/{}{path}", self.bucket, self.prefix)
     }
 
-    /// Does it again while the store's answers may change, until the time is over.
+    /// Retries while the store's response may change, until the time limit.
     fn again<T>(
         &self,
         path: &str,
@@ -213,7 +214,7 @@ impl Remote {
         self.put_pieces(path, &mut pieces)
     }
 
-    /// An upload of several pieces, taken back on failure.
+    /// An upload of several chunks, aborted on failure.
     pub(super) fn put_pieces(
         &self,
         path: &str,
@@ -244,7 +245,7 @@ impl Remote {
         Ok(())
     }
 
-    /// An answer that was lost leaves open whether the file was made by us: it is compared.
+    /// If the response was lost, it is unknown who created the file, so its contents are compared.
     pub fn create(&self, path: &str, contents: &[u8]) -> Result<Created, StoreError> {
         let payload = PutPayload::from(contents.to_vec());
         let created = self.again(path, "write it", |place| {
@@ -311,7 +312,7 @@ impl Remote {
     }
 }
 
-/// Whether another attempt may have another answer.
+/// Whether another attempt may give another result.
 fn may_pass(error: &Error) -> bool {
     let Error::Generic { .. } = error else {
         return false;
@@ -338,7 +339,7 @@ fn one_line(error: &Error) -> String {
 fn store(scheme: &str, name: &str, patience: Patience) -> Result<Box<dyn ObjectStore>, Error> {
     static PROVIDER: Once = Once::new();
     PROVIDER.call_once(|| {
-        // An error says that the process has one already.
+        // An error means that the process has a provider already.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
     let retry = RetryConfig {

@@ -1,4 +1,4 @@
-//! What all stores keep to; the failures of a real server are in `tests/test_fleet_store.py`.
+//! Behaviour of all stores; the failures of a real server are in `tests/test_fleet_store.py`.
 
 use object_store::memory::InMemory;
 
@@ -84,7 +84,7 @@ fn a_writer_that_was_killed_leaves_nothing_that_a_reader_sees() {
     store.put("run=a/x", b"whole").expect("written");
     let host = crate::layout::name_of(&super::host());
     let of = |pid: u32| folder.join(format!("run=a/_y.parquet@{host}@{pid}@0.tmp"));
-    // No process has number 0.
+    // No process has the number 0.
     std::fs::write(of(0), b"half").expect("written");
     std::fs::write(of(std::process::id()), b"half").expect("written");
     assert_eq!(store.list("").expect("listed").len(), 1);

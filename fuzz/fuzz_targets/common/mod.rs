@@ -1,4 +1,4 @@
-//! One file in memory that every run writes anew.
+//! One file in memory that every run overwrites.
 
 use std::cell::RefCell;
 use std::io::{Seek, Write};
@@ -14,7 +14,7 @@ thread_local! {
     );
 }
 
-/// Reads the bytes as a capture and checks what must hold of any.
+/// Reads the bytes as a capture and checks the rules for all captures.
 pub fn judged(bytes: &[u8]) {
     FILE.with_borrow_mut(|file| {
         let written = file

@@ -1,4 +1,4 @@
-//! Has the allocator call ours with each entry of its trace ([`super::traced`]).
+//! Registers a callback for each entry of the allocator's trace ([`super::traced`]).
 
 use core::ffi::c_void;
 
@@ -9,7 +9,7 @@ use super::found;
 use super::record::{Call, record};
 use crate::session::{self, Session};
 
-/// Attaches ours; whether that was done now. Not to be called from within the trace.
+/// Attaches the callback; returns whether that was done now. Must not be called from within the trace.
 pub(super) fn attach(session: &Session) -> bool {
     let trace = &session.allocator.trace;
     if !trace.begin() {
@@ -29,7 +29,7 @@ pub(super) fn attach(session: &Session) -> bool {
     true
 }
 
-/// Called by the allocator with each entry, its lock of the device held.
+/// Called by the allocator for each entry, with its lock of the device held.
 extern "C-unwind" fn traced(_: *const c_void, entry: &TraceEntry) {
     let Some(session) = session::session() else {
         return;

@@ -1,6 +1,6 @@
-//! The allocator's block of an allocation, while it is reported.
+//! The allocator's block of an allocation, while the allocation is reported.
 //!
-//! Just before the call PyTorch loads two of the report's arguments from the block that it has in a register:
+//! Just before the call, PyTorch loads two of the report's arguments from the block, whose address is in a register:
 //!
 //! ```text
 //! 48 8b 70 SS    mov  rsi, [rax + SS]     the block's size
@@ -9,8 +9,8 @@
 //! 41 83 c8 01    or   r8d, 1
 //! e8 …           call
 //! ```
-//! The order of the four is another one in some releases, and makes no difference. So at these return addresses, and at no others, rax is the block, and the instructions say where its fields are. The
-//! loader's lazy binding keeps rax.
+//! The order of the four differs between releases and does not matter. So at these return addresses, and only there,
+//! rax is the block, and the instructions contain the offsets of its fields. The loader's lazy binding preserves rax.
 
 use core::ops::ControlFlow;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,7 +21,7 @@ use gpumem_unwind::Registers;
 
 use crate::account;
 
-/// A block as the allocator reports it.
+/// A block in the allocator's report.
 #[derive(Clone, Copy)]
 pub(crate) struct Reported {
     pub(crate) from: Registers,
@@ -32,25 +32,25 @@ pub(crate) struct Reported {
     pub(crate) device: DeviceOrdinal,
 }
 
-/// How many places that report allocations are remembered. A release has one or two.
+/// The maximum number of remembered call sites that report allocations. A release has one or two.
 const SITES: usize = 4;
-/// Where in a block its stream is, in all releases.
+/// The offset of the stream in a block, in all releases.
 const STREAM: u64 = 8;
 
-/// Places from which allocations are reported.
+/// Call sites that report allocations.
 #[derive(Default)]
 pub(super) struct Sites {
     sites: [Site; SITES],
-    /// Blocks that were not what they had to be: nothing is read any more.
+    /// Blocks did not have the expected contents: nothing is read any more.
     wrong: AtomicBool,
 }
 
-/// A place: the address behind the call, and where in a block its fields are.
+/// A call site: the address after the call, and the offsets of a block's fields.
 #[derive(Default)]
 struct Site {
-    /// 0: none.
+    /// 0 if unused.
     at: AtomicU64,
-    /// [`Layout`] in a word; 0: what stands there is not known.
+    /// [`Layout`] in a word; 0 if the code is unknown.
     layout: AtomicU64,
 }
 
@@ -61,28 +61,28 @@ struct Layout {
     ptr: u8,
 }
 
-/// What of blocks can be read.
+/// The fields of blocks that can be read.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Sees {
     pub(super) stream: bool,
     pub(super) requested: bool,
 }
 
-/// What a block says.
+/// The fields of a block.
 #[derive(Clone, Copy)]
 pub(super) struct Block {
     pub(super) stream: u64,
-    /// None: this release's blocks do not have it.
+    /// None if this release's blocks do not have it.
     pub(super) requested: Option<u64>,
 }
 
 impl Layout {
-    /// From the bytes of the code before a return address.
+    /// Decodes the bytes of the code before a return address.
     fn decode(code: &[u8; 21]) -> Option<Self> {
         let ([a, b, c, d, [0xe8, ..]], _) = code.as_chunks::<4>() else {
             return None;
         };
-        // Each once, as there are four of them.
+        // Each once, because there are four of them.
         let find = |start: [u8; 3]| {
             let mut words = [a, b, c, d].into_iter();
             words.find_map(|[x, y, z, last]| ([*x, *y, *z] == start).then_some(*last))
@@ -118,7 +118,7 @@ impl Layout {
 }
 
 impl Sites {
-    /// The block of an allocation that is being reported; None: not known.
+    /// The block of an allocation that is being reported; None if unknown.
     #[inline(always)]
     pub(super) fn read(&self, of: &Reported) -> Option<Block> {
         let at = |site: &&Site| site.at.load(Ordering::Acquire) == of.from.pc;
@@ -157,7 +157,7 @@ impl Sites {
         ));
     }
 
-    /// Looks at the code that reports; whether that is new.
+    /// Decodes the reporting code; returns whether that is new.
     pub(super) fn learn(&self, of: &Reported) -> bool {
         let at = of.from.pc;
         for site in &self.sites {
@@ -177,7 +177,7 @@ impl Sites {
         false
     }
 
-    /// What of blocks can be read at all places that have reported.
+    /// The fields of blocks that can be read at all call sites so far.
     pub(super) fn sees(&self) -> Sees {
         let known = self
             .sites
@@ -214,7 +214,7 @@ fn code_before(at: u64) -> Option<[u8; 21]> {
 mod tests {
     use super::*;
 
-    /// The end of what reports an allocation in 2.15.0+cu132.
+    /// The end of the code that reports an allocation in 2.15.0+cu132.
     const NEW: [u8; 21] = [
         0x48, 0x8b, 0x70, 0x38, 0x48, 0x8b, 0x78, 0x50, 0x41, 0xc1, 0xe0, 0x08, 0x41, 0x83, 0xc8,
         0x01, 0xe8, 0x29, 0x97, 0xfe, 0xff,
@@ -262,7 +262,7 @@ mod tests {
         }
     }
 
-    /// A block as in 2.15: what is not read is left out.
+    /// A block of 2.15, without fields that are not read.
     #[repr(C)]
     struct InMemory {
         device: u64,

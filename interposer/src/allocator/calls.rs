@@ -1,6 +1,6 @@
-//! Calls of PyTorch's allocator that change what it does later. Each function stands in a slot of the allocator's table of
-//! virtual functions ([`super::slots`]), records the call, and goes on to the one that stood there. Arguments and results
-//! are passed on as the words in which they travel.
+//! Calls of PyTorch's allocator that change its later behaviour. Each function replaces a slot of the allocator's
+//! vtable ([`super::slots`]), records the call, and calls the original function. Arguments and results are passed on as
+//! register words.
 
 use core::sync::atomic::Ordering;
 use std::os::unix::ffi::OsStrExt as _;
@@ -13,19 +13,19 @@ use super::seen::tell;
 use super::{attach, filters, found, streams};
 use crate::{session, thread};
 
-/// From here on only the trace knows what becomes of blocks.
+/// From here on, only the trace reports what happens to blocks.
 fn need_trace() {
     if let Some(session) = session::session()
         && session.allocator.trace.is_idle()
     {
-        // Our own flag is not set meanwhile: PyTorch's function is called as the program would call it.
+        // The recorder's re-entry flag is not set meanwhile: PyTorch's function is called like a call of the program.
         if attach::attach(session) {
             let _ = thread::in_hook(|_| tell(session));
         }
     }
 }
 
-/// Settings that the program gives at run time, or, before all of those, the environment's.
+/// Settings that the program passes at run time, or, before those, the environment's.
 pub(crate) fn settings(text: &[u8]) {
     let device = DeviceOrdinal::NONE;
     record(AllocatorCall::SETTINGS, device, |session| Call {
@@ -37,7 +37,7 @@ pub(crate) fn settings(text: &[u8]) {
     });
 }
 
-/// Settings that the program gives at run time, in a release that reads the environment's in another way.
+/// Settings that the program passes at run time, in a release that reads the environment's in another way.
 pub(crate) fn settings_at_run_time(text: &[u8]) {
     let own = ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"];
     let own = own.into_iter().find_map(std::env::var_os);
@@ -47,7 +47,7 @@ pub(crate) fn settings_at_run_time(text: &[u8]) {
     settings(text);
 }
 
-/// Where the allocator has no trace, it is not known when a block is free again that was used on another stream.
+/// Without a trace, the time is unknown at which a block that was used on another stream becomes free.
 fn miss_releases() {
     if let Some(session) = session::session()
         && session.allocator.trace.misses_releases_now()
@@ -56,7 +56,7 @@ fn miss_releases() {
     }
 }
 
-/// The block of a `DataPtr` is used on a stream.
+/// Records that the block of a `DataPtr` is used on a stream.
 pub(crate) fn stream_recorded(data: u64, stream: Stream) {
     // SAFETY: PyTorch passes a reference to what begins with the address of its data.
     let ptr = unsafe { (data as *const u64).read() };
@@ -80,10 +80,10 @@ pub(crate) fn stream_recorded(data: u64, stream: Stream) {
     });
 }
 
-/// What is cached of a pool, or of all, goes back.
+/// Records that reserved but unallocated memory of one pool or all pools is returned.
 pub(crate) fn cache_emptied(pool: (u64, u64)) {
     let all = pool == (0, 0);
-    // A pool's number belongs to a device.
+    // A pool's id belongs to a device.
     let device = match all {
         true => DeviceOrdinal::NONE,
         false => DeviceOrdinal(0),
@@ -94,7 +94,7 @@ pub(crate) fn cache_emptied(pool: (u64, u64)) {
     });
 }
 
-/// The process may hold a share of a device.
+/// Records the fraction of a device that the process may hold.
 pub(crate) fn fraction_set(fraction: f64, of: u64) {
     record(AllocatorCall::FRACTION, device(of), |_| Call {
         bytes: fraction.to_bits(),
@@ -102,7 +102,7 @@ pub(crate) fn fraction_set(fraction: f64, of: u64) {
     });
 }
 
-/// A device as it is passed: only the low byte is of meaning.
+/// A device argument, of which only the low byte is significant.
 pub(super) fn device(word: u64) -> DeviceOrdinal {
     DeviceOrdinal(word as u8)
 }
@@ -139,7 +139,7 @@ slots! {
         cache_emptied((first, second));
     }
 
-    /// `emptyCache()`, of the pool that is active if one is
+    /// `emptyCache()`, for the active pool if there is one
     fn empty_all_caches(this) in EmptyAllCaches {
         cache_emptied(found::active_pool().unwrap_or((0, 0)));
     }
@@ -207,7 +207,7 @@ slots! {
         });
     }
 
-    /// `setUseOnOOM(DeviceIndex, MempoolId)`, before 2.11: it is to be used.
+    /// `setUseOnOOM(DeviceIndex, MempoolId)`, before 2.11: always enables it.
     fn always_use_on_oom(this, of, first, second) in SetUseOnOom {
         record(AllocatorCall::USE_ON_OOM, device(of), |session| Call {
             bytes: 1,

@@ -1,5 +1,6 @@
-//! States of private pools: the allocator gives the state of a pool, and later sets the pool back to it. Trees of CUDA
-//! graphs do that. As in [`super::calls`], but what is recorded is known, or over, only once the call has returned.
+//! States of private pools: the allocator returns the state of a pool, and later restores the pool to it. Trees of CUDA
+//! graphs use that. As in [`super::calls`], but the recorded values are known, or the operation is complete, only once
+//! the call has returned.
 
 use core::sync::atomic::Ordering;
 
@@ -10,8 +11,8 @@ use super::calls::device;
 use super::found;
 use super::record::{Call, record};
 
-/// `getCheckpointState(DeviceIndex, MempoolId)`, whose result, a `std::shared_ptr<AllocatorState>`, has its place passed
-/// first.
+/// `getCheckpointState(DeviceIndex, MempoolId)`. The address for its result, a `std::shared_ptr<AllocatorState>`, is
+/// the first argument.
 pub(super) extern "C-unwind" fn state_taken(
     result: u64,
     this: u64,
@@ -34,8 +35,8 @@ pub(super) extern "C-unwind" fn state_taken(
     given
 }
 
-/// `setCheckpointPoolState(DeviceIndex, std::shared_ptr<AllocatorState>)`, whose result has its place passed first. What it
-/// frees and allocates it reports, on this thread.
+/// `setCheckpointPoolState(DeviceIndex, std::shared_ptr<AllocatorState>)`. The address for its result is the first
+/// argument. It reports its frees and allocations on this thread.
 pub(super) extern "C-unwind" fn restored(result: u64, this: u64, of: u64, state: u64) -> u64 {
     type Real = extern "C-unwind" fn(u64, u64, u64, u64) -> u64;
     let real = found::real(Method::SetCheckpointPoolState).load(Ordering::Acquire);
@@ -48,16 +49,16 @@ pub(super) extern "C-unwind" fn restored(result: u64, this: u64, of: u64, state:
     given
 }
 
-/// What a `std::shared_ptr` points to: its first word.
+/// The target of a `std::shared_ptr`: its first word.
 ///
 /// # Safety
-/// The address is that of one.
+/// The address is that of a `std::shared_ptr`.
 unsafe fn object_of(shared: u64) -> u64 {
     // SAFETY: the caller's promise.
     unsafe { (shared as *const u64).read() }
 }
 
-/// A pool that is being set back, from its making to its end, by an exception of C++'s too.
+/// A pool that is being restored, until the end of the call, also by a C++ exception.
 struct Restore {
     device: DeviceOrdinal,
     state: u64,

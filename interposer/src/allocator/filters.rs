@@ -1,4 +1,4 @@
-//! Ours before the filters of pools, so that it is known what they say ([`super::routes`]).
+//! Wraps the filters of pools to observe their results ([`super::routes`]).
 
 use core::ffi::c_void;
 
@@ -8,7 +8,7 @@ use gpumem_torch_abi::Wrapped;
 use super::placements::Pool;
 use crate::session;
 
-/// The filter behind one of ours.
+/// The original filter and its pool.
 #[derive(Clone)]
 struct Filter {
     device: DeviceOrdinal,
@@ -16,8 +16,8 @@ struct Filter {
 }
 
 impl Drop for Filter {
-    /// The allocator drops it, with its lock held, once the pool's use has ended. If it was the last one, nobody is asked
-    /// any more.
+    /// The allocator drops it, with its lock held, once the pool's use has ended. If it was the last one, no filter is
+    /// called any more.
     fn drop(&mut self) {
         if let Some(session) = session::session() {
             session.allocator.routes.say(self.device, (0, 0));
@@ -25,7 +25,7 @@ impl Drop for Filter {
     }
 }
 
-/// Puts ours before the filter at an address, `std::function<bool(cudaStream_t)>`.
+/// Wraps the filter at an address, a `std::function<bool(cudaStream_t)>`.
 pub(super) fn hear(filter: u64, device: DeviceOrdinal, pool: Pool) {
     let known = Filter { device, pool };
     // SAFETY: PyTorch passes the filter by its address, and moves it from there to where it is kept.

@@ -1,14 +1,14 @@
-//! The allocator that the process has, as it was found.
+//! The allocator of the process.
 
 use core::mem::transmute;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 
 use gpumem_torch_abi::{Address, Backend, IdOf, Method, PoolId};
 
-/// How many methods there are.
+/// The number of methods.
 const METHODS: usize = Method::RawDeleter as usize + 1;
 
-/// The allocator that the process has, found before it is set up and so before any session.
+/// The allocator of the process, found before it is set up and so before any session.
 pub(super) struct Slots {
     pub(super) looked: AtomicBool,
     pub(super) backend: AtomicU8,
@@ -17,10 +17,10 @@ pub(super) struct Slots {
     pub(super) attach: AtomicUsize,
     pub(super) current_stream: AtomicUsize,
     pub(super) stream_handle: AtomicUsize,
-    /// See [`active_pool`]; 0: this release has none.
+    /// See [`active_pool`]; 0 if this release does not have it.
     pub(super) active_pool: AtomicUsize,
     pub(super) pool_id: AtomicUsize,
-    /// The functions that stood in the slots, by [`Method`]; 0: ours is not there.
+    /// The original functions of the slots, by [`Method`]; 0 if the slot is not replaced.
     reals: [AtomicUsize; METHODS],
 }
 
@@ -36,14 +36,14 @@ pub(super) static SLOTS: Slots = Slots {
     reals: [const { AtomicUsize::new(0) }; METHODS],
 };
 
-/// The functions that PyTorch has for streams.
+/// PyTorch's functions for streams.
 #[derive(Clone, Copy)]
 pub(super) struct StreamFunctions {
     pub(super) current: usize,
     pub(super) handle: usize,
 }
 
-/// The function that stood in a method's slot.
+/// The original function of a method's slot.
 pub(super) fn real(method: Method) -> &'static AtomicUsize {
     &SLOTS.reals[method as usize]
 }
@@ -69,13 +69,13 @@ pub(super) fn stream_functions() -> Option<StreamFunctions> {
     (found.current != 0 && found.handle != 0).then_some(found)
 }
 
-/// The allocator and the function by which its trace is asked for.
+/// The allocator and the function that attaches a callback to its trace.
 pub(super) fn attach_trace() -> Option<(usize, usize)> {
     let attach = SLOTS.attach.load(Ordering::Acquire);
     (attach != 0).then(|| (SLOTS.object.load(Ordering::Acquire), attach))
 }
 
-/// The pool that is active on the calling thread.
+/// The active pool of the calling thread.
 pub(super) fn active_pool() -> Option<(u64, u64)> {
     let active = SLOTS.active_pool.load(Ordering::Acquire);
     let id = SLOTS.pool_id.load(Ordering::Acquire);

@@ -1,14 +1,14 @@
-//! What PyTorch's caching allocator decides by, so that a replay of a capture can decide as it did.
+//! The inputs of the decisions of PyTorch's caching allocator, so that a replay of a capture can repeat them.
 //!
-//! | what | from |
+//! | input | source |
 //! |---|---|
-//! | bytes that were asked for, stream | the allocator's own block, which its report of an allocation has just read ([`block`]) |
+//! | requested bytes, stream | the allocator's own block, which its report of an allocation has just read ([`block`]) |
 //! | pools, streams that a block is used on, fraction, settings | calls of the allocator ([`slots`], [`calls`], [`checkpoints`]) |
-//! | pool of a block | the filters that the allocator asks ([`routes`]); its trace, where that says it |
-//! | when a block that waited for streams is free | its trace ([`traced`]), from the first call on after which one can wait |
+//! | pool of a block | the filters that the allocator calls ([`routes`]); its trace, if that includes the pool |
+//! | when a block that waited for streams is free | its trace ([`traced`]), from the first call on after which a block can wait |
 //!
-//! PyTorch calls all of this with its lock of the device held, but for the calls. What cannot be seen of a release of
-//! PyTorch's is said (`allocator_sees`), and nothing is guessed.
+//! PyTorch calls all of this, except the calls, with its lock of the device held. Inputs that a release of PyTorch does
+//! not provide are recorded as missing (`allocator_sees`); nothing is guessed.
 
 mod attach;
 pub(crate) mod block;

@@ -1,4 +1,4 @@
-//! Numbers of the places that blocks come from: a stream's part of a pool.
+//! Numbers of placements, the sources of blocks: a stream's part of a pool.
 
 use core::hash::BuildHasherDefault;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -9,15 +9,15 @@ use rustc_hash::FxHasher;
 
 use crate::thread;
 
-/// Devices that have places of their own: as many as have counters.
+/// The number of devices with separate placements: as many as have counters.
 const DEVICES: usize = 63;
-/// Numbers of a device, from 1 on.
+/// The maximum number of placements of a device, numbered from 1.
 const NUMBERS: u32 = 254;
 
-/// A pool as the allocator names it.
+/// A pool's id in the allocator.
 pub(super) type Pool = (u64, u64);
 
-/// A place of a device.
+/// A placement of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Place {
     device: u8,
@@ -25,21 +25,21 @@ struct Place {
     pool: Pool,
 }
 
-/// What numbers stand for in the capture.
+/// The placements behind the numbers in the capture.
 pub(super) struct Placements {
-    /// Those that blocks came from last.
+    /// The placements of the last blocks.
     last: [Last; DEVICES],
-    /// How many numbers of a device were given.
+    /// How many numbers of each device are assigned.
     given: [AtomicU32; DEVICES],
     numbers: DashMap<Place, u8, BuildHasherDefault<FxHasher>>,
 }
 
-/// The place of a device's last block. The allocator's lock of the device is held whenever it is touched.
+/// The placement of a device's last block. The allocator's lock of the device is held at each access.
 #[derive(Default)]
 struct Last {
     stream: AtomicU64,
     pool: (AtomicU64, AtomicU64),
-    /// 0: there is none.
+    /// 0 if there is no last block.
     number: AtomicU64,
 }
 
@@ -54,7 +54,8 @@ impl Default for Placements {
 }
 
 impl Placements {
-    /// The place of a block that is reported. `id` is asked for PyTorch's number of the stream if it is new.
+    /// The placement of a reported block. `id` is called to get PyTorch's number of the stream if the
+    /// placement is new.
     #[inline(always)]
     pub(super) fn of_block(
         &self,
@@ -98,7 +99,7 @@ impl Placements {
         placement
     }
 
-    /// The number of a place, which is defined if it has none.
+    /// The number of a placement, which is defined if it has none.
     pub(super) fn of(
         &self,
         writer: &'static Writer,
@@ -124,7 +125,7 @@ impl Placements {
         let before = given.fetch_add(1, Ordering::Relaxed);
         let number = (before % NUMBERS + 1) as u8;
         if before >= NUMBERS {
-            // The one that had it longest.
+            // The oldest use of the number.
             let is_its = |of: &Place, known: &u8| of.device == device.0 && *known == number;
             self.numbers.retain(|of, known| !is_its(of, known));
         }

@@ -1,4 +1,4 @@
-//! The event of a call of the allocator.
+//! The event of an allocator call.
 
 use gpumem_capture::{AllocatorCall, DeviceOrdinal, Event, EventKind, Level, PlacementId};
 
@@ -6,7 +6,7 @@ use super::streams;
 use crate::session::{self, Session};
 use crate::{sideband, thread};
 
-/// What is recorded of a call.
+/// The recorded fields of a call.
 pub(super) struct Call {
     pub(super) ptr: u64,
     pub(super) bytes: u64,
@@ -20,7 +20,7 @@ impl Call {
         placement: PlacementId::DEFAULT,
     };
 
-    /// Of a pool.
+    /// A call for a pool.
     pub(super) fn of_pool(
         session: &'static Session,
         device: DeviceOrdinal,
@@ -29,7 +29,7 @@ impl Call {
         Self::of_stream(session, device, 0, pool)
     }
 
-    /// Of a stream that uses a pool.
+    /// A call for a stream that uses a pool.
     pub(super) fn of_stream(
         session: &'static Session,
         device: DeviceOrdinal,

@@ -1,10 +1,10 @@
-//! Which pool an allocation is asked from.
+//! Determines the pool from which an allocation is requested.
 //!
-//! Between the beginning and the end of a pool's use the allocator asks the pool's filter about the stream of each
-//! allocation: the first that says yes has its pool taken. So ours stands before each filter ([`super::filters`]), and what
-//! was said last is what counts. Before 2.3 a pool is used by a stream, and there is no filter.
+//! During a pool's use, the allocator calls the pool's filter with the stream of each allocation: the first filter that
+//! returns true selects its pool. So each filter is wrapped ([`super::filters`]), and the last result counts. Before
+//! 2.3 a pool is used by a stream, and there is no filter.
 //!
-//! The allocator's trace names the pool of each block since 2.8; before, this alone does.
+//! The allocator's trace includes the pool of each block since 2.8; before that, this is the only source.
 
 use core::hash::BuildHasherDefault;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -19,10 +19,10 @@ const DEVICES: usize = 63;
 
 /// The pools in use.
 pub(super) struct Routes {
-    /// What the filters of a device said last. The allocator's lock of the device is held whenever they are asked, and
+    /// The last results of a device's filters. The allocator's lock of the device is held at each call of a filter, and
     /// while an allocation is reported.
     said: [(AtomicU64, AtomicU64); DEVICES],
-    /// Pools that are used by a device's streams, as many as there are captures of graphs at a time.
+    /// Pools that are used by a device's streams, as many as there are concurrent graph captures.
     by_stream: DashMap<(u8, u64), Pool, BuildHasherDefault<FxHasher>>,
     streams: AtomicU64,
 }
@@ -38,7 +38,7 @@ impl Default for Routes {
 }
 
 impl Routes {
-    /// The pool of an allocation on this stream that is reported, or that failed.
+    /// The pool of an allocation on this stream that is being reported, or that failed.
     pub(super) fn pool(&self, device: DeviceOrdinal, stream: u64) -> Pool {
         if self.streams.load(Ordering::Acquire) != 0
             && let Some(pool) = self.by_stream.get(&(device.0, stream))
@@ -54,14 +54,14 @@ impl Routes {
         })
     }
 
-    /// A stream begins to use a pool.
+    /// Records that a stream begins to use a pool.
     pub(super) fn begin_stream(&self, device: DeviceOrdinal, stream: u64, pool: Pool) {
         if self.by_stream.insert((device.0, stream), pool).is_none() {
             self.streams.fetch_add(1, Ordering::AcqRel);
         }
     }
 
-    /// It does no longer; the pool that it used.
+    /// Records the end of the use; returns the pool.
     pub(super) fn end_stream(&self, device: DeviceOrdinal, stream: u64) -> Option<Pool> {
         let (_, pool) = self.by_stream.remove(&(device.0, stream))?;
         self.streams.fetch_sub(1, Ordering::AcqRel);

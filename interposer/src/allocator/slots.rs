@@ -1,4 +1,4 @@
-//! Puts our functions into the slots of the allocator's table of virtual functions.
+//! Installs our functions in the slots of the allocator's vtable.
 
 use core::ffi::CStr;
 use core::ops::ControlFlow;
@@ -12,7 +12,8 @@ use super::{calls, checkpoints, found};
 use crate::account;
 use crate::resolve::libraries::{self, Home};
 
-/// Looks for the allocator, once; whether that was done now. PyTorch is about to set it up, on this thread.
+/// Finds the allocator, once; returns whether that was done now. PyTorch is about to set it up, on this
+/// thread.
 pub(crate) fn take() -> bool {
     if SLOTS.looked.swap(true, Ordering::AcqRel) {
         return false;
@@ -53,7 +54,7 @@ pub(crate) fn take() -> bool {
             .unwrap_or(0),
         Ordering::Release,
     );
-    // A replay needs all that a release has; each of these stands in a way of its own in some of them.
+    // A replay needs everything that a release has; in some releases each of these has a different form.
     let all = [
         one_of(
             &table,
@@ -112,7 +113,7 @@ pub(crate) fn take() -> bool {
                 checkpoints::restored as *const () as usize,
             )],
         ),
-        // Last: whether it is taken says that all are.
+        // Last: this slot indicates that all are replaced.
         one_of(
             &table,
             &[(
@@ -166,7 +167,7 @@ pub(crate) fn take() -> bool {
     true
 }
 
-/// The first of these that the table has, and our function for it.
+/// The first of these methods that the table has, and our function for it.
 fn one_of(table: &torch::Table, forms: &[(Method, usize)]) -> Option<(Method, usize)> {
     let mut forms = forms.iter();
     forms
@@ -174,7 +175,8 @@ fn one_of(table: &torch::Table, forms: &[(Method, usize)]) -> Option<(Method, us
         .copied()
 }
 
-/// Puts a function into a slot, whose page is writable only meanwhile; whether that could be done.
+/// Writes a function to a slot, whose page is made writable only for the write; returns whether that
+/// succeeded.
 fn write(slot: &AtomicUsize, function: usize) -> bool {
     const PAGE: usize = 4096;
     let address = core::ptr::from_ref(slot) as usize;
@@ -186,7 +188,7 @@ fn write(slot: &AtomicUsize, function: usize) -> bool {
         return false;
     };
     let protect = |access| {
-        // SAFETY: the page is one of a library's data, of which nothing but a slot changes.
+        // SAFETY: the page belongs to a library's data, and only a slot in it changes.
         unsafe { libc::mprotect((address & !(PAGE - 1)) as *mut _, PAGE, access) == 0 }
     };
     if read_only && !protect(libc::PROT_READ | libc::PROT_WRITE) {

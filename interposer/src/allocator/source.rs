@@ -1,4 +1,4 @@
-//! Where a block that PyTorch reports comes from.
+//! The source of a block that PyTorch reports.
 
 use gpumem_capture::{DeviceOrdinal, Event, PlacementId};
 
@@ -9,7 +9,7 @@ use super::{attach, streams};
 use crate::session::Session;
 use crate::thread;
 
-/// Where a block comes from, and how much larger it is than what was asked for.
+/// The source of a block, and the difference between its size and the requested size.
 #[derive(Clone, Copy)]
 pub(crate) struct Source {
     pub(crate) placement: PlacementId,
@@ -17,21 +17,21 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Nothing is known.
+    /// Nothing is known about the source.
     pub(crate) const UNKNOWN: Self = Self {
         placement: PlacementId::UNKNOWN,
         slack: Event::SLACK_UNKNOWN,
     };
 }
 
-/// From where a block was wanted for which there was no memory.
+/// The placement of a failed allocation.
 pub(crate) fn of_failure(session: &'static Session, device: DeviceOrdinal) -> PlacementId {
     let allocator = &session.allocator;
     let wanted = match allocator.trace.is_idle() {
-        // Nothing comes from another pool before the trace is on.
+        // Before the trace is on, all blocks come from the default pool.
         true => streams::current_handle(device).map(|stream| (stream, Some((0, 0)))),
         false => match allocator.trace.failed(device) {
-            // There is no trace in this release.
+            // This release has no trace.
             None => streams::current_handle(device).map(|stream| (stream, None)),
             failed => failed,
         },
@@ -58,7 +58,7 @@ pub(crate) fn source(session: &'static Session, of: &Reported) -> Source {
     }
 }
 
-/// The release of a block is reported, with PyTorch's lock of the device held.
+/// Records the reported release of a block, with PyTorch's lock of the device held.
 #[inline(always)]
 pub(crate) fn released(session: &'static Session, device: DeviceOrdinal) {
     let trace = &session.allocator.trace;
@@ -67,7 +67,7 @@ pub(crate) fn released(session: &'static Session, device: DeviceOrdinal) {
     }
 }
 
-/// What a block says: nothing comes from another pool before the trace is on.
+/// The source according to the block: before the trace is on, all blocks come from the default pool.
 #[inline(always)]
 fn of_block(session: &'static Session, of: &Reported, block: Block) -> Source {
     let placement = match block.stream {
@@ -116,7 +116,7 @@ fn traced(session: &'static Session, of: &Reported) -> Source {
     source.flatten().unwrap_or(Source::UNKNOWN)
 }
 
-/// The report comes from code that is not known: it is looked at, and if it does not tell, the trace has to.
+/// Handles a report from unknown code: decodes the code, and attaches the trace if that does not work.
 #[cold]
 #[inline(never)]
 fn unknown_site(session: &'static Session, of: &Reported) -> Source {
@@ -124,8 +124,8 @@ fn unknown_site(session: &'static Session, of: &Reported) -> Source {
         let allocator = &session.allocator;
         let is_new = allocator.sites.learn(of);
         let block = allocator.sites.read(of);
-        // The trace's loop is over when a block is reported, and the allocator's lock may be taken again by the thread
-        // that has it.
+        // The trace's loop has ended when a block is reported, and the allocator's lock may be taken again by the
+        // thread that holds it.
         let attached = block.is_none() && attach::attach(session);
         if is_new || attached {
             tell(session);
@@ -135,7 +135,7 @@ fn unknown_site(session: &'static Session, of: &Reported) -> Source {
     source.flatten().unwrap_or(Source::UNKNOWN)
 }
 
-/// The place of a block that may be of any pool.
+/// The placement of a block from any pool.
 fn anywhere(session: &'static Session, of: &Reported, stream: u64, pool: Pool) -> PlacementId {
     match (stream, pool) {
         (0, (0, 0)) => PlacementId::DEFAULT,

@@ -1,11 +1,11 @@
-//! What a session knows of the allocator.
+//! A session's state of the allocator.
 
 use super::block::Sites;
 use super::placements::Placements;
 use super::routes::Routes;
 use super::traced::Trace;
 
-/// What is known of the allocator in a session.
+/// The state of the allocator in a session.
 #[derive(Default)]
 pub(crate) struct Allocator {
     pub(super) sites: Sites,

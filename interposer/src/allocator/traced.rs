@@ -1,7 +1,7 @@
-//! The allocator's own trace: it calls a function with every decision that it takes, once one is attached.
+//! The allocator's own trace: it calls the attached functions with every decision.
 //!
-//! Each entry costs it some 25 ns, and a function is never detached. So ours is attached when only the trace can tell:
-//! once a pool is begun, or a block is used on another stream.
+//! Each entry costs about 25 ns, and a function is never detached. So the callback is attached when the trace becomes
+//! necessary: once a pool is begun, or a block is used on another stream.
 
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
@@ -13,25 +13,25 @@ use super::placements::Pool;
 use crate::account;
 
 const DEVICES: usize = 63;
-/// Nothing is attached, and nothing had to be.
+/// Nothing is attached or needed.
 const IDLE: u8 = 0;
-/// It is being attached: each device's entries begin at a moment of their own.
+/// It is being attached: each device's entries start at a different time.
 const STARTING: u8 = 1;
 const ON: u8 = 2;
-/// It cannot be attached, or is not laid out as is known.
+/// It cannot be attached, or its layout is unknown.
 const OFF: u8 = 3;
 
-/// What was traced last, for whoever is told of it next.
+/// The last trace entries, for the report that follows them.
 pub(super) struct Trace {
     state: AtomicU8,
-    /// [`Tail`] of its entries; 0: not looked at yet.
+    /// [`Tail`] of its entries; 0 if not determined yet.
     tail: AtomicU8,
-    /// A block was used on another stream, and nothing tells when it is free again.
+    /// A block was used on another stream, and it is unknown when it becomes free again.
     misses_releases: AtomicBool,
     devices: [Last; DEVICES],
 }
 
-/// A device's last entries. The allocator's lock of the device is held whenever they are touched.
+/// A device's last entries. The allocator's lock of the device is held at each access.
 #[derive(Default)]
 struct Last {
     ptr: AtomicU64,
@@ -40,11 +40,11 @@ struct Last {
     pool: LastPool,
     /// The block that is being freed.
     freeing: AtomicU64,
-    /// From where the last block was wanted for which there was no memory.
+    /// The stream and pool of the last failed allocation.
     failed: (AtomicU64, LastPool),
 }
 
-/// A pool, if the entry says it.
+/// A pool, if the entry includes it.
 #[derive(Default)]
 struct LastPool {
     is_known: AtomicU8,
@@ -78,17 +78,17 @@ impl Default for Trace {
     }
 }
 
-/// An allocation as it was traced.
+/// An allocation in the trace.
 #[derive(Clone, Copy)]
 pub(super) struct Traced {
     pub(super) requested: u64,
     pub(super) stream: u64,
-    /// None: the entry does not say.
+    /// None if the entry does not include it.
     pub(super) pool: Option<Pool>,
 }
 
 impl Trace {
-    /// Whether nothing is traced, since nothing had to be.
+    /// Whether the trace is off because it was not needed yet.
     #[inline(always)]
     pub(super) fn is_idle(&self) -> bool {
         self.state.load(Ordering::Acquire) == IDLE
@@ -98,12 +98,12 @@ impl Trace {
         self.state.load(Ordering::Acquire) == ON
     }
 
-    /// Whether blocks waited for other streams without a trace that says until when.
+    /// Whether blocks waited for other streams without a trace that reports the end of the wait.
     pub(super) fn misses_releases(&self) -> bool {
         self.misses_releases.load(Ordering::Acquire)
     }
 
-    /// A block is used on another stream; whether it is the first that is missed so.
+    /// Records that a block is used on another stream; returns whether it is the first one without a trace.
     pub(super) fn misses_releases_now(&self) -> bool {
         let is_off = self.state.load(Ordering::Acquire) == OFF;
         is_off && !self.misses_releases.swap(true, Ordering::AcqRel)
@@ -117,7 +117,7 @@ impl Trace {
         }
     }
 
-    /// How an allocation that is reported was traced just before.
+    /// The trace entry of an allocation that is being reported.
     pub(super) fn alloc_of(&self, of: &Reported) -> Option<Traced> {
         let state = self.state.load(Ordering::Acquire);
         if state == OFF {
@@ -133,21 +133,21 @@ impl Trace {
         if get(&last.ptr) == of.ptr && traced.requested <= of.bytes {
             return Some(traced);
         }
-        // The allocator's lock is held since before the entry, so that a device's first one is not missed.
+        // The allocator's lock has been held since before the entry, so that a device's first entry is not missed.
         if state == ON {
             self.turn_off();
         }
         None
     }
 
-    /// The release of a block is reported: if it is not back in its pool by now, it waits for streams.
+    /// Handles the reported release of a block: if the block is not back in its pool by now, it waits for streams.
     pub(super) fn freed(&self, device: DeviceOrdinal) {
         if let Some(last) = self.devices.get(usize::from(device.0)) {
             last.freeing.store(0, Ordering::Relaxed);
         }
     }
 
-    /// The stream and, if it is said, the pool of the failure that is reported.
+    /// The stream, and if known the pool, of the failure that is being reported.
     pub(super) fn failed(&self, device: DeviceOrdinal) -> Option<(u64, Option<Pool>)> {
         let last = self
             .devices
@@ -157,7 +157,7 @@ impl Trace {
         Some((stream.load(Ordering::Relaxed), pool.get()))
     }
 
-    /// Whether ours is to be attached now, which is done once.
+    /// Whether to attach the callback now, which is done once.
     pub(super) fn begin(&self) -> bool {
         let first =
             self.state
@@ -165,17 +165,17 @@ impl Trace {
         first.is_ok()
     }
 
-    /// It is attached to all devices.
+    /// Records that the callback is attached to all devices.
     pub(super) fn begun(&self) {
         self.state.store(ON, Ordering::Release);
     }
 
-    /// It cannot be attached.
+    /// Records that the callback cannot be attached.
     pub(super) fn cannot(&self) {
         self.state.store(OFF, Ordering::Release);
     }
 
-    /// The pool of an entry that was just made, if it says one: how entries end is known by the first of them.
+    /// The pool of a new entry, if it includes one. The first entry determines the tail of all entries.
     fn pool(&self, entry: &TraceEntry) -> Option<Pool> {
         const POOL: u8 = Tail::PoolAndTime as u8 + 1;
         let mut tail = self.tail.load(Ordering::Relaxed);
@@ -192,7 +192,7 @@ impl Trace {
         }
     }
 
-    /// Takes an entry; whether a block went back to the pool that was freed before.
+    /// Handles an entry; returns whether an earlier freed block returned to the pool.
     pub(super) fn take(&self, entry: &TraceEntry) -> bool {
         let Some(last) = self.devices.get(usize::from(entry.device)) else {
             return false;

@@ -1,12 +1,12 @@
-//! Which blocks are parameters and which are their gradients: what the nodes that accumulate gradients point at, once
-//! they have run.
+//! Finds the blocks of parameters and of their gradients: the nodes that accumulate gradients point to them after they
+//! have run.
 //!
 //! ```text
 //! AccumulateGrad ─ variable ─► TensorImpl ─┬─ storage ─► StorageImpl ─ data ─► a parameter's block
 //!                                          └─ autograd ─► AutogradMeta ─ grad ─► TensorImpl ─ … ─► a gradient's block
 //! ```
-//! The first time each object on the way is checked: that it is mapped, and of the class that is expected. From then on
-//! a table of virtual functions that is a known one says the same.
+//! Each object on the path is checked the first time: that it is mapped, and of the expected class. After that, the
+//! address of its vtable is sufficient.
 
 use gpumem_capture::{ApiId, Role};
 
@@ -18,7 +18,8 @@ use crate::session::Session;
 use crate::tensors::roles::Told;
 use crate::thread;
 
-/// The node has run: what it accumulated is told. Others than those that accumulate gradients cost two comparisons.
+/// Records the roles of the blocks after a node has run. For nodes that do not accumulate gradients this costs two
+/// comparisons.
 #[inline]
 pub(crate) fn ran(run: &Option<RunningNode>, api: ApiId) {
     let (Some(run), Some(session)) = (run, super::session()) else {
@@ -53,17 +54,18 @@ fn first(session: &'static Session, node: Node, api: ApiId) {
     }
 }
 
-/// None if something on the way is not what it is to be. A parameter without a block of its own teaches nothing.
+/// None if an object on the path is not of the expected class. Nothing can be learnt from a parameter without a block
+/// of its storage.
 fn learn(node: Node, variable: usize) -> Option<Known> {
     let (path, _) = path_to_block(variable)?;
-    // What autograd knows of a tensor stands behind its storage.
+    // The autograd metadata comes after the storage.
     let autograd = memory::word(variable.checked_add(path[0] + 8)?)?;
     let class = memory::word(autograd)?;
     if !is_of_class(class, b"N5torch8autograd12AutogradMetaE") {
         return None;
     }
-    // A table, a string, the gradient. The newer form of strings begins with the address of its characters, which lie
-    // within it where they are few, and nobody names parameters so; the older form is one word.
+    // A vtable, a string, the gradient. The newer form of strings begins with the address of its characters, which are
+    // inside the string if it is short. Parameters have no names here. The older form is one word.
     let newer_form = memory::word(autograd.checked_add(8)?)? == autograd.checked_add(24)?;
     Some(Known {
         node: node.class,
@@ -74,7 +76,7 @@ fn learn(node: Node, variable: usize) -> Option<Known> {
     })
 }
 
-/// Tells what the parameter's block and its gradient's are, as far as that was not told.
+/// Records the roles of the parameter's block and its gradient's, if they were not recorded yet.
 fn tell(session: &'static Session, known: &Known, variable: usize, api: ApiId) {
     let of = |role, data: Option<usize>| tell_block(session, role, data, api);
     of(Role::PARAMETER, known.data(variable));

@@ -1,35 +1,34 @@
-//! How PyTorch lays out what stands between a node that accumulates a gradient and the two blocks: see
-//! [`super::gradients`].
+//! The layout of the objects between a node that accumulates a gradient and the two blocks: see [`super::gradients`].
 
 use std::sync::OnceLock;
 
 use super::layout::DataPath;
 use super::memory::field;
 
-/// What the objects on the way look like in this process.
+/// The classes and offsets of these objects in this process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
-    /// The table of virtual functions of `AccumulateGrad`.
+    /// The vtable of `AccumulateGrad`.
     pub(super) node: usize,
-    /// That of `TensorImpl`.
+    /// The vtable of `TensorImpl`.
     pub(super) tensor: usize,
-    /// That of `AutogradMeta`.
+    /// The vtable of `AutogradMeta`.
     pub(super) autograd: usize,
     pub(super) path: DataPath,
-    /// Where an `AutogradMeta` has the gradient.
+    /// The offset of the gradient in an `AutogradMeta`.
     pub(super) gradient: usize,
 }
 
-/// What is known of the way.
+/// The known layout.
 #[derive(Default)]
 pub(super) struct Gradients(pub(super) OnceLock<Known>);
 
 impl Known {
-    /// Where the storage of a tensor begins; None for what is no tensor with a storage of its own.
+    /// The address of a tensor's storage; None for an object that is not a tensor with a storage.
     pub(super) fn data(&self, tensor: usize) -> Option<usize> {
         let [storage, data] = self.path;
-        // SAFETY: what a node's variable and a leaf's gradient point at lives as long as they do; of the class that is
-        // asked for it has a storage, which has data.
+        // SAFETY: a node's variable and a leaf's gradient live as long as the pointers to them; an object of the
+        // checked class has a storage, which has data.
         unsafe {
             let is_tensor = field(tensor, 0)? == self.tensor;
             field(field(tensor, storage).filter(|_| is_tensor)?, data)

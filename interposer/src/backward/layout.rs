@@ -1,5 +1,5 @@
-//! Where PyTorch keeps what is read of its objects: byte offsets, chosen by what it exports and checked
-//! at run time.
+//! The layout of PyTorch's objects that are read: byte offsets, chosen by the functions that PyTorch
+//! exports and checked at run time.
 //!
 //! Verified by runs of PyTorch 1.12.1, 2.1, 2.6, 2.9, 2.11 and 2.15, and with the headers of 1.13 and 2.0
 //! (docs/measured/backward.md). In between, `Node` has grown twice and came to be held by
@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 pub(super) struct NodeLayout {
     /// The sequence number, u64.
     pub(super) sequence: usize,
-    /// Number of the thread that made it, u64.
+    /// Number of the thread that created it, u64.
     pub(super) thread: usize,
     /// In `AccumulateGrad`: the variable, a pointer to a `TensorImpl`.
     pub(super) variable: usize,
@@ -22,7 +22,7 @@ pub(super) struct NodeLayout {
 /// From the pointer to a `TensorImpl` to its `StorageImpl`, and from there to the data's address.
 pub(super) type DataPath = [usize; 2];
 
-/// A node held by `std::shared_ptr`, of a size at which `AccumulateGrad`'s own fields begin.
+/// A node held by `std::shared_ptr`, with the offset of `AccumulateGrad`'s own fields.
 const fn shared(variable: usize) -> NodeLayout {
     NodeLayout {
         sequence: 24,
@@ -66,32 +66,32 @@ const LAYOUTS: [(&CStr, NodeLayout); 3] = [
     ),
 ];
 
-/// The layout of the PyTorch that exports the functions of which `exported` says so.
+/// The layout of the PyTorch that exports the functions for which `exported` returns true.
 pub(super) fn chosen(exported: impl Fn(&CStr) -> bool) -> NodeLayout {
     let known = LAYOUTS.iter().find(|(name, _)| exported(name));
     known.map_or(SHARED, |(_, layout)| *layout)
 }
 
-/// Look-ups after which the layout is judged.
+/// The number of look-ups after which the layout is judged.
 const TRIAL: u32 = 64;
 
-/// Whether look-ups of nodes find what they should.
+/// Whether look-ups of nodes succeed as expected.
 pub(super) struct Check {
     found: AtomicU32,
     missed: AtomicU32,
 }
 
-/// What a look-up has come to mean for the layout.
+/// The result of a look-up for the layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It goes on.
+    /// The layout is still trusted.
     Fine,
-    /// The layout is none of this PyTorch's. Said once.
+    /// The layout does not match this PyTorch. Returned once.
     Refuted,
 }
 
 impl Check {
-    /// Nothing has been looked up.
+    /// No look-ups so far.
     pub(super) const fn new() -> Self {
         Self {
             found: AtomicU32::new(0),
@@ -99,7 +99,7 @@ impl Check {
         }
     }
 
-    /// Counts a look-up of a node that some thread must have made.
+    /// Counts a look-up of a node that some thread must have created.
     pub(super) fn looked_up(&self, found: bool) -> Verdict {
         let hits = self.found.load(Ordering::Relaxed);
         let misses = self.missed.load(Ordering::Relaxed);
@@ -108,7 +108,7 @@ impl Check {
         }
         let counter = if found { &self.found } else { &self.missed };
         let before = counter.fetch_add(1, Ordering::Relaxed);
-        // The miss that makes them the greater part is one thread's alone.
+        // Only one thread counts the miss that makes misses the majority.
         if !found && before + 1 == TRIAL / 2 + 1 {
             return Verdict::Refuted;
         }

@@ -1,4 +1,4 @@
-//! Which forward line made a node.
+//! The forward line that created a node.
 
 use core::sync::atomic::Ordering;
 
@@ -10,13 +10,13 @@ use super::thread_nodes::Found;
 use crate::account;
 use crate::session::Session;
 
-/// What the account says then.
+/// The account's note if the layout is refuted.
 const REFUTED_NOTE: &str = "PyTorch's autograd nodes have an unknown layout: allocations of backward are not charged to forward lines";
 
-/// What made a node.
+/// The forward that created a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Forward {
-    /// The stack of the call that made it; none if it is lost.
+    /// The stack of the call that created it; none if it is lost.
     pub(super) stack: StackId,
     pub(super) lost: bool,
 }
@@ -28,7 +28,7 @@ impl Forward {
     };
 }
 
-/// What made a node.
+/// Looks up the forward that created a node.
 pub(super) fn look_up(session: &'static Session, node: Node) -> Forward {
     let nodes = &session.nodes;
     let layout = nodes.layout();

@@ -1,15 +1,15 @@
-//! Reads of PyTorch's memory, each of which is checked before.
+//! Checked reads of PyTorch's memory.
 
 use core::ffi::c_void;
 
 const PAGE: usize = 4096;
 
-/// Whether an object of PyTorch's may be at `address`.
+/// Whether a PyTorch object may be at `address`.
 pub(super) fn plausible(address: usize) -> bool {
     address & 7 == 0 && (0x1_0000..1 << 47).contains(&address)
 }
 
-/// Whether `bytes` from `address` on are mapped, by what the kernel says.
+/// Whether `bytes` from `address` on are mapped, according to the kernel.
 fn is_mapped(address: usize, bytes: usize) -> bool {
     let first = address & !(PAGE - 1);
     let Some(end) = address.checked_add(bytes) else {
@@ -17,7 +17,7 @@ fn is_mapped(address: usize, bytes: usize) -> bool {
     };
     let mut state = [0u8; 2];
     let pages = (end - first).div_ceil(PAGE);
-    // SAFETY: the kernel reads nothing there; the vector has a byte for each page asked for.
+    // SAFETY: the kernel reads nothing there; the vector has a byte for each page of the range.
     pages <= state.len()
         && unsafe { libc::mincore(first as *mut c_void, pages * PAGE, state.as_mut_ptr()) } == 0
 }
@@ -38,8 +38,8 @@ pub(super) unsafe fn field(object: usize, offset: usize) -> Option<usize> {
     plausible(object).then(|| unsafe { ((object + offset) as *const usize).read() })
 }
 
-/// Copies the text at `address`, up to its NUL, to `out`; how long it is, 0 if it is too long or no
-/// plain text.
+/// Copies the text at `address`, up to its NUL, to `out`; returns its length, 0 if it is too long
+/// or not plain text.
 pub(super) fn text(address: usize, out: &mut [u8]) -> usize {
     if !(0x1_0000..1 << 47).contains(&address) {
         return 0;

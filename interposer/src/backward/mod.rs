@@ -1,26 +1,25 @@
-//! Backward charged to the forward line: which place in the program made the autograd node that runs
-//! now.
+//! Charges backward to the forward line: the place in the program that created the running autograd node.
 //!
-//! PyTorch runs backward on threads of its own, with no Python frames; half of a training's memory is
-//! allocated there. Each node remembers who made it: the thread and a running number, drawn from a
-//! function that PyTorch exports. That function is hooked: the Python stack of the moment is kept by
-//! that key ([`sequence_map`]). When PyTorch evaluates a node, which is hooked as well, the node is noted as
-//! the thread's running one ([`run`]); what is allocated then gets a stack of the kind
-//! `DefKind::BACKWARD`, which names the node's forward.
+//! PyTorch runs backward on its own threads, which have no Python frames; half of a training's memory is
+//! allocated there. Each node stores its creator: the thread and a sequence number, which comes from an
+//! exported PyTorch function. That function is hooked, and the current Python stack is stored under that key
+//! ([`sequence_map`]). PyTorch's evaluation of a node is hooked as well, and sets the node as the thread's
+//! running one ([`run`]). Allocations then get a stack of the kind `DefKind::BACKWARD`, which refers to the
+//! node's forward.
 //!
 //! # Rules
-//! 1. While a node runs, Python frames newer than its run (a custom function, a hook, a recomputation)
-//!    come first; the reader looks for a line of the user's among them, then at the forward.
-//! 2. While none runs, nothing is different from any other allocation.
-//! 3. A node that is made while a node runs inherits the running one's forward, unless there are newer
+//! 1. While a node runs, Python frames newer than its run (a custom function, a hook, a recomputation) come
+//!    first; the reader looks for a line of the user's code among them, then at the forward.
+//! 2. Without a running node, allocations are recorded as usual.
+//! 3. A node that is created while a node runs inherits the running one's forward, unless there are newer
 //!    frames.
-//! 4. A node that accumulates a parameter's gradient has no number: its parameter's own line owns what
-//!    it makes.
+//! 4. A node that accumulates a parameter's gradient has no number: its allocations belong to the line of its
+//!    parameter.
 //!
 //! # Design constraints
-//! - Never a guess: where the forward is not known, the capture says that it is lost.
-//! - PyTorch's objects are read where its layout is known and look-ups find what they must; else all
-//!   this is switched off, and the account says so.
+//! - No guesses: where the forward is unknown, the capture marks it as lost.
+//! - PyTorch's objects are read only if the layout is known and look-ups succeed as expected; otherwise this
+//!   is switched off, and the account reports it.
 
 pub(crate) mod gradients;
 mod known;
@@ -50,15 +49,15 @@ pub(crate) use running::RunningNode;
 use thread_nodes::ThreadNodes;
 
 thread_static! {
-    /// Where this thread has its ring; null before its first node and after its end.
+    /// The address of this thread's ring; null before its first node and after its end.
     fn place() -> *const ThreadNodes as "gpumem_nodes";
 }
 
 /// This thread's ring.
 #[inline(always)]
 fn mine() -> Option<&'static ThreadNodes> {
-    // SAFETY: the word is this thread's alone, lives as long as the thread, and holds null or the address of a
-    // ring, whose memory is never given back.
+    // SAFETY: the word belongs to this thread only, lives as long as the thread, and holds null or the address
+    // of a ring, whose memory is never freed.
     unsafe { place().read().as_ref() }
 }
 
@@ -67,19 +66,19 @@ fn set_mine(ring: *const ThreadNodes) {
     unsafe { place().write(ring) };
 }
 
-/// The session, if backward is looked at in it.
+/// The session, if backward is recorded in it.
 #[inline]
 fn session() -> Option<&'static Session> {
     session::session().filter(|session| session.backward)
 }
 
-/// The session, if the layout has not been refuted either.
+/// The session, if the layout has not been refuted, either.
 #[inline]
 fn trusted_session() -> Option<&'static Session> {
     session().filter(|session| !session.nodes.is_refuted())
 }
 
-/// The calling thread has drawn `sequence` for a node that it is making.
+/// Records that the calling thread has drawn `sequence` for a node that it is creating.
 #[inline]
 pub(crate) fn made(sequence: u64) {
     if let Some(session) = trusted_session() {
@@ -87,7 +86,7 @@ pub(crate) fn made(sequence: u64) {
     }
 }
 
-/// Keeps what makes a node.
+/// Stores the creator of a node.
 fn keep(session: &'static Session, sequence: u64) {
     if let Some(ring) = mine().or_else(|| ring_of_this_thread(&session.nodes, sequence)) {
         let made = site(session);
@@ -95,7 +94,7 @@ fn keep(session: &'static Session, sequence: u64) {
     }
 }
 
-/// What makes a node at this moment, as an allocation would have it.
+/// The current creator of nodes: the stack that an allocation would get.
 fn site(session: &'static Session) -> StackId {
     let Some(run) = running::current() else {
         return stacks::own_python(session);
@@ -106,7 +105,7 @@ fn site(session: &'static Session) -> StackId {
     }
 }
 
-/// This thread's ring, made now; None if there is no room for it.
+/// Creates this thread's ring; None if there is no room for it.
 #[cold]
 fn ring_of_this_thread(nodes: &Nodes, sequence: u64) -> Option<&'static ThreadNodes> {
     let ring = nodes.made.nodes_for(nodes.this_thread()?, sequence)?;
@@ -115,23 +114,23 @@ fn ring_of_this_thread(nodes: &Nodes, sequence: u64) -> Option<&'static ThreadNo
     Some(ring)
 }
 
-/// Those of a session that opens.
+/// The nodes of a session that opens.
 pub(crate) fn nodes() -> Nodes {
     Nodes::new(thread_ends)
 }
 
-/// Gives the thread's ring to others. Should the thread make a node after this, it has its ring again, and
-/// this runs once more.
+/// Releases the thread's ring for other threads. If the thread creates a node after this, it takes its ring
+/// again, and this runs once more.
 unsafe extern "C" fn thread_ends(ring: *mut c_void) {
     set_mine(null());
-    // SAFETY: what `ring_of_this_thread` asked with: a ring, which is never given back.
+    // SAFETY: the argument that `ring_of_this_thread` registered: a ring, which is never freed.
     let ring = unsafe { &*ring.cast_const().cast::<ThreadNodes>() };
     if let Some(session) = session::session_of_process() {
         session.nodes.made.end(ring);
     }
 }
 
-/// A run of the node at `address`, if it is to be noted.
+/// A run of the node at `address`, if it must be recorded.
 ///
 /// # Safety
 /// As [`RunningNode::new`].
@@ -142,13 +141,13 @@ pub(crate) unsafe fn run(address: usize) -> Option<RunningNode> {
     unsafe { RunningNode::new(address) }
 }
 
-/// Makes a run the one of this thread, until the result is dropped.
+/// Sets a run as this thread's, until the result is dropped.
 #[inline]
 pub(crate) fn enter(run: &Option<RunningNode>) -> Option<Entered<'_>> {
     run.as_ref().map(RunningNode::enter)
 }
 
-/// Whose an allocation of this moment is, where the thread's own Python stack is `own`.
+/// The stack for an allocation now, where the thread's own Python stack is `own`.
 #[inline]
 pub(crate) fn owner(session: &'static Session, own: StackId) -> StackId {
     match running::current() {

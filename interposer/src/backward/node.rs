@@ -1,4 +1,4 @@
-//! What is read of an autograd node: its key in the map, its class, its parameter.
+//! The data that is read from an autograd node: its key in the map, its class, its parameter.
 
 use gpumem_capture::StackId;
 use gpumem_tracker::Block;
@@ -7,20 +7,20 @@ use super::layout::{DATA_PATHS, DataPath, NodeLayout};
 use super::memory;
 use crate::session;
 
-/// The sequence number of nodes that have none: those that accumulate a parameter's gradient.
+/// The sequence number of nodes without one: those that accumulate a parameter's gradient.
 pub(super) const NO_SEQUENCE: u64 = u64::MAX;
 
-/// A node that runs.
+/// A running node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
     /// Its address.
     pub(super) address: usize,
-    /// The table of its class's virtual functions.
+    /// The vtable of its class.
     pub(super) class: usize,
 }
 
 impl Node {
-    /// The node at `address`; None if nothing is.
+    /// The node at `address`; None if there is no object.
     ///
     /// # Safety
     /// PyTorch passes the address as that of a node.
@@ -40,13 +40,13 @@ impl Node {
         unsafe { ((self.address + offset) as *const u64).read_unaligned() }
     }
 
-    /// The thread that made it and its number among that thread's nodes.
+    /// The thread that created it and its number among that thread's nodes.
     pub(super) fn key(self, layout: &NodeLayout) -> (u64, u64) {
         (self.number(layout.thread), self.number(layout.sequence))
     }
 
-    /// The Python stack that allocated the parameter whose gradient the node accumulates; None if it is
-    /// no such node, or the parameter's data is none of the live blocks.
+    /// The Python stack that allocated the parameter whose gradient the node accumulates. None if it is
+    /// another kind of node, or the parameter's data is not a live block.
     pub(super) fn parameters_stack(self, layout: &NodeLayout) -> Option<StackId> {
         let variable = self.variable(layout)?;
         let (_, block) = path_to_block(variable)?;
@@ -61,22 +61,22 @@ impl Node {
             return None;
         }
         let variable = memory::word(self.address.checked_add(layout.variable)?)?;
-        // No other object is taken for one, where a node is laid out in a way that is not known.
+        // Rejects other objects, in case the layout of nodes is unknown.
         is_of_class(memory::word(variable)?, TENSOR).then_some(variable)
     }
 }
 
-/// The class of tensors with a storage of their own.
+/// The class of tensors with a storage.
 const TENSOR: &[u8] = b"N3c1010TensorImplE";
 
-/// Whether the table of virtual functions is that of a class, by its name as C++'s type information has it.
+/// Whether a vtable belongs to a class, by its name in C++ type information.
 pub(super) fn is_of_class(class: usize, name: &[u8]) -> bool {
     let mut room = [0; 64];
     let length = class_name(class, &mut room);
     room.get(..length) == Some(name)
 }
 
-/// The way from a tensor to its data that leads to a live block, and that block.
+/// The path from a tensor to its data that leads to a live block, and that block.
 pub(super) fn path_to_block(tensor: usize) -> Option<(DataPath, Block)> {
     let tensors = session::session()?.tensors;
     let block = |path: &DataPath| tensors.at(data_of(tensor, path)?);
@@ -85,14 +85,14 @@ pub(super) fn path_to_block(tensor: usize) -> Option<(DataPath, Block)> {
         .find_map(|path| Some((*path, block(path)?)))
 }
 
-/// Where a tensor's storage begins.
+/// The address of a tensor's storage.
 fn data_of(tensor: usize, [storage, data]: &DataPath) -> Option<u64> {
     let storage = memory::word(tensor.checked_add(*storage)?)?;
     Some(memory::word(storage.checked_add(*data)?)? as u64)
 }
 
-/// Writes the name of a class, as C++'s type information has it, to `out`; how long it is, 0 if there is
-/// none to be read. `class` is the address of the table of its virtual functions.
+/// Writes the name of a class, from C++ type information, to `out`; returns its length, 0 if there is no
+/// readable name. `class` is the address of its vtable.
 pub(super) fn class_name(class: usize, out: &mut [u8]) -> usize {
     let name = class
         .checked_sub(8)
@@ -100,7 +100,7 @@ pub(super) fn class_name(class: usize, out: &mut [u8]) -> usize {
         .and_then(|information| memory::word(information.checked_add(8)?));
     let Some(mut name) = name else { return 0 };
     let mut first = [0];
-    // A name of one character is no name, so this one is the first of several or none.
+    // One character is never a whole name, so this one is the first of several, or the address is invalid.
     if memory::text(name, &mut first) == 0 && first == *b"*" {
         name += 1;
     }
@@ -112,7 +112,7 @@ mod tests {
     use super::super::layout;
     use super::*;
 
-    /// A class as C++ lays it out: its name, its type information, the table of its functions.
+    /// A class in C++ layout: its name, its type information, its vtable.
     fn class(name: &'static [u8]) -> usize {
         let information: &'static [usize; 2] = Box::leak(Box::new([0, name.as_ptr() as usize]));
         let table: &'static [usize; 3] = Box::leak(Box::new([information.as_ptr() as usize, 0, 0]));

@@ -1,4 +1,4 @@
-//! The session's autograd nodes: what made each, and how PyTorch lays them out.
+//! The session's autograd nodes: their creators, and their layout in PyTorch.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,19 +11,19 @@ use super::layout::{self, Check, NodeLayout};
 use super::sequence_map::SequenceMap;
 use crate::resolve::elf;
 
-/// What is known of them.
+/// The state of the session's nodes.
 pub(crate) struct Nodes {
-    /// What all threads' nodes were made by.
+    /// The creators of all threads' nodes.
     pub(super) made: SequenceMap,
-    /// Whether PyTorch's nodes are laid out as we know them.
+    /// Whether the layout of PyTorch's nodes is the expected one.
     pub(super) check: Check,
-    /// The layout is none that we know: nothing of it is used any more.
+    /// The layout is unknown and is not used any more.
     pub(super) refuted: AtomicBool,
-    /// Gives the rings of threads that end to others.
+    /// Releases the rings of threads that end.
     pub(super) at_end: ThreadEnd,
-    /// How parameters and gradients are found.
+    /// The layout for finding parameters and gradients.
     pub(super) gradients: Gradients,
-    /// PyTorch's function that says whether gradients are on; 0: not looked up yet, 1: there is none.
+    /// PyTorch's function that returns whether gradients are on; 0: not looked up yet, 1: missing.
     grad_mode: AtomicUsize,
     layout: OnceLock<NodeLayout>,
     /// PyTorch's function that numbers threads; 0: not found.
@@ -31,7 +31,7 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    /// Knows none. `thread_ends` is called as a thread with a ring ends.
+    /// An empty state. `thread_ends` is called when a thread with a ring ends.
     pub(super) fn new(thread_ends: unsafe extern "C" fn(*mut c_void)) -> Self {
         Self {
             made: SequenceMap::new(),
@@ -45,7 +45,7 @@ impl Nodes {
         }
     }
 
-    /// Whether the layout of nodes is none that is known.
+    /// Whether the layout of nodes is unknown.
     #[inline]
     pub(super) fn is_refuted(&self) -> bool {
         self.refuted.load(Ordering::Relaxed)
@@ -57,7 +57,7 @@ impl Nodes {
             .get_or_init(|| layout::chosen(|name| elf::anywhere(name, 0) != 0))
     }
 
-    /// Whether the calling thread has gradients switched off.
+    /// Whether gradients are off on the calling thread.
     #[inline]
     pub(crate) fn no_grad(&self) -> bool {
         let ask = match self.grad_mode.load(Ordering::Relaxed) {
@@ -81,7 +81,7 @@ impl Nodes {
         ask
     }
 
-    /// PyTorch's own number of the calling thread; None if it cannot be asked.
+    /// PyTorch's own number of the calling thread; None if it is not available.
     pub(super) fn this_thread(&self) -> Option<u64> {
         let mut ask = self.ask_thread.load(Ordering::Relaxed);
         if ask == 0 {

@@ -1,8 +1,8 @@
-//! What a training is at: backward, an optimizer's step, zeroing of gradients.
+//! The phases of a training: backward, an optimizer's step, zeroing of gradients.
 //!
-//! Backward is PyTorch's engine at work. Optimizers announce their steps and the zeroing to PyTorch's
-//! profiler, as every `record_function` of a program does; which of these it is, is told by the Python
-//! code that announces it. All of it is per thread and nested.
+//! Backward is the run of PyTorch's engine. Optimizers announce their steps and the zeroing to PyTorch's
+//! profiler, like every `record_function` of a program; the Python code of the announcement determines the
+//! phase. All of it is per thread and nested.
 
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
@@ -17,17 +17,17 @@ use crate::account::{self, Once};
 use crate::sideband::{self, Sideband};
 use crate::thread::{self, Thread};
 
-/// A phase that the thread is in; all zeros are none.
+/// A phase that the thread is in; all zeros for none.
 #[derive(Clone, Copy)]
 struct Open {
     phase: Phase,
-    /// By what its end is known: PyTorch's object, or 0.
+    /// The key that identifies its end: PyTorch's object, or 0.
     key: u64,
     /// For an optimizer's step: the Python stack that called it.
     place: u32,
 }
 
-/// Phases within one another that are recorded.
+/// The maximum number of nested phases that are recorded.
 const DEEPEST: usize = 8;
 
 const NONE: Open = Open {
@@ -39,18 +39,18 @@ const NONE: Open = Open {
 /// The phases that a thread is in.
 #[repr(C)]
 struct Phases {
-    /// How many. It comes first: the hook of what ends them looks at it ([`to_2_in_a_phase`]).
+    /// The number of phases. It comes first, because the hook of their end reads it ([`to_2_in_a_phase`]).
     depth: Cell<usize>,
     open: [Cell<Open>; DEEPEST],
 }
 
 thread_static! {
-    /// This thread's.
+    /// This thread's phases.
     fn place() -> Phases as "gpumem_phases";
 }
 
-/// The instructions that jump to label 2 where the thread is in a phase. They touch no register that an argument
-/// travels in.
+/// The instructions that jump to label 2 if the thread is in a phase. They change no register that passes an
+/// argument.
 macro_rules! to_2_in_a_phase {
     () => {
         concat!(
@@ -69,7 +69,7 @@ fn phases() -> &'static Phases {
     unsafe { &*place() }
 }
 
-/// How many phases the thread is in.
+/// The number of phases that the thread is in.
 #[inline]
 fn depth() -> usize {
     phases().depth.get()
@@ -80,7 +80,7 @@ fn open_at(depth: usize) -> Option<Open> {
     phases().open.get(depth).map(Cell::get)
 }
 
-/// Records that the thread is in a phase from now on; false if there is no room for one more.
+/// Records that the thread enters a phase; false if there is no room for another one.
 fn begin(thread: &Thread, api: ApiId, new: Open) -> bool {
     let depth = depth();
     let Some(place) = phases().open.get(depth) else {
@@ -92,7 +92,7 @@ fn begin(thread: &Thread, api: ApiId, new: Open) -> bool {
     true
 }
 
-/// Records that the thread has left all phases beyond a depth, the innermost first.
+/// Records that the thread leaves all phases beyond a depth, the innermost first.
 fn end(thread: &Thread, api: ApiId, kept: usize) {
     while let Some(inner) = depth().checked_sub(1).filter(|&inner| inner >= kept) {
         let left = open_at(inner);
@@ -128,7 +128,7 @@ fn tell(thread: &Thread, api: ApiId, kind: EventKind, phase: Phase) {
     }
 }
 
-/// Records a step, if one has ended by what `change` comes to.
+/// Records a step, if `change` returns the number of one that has ended.
 fn step(thread: &Thread, api: ApiId, change: impl FnOnce(&mut Steps) -> Option<u64>) {
     let number = session().and_then(|session| change(session.steps.lock().note()));
     tell_step(thread, api, number, false);
@@ -145,14 +145,14 @@ fn tell_step(thread: &Thread, api: ApiId, number: Option<u64>, said: bool) {
     }
 }
 
-/// The program says that a step has ended.
+/// Records a step that the program reports.
 pub(crate) fn step_said(thread: &Thread) {
     account::is_first(Once::StepsTold);
     let number = session::session().map(|session| session.steps.lock().note().said());
     tell_step(thread, ApiId(0), number, true);
 }
 
-/// A stay of autograd's engine; it ends with the value, by an exception as well.
+/// A run of autograd's engine; it ends when the value is dropped, also by an exception.
 pub(crate) struct Backward {
     api: ApiId,
     before: usize,
@@ -164,7 +164,8 @@ impl Drop for Backward {
     }
 }
 
-/// The calling thread enters autograd's engine. None where a node runs on it: it is in backward anyhow.
+/// Records that the calling thread enters autograd's engine. None if a node runs on it, because it is already in
+/// backward.
 pub(crate) fn backward(api: ApiId) -> Option<Backward> {
     session()?;
     if running::current().is_some() {
@@ -178,7 +179,7 @@ pub(crate) fn backward(api: ApiId) -> Option<Backward> {
     thread::in_hook(|thread| begin(thread, api, new))?.then_some(Backward { api, before })
 }
 
-/// A scope of the program's own was announced to PyTorch's profiler, by the object at `key`.
+/// Handles a scope that the program announced to PyTorch's profiler, with the object at `key`.
 pub(crate) fn announced(api: ApiId, key: u64) {
     let Some(session) = session() else { return };
     let _ = thread::in_hook(|thread| {
@@ -188,7 +189,7 @@ pub(crate) fn announced(api: ApiId, key: u64) {
             Phase::OPTIMIZER => crate::stacks::own_python(session).0,
             _ => 0,
         };
-        // Gradients that an optimizer zeroes while it steps are its own affair.
+        // Gradients that an optimizer zeroes during its step do not count as a phase.
         if phase == Phase::ZERO_GRAD && is_first {
             step(thread, api, Steps::zeroing);
         }
@@ -196,7 +197,7 @@ pub(crate) fn announced(api: ApiId, key: u64) {
     });
 }
 
-/// The scope of the object at `key` has ended, perhaps not for the first time.
+/// Handles the end of the scope of the object at `key`, perhaps not for the first time.
 #[inline]
 pub(crate) fn ended(api: ApiId, key: u64) {
     if depth() > 0 {
@@ -213,10 +214,10 @@ fn end_of(api: ApiId, key: u64) {
     }
 }
 
-/// Frames among which the code is that announces a scope.
+/// The number of newest frames that are searched for the code that announces a scope.
 const NEWEST: usize = 12;
 
-/// The phase that PyTorch's own optimizers announce at this moment; None if it is something else.
+/// The phase that PyTorch's own optimizers are announcing; None for any other scope.
 fn announcer() -> Option<Phase> {
     let Some(Finding::Readable(runtime)) = finding() else {
         return None;
@@ -234,10 +235,10 @@ fn announcer() -> Option<Phase> {
     None
 }
 
-/// What a plan runs inside the program, through which scopes go too where it has a dispatch mode there.
+/// The code of a plan inside the program; scopes pass through it if the plan has a dispatch mode.
 const PLANNER: &[u8] = b"gpumem/_plan/inside/";
 
-/// Whether a file is between whoever announces a scope and the profiler.
+/// Whether a file is between the announcing code and the profiler.
 fn is_of_the_profiler(file: &[u8]) -> bool {
     [&b"torch/autograd/profiler.py"[..], b"torch/_ops.py"]
         .iter()

@@ -1,9 +1,9 @@
-//! The memory of a thread's nodes: what made each of the newest, and how many bytes all threads may take.
+//! The memory of a thread's nodes: the creators of the newest nodes, and the budget for all threads.
 
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::alloc::{Layout, alloc_zeroed};
 
-/// Places, zeros at first; their number is a power of two.
+/// Slots, initially zero; their number is a power of two.
 pub(super) struct Places {
     ids: &'static [AtomicU32],
 }
@@ -17,25 +17,25 @@ impl Places {
         if start.is_null() {
             return None;
         }
-        // SAFETY: zeros are valid numbers; the memory is never given back.
+        // SAFETY: zeros are valid numbers; the memory is never freed.
         let ids = unsafe { core::slice::from_raw_parts(start.cast::<AtomicU32>(), count) };
         Some(Box::into_raw(Box::new(Self { ids })))
     }
 
-    /// How many there are.
+    /// The number of slots.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// Where a node's place is.
+    /// The slot of a node.
     #[inline]
     pub(super) fn at(&self, node: u64) -> Option<&AtomicU32> {
         self.ids.get(node as usize & (self.ids.len() - 1))
     }
 }
 
-/// The bytes that all places take, and the most that they may.
+/// The bytes that all slots take, and their maximum.
 pub(super) struct Budget {
     bytes: AtomicUsize,
     limit: usize,
@@ -49,7 +49,7 @@ impl Budget {
         }
     }
 
-    /// How many bytes the places take.
+    /// The bytes that the slots take.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
@@ -59,7 +59,7 @@ impl Budget {
         self.limit
     }
 
-    /// Takes room for that many places; false if there is none left.
+    /// Reserves room for that many slots; false if there is no room left.
     pub(super) fn reserve(&self, places: usize) -> bool {
         self.reserve_within(self.limit, places)
     }

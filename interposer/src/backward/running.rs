@@ -1,4 +1,4 @@
-//! The autograd node that runs on the calling thread, and what of it an allocation needs to know.
+//! The autograd node that runs on the calling thread, and its data for allocations.
 
 use core::cell::Cell;
 
@@ -11,22 +11,22 @@ use super::node::{self, Node};
 use crate::session::Session;
 use crate::stacks::{self, Backward};
 
-/// A node's run, as long as PyTorch is in it.
+/// The run of a node.
 pub(crate) struct RunningNode {
     node: Node,
-    /// The thread's newest Python frame when the run began; 0: none.
+    /// The thread's newest Python frame at the start of the run; 0 for none.
     base: usize,
-    /// What made the node, once it has been asked.
+    /// The creator of the node, once it was looked up.
     forward: Cell<Option<Forward>>,
-    /// The number of what the node makes where the thread has no Python stack of its own, once it has been
-    /// told; none before.
+    /// The stack id for allocations of the node without a Python stack of the thread, once it was
+    /// determined; none before.
     alone: Cell<StackId>,
-    /// The run within which this one began, on the same thread.
+    /// The outer run on the same thread.
     outer: *const RunningNode,
 }
 
 thread_static! {
-    /// The run of this thread, the innermost; null: none.
+    /// The innermost run of this thread; null for none.
     fn place() -> *const RunningNode as "gpumem_run";
 }
 
@@ -42,10 +42,10 @@ fn set_innermost(run: *const RunningNode) {
 }
 
 impl RunningNode {
-    /// A run of the node at `address` that begins now; None if nothing is there.
+    /// A run of the node at `address` that begins now; None if there is no object.
     ///
     /// # Safety
-    /// PyTorch is about to evaluate the node at `address`, and does not before this value is gone.
+    /// PyTorch is about to evaluate the node at `address`, and does so only while this value exists.
     pub(super) unsafe fn new(address: usize) -> Option<Self> {
         Some(Self {
             // SAFETY: promised by the caller.
@@ -60,7 +60,7 @@ impl RunningNode {
         })
     }
 
-    /// Makes it the one that runs on this thread, until the result is dropped.
+    /// Sets it as the running one on this thread, until the result is dropped.
     pub(super) fn enter(&self) -> Entered<'_> {
         set_innermost(self);
         Entered(self)
@@ -72,7 +72,7 @@ impl RunningNode {
         self.node
     }
 
-    /// How many Python frames of the thread are newer than the run: its own code's.
+    /// The number of Python frames of the thread that are newer than the run: the node's own code.
     pub(super) fn newer(&self) -> usize {
         match finding() {
             Some(Finding::Readable(runtime)) => runtime.newer_than(self.base),
@@ -80,7 +80,7 @@ impl RunningNode {
         }
     }
 
-    /// What made the node.
+    /// The creator of the node.
     pub(super) fn forward(&self, session: &'static Session) -> Forward {
         if let Some(known) = self.forward.get() {
             return known;
@@ -90,7 +90,7 @@ impl RunningNode {
         found
     }
 
-    /// The number of what the node makes now, where the thread's own stack is `own`.
+    /// The stack id for allocations of the node now, where the thread's own stack is `own`.
     #[inline]
     pub(super) fn stack(&self, session: &'static Session, own: StackId) -> StackId {
         let alone = self.alone.get();
@@ -109,7 +109,7 @@ impl RunningNode {
     fn made(&self, session: &'static Session, own: StackId) -> StackId {
         let Forward { stack, lost } = self.forward(session);
         let class = self.node.class;
-        // Frames that are not there, were cut off or could not be defined own nothing.
+        // Frames that do not exist, were cut off or could not be defined own nothing.
         let newer = match own {
             StackId::NONE => 0,
             _ => self.newer() as u32,
@@ -125,7 +125,7 @@ impl RunningNode {
     }
 }
 
-/// While it lives, a node runs on this thread; left by an exception as well.
+/// While it exists, a node runs on this thread; it is dropped by an exception as well.
 pub(crate) struct Entered<'a>(&'a RunningNode);
 
 impl Drop for Entered<'_> {
@@ -134,7 +134,7 @@ impl Drop for Entered<'_> {
     }
 }
 
-/// The node that runs on this thread, innermost, if one does.
+/// The innermost node that runs on this thread, if any.
 #[inline]
 pub(super) fn current() -> Option<&'static RunningNode> {
     let run = innermost();

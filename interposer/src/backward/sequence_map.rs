@@ -1,12 +1,12 @@
-//! The bounded map from an autograd node to the place in the program that made it.
+//! A bounded map from an autograd node to the place in the program that created it.
 //!
-//! PyTorch numbers the nodes that a thread makes densely, and its threads with small integers that are
-//! never used again: the two are the key. Each thread that makes nodes has a ring of the newest of
-//! them, written by that thread alone and read by all. A ring grows while its nodes come, up to a
-//! limit, and all rings together up to another. They stay when their thread ends, until there is no more
-//! room for new ones: then that of the thread that ended first goes to a new thread. A node whose place
-//! was written over, or whose ring is another thread's by now, is *lost*: never is another node's place
-//! given for it.
+//! The key is the thread and the sequence number: PyTorch numbers the nodes of a thread densely, and its
+//! threads with small integers that are never reused. Each thread that creates nodes has a ring of its
+//! newest nodes, which only that thread writes and all threads read. A ring grows with its nodes, up to a
+//! limit, and all rings together up to another. Rings stay when their thread ends, until there is no more
+//! room for new ones: then the ring of the thread that ended first is passed to a new thread. A node whose
+//! slot was overwritten, or whose ring belongs to another thread by now, is *lost*: the slot of another
+//! node is never returned for it.
 //!
 //! ```text
 //!  ring of thread 7, 8 places:   next = 21
@@ -21,11 +21,11 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use super::places::Budget;
 use super::thread_nodes::{FIRST_PLACES, Found, ThreadNodes};
 
-/// Bytes that all rings may take. New ones take half of it before they take those of ended threads: so
-/// the rings of threads that live on can grow.
+/// Maximum bytes of all rings. New rings use half of it before they reuse those of ended threads, so that
+/// the rings of live threads can grow.
 const LIMIT: usize = 32 << 20;
 
-/// Rings of one chunk of the directory, and chunks: room for a million threads.
+/// Rings per chunk of the directory, and number of chunks: room for a million threads.
 const CHUNK: usize = 1 << 10;
 type Chunk = [AtomicPtr<ThreadNodes>; CHUNK];
 
@@ -34,14 +34,14 @@ pub(super) struct SequenceMap {
     chunks: Box<[AtomicPtr<Chunk>]>,
     /// The newest ring.
     newest: AtomicPtr<ThreadNodes>,
-    /// Threads with a ring that have ended, some of them more than once.
+    /// The number of ends of threads with a ring; a thread may end several times.
     ends: AtomicU64,
-    /// Bytes that the rings take, and may take.
+    /// The bytes of the rings, and their maximum.
     budget: Budget,
 }
 
 impl SequenceMap {
-    /// Knows no thread.
+    /// An empty map.
     pub(super) fn new() -> Self {
         Self::with_limit(LIMIT)
     }
@@ -55,18 +55,19 @@ impl SequenceMap {
         }
     }
 
-    /// Notes what made a node of the calling thread, to which `nodes` belong.
+    /// Records the creator of a node of the calling thread, which owns `nodes`.
     #[inline]
     pub(super) fn put(&self, nodes: &ThreadNodes, node: u64, id: u32) {
         nodes.put(&self.budget, node, id);
     }
 
-    /// The thread to which `nodes` belong ends: when there is no more room, another one may have its ring.
+    /// Records the end of the thread that owns `nodes`: when there is no more room, another thread may
+    /// take its ring.
     pub(super) fn end(&self, nodes: &ThreadNodes) {
         nodes.end(self.ends.fetch_add(1, Ordering::Relaxed) + 1);
     }
 
-    /// The directory's entry of a thread; the chunk is made if it is missing and `make` says so.
+    /// The directory's entry of a thread; a missing chunk is created if `make` is true.
     fn entry(&self, thread: u64, make: bool) -> Option<&'static AtomicPtr<ThreadNodes>> {
         let thread = usize::try_from(thread).ok()?;
         let chunk = self.chunks.get(thread / CHUNK)?;
@@ -84,15 +85,15 @@ impl SequenceMap {
                 }
             };
         }
-        // SAFETY: null, or a chunk that is never given back.
+        // SAFETY: null, or a chunk that is never freed.
         unsafe { known.as_ref() }?.get(thread % CHUNK)
     }
 
-    /// A ring for a thread that makes its first node here; None if there is no room for one.
+    /// A ring for a thread that creates its first node here; None if there is no room for one.
     #[cold]
     pub(super) fn nodes_for(&self, thread: u64, node: u64) -> Option<&'static ThreadNodes> {
         let entry = self.entry(thread, true)?;
-        // SAFETY: null, or a ring that is never given back.
+        // SAFETY: null, or a ring that is never freed.
         if let Some(known) = unsafe { entry.load(Ordering::Acquire).as_ref() } {
             return known.go_on(thread);
         }
@@ -104,7 +105,7 @@ impl SequenceMap {
         Some(ring)
     }
 
-    /// A new ring, if all take no more than `limit` with it.
+    /// A new ring, if all rings including it take at most `limit`.
     fn make_within(&self, limit: usize, thread: u64, node: u64) -> Option<&'static ThreadNodes> {
         if !self.budget.reserve_within(limit, FIRST_PLACES) {
             return None;
@@ -124,12 +125,12 @@ impl SequenceMap {
         }
     }
 
-    /// The ring of the thread that ended first, for another one.
+    /// The ring of the thread that ended first, for another thread.
     fn pass_on(&self, thread: u64, node: u64) -> Option<&'static ThreadNodes> {
         loop {
             let mut first: Option<(u64, &'static ThreadNodes)> = None;
             let mut at = self.newest.load(Ordering::Acquire);
-            // SAFETY: null, or a ring that is never given back.
+            // SAFETY: null, or a ring that is never freed.
             while let Some(ring) = unsafe { at.as_ref() } {
                 let ended = ring.ended();
                 if ended != 0 && first.is_none_or(|(earlier, _)| ended < earlier) {
@@ -145,11 +146,11 @@ impl SequenceMap {
         }
     }
 
-    /// What is known of a node of a thread.
+    /// Looks up a node of a thread.
     pub(super) fn get(&self, thread: u64, node: u64) -> Found {
         let ring = self
             .entry(thread, false)
-            // SAFETY: null, or a ring that is never given back.
+            // SAFETY: null, or a ring that is never freed.
             .and_then(|entry| unsafe { entry.load(Ordering::Acquire).as_ref() });
         ring.map_or(Found::Unknown, |ring| ring.get(thread, node))
     }

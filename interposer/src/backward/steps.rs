@@ -1,12 +1,12 @@
-//! Where a training's step ends, without a word of the program's.
+//! Detects the end of a training's step without help of the program.
 //!
 //! A step ends with an optimizer's step that follows a backward. Of several optimizers one leads: the
-//! first that stepped, known by the thread and the Python stack that called it. Another one takes the
-//! lead once it has stepped twice without it (a second training loop). Where gradients are zeroed
+//! first that stepped, identified by the thread and the Python stack that called it. Another one takes
+//! the lead once it has stepped twice without it (a second training loop). If gradients are zeroed
 //! although no optimizer has stepped since the last backward, the step was skipped (a gradient scaler
-//! that met an overflow) and ends there. A program that has made no optimizer of PyTorch's ends its
-//! steps with the backward; PyTorch notes the first time that such things are made. `gpumem_step` ends
-//! all this: steps are then what the program says.
+//! found an overflow) and ends there. A program that has created no PyTorch optimizer ends its steps with
+//! the backward; PyTorch records the first time that such objects are created. After the first
+//! `gpumem_step`, only the program reports steps.
 
 use gpumem_capture::ThreadId;
 
@@ -15,21 +15,21 @@ use crate::account::{self, Once};
 /// An optimizer: the thread and the Python stack of its steps.
 type Optimizer = (ThreadId, u32);
 
-/// Optimizers that are kept in mind beside the leading one.
+/// The maximum number of remembered optimizers in addition to the leading one.
 const OTHERS: usize = 64;
 
-/// What has been seen.
+/// The state of the detection.
 #[derive(Default)]
 pub(crate) struct Steps {
     /// Steps so far.
     number: u64,
-    /// The program tells its steps itself.
+    /// The program reports its steps itself.
     told: bool,
     /// There was a backward since the last optimizer's step.
     unstepped: bool,
     /// There are optimizers.
     optimizers: bool,
-    /// PyTorch has noted the use of something: it would have noted that of optimizers.
+    /// PyTorch has recorded the use of some part: it would have recorded that of optimizers.
     notes: bool,
     /// Backwards before there were optimizers.
     backwards: u64,
@@ -39,7 +39,8 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// Takes in what was noted of the process without a lock, for a fork may have come meanwhile.
+    /// Applies what was recorded for the process without a lock, because a fork may have happened
+    /// meanwhile.
     pub(super) fn note(&mut self) -> &mut Self {
         self.notes |= account::has_been(Once::PytorchNotes);
         self.optimizers |= account::has_been(Once::OptimizerMade);
@@ -47,7 +48,7 @@ impl Steps {
         self
     }
 
-    /// One more step; its number.
+    /// Ends a step; returns its number.
     fn end(&mut self) -> Option<u64> {
         if self.told {
             return None;
@@ -62,7 +63,7 @@ impl Steps {
             return None;
         }
         self.backwards += 1;
-        // Else it is known only by the second one that no optimizer has followed the first.
+        // Otherwise only the second backward shows that no optimizer has followed the first.
         if self.notes || self.backwards > 1 {
             self.end()
         } else {
@@ -96,7 +97,7 @@ impl Steps {
         }
     }
 
-    /// The program says that a step has ended; its number.
+    /// Records a step that the program reports; returns its number.
     pub(super) fn said(&mut self) -> u64 {
         self.told = true;
         self.number += 1;
@@ -104,7 +105,7 @@ impl Steps {
     }
 }
 
-/// PyTorch notes the use of one of its parts, which may be long before there is a session.
+/// PyTorch records the use of one of its parts, possibly long before there is a session.
 pub(crate) fn used(event: &[u8]) {
     account::is_first(Once::PytorchNotes);
     if event == b"python.optimizer" {
@@ -119,8 +120,8 @@ mod tests {
     const A: Optimizer = (ThreadId(1), 10);
     const B: Optimizer = (ThreadId(1), 20);
 
-    /// Steps that end in the course of what the letters say: b backward, A and B optimizers, z zeroing, m
-    /// and o the first module and the first optimizer made.
+    /// Steps that end during a sequence of letters: b backward, A and B optimizers, z zeroing, m and o
+    /// the creation of the first module and the first optimizer.
     fn ends(course: &str) -> Vec<usize> {
         let mut steps = Steps::default();
         let told = course.chars().enumerate().filter(|(_, what)| {
@@ -155,7 +156,7 @@ mod tests {
     #[test]
     fn several_optimizers_are_one_step() {
         assert_eq!(ends("zzbABzzbAB"), [3, 8]);
-        // Each after a backward of its own.
+        // Each after a separate backward.
         assert_eq!(ends("zbAzbBzbAzbB"), [2, 8]);
     }
 

@@ -5,43 +5,43 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 
 use super::places::{Budget, Places};
 
-/// Places of a new ring.
+/// Slots of a new ring.
 pub(super) const FIRST_PLACES: usize = 1 << 12;
-/// Places of the largest ring: about 22,000 layers of a transformer.
+/// Slots of the largest ring: about 22,000 layers of a transformer.
 pub(super) const MOST_PLACES: usize = 1 << 20;
-/// How many times its places a ring has after it has grown.
+/// The factor by which a ring grows.
 const GROWTH: usize = 4;
 
-/// What is known of a node.
+/// The result of looking up a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// Its place, as [`ThreadNodes::put`] was given it.
+    /// Its place, as passed to [`ThreadNodes::put`].
     Place(u32),
-    /// It was made before the thread had a ring: before the recording.
+    /// It was created before the thread had a ring: before the recording.
     Before,
-    /// Its place was written over, or its thread's ring went to another one.
+    /// Its slot was overwritten, or its thread's ring was passed on.
     Overwritten,
-    /// The thread has no ring, or has not made that node: no node of this program.
+    /// The thread has no ring, or has not created that node: not a node of this program.
     Unknown,
 }
 
 /// The newest nodes of one thread.
 pub(super) struct ThreadNodes {
-    /// The thread to which it belongs; 0 while it goes from one to another.
+    /// The thread that owns it; 0 while it is being passed on.
     thread: AtomicU64,
     places: AtomicPtr<Places>,
-    /// The thread's first node that came here.
+    /// The first node of the thread in this ring.
     first: AtomicU64,
     /// One more than its newest.
     next: AtomicU64,
-    /// When its thread ended, counted in ends; 0: it has not.
+    /// The number of its thread's end among all ends; 0 while it is live.
     ended: AtomicU64,
-    /// The ring that was made before it.
+    /// The ring that was created before it.
     older: AtomicPtr<ThreadNodes>,
 }
 
 impl ThreadNodes {
-    /// The ring of a thread whose first node is `node`; None if there is no memory. It is never given back.
+    /// A ring for a thread whose first node is `node`; None if there is no memory. It is never freed.
     pub(super) fn new(thread: u64, node: u64) -> Option<&'static Self> {
         Some(Box::leak(Box::new(Self {
             thread: AtomicU64::new(thread),
@@ -59,22 +59,23 @@ impl ThreadNodes {
         self.next.load(Ordering::Acquire)
     }
 
-    /// The ring that was made before it.
+    /// The ring that was created before it.
     pub(super) fn older(&self) -> &AtomicPtr<Self> {
         &self.older
     }
 
-    /// At which of all ends its thread ended; 0: it has not.
+    /// The number of its thread's end among all ends; 0 while it is live.
     pub(super) fn ended(&self) -> u64 {
         self.ended.load(Ordering::Relaxed)
     }
 
-    /// Its thread ends, as the `count`th: when there is no more room, another one may have the ring.
+    /// Records that its thread ends, as the `count`th: when there is no more room, another thread may take
+    /// the ring.
     pub(super) fn end(&self, count: u64) {
         self.ended.store(count, Ordering::Release);
     }
 
-    /// Takes the ring of a thread that ended at that count; false if somebody else did.
+    /// Takes the ring of a thread whose end has that number; false if another thread did.
     pub(super) fn take(&self, ended: u64) -> bool {
         let swap = self
             .ended
@@ -82,18 +83,19 @@ impl ThreadNodes {
         swap.is_ok()
     }
 
-    /// The ring again, for a thread that makes a node after its end was told; None if it is not its own
-    /// any more, or in use.
+    /// Takes the ring again for a thread that creates a node after its end was recorded; None if it belongs
+    /// to another thread, or is in use.
     pub(super) fn go_on(&self, thread: u64) -> Option<&Self> {
         let ended = self.ended.load(Ordering::Acquire);
-        // It can be taken at that count only while it belongs to the thread that ended at it.
+        // It can be taken with that number only while it belongs to the thread of that end.
         let is_own = ended != 0 && self.thread.load(Ordering::Relaxed) == thread;
         (is_own && self.take(ended)).then_some(self)
     }
 
-    /// Makes a ring that was taken that of a thread, whose first node is `node`.
+    /// Passes a taken ring to a thread whose first node is `node`.
     pub(super) fn pass_on(&self, thread: u64, node: u64) {
-        // Told first, so that who reads what is written below knows that it is not the older thread's.
+        // Stored first, so that readers of the later stores detect that they do not belong to the older
+        // thread.
         self.thread.store(0, Ordering::Relaxed);
         fence(Ordering::Release);
         self.first.store(node, Ordering::Relaxed);
@@ -102,11 +104,11 @@ impl ThreadNodes {
     }
 
     fn places(&self) -> &'static Places {
-        // SAFETY: never null, and never given back.
+        // SAFETY: never null, and never freed.
         unsafe { &*self.places.load(Ordering::Acquire) }
     }
 
-    /// Notes the place of a node of the calling thread, to which the ring belongs.
+    /// Stores the place of a node of the calling thread, which owns the ring.
     pub(super) fn put(&self, budget: &Budget, node: u64, id: u32) {
         let mut next = self.next.load(Ordering::Relaxed);
         if node < next {
@@ -118,10 +120,10 @@ impl ThreadNodes {
         {
             places = larger;
         }
-        // Told first, so that who reads what is written below knows that the older node is gone.
+        // Stored first, so that readers of the later stores detect that the older node is gone.
         self.next.store(node + 1, Ordering::Relaxed);
         fence(Ordering::Release);
-        // Nodes that went by have no place.
+        // Skipped nodes have no place.
         next = next.max((node + 1).saturating_sub(places.len() as u64));
         while next < node {
             if let Some(place) = places.at(next) {
@@ -134,7 +136,7 @@ impl ThreadNodes {
         }
     }
 
-    /// More places, if there may be more. The old ones stay readable: a reader may be at them.
+    /// Adds slots, if allowed. The old ones stay readable, because a reader may be using them.
     #[cold]
     fn grow(&self, budget: &Budget, old: &Places, next: u64) -> Option<&'static Places> {
         let (count, larger) = (old.len(), old.len() * GROWTH);
@@ -142,7 +144,7 @@ impl ThreadNodes {
             return None;
         }
         let new = Places::new(larger)?;
-        // SAFETY: just made, and never given back.
+        // SAFETY: just created, and never freed.
         let places = unsafe { &*new };
         let first = self.first.load(Ordering::Relaxed);
         for node in first.max(next.saturating_sub(count as u64))..next {
@@ -154,7 +156,7 @@ impl ThreadNodes {
         Some(places)
     }
 
-    /// What is known of a node of a thread to which the ring belongs, or belonged.
+    /// Looks up a node of a thread that owns, or owned, the ring.
     pub(super) fn get(&self, thread: u64, node: u64) -> Found {
         loop {
             let pointer = self.places.load(Ordering::Acquire);

@@ -1,7 +1,7 @@
 //! NVML's devices by CUDA's ordinals.
 //!
-//! The two count differently: CUDA's numbers go by CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER and MIG,
-//! NVML's by none of them. What both know is the UUID that the driver itself tells, and the bus.
+//! The two count differently: CUDA's ordinals depend on CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER and
+//! MIG, NVML's on none of them. Both report the driver's UUID and the bus id.
 
 use gpumem_capture::DeviceOrdinal;
 use nvml_wrapper::{Device, Nvml};
@@ -20,7 +20,7 @@ impl Identity {
     }
 }
 
-/// A UUID as NVML writes it, less its prefix.
+/// A UUID in NVML's format, without its prefix.
 pub(super) fn text(uuid: &[u8; 16]) -> String {
     let mut text = String::with_capacity(36);
     for (place, byte) in uuid.iter().enumerate() {
@@ -32,12 +32,12 @@ pub(super) fn text(uuid: &[u8; 16]) -> String {
     text
 }
 
-/// NVML's device, as far as it was looked for.
+/// NVML's device, if it was found before.
 pub(super) fn known(ordinal: DeviceOrdinal) -> Option<&'static Device<'static>> {
     CARD.found.get(usize::from(ordinal.0))?.get()?.as_ref()
 }
 
-/// Looks for a device, the first time that it is named. False if NVML does not know it.
+/// Looks for a device when it is first used. False if NVML does not have it.
 pub(super) fn find(nvml: &'static Nvml, ordinal: DeviceOrdinal, identity: &Identity) -> bool {
     let Some(place) = CARD.found.get(usize::from(ordinal.0)) else {
         return false;

@@ -1,4 +1,4 @@
-//! libnvidia-ml.so.1, opened when it is first needed and then kept.
+//! libnvidia-ml.so.1, opened on first use and then kept.
 
 use core::sync::atomic::Ordering;
 use std::ffi::OsStr;
@@ -12,12 +12,13 @@ const TRYING: u8 = 1;
 const OPEN: u8 = 2;
 const FAILED: u8 = 3;
 
-/// Ends all questions: the process ends, and the library may be taken down at any moment. It stays mapped.
+/// Ends all queries: the process ends, and the library may be shut down at any time. It stays mapped.
 pub(crate) fn close() {
     CARD.closed.store(true, Ordering::SeqCst);
 }
 
-/// Whether [`close`] was called. To be asked before each call of NVML, for the one before may have taken long.
+/// Whether [`close`] was called. Must be checked before each call of NVML, because the previous call may have
+/// taken long.
 pub(crate) fn is_closed() -> bool {
     CARD.closed.load(Ordering::SeqCst)
 }
@@ -34,7 +35,7 @@ pub(crate) fn opened() -> Option<&'static Nvml> {
     unsafe { CARD.nvml.load(Ordering::Acquire).as_ref() }
 }
 
-/// The library, opened now if nobody has tried. Nobody waits for another thread that tries.
+/// The library, opened now if that was not tried before. Does not wait for another thread that is opening it.
 pub(crate) fn open() -> Option<&'static Nvml> {
     let take = || {
         CARD.state
@@ -61,7 +62,7 @@ pub(crate) fn open() -> Option<&'static Nvml> {
     opened()
 }
 
-/// Why there is none; `None` while it has not been tried, or there is one.
+/// Why it is not available; `None` if opening was not tried, or succeeded.
 pub(crate) fn problem() -> Option<&'static str> {
     CARD.problem.get().map(String::as_str)
 }

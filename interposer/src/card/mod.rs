@@ -1,16 +1,16 @@
-//! NVML: what the card itself says of this process.
+//! NVML: the card's own figures for this process.
 //!
-//! | part | what it does |
+//! | part | purpose |
 //! |---|---|
-//! | [`library`] | opens libnvidia-ml.so.1, once, off the paths that matter |
+//! | [`library`] | opens libnvidia-ml.so.1, once, off the hot paths |
 //! | [`device`] | NVML's devices by CUDA's ordinals |
 //! | [`process`] | this process among those that NVML lists |
-//! | [`reading`] | one answer, beside the physical level's figure |
-//! | [`state`] | what is kept of all these |
-//! | [`withheld`] | what a limit takes of a card for a moment, which answers are corrected by |
+//! | [`reading`] | one answer, with the physical level's figure |
+//! | [`state`] | the state of all these |
+//! | [`withheld`] | the memory that a limit temporarily takes from a card, by which answers are corrected |
 //!
-//! Where NVML is not there, or does not know the card or this process, one line of the account says so
-//! and all else works as before. No lock is held while NVML or the driver is asked.
+//! If NVML is missing, or does not have the card or this process, one line of the account reports it and everything
+//! else works as before. No lock is held while NVML or the driver is queried.
 
 mod device;
 pub(crate) mod library;
@@ -31,7 +31,7 @@ use self::state::{CARD, Identity};
 use crate::account::{self, Once};
 use crate::driver::{self, DeviceFacts};
 
-/// Takes note of a device that this process uses. Whether it can be read.
+/// Registers a device that this process uses. Returns whether it can be read.
 pub(crate) fn know(ordinal: DeviceOrdinal, facts: &DeviceFacts) -> bool {
     if usize::from(ordinal.0) >= MOST {
         return false;
@@ -53,7 +53,7 @@ pub(crate) fn used_devices() -> Vec<DeviceOrdinal> {
         .collect()
 }
 
-/// Whether NVML is there, or nobody has tried yet.
+/// Whether NVML is available, or was not tried yet.
 pub(crate) fn can_be_read() -> bool {
     library::problem().is_none() && !library::is_closed()
 }
@@ -74,8 +74,8 @@ pub(crate) fn read(writer: &'static Writer, ordinal: DeviceOrdinal) -> Option<Se
     Some(read)
 }
 
-/// Reads a device before this process's first context on it: who else is there, and what is in use. Whether that was
-/// done before.
+/// Reads a device before this process's first context on it: the other processes, and the used memory. Returns
+/// whether that was done before.
 pub(crate) fn read_before_first(ordinal: DeviceOrdinal, explained: u64) -> bool {
     let Some(nvml) = library::open() else {
         return false;
@@ -92,12 +92,12 @@ pub(crate) fn read_before_first(ordinal: DeviceOrdinal, explained: u64) -> bool 
     false
 }
 
-/// A device's UUID as NVML writes it, less its prefix.
+/// A device's UUID in NVML's format, without its prefix.
 pub(crate) fn uuid_text(uuid: &[u8; 16]) -> String {
     device::text(uuid)
 }
 
-/// Says why there is no figure, where there is none.
+/// Notes why there are no figures, if so.
 pub(crate) fn note_missing(writer: &'static Writer) {
     if let Some(problem) = library::problem()
         && account::is_first(Once::NvmlMissing)
@@ -109,7 +109,7 @@ pub(crate) fn note_missing(writer: &'static Writer) {
     }
 }
 
-/// Says that NVML does not know a device.
+/// Notes that NVML does not have a device.
 fn note_unknown_device(writer: &'static Writer, ordinal: DeviceOrdinal) {
     let bit = 1 << (ordinal.0 & 63);
     if CARD.unknown.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
@@ -121,7 +121,7 @@ fn note_unknown_device(writer: &'static Writer, ordinal: DeviceOrdinal) {
     }
 }
 
-/// Says that NVML does not tell this process's figure.
+/// Notes that NVML does not report this process's figure.
 fn note_hidden(writer: &'static Writer) {
     let line = "NVML does not report this process's memory: the cost of contexts and modules is taken from the card's figure";
     if account::is_first(Once::NvmlHidden) {

@@ -11,7 +11,7 @@ use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 use super::library;
 use super::state::{Before, CARD, Listed};
 
-/// Every process on a device; `None` if NVML does not tell.
+/// Every process on a device; `None` if NVML does not report them.
 pub(super) fn list(device: &Device<'_>) -> Option<Vec<Listed>> {
     let lib = device.nvml().lib();
     // SAFETY: the handle is used while the library is open, which is never closed.
@@ -20,7 +20,7 @@ pub(super) fn list(device: &Device<'_>) -> Option<Vec<Listed>> {
         || ask(lib.nvmlDeviceGetComputeRunningProcesses_v3.as_ref(), handle),
         || ask(lib.nvmlDeviceGetComputeRunningProcesses_v2.as_ref(), handle),
     )?;
-    // A process that draws is listed there with the same figure, so it must not count twice.
+    // A process that uses graphics is listed there with the same figure, so it must not count twice.
     let graphics = first_that_is_there(
         || {
             let function = lib.nvmlDeviceGetGraphicsRunningProcesses_v3.as_ref();
@@ -38,10 +38,10 @@ pub(super) fn list(device: &Device<'_>) -> Option<Vec<Listed>> {
     Some(all)
 }
 
-/// A function of NVML's that fills a list of processes, in all of its forms.
+/// An NVML function that fills a list of processes, in all of its forms.
 type Function<D, I> = unsafe extern "C" fn(D, *mut u32, *mut I) -> u32;
 
-/// What came of such a function.
+/// The result of such a function.
 enum Answer {
     List(Vec<ProcessInfo>),
     /// The library does not have it.
@@ -49,13 +49,13 @@ enum Answer {
     Failed,
 }
 
-/// Processes that a list has room for at first.
+/// The initial room of a list, in processes.
 const ROOM: u32 = 64;
-/// The most that there is ever made room for.
+/// The maximum room of a list.
 const MOST_ROOM: u32 = 1 << 16;
 
-/// Asks with room for a list that grows: one call where nvml-wrapper needs two, each only while the library may be
-/// asked.
+/// Queries with room for a list that grows: one call where nvml-wrapper needs two, each only while the library may
+/// be used.
 fn ask<D: Copy, I: Copy, E>(function: Result<&Function<D, I>, &E>, device: D) -> Answer
 where
     ProcessInfo: From<I>,
@@ -85,7 +85,7 @@ where
     Answer::Failed
 }
 
-/// The answer of the newest form of a function that the library has.
+/// The result of the newest form of a function that the library has.
 fn first_that_is_there(
     new: impl FnOnce() -> Answer,
     old: impl FnOnce() -> Answer,
@@ -118,15 +118,14 @@ fn add(all: &mut Vec<Listed>, one: Listed) {
     }
 }
 
-/// The figures of a list: this process's, and all others' summed; `None` for what is not known.
+/// The figures of a list: this process's, and the sum of all others; `None` if unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Figures {
     pub(crate) mine: Option<u64>,
     pub(crate) others: Option<u64>,
 }
 
-/// Tells this process's figure from the others'. A process that was listed once and no longer is
-/// uses nothing.
+/// Separates this process's figure from the others'. A process that was listed once and no longer is uses nothing.
 pub(super) fn figures(list: &[Listed], me: Option<u32>) -> Figures {
     let Some(me) = me else {
         return Figures {
@@ -142,12 +141,12 @@ pub(super) fn figures(list: &[Listed], me: Option<u32>) -> Figures {
     }
 }
 
-/// The number that this process goes by, if it was found.
+/// The process id of this process in NVML, if it was found.
 pub(super) fn me() -> Option<u32> {
     Some(CARD.me.load(Ordering::Relaxed)).filter(|pid| *pid != 0)
 }
 
-/// Keeps what a device was like before this process's first context there.
+/// Keeps the state of a device before this process's first context there.
 pub(super) fn keep_before(
     device: DeviceOrdinal,
     list: Option<&[Listed]>,
@@ -161,15 +160,14 @@ pub(super) fn keep_before(
     });
 }
 
-/// What of a device was in use before this process's first context there, beside the physical level's live bytes.
+/// The used bytes of a device before this process's first context there, and the physical level's live bytes.
 pub(crate) fn used_before_first(device: DeviceOrdinal) -> Option<(u64, u64)> {
     let all = CARD.before.lock();
     all.get(&device.0).map(|before| before.used)
 }
 
-/// The numbers that this process goes by, here and in outer namespaces. Read once: a file that is open
-/// for a moment, on another thread, would take the number of a descriptor that the program expects to
-/// be free.
+/// The ids of this process, here and in outer pid namespaces. Read once, because a file that is open for a short
+/// time, on another thread, would take a descriptor number that the program expects to be free.
 fn own_pids() -> &'static [u32] {
     CARD.own_pids.get_or_init(|| {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -179,7 +177,7 @@ fn own_pids() -> &'static [u32] {
     })
 }
 
-/// Looks for this process in the list of a device on which it has a context.
+/// Finds this process in the list of a device on which it has a context.
 pub(super) fn identify(device: DeviceOrdinal, now: &[Listed]) -> Option<u32> {
     me().or_else(|| {
         let before = CARD.before.lock().get(&device.0).cloned();
@@ -190,10 +188,10 @@ pub(super) fn identify(device: DeviceOrdinal, now: &[Listed]) -> Option<u32> {
     })
 }
 
-/// Which of a list this process is: one of its `own` numbers that was not there `before`, or else the
-/// only number that was not.
+/// The id of this process in a list: one of its `own` ids that was not there `before`, or else the only id that
+/// was not.
 fn find(own: &[u32], before: Option<&[Listed]>, now: &[Listed]) -> Option<u32> {
-    // NVML may count in another namespace, where our number is somebody else's.
+    // NVML may use another namespace, where our id belongs to another process.
     let was_there = |pid: u32| before.is_some_and(|list| list.iter().any(|known| known.pid == pid));
     let is_there = |pid: u32| now.iter().any(|known| known.pid == pid);
     let by_number = own
@@ -208,7 +206,7 @@ fn find(own: &[u32], before: Option<&[Listed]>, now: &[Listed]) -> Option<u32> {
     })
 }
 
-/// This process's numbers in its pid namespaces, from the outermost that `/proc` shows.
+/// This process's ids in its pid namespaces, from the outermost that `/proc` shows.
 fn outer_pids(status: &str) -> Vec<u32> {
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
     let numbers = line.unwrap_or_default().split_whitespace();

@@ -1,4 +1,4 @@
-//! One answer of NVML about a device, beside the second ledger's figure of the same moment.
+//! One answer of NVML about a device, with the second ledger's figure at the same time.
 
 use gpumem_capture::{DeviceOrdinal, Level, Writer, assert_may_wait};
 use gpumem_cuda_abi::CuDevice;
@@ -11,12 +11,12 @@ use super::withheld;
 use super::{device, library};
 use crate::driver;
 
-/// What the card itself says.
+/// The card's own figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Card {
-    /// With what the driver keeps for itself.
+    /// Includes the driver's reserved memory.
     pub(crate) used: u64,
-    /// What the driver keeps for itself; 0 if it does not tell.
+    /// The driver's reserved memory; 0 if it is not reported.
     pub(crate) reserved: u64,
     pub(crate) total: u64,
 }
@@ -25,12 +25,12 @@ pub(crate) struct Card {
 #[derive(Clone, Debug)]
 pub(crate) struct Reading {
     pub(crate) card: Card,
-    /// The processes; `None` if NVML does not tell.
+    /// The processes; `None` if NVML does not report them.
     pub(crate) list: Option<Vec<Listed>>,
     pub(crate) figures: Figures,
 }
 
-/// What the card says, in the newest form that the library has.
+/// The card's figures, in the newest form that the library has.
 fn card(device: &Device<'_>) -> Option<Card> {
     library::opened()?;
     assert_may_wait();
@@ -45,7 +45,7 @@ fn card(device: &Device<'_>) -> Option<Card> {
     }
 }
 
-/// What drivers before 510 say, which do not tell apart what they keep.
+/// The figures of drivers before 510, which do not report reserved memory separately.
 fn first_form(device: &Device<'_>) -> Option<Card> {
     library::opened()?;
     let function = device.nvml().lib().nvmlDeviceGetMemoryInfo.as_ref().ok()?;
@@ -60,8 +60,8 @@ fn first_form(device: &Device<'_>) -> Option<Card> {
     })
 }
 
-/// Asks for everything about a device. `identify` looks for this process in its list, if it is not
-/// known yet by which number it goes.
+/// Queries everything about a device. `identify` finds this process in its list, if its id there is
+/// not known yet.
 fn read(
     ordinal: DeviceOrdinal,
     device: &Device<'_>,
@@ -89,7 +89,7 @@ fn read(
     })
 }
 
-/// What the card says, and no more.
+/// The card's figures only.
 pub(super) fn card_of(ordinal: DeviceOrdinal, device: &Device<'_>) -> Option<Card> {
     let (answer, withheld) = withheld::read(ordinal, || card(device));
     let mut card = answer?;
@@ -97,7 +97,8 @@ pub(super) fn card_of(ordinal: DeviceOrdinal, device: &Device<'_>) -> Option<Car
     Some(card)
 }
 
-/// What is free of a device by NVML's word, asked on this thread. The driver must be initialised.
+/// The free bytes of a device according to NVML, queried on this thread. The driver must be
+/// initialised.
 pub(crate) fn free(ordinal: DeviceOrdinal) -> Option<u64> {
     let nvml = library::open()?;
     if device::known(ordinal).is_none() {
@@ -113,7 +114,8 @@ pub(super) fn unborn(ordinal: DeviceOrdinal, device: &Device<'_>) -> Option<Read
     read(ordinal, device, |_| process::me())
 }
 
-/// A reading and the physical level's live bytes, the same before and after it if it is stable.
+/// A reading and the physical level's live bytes. If it is stable, they were the same before and
+/// after it.
 #[derive(Clone, Debug)]
 pub(crate) struct Settled<R> {
     pub(crate) reading: R,
@@ -121,7 +123,7 @@ pub(crate) struct Settled<R> {
     pub(crate) stable: bool,
 }
 
-/// How often a reading is tried while the physical level moves.
+/// The maximum number of attempts while the physical level changes.
 const TRIES: u32 = 3;
 
 /// Reads until `physical` is the same before and after, or [`TRIES`] times.
@@ -146,7 +148,7 @@ fn steadily<R>(
     }
 }
 
-/// A reading of `device` at a moment when the physical level stood still, if there is one.
+/// A reading of `device` while the physical level did not change, if there is one.
 pub(super) fn settled(
     writer: &Writer,
     ordinal: DeviceOrdinal,
@@ -162,7 +164,7 @@ pub(super) fn settled(
 mod tests {
     use super::*;
 
-    /// The readings that [`steadily`] makes of a level that takes these values one after the other.
+    /// The readings that [`steadily`] makes while the level takes these values one after the other.
     fn made(level: &[u64]) -> (u32, Settled<u32>) {
         let mut values = level.iter().copied();
         let mut readings = 0;

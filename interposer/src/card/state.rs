@@ -1,4 +1,4 @@
-//! What is known of NVML and of the cards. A limit asks for it before there is a session.
+//! The state of NVML and of the cards. A limit needs it before there is a session.
 
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
@@ -8,17 +8,17 @@ use std::sync::OnceLock;
 use gpumem_capture::writer::lock::Lock;
 use nvml_wrapper::{Device, Nvml};
 
-/// More devices than these are not measured.
+/// The maximum number of measured devices.
 pub(crate) const MOST: usize = 64;
 
-/// What a device is found by.
+/// The keys by which a device is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     pub(super) uuid: [u8; 16],
     pub(super) bus: Option<String>,
 }
 
-/// A process that NVML lists, and what it uses if NVML tells.
+/// A process that NVML lists, and its used bytes if NVML reports them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Listed {
     pub(crate) pid: u32,
@@ -28,43 +28,43 @@ pub(crate) struct Listed {
 /// A device before this process's first context there.
 #[derive(Clone)]
 pub(super) struct Before {
-    /// The processes there; `None`: NVML does not tell.
+    /// The processes there; `None` if NVML does not report them.
     pub(super) list: Option<Vec<Listed>>,
     /// Bytes of the card that were in use, and the physical level's live bytes.
     pub(super) used: (u64, u64),
 }
 
-/// What a limit withholds of a device.
+/// The bytes that a limit withholds from a device.
 pub(super) struct Withheld {
     /// Odd while it changes.
     pub(super) changes: AtomicU64,
     pub(super) bytes: AtomicU64,
 }
 
-/// What is known.
+/// The state of NVML and of the cards.
 pub(super) struct Card {
-    /// How far the library is: [`super::library`].
+    /// The state of the library: [`super::library`].
     pub(super) state: AtomicU8,
     pub(super) nvml: AtomicPtr<Nvml>,
-    /// The process that opened it: NVML is of no use to a child forked since.
+    /// The process that opened it: NVML cannot be used in a forked child.
     pub(super) opener: AtomicU32,
     /// Why it could not be opened.
     pub(super) problem: OnceLock<String>,
-    /// Whether nobody may ask any more.
+    /// Whether queries have ended.
     pub(super) closed: AtomicBool,
-    /// By what each device that this process has used can be found.
+    /// The keys of each device that this process has used.
     pub(super) identities: Lock<BTreeMap<u8, Identity>>,
-    /// Each device once it was looked for; `None` inside if NVML does not know it.
+    /// Each device after the search for it; `None` inside if NVML does not have it.
     pub(super) found: [OnceLock<Option<Device<'static>>>; MOST],
-    /// The devices of which it was said that NVML does not know them, a bit each.
+    /// The devices for which the account reports that NVML does not have them, a bit each.
     pub(super) unknown: AtomicU64,
-    /// The number that this process goes by in NVML's lists; 0 while it is not known.
+    /// The id of this process in NVML's lists; 0 while it is unknown.
     pub(super) me: AtomicU32,
-    /// The numbers that this process goes by, here and in outer namespaces.
+    /// The ids of this process, here and in outer namespaces.
     pub(super) own_pids: OnceLock<Vec<u32>>,
     /// The devices on which this process has a context.
     pub(super) before: Lock<BTreeMap<u8, Before>>,
-    /// Until it is known whether there is a limit, there may be one.
+    /// True until it is known that there is no limit.
     pub(super) may_be_withheld: AtomicBool,
     pub(super) withheld: [Withheld; MOST],
 }

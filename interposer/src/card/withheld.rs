@@ -1,6 +1,6 @@
-//! What a limit withholds of each card at this moment: readings of the card are corrected by it.
+//! The bytes that a limit currently withholds from each card, by which readings are corrected.
 //!
-//! A sequence lock a device: who reads looks again if it changed meanwhile.
+//! A sequence lock for each device: readers read again if it changed meanwhile.
 
 use core::sync::atomic::Ordering;
 
@@ -9,21 +9,22 @@ use gpumem_sys::wait;
 
 use super::state::CARD;
 
-/// How often a reading is tried while it changes: some 7 ms.
+/// The maximum number of attempts to read while it changes: about 7 ms.
 const LOOKS: u32 = 100;
 
-/// Says whether there is a limit: without one nothing is withheld.
+/// Sets whether there is a limit: without one nothing is withheld.
 pub(crate) fn expect(any: bool) {
     CARD.may_be_withheld.store(any, Ordering::SeqCst);
 }
 
-/// Whether anything may be withheld of any device.
+/// Whether any bytes of any device may be withheld.
 #[inline]
 pub(crate) fn may_be() -> bool {
     CARD.may_be_withheld.load(Ordering::SeqCst)
 }
 
-/// Changes what is withheld of a device by `change`, which says how many bytes it is then. One at a time for each device.
+/// Changes the withheld bytes of a device by `change`, which returns the new number. One call at a time for each
+/// device.
 pub(crate) fn change<R>(device: DeviceOrdinal, change: impl FnOnce() -> (R, u64)) -> R {
     let Some(place) = CARD.withheld.get(usize::from(device.0)) else {
         return change().0;
@@ -35,7 +36,7 @@ pub(crate) fn change<R>(device: DeviceOrdinal, change: impl FnOnce() -> (R, u64)
     result
 }
 
-/// Reads what a card says of itself, and how many bytes were withheld of it meanwhile.
+/// Reads a card's figures, and the bytes that were withheld from it meanwhile.
 pub(crate) fn read<R>(device: DeviceOrdinal, mut read: impl FnMut() -> R) -> (R, u64) {
     let Some(place) = CARD.withheld.get(usize::from(device.0)) else {
         return (read(), 0);

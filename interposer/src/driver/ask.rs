@@ -1,4 +1,4 @@
-//! One question to the driver: a function of it, looked up once, past our own hook of that name.
+//! A driver query: a driver function that is looked up once and bypasses our own hook of that name.
 
 use core::ffi::{CStr, c_int};
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use crate::hook;
 use crate::resolve::libraries::{self, Home};
 
-/// A driver function that is asked, looked up once.
+/// A driver function for queries, looked up once.
 pub(super) struct Question {
     name: &'static CStr,
     address: AtomicUsize,
@@ -22,7 +22,7 @@ impl Question {
 
     pub(super) fn address(&self) -> Option<usize> {
         match self.address.load(Ordering::Relaxed) {
-            // Past our own hook, where there is one of that name.
+            // Bypasses our own hook, if there is one of that name.
             0 => match libraries::find(Home::Driver, self.name, self.own()) {
                 0 => None,
                 found => {
@@ -39,7 +39,7 @@ impl Question {
     }
 }
 
-/// Calls a driver function by name; `None` where the driver has none or it fails.
+/// Calls a driver function by name; `None` if the driver does not have it or it fails.
 macro_rules! ask {
     ($name:literal, fn($($type:ty),*), $($argument:expr),*) => {{
         static QUESTION: $crate::driver::ask::Question = $crate::driver::ask::Question::new($name);
@@ -56,7 +56,7 @@ macro_rules! ask {
 }
 pub(super) use ask;
 
-/// Runs `f` in a way that disturbs no stream capture.
+/// Runs `f` without affecting a stream capture.
 pub(super) fn relaxed<R>(f: impl FnOnce() -> R) -> R {
     const RELAXED: c_int = 2;
     let exchange =

@@ -1,4 +1,4 @@
-//! Which context and device are current, and what is asked about contexts and their streams.
+//! The current context and device, and queries of contexts and their streams.
 
 use core::ffi::{c_int, c_void};
 
@@ -23,12 +23,12 @@ pub(crate) fn current_device() -> DeviceOrdinal {
     }
 }
 
-/// A device as the capture numbers it.
+/// A device by its number in the capture.
 pub(crate) fn ordinal(device: CuDevice) -> DeviceOrdinal {
     u8::try_from(device.0).map_or(DeviceOrdinal::NONE, DeviceOrdinal)
 }
 
-/// Whether the primary context of a device is alive.
+/// Whether the primary context of a device is active.
 pub(crate) fn primary_is_active(device: CuDevice) -> Option<bool> {
     let (mut flags, mut active) = (0u32, 0 as c_int);
     ask!(
@@ -41,7 +41,7 @@ pub(crate) fn primary_is_active(device: CuDevice) -> Option<bool> {
     .map(|()| active != 0)
 }
 
-/// Holds the primary context of a device, which comes to life if nobody else does.
+/// Retains the primary context of a device, which activates it if it is inactive.
 pub(crate) fn retain_primary(device: CuDevice) -> Option<()> {
     let mut context = CuContext::NULL;
     ask!(
@@ -52,12 +52,12 @@ pub(crate) fn retain_primary(device: CuDevice) -> Option<()> {
     )
 }
 
-/// Lets go of it.
+/// Releases it.
 pub(crate) fn release_primary(device: CuDevice) {
     let _ = ask!(c"cuDevicePrimaryCtxRelease_v2", fn(CuDevice), device);
 }
 
-/// The graph that a stream is being captured into; null if another call has just spoilt the capture.
+/// The graph that a stream is being captured into; null if another call has just invalidated the capture.
 pub(crate) fn captured_graph(stream: CuStream) -> CuGraph {
     let (mut status, mut id, mut graph) = (0 as c_int, 0u64, CuGraph::NULL);
     let _ = ask!(
@@ -73,8 +73,8 @@ pub(crate) fn captured_graph(stream: CuStream) -> CuGraph {
     graph
 }
 
-/// Whether a stream is being captured into a graph, or still has a capture to end that was spoilt. The question brings
-/// an inactive primary context back.
+/// Whether a stream is being captured into a graph, or has an invalidated capture that must still be ended. The query
+/// activates an inactive primary context.
 pub(crate) fn is_capturing(stream: CuStream) -> bool {
     let mut status: c_int = 0;
     let asked = ask!(
@@ -86,7 +86,7 @@ pub(crate) fn is_capturing(stream: CuStream) -> bool {
     asked.is_some() && status != 0
 }
 
-/// The device that a stream's work runs on; the calling thread may have another's context, or none.
+/// The device that a stream's work runs on; the calling thread may have another context, or none.
 pub(crate) fn stream_device(stream: CuStream) -> DeviceOrdinal {
     let is_default = stream.0 as usize <= CuStream::PER_THREAD.0 as usize;
     let mut device = CuDevice(-1);

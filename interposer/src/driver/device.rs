@@ -1,4 +1,4 @@
-//! What is asked about devices.
+//! Queries of devices.
 
 use core::ffi::{c_char, c_int};
 
@@ -6,14 +6,14 @@ use gpumem_cuda_abi::{CuDevice, CuUuid};
 
 use super::ask::ask;
 
-/// How many devices this process sees; `None` before the driver is initialised.
+/// The number of devices of this process; `None` before the driver is initialised.
 pub(crate) fn device_count() -> Option<u8> {
     let mut count: c_int = 0;
     ask!(c"cuDeviceGetCount", fn(*mut c_int), &mut count)?;
     Some(u8::try_from(count).unwrap_or(u8::MAX))
 }
 
-/// What a device has in all; `None` before the driver is initialised.
+/// The total memory of a device; `None` before the driver is initialised.
 pub(crate) fn total_bytes(device: CuDevice) -> Option<u64> {
     let mut total = 0usize;
     ask!(
@@ -31,7 +31,7 @@ pub(crate) fn version() -> Option<i32> {
     ask!(c"cuDriverGetVersion", fn(*mut c_int), &mut version).map(|()| version)
 }
 
-/// What a DEVICE definition says of a device.
+/// The facts of a DEVICE definition.
 pub(crate) struct DeviceFacts {
     pub(crate) total_bytes: u64,
     pub(crate) uuid: [u8; 16],
@@ -50,7 +50,7 @@ impl Text {
     }
 }
 
-/// Asks for a device's facts; what the driver does not tell stays empty.
+/// Queries a device's facts; those that the driver does not report stay empty.
 pub(crate) fn device_facts(device: CuDevice) -> DeviceFacts {
     let mut facts = DeviceFacts {
         total_bytes: 0,
@@ -60,7 +60,7 @@ pub(crate) fn device_facts(device: CuDevice) -> DeviceFacts {
     };
     facts.total_bytes = total_bytes(device).unwrap_or(0);
     let mut uuid = CuUuid { bytes: [0; 16] };
-    // `_v2` names a MIG instance; drivers before 11.4 have only the first.
+    // `_v2` returns the UUID of a MIG instance; drivers before 11.4 have only the first.
     let asked = ask!(
         c"cuDeviceGetUuid_v2",
         fn(*mut CuUuid, CuDevice),

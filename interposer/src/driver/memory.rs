@@ -1,4 +1,4 @@
-//! What is asked about memory, and physical memory that is taken with no address.
+//! Queries of memory, and allocation of physical memory without an address.
 
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
@@ -43,8 +43,7 @@ pub(crate) fn range_of(pointer: CuDevicePtr) -> Option<DeviceRange> {
     asked.map(|()| DeviceRange { base, bytes })
 }
 
-/// Bytes that are free on the current context's device, and that it has in all, by the driver's word of this
-/// moment.
+/// Free and total bytes of the current context's device, as the driver reports them now.
 pub(crate) fn memory_info() -> Option<(u64, u64)> {
     let (mut free, mut total) = (0usize, 0usize);
     ask!(
@@ -56,8 +55,8 @@ pub(crate) fn memory_info() -> Option<(u64, u64)> {
     .map(|()| (free as u64, total as u64))
 }
 
-/// Bytes that are free on the current context's device, with what a limit withholds. Asked in a way that disturbs no
-/// stream capture.
+/// Free bytes of the current context's device, including those that a limit withholds. The query does not affect
+/// stream captures.
 pub(crate) fn free_bytes() -> Option<u64> {
     let ask = || relaxed(memory_info).map(|(free, _)| free);
     if !withheld::may_be() {
@@ -67,7 +66,7 @@ pub(crate) fn free_bytes() -> Option<u64> {
     free.map(|free| free + withheld)
 }
 
-/// Takes physical memory of a device, with no address.
+/// Allocates physical memory of a device, without an address.
 pub(crate) fn create_physical(device: DeviceOrdinal, bytes: u64) -> Option<CuMemHandle> {
     const PINNED: u32 = 1;
     // SAFETY: of integers and a pointer that may be null, zeros are a valid value.
@@ -89,12 +88,12 @@ pub(crate) fn create_physical(device: DeviceOrdinal, bytes: u64) -> Option<CuMem
     .map(|()| handle)
 }
 
-/// Gives such memory back.
+/// Frees such memory.
 pub(crate) fn release_physical(handle: CuMemHandle) {
     let _ = relaxed(|| ask!(c"cuMemRelease", fn(CuMemHandle), handle));
 }
 
-/// The device that a physical handle's memory lies on; none for memory of the host.
+/// The device of a physical handle's memory; none for host memory.
 pub(crate) fn handle_device(handle: CuMemHandle) -> Option<DeviceOrdinal> {
     let mut properties = MaybeUninit::<CuMemAllocationProp>::zeroed();
     ask!(

@@ -1,4 +1,4 @@
-//! Questions to the driver: read-only, and only from within a call that the program itself made.
+//! Queries of the driver: read-only, and only from within a call that the program itself made.
 
 mod ask;
 mod context;

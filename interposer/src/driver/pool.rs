@@ -1,4 +1,4 @@
-//! What pools and graphs hold.
+//! Queries of pools and graphs.
 
 use core::ffi::{c_int, c_void};
 
@@ -35,7 +35,7 @@ pub(crate) fn pool_of(device: DeviceOrdinal) -> Option<CuMemoryPool> {
     .map(|()| pool)
 }
 
-/// The device that a pool's memory lies on, where the driver tells (since 12.8).
+/// The device of a pool's memory, if the driver reports it (since 12.8).
 pub(crate) fn pool_device(pool: CuMemoryPool) -> Option<DeviceOrdinal> {
     const LOCATION_ID: u32 = 11;
     let mut device: c_int = -1;

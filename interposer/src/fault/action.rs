@@ -1,13 +1,13 @@
-//! A signal's disposition as the kernel keeps it, and how ours stands in for the host's.
+//! A signal's disposition as the kernel keeps it, and the replacement of the host's by ours.
 
 use core::ffi::c_int;
 
 use super::sys::Signals;
 
-/// Flags of ours that may differ from the host's. Every kernel knows them, so it gives them back as they were set.
+/// Our flags that may differ from the host's. Every kernel supports them, so it returns them as they were set.
 const STAND_IN: c_int = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART | libc::SA_RESETHAND;
 
-/// A disposition, in the form in which the kernel gives it back.
+/// A disposition, in the form in which the kernel returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Action {
     /// `SIG_DFL`, `SIG_IGN` or a function.
@@ -18,7 +18,7 @@ pub(super) struct Action {
 }
 
 impl Action {
-    /// What a process has at first.
+    /// The initial disposition of a process.
     pub(super) const DEFAULT: Self = Self {
         handler: libc::SIG_DFL,
         flags: 0,
@@ -59,8 +59,9 @@ impl Action {
         self.handler != libc::SIG_DFL && self.handler == ours
     }
 
-    /// What the kernel gets in this one's place: our handler (at `ours`), entered with the mask, on the stack and with the
-    /// restart of system calls that the host asked for. It then only has to jump to the host's.
+    /// The disposition that replaces this one at the kernel: our handler (at `ours`), entered with the mask, on the
+    /// stack and with the restart of system calls that the host requested. The handler then only has to jump to the
+    /// host's.
     pub(super) fn stand_in(&self, ours: usize) -> Self {
         let mut flags = self.flags & !libc::SA_RESETHAND | libc::SA_SIGINFO;
         if !self.is_function() {
@@ -73,8 +74,8 @@ impl Action {
         }
     }
 
-    /// This one as the kernel would give it back, told by how it gave back the one that stands in for it: kernels
-    /// differ in which flags and signals they leave out.
+    /// This disposition as the kernel would return it, derived from how it returned the replacement: kernels differ in
+    /// the flags and signals that they omit.
     pub(super) fn as_kept(&self, stand_in: &Self) -> Self {
         Self {
             handler: self.handler,

@@ -1,27 +1,28 @@
-//! The host's disposition of SIGBUS, kept so that a signal handler can read it at any moment.
+//! The host's disposition of SIGBUS, kept so that a signal handler can read it at any time.
 //!
-//! One writer at a time fills a place that is not the newest and then publishes it; readers copy the newest place and
-//! look whether it still is the newest. So a reader never waits, and what a fork finds half written is never read.
+//! One writer at a time fills a slot that is not the newest and then publishes it. Readers copy the newest slot and
+//! check that it still is the newest. So a reader never waits, and a slot that was half written at a fork is never
+//! read.
 
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::action::Action;
 
-/// So many places: a reader copies again only if as many dispositions were set while it copied.
+/// The number of slots: a reader copies again only if as many dispositions were set while it copied.
 const PLACES: u64 = 8;
 /// Set in the published word once `SA_RESETHAND` has taken effect.
 const RESET: u64 = 1;
-/// The number of publications counts from here on.
+/// The position of the publication count in the word.
 const COUNT: u32 = 1;
 
 /// The newest disposition.
 pub(super) struct Chain {
-    /// How often one was published, and [`RESET`].
+    /// The number of publications, and [`RESET`].
     newest: AtomicU64,
     places: [[AtomicU64; 4]; PLACES as usize],
 }
 
-/// A disposition, and the word under which it was found.
+/// A disposition, and the published word that it was read under.
 #[derive(Clone, Copy)]
 pub(super) struct Found {
     pub(super) action: Action,
@@ -69,10 +70,10 @@ impl Chain {
         }
     }
 
-    /// Publishes a disposition; the one before. For one thread at a time.
+    /// Publishes a disposition; returns the previous one. Only one thread may call this at a time.
     pub(super) fn publish(&self, action: &Action) -> Action {
         let next = ((self.newest.load(Ordering::Relaxed) >> COUNT) + 1) << COUNT;
-        // No reader may see the new figures under the word that had this place before.
+        // No reader may see the new values under the previous word of this slot.
         fence(Ordering::Release);
         let figures = [
             action.handler as u64,
@@ -83,13 +84,13 @@ impl Chain {
         for (to, from) in self.place(next).iter().zip(figures) {
             to.store(from, Ordering::Relaxed);
         }
-        // A handler may have reset the one before until just now.
+        // A handler may have reset the previous one until now.
         let before = self.newest.swap(next, Ordering::AcqRel);
         self.copy(before)
     }
 
-    /// Resets the handler of what was found to the default, as `SA_RESETHAND` wants it. False if it is no longer the
-    /// newest, or was reset by another thread.
+    /// Resets the found handler to the default, as required by `SA_RESETHAND`. False if it is no longer the newest,
+    /// or was reset by another thread.
     pub(super) fn reset(&self, found: &Found) -> bool {
         found.word & RESET == 0
             && self

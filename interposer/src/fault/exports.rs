@@ -1,5 +1,5 @@
-//! The C library's functions that set a signal's disposition. Of SIGBUS, and once our handler is installed, they are
-//! answered for the host; everything else goes on to the real function.
+//! The C library's functions that set a signal's disposition. For SIGBUS, once our handler is installed, they act on
+//! the host's disposition; all other calls go to the real function.
 
 use core::ffi::c_int;
 

@@ -1,5 +1,5 @@
-//! The handler of SIGBUS. It takes what is ours and leaves everything else to the host's disposition, by a jump: the
-//! host's handler finds the stack, the mask and the registers as the kernel has made them for ours.
+//! The handler of SIGBUS. It handles faults in our mappings and passes everything else to the host's disposition by
+//! a jump: the host's handler gets the stack, the mask and the registers that the kernel set up for ours.
 
 use core::ffi::c_int;
 
@@ -8,9 +8,9 @@ use crate::caller::naked_code;
 
 /// An error that hardware reports later; si_code of `SIGBUS`.
 const BUS_MCEERR_AO: c_int = 5;
-/// An access that is not aligned: nothing that a mapping could be guilty of.
+/// A misaligned access, which no mapping can cause.
 const BUS_ADRALN: c_int = 1;
-/// Raised by the kernel for a fault of no address.
+/// Raised by the kernel for a fault without an address.
 const SI_KERNEL: c_int = 0x80;
 
 /// The handler's address, as the kernel has it.
@@ -51,10 +51,10 @@ unsafe extern "C" fn entry(
     )
 }
 
-/// Where to go on: the host's handler, or 0 to return.
+/// Where to continue: the host's handler, or 0 to return.
 ///
 /// # Safety
-/// The arguments are those of a signal handler with `SA_SIGINFO`, and where it returns to.
+/// The arguments are those of a signal handler with `SA_SIGINFO`, and its return address.
 unsafe extern "C" fn decide(
     _: c_int,
     info: *mut libc::siginfo_t,
@@ -86,11 +86,11 @@ unsafe extern "C" fn decide(
             }
             return action.handler;
         }
-        // A fault cannot be ignored: the kernel then does as by default.
+        // A fault cannot be ignored: the kernel then takes the default action.
         let is_forced = (BUS_ADRALN..BUS_MCEERR_AO).contains(&code) || code == SI_KERNEL;
         if action.handler == libc::SIG_DFL || is_forced {
             install::restore_default();
-            // Delivered once this handler has returned, with the registers of the place where it came.
+            // Delivered once this handler has returned, with the registers of the original place.
             // SAFETY: `info` is null or the kernel's.
             unsafe { sys::raise_again(info) };
         }

@@ -1,7 +1,7 @@
-//! What the host's calls mean for SIGBUS once our handler is installed: they read and change the disposition behind it.
-//! Each is None as long as it is not: then the C library's own function is meant.
+//! The host's calls for SIGBUS once our handler is installed: they read and change the disposition behind it. Each
+//! returns None before that: then the C library's own function is used.
 //!
-//! The forms other than `sigaction` are as glibc defines them by it.
+//! The forms other than `sigaction` follow glibc's definitions in terms of it.
 
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use super::sys;
 
 /// `SIG_HOLD` of `sigset`.
 const SIG_HOLD: usize = 2;
-/// `SA_INTERRUPT`: without effect, but the host finds it again where the kernel keeps it.
+/// `SA_INTERRUPT`: without effect, but the host reads it back where the kernel keeps it.
 const SA_INTERRUPT: c_int = 0x2000_0000;
 
 pub(super) fn set_errno(errno: c_int) {
@@ -32,7 +32,7 @@ fn exchange(new: Option<Action>) -> Option<Action> {
 /// `sigaction`.
 ///
 /// # Safety
-/// As `sigaction(2)`'s.
+/// As `sigaction(2)`.
 pub(super) unsafe fn sigaction(
     new: *const libc::sigaction,
     old: *mut libc::sigaction,
@@ -73,7 +73,7 @@ pub(super) fn signal(handler: usize) -> Option<usize> {
     with_handler(handler, flags, sys::only(libc::SIGBUS))
 }
 
-/// `signal` of System V, which takes the handler for once.
+/// `signal` of System V, which uses the handler once.
 pub(super) fn sysv_signal(handler: usize) -> Option<usize> {
     let flags = libc::SA_RESETHAND | libc::SA_NODEFER | SA_INTERRUPT;
     with_handler(handler, flags, 0)
@@ -100,7 +100,7 @@ pub(super) fn sigignore() -> Option<c_int> {
     with_handler(libc::SIG_IGN, 0, 0).map(|_| 0)
 }
 
-/// `siginterrupt`. What it says is noted at any time.
+/// `siginterrupt`. Its setting is recorded at any time.
 pub(super) fn siginterrupt(interrupts: bool) -> Option<c_int> {
     FAULT.interrupts.store(interrupts, Ordering::Relaxed);
     let mut action = exchange(None)?;

@@ -8,18 +8,18 @@ use super::state::FAULT;
 use super::sys;
 use crate::resolve::elf;
 
-/// Whose the handler is.
+/// The process that installed the handler.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Installed {
-    /// Nobody's: it is not installed.
+    /// It is not installed.
     Not,
-    /// This process's.
+    /// This process.
     Here,
-    /// The parent's. A child by vfork shares this memory, so nothing is stored here; its disposition is its own.
+    /// The parent. A child by vfork shares this memory, so nothing is stored here; the child has its own disposition.
     ByParent,
 }
 
-/// Whether the handler is installed. One load where it is not.
+/// Whether the handler is installed. One load if it is not.
 pub(super) fn installed() -> Installed {
     match FAULT.installed.load(Ordering::Acquire) {
         0 => Installed::Not,
@@ -36,7 +36,7 @@ fn is_ours(action: &Action) -> bool {
     action.is_at(ours())
 }
 
-/// The lock, with all signals blocked as long as it is held: no handler can want it on the same thread.
+/// The lock, with all signals blocked while it is held: no handler on the same thread can try to take it.
 struct Lock {
     mask: sys::Signals,
 }
@@ -58,8 +58,8 @@ impl Drop for Lock {
     }
 }
 
-/// Asks the kernel, and sets `new` if there is one; the disposition before. None if the C library has no function for
-/// it, or the kernel refuses.
+/// Queries the kernel, and sets `new` if given; returns the previous disposition. None if the C library has no
+/// function for it, or the kernel refuses.
 fn kernel(new: Option<&Action>) -> Option<Action> {
     type Sigaction =
         unsafe extern "C" fn(libc::c_int, *const libc::sigaction, *mut libc::sigaction) -> i32;
@@ -102,13 +102,13 @@ pub(super) fn install(ours: usize) -> bool {
     true
 }
 
-/// Makes `found`, which the kernel has, the host's disposition, and puts our handler in its place. For who holds the
-/// lock.
+/// Makes `found`, which the kernel has, the host's disposition, and replaces it by our handler. The caller must hold
+/// the lock.
 fn stand_before(mut found: Action) {
     loop {
         FAULT.chain.publish(&found);
         match kernel(Some(&found.stand_in(ours()))) {
-            // Set by a system call a moment ago.
+            // Set by a system call in between.
             Some(other) if other != found && !is_ours(&other) => found = other,
             _ => break,
         }
@@ -118,8 +118,8 @@ fn stand_before(mut found: Action) {
     }
 }
 
-/// Looks whether the kernel still has our handler. A disposition that was set by a system call is made the host's, and
-/// ours is put before it. For a thread of our own, each 50 ms or so.
+/// Checks whether the kernel still has our handler. A disposition that was set by a system call becomes the host's,
+/// and ours is installed again. Called by one of our threads about every 50 ms.
 pub(super) fn check() {
     let is_replaced = || kernel(None).filter(|found| !is_ours(found));
     if installed() != Installed::Here || is_replaced().is_none() {
@@ -142,16 +142,16 @@ fn note_beneath(action: &Action) {
     }
 }
 
-/// The host's `sigaction`: its disposition, and a new one if there is one. For [`Installed::Here`].
+/// The host's `sigaction`: returns its disposition, and sets a new one if given. For [`Installed::Here`].
 pub(super) fn exchange(new: Option<Action>) -> Action {
     let _lock = Lock::take();
-    // What was set by a system call and not yet noticed is the host's, too.
+    // A disposition that was set by a system call and not yet noticed is the host's, too.
     let past = |found: Option<Action>| found.filter(|found| !is_ours(found));
     let Some(mut new) = new else {
         return past(kernel(None)).unwrap_or_else(|| FAULT.chain.load().action);
     };
     if is_ours(&new) {
-        // Read from the kernel by a system call, and given back.
+        // Read from the kernel by a system call, and set again.
         new = behind(false).action;
     }
     let found = past(kernel(Some(&new.stand_in(ours()))));
@@ -173,13 +173,13 @@ pub(super) fn exchange_in_child(new: Option<Action>) -> Action {
     }
 }
 
-/// Whether our handler was entered by the kernel, and not called by a handler that stands before it.
+/// Whether the kernel entered our handler, and not a handler that was installed over it.
 pub(super) fn is_entered_by_kernel(returns_to: usize) -> bool {
     let restorer = FAULT.restorer.load(Ordering::Relaxed);
     restorer == 0 || restorer == returns_to
 }
 
-/// The disposition behind ours, for a signal that the kernel has delivered or that a handler before ours hands on.
+/// The disposition behind ours, for a signal that the kernel has delivered or that a handler over ours passes on.
 pub(super) fn behind(delivered: bool) -> Found {
     match !delivered && FAULT.has_beneath.load(Ordering::Acquire) {
         true => FAULT.beneath.load(),
@@ -187,8 +187,8 @@ pub(super) fn behind(delivered: bool) -> Found {
     }
 }
 
-/// Resets the handler that was found for a signal that the kernel has delivered, as it does itself for
-/// `SA_RESETHAND`. False if another thread was first: then it is to be looked for again.
+/// Resets the handler that was found for a delivered signal, as the kernel does for `SA_RESETHAND`. False if another
+/// thread was first: then it must be looked up again.
 pub(super) fn reset(found: &Found) -> bool {
     match installed() {
         Installed::ByParent => {
@@ -202,7 +202,7 @@ pub(super) fn reset(found: &Found) -> bool {
     }
 }
 
-/// Gives the kernel the default disposition, for good: the process is about to end by it.
+/// Sets the kernel's disposition to the default permanently: the process is about to end by it.
 pub(super) fn restore_default() {
     if installed() == Installed::Here {
         FAULT.ending.store(true, Ordering::SeqCst);

@@ -1,26 +1,27 @@
-//! Faults in the recorder's own shared mappings. Somebody may truncate the file under a mapping, or its disk may go:
-//! the next access raises SIGBUS, which would end the program.
+//! Faults in the recorder's own shared mappings. If the file under a mapping is truncated, or its disk fails, the next
+//! access raises SIGBUS, which would end the program.
 //!
 //! ```text
-//!               ┌─ in a range of ours: recording ends, zeroed memory takes the mapping's place, return
+//!               ┌─ in one of our ranges: recording ends, zeroed memory replaces the mapping, return
 //!  SIGBUS ─► entry
-//!               └─ anything else ─► the host's disposition, as if ours were not there
+//!               └─ anything else ─► the host's disposition, as if ours did not exist
 //! ```
-//! The host's disposition is kept in [`chain`]. It is what the kernel had when the handler was installed, and what the
-//! host sets from then on: `sigaction`, `signal` and the other functions of glibc's that set dispositions are exported
-//! ([`exports`]), act on the chain for SIGBUS, and answer from it. The kernel has our handler with the host's mask and
-//! flags, so a handler of the host's starts as if the kernel had entered it.
+//! The host's disposition is kept in [`chain`]. It is the kernel's disposition when the handler was installed, and
+//! later the one that the host sets: `sigaction`, `signal` and the other functions of glibc that set dispositions are
+//! exported ([`exports`]), act on the chain for SIGBUS, and return values from it. The kernel has our handler with the
+//! host's mask and flags, so a handler of the host starts as if the kernel had entered it.
 //!
-//! # What is not the same
-//! - A thread that has blocked SIGBUS is ended by the kernel at any fault, a store of ours included: nothing can be done
-//!   about it in the process. The C library blocks it for moments that hold no CUDA call (`posix_spawn`, the start and end
-//!   of threads), and so does the thread of faulthandler's `dump_traceback_later`, which makes none.
-//! - A SIGBUS that somebody sends while all threads of the host's block it, and that stays pending, is blocked by our
-//!   threads as well for as long.
-//! - What installs a handler by a system call of its own stays in force until [`check`] has noticed; then it is taken for
-//!   the host's. If it is replaced by such a call later, by what it has read from the kernel, it stays the host's.
-//! - A program that the host starts while it ignores SIGBUS finds the default disposition, as a handler leaves it.
-//! - A SIGBUS that somebody sends and the host ignores interrupts system calls that no flag restarts (`poll`).
+//! # Differences
+//! - A thread that has blocked SIGBUS is ended by the kernel at any fault, including one of our stores: the process
+//!   cannot prevent that. The C library blocks it for short times without CUDA calls (`posix_spawn`, the start and end
+//!   of threads), and so does the thread of faulthandler's `dump_traceback_later`, which makes no CUDA calls.
+//! - A SIGBUS that another process sends while all threads of the host block it, and that stays pending, is blocked by
+//!   our threads as well for that time.
+//! - A handler that is installed by a direct system call stays in force until [`check`] notices it; then it is treated
+//!   as the host's. If it is later replaced by such a call with a value that was read from the kernel, it stays the
+//!   host's.
+//! - A program that the host starts while it ignores SIGBUS gets the default disposition, as with a handler.
+//! - A SIGBUS that another process sends and the host ignores interrupts system calls that no flag restarts (`poll`).
 
 mod action;
 mod chain;
@@ -45,15 +46,15 @@ use crate::message;
 use install::Installed;
 use state::FAULT;
 
-/// Guards a mapping of ours, whole pages from `base` on, and installs the handler with the first. False if it is not
+/// Guards one of our mappings, whole pages from `base` on, and installs the handler with the first. False if it is not
 /// guarded: there are four already, or the handler cannot be installed.
 pub(crate) fn guard(base: *mut u8, len: usize) -> bool {
     let _one = FAULT.adds.lock().unwrap_or_else(PoisonError::into_inner);
     len != 0 && install::install(handler::address()) && ranges::add(base as usize, len)
 }
 
-/// Names the words in which the handler stores at a fault, before it replaces the mapping: 1 in the second, then 0 in
-/// the first. Their owner then knows that recording has ended, and why, with no look at [`broken`].
+/// Sets the words in which the handler stores at a fault, before it replaces the mapping: 1 in the second, then 0 in
+/// the first. Their owner then has the end of recording and its reason, without reading [`broken`].
 pub(crate) fn ends(words: [&'static AtomicU32; 2]) {
     ranges::set_words(words);
 }
@@ -64,16 +65,16 @@ pub(crate) fn broken() -> bool {
     ranges::broken()
 }
 
-/// Keeps the handler in force, and on the calling thread, which is one of our own. Called before each look at guarded
-/// memory after a wait, every 50 ms or so: a few system calls.
+/// Keeps the handler installed, and in force on the calling thread, which is one of our own. Called before each access
+/// to guarded memory after a wait, about every 50 ms: a few system calls.
 pub(crate) fn check() {
     install::check();
     threads::accept_again();
 }
 
-/// Says on stderr, once, that recording has ended and why, if a fault has ended it. Not for a signal handler.
+/// Prints to stderr, once, that recording has ended and why, if a fault has ended it. Not for a signal handler.
 pub(crate) fn tell(capture: &Path) {
-    // A child that was forked meanwhile leaves it to its parent.
+    // A child that was forked meanwhile leaves the message to its parent.
     if !broken() || install::installed() != Installed::Here || !account::is_first(Once::MemoryLost)
     {
         return;

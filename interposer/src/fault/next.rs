@@ -1,4 +1,4 @@
-//! The functions that come after ours: those of another preloaded library, or the C library's.
+//! The functions after ours in the loader's order: those of another preloaded library, or the C library's.
 
 use core::ffi::{CStr, c_int};
 use core::sync::atomic::Ordering;
@@ -8,7 +8,7 @@ use crate::resolve::elf;
 
 macro_rules! next {
     ($($function:ident = $name:literal),* $(,)?) => {
-        /// A function of ours that has a next one.
+        /// One of our functions that has a next one.
         #[derive(Clone, Copy)]
         pub(super) enum Next { $($function),* }
 
@@ -46,8 +46,8 @@ impl Next {
         next.load(Ordering::Relaxed)
     }
 
-    /// Looks all of them up. The first handler of a process cannot have run before the first call that installs one, so
-    /// none is looked up inside a handler.
+    /// Looks all of them up. The first handler of a process cannot run before the first call that installs one, so no
+    /// look-up happens inside a handler.
     #[cold]
     #[inline(never)]
     fn find(self) -> usize {
@@ -67,7 +67,7 @@ impl Next {
     }
 }
 
-/// What there is to say where the C library has no such function. -1 is `SIG_ERR`, too.
+/// The fallback if the C library has no such function. -1 is `SIG_ERR`, too.
 unsafe extern "C" fn missing() -> isize {
     super::host::set_errno(libc::ENOSYS);
     -1

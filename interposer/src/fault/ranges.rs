@@ -1,4 +1,4 @@
-//! The mappings that are guarded, and what is known of a fault in one.
+//! The guarded mappings, and the record of a fault in one.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, Ordering, fence};
@@ -6,10 +6,10 @@ use core::sync::atomic::{AtomicU32, Ordering, fence};
 use super::state::{FAULT, Range};
 use super::sys;
 
-/// Part of a page that a mapping's length need not be a multiple of.
+/// A mapping's length need not be a multiple of a page.
 const IN_PAGE: usize = 4095;
 
-/// Adds a mapping. False if there is no room for it. For one thread at a time.
+/// Adds a mapping. False if there is no room for it. Only one thread may call this at a time.
 pub(super) fn add(base: usize, len: usize) -> bool {
     let free = |range: &&Range| range.base.load(Ordering::Relaxed) == 0;
     let Some(range) = FAULT.ranges.iter().find(free) else {
@@ -22,7 +22,7 @@ pub(super) fn add(base: usize, len: usize) -> bool {
     true
 }
 
-/// Names the word that ends recording, and the one that says that memory is lost.
+/// Sets the word that ends recording, and the one that marks memory as lost.
 pub(super) fn set_words([recording, lost]: [&'static AtomicU32; 2]) {
     for (to, word) in [(&FAULT.lost, lost), (&FAULT.recording, recording)] {
         to.store(core::ptr::from_ref(word).cast_mut(), Ordering::Release);
@@ -35,13 +35,13 @@ pub(super) fn broken() -> bool {
     FAULT.broken.load(Ordering::Relaxed)
 }
 
-/// Why, as `si_code` has it.
+/// The reason, as `si_code`.
 pub(super) fn code() -> c_int {
     FAULT.code.load(Ordering::Relaxed)
 }
 
-/// Ends recording and puts zeroed memory in the place of the mapping that holds `address`: the instruction can then
-/// run. False if it lies in none, or there is no memory.
+/// Ends recording and replaces the mapping that holds `address` by zeroed memory, so that the instruction can run.
+/// False if the address is in no mapping, or there is no memory.
 pub(super) fn replace(address: usize, code: c_int) -> bool {
     let holds = |range: &&Range| {
         let base = range.base.load(Ordering::Acquire);
@@ -58,7 +58,7 @@ pub(super) fn replace(address: usize, code: c_int) -> bool {
             word.store(value, Ordering::Release);
         }
     }
-    // Who reads zeros that are not the file's can know that recording has ended.
+    // A reader of zeros that are not the file's can then detect that recording has ended.
     fence(Ordering::SeqCst);
     let (base, len) = (
         range.base.load(Ordering::Relaxed),

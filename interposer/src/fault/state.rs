@@ -1,4 +1,5 @@
-//! What the handler reads, which may run at any moment: words that need no lock, and are there before any thread is.
+//! The state that the handler reads, which may run at any time: words that need no lock, and exist before any thread
+//! does.
 
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize};
@@ -12,7 +13,7 @@ pub(super) struct Range {
     pub(super) len: AtomicUsize,
 }
 
-/// Functions of the C library that stand behind ours: [`super::next`].
+/// The number of the C library's functions after ours: [`super::next`].
 pub(super) const NEXT: usize = 10;
 
 pub(super) struct Fault {
@@ -22,34 +23,34 @@ pub(super) struct Fault {
     pub(super) installed: AtomicI32,
     /// The host's disposition.
     pub(super) chain: Chain,
-    /// What was the host's when another one was first found at the kernel in our handler's place: whoever set that one
-    /// by a system call may have read our handler's address and calls it for what is not its own.
+    /// The host's previous disposition when another one first replaced our handler at the kernel: code that set that
+    /// one by a system call may have read our handler's address and call it for other faults.
     pub(super) beneath: Chain,
     pub(super) has_beneath: AtomicBool,
-    /// The process is about to end by the default disposition, which nobody may replace any more.
+    /// The process is about to end by the default disposition, which must not be replaced any more.
     pub(super) ending: AtomicBool,
-    /// Where the kernel has our handler return to; 0: not known yet.
+    /// The address to which the kernel has our handler return; 0 if it is not known yet.
     pub(super) restorer: AtomicUsize,
     /// The C library's own `sigaction`: only the kernel is behind it.
     pub(super) libc: AtomicUsize,
-    /// Held by who changes the disposition.
+    /// Held by a thread that changes the disposition.
     pub(super) changes: AtomicBool,
-    /// Held by who adds a range.
+    /// Held by a thread that adds a range.
     pub(super) adds: Mutex<()>,
     pub(super) ranges: [Range; 4],
     /// Whether a mapping was lost.
     pub(super) broken: AtomicBool,
     /// `si_code` of the fault.
     pub(super) code: AtomicI32,
-    /// What ends recording when 0 is stored there.
+    /// Recording ends when 0 is stored there.
     pub(super) recording: AtomicPtr<AtomicU32>,
-    /// What says that memory is lost when 1 is stored there.
+    /// The memory is marked as lost when 1 is stored there.
     pub(super) lost: AtomicPtr<AtomicU32>,
-    /// Whether `siginterrupt` has said that SIGBUS interrupts system calls: `signal` then leaves `SA_RESTART` out.
+    /// Whether `siginterrupt` has set SIGBUS to interrupt system calls: `signal` then omits `SA_RESTART`.
     pub(super) interrupts: AtomicBool,
-    /// The numbers of our own threads; 0 for none.
+    /// The ids of our own threads; 0 for none.
     pub(super) threads: [AtomicI32; 16],
-    /// The functions behind ours; 0: not looked up yet.
+    /// The functions after ours; 0 if not looked up yet.
     pub(super) next: [AtomicUsize; NEXT],
 }
 

@@ -1,11 +1,11 @@
-//! System calls of the signal handler: no errno, no allocation, nothing of the C library.
+//! System calls of the signal handler: no errno, no allocation, no use of the C library.
 
 use core::ffi::c_int;
 
-/// A set of signals as the kernel takes it.
+/// A set of signals in the kernel's format.
 pub(super) type Signals = u64;
 
-/// All that can be blocked.
+/// All blockable signals.
 pub(super) const ALL_SIGNALS: Signals = !0;
 
 /// The set of one signal.
@@ -37,25 +37,26 @@ unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> isize {
     result
 }
 
-/// The process, asked for anew: a child that shares this memory (vfork) has another.
+/// The process id, queried each time: a child that shares this memory (vfork) has another one.
 pub(super) fn process() -> i32 {
     // SAFETY: takes nothing and cannot fail.
     unsafe { call(libc::SYS_getpid, [0; 6]) as i32 }
 }
 
-/// The calling thread.
+/// The calling thread's id.
 pub(super) fn thread() -> i32 {
     // SAFETY: takes nothing and cannot fail.
     unsafe { call(libc::SYS_gettid, [0; 6]) as i32 }
 }
 
-/// Gives the processor away.
+/// Yields the processor.
 pub(super) fn yield_now() {
     // SAFETY: takes nothing.
     unsafe { call(libc::SYS_sched_yield, [0; 6]) };
 }
 
-/// Changes the calling thread's mask (`SIG_BLOCK`, `SIG_UNBLOCK`, `SIG_SETMASK`); the mask before.
+/// Changes the calling thread's mask (`SIG_BLOCK`, `SIG_UNBLOCK`, `SIG_SETMASK`); returns the previous
+/// mask.
 pub(super) fn mask(how: c_int, signals: Signals) -> Signals {
     let mut before: Signals = 0;
     // SAFETY: both sets are valid for the call, of the size that is passed.
@@ -75,7 +76,7 @@ pub(super) fn mask(how: c_int, signals: Signals) -> Signals {
     before
 }
 
-/// Whether a signal that the calling thread blocks waits for it or for the process.
+/// Whether a signal that the calling thread blocks is pending for it or for the process.
 pub(super) fn is_pending(signal: c_int) -> bool {
     let mut pending: Signals = 0;
     // SAFETY: the set is valid for the call, of the size that is passed.
@@ -95,7 +96,7 @@ pub(super) fn is_pending(signal: c_int) -> bool {
     pending & only(signal) != 0
 }
 
-/// Sleeps for a millisecond, or less if a signal comes.
+/// Sleeps for a millisecond, or less if a signal arrives.
 pub(super) fn sleep_a_millisecond() {
     let time = libc::timespec {
         tv_sec: 0,
@@ -110,13 +111,13 @@ pub(super) fn sleep_a_millisecond() {
     };
 }
 
-/// Puts fresh zeroed memory in the place of what is mapped there. False where the kernel has none to give.
+/// Replaces a mapped range by new zeroed memory. False if the kernel has none.
 ///
 /// # Safety
 /// The range is whole pages of a mapping whose content may be lost.
 pub(super) unsafe fn replace(base: usize, len: usize) -> bool {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
-    // Shared memory counts against other limits than private memory does.
+    // Shared memory counts against other limits than private memory.
     [libc::MAP_PRIVATE, libc::MAP_SHARED]
         .into_iter()
         .any(|kind| {

@@ -1,5 +1,5 @@
-//! Our own threads. They block all signals but SIGBUS, without which a fault would end the process. So they may be
-//! chosen for a SIGBUS that somebody has sent to the process, which is the host's threads' business.
+//! Our own threads. They block all signals except SIGBUS, because a fault would otherwise end the process. So the
+//! kernel may select them for a SIGBUS that was sent to the process and is meant for the host's threads.
 
 use core::sync::atomic::{AtomicI32, Ordering};
 
@@ -7,13 +7,13 @@ use super::install::{self, Installed};
 use super::state::FAULT;
 use super::sys;
 
-/// How long one of them waits for a thread of the host's to take a signal.
+/// How long one of them waits for one of the host's threads to take a signal.
 const PATIENCE_MS: u32 = 100;
 
-/// As long as it lives, the thread that it was made on takes SIGBUS.
+/// While it exists, the thread that created it accepts SIGBUS.
 pub(crate) struct Own(Option<&'static AtomicI32>);
 
-/// For a thread of our own, which has blocked all signals. Nothing happens before there is something to guard.
+/// For one of our threads, which has blocked all signals. Does nothing before there is something to guard.
 pub(crate) fn own() -> Own {
     if install::installed() != Installed::Here {
         return Own(None);
@@ -40,12 +40,12 @@ impl Drop for Own {
     }
 }
 
-/// Has the calling thread take SIGBUS.
+/// Makes the calling thread accept SIGBUS.
 fn accept() {
     sys::mask(libc::SIG_UNBLOCK, sys::only(libc::SIGBUS));
 }
 
-/// The same again, if it is one of ours that has handed a signal on which has found somebody by now.
+/// Accepts SIGBUS again, if this is one of our threads whose passed-on signal has been taken by now.
 pub(super) fn accept_again() {
     if is_own() && !sys::is_pending(libc::SIGBUS) {
         accept();
@@ -62,9 +62,9 @@ pub(super) fn is_own() -> bool {
         && install::installed() == Installed::Here
 }
 
-/// Hands a SIGBUS that was sent on to the host's threads. Where all of them block it, it stays pending, for whom they
-/// block it for. This thread waits for that in its handler, where it touches nothing of what is guarded, but not for
-/// long: then it blocks the signal, too, until [`accept_again`].
+/// Passes a sent SIGBUS on to the host's threads. If all of them block it, it stays pending until they unblock it.
+/// This thread waits for that in its handler, where it accesses no guarded memory, but only briefly: then it blocks
+/// the signal, too, until [`accept_again`].
 ///
 /// # Safety
 /// The context is the kernel's, of the signal that is being handled on this thread.

@@ -1,4 +1,4 @@
-//! Address space: reserved and given back, with no memory behind it until something is mapped there.
+//! Address space: reserved and freed, without memory behind it until memory is mapped there.
 
 use gpumem_capture::DeviceOrdinal;
 use gpumem_cuda_abi::{CuDevicePtr, CuResult};
@@ -32,7 +32,7 @@ hook! {
 }
 
 hook! {
-    /// Gives a range of addresses back.
+    /// Frees a range of addresses.
     Driver Optional
     fn cuMemAddressFree(pointer: CuDevicePtr, bytes: usize) -> CuResult;
     missing CuResult::NOT_INITIALIZED;

@@ -1,4 +1,4 @@
-//! Memory of other processes and APIs: opened, mapped, imported; counted where it was asked for.
+//! Memory of other processes and APIs: opened, mapped, imported; counted where it was allocated.
 
 use core::ffi::c_void;
 
@@ -15,7 +15,7 @@ use crate::call::Call;
 use crate::thread::Thread;
 use crate::{driver, record};
 
-/// Records that foreign memory can be reached at `ptr`: on the current context's device, or where the pool lies.
+/// Records that foreign memory is accessible at `ptr`: on the current context's device, or on the pool's.
 fn opened(thread: &Thread, call: &Call, ptr: u64, bytes: u64, flags: EventFlags) {
     if ptr == 0 {
         return;
@@ -40,7 +40,7 @@ fn opened(thread: &Thread, call: &Call, ptr: u64, bytes: u64, flags: EventFlags)
     });
 }
 
-/// Records that what was opened at `ptr` is about to be closed.
+/// Records that the alias at `ptr` is about to be closed.
 fn closing(thread: &Thread, call: &Call, ptr: u64) -> Option<Pending> {
     record::without_stacks(thread, call, |tracker, origin| tracker.closing(ptr, origin)).flatten()
 }
@@ -74,7 +74,7 @@ opening! {
 }
 
 hook! {
-    /// Closes what was opened; the memory is its owner's.
+    /// Closes an alias; the memory belongs to its owner.
     Driver Optional
     fn cuIpcCloseMemHandle(pointer: CuDevicePtr) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
@@ -144,7 +144,7 @@ hook! {
 }
 
 hook! {
-    /// Ends the object; its mappings end by themselves.
+    /// Ends the object; its mappings end separately.
     Driver Optional
     fn cuDestroyExternalMemory(memory: CuExternalMemory) -> CuResult;
     missing CuResult::NOT_INITIALIZED;

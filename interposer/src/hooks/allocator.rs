@@ -1,7 +1,7 @@
-//! PyTorch's caching allocator: where it is set up, and where it is given settings. Its other calls come by its table of
-//! virtual functions ([`crate::allocator`]).
+//! PyTorch's caching allocator: its set-up, and its settings. Its other calls are hooked in its vtable
+//! ([`crate::allocator`]).
 
-#![allow(clippy::unused_unit)] // the macro asks for every return type
+#![allow(clippy::unused_unit)] // the macro requires a return type
 
 use gpumem_torch_abi::Stream;
 
@@ -62,7 +62,8 @@ around! {
     missing 0;
     with api, real;
     {
-        // SAFETY: such a string is the address of its text, whose length stands before it and two more words.
+        // SAFETY: such a string is the address of its text. Its length is in the word before two others in front of the
+        // text.
         let text = unsafe {
             let start = *(text as *const *const u8);
             core::slice::from_raw_parts(start, *start.cast::<usize>().sub(3))
@@ -72,13 +73,13 @@ around! {
     }
 }
 
-/// Whether the allocator's functions are called by name: where its table was found ours stand in that.
+/// Whether the allocator's functions are called by name: if its vtable was found, our functions are in its slots.
 fn is_by_name() -> bool {
     allocator::found::backend().is_none()
 }
 
 around! {
-    /// `recordStream(const DataPtr&, CUDAStream)`, a function of its own before PyTorch 2.0.
+    /// `recordStream(const DataPtr&, CUDAStream)`, a separate function before PyTorch 2.0.
     C10Cuda
     fn _ZN3c104cuda20CUDACachingAllocator12recordStreamERKNS_7DataPtrENS0_10CUDAStreamE(data, device, id) -> u64;
     missing 0;
@@ -92,7 +93,7 @@ around! {
 }
 
 around! {
-    /// `emptyCache()`, a function of its own before PyTorch 2.0.
+    /// `emptyCache()`, a separate function before PyTorch 2.0.
     C10Cuda
     fn _ZN3c104cuda20CUDACachingAllocator10emptyCacheEv() -> u64;
     missing 0;
@@ -106,7 +107,7 @@ around! {
 }
 
 around! {
-    /// `setMemoryFraction(double, int)`, a function of its own before PyTorch 2.0.
+    /// `setMemoryFraction(double, int)`, a separate function before PyTorch 2.0.
     C10Cuda
     fn _ZN3c104cuda20CUDACachingAllocator17setMemoryFractionEdi(fraction: f64, device) -> u64;
     missing 0;

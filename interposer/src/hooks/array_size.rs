@@ -1,5 +1,5 @@
-//! Bytes of arrays, by their descriptors (cuda.h, CUDA 2.0 to 13.5): what was asked for. A driver may lay
-//! an array out with padding, which it does not tell.
+//! Bytes of arrays, by their descriptors (cuda.h, CUDA 2.0 to 13.5): the requested size. A driver may add
+//! padding to an array, which it does not report.
 
 use gpumem_cuda_abi::CuArray3dDescriptor;
 
@@ -12,18 +12,18 @@ const SPARSE: u32 = 0x40;
 /// `cuMemMapArrayAsync` maps memory to all of it.
 const DEFERRED_MAPPING: u32 = 0x80;
 
-/// How the texels of a format lie in memory.
+/// The layout of the texels of a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Texels {
-    /// So many bytes for each channel.
+    /// This many bytes for each channel.
     Channel(u64),
-    /// So many bytes for all channels of one texel.
+    /// This many bytes for all channels of one texel.
     Whole(u64),
-    /// So many bytes for each block of 4 × 4 texels.
+    /// This many bytes for each block of 4 × 4 texels.
     Block(u64),
-    /// So many bytes for each sample, with two chroma samples for 2 × 2 texels.
+    /// This many bytes for each sample, with two chroma samples for 2 × 2 texels.
     Yuv420(u64),
-    /// So many bytes for each sample, with two chroma samples for 2 × 1 texels.
+    /// This many bytes for each sample, with two chroma samples for 2 × 1 texels.
     Yuv422(u64),
 }
 
@@ -59,12 +59,13 @@ fn texels(format: u32) -> Option<Texels> {
     })
 }
 
-/// Whether the array has no memory of its own.
+/// Whether the array has no memory itself.
 pub(super) fn is_sparse(flags: u32) -> bool {
     flags & (SPARSE | DEFERRED_MAPPING) != 0
 }
 
-/// Bytes of one array: an extent of 0 counts as 1. `None`: a format that is not known, or too large.
+/// Bytes of one array: an extent of 0 counts as 1. `None` if the format is unknown, or the array too
+/// large.
 fn plain(array: &CuArray3dDescriptor) -> Option<u64> {
     let extent = |extent: usize| extent.max(1) as u64;
     let (width, height, depth) = (
@@ -92,9 +93,9 @@ fn plain(array: &CuArray3dDescriptor) -> Option<u64> {
     units.checked_mul(bytes)?.checked_mul(depth)
 }
 
-/// Bytes of a mipmapped array: the sum of its levels, each half as large as the one before in every
-/// direction, down to 1. Layers and faces are not halved. As many levels as asked for, but no more than
-/// it takes to come down to one texel.
+/// Bytes of a mipmapped array: the sum of its levels, each half as large as the previous one in every
+/// dimension, down to 1. Layers and faces are not halved. The requested number of levels, but at most as
+/// many as it takes to reach one texel.
 pub(super) fn mipmapped(array: &CuArray3dDescriptor, levels: u32) -> Option<u64> {
     let fixed = array.flags & (LAYERED | CUBEMAP) != 0;
     let largest = array.width.max(array.height);

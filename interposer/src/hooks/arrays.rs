@@ -1,5 +1,5 @@
-//! Arrays and mipmapped arrays. They have no address that a program could see: their handle stands for
-//! them.
+//! Arrays and mipmapped arrays. They have no address that is visible to programs and are identified by
+//! their handle.
 
 use gpumem_capture::{EventFlags, Level};
 use gpumem_cuda_abi::{
@@ -25,7 +25,7 @@ pub(super) fn in_3d(flat: &CuArrayDescriptor) -> CuArray3dDescriptor {
     }
 }
 
-/// The most that an array takes, which the driver may pad.
+/// The maximum size of an array, which the driver may pad.
 pub(super) fn taken_by(descriptor: Option<CuArray3dDescriptor>, levels: u32) -> Takes {
     let bytes = descriptor.map(|array| match array_size::is_sparse(array.flags) {
         true => 0,
@@ -34,7 +34,7 @@ pub(super) fn taken_by(descriptor: Option<CuArray3dDescriptor>, levels: u32) -> 
     Takes::here(bytes.unwrap_or(0).saturating_mul(2))
 }
 
-/// Records what became of a call that makes an array.
+/// Records the result of a call that creates an array.
 pub(super) fn made(
     call: &Call,
     thread: &Thread,

@@ -1,11 +1,11 @@
-//! Functions of PyTorch's C++ that it calls by name, within libtorch_cpu as well: where nodes of
-//! autograd are numbered and evaluated, where backward and the scopes of its profiler begin and end, and
-//! where it takes workspaces for cuBLAS.
+//! Hooks of PyTorch's C++ functions that it calls by name, also within libtorch_cpu: the numbering and evaluation
+//! of autograd nodes, the start and end of backward and of the profiler's scopes, and the allocation of
+//! workspaces for cuBLAS.
 //!
-//! They belong to no CUDA call, so none of them is the function by whose name events go. Every argument
-//! and result is passed on as the words in which it travels. C++'s exceptions pass through.
+//! They belong to no CUDA call, so no event has the name of one of them. Every argument and result is passed on
+//! as register words. C++ exceptions pass through.
 
-#![allow(clippy::unused_unit)] // the macro asks for every return type
+#![allow(clippy::unused_unit)] // the macro requires a return type
 
 use core::ffi::{CStr, c_char};
 
@@ -14,13 +14,13 @@ use gpumem_capture::ApiId;
 use crate::backward::{self, gradients, phases, steps};
 use crate::workspace;
 
-/// A value that travels in two registers.
+/// A value that is passed in two registers.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct TwoWords(u64, u64);
 
 around! {
-    /// `at::sequence_number::get_and_increment()`: called wherever a node is made.
+    /// `at::sequence_number::get_and_increment()`: called wherever a node is created.
     TorchCpu
     fn _ZN2at15sequence_number17get_and_incrementEv() -> u64;
     missing 0;
@@ -51,8 +51,8 @@ around! {
 }
 
 around! {
-    /// `Engine::execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs)`: backward.
-    /// The first word is where the result goes.
+    /// `Engine::execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs)`: backward. The first
+    /// word is the address for the result.
     TorchCpu
     fn _ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6TensorESaIS9_EEbbbS7_(
         result, engine, roots, inputs, keep_graph, create_graph, accumulate_grad, outputs
@@ -65,9 +65,9 @@ around! {
     }
 }
 
-/// A hook of a function of PyTorch's that is called with nearly every operation and seldom matters: where `$skip`
-/// does not jump to label 2, the real function is jumped to, and nothing of ours follows or is counted. So a call
-/// that does not matter costs a few instructions and no stack.
+/// A hook of a PyTorch function that is called with nearly every operation and rarely matters. Unless `$skip`
+/// jumps to label 2, it jumps to the real function, without recorder code after it and without counting. So a
+/// call that does not matter costs a few instructions and no stack.
 macro_rules! seldom {
     (
         $(#[$doc:meta])*
@@ -100,7 +100,7 @@ macro_rules! seldom {
         $(#[$doc])*
         ///
         /// # Safety
-        /// As the function that it stands before: the arguments go to it unchanged.
+        /// The requirements of the real function: the arguments go to it unchanged.
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         #[allow(non_snake_case)]
@@ -128,7 +128,7 @@ seldom! {
 }
 
 seldom! {
-    /// `RecordFunction::end()`: a scope has ended. It matters where the thread is in a phase.
+    /// `RecordFunction::end()`: a scope has ended. It matters only if the thread is in a phase.
     fn _ZN2at14RecordFunction3endEv(this);
     skip phases::to_2_in_a_phase!();
     with api, real;
@@ -173,7 +173,7 @@ unsafe fn characters<'a>(string: u64) -> &'a [u8] {
 }
 
 around! {
-    /// `at::cuda::allocateCUDABlasWorkspace(size)`: what it takes from PyTorch's cache is a workspace.
+    /// `at::cuda::allocateCUDABlasWorkspace(size)`: its allocation from PyTorch's pool is a workspace.
     TorchCuda
     fn _ZN2at4cuda25allocateCUDABlasWorkspaceEm(result, size, third) -> TwoWords;
     missing TwoWords::default();
@@ -201,8 +201,8 @@ macro_rules! workspaces {
 }
 
 workspaces! {
-    /// `at::cuda::getCurrentCUDABlasHandle()`: takes the handle's workspace from the cache where it has
-    /// none yet (up to 2.11 at least; 2.15 has the function above for it).
+    /// `at::cuda::getCurrentCUDABlasHandle()`: allocates the handle's workspace from the pool if it has none yet
+    /// (up to 2.11 at least; 2.15 has the function above for it).
     _ZN2at4cuda24getCurrentCUDABlasHandleEv;
     /// `at::cuda::getCUDABlasLtWorkspace()`: the same for cuBLASLt (2.9, 2.11).
     _ZN2at4cuda22getCUDABlasLtWorkspaceEv;

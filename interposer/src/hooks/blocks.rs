@@ -1,4 +1,4 @@
-//! What the families have in common: what was seen when a call returned, or is about to be made.
+//! Common code of the hook families: recording after a call has returned, or before it is made.
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
 use gpumem_cuda_abi::{CuMemoryPool, CuResult, CuStream};
@@ -11,16 +11,16 @@ use crate::record::{self, New};
 use crate::thread::Thread;
 use crate::{driver, evidence, session};
 
-/// The result code for want of memory, the same in both APIs.
+/// The result code for out of memory, the same in both APIs.
 const OUT_OF_MEMORY: u32 = 2;
 
-/// To whom a block belongs.
+/// The owner of a block.
 #[derive(Clone, Copy)]
 pub(super) enum Source {
     /// The current context, and its device.
     Context,
-    /// The pool that gave it, and that pool's device. Where the driver does not tell which one that is
-    /// (older ones; without a context), it is the one that was asked: null for the current one of the stream's device.
+    /// The pool that it came from, and that pool's device. If the driver does not report the pool (older drivers;
+    /// without a context), it is the requested pool: null for the current one of the stream's device.
     Pool(CuMemoryPool, CuStream),
     /// A graph that is being captured: nothing becomes live before it is launched.
     Graph(u64),
@@ -28,7 +28,7 @@ pub(super) enum Source {
     Named(DeviceOrdinal),
 }
 
-/// A block that a call asked for.
+/// A block that a call requested.
 #[derive(Clone, Copy)]
 pub(super) struct Request {
     pub(super) level: Level,
@@ -37,8 +37,8 @@ pub(super) struct Request {
     pub(super) flags: EventFlags,
 }
 
-/// The pool that gave `pointer`; if the driver does not tell, the one that was asked. A device's current
-/// pool may have been changed since.
+/// The pool that `pointer` came from; if the driver does not report it, the requested one. A device's current pool may
+/// have been changed since.
 fn pool_of(pointer: u64, named: CuMemoryPool, stream: CuStream) -> CuMemoryPool {
     let asked = || {
         let current = || driver::pool_of(driver::stream_device(stream));
@@ -48,8 +48,8 @@ fn pool_of(pointer: u64, named: CuMemoryPool, stream: CuStream) -> CuMemoryPool 
     driver::pool_holding(pointer).unwrap_or_else(asked)
 }
 
-/// Records what became of a call that asks for memory. `pointer` is read if the call succeeded and no
-/// inner hook has recorded it.
+/// Records the result of a call that requests memory. `pointer` is read if the call succeeded and no inner hook has
+/// recorded it.
 pub(super) fn requested(
     call: &Call,
     thread: &Thread,
@@ -62,14 +62,14 @@ pub(super) fn requested(
     }
     let pointer = if result == 0 { pointer() } else { 0 };
     if result == 0 && pointer == 0 {
-        return; // nothing was asked for, nothing was given
+        return; // zero bytes were requested
     }
     let pool = match asked.source {
         Source::Pool(named, stream) if result == 0 => pool_of(pointer, named, stream),
         _ => CuMemoryPool::NULL,
     };
     let device = match asked.source {
-        // Without a context of its own the thread learns nothing of a pointer, but of its pool.
+        // Without a context, the thread cannot query a pointer, but its pool.
         Source::Pool(..) if result == 0 => match driver::device_of(pointer) {
             DeviceOrdinal::NONE => driver::pool_device(pool).unwrap_or_else(driver::current_device),
             device => device,
@@ -122,7 +122,7 @@ pub(super) fn requested(
         };
         record::allocated(thread, call, new);
         if unseen {
-            // The runtime may have made it just now, by a way of its own.
+            // The runtime may have created it during this call, by an internal function.
             thread.has_set_up.set(true);
             // Only now is the new block explained.
             evidence::context_seen(thread, call, device, context, Seen::Found);
@@ -152,7 +152,7 @@ pub(super) fn releasing(
     record::releasing(thread, call.api(), level, pointer, flags)
 }
 
-/// Settles a release by the call's result: it stands, or is taken back.
+/// Settles a release by the call's result: it becomes final, or is reverted.
 pub(super) fn released(call: &Call, thread: &Thread, result: u32, held: Option<Option<Pending>>) {
     let Some(Some(pending)) = held else {
         return;

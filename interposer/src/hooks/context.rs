@@ -1,4 +1,4 @@
-//! Contexts: their births, and their ends, which take what they own with them.
+//! Contexts: their creation, and their ends, which free everything they own.
 
 use core::ffi::{c_int, c_void};
 
@@ -12,14 +12,14 @@ use crate::limit::{self, Takes};
 use crate::thread::Thread;
 use crate::{driver, evidence, record, session, tracked};
 
-/// Records the release of all that ends with the primary context of `device`.
+/// Records the release of everything that ends with the primary context of `device`.
 fn primary_ending(thread: &Thread, call: &Call, device: DeviceOrdinal) -> Option<Pending> {
     record::without_stacks(thread, call, |tracker, origin| {
         tracker.primary_ending(device, origin)
     })
 }
 
-/// A context of a device has ended, with all that it owned.
+/// Records that a context of a device has ended, with everything that it owned.
 fn ended(thread: &Thread, call: &Call, pending: Option<Pending>, device: DeviceOrdinal) {
     if let Some(pending) = pending {
         record::returned(thread, call, pending, true);
@@ -28,8 +28,8 @@ fn ended(thread: &Thread, call: &Call, pending: Option<Pending>, device: DeviceO
     evidence::contexts_ended(device);
 }
 
-/// After a call that gave up one hold on the primary context of `device`, which was alive before: if it
-/// was the last, all that the context owned has ended.
+/// Called after a call that released one reference to the primary context of `device`, which was active before: if it
+/// was the last, everything that the context owned has ended.
 pub(super) fn primary_may_have_ended(thread: &Thread, call: &Call, device: CuDevice) {
     if driver::primary_is_active(device) == Some(false) {
         let device = driver::ordinal(device);
@@ -38,7 +38,7 @@ pub(super) fn primary_may_have_ended(thread: &Thread, call: &Call, device: CuDev
     }
 }
 
-/// After a call that was to make a context: if it failed for want of memory, that is recorded.
+/// Called after a call that creates a context: if it failed with out of memory, records the failure.
 fn refused(thread: &Thread, call: &Call, result: CuResult, device: CuDevice) {
     if result != CuResult::OUT_OF_MEMORY {
         return;
@@ -49,7 +49,7 @@ fn refused(thread: &Thread, call: &Call, result: CuResult, device: CuDevice) {
 }
 
 hook! {
-    /// Brings the primary context to life at the first call.
+    /// Activates the primary context at the first call.
     Driver Required
     fn cuDevicePrimaryCtxRetain(context: *mut CuContext, device: CuDevice) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
@@ -71,7 +71,7 @@ hook! {
                 contexts_seen::made(thread, &call, context, device, false);
                 evidence::context_seen(thread, &call, device, context, Seen::Made);
             } else {
-                // It came to life before, perhaps unseen.
+                // It was activated before, perhaps without being noticed.
                 contexts_seen::seen(thread, &call, context, device);
             }
         }
@@ -100,7 +100,7 @@ macro_rules! primary {
         }
 
         hook! {
-            /// Ends the primary context with all that it owns.
+            /// Ends the primary context with everything that it owns.
             Driver $need
             fn $reset(device: CuDevice) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
@@ -127,10 +127,10 @@ primary! {
     cuDevicePrimaryCtxRelease_v2 cuDevicePrimaryCtxReset_v2 Required;
 }
 
-/// After a `cuCtxCreate`.
+/// Called after a `cuCtxCreate`.
 ///
 /// # Safety
-/// If the call succeeded, `context` is what the driver has just written to.
+/// If the call succeeded, the driver has just written to `context`.
 pub(super) unsafe fn made(
     thread: &Thread,
     call: &Call,
@@ -168,7 +168,7 @@ macro_rules! creating {
 }
 
 creating! {
-    /// A context of the caller's own.
+    /// A context of the caller.
     cuCtxCreate_v2 Required;
     /// CUDA 2's form.
     cuCtxCreate Optional;
@@ -179,7 +179,7 @@ creating! {
 }
 
 hook! {
-    /// A context of the caller's own, with execution affinity.
+    /// A context of the caller, with execution affinity.
     Driver Optional
     fn cuCtxCreate_v3(
         context: *mut CuContext,
@@ -199,7 +199,7 @@ hook! {
 }
 
 hook! {
-    /// A context of the caller's own, with CUDA 12.5's parameters.
+    /// A context of the caller, with CUDA 12.5's parameters.
     Driver Optional
     fn cuCtxCreate_v4(
         context: *mut CuContext,
@@ -217,14 +217,14 @@ hook! {
     }
 }
 
-/// A context that is about to end: its device and what it owns; `None` of a handle that is no context of the caller's own
-/// as far as we know.
+/// The device of a context that is about to end, and what it owns; `None` if the handle is not a known context of the
+/// caller.
 pub(super) type Ending = Option<(DeviceOrdinal, Pending)>;
 
-/// Records the release of all that `context` owns: it is about to end. Of a handle that is not known
-/// nothing is taken: it may be another context, whose memory other threads use.
+/// Records the release of everything that `context` owns, because it is about to end. For an unknown handle nothing is
+/// released: it may be another context, whose memory other threads use.
 pub(super) fn about_to_end(thread: &Thread, call: &Call, context: CuContext) -> Ending {
-    // What one that came to life unseen has taken is not left over from the one that ends.
+    // The memory of a context that was activated without being noticed is not left over from the one that ends.
     contexts_seen::in_use(thread, call);
     let context = context.0 as u64;
     let session = session::session()?;
@@ -249,7 +249,7 @@ pub(super) fn settle_end(
             ended(thread, call, Some(pending), device)
         }
         Some((_, pending)) => record::returned(thread, call, pending, false),
-        // One that was made unseen has not been taken from yet.
+        // A context whose creation was not seen has not been released yet.
         None if result.is_success() => {
             let context = context.0 as u64;
             let device = record::without_stacks(thread, call, |tracker, origin| {
@@ -280,7 +280,7 @@ macro_rules! destroying {
 }
 
 destroying! {
-    /// Ends a context with all that it owns.
+    /// Ends a context with everything that it owns.
     cuCtxDestroy_v2 Required;
     /// CUDA 2's form.
     cuCtxDestroy Optional;

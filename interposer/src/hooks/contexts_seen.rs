@@ -1,5 +1,5 @@
-//! Contexts as they are made, or first seen in use: runtimes bring primary contexts to life by tables of the driver's
-//! own, and a reset one comes back with its next use.
+//! Contexts that are created, or first seen in use: runtimes activate primary contexts by internal tables of the
+//! driver, and a reset one becomes active again with its next use.
 
 use core::sync::atomic::Ordering;
 
@@ -12,7 +12,7 @@ use crate::evidence::{self, Before, Location};
 use crate::thread::Thread;
 use crate::{driver, record, session, tracked};
 
-/// Records a context that the program made, or a primary one that was brought to life or found in use.
+/// Records a context that the program created, or a primary one that was activated or found in use.
 pub(super) fn made(
     thread: &Thread,
     call: &Call,
@@ -25,10 +25,10 @@ pub(super) fn made(
     });
 }
 
-/// Records the context that a block came from, if no hook has seen it. Whether it was so: once the block is recorded,
-/// [`evidence::context_seen`] is to be called.
+/// Records the context that a block came from, if no hook has seen it. Returns whether that was so: then
+/// [`evidence::context_seen`] must be called once the block is recorded.
 pub(super) fn used(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) -> bool {
-    // A context that was destroyed may still be current, and has no device any more.
+    // A destroyed context may still be current, and has no device any more.
     let alive = context != 0 && device != DeviceOrdinal::NONE;
     let found = |tracker: &mut Tracker, origin| {
         tracker.context_found(context, device, call.caller(), origin)
@@ -38,14 +38,14 @@ pub(super) fn used(thread: &Thread, call: &Call, context: u64, device: DeviceOrd
         && record::with_stacks(thread, call, device, found) == Some(true)
 }
 
-/// The same of a context that no block came from.
+/// The same for a context that no block came from.
 pub(super) fn seen(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
     if used(thread, call, context, device) {
         evidence::context_seen(thread, call, device, context, Seen::Found);
     }
 }
 
-/// Where a call has left evidence: the context may have come to life with it.
+/// The context in which a call has left evidence: the call may have activated it.
 pub(super) fn place(thread: &Thread, call: &Call) -> Option<Location> {
     evidence::place().or_else(|| {
         in_use(thread, call);
@@ -53,7 +53,7 @@ pub(super) fn place(thread: &Thread, call: &Call) -> Option<Location> {
     })
 }
 
-/// Where a call is about to leave evidence; `None` if it brings a context to life.
+/// The context in which a call is about to leave evidence; `None` if the call activates a context.
 pub(super) fn before(thread: &Thread, call: &Call) -> Option<Before> {
     evidence::before(thread).or_else(|| {
         in_use(thread, call);
@@ -61,7 +61,8 @@ pub(super) fn before(thread: &Thread, call: &Call) -> Option<Before> {
     })
 }
 
-/// After calls that used contexts, and before one of them may end: if one came to life unseen, records it.
+/// Called after calls that used contexts, and before one of them may end: records a context that was activated
+/// without being noticed.
 pub(super) fn in_use(thread: &Thread, call: &Call) {
     if let Some(session) = session::session()
         && session.interest().has(Interest::INACTIVE_CONTEXTS)
@@ -82,12 +83,12 @@ pub(super) fn in_use(thread: &Thread, call: &Call) {
     }
 }
 
-/// Whether a context's creation is recorded. The tracker is asked once for each context that a thread uses in turn.
+/// Whether a context's creation is recorded. The tracker is queried once for each context that a thread uses in turn.
 fn is_known(thread: &Thread, context: u64) -> bool {
     let Some(session) = session::session() else {
         return false;
     };
-    // Before the tracker is asked: an end after that is another number.
+    // Read before the tracker is queried: a later end changes the number.
     let now = (context, session.context_ends.load(Ordering::Acquire));
     let is_known = thread.known_context.get() == now
         || tracked::look(session, |tracker| tracker.knows_context(context));

@@ -1,4 +1,5 @@
-//! Executable graphs: instantiated, brought to a device, launched. A launch makes the bytes of its memory nodes live.
+//! Executable graphs: instantiated, uploaded to a device, launched. A launch makes the bytes of its memory nodes
+//! live.
 
 use core::ffi::c_char;
 
@@ -15,17 +16,17 @@ use crate::session::{self, Session};
 use crate::thread::Thread;
 use crate::{record, tracked};
 
-/// Makes a transition, if there are graphs with memory nodes.
+/// Applies a change, if there are graphs with memory nodes.
 fn change(thread: &Thread, call: &Call, change: impl FnOnce(&mut Tracker)) {
     if has_nodes().is_some() {
         record::without_stacks(thread, call, |tracker, _| change(tracker));
     }
 }
 
-/// After an instantiation.
+/// Called after an instantiation.
 ///
 /// # Safety
-/// If the call succeeded, `exec` is what the driver has just written to.
+/// If the call succeeded, the driver has just written to `exec`.
 unsafe fn instantiated(
     thread: &Thread,
     call: &Call,
@@ -41,7 +42,7 @@ unsafe fn instantiated(
             tracker.instantiated(exec, graph, flags)
         });
     }
-    // What an upload reserved before it failed stays reserved.
+    // Memory that an upload reserved before it failed stays reserved.
     record::settle(thread, call.api());
 }
 
@@ -113,7 +114,7 @@ macro_rules! on_streams {
         }
 
         hook! {
-            /// Brings an executable graph to its device.
+            /// Uploads an executable graph to its device.
             Driver Optional
             fn $upload(exec: CuGraphExec, stream: CuStream) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
@@ -161,7 +162,7 @@ hook! {
 }
 
 hook! {
-    /// Gives back what stands behind a device's graphs and is not used.
+    /// Frees unused memory behind a device's graphs.
     Driver Optional
     fn cuDeviceGraphMemTrim(device: CuDevice) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
@@ -173,7 +174,7 @@ hook! {
 /// A launch of a graph that has memory nodes, and the devices on which they allocate.
 type Launch = (Pending, Vec<DeviceOrdinal>);
 
-/// Records what the launch frees that is live now. What it allocates, and frees again, comes afterwards.
+/// Records the live memory that the launch frees. Memory that it allocates, and frees again, is recorded afterwards.
 fn about_to_launch(thread: &Thread, call: &Call, exec: CuGraphExec) -> Option<Launch> {
     let exec = exec.0 as u64;
     has_nodes()?;
@@ -185,7 +186,7 @@ fn about_to_launch(thread: &Thread, call: &Call, exec: CuGraphExec) -> Option<La
 }
 
 fn launched(thread: &Thread, call: &Call, result: CuResult, (pending, devices): Launch) {
-    // What a launch reserved before it failed stays reserved.
+    // Memory that a launch reserved before it failed stays reserved.
     record::with_stacks(thread, call, DeviceOrdinal::NONE, |tracker, origin| {
         tracker.settle(pending, result.is_success(), origin);
     });
@@ -201,14 +202,14 @@ fn has_nodes() -> Option<&'static Session> {
     session::session().filter(|session| session.interest().has(Interest::GRAPHS))
 }
 
-/// What an instantiation, which may bring the graph to its device, may take.
+/// The maximum memory for an instantiation, which may upload the graph to its device.
 fn taken_by_graph(graph: CuGraph) -> Takes {
     let taken = |tracker: &Tracker| tracker.taken_by_graph(graph.0 as u64);
     let taken = has_nodes().map(|session| tracked::look(session, taken));
     Takes::unknown_and(taken.unwrap_or_default())
 }
 
-/// The same of a launch; `None` if it has no memory nodes.
+/// The same for a launch; `None` if it has no memory nodes.
 fn taken_by_launch(exec: CuGraphExec) -> Option<Takes> {
     let taken = |tracker: &Tracker| tracker.taken_by_launch(exec.0 as u64);
     let taken = tracked::look(has_nodes()?, taken)?;

@@ -1,8 +1,8 @@
 //! Graphs: their memory nodes, and the launches by which the nodes' bytes become live.
 //!
-//! A node has a fixed address from the moment it is made, by `cuGraphAddMemAllocNode`, `cuGraphAddNode`
-//! or an allocation on a stream that is being captured. Its bytes are live from a launch that runs it to
-//! the free, which is a node of the same launch or of another one, or a call.
+//! A node has a fixed address from its creation on, by `cuGraphAddMemAllocNode`, `cuGraphAddNode` or an
+//! allocation on a stream that is being captured. Its bytes are live from a launch that runs it to the
+//! free, which is a node of the same launch or of another one, or a call.
 
 use core::ffi::c_void;
 
@@ -29,7 +29,7 @@ pub(super) fn added(thread: &Thread, call: &Call, graph: u64, node: Node) {
     });
 }
 
-/// Takes note of a node that frees.
+/// Records a node that frees.
 pub(super) fn frees(thread: &Thread, call: &Call, graph: u64, handle: u64, ptr: u64) {
     let work = NodeWork::Free;
     let node = Node { handle, ptr, work };
@@ -38,7 +38,7 @@ pub(super) fn frees(thread: &Thread, call: &Call, graph: u64, handle: u64, ptr: 
     });
 }
 
-/// Makes a transition of graphs that no event tells of.
+/// Applies a change of graphs without an event.
 fn change(thread: &Thread, call: &Call, change: impl FnOnce(&mut Tracker, Origin)) {
     record::without_stacks(thread, call, change);
 }
@@ -103,10 +103,10 @@ hook! {
     }
 }
 
-/// Takes note of a node of any kind.
+/// Records a node of any type.
 ///
 /// # Safety
-/// The call that made the node succeeded, and these are its arguments.
+/// The call that created the node succeeded, and these are its arguments.
 unsafe fn of_any_kind(
     thread: &Thread,
     call: &Call,
@@ -221,7 +221,7 @@ hook! {
 }
 
 hook! {
-    /// Takes a node out of its graph.
+    /// Removes a node from its graph.
     Driver Optional
     fn cuGraphDestroyNode(node: CuGraphNode) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
@@ -235,7 +235,7 @@ hook! {
 }
 
 hook! {
-    /// Ends a graph. What its launches have made live stays so.
+    /// Ends a graph. Memory from its launches stays live.
     Driver Optional
     fn cuGraphDestroy(graph: CuGraph) -> CuResult;
     missing CuResult::NOT_INITIALIZED;

@@ -1,5 +1,5 @@
-//! Green contexts: parts of a device's multiprocessors, over the primary context. What is allocated in one
-//! belongs to the primary context, which it holds while it lives.
+//! Green contexts: parts of a device's multiprocessors, over the primary context. Memory that is allocated
+//! in one belongs to the primary context, which it retains while it exists.
 
 use core::ffi::c_void;
 
@@ -11,7 +11,7 @@ use super::{context, contexts_seen};
 use crate::limit::Takes;
 use crate::{contexts, driver, evidence, record, session, tracked};
 
-/// The device of a part, if it is known.
+/// The device of a green context, if it is known.
 fn device_of(green: CuGreenCtx) -> Option<DeviceOrdinal> {
     let session = session::session()?;
     tracked::look(session, |tracker| tracker.part_device(green.0 as u64))
@@ -41,7 +41,7 @@ hook! {
             record::with_stacks(thread, &call, ordinal, |tracker, origin| {
                 tracker.part_made(context, ordinal, call.caller(), origin);
             });
-            // It may have brought the primary context to life: what it took goes with that one.
+            // It may have activated the primary context: the memory is charged to that one.
             evidence::context_seen(thread, &call, ordinal, context, Seen::Part);
             contexts_seen::in_use(thread, &call);
         }
@@ -49,7 +49,7 @@ hook! {
 }
 
 hook! {
-    /// Such a part as a context that can be made current.
+    /// A green context as a context that can be made current.
     Driver Optional
     fn cuCtxFromGreenCtx(context: *mut CuContext, green: CuGreenCtx) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
@@ -60,7 +60,7 @@ hook! {
             // SAFETY: the call succeeded, so the driver has just written there.
             let context = unsafe { (*context).0 as u64 };
             let device = device_of(green).unwrap_or(DeviceOrdinal::NONE);
-            // Asking for one that was reset does not bring it back to life: its next use does.
+            // This call does not activate a context that was reset: its next use does.
             if !contexts::is_inactive(context, device) {
                 contexts_seen::seen(thread, &call, context, device);
             }
@@ -69,7 +69,7 @@ hook! {
 }
 
 hook! {
-    /// Ends such a part, and with the last hold the primary context.
+    /// Ends a green context, and with the last reference the primary context.
     Driver Optional
     fn cuGreenCtxDestroy(green: CuGreenCtx) -> CuResult;
     missing CuResult::NOT_INITIALIZED;

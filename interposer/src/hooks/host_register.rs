@@ -1,4 +1,4 @@
-//! Host memory that the program brought and the driver pins: registered, not allocated.
+//! Host memory of the program that the driver pins: registered, not allocated.
 
 use core::ffi::c_void;
 
@@ -35,14 +35,14 @@ macro_rules! registering {
 }
 
 registering! {
-    /// Pins memory of the program's own.
+    /// Pins memory of the program.
     cuMemHostRegister_v2 Required;
     /// CUDA 4.0's form.
     cuMemHostRegister Optional;
 }
 
 hook! {
-    /// Ends the pinning; the memory stays the program's.
+    /// Unpins it; the memory still belongs to the program.
     Driver Required
     fn cuMemHostUnregister(pointer: *mut c_void) -> CuResult;
     missing CuResult::NOT_INITIALIZED;

@@ -1,4 +1,4 @@
-//! Contexts that share memory with VDPAU, and contexts of before CUDA 4 that are held by counting.
+//! Contexts that share memory with VDPAU, and reference-counted contexts from before CUDA 4.
 
 use core::ffi::c_void;
 
@@ -40,7 +40,7 @@ vdpau! {
 }
 
 hook! {
-    /// One hold more on the current context.
+    /// Adds a reference to the current context.
     Driver Optional
     fn cuCtxAttach(context: *mut CuContext, flags: u32) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
@@ -50,7 +50,7 @@ hook! {
         if result.is_success() {
             // SAFETY: the call succeeded, so the driver has just written there.
             let context = unsafe { (*context).0 as u64 };
-            // It may have brought a primary context back to life.
+            // It may have activated a primary context.
             contexts_seen::in_use(thread, &call);
             record::without_stacks(thread, &call, |tracker, _| tracker.attached(context));
         }
@@ -58,7 +58,7 @@ hook! {
 }
 
 hook! {
-    /// One hold less; with the last the context ends.
+    /// Removes a reference; the last one ends the context.
     Driver Optional
     fn cuCtxDetach(context: CuContext) -> CuResult;
     missing CuResult::NOT_INITIALIZED;

@@ -69,7 +69,7 @@ hook! {
 }
 
 hook! {
-    /// Managed memory; where it resides is not known.
+    /// Managed memory; its location is unknown.
     Driver Required
     fn cuMemAllocManaged(pointer: *mut CuDevicePtr, bytes: usize, flags: u32) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
@@ -84,8 +84,7 @@ hook! {
 }
 
 hook! {
-    /// Releases device memory of every kind that has a pointer. It waits for the device: pools give back what they do not
-    /// use.
+    /// Releases device memory of every kind that has a pointer. It waits for the device: pools free unused memory.
     Driver Required
     fn cuMemFree_v2(pointer: CuDevicePtr) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
@@ -115,7 +114,7 @@ hook! {
 }
 
 hook! {
-    /// The form of before CUDA 3.2.
+    /// The form from before CUDA 3.2.
     Driver Optional
     fn cuMemAllocHost(pointer: *mut *mut c_void, bytes: u32) -> CuResult;
     missing CuResult::NOT_INITIALIZED;

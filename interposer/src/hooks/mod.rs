@@ -1,6 +1,6 @@
-//! The hooks, one family a file, and the macro that makes each of them.
+//! The hooks, one family per file, and the macros that define them.
 
-/// The table's entry of the hook of that name, in a module of that name, with what `$inside` adds.
+/// The table's entry of the hook of that name, in a module of that name, with the additions in `$inside`.
 macro_rules! entry {
     ($home:ident $need:ident $name:ident $($inside:item)*) => {
         #[allow(non_snake_case)]
@@ -8,7 +8,7 @@ macro_rules! entry {
             #[allow(unused_imports)]
             use super::*;
 
-            // Each hook is found in this section: `crate::hook::all`.
+            // Hooks are found by this section: `crate::hook::all`.
             #[used]
             #[unsafe(link_section = "gpumem_hooks")]
             pub(crate) static HOOK: crate::hook::Hook = crate::hook::Hook::new(
@@ -28,9 +28,9 @@ macro_rules! entry {
     };
 }
 
-/// A hook: its entry and the exported function that stands before the real one. The exported function
-/// only notes who calls and jumps on to the body. Without `after`, nothing of ours follows the real call.
-/// `takes` says the most that the call may take of a card: see [`crate::limit`].
+/// Defines a hook: its entry, and the exported function in front of the real one. The exported function only stores the
+/// caller and jumps to the body. Without `after`, no recorder code follows the real call. `takes` is the maximum memory
+/// that the call may take from a card: see [`crate::limit`].
 macro_rules! hook {
     (
         $(#[$doc:meta])*
@@ -82,7 +82,7 @@ macro_rules! hook {
         $(#[$doc])*
         ///
         /// # Safety
-        /// As the function that it stands before: the arguments go to it unchanged.
+        /// The requirements of the real function: the arguments go to it unchanged.
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, clippy::too_many_arguments)]
@@ -92,8 +92,8 @@ macro_rules! hook {
     };
 }
 
-/// A hook of a function of the runtime that goes on to hooked functions of the driver: what it takes is
-/// the name that the program called, and who called.
+/// Defines a hook of a runtime function that calls hooked functions of the driver: it records the name that the program
+/// called, and the caller.
 macro_rules! named {
     ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),* $(,)?);)*) => {$(
         hook! {
@@ -107,14 +107,14 @@ macro_rules! named {
     )*};
 }
 
-/// A word that carries an argument.
+/// A word that passes an argument.
 macro_rules! word {
     ($argument:ident) => {
         u64
     };
 }
 
-/// The type of an argument: a word unless another one is named.
+/// The type of an argument: a word unless another type is given.
 macro_rules! passed {
     () => {
         u64
@@ -124,8 +124,8 @@ macro_rules! passed {
     };
 }
 
-/// A hook of a C++ function of PyTorch's that belongs to no CUDA call: every argument and result is passed on as the words
-/// in which it travels. It stands around the real function, which `$real` calls.
+/// Defines a hook of a C++ function of PyTorch that belongs to no CUDA call: every argument and result is passed on as
+/// register words. It surrounds the real function, which `$real` calls.
 macro_rules! around {
     (
         $(#[$doc:meta])*
@@ -161,7 +161,7 @@ macro_rules! around {
         $(#[$doc])*
         ///
         /// # Safety
-        /// As the function that it stands before: the arguments go to it unchanged.
+        /// The requirements of the real function: the arguments go to it unchanged.
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, clippy::too_many_arguments)]

@@ -1,4 +1,4 @@
-//! Modules and libraries of kernels: their code takes memory that no call asks for.
+//! Modules and libraries of kernels: their code takes memory implicitly.
 
 use core::ffi::{c_char, c_uint, c_void};
 
@@ -15,7 +15,7 @@ use crate::limit::Takes;
 use crate::sideband::{self, Sideband};
 use crate::thread::Thread;
 
-/// A module or library was loaded, from an image in memory or (0) from a file.
+/// Records that a module or library was loaded, from an image in memory or (0) from a file.
 fn loaded(thread: &Thread, call: &Call, handle: u64, image: u64, place: Option<Location>) {
     let is_known = place.is_some();
     let place = place.or_else(|| {
@@ -36,7 +36,7 @@ fn loaded(thread: &Thread, call: &Call, handle: u64, image: u64, place: Option<L
     sideband::record(thread, call.api(), kind, level, what);
     evidence::loaded(thread, call, place, handle);
     if !is_known {
-        // It may have brought a context to life.
+        // It may have activated a context.
         contexts_seen::in_use(thread, call);
     }
 }
@@ -130,13 +130,13 @@ macro_rules! unloads {
 }
 
 unloads! {
-    /// Takes a module away.
+    /// Unloads a module.
     fn cuModuleUnload(module: CuModule);
-    /// Takes a library away.
+    /// Unloads a library.
     fn cuLibraryUnload(library: CuLibrary);
 }
 
-/// A function was got, which may have loaded its code.
+/// Records a function look-up, which may have loaded its code.
 fn got(thread: &Thread, call: &Call, function: u64, of: FunctionOf) {
     if of == FunctionOf::Unknown || !evidence::is_known(function) {
         let place = contexts_seen::place(thread, call);
@@ -262,7 +262,7 @@ macro_rules! variables {
 }
 
 variables! {
-    /// A variable of a module: it may be given its memory only now.
+    /// A variable of a module: its memory may be allocated only now.
     fn cuModuleGetGlobal_v2(module: CuModule);
     /// A variable of a library.
     fn cuLibraryGetGlobal(library: CuLibrary);

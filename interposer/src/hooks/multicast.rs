@@ -1,6 +1,6 @@
-//! Multicast objects: one address over memory of several devices. What is bound is counted where it was
-//! created, and is held for as long as it is bound; the object itself is a handle like any other and
-//! ends with `cuMemRelease`.
+//! Multicast objects: one address over memory of several devices. Bound memory is counted where it was
+//! allocated, and is held while it is bound. The object itself is a handle like any other and ends with
+//! `cuMemRelease`.
 
 use gpumem_capture::{DeviceOrdinal, EventFlags};
 use gpumem_cuda_abi::{CuDevice, CuDevicePtr, CuMemHandle, CuMulticastObjectProp, CuResult};
@@ -10,7 +10,7 @@ use crate::call::Call;
 use crate::thread::Thread;
 use crate::{driver, record, session, tracked};
 
-/// What the tracker knows, if there is a capture.
+/// Queries the tracker, if there is a capture.
 fn known<R>(look: impl FnOnce(&Tracker) -> Option<R>) -> Option<R> {
     session::session().and_then(|session| tracked::look(session, look))
 }
@@ -126,7 +126,7 @@ hook! {
     after {
         if result.is_success() {
             let handle = known(|tracker| tracker.handle_at(pointer.0));
-            // The driver tells a pointer's device only to threads that have a context.
+            // The driver reports a pointer's device only to threads that have a context.
             let device = handle.and_then(|handle| known(|tracker| tracker.handle_device(handle)));
             let device = device.unwrap_or_else(|| driver::device_of(pointer.0));
             bound(thread, &call, object, (object_offset, bytes), device, handle);
@@ -158,7 +158,7 @@ hook! {
 }
 
 hook! {
-    /// Takes what is bound from an object.
+    /// Removes a binding from an object.
     Driver Optional
     fn cuMulticastUnbind(
         object: CuMemHandle,

@@ -1,4 +1,4 @@
-//! Memory pools: what they hold changes by more calls than allocations.
+//! Memory pools: their size changes by more calls than allocations.
 
 use core::ffi::{c_int, c_void};
 
@@ -12,7 +12,7 @@ use crate::call::{self, Call};
 use crate::thread::Thread;
 use crate::{driver, evidence, record, session, tracked};
 
-/// A pool was made, perhaps where a destroyed one was.
+/// Records a new pool, perhaps with the handle of a destroyed one.
 fn made(thread: &Thread, call: &Call, pool: u64) {
     let again = |tracker: &mut Tracker, _| tracker.pool_made(pool);
     if record::without_stacks(thread, call, again) == Some(true) {
@@ -20,7 +20,8 @@ fn made(thread: &Thread, call: &Call, pool: u64) {
     }
 }
 
-/// The device of a pool that no memory is known to have come from: another thread may be about to learn of its first block.
+/// The device of a pool from which no memory is known to have come: another thread may be about to record its first
+/// block.
 fn device_if_unknown(pool: CuMemoryPool) -> Option<DeviceOrdinal> {
     let session = session::session()?;
     let is_known = tracked::look(session, |tracker| tracker.knows_pool(pool.0 as u64));
@@ -32,7 +33,7 @@ fn device_if_unknown(pool: CuMemoryPool) -> Option<DeviceOrdinal> {
 }
 
 hook! {
-    /// Makes a pool.
+    /// Creates a pool.
     Driver Optional
     fn cuMemPoolCreate(pool: *mut CuMemoryPool, properties: *const c_void) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
@@ -47,14 +48,14 @@ hook! {
 }
 
 hook! {
-    /// Ends a pool. It keeps what it holds for as long as memory of it is live.
+    /// Ends a pool. It keeps its memory as long as a block of it is live.
     Driver Optional
     fn cuMemPoolDestroy(pool: CuMemoryPool) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
     before {
         let still = call::still(thread);
-        // While the driver answers questions about it.
+        // While the driver still answers queries of it.
         record::settle(thread, call.api());
         let device = device_if_unknown(pool);
         let pending = record::without_stacks(thread, &call, |tracker, origin| {
@@ -71,7 +72,7 @@ hook! {
                 && (still.is_none() || call::still(thread) != still)
                 && let Some(device) = record::without_stacks(thread, &call, outlives).flatten()
             {
-                // What it took last, nobody can ask for any more.
+                // The size of its last growth cannot be queried any more.
                 evidence::pool_unasked(thread, &call, device, pool.0 as u64);
             }
         }
@@ -79,7 +80,7 @@ hook! {
 }
 
 hook! {
-    /// Gives back what a pool does not use.
+    /// Frees unused memory of a pool.
     Driver Optional
     fn cuMemPoolTrimTo(pool: CuMemoryPool, keep: usize) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
@@ -89,7 +90,7 @@ hook! {
 }
 
 hook! {
-    /// Changes what a pool keeps.
+    /// Changes how much memory a pool keeps.
     Driver Optional
     fn cuMemPoolSetAttribute(pool: CuMemoryPool, attribute: c_int, value: *mut c_void) -> CuResult;
     missing CuResult::NOT_INITIALIZED;

@@ -1,6 +1,8 @@
-//! `cuGetProcAddress`: not an event, but the way by which newer clients reach the driver.
+//! `cuGetProcAddress`: not an event, but the function by which newer clients get the driver's
+//! functions.
 //!
-//! The exported functions only note who calls and jump on: the account names the library that asked.
+//! The exported functions only store the caller and jump to the body: the account names the library
+//! that requested the function.
 
 use core::ffi::{c_char, c_int, c_void};
 

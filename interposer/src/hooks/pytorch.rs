@@ -1,8 +1,7 @@
-//! PyTorch's reports of its caching allocator: every tensor's block, in every form that the reporter
-//! has had (1.8 to 2.15). They are called under the allocator's lock of the device, with or without
-//! the GIL.
+//! PyTorch's reports of its caching allocator: every tensor's block, in every form of the reporting function (1.8
+//! to 2.15). They are called under the allocator's lock of the device, with or without the GIL.
 
-#![allow(clippy::unused_unit)] // the macro asks for every return type
+#![allow(clippy::unused_unit)] // the macro requires a return type
 
 use core::ffi::c_void;
 
@@ -12,7 +11,7 @@ use crate::failed::Failed;
 use crate::record;
 use crate::tensors::report::{self, Report};
 
-/// `c10::Device` as it is passed: the type in the low byte, the index in the next.
+/// `c10::Device` as an argument: the type in the low byte, the index in the next.
 #[derive(Clone, Copy)]
 struct Device(u16);
 
@@ -25,8 +24,8 @@ impl Device {
     }
 }
 
-/// A hook of a form of the report, which has figures of the given type or none: nothing of ours follows PyTorch's
-/// own function.
+/// Defines a hook of a form of the report, which has figures of the given type or none: no recorder code follows
+/// PyTorch's own function.
 macro_rules! report {
     ($(#[$doc:meta])* $name:ident($($allocated:ident, $reserved:ident: $figure:ty)?)) => {
         entry! {
@@ -71,7 +70,7 @@ macro_rules! report {
         $(#[$doc])*
         ///
         /// # Safety
-        /// As the function that it stands before: the arguments go to it unchanged.
+        /// The requirements of the real function: the arguments go to it unchanged.
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         #[allow(non_snake_case)]
@@ -97,7 +96,7 @@ report! {
 }
 
 report! {
-    /// PyTorch 1.8 and 1.9: `ptr` is the allocator's block, not the data, and no figures come along.
+    /// PyTorch 1.8 and 1.9: `ptr` is the allocator's block, not the data, without figures.
     _ZN3c1027reportMemoryUsageToProfilerEPvlNS_6DeviceE()
 }
 

@@ -1,5 +1,5 @@
-//! Questions about a card's memory. They record nothing; where GPUMEM_LIMIT makes the card look smaller, the
-//! program gets the answers that such a card would give.
+//! Queries of a card's memory. They record nothing. If GPUMEM_LIMIT makes the card look smaller, the program
+//! gets the answers of such a card.
 
 use core::ffi::c_void;
 
@@ -24,7 +24,7 @@ macro_rules! question {
         $(#[$doc])*
         ///
         /// # Safety
-        /// As the function that it stands before: the arguments go to it unchanged.
+        /// The requirements of the real function: the arguments go to it unchanged.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case)]
         pub unsafe extern "C-unwind" fn $name($($arg: $type),*) -> $ret {
@@ -44,7 +44,7 @@ macro_rules! question {
     };
 }
 
-/// Writes to an out parameter that a function has just written to, or was not asked to.
+/// Writes to an out parameter that a function has just written to, or that is null.
 ///
 /// # Safety
 /// `place` is null or valid for writing.
@@ -56,7 +56,7 @@ unsafe fn put<T>(place: *mut T, value: T) {
 }
 
 question! {
-    /// What is free on the current context's device, and what it has in all.
+    /// Free and total memory of the current context's device.
     Driver fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
     with real, result;
@@ -95,7 +95,7 @@ question! {
 }
 
 question! {
-    /// What a device has in all.
+    /// Total memory of a device.
     Driver fn cuDeviceTotalMem_v2(bytes: *mut usize, device: CuDevice) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
     with real, result;
@@ -127,7 +127,7 @@ question! {
     }
 }
 
-/// `nvmlMemory_t`: what the driver keeps for itself is in `used`.
+/// `nvmlMemory_t`: `used` includes the driver's reserved memory.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct NvmlMemory {
@@ -136,7 +136,7 @@ pub struct NvmlMemory {
     used: u64,
 }
 
-/// `nvmlMemory_v2_t`: what the driver keeps for itself stands alone.
+/// `nvmlMemory_v2_t`: the driver's reserved memory is a separate field.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct NvmlMemoryV2 {
@@ -148,7 +148,7 @@ pub struct NvmlMemoryV2 {
 }
 
 question! {
-    /// What a card has and uses, by NVML.
+    /// Total and used memory of a card, from NVML.
     Nvml fn nvmlDeviceGetMemoryInfo(device: *mut c_void, memory: *mut NvmlMemory) -> NvmlReturn;
     missing NvmlReturn::UNINITIALIZED;
     with real, result;
@@ -170,7 +170,7 @@ question! {
     }
 }
 
-/// What the driver keeps of a card for itself; 0 if NVML does not tell.
+/// The driver's reserved memory of a card; 0 if NVML does not report it.
 fn reserved(device: *mut c_void) -> u64 {
     const VERSION_2: u32 = size_of::<NvmlMemoryV2>() as u32 | 2 << 24;
     let address = nvmlDeviceGetMemoryInfo_v2::HOOK.real();
@@ -196,7 +196,7 @@ fn reserved(device: *mut c_void) -> u64 {
 }
 
 question! {
-    /// What a card has, uses and keeps for the driver, by NVML.
+    /// Total, used and reserved memory of a card, from NVML.
     Nvml fn nvmlDeviceGetMemoryInfo_v2(device: *mut c_void, memory: *mut NvmlMemoryV2) -> NvmlReturn;
     missing NvmlReturn::UNINITIALIZED;
     with real, result;
@@ -206,7 +206,7 @@ question! {
             let asked = unsafe { *memory };
             let seen = reported::by_nvml(device, || {
                 let mut memory = asked;
-                // SAFETY: the caller's own handle, and a live local of the version that was asked for.
+                // SAFETY: the caller's own handle, and a live local of the requested version.
                 let again = unsafe { real(device, &raw mut memory) };
                 let NvmlMemoryV2 { total, free, used, reserved, .. } = memory;
                 let figures = Figures { total, free, used };

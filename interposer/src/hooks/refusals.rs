@@ -1,7 +1,7 @@
-//! Calls that take memory without asking for bytes, and had none: code of kernels, their stacks, contexts.
+//! Calls that take memory implicitly and ran out of it: code of kernels, their stacks, contexts.
 //!
-//! Of what no hook sees (a launch, a stream, an event) it is known once the program asks for the text of the error,
-//! which frameworks do to raise it.
+//! Failures in functions without hooks (a launch, a stream, an event) become known once the program queries the
+//! text of the error, which frameworks do to raise it.
 
 use core::ffi::{c_char, c_int};
 
@@ -13,10 +13,10 @@ use crate::failed::Failed;
 use crate::thread::Thread;
 use crate::{driver, record};
 
-/// The result code for want of memory, the same in both APIs.
+/// The result code for out of memory, the same in both APIs.
 const OUT_OF_MEMORY: c_int = 2;
 
-/// A call failed for want of memory. `takes` is 0 where it is not known how much it needs.
+/// Records that a call failed with out of memory. `takes` is 0 if the required size is unknown.
 pub(super) fn refused(
     thread: &Thread,
     call: &Call,
@@ -26,7 +26,7 @@ pub(super) fn refused(
     record::out_of_memory(thread, failed(call, device, (of, takes), false), 0);
 }
 
-/// After a call that was to load code: if it failed for want of memory, that is recorded.
+/// Called after a call that loads code: if it failed with out of memory, records the failure.
 pub(super) fn loading(thread: &Thread, call: &Call, result: CuResult) {
     if result == CuResult::OUT_OF_MEMORY {
         refused(
@@ -56,7 +56,7 @@ fn failed(
     }
 }
 
-/// The program asks what an error means.
+/// Handles a query of an error's text.
 fn asked(thread: &Thread, call: &Call, error: c_int) {
     if error == OUT_OF_MEMORY {
         let failed = failed(call, driver::current_device(), (EventFlags::NONE, 0), true);
@@ -65,7 +65,7 @@ fn asked(thread: &Thread, call: &Call, error: c_int) {
 }
 
 hook! {
-    /// What an error of the runtime means.
+    /// The text of an error of the runtime.
     Runtime Optional
     fn cudaGetErrorString(error: c_int) -> *const c_char;
     missing core::ptr::null();
@@ -74,7 +74,7 @@ hook! {
 }
 
 hook! {
-    /// What an error of the driver means.
+    /// The text of an error of the driver.
     Driver Optional
     fn cuGetErrorString(error: c_int, text: *mut *const c_char) -> CuResult;
     missing CuResult::NOT_INITIALIZED;

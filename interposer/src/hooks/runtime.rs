@@ -1,5 +1,6 @@
-//! The runtime API, by name. Its functions go on to the driver, where the hooks record them; what is
-//! caught here is the name that the program called, and any memory that comes some other way.
+//! The runtime API, by name. Its functions call the driver, where the hooks record them. Here only
+//! the name that the program called is recorded, and memory that does not come through the driver's
+//! hooks.
 
 use core::ffi::c_void;
 
@@ -133,18 +134,18 @@ releasing! {
         let (level, pointer) = (Level::HOST, pointer as u64);
         blocks::releasing(&mut call, thread, level, pointer, EventFlags::NONE)
     };
-    /// Gives memory back to its pool.
+    /// Returns memory to its pool.
     cudaFreeAsync(pointer, stream) |call, thread| {
         about_to_release("cudaFreeAsync", &mut call, thread, pointer as u64, stream)
     };
-    /// Gives memory back to its pool, per-thread default stream.
+    /// Returns memory to its pool, per-thread default stream.
     cudaFreeAsync_ptsz(pointer, stream) |call, thread| {
         about_to_release("cudaFreeAsync_ptsz", &mut call, thread, pointer as u64, stream)
     };
 }
 
 hook! {
-    /// Ends the primary context: the driver's hook records what that releases.
+    /// Ends the primary context: the driver's hook records the releases.
     Runtime Optional
     fn cudaDeviceReset() -> CudaError;
     missing CudaError::INITIALIZATION_ERROR;

@@ -1,4 +1,5 @@
-//! The runtime's arrays and registered memory. An array of the runtime is the driver's by another name.
+//! The runtime's arrays and registered memory. An array of the runtime is an array of the driver under
+//! another name.
 
 use core::ffi::c_void;
 
@@ -10,8 +11,8 @@ use gpumem_cuda_abi::{
 use super::host_register::registered;
 use super::{arrays, blocks};
 
-/// The runtime's description of an array as the driver's. Kinds that are neither integers nor floats have
-/// no format here: their bytes are not known.
+/// Converts the runtime's description of an array to the driver's. Kinds that are neither integers nor
+/// floats have no format here: their bytes are unknown.
 fn described(
     channels: &CudaChannelFormatDesc,
     extent: CudaExtent,
@@ -106,7 +107,7 @@ hook! {
 }
 
 hook! {
-    /// Pins memory of the program's own.
+    /// Pins memory of the program.
     Runtime Optional
     fn cudaHostRegister(pointer: *mut c_void, bytes: usize, flags: u32) -> CudaError;
     missing CudaError::INITIALIZATION_ERROR;
@@ -137,6 +138,6 @@ releasing! {
     cudaFreeArray Level::DRIVER, EventFlags::ARRAY;
     /// Releases a mipmapped array with all its levels, or one that was mapped from outside.
     cudaFreeMipmappedArray Level::DRIVER, EventFlags::ARRAY;
-    /// Ends the pinning; the memory stays the program's.
+    /// Unpins it; the memory still belongs to the program.
     cudaHostUnregister Level::HOST, EventFlags::REGISTERED;
 }

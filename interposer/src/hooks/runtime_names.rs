@@ -1,8 +1,8 @@
-//! Functions of the runtime that go on to hooked functions of the driver, which record what they do: what
-//! is taken here is the name that the program called, and who called.
+//! Functions of the runtime that call hooked functions of the driver, which record the effects: only the
+//! name that the program called, and the caller, are recorded here.
 //!
-//! If a runtime reached the driver by another way, nothing would be recorded; the account says so. Where
-//! CUDA's versions differ in the number of arguments, the most that any has are passed on.
+//! If a runtime reached the driver without the hooks, nothing would be recorded; the account reports
+//! that. If CUDA's versions differ in the number of arguments, the maximum number is passed on.
 
 use core::ffi::{c_char, c_int, c_void};
 
@@ -11,7 +11,7 @@ use gpumem_cuda_abi::{
     CuMipmappedArray, CuStream, CudaError,
 };
 
-/// As `named!`, of functions that cannot do their work without the driver's.
+/// Like `named!`, for functions that cannot work without the driver's.
 macro_rules! reaching {
     ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),* $(,)?);)*) => {$(
         hook! {
@@ -33,9 +33,9 @@ macro_rules! reaching {
 named! {
     /// Ends a pool.
     fn cudaMemPoolDestroy(pool: CuMemoryPool);
-    /// Gives back what a pool does not use.
+    /// Frees unused memory of a pool.
     fn cudaMemPoolTrimTo(pool: CuMemoryPool, keep: usize);
-    /// Changes what a pool keeps.
+    /// Changes how much memory a pool keeps.
     fn cudaMemPoolSetAttribute(pool: CuMemoryPool, attribute: c_int, value: *mut c_void);
     /// Closes another process's allocation.
     fn cudaIpcCloseMemHandle(pointer: *mut c_void);
@@ -47,7 +47,7 @@ named! {
     fn cudaThreadSetLimit(limit: c_int, value: usize);
     /// Ends the primary context, by CUDA 2's name.
     fn cudaThreadExit();
-    /// Gives back what stands behind a device's graphs and is not used.
+    /// Frees unused memory behind a device's graphs.
     fn cudaDeviceGraphMemTrim(device: c_int);
     /// Ends an executable graph.
     fn cudaGraphExecDestroy(exec: CuGraphExec);
@@ -144,9 +144,9 @@ reaching! {
         graph: CuGraph,
         params: *mut c_void,
     );
-    /// Brings an executable graph to its device.
+    /// Uploads an executable graph to its device.
     fn cudaGraphUpload(exec: CuGraphExec, stream: CuStream);
-    /// Brings an executable graph to its device, per-thread default stream.
+    /// Uploads an executable graph to its device, per-thread default stream.
     fn cudaGraphUpload_ptsz(exec: CuGraphExec, stream: CuStream);
     /// Runs a graph.
     fn cudaGraphLaunch(exec: CuGraphExec, stream: CuStream);

@@ -1,4 +1,4 @@
-//! Memory that is handed to other processes: it may stay on the card after its release here, for as long
+//! Memory that is shared with other processes: it may stay on the card after its release here, as long
 //! as they have it open.
 
 use core::ffi::c_void;

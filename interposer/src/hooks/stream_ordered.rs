@@ -14,7 +14,7 @@ use crate::session::{self, Session};
 use crate::thread::Thread;
 use crate::{contexts, record};
 
-/// A stream as a function sees it: null is the thread's own default stream in the `_ptsz` forms.
+/// A stream as a function interprets it: null is the thread's own default stream in the `_ptsz` forms.
 fn stream_of(function: &str, stream: CuStream) -> CuStream {
     if stream.is_null() && function.ends_with("_ptsz") {
         CuStream::PER_THREAD
@@ -23,7 +23,7 @@ fn stream_of(function: &str, stream: CuStream) -> CuStream {
     }
 }
 
-/// Memory that `function` asks a pool for (null: the current device's). It outlives contexts.
+/// Memory that `function` requests from a pool (null: the current device's). It outlives contexts.
 pub(super) fn from_pool(
     function: &str,
     bytes: usize,
@@ -47,15 +47,15 @@ pub(super) fn from_pool(
     }
 }
 
-/// An allocation begins. Whether it is counted.
+/// Counts the start of an allocation. Returns whether it is counted.
 fn begins() -> bool {
     let session = session::session();
     let begins = |session: &Session| session.allocating.fetch_add(1, Ordering::SeqCst);
     session.map(begins).is_some()
 }
 
-/// An allocation that is counted has ended, and its block, if there is one, is live in the tracker. A destroyed pool may
-/// have waited for that.
+/// Records that a counted allocation has ended, and its block, if there is one, is live in the tracker. A destroyed
+/// pool may have waited for that.
 fn ended(thread: &Thread, call: &Call, is_counted: Option<bool>) {
     let Some(session) = session::session().filter(|_| is_counted == Some(true)) else {
         return;
@@ -66,7 +66,7 @@ fn ended(thread: &Thread, call: &Call, is_counted: Option<bool>) {
     }
 }
 
-/// Records that `pointer` is about to be given back to its pool, unless that is being captured.
+/// Records that `pointer` is about to be returned to its pool, unless that is being captured.
 pub(super) fn about_to_release(
     function: &str,
     call: &mut Call,
@@ -81,7 +81,7 @@ pub(super) fn about_to_release(
     blocks::releasing(call, thread, Level::DRIVER, pointer, flags)
 }
 
-/// Takes note of a release that was captured: it is a node of the graph.
+/// Records a captured release: it is a node of the graph.
 fn captured(
     thread: &Thread,
     call: &Call,
@@ -139,7 +139,7 @@ macro_rules! stream_ordered {
         }
 
         hook! {
-            /// Gives memory back to its pool.
+            /// Returns memory to its pool.
             Driver Required
             fn $free(pointer: CuDevicePtr, stream: CuStream) -> CuResult;
             missing CuResult::NOT_INITIALIZED;

@@ -1,5 +1,5 @@
-//! Streams: some take a page of their context's, which no call says. It is given back when the context ends, and later
-//! streams use it again.
+//! Streams: some take a page in their context, which no API reports. It is freed when the context ends, and later
+//! streams reuse it.
 
 use core::ffi::c_int;
 
@@ -11,7 +11,7 @@ use crate::evidence::{self, Before};
 use crate::limit::Takes;
 use crate::thread::Thread;
 
-/// A stream was made.
+/// Records a new stream.
 fn made(thread: &Thread, call: &Call, before: Option<Before>) {
     let place = before.map(|before| before.place);
     let place = place.or_else(|| contexts_seen::place(thread, call));

@@ -1,5 +1,5 @@
-//! Synchronisation: not an event, but the moment at which pools give back what they do not use, and at
-//! which a context that nobody was seen to make shows that it is alive.
+//! Synchronisation: not an event, but pools free unused memory at it, and a context whose creation was
+//! not seen is noticed.
 
 use gpumem_cuda_abi::{CuContext, CuEvent, CuResult, CuStream};
 

@@ -1,5 +1,5 @@
-//! Functions whose calls are counted and whose memory is not recorded. If one of them succeeds, the account says how
-//! many calls of it did, and is not exact any more.
+//! Functions whose calls are counted and whose memory is not recorded. If one of them succeeds, the account reports
+//! the number of its successful calls, and is not exact any more.
 
 use core::ffi::c_void;
 
@@ -23,7 +23,7 @@ macro_rules! unrecorded {
     )*};
 }
 
-// Forms of before CUDA 3.2, with pointers and sizes of 32 bits. Drivers of 64 bits export and refuse them.
+// Forms from before CUDA 3.2, with 32-bit pointers and sizes. 64-bit drivers export and refuse them.
 unrecorded! {
     /// Device memory.
     fn cuMemAlloc(pointer: *mut u32, bytes: u32);
@@ -44,7 +44,7 @@ unrecorded! {
     fn cuMemMapArrayAsync_ptsz(list: *mut c_void, count: u32, stream: CuStream);
 }
 
-// Memory of OpenGL, EGL, VDPAU and Direct3D: who made it says nothing to CUDA of its bytes.
+// Memory of OpenGL, EGL, VDPAU and Direct3D: CUDA does not get its size.
 unrecorded! {
     /// Makes memory of a graphics API accessible.
     fn cuGraphicsMapResources(count: u32, resources: *mut *mut c_void, stream: CuStream);

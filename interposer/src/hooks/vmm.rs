@@ -1,4 +1,4 @@
-//! Virtual memory management: physical handles, counted once however often they are mapped.
+//! Virtual memory management: physical handles, counted once regardless of the number of mappings.
 //!
 //! A handle's bytes are live from `cuMemCreate` until it has neither references nor mappings.
 
@@ -16,7 +16,7 @@ use super::blocks::{self, Request, Source};
 use crate::limit::Takes;
 use crate::{driver, record};
 
-/// What a handle takes of a device; one of the host takes nothing.
+/// The device memory that a handle takes; a handle of host memory takes none.
 fn taken_by(properties: Option<&CuMemAllocationProp>, bytes: usize) -> Takes {
     match properties.map(|properties| properties.location) {
         Some(location) if location.kind == CuMemLocationType::DEVICE => {
@@ -27,7 +27,7 @@ fn taken_by(properties: Option<&CuMemAllocationProp>, bytes: usize) -> Takes {
 }
 
 hook! {
-    /// Physical memory with no address.
+    /// Physical memory without an address.
     Driver Required
     fn cuMemCreate(
         handle: *mut CuMemHandle,
@@ -62,7 +62,7 @@ hook! {
 }
 
 hook! {
-    /// One reference less.
+    /// Removes a reference.
     Driver Required
     fn cuMemRelease(handle: CuMemHandle) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
@@ -75,7 +75,7 @@ hook! {
 }
 
 hook! {
-    /// One reference more, found by an address that is mapped to the handle.
+    /// Adds a reference, by an address that is mapped to the handle.
     Driver Required
     fn cuMemRetainAllocationHandle(handle: *mut CuMemHandle, address: *mut c_void) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
@@ -91,7 +91,7 @@ hook! {
 }
 
 hook! {
-    /// A handle on memory that another process or API made: an alias, counted nowhere.
+    /// A handle on memory of another process or API: an alias, not counted.
     Driver Optional
     fn cuMemImportFromShareableHandle(
         handle: *mut CuMemHandle,
@@ -105,7 +105,7 @@ hook! {
         if result.is_success() {
             // SAFETY: the call succeeded, so the driver has just written there.
             let made = unsafe { (*handle).0 };
-            // A multicast object is told by no properties.
+            // Multicast objects have no properties to identify them by.
             let device = driver::handle_device(CuMemHandle(made))
                 .unwrap_or_else(driver::current_device);
             let alias = Alias { device, ..Alias::default() };
@@ -117,7 +117,7 @@ hook! {
 }
 
 hook! {
-    /// Gives a handle an address.
+    /// Maps a handle to an address.
     Driver Required
     fn cuMemMap(
         address: CuDevicePtr,
@@ -139,7 +139,7 @@ hook! {
 }
 
 hook! {
-    /// Gives devices access to what is mapped: its time alone is recorded.
+    /// Gives devices access to mapped memory: only its time is recorded.
     Driver Optional
     fn cuMemSetAccess(
         address: CuDevicePtr,
@@ -153,7 +153,7 @@ hook! {
 }
 
 hook! {
-    /// Takes addresses back; one call may end several mappings.
+    /// Unmaps addresses; one call may end several mappings.
     Driver Required
     fn cuMemUnmap(address: CuDevicePtr, bytes: usize) -> CuResult;
     missing CuResult::NOT_INITIALIZED;

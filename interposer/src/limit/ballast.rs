@@ -1,4 +1,5 @@
-//! What is taken of a card for the moment of a call, so that the driver finds no more than the limit.
+//! Memory that is withheld from a card during a call, so that the driver finds no more than the
+//! limit.
 //!
 //! ```text
 //!            first user                 made
@@ -6,11 +7,12 @@
 //!     ▲                                             │ last user
 //!     └──────────── CHANGING ◄──────────────────────┘
 //! ```
-//! Physical memory with no address (`cuMemCreate`) needs no context, is no event (it is asked for past the
-//! hooks), and is given back as soon as no call needs it. No lock is held meanwhile.
+//! Physical memory without an address (`cuMemCreate`) needs no context, causes no event (it is allocated without
+//! the hooks), and is freed as soon as no call needs it. No lock is held meanwhile.
 //!
-//! Who finds room goes ahead without; who does not waits until those have come back, and from then on
-//! nobody goes ahead. So two calls at once are told apart by the driver, on a card of the limit's size.
+//! A call with sufficient room proceeds without it. A call without waits until those have returned, and from
+//! then on no call proceeds without it. So the driver decides between two concurrent calls, on a card of the
+//! limit's size.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -24,16 +26,16 @@ use crate::driver;
 use crate::thread;
 use gpumem_capture::writer::lock::{Guard, Lock};
 
-/// What the card gives at the least.
+/// The minimum allocation of the card.
 pub(crate) const PAGE: u64 = 2 << 20;
 
-/// How often, and how long at a time, a call waits for those that went ahead: some 7 ms in all. One may be
-/// blocked in the driver by what this thread would do next.
+/// How often, and how long at a time, a call waits for those that proceeded: about 7 ms in total. One of them
+/// may be blocked in the driver by this thread's next operation.
 const LOOKS: u32 = 100;
-/// The same for another thread that takes or gives back: some 0.7 s.
+/// The same for another thread that allocates or frees it: about 0.7 s.
 const LONG_LOOKS: u32 = 10_000;
 
-/// See the diagram.
+/// See the diagram above.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     None,
@@ -41,24 +43,24 @@ enum Phase {
     Taken,
 }
 
-/// What is taken of a device.
+/// The withheld memory of a device.
 struct Taken {
     phase: Phase,
     users: u32,
     handles: Vec<CuMemHandle>,
 }
 
-/// What calls take of one device, or have taken from it.
+/// The memory withheld from one device, and the memory of calls in progress.
 pub(super) struct Ballast {
     taken: Lock<Taken>,
-    /// Calls that need it taken, or wait until it is.
+    /// Calls that need it, or wait for it.
     wanted: AtomicU32,
-    /// The most that the calls take that went ahead.
+    /// The maximum memory of the calls that proceeded without it.
     ahead: AtomicU64,
 }
 
 impl Ballast {
-    /// Nobody calls.
+    /// No calls.
     pub(super) const fn new() -> Self {
         Self {
             taken: Lock::new(Taken {
@@ -76,8 +78,8 @@ impl Ballast {
         self.taken.lock()
     }
 
-    /// A call that takes no more than `bytes` would go ahead: how much all those take that have, with it. `None`
-    /// if it has to wait, for there may be no room.
+    /// Tries to proceed with a call that takes at most `bytes`: returns the maximum of all such calls, including
+    /// it. `None` if it has to wait, because there may be no room.
     pub(super) fn go_ahead(&self, bytes: u64) -> Option<u64> {
         let all = self.ahead.fetch_add(bytes, Ordering::SeqCst);
         if self.wanted.load(Ordering::SeqCst) == 0 {
@@ -87,12 +89,12 @@ impl Ballast {
         None
     }
 
-    /// Such a call has come back, or does not go.
+    /// Records that such a call has returned, or does not proceed.
     pub(super) fn leave(&self, bytes: u64) {
         self.ahead.fetch_sub(bytes, Ordering::SeqCst);
     }
 
-    /// Takes `beyond` bytes of the device, or as much of it as is free, unless another call has.
+    /// Withholds `beyond` bytes of the device, or as much of it as is free, unless another call has done so.
     pub(super) fn hold(
         &'static self,
         device: DeviceOrdinal,
@@ -129,7 +131,7 @@ impl Ballast {
     }
 }
 
-/// All of a card beyond its limit, for as long as a call needs it taken.
+/// All memory of a card beyond its limit, withheld as long as a call needs it.
 pub(super) struct Held {
     device: DeviceOrdinal,
     of: &'static Ballast,
@@ -164,7 +166,7 @@ impl Drop for Held {
     }
 }
 
-/// Takes that much of a device in pages, or all that is free if that is less.
+/// Allocates that much of a device in pages, or all free memory if that is less.
 fn make(device: DeviceOrdinal, wanted: u64, free: Option<u64>) -> (Vec<CuMemHandle>, u64) {
     let wanted = wanted.checked_next_multiple_of(PAGE).unwrap_or(0);
     let (mut handles, mut bytes) = (Vec::new(), 0);
@@ -185,7 +187,7 @@ fn make(device: DeviceOrdinal, wanted: u64, free: Option<u64>) -> (Vec<CuMemHand
     (handles, bytes)
 }
 
-/// Says once that the rest of a card could not be taken, though it was free.
+/// Notes once that the rest of a card could not be withheld, although it was free.
 #[cold]
 fn say_not_held(device: DeviceOrdinal) {
     if account::is_first(Once::LimitNotHeld) {

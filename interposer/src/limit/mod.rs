@@ -1,16 +1,16 @@
 //! GPUMEM_LIMIT: a card that looks smaller than it is.
 //!
-//! | part | what it does |
+//! | part | purpose |
 //! |---|---|
-//! | [`spec`] | what the option may say |
-//! | [`ballast`] | for the moment of a call that comes near the limit, takes all of the card that is beyond it |
-//! | [`seen`] | what the program is told of its card |
+//! | [`spec`] | the values of the option |
+//! | [`ballast`] | during a call that comes near the limit, withholds all memory of the card beyond it |
+//! | [`reported`] | the figures of the card that are returned to the program |
 //! | [`takes`] | how much of which card a call may take |
 //!
-//! Whether an allocation fits is the driver's to say: how it shares pages, what its pools and graphs give back
-//! first, what it moves to the host, how it fails. So nothing is refused here. A call that may take more
-//! than is left below the limit finds a card that has no more: while it lasts, the rest is taken.
-//! A call that stays well below goes straight on. Without a limit all of it costs one load.
+//! The driver decides whether an allocation fits: how it shares pages, what its pools and graphs free first, what it
+//! moves to the host, how it fails. So no call is refused here. A call that may take more than is left below the limit
+//! finds a card that has no more: while it lasts, the rest is withheld. A call that stays well below proceeds
+//! directly. Without a limit, all of it costs one load.
 
 pub(crate) mod ballast;
 pub(crate) mod reported;
@@ -38,27 +38,27 @@ const UNREAD: u8 = 0;
 const NONE: u8 = 1;
 const SOME: u8 = 2;
 
-/// The limits, which hold before there is a session and without one.
+/// The limits, which apply before there is a session and without one.
 struct Limit {
     state: AtomicU8,
     read: Once,
-    /// The limit of each device; 0: none.
+    /// The limit of each device; 0 for none.
     limits: [AtomicU64; DEVICES],
     /// The devices whose limit the program itself has set, a bit each.
     by_program: AtomicU64,
     /// Whether limits were written into the capture.
     written: AtomicBool,
-    /// The devices of which it was said that the limit is beyond what they have, a bit each.
+    /// The devices for which a note about a limit above their memory was printed, a bit each.
     too_large: AtomicU64,
-    /// What each card really has; 0: not asked yet.
+    /// The true total of each card; 0 if not queried yet.
     totals: [AtomicU64; DEVICES],
-    /// The process that first came near a limit: the driver is of no use to a child forked since.
+    /// The process that first came near a limit: CUDA cannot be used in a forked child.
     owner: AtomicU32,
-    /// By device: the thread that the driver last refused memory for which the card itself had.
+    /// By device: the last thread for which the driver refused memory that the card itself had.
     refused: [AtomicU32; DEVICES],
-    /// What a context takes; 0: not measured.
+    /// The size of a context; 0 if not measured.
     context_takes: [AtomicU64; DEVICES],
-    /// What is taken for the moment of a call.
+    /// The memory withheld during calls.
     ballast: [Ballast; DEVICES],
     /// CUDA's ordinals of NVML's devices.
     nvml_devices: Lock<BTreeMap<usize, u8>>,
@@ -89,7 +89,7 @@ pub(crate) fn any() -> bool {
     }
 }
 
-/// Reads the option, once. A value that is none is told where all options are read.
+/// Reads the option, once. Invalid values are reported where all options are read.
 #[cold]
 fn read() -> bool {
     LIMIT.read.call_once(|| {
@@ -114,7 +114,7 @@ fn note_whether_any() {
         .store(if any { SOME } else { NONE }, Ordering::Release);
 }
 
-/// Sets the limit of a device, or (`None`) of all, at run time; 0 lifts it. False if there is no such device.
+/// Sets the limit of a device, or (`None`) of all, at run time; 0 removes it. False if there is no such device.
 pub(crate) fn set(device: Option<u8>, bytes: u64) -> bool {
     any();
     let devices = match device {
@@ -134,7 +134,7 @@ pub(crate) fn set(device: Option<u8>, bytes: u64) -> bool {
     true
 }
 
-/// The limit that was asked for of a device; it may be more than the card has.
+/// The requested limit of a device; it may be more than the card has.
 fn asked(device: DeviceOrdinal) -> Option<u64> {
     let limit = LIMIT
         .limits
@@ -143,7 +143,7 @@ fn asked(device: DeviceOrdinal) -> Option<u64> {
     (limit != 0).then_some(limit)
 }
 
-/// What the card itself has.
+/// The total memory of the card itself.
 fn total(device: DeviceOrdinal) -> Option<u64> {
     let known = LIMIT.totals.get(usize::from(device.0))?;
     match known.load(Ordering::Relaxed) {
@@ -181,7 +181,7 @@ fn say_too_large(device: DeviceOrdinal, limit: u64, total: u64) {
     }
 }
 
-/// How a limit is called: by the option or the function that set it.
+/// The name of a limit: the option or the function that set it.
 fn name(device: DeviceOrdinal, limit: u64) -> String {
     let by_program = LIMIT.by_program.load(Ordering::Relaxed) & (1 << (device.0 & 63)) != 0;
     let size = spec::written(limit);
@@ -194,11 +194,11 @@ fn name(device: DeviceOrdinal, limit: u64) -> String {
 /// A limit that is in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct InForce {
-    /// How it is called.
+    /// Its name.
     pub(crate) name: String,
-    /// How much of the card is beyond it.
+    /// The bytes of the card beyond it.
     pub(crate) beyond: u64,
-    /// What the card has.
+    /// The total memory of the card.
     pub(crate) total: u64,
 }
 
@@ -212,7 +212,7 @@ pub(crate) fn in_force(device: DeviceOrdinal) -> Option<InForce> {
     })
 }
 
-/// Writes into the capture which limits there are: now, and whenever they change.
+/// Writes the current limits into the capture: now, and whenever they change.
 pub(crate) fn tell(writer: &'static Writer) {
     if !any() && !LIMIT.written.load(Ordering::Relaxed) {
         return;
@@ -241,10 +241,11 @@ pub(crate) fn tell(writer: &'static Writer) {
     );
 }
 
-/// Whether a context on a device is a primary one that was reset: who knows contexts stands above.
+/// Whether a context on a device is a primary one that was reset. Passed in, because the modules that track contexts
+/// depend on this one.
 pub(crate) type IsInactive = fn(u64, DeviceOrdinal) -> bool;
 
-/// What is free of a card, by the card's own word and without regard to a limit.
+/// The free memory of a card, as the card itself reports it, without regard to a limit.
 fn free(device: DeviceOrdinal, is_inactive: IsInactive) -> Option<u64> {
     let current = driver::current_context();
     let awake = current != 0 && driver::current_device() == device && !is_inactive(current, device);
@@ -254,20 +255,19 @@ fn free(device: DeviceOrdinal, is_inactive: IsInactive) -> Option<u64> {
     }
 }
 
-/// What a driver may take besides what it is asked for: it takes more at once for pools, and pads rows.
+/// The driver's possible allocation beyond the requested bytes: it allocates larger units for pools, and pads rows.
 const BESIDES: u64 = 64 << 20;
 /// More than any card has.
 const ENDLESS: u64 = 1 << 50;
 
-/// A call that is about to be made to the driver, until it has returned: on each device that it may take
-/// memory of.
+/// A call of the driver in progress: on each device that it may take memory of.
 pub(crate) struct Limited {
     _of: Vec<OnDevice>,
 }
 
 /// Such a call, on one device.
 enum OnDevice {
-    /// There is room for all that it may take.
+    /// There is room for its maximum.
     WithRoom { of: &'static Ballast, bytes: u64 },
     /// It finds a card that has no more than the limit.
     Small { _held: Held },
@@ -281,7 +281,7 @@ impl Drop for OnDevice {
     }
 }
 
-/// Before a call that takes memory of a card; what comes back is to be dropped as soon as it has returned.
+/// Called before a call that takes memory of a card; the result must be dropped as soon as the call has returned.
 #[inline]
 pub(crate) fn before(takes: impl FnOnce() -> Takes, is_inactive: IsInactive) -> Option<Limited> {
     if any() {
@@ -293,7 +293,7 @@ pub(crate) fn before(takes: impl FnOnce() -> Takes, is_inactive: IsInactive) -> 
 
 #[cold]
 fn near(takes: impl FnOnce() -> Takes, is_inactive: IsInactive) -> Option<Limited> {
-    // What our own code calls is not the program's.
+    // Calls of our own code are not the program's.
     if thread::with(|thread| thread.in_recorder.get()) {
         return None;
     }
@@ -303,7 +303,7 @@ fn near(takes: impl FnOnce() -> Takes, is_inactive: IsInactive) -> Option<Limite
         }
         let mut takes = takes();
         let current = driver::current_device();
-        // A primary context that was reset comes back to life with the first call that uses it.
+        // The first call that uses a primary context that was reset activates it.
         if current != DeviceOrdinal::NONE && is_inactive(driver::current_context(), current) {
             takes = takes.and(current, CONTEXT);
         }
@@ -315,8 +315,8 @@ fn near(takes: impl FnOnce() -> Takes, is_inactive: IsInactive) -> Option<Limite
     .flatten()
 }
 
-/// Whether another process came near its limit before this one was forked from it: CUDA is of no use here,
-/// and nothing of ours may be touched, for another thread may have held it.
+/// Whether another process came near its limit before this one was forked from it: CUDA cannot be used here, and our
+/// state must not be accessed, because another thread may have held it.
 fn is_foreign() -> bool {
     let owner = LIMIT.owner.load(Ordering::Relaxed);
     owner != 0 && owner != std::process::id()
@@ -330,8 +330,8 @@ fn enter(ordinal: DeviceOrdinal, bytes: u64, is_inactive: IsInactive) -> Option<
     LIMIT.owner.store(std::process::id(), Ordering::Relaxed);
     let of = LIMIT.ballast.get(usize::from(ordinal.0))?;
     let bytes = bytes.saturating_add(BESIDES).min(ENDLESS);
-    // Others that went ahead are counted before it is asked what is free: what they take until then is
-    // counted twice, and never not at all.
+    // Calls that proceeded are counted before the free memory is queried: memory that they take until then is counted
+    // twice, but never missed.
     if let Some(all) = of.go_ahead(bytes) {
         if free(ordinal, is_inactive).is_some_and(|free| free.saturating_sub(beyond) >= all) {
             return Some(OnDevice::WithRoom { of, bytes });
@@ -342,8 +342,8 @@ fn enter(ordinal: DeviceOrdinal, bytes: u64, is_inactive: IsInactive) -> Option<
     Some(OnDevice::Small { _held })
 }
 
-/// What a context of a device takes that the limit has refused: one is made beyond the limit, measured and given back,
-/// once for each device. `None` without a limit, and where nobody says.
+/// The size of a context of a device that the limit has refused: one is created beyond the limit, measured and
+/// destroyed, once for each device. `None` without a limit, and where it cannot be measured.
 pub(crate) fn context_takes(ordinal: DeviceOrdinal) -> Option<u64> {
     let takes = LIMIT.context_takes.get(usize::from(ordinal.0))?;
     let device = CuDevice(i32::from(ordinal.0));
@@ -360,7 +360,7 @@ pub(crate) fn context_takes(ordinal: DeviceOrdinal) -> Option<u64> {
     Some(taken)
 }
 
-/// Whether it was for the limit that an allocation failed: the card itself would have had as much.
+/// Whether an allocation failed because of the limit: the card itself had enough memory.
 pub(crate) fn refused(failed: &Failed, me: u32, is_inactive: IsInactive) -> bool {
     let Some(last) = LIMIT.refused.get(usize::from(failed.device.0)) else {
         return false;
@@ -369,7 +369,7 @@ pub(crate) fn refused(failed: &Failed, me: u32, is_inactive: IsInactive) -> bool
         return false;
     }
     if failed.level == Level::TENSOR {
-        // A framework may also refuse by itself.
+        // A framework may also refuse an allocation itself.
         return last.swap(0, Ordering::Relaxed) == me;
     }
     let beyond = beyond(failed.device);

@@ -1,4 +1,4 @@
-//! What the program is told of its card: what it would be told of one that has no more than the limit.
+//! The figures of the card that are returned to the program: those of a card that has no more than the limit.
 
 use core::ffi::{c_char, c_void};
 
@@ -21,7 +21,7 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    /// As they are of a card without the part `beyond` its limit, of which `taken` is taken for a moment.
+    /// The figures of a card without the part `beyond` its limit, of which `taken` is currently withheld.
     pub(super) fn limited(self, beyond: u64, taken: u64) -> Self {
         Self {
             total: self.total.saturating_sub(beyond),
@@ -31,7 +31,7 @@ impl Figures {
     }
 }
 
-/// Asks by `ask`, and makes of the figures what is seen of a device; `None` if they are to stay.
+/// Queries by `ask`, and converts the figures to those of the limited device; `None` if they stay unchanged.
 fn changed<R>(
     device: DeviceOrdinal,
     ask: impl FnMut() -> R,
@@ -45,7 +45,7 @@ fn changed<R>(
     Some(figures(&answer)?.limited(beyond, withheld))
 }
 
-/// Runs `f` unless our own code asks, or in a child forked from a process with a limit.
+/// Runs `f` unless our own code queries, or in a child forked from a process with a limit.
 fn for_the_program<R>(f: impl FnOnce() -> Option<R>) -> Option<R> {
     if thread::with(|thread| thread.in_recorder.get()) || is_foreign() {
         return None;
@@ -53,7 +53,7 @@ fn for_the_program<R>(f: impl FnOnce() -> Option<R>) -> Option<R> {
     thread::guarded(|_| f()).flatten()
 }
 
-/// What the current context's device is seen to have, where it is limited: free and in all. `ask` asks the
+/// The free and total memory to return for the current context's device, if it is limited. `ask` queries the
 /// driver itself; `None` if it fails.
 pub(crate) fn current(mut ask: impl FnMut() -> Option<(u64, u64)>) -> Option<(u64, u64)> {
     if !any() {
@@ -71,7 +71,7 @@ pub(crate) fn current(mut ask: impl FnMut() -> Option<(u64, u64)>) -> Option<(u6
     Some((seen.free, seen.total))
 }
 
-/// What a device is seen to have in all, where it is limited.
+/// The total memory to return for a device, if it is limited.
 pub(crate) fn total(device: CuDevice, total: u64) -> Option<u64> {
     if !any() {
         return None;
@@ -81,8 +81,8 @@ pub(crate) fn total(device: CuDevice, total: u64) -> Option<u64> {
         .map(|beyond| total.saturating_sub(beyond))
 }
 
-/// What one of NVML's devices is seen to have, where it is limited. `reserved` is what the driver keeps, which
-/// NVML's total has in it.
+/// The figures to return for an NVML device, if it is limited. `reserved` is the driver's reserved memory,
+/// which NVML's total includes.
 pub(crate) fn by_nvml(
     handle: *mut c_void,
     mut ask: impl FnMut() -> Option<(Figures, u64)>,
@@ -94,7 +94,7 @@ pub(crate) fn by_nvml(
         Some(device) => changed(device, &mut ask, |answer| {
             answer.map(|(figures, _)| figures)
         }),
-        // CUDA is not there yet: of what each card will be limited to only that is known.
+        // CUDA is not initialised yet: only the limit of all devices is known.
         None => {
             let (figures, reserved) = ask()?;
             let limit = of_every_device()?;
@@ -104,15 +104,15 @@ pub(crate) fn by_nvml(
     })
 }
 
-/// The limit of all devices, if it is one.
+/// The limit of all devices, if they have the same one.
 fn of_every_device() -> Option<u64> {
     let first = asked(DeviceOrdinal(0))?;
     let all = (0..DEVICES as u8).all(|device| asked(DeviceOrdinal(device)) == Some(first));
     all.then_some(first)
 }
 
-/// CUDA's ordinal of a device of NVML's: `Some(None)` while CUDA is not initialised; `None` for a device that
-/// this process does not see.
+/// CUDA's ordinal of an NVML device: `Some(None)` while CUDA is not initialised; `None` for a device that this
+/// process does not have.
 fn ordinal(handle: *mut c_void) -> Option<Option<DeviceOrdinal>> {
     let known = || LIMIT.nvml_devices.lock();
     if let Some(device) = known().get(&(handle as usize)) {
@@ -167,7 +167,7 @@ mod tests {
             used: 30,
         };
         assert_eq!(card.limited(60, 0), seen);
-        // While all beyond the limit is taken, the card says that it is used.
+        // While everything beyond the limit is withheld, the card reports it as used.
         let taken = Figures {
             total: 100,
             free: 10,

@@ -1,14 +1,14 @@
-//! What GPUMEM_LIMIT may say: `8GiB`, `0=8GiB,1=16GiB`.
+//! The syntax of GPUMEM_LIMIT: `8GiB`, `0=8GiB,1=16GiB`.
 
-/// Devices that may be named.
+/// The maximum number of devices with a limit.
 pub(crate) const DEVICES: usize = 64;
 
-/// The limits that a text asks for, in bytes.
+/// The limits of a text, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spec {
-    /// Of every device that is not named.
+    /// The limit of every device that is not named.
     pub(crate) every: Option<u64>,
-    /// Of devices by their ordinals.
+    /// The limits of devices by ordinal.
     pub(crate) named: Vec<(u8, u64)>,
 }
 
@@ -19,7 +19,7 @@ impl Spec {
         named.map(|(_, bytes)| *bytes).or(self.every)
     }
 
-    /// Reads a text; `None` if it is not one, or names a device twice.
+    /// Reads a text; `None` if it is invalid, or names a device twice.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut spec = Self::default();
         for part in text.split(',') {
@@ -43,7 +43,7 @@ impl Spec {
     }
 }
 
-/// A size that a card can have: `5` is no 5 GiB.
+/// A size that a card can have: `5` does not mean 5 GiB.
 fn of_card(text: &str) -> Option<u64> {
     size(text).filter(|bytes| *bytes >= 1 << 20)
 }
@@ -66,7 +66,7 @@ pub(crate) fn size(text: &str) -> Option<u64> {
         _ => return None,
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    // A part of a byte is none, and a point needs digits on both sides.
+    // Fractions of a byte are invalid, and a point needs digits on both sides.
     let has_fraction = number.contains('.');
     if has_fraction && (fraction.is_empty() || fraction.len() > 9 || unit == 1) {
         return None;
@@ -79,7 +79,7 @@ pub(crate) fn size(text: &str) -> Option<u64> {
     u64::try_from(bytes).ok().filter(|bytes| *bytes != 0)
 }
 
-/// A size as it is written most shortly, and exactly.
+/// A size in its shortest exact form.
 pub(crate) fn written(bytes: u64) -> String {
     const UNITS: [(u64, &str); 8] = [
         (1 << 40, "TiB"),

@@ -1,4 +1,4 @@
-//! What a call may take of a card.
+//! The memory that a call may take from a card.
 
 use std::collections::BTreeMap;
 
@@ -7,40 +7,40 @@ use gpumem_cuda_abi::{CuDevice, CuMemoryPool, CuStream};
 
 use crate::driver;
 
-/// The most that a call takes which does not say: code, stacks, a graph's own.
+/// The maximum for a call with implicit memory: code, stacks, a graph's own.
 const UNKNOWN: u64 = 256 << 20;
-/// The most that a stream takes: 4 MiB were seen on an H100.
+/// The maximum for a stream: 4 MiB were seen on an H100.
 const STREAM: u64 = 8 << 20;
-/// The most that a context takes.
+/// The maximum for a context.
 pub(super) const CONTEXT: u64 = 1 << 30;
-/// The most that a call may take, and of which devices.
+/// The maximum memory that a call may take, by device.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Takes(pub(super) BTreeMap<u8, u64>);
 
 impl Takes {
-    /// So much of the current context's device.
+    /// This many bytes of the current context's device.
     pub(crate) fn here(bytes: u64) -> Self {
         Self::on(driver::current_device(), bytes)
     }
 
-    /// So much of a device.
+    /// This many bytes of a device.
     pub(crate) fn on(device: DeviceOrdinal, bytes: u64) -> Self {
         Self(BTreeMap::from([(device.0, bytes)]))
     }
 
-    /// So much besides of a device.
+    /// Adds this many bytes of a device.
     pub(super) fn and(mut self, device: DeviceOrdinal, bytes: u64) -> Self {
         let of_device = self.0.entry(device.0).or_insert(0);
         *of_device = of_device.saturating_add(bytes);
         self
     }
 
-    /// Rows of so many bytes each, which the driver pads.
+    /// Rows of this many bytes each, which the driver pads.
     pub(crate) fn rows(width: u64, height: u64) -> Self {
         Self::here(width.saturating_add(512).saturating_mul(height))
     }
 
-    /// So much of a pool's device (null: the current pool of the stream's).
+    /// This many bytes of a pool's device (null: the current pool of the stream's device).
     pub(crate) fn of_pool(pool: CuMemoryPool, stream: CuStream, bytes: u64) -> Self {
         let named = (!pool.is_null())
             .then(|| driver::pool_device(pool))
@@ -49,12 +49,12 @@ impl Takes {
         Self::on(device, bytes)
     }
 
-    /// What the call does not say, of the current context's device.
+    /// Implicit memory on the current context's device.
     pub(crate) fn unknown() -> Self {
         Self::here(UNKNOWN)
     }
 
-    /// What the call does not say, beside so much of devices.
+    /// Implicit memory, in addition to these bytes of devices.
     pub(crate) fn unknown_and(all: BTreeMap<u8, u64>) -> Self {
         Self(all).and(driver::current_device(), UNKNOWN)
     }
@@ -69,7 +69,7 @@ impl Takes {
         Self::here(STREAM)
     }
 
-    /// What contexts' limits may take.
+    /// The memory for a context's limits.
     pub(crate) fn context_limit() -> Self {
         Self::here(CONTEXT)
     }

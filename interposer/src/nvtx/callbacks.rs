@@ -1,5 +1,5 @@
-//! What stands in NVTX's tables: a function for each call that begins, ends or names a range. Each calls
-//! the one that another tool had put there, if one did, and gives the program that one's result.
+//! The functions in NVTX's tables: one for each call that begins, ends or names a range. Each calls the
+//! function that another tool had installed there, if any, and returns that one's result to the program.
 
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -10,14 +10,14 @@ use super::ranges;
 use super::state::NVTX;
 use crate::thread;
 
-/// What all functions of the tables are called as: none has more than two arguments, each of which, as
-/// the result, travels in one word.
+/// The common type for all functions of the tables. They have at most two arguments. Each argument and the
+/// result are passed in one word.
 type Function = unsafe extern "C-unwind" fn(u64, u64) -> u64;
 
-/// `NVTX_NO_PUSH_POP_TRACKING`: what the program gets where no tool is.
+/// `NVTX_NO_PUSH_POP_TRACKING`: the result without a tool.
 const NO_TRACKING: u64 = -2i32 as u32 as u64;
 
-/// Set in the numbers that we hand out, for ranges, domains and strings.
+/// Set in the numbers that we assign to ranges, domains and strings.
 const OURS: u64 = 1 << 62;
 
 fn slot(module: Module, id: usize) -> Option<&'static AtomicUsize> {
@@ -28,14 +28,14 @@ fn slot(module: Module, id: usize) -> Option<&'static AtomicUsize> {
     row?.get(id)
 }
 
-/// Remembers the function of another tool that ours stands before.
+/// Stores another tool's function that ours replaces.
 pub(super) fn set_theirs(module: Module, id: usize, function: usize) {
     if let Some(slot) = slot(module, id) {
         slot.store(function, Ordering::Release);
     }
 }
 
-/// What another tool's function says; None if there is none.
+/// The result of another tool's function; None without one.
 ///
 /// # Safety
 /// The arguments are the program's, for this function.
@@ -48,12 +48,12 @@ unsafe fn theirs(module: Module, id: usize, a: u64, b: u64) -> Option<u64> {
     Some(unsafe { core::mem::transmute::<usize, Function>(function)(a, b) })
 }
 
-/// A number that nobody has had.
+/// A new, unique number.
 fn new_number() -> u64 {
     OURS | (NVTX.handed_out.fetch_add(1, Ordering::Relaxed) + 1)
 }
 
-/// A text of single bytes; None for null.
+/// A text of `char`; None for null.
 ///
 /// # Safety
 /// `address` is 0 or that of a NUL-terminated text.
@@ -117,13 +117,13 @@ unsafe fn message<'a>(address: u64) -> Option<Cow<'a, [u8]>> {
     }
 }
 
-/// A text that the program passed, told by `read`.
+/// Reads a text that the program passed.
 type Read = unsafe fn(u64) -> Option<Cow<'static, [u8]>>;
 
 /// Begins a range of this thread in a domain (0: the default one).
 ///
 /// # Safety
-/// `text` is what `read` reads.
+/// `text` has the type that `read` expects.
 unsafe fn push(domain: u64, read: Read, text: u64) {
     let _ = thread::in_hook(|thread| {
         // SAFETY: promised by the caller.
@@ -161,7 +161,7 @@ macro_rules! callbacks {
     ($($name:ident: $module:ident $id:literal, ($a:ident, $b:ident, $theirs:ident) $body:block)*) => {
         $(
             /// # Safety
-            /// As the function of NVTX before which it stands.
+            /// The requirements of the NVTX function that it replaces.
             unsafe extern "C-unwind" fn $name($a: u64, $b: u64) -> u64 {
                 // SAFETY: the program's own arguments.
                 let $theirs = || unsafe { theirs(Module::$module, $id, $a, $b) };
@@ -171,7 +171,7 @@ macro_rules! callbacks {
             }
         )*
 
-        /// Our function for the one with that number in a module's table.
+        /// Our function for the function with that number in a module's table.
         pub(super) fn ours(module: Module, id: usize) -> Option<usize> {
             $(
                 if module == Module::$module && id == $id {

@@ -1,13 +1,14 @@
-//! NVTX: the ranges that a program, PyTorch or a library names are recorded.
+//! NVTX: records the named ranges of a program, PyTorch or a library.
 //!
-//! Each library that uses NVTX has a copy of its own. At its first call that copy loads the library that
-//! `NVTX_INJECTION64_PATH` names, calls `InitializeInjectionNvtx2` in it and hands over a table of its
-//! function pointers. A preloaded libgpumem.so sets the variable to its own path before the program
-//! starts; children inherit that, which does nothing in a program without a recording.
+//! Each library that uses NVTX has a separate copy of it. At its first call, that copy loads the library
+//! in `NVTX_INJECTION64_PATH`, calls `InitializeInjectionNvtx2` in it and passes a table of its function
+//! pointers. A preloaded libgpumem.so sets the variable to its own path before the program starts.
+//! Children inherit it; without a recording it has no effect.
 //!
-//! A variable that is set is another tool's, and stays. That tool's entry is then looked up by `dlsym`,
-//! which answers with ours: it calls the tool's first and puts our functions before those that the tool
-//! has put into the table; each of ours calls the tool's, whose results the program gets.
+//! If the variable is already set, it belongs to another tool, and stays. That tool's entry point is
+//! then looked up by `dlsym`, which returns ours. Ours calls the tool's first and replaces the functions
+//! that the tool has installed in the table. Each of ours calls the tool's, whose result the program
+//! gets.
 
 mod callbacks;
 mod module;
@@ -21,7 +22,7 @@ use core::sync::atomic::Ordering;
 use self::module::{MOST, Module};
 use self::state::NVTX;
 
-/// What every copy of NVTX looks up.
+/// The entry point that every copy of NVTX looks up.
 pub(crate) const ENTRY: &[u8] = b"InitializeInjectionNvtx2";
 
 /// The variable that names the library to load.
@@ -37,7 +38,7 @@ type Initialize = unsafe extern "C-unwind" fn(Option<GetExportTable>) -> c_int;
 #[repr(C)]
 struct ExportedCallbacks {
     struct_size: usize,
-    /// Of a module: the places of its function pointers, and how many there are.
+    /// For a module: the addresses of its function pointers, and their number.
     module_table:
         Option<unsafe extern "C-unwind" fn(u32, *mut *const *mut usize, *mut u32) -> c_int>,
 }
@@ -45,8 +46,8 @@ struct ExportedCallbacks {
 /// `NVTX_ETID_CALLBACKS`.
 const CALLBACKS: u32 = 1;
 
-/// A copy of NVTX has found the entry of a tool at `found` and is to get ours instead, which calls it
-/// first.
+/// Called when a copy of NVTX has found a tool's entry point at `found`. Returns ours instead, which
+/// calls the tool's first.
 pub(crate) fn chain(found: usize) -> usize {
     let ours = InitializeInjectionNvtx2 as *const () as usize;
     if found != 0 && found != ours && !NVTX.is_calling.load(Ordering::Acquire) {
@@ -56,10 +57,11 @@ pub(crate) fn chain(found: usize) -> usize {
     found
 }
 
-/// Called by each copy of NVTX in the process, with the way to its own table; 1: it shall use it.
+/// Called by each copy of NVTX in the process, with a function that returns its table; 1: it must use
+/// it.
 ///
 /// # Safety
-/// `table` is null or a copy of NVTX's function.
+/// `table` is null or the function of a copy of NVTX.
 #[unsafe(no_mangle)]
 #[allow(non_snake_case)]
 pub unsafe extern "C-unwind" fn InitializeInjectionNvtx2(table: Option<GetExportTable>) -> c_int {
@@ -100,7 +102,7 @@ pub unsafe extern "C-unwind" fn InitializeInjectionNvtx2(table: Option<GetExport
     1
 }
 
-/// The places of a module's function pointers.
+/// The addresses of a module's function pointers.
 #[derive(Clone, Copy)]
 struct Places {
     module: Module,
@@ -108,7 +110,7 @@ struct Places {
 }
 
 /// # Safety
-/// `table` is a copy of NVTX's function.
+/// `table` is the function of a copy of NVTX.
 unsafe fn places(table: GetExportTable, module: Module) -> Places {
     let mut places = Places {
         module,
@@ -132,10 +134,10 @@ unsafe fn places(table: GetExportTable, module: Module) -> Places {
     places
 }
 
-/// What the places hold; 0 for those that are none.
+/// The contents of these addresses; 0 for null addresses.
 ///
 /// # Safety
-/// They are a copy of NVTX's.
+/// The addresses come from a copy of NVTX.
 unsafe fn contents(places: &Places) -> [usize; MOST] {
     places.pointers.map(|place| match place.is_null() {
         true => 0,
@@ -144,8 +146,8 @@ unsafe fn contents(places: &Places) -> [usize; MOST] {
     })
 }
 
-/// Sets the variable to this library's path, if it is preloaded and the variable is not set. Runs
-/// before the program's own first line: nobody else reads or writes the environment yet.
+/// Sets the variable to this library's path, if it is preloaded and the variable is not set. Runs before
+/// the program's own code, so that no other code reads or writes the environment yet.
 extern "C" fn at_start() {
     // SAFETY: the names are NUL-terminated; the value is read before anything is changed.
     unsafe {

@@ -1,9 +1,9 @@
 //! The modules of NVTX's table of callbacks.
 
-/// Functions of a module that are known: more than any has.
+/// Maximum number of functions of a module: more than any module has.
 pub(super) const MOST: usize = 16;
 
-/// `NvtxCallbackModule`: the two that have ranges.
+/// `NvtxCallbackModule`: the two modules with ranges.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Module {
     Core = 1,

@@ -11,7 +11,7 @@ use crate::session;
 use crate::sideband::{self, Sideband};
 use crate::thread::Thread;
 
-/// Keeps a text under a number.
+/// Stores a text under a number.
 pub(super) fn register(number: u64, text: &[u8]) {
     if NVTX.texts().len() < names::MOST {
         NVTX.texts().insert(number, names::cut(text).into());
@@ -23,7 +23,7 @@ pub(super) fn registered(number: u64) -> Option<Vec<u8>> {
     NVTX.texts().get(&number).map(|text| text.to_vec())
 }
 
-/// Records the beginning of a range; false if it is not recorded.
+/// Records the start of a range; false if it is not recorded.
 fn begin(thread: &Thread, name: &[u8], handle: u64) -> bool {
     let Some(session) = session::session() else {
         return false;
@@ -47,19 +47,19 @@ fn tell(thread: &Thread, kind: EventKind, aux: u64, handle: u64) {
 /// A range that the thread has pushed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Pushed {
-    /// 0: the default domain.
+    /// 0 for the default domain.
     domain: u32,
-    /// 0: its beginning is not recorded. In the default domain [`PLAIN`], in others its number.
+    /// 0 if its start is not recorded. In the default domain [`PLAIN`], in others its number.
     handle: u32,
 }
 
-/// Said of a recorded range of the default domain, whose event has no handle.
+/// Marks a recorded range of the default domain, whose event has no handle.
 const PLAIN: u32 = u32::MAX;
 
-/// Set in the handles of pushed ranges, which are no numbers of [`start`]'s.
+/// Set in the handles of pushed ranges, to separate them from the numbers of [`start`].
 const PUSHED: u64 = 1 << 63;
 
-/// Ranges within one another that are recorded.
+/// The maximum number of nested ranges that are recorded.
 const DEEPEST: usize = 32;
 
 thread_local! {
@@ -68,12 +68,12 @@ thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// A domain, of which programs have few, in fewer bits; 0 stays 0.
+/// A domain in fewer bits, because programs have few domains; 0 stays 0.
 fn folded(domain: u64) -> u32 {
     (domain ^ domain >> 32) as u32
 }
 
-/// The handle that the events of a pushed range have.
+/// The handle in the events of a pushed range.
 fn handle_of(range: Pushed) -> u64 {
     match range.handle {
         PLAIN => 0,
@@ -81,7 +81,7 @@ fn handle_of(range: Pushed) -> u64 {
     }
 }
 
-/// The thread begins a range within its others.
+/// Begins a range on the thread, nested in its other ranges.
 pub(super) fn push(thread: &Thread, domain: u64, name: &[u8]) {
     let depth = DEPTH.try_with(|depth| depth.replace(depth.get() + 1));
     let Ok(depth) = depth else { return };
@@ -103,7 +103,7 @@ pub(super) fn push(thread: &Thread, domain: u64, name: &[u8]) {
     let _ = STACK.try_with(|stack| stack.get(depth).map(|place| place.set(range)));
 }
 
-/// The thread ends its newest range of a domain.
+/// Ends the thread's newest range of a domain.
 pub(super) fn pop(thread: &Thread, domain: u64) {
     let range = STACK.try_with(|stack| take(stack, folded(domain)));
     if let Ok(Some(range)) = range
@@ -113,8 +113,8 @@ pub(super) fn pop(thread: &Thread, domain: u64) {
     }
 }
 
-/// Takes the newest range of a domain from the stack; None if there is none, or it is too deep to have
-/// been kept.
+/// Removes the newest range of a domain from the stack; None if there is no range, or it is too deep
+/// to have been stored.
 fn take(stack: &[Cell<Pushed>], domain: u32) -> Option<Pushed> {
     let depth = DEPTH.try_with(Cell::get).ok()?;
     if depth > DEEPEST {
@@ -135,14 +135,14 @@ fn take(stack: &[Cell<Pushed>], domain: u32) -> Option<Pushed> {
     Some(range)
 }
 
-/// A range begins that any thread may end, by its number.
+/// Begins a range that any thread may end, by its number.
 pub(super) fn start(thread: &Thread, number: u64, name: &[u8]) {
     if begin(thread, name, number) {
         NVTX.started().insert(number, ());
     }
 }
 
-/// The range of that number ends.
+/// Ends the range with that number.
 pub(super) fn end(thread: &Thread, number: u64) {
     if NVTX.started().remove(&number).is_some() {
         tell(thread, EventKind::RANGE_END, 0, number);
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn what_is_too_deep_is_left_out_and_the_rest_stays_in_order() {
         thread::with(|thread| {
-            // Nothing is recorded in a test: the ranges are counted all the same.
+            // Tests record nothing, but ranges are still counted.
             for _ in 0..DEEPEST + 5 {
                 push(thread, 0, b"deep");
             }

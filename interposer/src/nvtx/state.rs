@@ -1,4 +1,4 @@
-//! What is kept of NVTX. Programs set it up, and name ranges, before there is a session.
+//! The state of NVTX. Programs set it up, and name ranges, before there is a session.
 
 use core::hash::BuildHasherDefault;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
@@ -12,15 +12,16 @@ use super::module::MOST;
 type Map<V> = DashMap<u64, V, BuildHasherDefault<FxHasher>>;
 
 pub(super) struct Nvtx {
-    /// Another tool's entry; 0: there is none.
+    /// Another tool's entry point; 0 without another tool.
     pub(super) tool: AtomicUsize,
-    /// A tool's entry is being called: should it look for another tool's, that one is not chained again.
+    /// A tool's entry point is being called: if it looks for another tool's, that one is not chained
+    /// again.
     pub(super) is_calling: AtomicBool,
-    /// Functions of another tool, by module; 0: there is none.
+    /// Functions of another tool, by module; 0 without one.
     pub(super) theirs: [[AtomicUsize; MOST]; 2],
-    /// Numbers of ranges, domains and strings that were handed out.
+    /// The number of assigned ids of ranges, domains and strings.
     pub(super) handed_out: AtomicU64,
-    /// Ranges that were pushed in other domains than the default one.
+    /// The number of ranges that were pushed in domains other than the default one.
     pub(super) pushed: AtomicU32,
     texts: OnceLock<Map<Box<[u8]>>>,
     started: OnceLock<Map<()>>,
@@ -37,12 +38,12 @@ pub(super) static NVTX: Nvtx = Nvtx {
 };
 
 impl Nvtx {
-    /// Texts by the number under which the program passes them.
+    /// Texts by the number that the program passes.
     pub(super) fn texts(&self) -> &Map<Box<[u8]>> {
         self.texts.get_or_init(Map::default)
     }
 
-    /// Ranges that any thread may end, as far as their beginning is recorded.
+    /// Ranges that any thread may end, if their start is recorded.
     pub(super) fn started(&self) -> &Map<()> {
         self.started.get_or_init(Map::default)
     }

@@ -7,47 +7,48 @@ use super::figures::Figures;
 /// Why an allocation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// This process has what is missing.
+    /// This process holds the missing memory.
     CardFull,
-    /// Other processes have: without them it would have fitted.
+    /// Other processes hold the missing memory: without them the allocation would have succeeded.
     Others,
-    /// There was enough, but not in one piece.
+    /// There was enough free memory, but no block of this size.
     Fragmentation {
-        /// Free on the card and in the framework's cache together.
+        /// Free on the card and in the framework's pool together.
         free: u64,
     },
-    /// There was enough, but not in one piece: tensors have nearly all of the card, and the next requests would fail, too.
+    /// There was enough free memory, but no block of this size. Tensors use nearly all of the card, so the next
+    /// requests would fail, too.
     NearlyFull {
-        /// Free on the card and in the framework's cache together.
+        /// Free on the card and in the framework's pool together.
         free: u64,
     },
-    /// The framework refused before it asked the driver: a limit of its own.
+    /// The framework refused before it requested memory from the driver: it has its own limit.
     OwnLimit,
-    /// There was enough, and the driver refused all the same: it lacked something else.
+    /// There was enough free memory, and the driver still refused: it lacked another resource.
     NotMemory {
         /// Free on the card.
         free: u64,
     },
-    /// Pinned memory is the host's.
+    /// Pinned memory comes from the host.
     Host,
-    /// Nobody says what the card has.
+    /// No API reports the card's memory.
     Unknown,
 }
 
-/// The smallest page that the card gives: a request needs whole ones.
+/// The card's page size: a request takes whole pages.
 const PAGE: u64 = 2 << 20;
 
-/// Percent of the framework's memory that is free, at least, where fragmentation is the cause. Who grows, which comes first, is
-/// known to the analyzer only.
+/// Minimum percentage of free memory in the framework's segments for fragmentation to be the cause. Growth, which is
+/// checked first, is known only to the analyzer.
 const FREE: u64 = 25;
 
-/// What the card must have for a request to be met: at least a page, and whole ones.
+/// The free memory that a request needs on the card: whole pages, at least one.
 fn needed(bytes: u64) -> u64 {
     bytes.max(1).checked_next_multiple_of(PAGE).unwrap_or(bytes)
 }
 
-/// The cause by the figures of the moment. They are taken after the failure: what other threads and
-/// processes did meanwhile is in them.
+/// The cause according to the current figures. They are taken after the failure, so they include changes by other
+/// threads and processes since then.
 pub(super) fn judge(figures: &Figures) -> Cause {
     if figures.level == Level::HOST {
         return Cause::Host;
@@ -59,7 +60,7 @@ pub(super) fn judge(figures: &Figures) -> Cause {
     let Some(refused) = figures.refused else {
         return Cause::OwnLimit;
     };
-    // What a context takes is known only where one was made: more than there was.
+    // The size of a context is known only if one was created: it is more than there was.
     let [need, of_driver] = match (figures.level, figures.asked) {
         (Level::PHYSICAL, 0) => [free.saturating_add(1); 2],
         (_, asked) => [needed(asked), needed(asked.max(refused))],
@@ -116,7 +117,7 @@ mod tests {
             judge(&figures(2 * GIB, 15 * GIB, 0, framework)),
             Cause::CardFull
         );
-        // Others have a little: no more than a remark.
+        // Other processes have little: this is only a remark.
         let with_others = figures(2 * GIB, 14 * GIB, GIB, Some((14 * GIB, 14 * GIB)));
         assert_eq!(judge(&with_others), Cause::CardFull);
     }
@@ -128,7 +129,7 @@ mod tests {
             judge(&figures(2 * GIB, GIB, 14 * GIB, framework)),
             Cause::Others
         );
-        // Not even the whole card would do.
+        // Not even the whole card would be sufficient.
         assert_eq!(
             judge(&figures(17 * GIB, GIB, 14 * GIB, framework)),
             Cause::CardFull
@@ -145,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_card_that_tensors_nearly_fill_is_not_fragmented() {
-        // 13 of 15 GiB live: joining the pieces would help this request and not the next ones.
+        // 13 of 15 GiB are live: defragmentation would help this request but not the next ones.
         let framework = Some((13 * GIB, 15 * GIB));
         let cause = judge(&figures(2 * GIB, 15 * GIB, 0, framework));
         assert_eq!(cause, Cause::NearlyFull { free: 3 * GIB });

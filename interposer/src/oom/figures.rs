@@ -1,4 +1,4 @@
-//! What the card, the ledgers and the live blocks say at the moment of a failure.
+//! The figures of the card, the ledgers and the live blocks at a failure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,25 +12,25 @@ use crate::limit::{self, InForce};
 use crate::session::Session;
 use crate::{card, tracked};
 
-/// What NVML says of a card.
+/// A card's figures from NVML.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Card {
-    /// Its memory, and what of it is in use: with what the driver keeps for itself.
+    /// Its memory, and the used part, including the driver's reserved memory.
     pub(super) total: u64,
     pub(super) used: u64,
-    /// What this process and all others use; `None` if NVML does not tell.
+    /// The used memory of this process and of all others; `None` if NVML does not report it.
     pub(super) mine: Option<u64>,
     pub(super) others: Option<u64>,
 }
 
-/// What lines hold at a level.
+/// The bytes of each line at a level.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Held {
     /// Bytes and blocks by the Python stack of the allocation.
     pub(super) by_stack: BTreeMap<StackId, (u64, u64)>,
-    /// Bytes of all.
+    /// The sum of all bytes.
     pub(super) bytes: u64,
-    /// What the blocks of each stack stand for beside themselves, where stacks are sampled.
+    /// The unsampled blocks that the blocks of each stack represent, if stacks are sampled.
     unseen: BTreeMap<StackId, Figure>,
 }
 
@@ -42,7 +42,7 @@ impl Held {
         self.bytes += bytes;
     }
 
-    /// Adds a block whose stack may not have been taken.
+    /// Adds a block whose stack may not have been captured.
     fn add_sampled(&mut self, stack: StackId, bytes: u64, sampling: Option<Sampling>) {
         self.add(stack, bytes);
         if let Some(sampling) = sampling {
@@ -50,7 +50,7 @@ impl Held {
         }
     }
 
-    /// Estimates what each stack holds, where stacks are sampled.
+    /// Estimates the bytes of each stack, if stacks are sampled.
     fn share_out(&mut self) {
         if self.unseen.is_empty() {
             return;
@@ -78,44 +78,45 @@ impl Held {
 /// The figures of the failing device.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Figures {
-    /// Bytes that were asked for.
+    /// Requested bytes.
     pub(super) asked: u64,
-    /// Where.
+    /// The level of the request.
     pub(super) level: Level,
-    /// What the driver was asked for and had not; `None`: it was not asked.
+    /// The bytes that the driver could not allocate; `None` if they were not requested from it.
     pub(super) refused: Option<u64>,
-    /// What the framework says is live, and what it holds from the driver.
+    /// The framework's live bytes and reserved bytes, as it reports them.
     pub(super) framework: Option<(u64, u64)>,
     /// The limit that makes the card look smaller.
     pub(super) limit: Option<InForce>,
-    /// What NVML says, of a card of the limit's size.
+    /// NVML's figures, for a card of the limit's size.
     pub(super) card: Option<Card>,
-    /// What is free by the driver's own word, if it was asked: below the limit.
+    /// Free bytes below the limit as reported by the driver, if it was queried.
     pub(super) drivers_free: Option<u64>,
     /// How stacks of tensors are sampled, if they are.
     pub(super) sampling: Option<Sampling>,
     /// Tensors by line.
     pub(super) tensors: Held,
-    /// What the program took from the driver itself, by line: segments that tensors lie in are left out.
+    /// Memory that the program requested from the driver itself, by line, without segments that contain
+    /// tensors.
     pub(super) others_of_driver: Held,
     /// Pinned host memory by line.
     pub(super) pinned: Held,
-    /// What is free within the framework's segments, if they are all known.
+    /// Free memory in the framework's segments, if all segments are known.
     pub(super) pieces: Option<Pieces>,
     /// Contexts, their streams, and modules of kernels.
     pub(super) contexts: u64,
     pub(super) streams: u64,
     pub(super) modules: u64,
-    /// What memory pools and graphs hold, and what of the pools' is in use.
+    /// The size of memory pools and graphs, and the used part of the pools.
     pub(super) pools: u64,
     pub(super) pools_used: u64,
     pub(super) graphs: u64,
-    /// All that the second ledger explains.
+    /// All bytes that the second ledger explains.
     pub(super) physical: u64,
 }
 
 impl Figures {
-    /// Takes them now.
+    /// Collects them now.
     pub(super) fn of(session: &'static Session, recorded: &Recorded) -> Self {
         let failed = recorded.failed;
         let device = failed.device;
@@ -149,7 +150,7 @@ impl Figures {
         figures
     }
 
-    /// Goes through the live blocks once.
+    /// Iterates over the live blocks once.
     fn blocks(&mut self, session: &Session, device: DeviceOrdinal) {
         let (mut tensors, mut plain) = (Vec::new(), Vec::new());
         session.tensors.each(|ptr, block| {
@@ -203,7 +204,7 @@ impl Figures {
         self.pieces = Some(pieces).filter(|pieces| held == Some(pieces.held));
     }
 
-    /// The stacks that are to be named.
+    /// The stacks whose names are needed.
     pub(super) fn stacks(&self, recorded: &Recorded) -> BTreeSet<StackId> {
         let held = [&self.tensors, &self.others_of_driver, &self.pinned];
         let held = held.into_iter().flat_map(|held| held.by_stack.keys());
@@ -211,7 +212,7 @@ impl Figures {
         held.copied().chain(failed).collect()
     }
 
-    /// What is free on the card.
+    /// Free memory on the card.
     pub(super) fn free(&self) -> Option<u64> {
         let by_nvml = self.card.map(|card| card.total.saturating_sub(card.used));
         match (by_nvml, self.drivers_free) {
@@ -220,18 +221,18 @@ impl Figures {
         }
     }
 
-    /// What the framework holds and does not use.
+    /// The framework's reserved but unallocated memory.
     pub(super) fn cached(&self) -> u64 {
         self.framework
             .map_or(0, |(live, reserved)| reserved.saturating_sub(live))
     }
 
-    /// What this process uses by NVML's word.
+    /// The memory of this process according to NVML.
     pub(super) fn mine(&self) -> Option<u64> {
         self.card.and_then(|card| card.mine)
     }
 
-    /// What all other processes use by NVML's word.
+    /// The memory of all other processes according to NVML.
     pub(super) fn others(&self) -> Option<u64> {
         self.card.and_then(|card| card.others)
     }

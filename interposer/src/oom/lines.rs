@@ -1,4 +1,4 @@
-//! Whose lines stacks are: read back from the capture's own names, which this process does not keep.
+//! Maps stacks to lines, with the names from the capture, which this process does not keep in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -7,11 +7,12 @@ use gpumem_capture::{Definition, Level, Reader, Record, StackId};
 use gpumem_replay::attribution::{Owner, owner};
 use gpumem_replay::{At, Replay, StackKey};
 
-/// The names of this process's capture so far, of the stacks that are wanted.
+/// The names in this process's capture so far, for the requested stacks.
 pub(super) struct Lines(Replay);
 
-/// Reads them; `None` where the capture cannot be read: it may have been deleted. A long run has more
-/// stacks than this process should hold, so only those of `wanted` are kept, and of what made them.
+/// Reads them; `None` if the capture cannot be read, for example because it was deleted. A long run
+/// has more stacks than this process should hold in memory, so only those of `wanted` are kept, and
+/// their forward stacks.
 pub(super) fn read(path: &Path, mut wanted: BTreeSet<StackId>) -> Option<Lines> {
     let mut reader = Reader::open(path).ok()?;
     let mut backwards: BTreeMap<StackId, [StackId; 2]> = BTreeMap::new();
@@ -55,7 +56,7 @@ pub(super) fn read(path: &Path, mut wanted: BTreeSet<StackId>) -> Option<Lines> 
 }
 
 impl Lines {
-    /// Whose the stacks of an allocation are.
+    /// The owner of an allocation's stacks.
     pub(super) fn owner(&self, stacks: (StackId, StackId), level: Level) -> Owner {
         let key = StackKey {
             py: stacks.0,
@@ -65,7 +66,7 @@ impl Lines {
         owner(&self.0.names, key, level)
     }
 
-    /// An owner as tables show it, with its function.
+    /// The label of an owner in tables, with its function.
     pub(super) fn label(&self, owner: &Owner) -> String {
         let label = owner.label(&self.0.names);
         match owner.function() {

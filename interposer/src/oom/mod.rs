@@ -1,17 +1,17 @@
-//! What is said at once when an allocation fails for want of memory: the cause, who holds what, and what
-//! could be given back.
+//! The report that is printed when an allocation fails with out of memory: the cause, the owners of the
+//! memory, and what could be freed.
 //!
-//! | part | what it does |
+//! | part | purpose |
 //! |---|---|
-//! | [`figures`] | what the card, the ledgers and the live blocks say at that moment |
-//! | [`pieces`] | what a framework's cache has free, and in how large pieces |
+//! | [`figures`] | the figures of the card, the ledgers and the live blocks at that time |
+//! | [`pieces`] | the free memory in a framework's segments, and the sizes of its free blocks |
 //! | [`cause`] | why the allocation failed, from those figures |
-//! | [`lines`] | whose lines the stacks are, from the capture's own names |
+//! | [`lines`] | the lines of the stacks, from the capture's own names |
 //! | [`text`] | the lines on stderr |
 //!
-//! The work is done on a thread of its own, since the one that failed may have a small stack; that one
-//! waits for it, but never long. PyTorch tries again after the driver has refused, and only then says
-//! that it failed: what the driver refuses PyTorch is not told, what PyTorch says is.
+//! Runs on a separate thread, because the failing thread may have a small stack; that thread waits for
+//! it, but only briefly. PyTorch tries again after the driver has refused, and only then reports a
+//! failure. So the driver's refusals of PyTorch's requests are not reported, PyTorch's failures are.
 
 mod cause;
 mod figures;
@@ -33,38 +33,38 @@ use self::figures::Figures;
 use self::recorded::Recorded;
 use crate::failed::Failed;
 
-/// How many failures are told in full; a program may well live on failures that it catches.
+/// The number of failures with a full report: programs may catch many failures and continue.
 const TOLD: u32 = 3;
-/// How long the failing thread waits until all is said.
+/// How long the failing thread waits for the report.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long the file is waited for to have the names of what was recorded just now.
+/// How long to wait until the file has the names of the newest records.
 const FOR_NAMES: Duration = Duration::from_millis(200);
-/// Devices of which it is kept whether the driver refused.
+/// The number of devices whose last refusal is stored.
 const DEVICES: usize = 64;
 
-/// What was reported of a session's failures.
+/// The state of a session's failure reports.
 pub(crate) struct Reports {
-    /// What the driver last refused of each device.
+    /// The last refusal of the driver on each device.
     refused: [Refused; DEVICES],
-    /// How many were told, or would have been.
+    /// The number of failures that were reported, or would have been.
     count: AtomicU32,
 }
 
-/// What the driver refused to a thread.
+/// A refusal of the driver, by thread.
 struct Refused {
-    /// 0 once the framework has told.
+    /// 0 once the framework has reported the failure.
     thread: AtomicU32,
     bytes: AtomicU64,
 }
 
-/// By these functions PyTorch tells of failures, if it has one of them.
+/// The functions by which PyTorch reports failures; a release has at most one of them.
 const FRAMEWORK_TELLS: [&[u8]; 2] = [
     b"_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE",
     b"_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE",
 ];
 
-/// Whether the call comes from PyTorch's own allocator, which will tell itself if trying again does not
-/// help.
+/// Whether the call comes from PyTorch's own allocator, which will report a failure itself if its next
+/// attempt fails, too.
 fn is_pytorchs_to_tell(failed: &Failed) -> bool {
     failed.level == Level::DRIVER
         && FRAMEWORK_TELLS
@@ -74,22 +74,22 @@ fn is_pytorchs_to_tell(failed: &Failed) -> bool {
         && is_the_allocators(failed.caller)
 }
 
-/// Whether a function is one of those that PyTorch's other allocator calls, which does not tell.
+/// Whether PyTorch's other allocator calls this function: that allocator does not report failures.
 fn is_stream_ordered(api: ApiId) -> bool {
     let hook = hook::by_id(api.0);
     hook.is_some_and(|hook| hook.name.to_string_lossy().contains("Async"))
 }
 
-/// Whether an address lies in the library of PyTorch's allocator.
+/// Whether an address is in the library of PyTorch's allocator.
 fn is_the_allocators(address: u64) -> bool {
-    // The call is before the address that it returns to.
+    // The call instruction is before the return address.
     let module = gpumem_unwind::modules::describe(address.wrapping_sub(1));
     let name = module.as_ref().and_then(|module| module.path.file_name());
     name.is_some_and(|name| name.to_string_lossy().starts_with("libc10_cuda"))
 }
 
 impl Reports {
-    /// None so far.
+    /// No failures so far.
     pub(crate) const fn new() -> Self {
         Self {
             refused: [const {
@@ -102,7 +102,7 @@ impl Reports {
         }
     }
 
-    /// The number of this failure among those that are told, from 1.
+    /// The number of this failure among the reported ones, from 1.
     fn count(&self) -> u32 {
         let before = self
             .count
@@ -112,7 +112,8 @@ impl Reports {
 }
 
 impl Failures for Reports {
-    /// Says why an allocation failed and who holds the memory, unless somebody else will.
+    /// Reports why an allocation failed and who holds the memory, unless PyTorch will report the
+    /// failure.
     fn tell(
         &self,
         session: &'static Session,
@@ -139,7 +140,7 @@ impl Failures for Reports {
             }
             _ => Some(failed.bytes),
         };
-        // What is refused counts as an allocation that was recorded, once its call has returned.
+        // A refusal counts as a recorded allocation once its call has returned.
         let told = thread.told.take();
         let now = thread.allocated.get();
         if failed.is_told && told.is_some_and(|then| now.wrapping_sub(then) <= 1) {
@@ -171,7 +172,7 @@ impl Failures for Reports {
     }
 }
 
-/// Works the post-mortem out, prints it and keeps it in the capture.
+/// Creates the post-mortem, prints it and stores it in the capture.
 fn say(session: &'static Session, recorded: &Recorded) {
     let figures = Figures::of(session, recorded);
     let cause = cause::judge(&figures);

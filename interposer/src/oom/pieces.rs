@@ -1,24 +1,25 @@
-//! What a framework's cache has free, and in how large pieces.
+//! The free memory in a framework's segments, and the sizes of its free blocks.
 //!
-//! Only segments that hold a live tensor count: what is wholly free is given back before an allocation
-//! fails. A piece is free memory between two tensors of a segment, or between a tensor and its edge.
+//! Only segments with a live tensor count, because unused segments are freed before an allocation
+//! fails. A free block is the memory between two tensors of a segment, or between a tensor and the
+//! segment's edge.
 
-/// Free memory within segments that are in use.
+/// Free memory in segments that are in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pieces {
     /// Bytes of the segments.
     pub(super) held: u64,
-    /// Bytes that are free in them.
+    /// Free bytes in them.
     pub(super) free: u64,
-    /// The largest piece.
+    /// The largest free block.
     pub(super) largest: u64,
-    /// How many pieces there are.
+    /// The number of free blocks.
     pub(super) count: u64,
-    /// How many segments.
+    /// The number of segments.
     pub(super) segments: u64,
 }
 
-/// The pieces of `segments` between `tensors`; each is an address and bytes.
+/// The free blocks of `segments` between `tensors`; each is an address and bytes.
 pub(super) fn between(mut segments: Vec<(u64, u64)>, mut tensors: Vec<(u64, u64)>) -> Pieces {
     segments.sort_unstable();
     tensors.sort_unstable();

@@ -1,4 +1,4 @@
-//! The lines on stderr: forty at the most.
+//! The lines on stderr: at most forty.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,15 +16,15 @@ use crate::facts;
 use crate::hook;
 use crate::session::Session;
 
-/// What had no memory, as far as is known once the program asks for the text of the error.
+/// The failed allocation, if it became known only when the program queried the text of the error.
 const TOLD: &str = "memory of unknown size (kernel code or stacks, a stream, an event)";
-/// Lines that are named of each table.
+/// Maximum number of lines in each table.
 const TENSOR_LINES: usize = 10;
 const DRIVER_LINES: usize = 5;
 /// Longest label of a line, in characters.
 const LABEL: usize = 60;
 
-/// The whole text, lines ended.
+/// The whole text, with line ends.
 pub(super) fn render(
     session: &'static Session,
     recorded: &Recorded,
@@ -97,7 +97,7 @@ pub(super) fn render(
     out
 }
 
-/// A label that is too long without its beginning, which is a folder's: line and function stand last.
+/// Cuts a label that is too long at its beginning, which is a folder, so that line and function stay.
 fn cut(label: &str) -> String {
     let over = label.chars().count().saturating_sub(LABEL);
     match over {
@@ -109,7 +109,7 @@ fn cut(label: &str) -> String {
     }
 }
 
-/// What the card has, as far as it is known: `15.2 GiB of 16.0 GiB in use, …`.
+/// The card's figures, as far as known: `15.2 GiB of 16.0 GiB in use, …`.
 fn card_text(figures: &Figures) -> String {
     let Some(card) = figures.card else {
         return match figures.free() {
@@ -182,7 +182,7 @@ fn cause_text(figures: &Figures, cause: &Cause) -> String {
     }
 }
 
-/// A line of a table: bytes, share of the whole, blocks, and whose.
+/// A line of a table: bytes, share of the whole, blocks, and owner.
 fn row(out: &mut String, (held, whole, blocks): (u64, u64, Option<u64>), label: &str) {
     let blocks = blocks.map_or_else(String::new, count);
     let _ = writeln!(
@@ -194,7 +194,7 @@ fn row(out: &mut String, (held, whole, blocks): (u64, u64, Option<u64>), label: 
     );
 }
 
-/// What lines hold, the most first: bytes, blocks, and whose.
+/// The bytes of each line, largest first: bytes, blocks, and owner.
 fn by_line(held: &Held, level: Level, lines: Option<&Lines>) -> Vec<(u64, u64, String)> {
     let mut labels: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for (stack, (bytes, blocks)) in &held.by_stack {
@@ -290,7 +290,7 @@ fn who_holds(figures: &Figures, lines: Option<&Lines>) -> String {
     out
 }
 
-/// What could be done about it.
+/// Suggestions to avoid the failure.
 fn given_back(figures: &Figures, cause: &Cause) -> String {
     let mut ways = Vec::new();
     if let Cause::Fragmentation { .. } = cause {

@@ -1,4 +1,4 @@
-//! Every environment option, in one table: what reads them, what documents them.
+//! Every environment option, in one table from which options are read and documented.
 
 mod table;
 mod values;
@@ -10,7 +10,7 @@ pub(crate) use self::values::{Options, Ring};
 use crate::message;
 
 impl Options {
-    /// Reads the options through `get`. A value that is not one is told on stderr and left aside.
+    /// Reads the options through `get`. An invalid value is reported on stderr and ignored.
     pub(crate) fn read(get: impl Fn(&str) -> Option<OsString>) -> Self {
         let mut options = Self::default();
         for (described, take) in TABLE {

@@ -1,4 +1,4 @@
-//! Every environment option: how it is described, and how a value of it is taken.
+//! Every environment option: its description, and how its value is parsed.
 
 use std::ffi::OsString;
 use std::num::NonZeroU64;
@@ -11,7 +11,7 @@ use gpumem_stacks::Stacks;
 use super::values::{Options, Ring};
 use crate::limit::spec::Spec;
 
-/// One option as the help prints it.
+/// One option, as printed by the help.
 pub(crate) struct Described {
     pub(crate) name: &'static str,
     pub(crate) values: &'static str,
@@ -19,7 +19,7 @@ pub(crate) struct Described {
     pub(crate) meaning: &'static str,
 }
 
-/// One row of the table: how it is described and how a value is taken; false if the value is not one.
+/// One row of the table: the description, and a function that sets the value; false if the value is invalid.
 type Row = (Described, fn(&mut Options, &OsString) -> bool);
 
 /// All options.
@@ -214,7 +214,7 @@ pub(super) static TABLE: &[Row] = &[
                       the driver's error, and the sizes that the program reads agree with the limit \
                       (docs/limit.md)",
         },
-        // Kept by itself: it holds from the first call on, also before there is a capture.
+        // Stored separately: it applies from the first call on, also before there is a capture.
         |_, value| value.to_str().and_then(Spec::parse).is_some(),
     ),
     (
@@ -259,10 +259,11 @@ pub(super) static TABLE: &[Row] = &[
     ),
 ];
 
-/// The smallest bounded capture that is worth its name.
+/// The minimum size of a bounded capture.
 const LEAST_BOUNDED: u64 = 16 << 20;
 
-/// Distances of sampled stacks: nearer than the smallest no cost is saved; further apart no line would be known.
+/// Limits of the distance of sampled stacks: below the smallest, sampling saves no cost; above the largest, no
+/// line would be known.
 const STACK_SAMPLES: core::ops::RangeInclusive<u64> = 4 << 10..=1 << 30;
 
 /// A size: `64MiB`, `1 GiB`, `67108864`.

@@ -12,11 +12,11 @@ use gpumem_stacks::Stacks;
 pub(crate) enum Ring {
     /// In a file in memory, in /dev/shm or $XDG_RUNTIME_DIR.
     Memory,
-    /// In memory without a name.
+    /// In unnamed memory.
     Memfd,
     /// In the capture itself.
     File,
-    /// In a file in this folder, which lies in memory.
+    /// In a file in this folder, which is in memory.
     Folder(OsString),
 }
 
@@ -25,15 +25,15 @@ pub(crate) enum Ring {
 pub(crate) struct Options {
     /// Pattern of the capture's path.
     pub(crate) output: Option<OsString>,
-    /// Whether the line at exit is left out.
+    /// Whether the line at exit is omitted.
     pub(crate) quiet: bool,
-    /// Whether allocations that fail are told of at once; `None`: unless it is to be quiet.
+    /// Whether failed allocations are reported at once; `None`: unless `quiet` is set.
     pub(crate) postmortem: Option<bool>,
-    /// Which stacks are taken.
+    /// Which stacks are captured.
     pub(crate) stacks: Stacks,
-    /// Mean distance in allocated bytes of those tensors whose stacks are taken; `None`: all are.
+    /// Mean distance in allocated bytes of the tensors whose stacks are captured; `None`: all.
     pub(crate) stack_sample: Option<NonZeroU64>,
-    /// Whether PyTorch's backward is charged to forward lines, and phases and steps are told.
+    /// Whether PyTorch's backward is charged to forward lines, and phases and steps are recorded.
     pub(crate) backward: bool,
     /// Whether releases carry a Python stack too.
     pub(crate) free_stacks: bool,
@@ -41,15 +41,15 @@ pub(crate) struct Options {
     pub(crate) ring: Ring,
     /// Slots of the ring.
     pub(crate) ring_slots: u32,
-    /// From how many percent of a card in use on that is told of; `None`: never.
+    /// The percentage of used memory of a card that causes a warning; `None`: never.
     pub(crate) warn_at: Option<u64>,
-    /// How often NVML is read; `None`: only when something happens.
+    /// How often NVML is read; `None`: only at certain events.
     pub(crate) sample_every: Option<Duration>,
-    /// Bytes of the file for all time; `None`: it grows.
+    /// The fixed size of the file in bytes; `None`: it grows.
     pub(crate) bounded: Option<u64>,
-    /// Where the rank stands in the job's parallelism.
+    /// The rank's position in the job's parallelism.
     pub(crate) coordinates: Option<Coordinates>,
-    /// Where the capture's path is added to.
+    /// The list that the capture's path is added to.
     pub(crate) list: Option<OsString>,
     /// The socket that the ring is passed to.
     pub(crate) holder: Option<OsString>,

@@ -1,5 +1,5 @@
-//! Our `dlclose`: the real one, and afterwards a look at what is gone. An address means something else
-//! once its module is unloaded, to the unwinder's rules as to the stacks that are known.
+//! Our `dlclose`: calls the real one, and then checks which modules are gone. After a module is
+//! unloaded, its addresses have another meaning for the unwinder's rules and for known stacks.
 
 use core::ffi::{c_int, c_void};
 

@@ -1,10 +1,10 @@
-//! Our `dlopen`: takes `RTLD_DEEPBIND` out of the flags and goes on to the real function by a tail jump. Our `dlmopen`
-//! only notes what it loads.
+//! Our `dlopen`: removes `RTLD_DEEPBIND` from the flags and continues at the real function by a tail jump. Our
+//! `dlmopen` only records what it loads.
 //!
-//! A library loaded with that flag searches its own dependencies before the global scope: its `dlsym`
-//! would be the C library's, its `cuMemAlloc_v2` the driver's, and no call of it would be seen. The
-//! jump leaves the caller's return address where the C library looks for it, so that the caller's
-//! RPATH, RUNPATH, `$ORIGIN` and namespace stay in force. docs/loading.md says why the flag goes.
+//! A library that is loaded with that flag searches its own dependencies before the global scope: its `dlsym` would be
+//! the C library's, its `cuMemAlloc_v2` the driver's, and its calls would not be recorded. The jump keeps the caller's
+//! return address where the C library looks for it, so that the caller's RPATH, RUNPATH, `$ORIGIN` and namespace stay
+//! in force. docs/loading.md explains why the flag is removed.
 
 use core::ffi::{CStr, c_char, c_int, c_long, c_void};
 
@@ -31,7 +31,7 @@ pub unsafe extern "C" fn dlopen(file: *const c_char, flags: c_int) -> *mut c_voi
     )
 }
 
-/// Where to go and with which flags, returned in rax and rdx.
+/// The jump target and the flags, returned in rax and rdx.
 #[repr(C)]
 struct Decision {
     address: usize,
@@ -56,13 +56,13 @@ unsafe extern "C" fn decide(file: *const c_char, flags: c_int) -> Decision {
     }
 }
 
-/// What there is to say of a C library without the function: nothing can be loaded.
+/// The fallback for a C library without the function: nothing can be loaded.
 extern "C" fn nothing() -> *mut c_void {
     core::ptr::null_mut()
 }
 
-/// `dlmopen`, for every program under LD_PRELOAD. A library in a namespace of its own brings a C library and a driver of
-/// its own along, and nothing preloaded takes part in it: all that can be done is to say so.
+/// `dlmopen`, for every program under LD_PRELOAD. A library in a separate namespace loads another C library and another
+/// driver, and preloaded libraries are not part of the namespace: this can only be reported.
 ///
 /// # Safety
 /// As `dlmopen(3)`.
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn dlmopen(
     )
 }
 
-/// Where to go on.
+/// The address to continue at.
 unsafe extern "C" fn noted(namespace: c_long, file: *const c_char) -> usize {
     if namespace != libc::LM_ID_BASE && !file.is_null() {
         // SAFETY: checked for null; the caller promises a NUL at the end.

@@ -1,6 +1,6 @@
-//! Our `dlsym` and `dlvsym`: look-ups of hooked driver functions get the hook, all others go on to the
-//! real function by a tail jump, so that the C library still sees the caller's return address and
-//! `RTLD_NEXT` means what the caller meant.
+//! Our `dlsym` and `dlvsym`: look-ups of hooked driver functions return the hook. All others continue
+//! at the real function by a tail jump, so that the C library still has the caller's return address
+//! and `RTLD_NEXT` has its usual meaning.
 
 use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::AtomicUsize;
@@ -16,12 +16,12 @@ use crate::thread;
 
 type Dlvsym = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
 
-/// What to do with a look-up, returned in rax and rdx.
+/// How to handle a look-up, returned in rax and rdx.
 #[repr(C)]
 struct Decision {
-    /// With `answered`: what the caller gets. Else: where to jump.
+    /// With `answered`: the result for the caller. Otherwise: the jump target.
     address: usize,
-    /// 1 if `address` is the answer.
+    /// 1 if `address` is the result.
     answered: usize,
 }
 
@@ -92,8 +92,8 @@ pub unsafe extern "C" fn dlvsym(
     )
 }
 
-/// A look-up that finds nothing and leaves an error message, should the C library's function be
-/// missing altogether.
+/// A look-up that finds nothing and leaves an error message, for the case that the C library does not
+/// have the function.
 unsafe extern "C" fn nothing(_: *mut c_void, _: *const c_char) -> *mut c_void {
     core::ptr::null_mut()
 }
@@ -139,7 +139,7 @@ unsafe extern "C" fn decide_dlvsym(
     answer.unwrap_or_else(|| forward(&REAL.dlvsym, c"dlvsym"))
 }
 
-/// The answer to a look-up, or None where the real function shall give it.
+/// The result of a look-up, or None if the real function must return it.
 ///
 /// # Safety
 /// `name` is null or NUL-terminated.
@@ -155,7 +155,7 @@ unsafe fn decide(
     // SAFETY: checked for null; the caller promises a NUL at the end.
     let name = unsafe { CStr::from_ptr(name) };
     let is_nvmls = name.to_bytes().starts_with(b"nvmlDeviceGetMemoryInfo");
-    // What the recorder itself asks is to see the card as it is.
+    // The recorder's own look-ups get the unlimited card.
     if is_nvmls && thread::with(|thread| thread.in_recorder.get()) {
         return None;
     }
@@ -169,15 +169,15 @@ unsafe fn decide(
     }
     let found = look_up(name) as usize;
     if found == 0 {
-        return None; // the real one says so, and why
+        return None; // the real one leaves the error message
     }
     if found == hook.address() {
         let in_scope = handle == libc::RTLD_DEFAULT && !order::in_program(caller);
         return Some(stand_in(hook, caller, in_scope));
     }
-    // Runtime functions reach the driver, where they are seen. What a library before us defines will
-    // come by here when it asks for what comes next; taken for the real function it would call us
-    // for ever.
+    // Runtime functions call the driver, where they are recorded. A library before us that defines the
+    // function looks up the next one here; if its definition were used as the real function, it would
+    // call us endlessly.
     let is_handed_out = hook.is_driver() || hook.home == Home::Nvml;
     if !is_handed_out || order::before_us(found) || !takes(hook, found) {
         return None;
@@ -186,7 +186,7 @@ unsafe fn decide(
     Some(answer(hook.address()))
 }
 
-/// Whether the hook stands before the function at `found`.
+/// Whether the function at `found` is the hook's real function.
 fn takes(hook: &'static Hook, found: usize) -> bool {
     hook.adopt(found) || {
         proc_address::resolve_exports();
@@ -201,14 +201,14 @@ fn answer(address: usize) -> Decision {
     }
 }
 
-/// `RTLD_NEXT`: what follows the caller's own library.
+/// `RTLD_NEXT`: the libraries after the caller's own.
 fn after_caller(hook: &'static Hook, caller: usize) -> Option<Decision> {
     if order::before_us(caller) {
-        // Its search meets our export, unless another library between defines the name.
+        // Its search finds our export, unless another library in between defines the name.
         let first = real::dlsym(libc::RTLD_DEFAULT, hook.name) as usize;
         return (first == hook.address()).then(|| stand_in(hook, caller, false));
     }
-    // A library that wraps the function itself must get what comes after it, not us before it.
+    // A library that wraps the function itself must get the function after it, not our hook before it.
     if !hook.is_driver() || elf::defined_around(caller, hook.name) != Some(false) {
         return None;
     }
@@ -222,14 +222,14 @@ fn after_caller(hook: &'static Hook, caller: usize) -> Option<Decision> {
     }
 }
 
-/// The function that a search finds after our export: in the global scope or, for callers that have
-/// a scope of their own besides (`in_scope`), wherever its library is loaded. 0 if there is none.
+/// The function that a search finds after our export: in the global scope or, for callers that also
+/// have a local scope (`in_scope`), wherever its library is loaded. 0 if it is not found.
 fn behind(hook: &'static Hook, in_scope: bool) -> usize {
     let mut found = real::dlsym(libc::RTLD_NEXT, hook.name) as usize;
     if found == 0 && in_scope {
         found = libraries::find(hook.home, hook.name, hook.address());
         if found != 0 {
-            // The first search left an error that its caller must not see.
+            // The first search left an error that the caller must not see.
             // SAFETY: takes nothing; the text it returns is not kept.
             unsafe { libc::dlerror() };
         }
@@ -237,12 +237,12 @@ fn behind(hook: &'static Hook, in_scope: bool) -> usize {
     found
 }
 
-/// A search that met our export: the hook, if there is a function behind it. CUDA must not seem to be
-/// there because we are.
+/// The result of a search that found our export: the hook, if there is a function behind it. Our
+/// exports must not make CUDA seem to be available.
 fn stand_in(hook: &'static Hook, caller: usize, in_scope: bool) -> Decision {
     let found = behind(hook, in_scope);
     if found == 0 {
-        return answer(0); // the search behind us has left the error that says so
+        return answer(0); // the search after us has left the error message
     }
     if hook.adopt(found) && hook.is_driver() {
         hook::armed(hook, BoundBy::Dlsym, caller);

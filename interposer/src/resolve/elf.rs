@@ -1,8 +1,8 @@
 //! Finds a function in a loaded library by reading its symbol table.
 //!
-//! The only way to reach the real `dlsym` and `dlvsym` from a library that defines both: any ordinary
-//! reference would be bound to our own. Allocates nothing and needs no initialisation, since the
-//! standard library itself calls `dlsym` early.
+//! This is the only way to get the real `dlsym` and `dlvsym` in a library that defines both: any ordinary
+//! reference would be bound to our own. Allocates nothing and needs no initialisation, because the standard
+//! library itself calls `dlsym` early.
 
 use core::ffi::{CStr, c_char};
 use core::mem::size_of;
@@ -16,8 +16,8 @@ pub(crate) fn in_libc(name: &CStr) -> usize {
     search(name, wanted, 0)
 }
 
-/// The function `name` in the first loaded library that defines it, wherever the loader keeps that
-/// library, other than the one at `own`.
+/// The function `name` in the first loaded library that defines it, in any scope or namespace of the loader, other
+/// than the one at `own`.
 pub(crate) fn anywhere(name: &CStr, own: usize) -> usize {
     search(name, |_| true, own)
 }
@@ -36,8 +36,8 @@ fn search(name: &CStr, wanted: fn(&[u8]) -> bool, own: usize) -> usize {
     found.unwrap_or(0)
 }
 
-/// The function `name` in the first library that defines it and is loaded after the one that holds `address`: what
-/// `RTLD_NEXT` means there, with no look-up of the loader's, which would take away the caller's `dlerror`.
+/// The function `name` in the first library that defines it and is loaded after the one that holds `address`: like
+/// `RTLD_NEXT` there, without a look-up by the loader, which would clear the caller's `dlerror`.
 pub(crate) fn after(address: usize, name: &CStr) -> usize {
     let mut is_after = false;
     let found = loaded::find(|library| {
@@ -63,7 +63,7 @@ pub(crate) fn defined_around(address: usize, name: &CStr) -> Option<bool> {
     found.flatten().map(|found| found != 0)
 }
 
-/// Tables of a loaded library: addresses, 0 for those that it has not.
+/// Tables of a loaded library: addresses, 0 for missing ones.
 #[derive(Default)]
 pub(crate) struct Tables {
     /// Its symbols.
@@ -73,13 +73,13 @@ pub(crate) struct Tables {
     gnu_hash: usize,
     /// Relocations of data, and their length in bytes.
     pub(crate) relocations: (usize, usize),
-    /// How many of them, the first ones, name no symbol.
+    /// The number of first entries that have no symbol.
     pub(crate) relative: usize,
     /// Relocations of calls, and their length in bytes.
     pub(crate) calls: (usize, usize),
 }
 
-/// Looks `name` up in one library: 0 if it is not defined there, None if there is no table to tell by.
+/// Looks `name` up in one library: 0 if it is not defined there, None if the library has no usable tables.
 fn look_up(library: Library<'_>, name: &CStr) -> Option<usize> {
     let tables = tables_of(library);
     if tables.symbols == 0 || tables.strings == 0 || tables.gnu_hash == 0 {
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn finds_what_comes_after_a_library() {
-        // In a test, our code is the program's, and it exports this function.
+        // In a test, our code belongs to the program, which exports this function.
         let ours = crate::sigaction as *const () as usize;
         let next = after(ours, c"sigaction");
         assert!(next != 0 && next != ours && next == in_libc(c"sigaction"));

@@ -1,4 +1,4 @@
-//! Finds the loaded CUDA and PyTorch libraries, wherever the loader keeps them.
+//! Finds the loaded CUDA and PyTorch libraries, in any scope of the loader.
 
 use core::ffi::CStr;
 
@@ -6,10 +6,10 @@ use gpumem_sys::loaded;
 
 use super::{elf, real};
 
-/// Which library the real function lives in.
+/// The library of the real function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Home {
-    /// libcuda: handed out by `dlsym` and `cuGetProcAddress`.
+    /// libcuda: returned by `dlsym` and `cuGetProcAddress`.
     Driver,
     /// libcudart: bound by name only.
     Runtime,
@@ -21,7 +21,7 @@ pub(crate) enum Home {
     TorchCpu,
     /// libtorch_cuda: bound by name only.
     TorchCuda,
-    /// libnvidia-ml: handed out by `dlsym`.
+    /// libnvidia-ml: returned by `dlsym`.
     Nvml,
 }
 
@@ -36,7 +36,7 @@ impl Home {
 }
 
 /// The function `name` in its home library, or in another library that defines it (a runtime linked
-/// into something larger), if one is loaded; else 0. `own` is our function of that name.
+/// into a larger library), if one is loaded; otherwise 0. `own` is our function of that name.
 pub(crate) fn find(home: Home, name: &CStr, own: usize) -> usize {
     let stem: &'static [u8] = match home {
         Home::Driver => b"libcuda",
@@ -47,7 +47,7 @@ pub(crate) fn find(home: Home, name: &CStr, own: usize) -> usize {
         Home::TorchCuda => b"libtorch_cuda",
         Home::Nvml => b"libnvidia-ml",
     };
-    // Up to `.so`, or up to the hash that wheels put into the names of what they bundle
+    // Up to `.so`, or up to the hash that wheels add to the names of bundled libraries
     // (`libcudart-80664282.so.10.2`).
     let is_wanted = |name: &[u8]| {
         let rest = name.strip_prefix(stem);

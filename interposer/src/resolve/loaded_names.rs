@@ -1,5 +1,5 @@
-//! Libraries that were loaded in a way of which the account tells. They are noted at any time, from any thread, with no
-//! lock and no memory of the program's.
+//! Libraries that were loaded in a way that the account reports. They are recorded at any time, from any thread,
+//! without a lock and without the program's memory.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU8, Ordering};
@@ -8,14 +8,14 @@ use gpumem_capture::Writer;
 
 use crate::account;
 
-/// What is noted of a library.
+/// What is recorded of a library.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
     DeepBind,
     Namespace,
 }
 
-/// A library's name is kept up to this length: its end, which tells more than its beginning.
+/// Maximum length of a library's name; the end is kept, because it is more informative than the beginning.
 const LONGEST: usize = 120;
 
 const FREE: u8 = 0;
@@ -23,7 +23,7 @@ const BEING_WRITTEN: u8 = 1;
 const KEPT: u8 = 2;
 const TOLD: u8 = 3;
 
-/// The name of a library of which something is noted.
+/// The name of a recorded library.
 struct Name {
     state: AtomicU8,
     text: UnsafeCell<([u8; LONGEST], u8, What)>,
@@ -45,11 +45,11 @@ impl Name {
     }
 }
 
-/// The libraries of which something is noted.
+/// The recorded libraries.
 pub(super) struct Names([Name; 64]);
 
 impl Names {
-    /// None.
+    /// An empty list.
     pub(super) const fn new() -> Self {
         Self(
             [const {
@@ -61,13 +61,13 @@ impl Names {
         )
     }
 
-    /// Those whose names are complete.
+    /// The libraries whose names are complete.
     #[cfg(test)]
     pub(super) fn kept(&self) -> impl Iterator<Item = (&[u8], What)> {
         self.0.iter().filter_map(Name::text)
     }
 
-    /// Keeps a library's name for the account, once.
+    /// Records a library's name for the account, once.
     pub(super) fn note(&self, path: &[u8], what: What) {
         let name = path
             .get(path.len().saturating_sub(LONGEST)..)
@@ -98,7 +98,7 @@ impl Names {
         }
     }
 
-    /// Writes what has not been written of this: one plain note for each library.
+    /// Writes the notes that have not been written: one for each library.
     pub(super) fn write(&self, writer: &'static Writer) {
         for place in &self.0 {
             let told =

@@ -1,5 +1,5 @@
-//! From names to addresses: the exported `dlsym`, `dlopen` and `dlclose`, what `cuGetProcAddress` hands out, and the way
-//! from a hook to the function behind it.
+//! From names to addresses: the exported `dlsym`, `dlopen` and `dlclose`, the results of `cuGetProcAddress`, and the
+//! real function behind each hook.
 
 pub(crate) mod dlclose;
 pub(crate) mod dlopen;

@@ -1,11 +1,12 @@
-//! In which order the loader searches: which library comes before which, and what a library defines
-//! itself. Needed to answer look-ups as if we were not there.
+//! The order in which the loader searches libraries. Needed to resolve look-ups as if our library
+//! did not exist.
 
 use core::ops::ControlFlow;
 
 use gpumem_sys::loaded;
 
-/// The place, in the order of loading, of the library that holds `address`; 0 is the program itself.
+/// The position of the library that holds `address` in the order of loading; 0 is the program
+/// itself.
 pub(crate) fn place_of(address: usize) -> Option<usize> {
     let mut place = 0;
     loaded::find(|library| match library.holds(address) {
@@ -17,12 +18,12 @@ pub(crate) fn place_of(address: usize) -> Option<usize> {
     })
 }
 
-/// Whether `address` lies in the program itself and in none of its libraries.
+/// Whether `address` is in the program itself and not in a library.
 pub(crate) fn in_program(address: usize) -> bool {
     place_of(address) == Some(0)
 }
 
-/// Whether `address` lies in the program or in a library that is searched before this one.
+/// Whether `address` is in the program or in a library that is searched before this one.
 pub(crate) fn before_us(address: usize) -> bool {
     let ours = place_of(before_us as *const () as usize);
     match (place_of(address), ours) {
@@ -38,7 +39,7 @@ mod tests {
 
     #[test]
     fn the_program_comes_first() {
-        // In a test, our code is the program's; the C library is not.
+        // In a test, our code belongs to the program; the C library does not.
         let ours = the_program_comes_first as *const () as usize;
         let libc = elf::in_libc(c"getpid");
         assert!(in_program(ours));

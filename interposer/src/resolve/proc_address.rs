@@ -1,5 +1,5 @@
-//! `cuGetProcAddress` and `_v2`: the real one answers; where its answer is a hooked function, the hook
-//! is handed out instead.
+//! `cuGetProcAddress` and `_v2`: calls the real function; if its result is a hooked function, the hook
+//! is returned instead.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::Ordering;
@@ -30,18 +30,18 @@ pub(crate) fn resolve_exports() {
     REAL.has_exports.store(any, Ordering::Release);
 }
 
-/// The hook in whose place `found` stands, by address: the driver hands out its own exports.
+/// The hook for the function at `found`, by address: the driver returns its own exports.
 fn by_address(found: usize) -> Option<&'static Hook> {
     hook::all().iter().find(|hook| hook.is_exported_at(found))
 }
 
-/// Whether `found` is where an exported function begins.
+/// Whether an exported function begins at `found`.
 fn is_an_export(found: usize) -> bool {
     let info = loaded::symbol_at(found);
     !info.dli_sname.is_null() && info.dli_saddr as usize == found
 }
 
-/// What a client asked for.
+/// A client's request.
 #[derive(Clone, Copy)]
 pub(crate) struct Request {
     pub(crate) symbol: *const c_char,
@@ -52,7 +52,7 @@ pub(crate) struct Request {
     pub(crate) caller: usize,
 }
 
-/// Replaces an answer of the driver's by the hook for it.
+/// Replaces a result of the driver by the hook for it.
 ///
 /// # Safety
 /// `symbol` is null or NUL-terminated; `function` is null or writable.
@@ -69,14 +69,14 @@ pub(crate) unsafe fn substitute(result: CuResult, request: Request) {
     }
     // SAFETY: checked for null; the caller promises that it is writable.
     let found = unsafe { *function } as usize;
-    // A driver that calls its own exports by name is answered by our inner hook.
+    // A driver that calls its own exports by name gets our inner hook.
     if found == 0 || hook::all().iter().any(|hook| hook.address() == found) {
         return;
     }
     // SAFETY: checked for null; the caller promises a NUL at the end.
     let name = unsafe { CStr::from_ptr(name) }.to_bytes();
     let requested = by_request(name, version, flags);
-    // The one that was asked for first: a driver may export two forms of a function at one address.
+    // The requested one first: a driver may export two forms of a function at one address.
     let by_address = || match requested.filter(|hook| hook.is_exported_at(found)) {
         Some(hook) => Some(hook),
         None => by_address(found),
@@ -84,7 +84,7 @@ pub(crate) unsafe fn substitute(result: CuResult, request: Request) {
     resolve_exports();
     let hook = match (by_address(), requested) {
         (Some(hook), _) => hook,
-        // Another export than the hooked one: a newer form, whose arguments may differ.
+        // A different export than the hooked one: a newer form, whose arguments may differ.
         (None, Some(_)) if is_an_export(found) => {
             account::unhooked();
             return;

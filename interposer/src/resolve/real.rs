@@ -1,5 +1,5 @@
-//! The C library's own functions behind those that this library defines itself, which programs call before anything of
-//! ours runs.
+//! The C library's own functions behind those that this library defines itself. Programs call them before any of our
+//! initialisation.
 
 use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,8 +9,7 @@ use gpumem_capture::Writer;
 use super::elf;
 use super::loaded_names::Names;
 
-/// The addresses of the C library's functions, each 0 until its first use, and what is known of the libraries that they
-/// have loaded.
+/// The addresses of the C library's functions, each 0 until its first use, and the libraries that they have loaded.
 pub(super) struct Real {
     pub(super) dlsym: AtomicUsize,
     pub(super) dlvsym: AtomicUsize,
@@ -34,7 +33,8 @@ pub(super) static REAL: Real = Real {
 
 type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 
-/// The address of the C library's function `name`, looked for only once: `known` is 0 until then. 0: it has none.
+/// The address of the C library's function `name`, searched for once: `known` is 0 until then. 0 if it does not have
+/// the function.
 pub(super) fn function(known: &AtomicUsize, name: &CStr) -> usize {
     match known.load(Ordering::Relaxed) {
         0 => {
@@ -46,7 +46,7 @@ pub(super) fn function(known: &AtomicUsize, name: &CStr) -> usize {
     }
 }
 
-/// Writes of the libraries what has not been written: one plain note for each.
+/// Writes the notes about libraries that have not been written: one for each library.
 pub(crate) fn write_loaded(writer: &'static Writer) {
     REAL.loaded.write(writer);
 }

@@ -1,10 +1,10 @@
-//! At exit: which libraries the loader has bound to our exports by name, and which have the driver's
-//! own functions in hand, past us. The loader's relocations say it: each names a symbol and the place
-//! that holds its address.
+//! At exit, finds the libraries that the loader has bound to our exports by name, and those that are bound
+//! to the driver's own functions and bypass us. The loader's relocations contain this: each has a symbol and
+//! the place that holds its address.
 //!
-//! It is done while the process ends, when other threads may still run, in an interpreter that is gone: each
-//! moment counts (docs/measured/zoo.md). So no name is read further than it must be, and nothing is asked of
-//! the loader twice.
+//! This runs while the process ends, when other threads may still run in an interpreter that no longer
+//! exists, so it must be fast (docs/measured/zoo.md). No name is read further than necessary, and the loader
+//! is queried only once.
 
 use core::ffi::{CStr, c_char};
 use core::mem::size_of;
@@ -18,7 +18,7 @@ use super::{elf, proc_address};
 use crate::account::{self, BoundBy};
 use crate::hook::{self, Hook};
 
-/// A library that calls a hooked function of the driver's directly.
+/// A library that calls a hooked driver function directly.
 struct Passed {
     library: String,
     function: &'static CStr,
@@ -32,15 +32,15 @@ struct Bound {
     library: usize,
 }
 
-/// What a walk over the libraries finds. It is told only afterwards: during the walk the loader holds a
-/// lock, under which it must not be asked anything else.
+/// The result of a walk over the libraries. It is reported only afterwards: during the walk the loader holds
+/// a lock, so the loader must not be called.
 #[derive(Default)]
 struct Found {
     bound: Vec<Bound>,
     passed: Vec<Passed>,
 }
 
-/// Notes what is bound to our exports, and says what goes past them.
+/// Records the bindings to our exports, and reports those that bypass them.
 pub(crate) fn look(writer: &'static Writer) {
     proc_address::resolve_exports();
     let mut found = Found::default();
@@ -82,10 +82,10 @@ fn look_in(library: Library<'_>, found: &mut Found) {
     }
 }
 
-/// The hook whose name a relocation asks for, and the place that holds the address it got.
+/// The hook for the symbol of a relocation, and the place that holds the bound address.
 ///
 /// # Safety
-/// `tables` and `entry` are those of a loaded library, `bias` is what is added to its addresses.
+/// `tables` and `entry` belong to a loaded library, `bias` is the value that is added to its addresses.
 unsafe fn hooked(
     bias: usize,
     tables: &elf::Tables,
@@ -101,7 +101,7 @@ unsafe fn hooked(
     // SAFETY: a relocation's symbol is an index into the symbol table.
     let symbol = unsafe { &*(tables.symbols as *const libc::Elf64_Sym).add(symbol) };
     let text = (tables.strings + symbol.st_name as usize) as *const c_char;
-    // SAFETY: names in the string table are NUL-terminated, and none is read past its end.
+    // SAFETY: names in the string table are NUL-terminated, and names are not read past their end.
     let name = unsafe {
         if !begins(text, b"cu") && !begins(text, b"_ZN3c1027report") {
             return None;
@@ -112,7 +112,7 @@ unsafe fn hooked(
     Some((hook::by_name(name)?, slot))
 }
 
-/// Whether a text begins like that.
+/// Whether a text begins with `beginning`.
 ///
 /// # Safety
 /// `text` is NUL-terminated, and `beginning` has no NUL.
@@ -123,7 +123,7 @@ unsafe fn begins(text: *const c_char, beginning: &[u8]) -> bool {
     })
 }
 
-/// Notes where a place leads to.
+/// Records the target of a place.
 fn judge(library: Library<'_>, hook: &'static Hook, slot: usize, found: &mut Found) {
     // SAFETY: a relocation's place is mapped and holds an address.
     let target = unsafe { (slot as *const usize).read_unaligned() };
@@ -136,7 +136,8 @@ fn judge(library: Library<'_>, hook: &'static Hook, slot: usize, found: &mut Fou
         });
         return;
     }
-    // What goes past a hook of the runtime is seen at the driver; a library may call its own functions.
+    // Calls that bypass a hook of the runtime are recorded at the driver; a library may call its own
+    // functions.
     let past = target != 0 && hook.home != Home::Runtime && target == hook.exported();
     if !past || library.holds(target) {
         return;

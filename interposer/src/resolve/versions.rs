@@ -1,16 +1,15 @@
-//! What `cuGetProcAddress` is asked for: names without a version, and which form of the function each
+//! The requests of `cuGetProcAddress`: names without a version, and the form of the function that each
 //! CUDA version means by them.
 //!
-//! Needed where a driver hands out an address that it does not export. The versions are those that
-//! NVIDIA's runtimes ask with, which the tests compare, and where no runtime asks yet those of
-//! cudaTypedefs.h.
+//! Needed when a driver returns an address that it does not export. The versions are those that
+//! NVIDIA's runtimes request, which the tests compare, and otherwise those of cudaTypedefs.h.
 
 use core::ffi::c_int;
 
 use crate::hook::{self, Hook};
 
-/// A form of a function: the first CUDA version that means it, and the exported names for the legacy
-/// and for the per-thread default stream.
+/// A form of a function: the first CUDA version with it, and the exported names for the legacy and for
+/// the per-thread default stream.
 struct Form {
     since: c_int,
     legacy: &'static str,
@@ -149,7 +148,7 @@ requests! {
     cuLaunchKernelEx: 11060 cuLaunchKernelEx | cuLaunchKernelEx_ptsz;
 }
 
-/// The hook for a name without suffix, a version and flags: the newest form that the version may have.
+/// The hook for a name without suffix, a version and flags: the newest form for that version.
 pub(super) fn by_request(name: &[u8], version: c_int, flags: u64) -> Option<&'static Hook> {
     const PER_THREAD_STREAM: u64 = 2;
     let (_, forms) = REQUESTS.iter().find(|(base, _)| base.as_bytes() == name)?;
@@ -192,7 +191,7 @@ mod tests {
             requested(b"cuGetProcAddress", 12000, 0),
             Some("cuGetProcAddress_v2")
         );
-        // As CUDA 13.5's cudaTypedefs.h has it: PFN_cuGraphAddNode_v13040.
+        // From CUDA 13.5's cudaTypedefs.h: PFN_cuGraphAddNode_v13040.
         assert_eq!(
             requested(b"cuGraphAddNode", 13050, 0),
             Some("cuGraphAddNode_v3")
@@ -204,7 +203,7 @@ mod tests {
         assert_eq!(requested(b"cuMemcpy", 12000, 0), None);
     }
 
-    /// What NVIDIA's runtimes 12.9 and 13.5 ask for, and what a driver answers.
+    /// The requests of NVIDIA's runtimes 12.9 and 13.5, and the results of a driver.
     const ASKED: [&str; 2] = [
         include_str!("../../../tests/data/cudart12_getprocaddress.txt"),
         include_str!("../../../tests/data/cudart13_getprocaddress.txt"),
@@ -219,10 +218,10 @@ mod tests {
             let (Some(name), Some(version), Some(flags)) =
                 (words.next(), words.next(), words.next())
             else {
-                continue; // the runtime asks for an empty name, too
+                continue; // the runtime also requests an empty name
             };
             if answer == "NOT_FOUND" {
-                continue; // by the driver that was asked; another may have it
+                continue; // by the driver in use; another one may have it
             }
             let number = |word: &str, key| -> u64 {
                 let digits = word.strip_prefix(key).expect("the list's form");

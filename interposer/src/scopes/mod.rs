@@ -1,10 +1,10 @@
-//! Scopes: the program says where a stretch of its work begins and ends, and gets what it added and its
-//! peak, exact in the order of events.
+//! Scopes: the program marks the start and the end of a part of its work, and gets the memory added in it and its peak,
+//! exact in the order of events.
 //!
-//! The beginning and the end of a scope are events, and its figures are those of just that place in the
-//! order ([`gpumem_capture::CounterSnapshot`]): a replay of the capture finds the same. A scope that begins before there
-//! is a capture waits for it with zeros, which is what all counters are until then, and is recorded as
-//! the first thing once there is one. Scopes belong to a process: in a forked child there are none.
+//! The start and the end of a scope are events, and its figures are those of exactly that position in the order
+//! ([`gpumem_capture::CounterSnapshot`]): a replay of the capture computes the same. A scope that begins before there
+//! is a capture waits for it with zeros, which is the value of all counters until then, and is recorded first once
+//! there is one. Scopes belong to a process: a forked child has no scopes.
 
 mod table;
 
@@ -27,7 +27,7 @@ use table::{Name, Table, Waiting};
 /// The scopes of one process.
 struct Scopes {
     process: u32,
-    /// A number is never given again, not even by a child to which it means nothing.
+    /// Numbers are never reused, not even in a child, where they are invalid.
     next: AtomicU64,
     inside: Lock<Inside>,
 }
@@ -39,10 +39,10 @@ struct Inside {
     session: Option<&'static Session>,
 }
 
-/// Those of this process, or of the parent that it was forked from. Scopes may begin before there is a session.
+/// The scopes of this process, or of the parent that it was forked from. Scopes may begin before there is a session.
 static SCOPES: AtomicPtr<Scopes> = AtomicPtr::new(null_mut());
 
-/// This process's scopes. Those of a parent, whose lock somebody may have held at the fork, are left alone.
+/// This process's scopes. A parent's scopes, whose lock may have been held at the fork, are not used.
 fn scopes() -> &'static Scopes {
     let process = std::process::id();
     let mut found = SCOPES.load(Ordering::Acquire);
@@ -72,7 +72,7 @@ fn inside() -> Guard<'static, Inside> {
     scopes().inside.lock()
 }
 
-/// The event of a scope's beginning or end.
+/// The event of a scope's start or end.
 fn event(writer: &Writer, thread: ThreadId, kind: EventKind, number: u64, name: u32) -> Event {
     Event {
         time: writer.now(),
@@ -100,7 +100,7 @@ impl Inside {
         Ok(())
     }
 
-    /// Whether there is such a scope.
+    /// Returns whether there is such a scope.
     fn end(&mut self, attempt: Attempt, thread: ThreadId, number: u64) -> Result<bool, Refused> {
         let name = match self.table.name(number) {
             None => return Ok(false),
@@ -123,8 +123,7 @@ impl Inside {
     }
 }
 
-/// Makes a change under the lock and records it there without waiting: snapshots are in the order in which the table has
-/// them.
+/// Makes a change under the lock and records it there without waiting: snapshots are in the same order as in the table.
 fn in_order<R>(mut change: impl FnMut(&mut Inside, Attempt) -> Result<R, Refused>) -> R {
     let mut attempt = Attempt::FIRST;
     loop {
@@ -136,13 +135,13 @@ fn in_order<R>(mut change: impl FnMut(&mut Inside, Attempt) -> Result<R, Refused
                 drop(inside);
                 attempt = session.writer.wait_for_room(refused);
             }
-            // There is a capture by now.
+            // A capture exists by now.
             (Err(_), None) => {}
         }
     }
 }
 
-/// The number of a text in the capture; 0: it has none.
+/// The number of a text in the capture; 0 if it has none.
 fn number_of(session: &'static Session, text: &[u8]) -> u32 {
     match text {
         b"" => 0,
@@ -159,7 +158,7 @@ impl Name {
     }
 }
 
-/// A scope begins; its number, or 0 if there are too many.
+/// Begins a scope; returns its number, or 0 if there are too many.
 pub(crate) fn begin(thread: &Thread, name: &[u8]) -> u64 {
     let scopes = scopes();
     let mut inside = scopes.inside.lock();
@@ -184,7 +183,7 @@ pub(crate) fn begin(thread: &Thread, name: &[u8]) -> u64 {
     number
 }
 
-/// Said once: the program goes on without.
+/// Reported once: the program continues without the scope.
 fn too_many() {
     if account::is_first(Once::TooManyScopes) {
         message::line(&format!(
@@ -194,7 +193,7 @@ fn too_many() {
     }
 }
 
-/// A scope begins anew, whether it goes on or has ended. False: there is no such scope.
+/// Restarts a scope, whether it is running or has ended. False if there is no such scope.
 pub(crate) fn reset(thread: &Thread, number: u64) -> bool {
     let mut inside = inside();
     let Some(name) = inside.table.name(number).cloned() else {
@@ -212,7 +211,7 @@ pub(crate) fn reset(thread: &Thread, number: u64) -> bool {
     let name = name.number(session);
     let writer = session.writer;
     in_order(|inside, attempt| {
-        // Another thread may have given it back meanwhile.
+        // Another thread may have freed it meanwhile.
         let is_there = inside.table.name(number).is_some();
         if is_there {
             inside.begin(attempt, writer, thread.id(), number, name)?;
@@ -221,19 +220,19 @@ pub(crate) fn reset(thread: &Thread, number: u64) -> bool {
     })
 }
 
-/// A scope ends; nothing changes if it has ended. False: there is no such scope.
+/// Ends a scope; no effect if it has ended. False if there is no such scope.
 pub(crate) fn end(thread: &Thread, number: u64) -> bool {
     in_order(|inside, attempt| inside.end(attempt, thread.id(), number))
 }
 
-/// Ends a scope and gives its place back. False: there is no such scope.
+/// Ends a scope and frees its slot. False if there is no such scope.
 pub(crate) fn forget(thread: &Thread, number: u64) -> bool {
     in_order(|inside, attempt| {
         Ok(inside.end(attempt, thread.id(), number)? && inside.table.forget(number))
     })
 }
 
-/// What a scope says of a device and level. None: there is no such scope.
+/// The figures of a scope for a device and level. None if there is no such scope.
 pub(crate) fn read(number: u64, device: DeviceOrdinal, level: Level) -> Option<GpumemScopeFigures> {
     let inside = inside();
     let Some(row) = RowSnapshot::number(device, level) else {
@@ -246,12 +245,12 @@ pub(crate) fn read(number: u64, device: DeviceOrdinal, level: Level) -> Option<G
     inside.table.figures(number, row, now)
 }
 
-/// A capture is open, in which nothing has happened yet: scopes that waited for it begin there.
+/// Called when a capture was opened, before its first event: scopes that waited for it begin there.
 pub(crate) fn opened(session: &'static Session) {
     let waiting = {
         let mut inside = inside();
-        // From here on the others record their scopes themselves. Nothing is counted yet: whatever the order, all
-        // begin with zeros.
+        // From here on other threads record their scopes themselves. Nothing is counted yet: in any order, all begin
+        // with zeros.
         inside.session = Some(session);
         inside.table.waiting()
     };
@@ -264,13 +263,13 @@ pub(crate) fn opened(session: &'static Session) {
         let name = name.number(session);
         in_order(|inside, attempt| match inside.table.is_waiting(number) {
             true => inside.begin(attempt, session.writer, ThreadId(thread), number, name),
-            // It has ended, or begun anew.
+            // It has ended, or was restarted.
             false => Ok(()),
         });
     }
 }
 
-/// The program marks a moment. False: nothing is recorded.
+/// Records a mark of the program. False if nothing is recorded.
 pub(crate) fn mark(thread: &Thread, name: &[u8]) -> bool {
     let Some(session) = session::session() else {
         return false;

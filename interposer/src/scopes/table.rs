@@ -1,17 +1,16 @@
-//! What is known of each scope, and the figures that it has.
+//! The state of each scope, and its figures.
 //!
-//! A row of counters keeps one maximum: the most that was live since the newest beginning of a scope, of
-//! whichever; [`PeaksSince`] has the ones before. So an event costs the same with no scope and with ten
-//! thousand of them.
+//! A row of counters stores one maximum: the peak since the newest start of any scope; [`PeaksSince`]
+//! has the earlier ones. So an event costs the same with no scope and with ten thousand of them.
 
 use gpumem_capture::RowSnapshot;
 use gpumem_replay::peaks_since::{PeaksSince, Since};
 use rustc_hash::FxHashMap;
 
-/// Scopes that are known at once, whether they go on or have ended.
+/// Maximum number of scopes, running or ended.
 pub(super) const MOST: usize = 1 << 20;
 
-/// What a scope says of one device and level.
+/// The figures of a scope for one device and level.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GpumemScopeFigures {
@@ -19,7 +18,7 @@ pub struct GpumemScopeFigures {
     pub start_bytes: u64,
     /// Bytes live now, or when it ended.
     pub live_bytes: u64,
-    /// Most bytes that were live at once in between, both ends included.
+    /// The peak of live bytes in between, including both ends.
     pub peak_bytes: u64,
     /// Allocations in between.
     pub allocations: u64,
@@ -27,7 +26,7 @@ pub struct GpumemScopeFigures {
     pub frees: u64,
 }
 
-/// A row at the beginning of a scope.
+/// A row at the start of a scope.
 #[derive(Clone, Copy, Debug)]
 struct Start {
     row: u8,
@@ -38,13 +37,13 @@ struct Start {
 
 #[derive(Debug)]
 enum State {
-    /// It began before there was a capture: all counters were zero, and are until there is one.
+    /// It began before there was a capture: all counters are zero until there is one.
     Pending {
         thread: u32,
     },
     Open {
         since: Since,
-        /// Of rows in which nothing was counted by then there is none: zeros.
+        /// Zeros for rows without counts.
         start: Box<[Start]>,
     },
     Ended(Box<[(u8, GpumemScopeFigures)]>),
@@ -56,10 +55,10 @@ struct Scope {
     name: Name,
 }
 
-/// What a scope is called.
+/// The name of a scope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Name {
-    /// It has no number yet: there was no capture.
+    /// It has no number yet, because there was no capture.
     Text(Box<[u8]>),
     /// Its number in the capture.
     Known(u32),
@@ -85,7 +84,7 @@ impl Table {
         self.scopes.len() >= MOST
     }
 
-    /// A scope begins, or begins anew, of which no capture can tell yet.
+    /// Begins or restarts a scope before there is a capture.
     pub(super) fn wait(&mut self, waiting: Waiting) {
         let Waiting {
             number,
@@ -96,7 +95,7 @@ impl Table {
         self.scopes.insert(number, Scope { state, name });
     }
 
-    /// Those that wait for a capture, in the order in which they began.
+    /// The scopes that wait for a capture, in the order of their starts.
     pub(super) fn waiting(&self) -> Vec<Waiting> {
         let mut found: Vec<_> = self
             .scopes
@@ -130,7 +129,7 @@ impl Table {
         scope.is_some_and(|scope| matches!(scope.state, State::Open { .. }))
     }
 
-    /// A scope begins, or begins anew, at a snapshot that begins a new reckoning.
+    /// Begins or restarts a scope at a snapshot that resets the peaks.
     pub(super) fn begin(&mut self, number: u64, name: u32, rows: &[RowSnapshot]) {
         self.close(number);
         let closed = rows
@@ -151,7 +150,7 @@ impl Table {
         self.scopes.insert(number, Scope { state, name });
     }
 
-    /// A scope that is open ends at a snapshot.
+    /// Ends an open scope at a snapshot.
     pub(super) fn end(&mut self, number: u64, rows: &[RowSnapshot]) {
         let figures =
             |row: &RowSnapshot| Some((row.row, self.figures(number, row.row, Some(*row))?));
@@ -162,7 +161,7 @@ impl Table {
         }
     }
 
-    /// A scope that waits for a capture ends: it is of zeros.
+    /// Ends a scope that waits for a capture: its figures are zeros.
     pub(super) fn end_waiting(&mut self, number: u64) {
         if let Some(scope) = self.scopes.get_mut(&number)
             && matches!(scope.state, State::Pending { .. })
@@ -171,13 +170,13 @@ impl Table {
         }
     }
 
-    /// Gives a scope's place back; whether there was one.
+    /// Frees a scope's slot; returns whether there was one.
     pub(super) fn forget(&mut self, number: u64) -> bool {
         self.close(number);
         self.scopes.remove(&number).is_some()
     }
 
-    /// What a scope says of a row that is now so; None if there is no such scope.
+    /// The figures of a scope for a row with these current values; None if there is no such scope.
     pub(super) fn figures(
         &self,
         number: u64,
@@ -206,12 +205,12 @@ impl Table {
             live_bytes: now.values.live,
             peak_bytes: peak,
             allocations: now.values.allocations.wrapping_sub(allocations),
-            // A release that was taken back may be one of before.
+            // A reverted release may be one from before the scope.
             frees: now.values.frees.saturating_sub(frees),
         })
     }
 
-    /// A scope is no longer among those that are open.
+    /// Removes a scope from the open ones.
     fn close(&mut self, number: u64) {
         if let Some(scope) = self.scopes.get(&number)
             && let State::Open { since, .. } = &scope.state
@@ -226,7 +225,7 @@ mod tests {
     use super::*;
     use gpumem_capture::CounterValues;
 
-    /// A row of counters as the writer keeps it.
+    /// A row of counters in the writer.
     #[derive(Default)]
     struct Row {
         values: CounterValues,

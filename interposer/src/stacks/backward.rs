@@ -1,33 +1,33 @@
-//! What a node of PyTorch's autograd made.
+//! Stacks for allocations of an autograd node.
 
 use gpumem_capture::{DefKind, StackId, Writer};
 use gpumem_python_frames::hash::{chain, finish, mix};
 use gpumem_stacks::Interner;
 
-/// What the hashes of stacks in backward begin with: Python stacks begin with 0 or 1.
+/// The initial value of hashes of stacks in backward: Python stacks begin with 0 or 1.
 const BEGINNING: u64 = 0xa076_1d64_78bd_642f;
 
-/// Bytes of the name of a node's class that are kept.
+/// Maximum bytes of the name of a node's class.
 const NODE_NAME: usize = 256;
 
-/// What a node of PyTorch's autograd made while it ran: see `DefKind::BACKWARD` of the capture.
+/// The stack of an allocation of an autograd node while it ran: see `DefKind::BACKWARD` of the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Backward {
-    /// Stack of the forward that made the node; none if there is none.
+    /// Stack of the forward that created the node, if any.
     pub(crate) forward: StackId,
-    /// Which forward line made the node is lost.
+    /// Whether the forward line that created the node is lost.
     pub(crate) lost: bool,
     /// The thread's own Python stack.
     pub(crate) own: StackId,
-    /// How many of its newest frames are newer than the node's run.
+    /// The number of its newest frames that are newer than the node's run.
     pub(crate) newer: u32,
-    /// Address of the table of the class's virtual functions.
+    /// Address of the class's vtable.
     pub(crate) class: usize,
 }
 
 impl Backward {
-    /// Its number, one of the Python stacks'; none if it could not be defined. `name` writes the name of the node's class
-    /// to the room given and says how long it is.
+    /// Its id, from the ids of Python stacks; none if it could not be defined. `name` writes the name of the node's
+    /// class to the given room and returns its length.
     pub(super) fn id(
         &self,
         interner: &Interner,

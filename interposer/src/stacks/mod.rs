@@ -17,17 +17,17 @@ pub(crate) fn know_caller(session: &'static Session, caller: u64) {
     }
 }
 
-/// Defines the module that holds an image of code for the card; 0: it is not in memory.
+/// Defines the module that holds an image of code for the card; 0: the image is not in memory.
 pub(crate) fn know_image(session: &'static Session, image: u64) {
     if image != 0 {
-        // Modules are looked for by return addresses, which lie one past what is meant.
+        // Modules are looked up by return addresses, which are one past the intended address.
         session
             .interner
             .know_modules(session.writer, &[image.saturating_add(1)]);
     }
 }
 
-/// The Python stack of the calling thread alone, whatever runs on it; none as in [`own`].
+/// The Python stack of the calling thread only, regardless of a running node; none as in [`own`].
 #[inline]
 pub(crate) fn own_python(session: &'static Session) -> StackId {
     session
@@ -36,7 +36,7 @@ pub(crate) fn own_python(session: &'static Session) -> StackId {
         .0
 }
 
-/// The number of what a node made: see [`Backward::id`].
+/// The id of the stack for a node's allocation: see [`Backward::id`].
 #[inline]
 pub(crate) fn backward(
     session: &'static Session,
@@ -46,7 +46,7 @@ pub(crate) fn backward(
     made.id(&session.interner, session.writer, name)
 }
 
-/// The Python and the native stack of the calling thread, which entered the call from `entry` (none: not known).
+/// The Python and the native stack of the calling thread, which entered the call from `entry` (none: unknown).
 #[inline]
 pub(crate) fn own(
     session: &'static Session,

@@ -1,19 +1,18 @@
-//! A table of file descriptors of a thread's own.
+//! A separate table of file descriptors for a thread.
 //!
-//! Programs close descriptors that they did not open (daemons, `closefrom`) and open others under the same numbers. What
-//! a thread with a table of its own has open is not concerned, and what it opens no program can meet.
+//! Programs close descriptors that they did not open (daemons, `closefrom`) and open others under the same numbers. The
+//! descriptors of a thread with a separate table are not affected, and are not visible to the program.
 
-/// Descriptors that are closed one by one where nobody says which are open.
+/// The number of descriptors that are closed one by one if the open ones cannot be listed.
 const WITHOUT_PROC: libc::c_int = 65_536;
 
-/// Gives the calling thread, and threads that it starts, a table of their own, with nothing in it. It is made in one of
-/// two ways:
+/// Gives the calling thread, and threads that it starts, a separate, empty table. There are two ways:
 /// 1. `close_range` with CLOSE_RANGE_UNSHARE, from Linux 5.9 on. Docker's default filter of system calls allows it.
 /// 2. `unshare`, which that filter refuses.
 ///
-/// False where the system allows neither: the table then stays the program's.
+/// False if the system allows neither: the thread then keeps the program's table.
 pub(super) fn own_table() -> bool {
-    // A pipe whose end stayed open here would never end for whoever reads it: so all descriptors are closed.
+    // All descriptors are closed, because a pipe whose write end stayed open here would never end for its reader.
     if close_all(libc::CLOSE_RANGE_UNSHARE) {
         return true;
     }
@@ -25,13 +24,13 @@ pub(super) fn own_table() -> bool {
     is_own
 }
 
-/// Closes all descriptors, of a copy of the table if `flags` say so.
+/// Closes all descriptors, in a copy of the table if `flags` require it.
 fn close_all(flags: libc::c_uint) -> bool {
     // SAFETY: closes this thread's copies, which nothing here uses.
     unsafe { libc::syscall(libc::SYS_close_range, 0, u32::MAX, flags) == 0 }
 }
 
-/// The same where the kernel (before 5.9) has no call for it.
+/// The same if the kernel (before 5.9) has no call for it.
 fn close_each() {
     for number in open_numbers().unwrap_or_else(|| (0..WITHOUT_PROC).collect()) {
         // SAFETY: a descriptor of this thread's own table, which nothing here uses.
@@ -39,7 +38,7 @@ fn close_each() {
     }
 }
 
-/// The descriptors of this thread's table. None where there is no /proc.
+/// The descriptors of this thread's table. None without /proc.
 fn open_numbers() -> Option<Vec<libc::c_int>> {
     let entries = std::fs::read_dir("/proc/thread-self/fd").ok()?;
     let names = entries.flatten().map(|entry| entry.file_name());

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 
-/// Room for one descriptor beside a message, aligned as its header is.
+/// Room for one descriptor with a message, aligned like its header.
 #[repr(C)]
 struct Beside {
     header: libc::cmsghdr,
@@ -17,10 +17,10 @@ struct Beside {
     padding: libc::c_int,
 }
 
-/// Sends the ring's descriptor and the capture's path to the socket `to`. Waits for nobody.
+/// Sends the ring's descriptor and the capture's path to the socket `to`. Does not wait.
 ///
 /// # Errors
-/// What the system answers: nobody listens, or does not keep up.
+/// The system's error: there is no listener, or it is too slow.
 pub(super) fn pass(to: &OsStr, ring: &File, capture: &Path) -> io::Result<()> {
     let socket = UnixDatagram::unbound()?;
     socket.set_nonblocking(true)?;

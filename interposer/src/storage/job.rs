@@ -1,4 +1,4 @@
-//! What the thread that writes the file is to do, from the options.
+//! The task of the thread that writes the file, from the options.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,16 +8,16 @@ use gpumem_capture::{CreateError, Options as CaptureOptions, RingPlace};
 
 use crate::options::{Options, Ring};
 
-/// How long a call may wait for room in the ring: for the drain's turn on a processor.
+/// How long a call may wait for room in the ring, until the drain gets a processor.
 const FOR_ROOM: Duration = Duration::from_millis(50);
 
-/// What the thread that writes the file is to do.
+/// The task of the thread that writes the file.
 pub(super) struct Job {
-    /// The capture's path, unless it is taken.
+    /// The capture's path, unless that is taken.
     pub(super) wanted: PathBuf,
-    /// Where its path is added to.
+    /// The list that its path is added to.
     pub(super) list: Option<OsString>,
-    /// Who is to hold the ring open.
+    /// The process that must hold the ring open.
     pub(super) holder: Option<OsString>,
     pub(super) capture: CaptureOptions,
     pub(super) is_bounded: bool,
@@ -46,7 +46,7 @@ impl Job {
         }
     }
 
-    /// The line where there can be no capture.
+    /// The message if no capture can be created.
     pub(super) fn refused(&self, error: &CreateError) -> String {
         format!(
             "cannot write a capture: {error}. Recording is off; the program continues. Set GPUMEM_OUTPUT to a writable path{}.",
@@ -59,7 +59,7 @@ impl Job {
     }
 }
 
-/// Folders that lie in memory on most machines.
+/// Folders that are in memory on most machines.
 fn folders() -> Vec<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
     let folders = [Some(OsString::from("/dev/shm")), runtime];

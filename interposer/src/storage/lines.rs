@@ -1,11 +1,11 @@
-//! Lines for stderr from a thread that does not have it: another one prints them.
+//! Lines for stderr from a thread without access to it: another thread prints them.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::message;
 
-/// Those that are not printed yet.
+/// The lines that are not printed yet.
 #[derive(Default)]
 pub(super) struct Lines {
     waiting: Mutex<Vec<String>>,
@@ -13,14 +13,14 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Has a line printed soon.
+    /// Queues a line to be printed soon.
     pub(super) fn leave(&self, text: String) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.push(text);
         self.any.store(true, Ordering::Release);
     }
 
-    /// Prints what was left.
+    /// Prints the queued lines.
     pub(super) fn print(&self) {
         if !self.any.swap(false, Ordering::AcqRel) {
             return;

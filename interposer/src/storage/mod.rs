@@ -1,4 +1,4 @@
-//! Where the capture goes: its ring, its file, and the two threads that bring one into the other.
+//! The storage of the capture: its ring, its file, and the two threads that move records from one to the other.
 //!
 //! ```text
 //!  hooks ──► ring ──► gpumem-drain ──► queue ──► gpumem-file ──► report.bin
@@ -6,8 +6,8 @@
 //!
 //!  hooks ──► ring in report.bin ──► gpumem-file ──► its pages      GPUMEM_RING=file; gpumem-lines prints
 //! ```
-//! Only gpumem-file uses the capture's descriptor. It has a table of descriptors of its own, so stderr is not its to
-//! write to: another thread prints for it.
+//! Only gpumem-file uses the capture's descriptor. It has a separate descriptor table, so it cannot write to stderr:
+//! another thread prints for it.
 
 mod descriptors;
 mod holder;
@@ -29,23 +29,23 @@ use crate::options::{Options, Ring};
 use crate::thread::{self, Started};
 use crate::{fault, message, output};
 
-/// Names that are tried before giving up.
+/// The maximum number of names that are tried.
 const NAMES: u32 = 10_000;
 /// How long the first call waits for memory for the ring.
 const FOR_MEMORY: Duration = Duration::from_secs(5);
-/// How long it waits for the capture's file, which may be on a disk that does not answer.
+/// How long it waits for the capture's file, which may be on a disk that does not respond.
 const FOR_FILE: Duration = Duration::from_millis(40);
-/// How long the program's end waits for the file to have all of the capture.
+/// How long the program's end waits until the file has the whole capture.
 const FOR_END: Duration = Duration::from_secs(1);
-/// The same at the very end, if the file system has answered by then.
+/// The same at the very end, if the file system has responded by then.
 const AT_LAST: Duration = Duration::from_millis(500);
-/// How often the thread that only prints looks whether there is a line to print.
+/// How often the thread that only prints checks for lines.
 const LINES_EVERY: Duration = Duration::from_millis(50);
 
-/// The threads of a capture, and how far they have come.
+/// The threads of a capture, and their progress.
 #[derive(Default)]
 pub(crate) struct Storage {
-    /// What the thread that writes the file has come to: 0 nothing, or one of the following.
+    /// The progress of the thread that writes the file: 0, or one of the following.
     step: AtomicU32,
     writer: OnceLock<&'static Writer>,
     lines: Lines,
@@ -54,9 +54,9 @@ pub(crate) struct Storage {
     other_thread: OnceLock<Started>,
     /// The file did not have all of the capture at the program's end.
     is_behind: AtomicBool,
-    /// It was said that the file cannot be written.
+    /// Whether a message about an unwritable file was printed.
     trouble_said: AtomicBool,
-    /// It was said that recording has ended.
+    /// Whether a message about the end of recording was printed.
     end_said: AtomicBool,
 }
 
@@ -64,13 +64,13 @@ pub(crate) struct Storage {
 const WRITING: u32 = 1;
 /// There is a file.
 const CREATED: u32 = 2;
-/// There is none of either.
+/// There is neither.
 const FAILED: u32 = 3;
-/// There was, and the thread has done all that it had to do.
+/// There was, and the thread has completed its work.
 const OVER: u32 = 4;
 
-/// Opens a capture that goes to `wanted` or the first free name after it, and starts its threads. Says why if that is
-/// not possible.
+/// Opens a capture that goes to `wanted` or the first free name after it, and starts its threads. Returns the reason if
+/// that is not possible.
 pub(crate) fn open(
     wanted: PathBuf,
     options: &Options,
@@ -120,7 +120,7 @@ pub(crate) fn open(
     Some((storage, writer))
 }
 
-/// Has a fault in the ring's memory end recording, and not the program.
+/// Makes a fault in the ring's memory end the recording instead of the program.
 fn guard(writer: &'static Writer) {
     let Some((memory, length)) = writer.shared_memory() else {
         return;
@@ -140,7 +140,7 @@ impl Storage {
         wait::wake(&self.step);
     }
 
-    /// Waits until the thread has come to a step.
+    /// Waits until the thread has reached a step.
     fn await_step(&self, least: u32, limit: Duration) -> u32 {
         let mut waited = Duration::ZERO;
         loop {
@@ -154,7 +154,7 @@ impl Storage {
         }
     }
 
-    /// The life of the thread that writes the file.
+    /// The main function of the thread that writes the file.
     fn run(&self, job: &Job) {
         let has_own_table = descriptors::own_table();
         let first = match job.capture.ring {
@@ -182,7 +182,7 @@ impl Storage {
         let Some(path) = writer.path() else {
             return self.step(CREATED);
         };
-        // Before the first call returns: a kill may follow.
+        // Before the first call returns, because a kill may follow.
         self.announce(job, writer, path);
         self.step(CREATED);
         self.created(writer, has_own_table);
@@ -193,10 +193,11 @@ impl Storage {
         self.step(OVER);
     }
 
-    /// Tells whoever started the program of the capture, and passes the ring on to be held open, if that is wanted.
+    /// Reports the capture to the process that started the program, and passes the ring on to be held open, if
+    /// requested.
     fn announce(&self, job: &Job, writer: &'static Writer, path: &Path) {
         if let (Some(holder), Some(Ok(ring))) = (&job.holder, writer.ring_handle()) {
-            // It may have ended: that costs something only after a kill, and the account then says so.
+            // It may have ended: that matters only after a kill, and the account then reports it.
             let _ = holder::pass(holder, &ring, path);
         }
         if let Some(list) = &job.list
@@ -210,7 +211,7 @@ impl Storage {
         }
     }
 
-    /// What is to be done once there is a file.
+    /// Called once there is a file.
     fn created(&self, writer: &'static Writer, has_own_table: bool) {
         if let Some(why) = writer.ring_fell_back() {
             let instead = match writer.ring_path() {
@@ -220,21 +221,21 @@ impl Storage {
             self.lines
                 .leave(format!("no ring in {why}. The ring is in {instead}."));
         }
-        // In the program's table a descriptor can become the program's file between two calls: a sweep would read, write
-        // and close that. The rings of ended processes wait for the next recorder.
+        // In the program's table, a descriptor can become the program's file between two calls: a sweep would read,
+        // write and close that. The rings of ended processes wait for the next recorder.
         let Some(ring) = writer.ring_path().filter(|_| has_own_table) else {
             return;
         };
         let (Some(folder), ring) = (ring.parent().map(Path::to_owned), ring.to_owned()) else {
             return;
         };
-        // In a thread of its own: the captures that it looks at may be on other disks.
+        // In a separate thread, because the captures that it reads may be on other disks.
         let _ = thread::start(c"gpumem-sweep", move || {
             gpumem_capture::sweep(&folder, Some(&ring));
         });
     }
 
-    /// Creates the capture under the first free name. Says why if that is not possible.
+    /// Creates the capture under the first free name. Returns the reason if that is not possible.
     fn create<R>(&self, job: &Job, create: impl Fn(&Path) -> Result<R, CreateError>) -> Option<R> {
         for n in 1..=NAMES {
             match create(&output::numbered(&job.wanted, n)) {
@@ -253,7 +254,7 @@ impl Storage {
         None
     }
 
-    /// Says what is wrong: of the file the first thing alone, and once if events are lost.
+    /// Prints a message about a problem: for the file only the first one, and once if events are lost.
     fn told(&self, path: &Path, trouble: &Trouble<'_>) {
         let is_of_file = matches!(trouble, Trouble::Write(_) | Trouble::Stuck);
         if is_of_file && self.trouble_said.swap(true, Ordering::Relaxed) {
@@ -274,7 +275,7 @@ impl Storage {
     });
     }
 
-    /// Empties the ring until the capture is closed. Of a bounded capture it also keeps what the records come to.
+    /// Empties the ring until the capture is closed. For a bounded capture it also keeps the state.
     fn drain(&self, writer: &'static Writer, is_bounded: bool, tick: &dyn Fn()) {
         let tell = |trouble: Trouble<'_>| {
             let path = writer.path().unwrap_or(Path::new("the capture"));
@@ -286,7 +287,7 @@ impl Storage {
         }
     }
 
-    /// The life of the thread that only prints.
+    /// The main function of the thread that only prints.
     fn print_until_over(&self, writer: &'static Writer) {
         loop {
             let now = self.step.load(Ordering::Acquire);
@@ -298,7 +299,7 @@ impl Storage {
         }
     }
 
-    /// What a thread with the program's stderr does at least every 50 ms.
+    /// The periodic work, at least every 50 ms, of a thread with the program's stderr.
     fn tick(&self, writer: &'static Writer) {
         self.lines.print();
         fault::check();
@@ -320,13 +321,13 @@ impl Storage {
         }
     }
 
-    /// Says that recording has ended before the program, unless that was said.
+    /// Prints once that recording has ended before the program.
     pub(crate) fn say_ended(&self, writer: &'static Writer) {
         self.tick(writer);
     }
 
-    /// The program's end, before other libraries are taken down: all that there is goes to the file, and the threads stand
-    /// still. False: the file system did not take it in time.
+    /// The program's end, before other libraries are shut down: everything is written to the file, and the threads
+    /// wait. False if the file system was too slow.
     pub(crate) fn pause(&self, writer: &'static Writer) -> bool {
         let is_written = writer.pause(FOR_END);
         self.lines.print();
@@ -334,7 +335,7 @@ impl Storage {
         is_written
     }
 
-    /// The very end: what came after [`pause`] goes to the file, which is then closed, and the threads end.
+    /// The very end: records after [`pause`] are written to the file, which is then closed, and the threads end.
     pub(crate) fn close(&self, writer: &'static Writer) {
         let limit = match self.is_behind.load(Ordering::Relaxed) {
             false => AT_LAST,
@@ -349,7 +350,7 @@ impl Storage {
         }
     }
 
-    /// The capture's path, for which a moment is waited: none as long as its file system does not answer.
+    /// The capture's path, after a short wait: none as long as its file system does not respond.
     pub(crate) fn path(&self, writer: &'static Writer) -> Option<&'static Path> {
         if writer.path().is_none() {
             self.await_step(CREATED, FOR_END);

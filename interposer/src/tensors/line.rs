@@ -1,4 +1,4 @@
-//! A cache line of the table of tensors: all that is known of two of them.
+//! A cache line of the table of tensors: the data of two of them.
 //!
 //! ```text
 //!  0                       24                       48          52    64
@@ -10,19 +10,20 @@
 use gpumem_capture::{DeviceOrdinal, EventFlags, StackId};
 use gpumem_tracker::Block;
 
-/// A tensor in its line; the address 0 is none. It is of the line's device, and no context's.
+/// A tensor in its line; the address 0 is an empty entry. It belongs to the line's device, and to
+/// no context.
 #[derive(Clone, Copy)]
 pub(super) struct Entry {
     pub(super) ptr: u64,
     bytes: u64,
     py_stack: StackId,
     flags: EventFlags,
-    /// Roles that are recorded of it: a bit for each.
+    /// Recorded roles: a bit for each.
     pub(super) roles: u8,
 }
 
 impl Entry {
-    /// None for a block that does not fit.
+    /// None if the block does not fit.
     #[inline(always)]
     pub(super) fn new(ptr: u64, block: &Block) -> Option<Self> {
         let Block {
@@ -53,24 +54,24 @@ impl Entry {
     }
 }
 
-/// Two tensors in a cache line; all zeros are none.
+/// Two tensors in a cache line; all zeros are an empty line.
 #[repr(C, align(64))]
 pub(super) struct Line {
     pub(super) places: [Entry; 2],
-    /// How many of the line's tensors are in the map.
+    /// The number of the line's tensors that are in the map.
     pub(super) elsewhere: u32,
 }
 
 const _: () = assert!(size_of::<Line>() == 64);
 
 impl Line {
-    /// Where the tensor at `ptr` is; with 0 where there is room for one.
+    /// The entry of the tensor at `ptr`; with 0, a free entry.
     #[inline(always)]
     pub(super) fn place(&mut self, ptr: u64) -> Option<&mut Entry> {
         self.places.iter_mut().find(|entry| entry.ptr == ptr)
     }
 
-    /// Takes a tensor out.
+    /// Removes a tensor.
     #[inline(always)]
     pub(super) fn take(&mut self, ptr: u64) -> Option<Entry> {
         let place = self.place(ptr).filter(|entry| entry.ptr != 0)?;

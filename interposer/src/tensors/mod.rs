@@ -1,5 +1,5 @@
-//! The tensors that are live. They come and go a thousand times as often as all else and have a table of their own: no other
-//! look-up goes through it. All else is the tracker's ([`gpumem_tracker`]).
+//! The live tensors. They are allocated and freed a thousand times as often as other memory and have a separate table,
+//! which no other look-up uses. Other memory is in the tracker ([`gpumem_tracker`]).
 
 mod line;
 pub(crate) mod report;

@@ -1,8 +1,8 @@
-//! PyTorch's tensors: its reports of blocks, turned into events.
+//! PyTorch's tensors: converts its reports of blocks into events.
 //!
-//! A training reports some hundred blocks in a step, in the midst of other work: what a report costs is not its
-//! instructions but the cache lines that it touches, of code too. So this is a way of its own beside that of all
-//! other calls ([`crate::record`]): what happens each time stands here in a row, the rest elsewhere.
+//! A training reports about a hundred blocks per step, in the middle of other work. The cost of a report is not its
+//! instructions but the cache lines that it touches, including those of code. So this is a separate path from that of
+//! all other calls ([`crate::record`]): the frequent code is contiguous here, the rest is elsewhere.
 
 use gpumem_capture::{
     ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, PlacementId, StackId, Writer,
@@ -22,15 +22,15 @@ use crate::{account, definitions, stack, stacks, workspace};
 #[derive(Clone, Copy)]
 pub(crate) struct Report {
     pub(crate) api: ApiId,
-    /// From where PyTorch's function was called.
+    /// The call site of PyTorch's function.
     pub(crate) from: Registers,
-    /// What the caller had in this register.
+    /// The caller's value of this register.
     pub(crate) rax: u64,
     pub(crate) ptr: u64,
-    /// Bytes handed out if positive, given back if negative.
+    /// Bytes allocated if positive, freed if negative.
     pub(crate) size: i64,
     pub(crate) device: DeviceOrdinal,
-    /// By PyTorch's count: bytes handed out, and bytes that it holds.
+    /// PyTorch's counts: allocated bytes and reserved bytes.
     pub(crate) figures: Option<(u64, u64)>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn reported(report: &Report) {
     }
     match session::session() {
         Some(session) => {
-            // What was last touched by the thread that added the tensor comes while the stacks are taken.
+            // Prefetches data that the thread that added the tensor touched last, while the stacks are captured.
             let tensor = session.tensors.tensor(report.device, report.ptr);
             if let Some(quiet) = ReentryGuard::begin() {
                 record(session, quiet.thread, report, tensor);
@@ -55,7 +55,7 @@ pub(crate) fn reported(report: &Report) {
 #[cold]
 #[inline(never)]
 fn before_the_capture(report: Report) {
-    // Before the capture is open nothing is live, so no release is to be recorded.
+    // Before the capture is open nothing is live, so there is no release to record.
     if report.size > 0 {
         let _ = thread::in_hook(|thread| {
             if let Some(session) = session::open() {
@@ -66,8 +66,8 @@ fn before_the_capture(report: Report) {
     }
 }
 
-/// Both ways go on in one place: what they share is in a near cache the sooner. All that may panic is in functions of
-/// its own, which let nothing out.
+/// Both paths continue at one place, so that shared code is in a near cache sooner. Everything that may panic is in
+/// separate functions, which catch panics.
 #[inline(always)]
 fn record(session: &'static Session, thread: &Thread, report: &Report, tensor: Tensor<'_>) {
     let writer = session.writer;
@@ -127,7 +127,7 @@ fn record(session: &'static Session, thread: &Thread, report: &Report, tensor: T
     }
 }
 
-/// Of a release.
+/// For a release.
 const NO_SOURCE: Source = Source {
     placement: PlacementId::DEFAULT,
     slack: 0,
@@ -144,7 +144,7 @@ fn of_allocator(report: &Report) -> Reported {
     }
 }
 
-/// [`EventFlags::NO_GRAD`] for what the calling thread allocates now, if it has gradients switched off.
+/// [`EventFlags::NO_GRAD`] for allocations of the calling thread now, if gradients are off on it.
 #[inline(always)]
 fn grad_flag(session: &Session) -> EventFlags {
     match session.backward && session.nodes.no_grad() {
@@ -153,7 +153,7 @@ fn grad_flag(session: &Session) -> EventFlags {
     }
 }
 
-/// Whether an allocation carries stacks.
+/// Whether an allocation has stacks.
 #[inline(always)]
 fn is_sampled(session: &Session, thread: &Thread, report: &Report) -> bool {
     session.stack_sample.is_none_or(|every| {
@@ -162,7 +162,7 @@ fn is_sampled(session: &Session, thread: &Thread, report: &Report) -> bool {
     })
 }
 
-/// The block that an allocation makes.
+/// The block of an allocation.
 #[inline(always)]
 fn block(event: &Event) -> Block {
     Block {
@@ -189,7 +189,7 @@ fn take(session: &'static Session, wanted: Stacks, from: Registers) -> (StackId,
         .unwrap_or((StackId::NONE, StackId::NONE))
 }
 
-/// The stack of a release, where that is asked for.
+/// The stack of a release, if requested.
 #[inline(always)]
 fn own_python(session: &'static Session) -> StackId {
     #[cold]
@@ -203,15 +203,15 @@ fn own_python(session: &'static Session) -> StackId {
     }
 }
 
-/// An event of a tensor that is in its line, or no longer there: the first one of a device, or one for which there is
-/// no room at this moment.
+/// Records an event of a tensor that is in its line, or was just removed: the first one of a device, or one without
+/// room at this time.
 #[cold]
 #[inline(never)]
 fn record_without_room(writer: &Writer, event: Event, live: Option<u64>) {
     let _ = thread::caught(|| writer.event_to(&event, live));
 }
 
-/// An event of a tensor that is not in its line, finds no room there, or whose address was handed out again.
+/// Records an event of a tensor that is not in its line, finds no room there, or whose address was allocated again.
 #[cold]
 #[inline(never)]
 fn record_otherwise(writer: &Writer, tensor: Tensor<'_>, event: Event, live: Option<u64>) {
@@ -224,7 +224,7 @@ fn record_otherwise(writer: &Writer, tensor: Tensor<'_>, event: Event, live: Opt
     });
 }
 
-/// If the address was handed out again, the release of the block that was there went unseen.
+/// Records an allocation. If the address was allocated again, the release of the earlier block was missed.
 fn allocated_otherwise(writer: &Writer, tensor: Tensor<'_>, event: Event, live: Option<u64>) {
     if let Some(stale) = tensor.insert(&block(&event)) {
         account::missed_release();
@@ -242,7 +242,7 @@ fn allocated_otherwise(writer: &Writer, tensor: Tensor<'_>, event: Event, live: 
     let _ = writer.event_to(&event, live);
 }
 
-/// Of a block of which nothing is known: from before the capture.
+/// Records the release of an unknown block, from before the capture.
 fn released_otherwise(writer: &Writer, tensor: Tensor<'_>, event: Event, live: Option<u64>) {
     if let Some(block) = tensor.remove() {
         let event = Event {

@@ -1,4 +1,4 @@
-//! What tensors' blocks are for, as far as the program says so itself or its autograd does.
+//! The purposes of tensors' blocks, as reported by the program or found by its autograd.
 
 use gpumem_capture::{ApiId, DeviceOrdinal, EventKind, Level, Role};
 
@@ -11,7 +11,7 @@ pub(crate) struct Told {
     pub(crate) ptr: u64,
     pub(crate) device: DeviceOrdinal,
     pub(crate) role: Role,
-    /// Whether the framework was asked.
+    /// Whether it comes from a call of the framework.
     pub(crate) by_framework: bool,
 }
 
@@ -29,7 +29,8 @@ impl Told {
     }
 }
 
-/// The framework says that the blocks at these addresses have a role; how many of them were not known to have it.
+/// Records that blocks at these addresses have a role, according to the framework; returns how many of them are
+/// new.
 pub(crate) fn tell(session: &Session, thread: &Thread, addresses: &[u64], role: Role) -> usize {
     let new = addresses.iter().filter_map(|&ptr| {
         let device = session.tensors.note_role(ptr, role)?;

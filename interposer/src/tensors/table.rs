@@ -1,14 +1,13 @@
-//! The tensors that are live: a table of cache lines for each device.
+//! The live tensors: a table of cache lines for each device.
 //!
-//! A tensor's line is known by its address, and holds all that is known of two tensors: whoever adds one or
-//! takes one out touches that line and no other. A framework hands out the same addresses again and again,
-//! so in a training these lines are few. What finds no room in its line is in a map, and the line counts
-//! how many of its tensors are.
+//! A tensor's line is determined by its address, and holds the data of two tensors: adding or removing one touches
+//! only that line. A framework allocates the same addresses again and again, so a training uses few lines. Tensors
+//! without room in their line are in a map, and the line counts how many of its tensors are.
 //!
-//! A device's lines have no lock of their own: they are touched while its counters of tensors are held, which
-//! every event of a tensor holds anyway: an atomic operation takes a sixth of an event. A tensor whose release went
-//! unseen is therefore found where its address is handed out again on its device, not on another one; that the
-//! framework counts otherwise than the counters is said with each event all the same.
+//! A device's lines have no separate lock: they are accessed while its tensor counters are locked, which every
+//! event of a tensor requires anyway; an atomic operation takes a sixth of an event. So a tensor whose release was
+//! missed is found when its address is allocated again on the same device, but not on another one. Differences
+//! between the framework's count and the counters are still marked on each event.
 
 use core::cell::UnsafeCell;
 use core::hash::BuildHasherDefault;
@@ -23,9 +22,9 @@ use rustc_hash::FxHasher;
 
 use super::line::{Entry, Line};
 
-/// Lines of a device, a power of two: 128 KiB. More would lie on more pages than the processor keeps in mind.
+/// Lines of a device, a power of two: 128 KiB. More would need more pages than the processor's TLB holds.
 const LINES: usize = 1 << 11;
-/// Devices that have lines: as many as have counters.
+/// Number of devices with lines: as many as have counters.
 const DEVICES: usize = 63;
 
 /// A device's lines.
@@ -33,11 +32,11 @@ type Lines = [UnsafeCell<Line>; LINES];
 
 /// Tensors by address.
 pub(crate) struct Tensors {
-    /// Whose counters are held.
+    /// The writer whose counters are locked.
     writer: &'static Writer,
     /// By device.
     lines: &'static [Lines],
-    /// In the lines of which devices there have been tensors: a bit for each.
+    /// The devices whose lines have had tensors: a bit for each.
     devices: AtomicU64,
     others: DashMap<u64, Block, BuildHasherDefault<FxHasher>>,
 }
@@ -48,7 +47,7 @@ unsafe impl Sync for Tensors {}
 unsafe impl Send for Tensors {}
 
 impl Tensors {
-    /// There are none.
+    /// An empty table.
     pub(crate) fn new(writer: &'static Writer) -> Self {
         const SIZE: usize = size_of::<[Lines; DEVICES]>();
         let access = libc::PROT_READ | libc::PROT_WRITE;
@@ -57,7 +56,7 @@ impl Tensors {
         let lines = unsafe { libc::mmap(null_mut(), SIZE, access, flags, -1, 0) };
         let lines = match lines == libc::MAP_FAILED {
             true => &[],
-            // SAFETY: zeros are lines without tensors; the memory is never given back.
+            // SAFETY: zeros are lines without tensors; the memory is never freed.
             false => unsafe { core::slice::from_raw_parts(lines.cast::<Lines>(), DEVICES) },
         };
         Self {
@@ -68,7 +67,7 @@ impl Tensors {
         }
     }
 
-    /// Where the tensor at `ptr` on `device` is, if it is live; the processor begins to fetch it.
+    /// Finds the tensor at `ptr` on `device`, if it is live; prefetches its line.
     #[inline(always)]
     pub(crate) fn tensor(&self, device: DeviceOrdinal, ptr: u64) -> Tensor<'_> {
         const SHIFT: u32 = u64::BITS - LINES.trailing_zeros();
@@ -98,7 +97,7 @@ impl Tensors {
         devices.filter(|&device| self.has(device))
     }
 
-    /// Goes through all of them, in no order. `look` asks for none.
+    /// Iterates over all of them, in arbitrary order. `look` must not look up tensors.
     #[cold]
     pub(crate) fn each(&self, mut look: impl FnMut(u64, &Block)) {
         for device in self.devices() {
@@ -123,7 +122,7 @@ impl Tensors {
         }
     }
 
-    /// The one at `ptr`.
+    /// The tensor at `ptr`.
     pub(crate) fn at(&self, ptr: u64) -> Option<Block> {
         let in_line = self
             .devices()
@@ -131,7 +130,7 @@ impl Tensors {
         in_line.or_else(|| self.others.get(&ptr).map(|block| *block))
     }
 
-    /// Notes that the tensor at `ptr` has a role; its device if it is live and that was not noted before.
+    /// Records that the tensor at `ptr` has a role; returns its device if it is live and the role is new.
     pub(crate) fn note_role(&self, ptr: u64, role: Role) -> Option<DeviceOrdinal> {
         let bit = 1_u8.checked_shl(role.0 as u32)?;
         let in_line = self.devices().find_map(|device| {
@@ -141,24 +140,23 @@ impl Tensors {
             entry.roles |= bit;
             Some(is_new.then_some(device))
         });
-        // Of those in the map nothing is noted: they are few.
+        // Roles of tensors in the map are not stored, because they are few.
         in_line.unwrap_or_else(|| Some(self.others.get(&ptr)?.device))
     }
 }
 
-/// Where a tensor is, if it is live.
+/// The place of a tensor, if it is live.
 #[derive(Clone, Copy)]
 pub(crate) struct Tensor<'a> {
     all: &'a Tensors,
     device: DeviceOrdinal,
-    /// None where its device has none.
+    /// None if its device has no lines.
     line: Option<&'a UnsafeCell<Line>>,
     ptr: u64,
 }
 
 impl<'a> Tensor<'a> {
-    /// Holds the counters of its device, to add it or to take it out and to record that. None for a device
-    /// without lines.
+    /// Locks the counters of its device, to add or remove it and to record that. None for a device without lines.
     #[inline(always)]
     pub(crate) fn hold(self) -> Option<LineGuard<'a>> {
         let line = self.line?;
@@ -175,7 +173,7 @@ impl<'a> Tensor<'a> {
         (entry.ptr != 0).then(|| entry.block(self.device))
     }
 
-    /// Adds it, wherever there is room; what was there before.
+    /// Adds it, wherever there is room; returns the previous block.
     #[cold]
     #[inline(never)]
     pub(crate) fn insert(self, block: &Block) -> Option<Block> {
@@ -186,7 +184,7 @@ impl<'a> Tensor<'a> {
         }
         let in_line = self.hold().is_some_and(|mut guard| guard.put(block));
         if !in_line {
-            // Nobody asks for it before this returns.
+            // No other thread looks it up before this returns.
             self.all.others.insert(self.ptr, *block);
             if let Some(mut guard) = self.hold() {
                 guard.line().elsewhere += 1;
@@ -195,7 +193,7 @@ impl<'a> Tensor<'a> {
         before
     }
 
-    /// Takes it out, wherever it is.
+    /// Removes it, wherever it is.
     #[cold]
     #[inline(never)]
     pub(crate) fn remove(self) -> Option<Block> {
@@ -215,7 +213,7 @@ impl<'a> Tensor<'a> {
     }
 }
 
-/// A tensor's line, and the counters of its device, which this thread has to itself.
+/// A tensor's line, and the locked counters of its device.
 pub(crate) struct LineGuard<'a> {
     line: &'a UnsafeCell<Line>,
     tensor: Tensor<'a>,
@@ -229,7 +227,7 @@ impl LineGuard<'_> {
         unsafe { &mut *self.line.get() }
     }
 
-    /// Puts it where there is room; whether there is.
+    /// Stores it where there is room; returns whether there is.
     #[inline(always)]
     fn put(&mut self, block: &Block) -> bool {
         let entry = Entry::new(self.tensor.ptr, block);
@@ -242,8 +240,8 @@ impl LineGuard<'_> {
         }
     }
 
-    /// Adds it if it is new and finds room in its line; whether that is so. Else nothing is done, for
-    /// [`Tensor::insert`] to do: as with the first of a device.
+    /// Adds it if it is new and there is room in its line; returns whether that is so. Otherwise there is no
+    /// effect, and [`Tensor::insert`] must add it, as with the first of a device.
     #[inline(always)]
     pub(crate) fn insert(&mut self, block: &Block) -> bool {
         let ptr = self.tensor.ptr;
@@ -252,7 +250,7 @@ impl LineGuard<'_> {
         is_new && self.tensor.all.has(self.tensor.device) && self.put(block)
     }
 
-    /// Takes it out if it is in its line. None: for [`Tensor::remove`] to look elsewhere.
+    /// Removes it if it is in its line. None: [`Tensor::remove`] must search elsewhere.
     #[inline(always)]
     pub(crate) fn remove(&mut self) -> Option<Block> {
         let (ptr, device) = (self.tensor.ptr, self.tensor.device);
@@ -260,7 +258,7 @@ impl LineGuard<'_> {
         Some(entry.block(device))
     }
 
-    /// Records what became of it: see [`CounterGuard::event`].
+    /// Records its event: see [`CounterGuard::event`].
     #[inline(always)]
     pub(crate) fn record(self, event: &Event, live: Option<u64>) -> Option<Seq> {
         self.counting.event(event, live)

@@ -1,8 +1,7 @@
-//! The processors that the process may use, as they were when the library was loaded.
+//! The processors that the process may use, at the time when the library was loaded.
 //!
-//! A thread starts on those of the thread that creates it. A program pins its own threads (OMP_PROC_BIND, a
-//! data loader, sched_setaffinity), often one to a processor: a thread of the recorder's that inherited that would
-//! compete with it.
+//! A thread starts on those of the thread that creates it. A program pins its own threads (OMP_PROC_BIND, a data
+//! loader, sched_setaffinity), often one per processor: a recorder thread that inherited that would compete with it.
 
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
@@ -10,10 +9,10 @@ use std::io;
 
 use crate::process::{PROCESS, Process, WORDS};
 
-// An indirect function, whose resolver the loader calls when it relocates the library: before any constructor. That of
-// libgomp, which the program may link, pins the thread under OMP_PROC_BIND, and runs before those of a preloaded
-// library. Nothing but this library's own data may be used there, so the resolver is a system call alone; the function
-// itself is never called.
+// An indirect function, whose resolver the loader calls when it relocates the library: before any constructor. The
+// constructor of libgomp, which the program may link, pins the thread under OMP_PROC_BIND, and runs before those of a
+// preloaded library. Only this library's own data may be used in the resolver, so it is a single system call; the
+// function itself is never called.
 core::arch::global_asm!(
     ".pushsection .text.gpumem_read_affinity,\"ax\",@progbits",
     ".globl gpumem_read_affinity",
@@ -53,8 +52,8 @@ static RESOLVED: unsafe extern "C" fn() = gpumem_read_affinity;
 /// Larger than any kernel's mask.
 const MOST_BYTES: usize = 1 << 20;
 
-/// The processors of when the library was loaded, as the kernel has them: a bit for each. `None` where it did not
-/// tell.
+/// The processors at the time when the library was loaded, in the kernel's format: a bit for each. `None` if the
+/// kernel did not report them.
 pub(super) fn at_load() -> Option<&'static [u64]> {
     let filled = PROCESS.affinity.filled.load(Ordering::Relaxed);
     let words = usize::try_from(filled).map_or(0, |bytes| bytes.div_ceil(size_of::<u64>()));
@@ -65,8 +64,8 @@ pub(super) fn at_load() -> Option<&'static [u64]> {
     unsafe { &*PROCESS.affinity.mask.get() }.get(..words)
 }
 
-/// The calling thread's mask, in as many words as it takes. `ask` fills a buffer and says how many bytes it
-/// has filled; it refuses one that is too small with EINVAL.
+/// The calling thread's mask, in as many words as necessary. `ask` fills a buffer and returns the number of bytes; it
+/// rejects a buffer that is too small with EINVAL.
 fn read(ask: impl Fn(&mut [u64]) -> io::Result<usize>) -> Option<Vec<u64>> {
     let mut bytes = 128;
     while bytes <= MOST_BYTES {
@@ -83,7 +82,7 @@ fn read(ask: impl Fn(&mut [u64]) -> io::Result<usize>) -> Option<Vec<u64>> {
     None
 }
 
-/// Asks the kernel for the calling thread's mask: past the C library, whose set has a fixed size.
+/// Queries the kernel for the calling thread's mask, without the C library, whose set has a fixed size.
 fn ask_kernel(mask: &mut [u64]) -> io::Result<usize> {
     // SAFETY: the buffer is valid for so many bytes; 0 is the calling thread.
     let filled = unsafe {
@@ -97,7 +96,7 @@ fn ask_kernel(mask: &mut [u64]) -> io::Result<usize> {
     usize::try_from(filled).map_err(|_| io::Error::last_os_error())
 }
 
-/// Asks with more room where the resolver had too little.
+/// Queries with more room if the resolver's was not enough.
 extern "C" fn at_start() {
     if PROCESS.affinity.filled.load(Ordering::Relaxed) <= 0
         && let Some(mask) = read(ask_kernel)

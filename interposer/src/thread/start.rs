@@ -1,9 +1,9 @@
-//! Threads of the recorder's own.
+//! The recorder's own threads.
 //!
 //! A thread inherits its creator's scheduling policy, processors and signal mask, and the creator is a thread of the
-//! program: under SCHED_FIFO and pinned to one processor, the recorder's threads would compete with it there. So they
-//! are created with the ordinary policy and with the processors that the process had at first. Both are set before the
-//! thread runs: it might get no turn to set them itself.
+//! program: under SCHED_FIFO and pinned to one processor, the recorder's threads would compete with it. So they are
+//! created with the ordinary policy and with the initial processors of the process. Both are set before the thread
+//! runs, because it might not get a processor to set them itself.
 
 use core::ffi::{CStr, c_int, c_void};
 use core::mem::MaybeUninit;
@@ -20,18 +20,18 @@ use crate::fault;
 /// Bytes of a thread's stack.
 const STACK: usize = 1 << 20;
 
-/// Signals that a thread's own instructions cause: one that comes while it is blocked kills the process, whatever
-/// handler there is. SIGBUS is another matter: [`fault::own`].
+/// Signals that a thread's own instructions cause: if one arrives while it is blocked, the process is killed,
+/// regardless of handlers. SIGBUS is handled by [`fault::own`].
 const SYNCHRONOUS: [c_int; 4] = [libc::SIGSEGV, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP];
 
-/// A thread of the recorder's that was started.
+/// A started thread of the recorder.
 pub(crate) struct Started {
-    /// 0 as long as its function runs.
+    /// 0 while its function runs.
     ended: Arc<AtomicU32>,
 }
 
 impl Started {
-    /// Waits until the thread's function has returned, but no longer than `limit`. Whether it has.
+    /// Waits until the thread's function has returned, at most `limit`. Returns whether it has.
     pub(crate) fn join_within(&self, limit: Duration) -> bool {
         let mut waited = Duration::ZERO;
         while self.ended.load(Ordering::Acquire) == 0 {
@@ -44,7 +44,7 @@ impl Started {
     }
 }
 
-/// Says that the thread's function has returned or panicked.
+/// Records that the thread's function has returned or panicked.
 struct Ends(Arc<AtomicU32>);
 
 impl Drop for Ends {
@@ -54,15 +54,15 @@ impl Drop for Ends {
     }
 }
 
-/// What a new thread is to do.
+/// The task of a new thread.
 struct Task {
     name: &'static CStr,
     run: Box<dyn FnOnce() + Send>,
     ends: Ends,
 }
 
-/// Starts a thread of the recorder's. It takes none of the program's signals, and what it calls of CUDA is not
-/// recorded. `name` has 15 characters at most.
+/// Starts a recorder thread. It takes none of the program's signals, and its CUDA calls are not recorded. `name` has
+/// at most 15 characters.
 pub(crate) fn start(
     name: &'static CStr,
     run: impl FnOnce() + Send + 'static,
@@ -75,7 +75,7 @@ pub(crate) fn start(
     }));
     let _masked = Masked::new();
     let mut result = libc::EAGAIN;
-    // A cpuset that has shrunk since refuses the processors, and a filter of system calls either.
+    // A cpuset that has shrunk since rejects the processors, and a filter of system calls may reject either.
     for (policy, processors) in [(true, true), (true, false), (false, true), (false, false)] {
         // SAFETY: `task` is leaked above and owned by the thread if one is created.
         result = unsafe { create(task, policy, processors) };
@@ -92,7 +92,7 @@ pub(crate) fn start(
 }
 
 /// Creates a thread that runs `task`, with the ordinary policy if `policy` and the process's processors if
-/// `processors`, else with its creator's. 0 or an error number.
+/// `processors`, otherwise with its creator's. Returns 0 or an error number.
 ///
 /// # Safety
 /// `task` is a leaked box that the new thread may take over.
@@ -146,8 +146,8 @@ extern "C" fn main(task: *mut c_void) -> *mut c_void {
     core::ptr::null_mut()
 }
 
-/// All signals are blocked in this thread while this lives, but those that its own instructions cause. A thread that
-/// is created meanwhile inherits that.
+/// All signals are blocked in this thread until this is dropped, except those that its own instructions cause. A
+/// thread that is created meanwhile inherits that.
 struct Masked {
     before: libc::sigset_t,
 }

@@ -1,4 +1,4 @@
-//! A frame of the last walk, and whether it is as it was.
+//! A frame of the last walk, and the check whether it is unchanged.
 
 use crate::frame::{Frame, ModuleObject, Position};
 use crate::hash;
@@ -9,39 +9,39 @@ use crate::memory::load;
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct KnownFrame {
-    /// Its address; 0: the bottom.
+    /// Its address; 0 for the bottom.
     pub(super) frame: usize,
-    /// Where it is in its code; 0 for a shim.
+    /// Its position in its code; 0 for a shim.
     pub(super) instruction: usize,
-    /// That of its code; 0 for a shim, and for code that has none.
+    /// The number of its code; 0 for a shim, and for code without a number.
     pub(super) number: u32,
     pub(super) is_shim: bool,
     /// Whether C code entered it, if it counts.
     pub(super) entered_from_c: bool,
-    /// Whether a shim lies on the newest of those that count: C code has entered the next one.
+    /// Whether a shim is on top of the newest frame that counts: C code has entered the next frame.
     pub(super) over_shim: bool,
-    /// How many of it and all older ones count.
+    /// The number of frames that count, among it and all older ones.
     pub(super) kept: u16,
     /// The number of its code if it calls a module; `number` is 0 then.
     pub(super) call_number: u32,
-    /// What it adds to the hash; [`NOT_MIXED`] if it does not count or has changed.
+    /// Its contribution to the hash; [`NOT_MIXED`] if it does not count or has changed.
     pub(super) mixed: u64,
-    /// Of it and all older ones.
+    /// The hash of it and all older frames.
     pub(super) hash: u64,
-    /// The number of the stack whose newest frame it is, where that has been told; else 0.
+    /// The id of the stack whose newest frame it is, if that is known; otherwise 0.
     pub(super) id: u32,
-    /// Of the type of the module that it calls: 36 bits of the address, without the last four.
+    /// The type of the module that it calls: 36 bits of the address, without the last four.
     pub(super) kind: u32,
     /// The module that it calls, its first local.
     pub(super) module: usize,
 }
 
-/// Of a frame that is to be looked at anew.
+/// Marks a frame that must be read again.
 pub(super) const NOT_MIXED: u64 = 0;
 
 const _: () = assert!(size_of::<KnownFrame>() == 64);
 
-/// Where the words are that say what a frame is, and what they are to be.
+/// The offsets of the words that identify a frame, and their expected values.
 #[derive(Debug)]
 pub(crate) struct Places {
     pub(super) previous: usize,
@@ -83,7 +83,7 @@ impl Places {
 }
 
 impl KnownFrame {
-    /// What the oldest frame lies on.
+    /// The entry below the oldest frame.
     pub(super) const BOTTOM: Self = Self {
         frame: 0,
         instruction: 0,
@@ -100,7 +100,7 @@ impl KnownFrame {
         module: 0,
     };
 
-    /// The frame that lies on this one, if it does not count.
+    /// The frame on top of this one, if it does not count.
     #[inline(always)]
     pub(super) fn without(&self, frame: usize) -> Self {
         Self {
@@ -113,7 +113,7 @@ impl KnownFrame {
         }
     }
 
-    /// The frame that lies on this one, at `offset` of a code object.
+    /// The frame on top of this one, at `offset` of a code object.
     #[inline(always)]
     pub(super) fn with(
         &self,
@@ -137,17 +137,17 @@ impl KnownFrame {
         new
     }
 
-    /// It is at an instruction of code with a number, and calls this module.
+    /// Marks it as a frame at an instruction of code with a number, which calls this module.
     #[inline(always)]
     pub(super) fn calls(&mut self, instruction: usize, number: u32, module: ModuleObject) {
-        // Without a module it stays one that is never known.
+        // Without a module, the frame never counts as unchanged.
         if module != ModuleObject::NONE {
             (self.instruction, self.call_number) = (instruction, number);
             (self.module, self.kind) = (module.address as usize, kind_word(module.kind));
         }
     }
 
-    /// It counts, and lies on `older`.
+    /// Marks it as a frame that counts, on top of `older`.
     #[inline(always)]
     pub(super) fn counts_on(&mut self, older: &Self) {
         self.hash = hash::chain(older.hash, self.mixed);
@@ -157,24 +157,25 @@ impl KnownFrame {
     }
 }
 
-/// The newest of `known` and all older frames that is not as it was; the bottom if all are. Null if one
-/// that is as it was lies on another frame than it did.
+/// The newest changed frame among `known` and all older ones; the bottom if all are unchanged. Null if an unchanged
+/// frame is on top of a different frame than before.
 ///
-/// A frame is as it was if it is at the same instruction, and if the number of its code is that of the code
-/// that had this instruction: no other code of this interpreter has had the number, not at another address
-/// either. One that calls a module is as it was only if it calls the same module, too. A shim's instruction is the interpreter's own, so no shim goes for a frame of code. A frame whose
-/// code has no number never is as it was.
+/// A frame is unchanged if it is at the same instruction, and the number of its code is that of the code that had this
+/// instruction. No other code of this interpreter has had the number, at any address. A frame that calls a module must
+/// also call the same module. A shim's instruction belongs to the interpreter itself, so no shim matches a frame of
+/// code. A frame whose code has no number never counts as unchanged.
 ///
-/// This is run for each frame at each look, so it is made of as few instructions as can be.
+/// This runs for each frame at each look, so it must compile to as few instructions as possible.
 ///
 /// # Safety
-/// `known` is one of a [`StackMemo`](super::StackMemo)'s, at which there is a live frame of the calling thread, or its bottom.
+/// `known` is one of a [`StackMemo`](super::StackMemo)'s frames with a live frame of the calling thread at its address,
+/// or its bottom.
 #[inline(never)]
 pub(super) unsafe fn changed(places: &Places, known: *const KnownFrame) -> *const KnownFrame {
     let mut known = known;
-    // SAFETY: it is the caller's, or an older one than that: before the bottom the loop ends. There is a live
-    // frame at its address: the caller says so, or a live frame has said that this is its older one. A live
-    // frame at an instruction of code has a code object, and one that calls a module has it as its first local.
+    // SAFETY: it is the caller's, or an older one than that: the loop ends before the bottom. There is a live frame at
+    // its address: the caller guarantees it, or a live frame has this one as its older one. A live frame at an
+    // instruction of code has a code object, and one that calls a module has it as its first local.
     unsafe {
         let mut frame = (*known).frame;
         loop {
@@ -211,7 +212,7 @@ pub(super) unsafe fn changed(places: &Places, known: *const KnownFrame) -> *cons
     }
 }
 
-/// What is remembered of a type's address. Types are aligned to 16 bytes.
+/// The part of a type's address that is remembered. Types are aligned to 16 bytes.
 #[inline(always)]
 fn kind_word(kind: u64) -> u32 {
     (kind >> 4) as u32

@@ -1,12 +1,11 @@
-//! The last walk of a thread, remembered.
+//! The remembered last walk of a thread.
 //!
-//! Most frames are as they were when the thread's stack was last looked at. A frame at the same address,
-//! at the same instruction of the same code and above the same older frame, needs no more than the loads
-//! that show this; and the hash of all that lies below the newest frame that differs is known already.
-//! Nothing is taken on trust: each frame is read, at each look.
+//! Most frames are unchanged since the last look at the thread's stack. A frame at the same address, at the
+//! same instruction of the same code and above the same older frame, costs only the loads that check this. The
+//! hash of all frames below the newest changed frame is already known. Every frame is read at each look.
 //!
-//! Only where code objects have numbers of their own (3.12 and later): elsewhere it takes a dozen loads to
-//! tell which code object an address means.
+//! Used only where code objects have numbers (3.12 and later): without them, identifying the code object at an
+//! address takes a dozen loads.
 
 mod known;
 
@@ -21,47 +20,48 @@ use crate::walk;
 pub(crate) use known::Places;
 use known::{KnownFrame, NOT_MIXED, changed};
 
-/// Frames that are remembered, shims among them, and the [bottom](StackMemo::known).
+/// The number of remembered frames, including shims and the [bottom](StackMemo::known).
 const ROOM: usize = 384;
-/// Places of the directory, a power of two.
+/// Slots of the directory, a power of two.
 const PLACES: usize = 512;
 
-/// What a look has told of a thread's stack.
+/// The result of a look at a thread's stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
     /// It has no frames.
     Empty,
-    /// What [`StackMemo::note`] was told of it; never 0.
+    /// The id that [`StackMemo::note`] recorded for it; never 0.
     Known(u32),
-    /// Its hash: none is known of it yet.
+    /// Its hash: no id is known for it yet.
     Hashed(StackHash),
-    /// Only a walk can tell, which is always right.
+    /// Only a walk can identify it, which is always correct.
     Unknown,
 }
 
 /// The last walk of one thread: 28 KiB. All zeros are the same as [`StackMemo::new`].
 pub struct StackMemo {
-    /// The first is the bottom, on which the oldest frame lies: it stays as it is, all zeros. Each frame is
-    /// the next one's `previous`.
+    /// The first is the bottom, below the oldest frame: it stays all zeros. Each frame is the next one's
+    /// `previous`.
     known: [KnownFrame; ROOM],
-    /// The place of the newest.
+    /// The index of the newest frame.
     newest: usize,
     /// The interpreter's number.
     interpreter: u64,
-    /// Whose the numbers of stacks are.
+    /// The owner of the stack ids.
     owner: usize,
-    /// Frames that are new, the newest first.
+    /// New frames, the newest first.
     fresh: [usize; ROOM],
-    /// Where among the known ones a frame may be, by its address.
+    /// The possible index of a frame among the known ones, by its address.
     directory: [u16; PLACES],
-    /// So many looks are left out.
+    /// The number of looks to skip.
     rest: u32,
 }
 
-/// After a stack that is too deep, so many are not looked at: they are likely to be as deep.
+/// The number of looks to skip after a stack that is too deep, because the next stacks are likely to be as
+/// deep.
 const REST: u32 = 64;
 
-/// The stack cannot be told this way.
+/// The stack cannot be identified this way.
 struct Otherwise;
 
 impl Default for StackMemo {
@@ -71,7 +71,7 @@ impl Default for StackMemo {
 }
 
 impl StackMemo {
-    /// One that has seen nothing.
+    /// An empty memo.
     pub const fn new() -> Self {
         Self {
             known: [KnownFrame::BOTTOM; ROOM],
@@ -84,11 +84,11 @@ impl StackMemo {
         }
     }
 
-    /// The calling thread's stack. `most`: how many frames a stack may have, the same at each look. `owner`: of
-    /// the numbers that are noted, which another one does not get.
+    /// Identifies the calling thread's stack. `most`: the maximum number of frames of a stack, the same at each
+    /// look. `owner`: the owner of the noted ids; other owners do not get them.
     ///
     /// # Safety
-    /// As [`walk::walk`], for the layout and the type of code that `places` were made of.
+    /// As [`walk::walk`], for the layout and the type of code from which `places` was created.
     #[inline(always)]
     pub(crate) unsafe fn look(
         &mut self,
@@ -119,7 +119,7 @@ impl StackMemo {
         unsafe { self.look_anew(places, calls, newest, interpreter, most, owner) }
     }
 
-    /// The same of a stack that is not as it was.
+    /// The same for a changed stack.
     ///
     /// # Safety
     /// As [`StackMemo::look`]; `newest` is the thread's newest frame, `interpreter` its interpreter's number.
@@ -143,7 +143,7 @@ impl StackMemo {
         // SAFETY: promised by the caller.
         let mut looked = unsafe { self.update(places, calls, newest) };
         if looked.is_err() && self.newest != 0 {
-            // Frames lie on other frames than before: everything anew.
+            // Frames are on top of other frames than before: start again.
             self.newest = 0;
             // SAFETY: as above.
             looked = unsafe { self.update(places, calls, newest) };
@@ -157,7 +157,7 @@ impl StackMemo {
         }
     }
 
-    /// The stack that the last look has told has this number.
+    /// Records this id for the stack of the last look.
     #[inline]
     pub fn note(&mut self, id: u32) {
         if let Some(newest) = self.known.get_mut(self.newest).filter(|k| k.frame != 0) {
@@ -165,7 +165,7 @@ impl StackMemo {
         }
     }
 
-    /// What has been seen does not count: the next look takes everything anew.
+    /// Discards all frames: the next look reads everything again.
     pub fn forget(&mut self) {
         self.newest = 0;
     }
@@ -192,7 +192,7 @@ impl StackMemo {
             // SAFETY: a live frame, as the newest one and what a live one says is its older one.
             frame = unsafe { load(frame, places.previous) };
         };
-        // How many of the oldest are as they were.
+        // The number of oldest frames that are unchanged.
         // SAFETY: the newest of them is a live frame, as above.
         self.newest = unsafe { self.compare(places, known) }?;
         while self.newest < known {
@@ -210,7 +210,8 @@ impl StackMemo {
         Ok(())
     }
 
-    /// Where the frame at this address is among the known ones; at the bottom if the address is 0.
+    /// The index of the frame at this address among the known ones; the index of the bottom if the address is
+    /// 0.
     #[inline(always)]
     fn place(&self, frame: usize) -> Option<usize> {
         if frame == 0 {
@@ -221,8 +222,8 @@ impl StackMemo {
         (place <= self.newest && known.frame == frame).then_some(place)
     }
 
-    /// Reads the frame at the place `newest` and all older ones, and marks those that have changed. Up to
-    /// which place they are as they were.
+    /// Reads the frame at the index `newest` and all older ones, and marks those that have changed. Returns the
+    /// index up to which they are unchanged.
     ///
     /// # Safety
     /// That frame is a live one of this thread, or the bottom.
@@ -252,21 +253,21 @@ impl StackMemo {
         }
     }
 
-    /// The known frame at a place, from which older ones may be reached too.
+    /// The known frame at an index. Older frames may be reached from it, too.
     #[inline(always)]
     fn at(&self, place: usize) -> *const KnownFrame {
         debug_assert!(place < ROOM);
         self.known.as_ptr().wrapping_add(place)
     }
 
-    /// A known frame and the one that lies on it.
+    /// A known frame and the one on top of it.
     #[inline(always)]
     fn two(&mut self, older: usize) -> Result<&mut [KnownFrame; 2], Otherwise> {
         let from = self.known.get_mut(older..).ok_or(Otherwise)?;
         from.first_chunk_mut().ok_or(Otherwise)
     }
 
-    /// Adds the frame to the known ones that was the next of them.
+    /// Adds the frame that was the next one among the known frames.
     ///
     /// # Safety
     /// As [`StackMemo::append`].
@@ -340,7 +341,7 @@ impl StackMemo {
         Ok(())
     }
 
-    /// The same of a frame at `offset` of code that has no number, and so is never known.
+    /// The same for a frame at `offset` of code without a number, which never counts as unchanged.
     ///
     /// # Safety
     /// As [`StackMemo::append`]; the frame is no shim, and has this code.
@@ -387,7 +388,7 @@ fn lookup(known: &KnownFrame) -> Lookup {
     }
 }
 
-/// Where a frame's place is in the directory.
+/// The slot of a frame in the directory.
 #[inline(always)]
 fn slot(frame: usize) -> usize {
     const SHIFT: u32 = u64::BITS - PLACES.trailing_zeros();

@@ -1,4 +1,4 @@
-//! The memo beside a walk, over frames laid out as 3.12 has them.
+//! The memo compared with a walk, over frames with the layout of 3.12.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,10 @@ use crate::frame::Frame;
 use crate::layout::Layout;
 use crate::{hash, rows, thread};
 
-/// Frames that a stack of these tests may have.
+/// The maximum number of frames of a stack in these tests.
 const MOST: usize = 256;
 
-/// An interpreter as far as frames go: one thread, whose stack may be changed at will.
+/// A simulated interpreter with frames only: one thread, whose stack the test changes.
 struct Interpreter {
     layout: Layout,
     kind: u64,
@@ -21,7 +21,7 @@ struct Interpreter {
     thread: [u64; 16],
     newest: Box<[usize; 2]>,
     interpreter: Box<[u64; 4]>,
-    /// Made before the first frame, so they stay where they are.
+    /// Allocated before the first frame, so their addresses do not change.
     codes: Vec<[u64; 32]>,
     next_number: u32,
     /// Room for frames: one for each depth, and others.
@@ -85,14 +85,14 @@ impl Interpreter {
         self.state % below
     }
 
-    /// Another code object lies where that one lay.
+    /// Replaces the code object at the same address.
     fn renumber(&mut self, code: usize) {
         let number = self.next_number.to_le_bytes();
         bytes(&mut self.codes[code], 92, &number);
         self.next_number += 1;
     }
 
-    /// The function at which code 5 is calls modules.
+    /// Makes the function of code 5 one that calls modules.
     fn recognise(&mut self) {
         let number = (self.codes[5][11] >> 32) as u32;
         let identity = code::numbered(number, self.interpreter[1]);
@@ -109,7 +109,7 @@ impl Interpreter {
         self.room[place][8].to_le_bytes()[6] >= SHIM_OWNER
     }
 
-    /// The frame at a depth goes on in some code. A shim stays at the interpreter's own instruction.
+    /// The frame at a depth continues in some code. A shim stays at the interpreter's own instruction.
     fn go_on(&mut self, depth: usize) {
         let (codes, place) = (self.codes.len() as u64, self.stack[depth]);
         if self.is_shim(place) {
@@ -127,8 +127,8 @@ impl Interpreter {
 
     fn push(&mut self) {
         let depth = self.stack.len();
-        // Mostly where a frame of this depth lies, sometimes where a generator's does. A shim may lie where
-        // a frame of code lay, if not in an interpreter.
+        // Usually the address of a frame of this depth, sometimes a generator's. A shim may be where a
+        // frame of code was, which does not happen in an interpreter.
         let place = match self.number(10) {
             0 => 600 + self.number(30) as usize,
             _ => depth,
@@ -141,7 +141,7 @@ impl Interpreter {
         self.go_on(depth);
     }
 
-    /// A frame that belongs to `owner` begins at a place.
+    /// Starts a frame that belongs to `owner` at a place.
     fn lay(&mut self, place: usize, owner: u8) {
         let older = self.stack.last().map_or(0, |&older| self.address(older));
         self.room[place][1] = older as u64;
@@ -149,7 +149,7 @@ impl Interpreter {
         self.stack.push(place);
     }
 
-    /// The frame at a depth is in a code object, at its `instruction`.
+    /// Runs the frame at a depth in a code object, at its `instruction`.
     fn run(&mut self, depth: usize, code: usize, instruction: u64) {
         let code = (&raw const self.codes[code]) as u64;
         let frame = &mut self.room[self.stack[depth]];
@@ -160,7 +160,7 @@ impl Interpreter {
         self.stack.pop();
     }
 
-    /// Both ways to tell the stack, which must agree; whether the memo could.
+    /// Identifies the stack in both ways, which must agree; returns whether the memo could.
     fn look(&mut self, memo: &mut StackMemo) -> bool {
         self.newest[0] = self.stack.last().map_or(0, |&newest| self.address(newest));
         self.recognise();
@@ -272,7 +272,7 @@ fn no_change_goes_unseen() {
     ];
     for (seen, (what, change)) in changes.iter().enumerate() {
         change(&mut python);
-        // The second one finds all as it was.
+        // The second look finds everything unchanged.
         assert!(python.look(&mut memo) && python.look(&mut memo), "{what}");
         assert_eq!(python.ids.len(), seen + 1, "{what}");
     }

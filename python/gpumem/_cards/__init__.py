@@ -1,10 +1,10 @@
-"""Cards: what CUDA gives of each, what a process costs before its first tensor, and how well that is known.
+"""Cards: the memory of each, the costs of a process before its first tensor, and their accuracy.
 
     from gpumem import _cards
 
     card = _cards.find("h100")              # or a file: _cards.find("./mine.json")
     card.cuda_total.likely, card.context.high, card.sms
-    _cards.environment(card)                # what makes the simulated card look like it
+    _cards.environment(card)                # variables that give the simulated card its properties
 
 One JSON file describes a card (docs/cards.md). `gpumem card measure` writes one."""
 

@@ -1,4 +1,4 @@
-"""One card: its file, read and checked."""
+"""A card, read from its file and checked."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ __all__ = ["Card", "Figure", "NotACard", "Slice", "Source", "load"]
 
 
 class NotACard(ValueError):
-    """A file that describes no card; says which, and what is wrong with it."""
+    """A file that does not describe a card. The message has the file and the error."""
 
 
 class Source(NamedTuple):
-    """Where a figure is from. `kind` is `measured`, `published` or `assumed`; `text` says when, where or why."""
+    """The source of a figure. `kind` is `measured`, `published` or `assumed`; `text` is the date, the place or
+    the reason."""
 
     kind: str
     text: str
 
 
 class Figure(NamedTuple):
-    """Bytes as far as they are known: the least, the most likely, the most."""
+    """Bytes with their uncertainty: lowest, most likely, highest."""
 
     low: int
     likely: int
@@ -31,7 +32,7 @@ class Figure(NamedTuple):
     source: Source
 
 
-# What an H100 of driver 580 took: 70 MiB for 128 streams at most.
+# Measured on an H100 with driver 580: at most 70 MiB for 128 streams.
 _STREAM = Figure(0, 512 << 10, 552 << 10, Source("assumed", "as on an H100"))
 
 
@@ -44,13 +45,13 @@ class Slice(NamedTuple):
 
 
 class Card:
-    """A card as its file describes it. Figures that the file does not have are None."""
+    """A card from its file. Figures that the file does not have are None."""
 
     def __init__(self, data: Dict[str, Any], path: Path) -> None:
         self.data, self.path = data, path
         self.name: str = data["name"]
         self.aliases: List[str] = data["aliases"]
-        # What cudaDeviceProp.name has on such cards; the first one stands for it on the simulator.
+        # The values of cudaDeviceProp.name on such cards; the simulator uses the first one.
         self.device_names: List[str] = data["device_names"]
         self.sms: int = data["sms"]["value"]
         self.threads_per_sm: int = data["threads_per_sm"]["value"]
@@ -62,46 +63,46 @@ class Card:
 
     @property
     def nvml_total(self) -> Optional[Figure]:
-        """What NVML and nvidia-smi say that the card has."""
+        """The total that NVML and nvidia-smi report."""
         return _figure(self.data["nvml_total"])
 
     @property
     def cuda_total(self) -> Figure:
-        """What CUDA gives out of it: cudaDeviceProp.totalGlobalMem."""
+        """The part of it that CUDA provides: cudaDeviceProp.totalGlobalMem."""
         total = _figure(self.data["cuda_total"])
         assert total is not None, "the check of the file holds this"
         return total
 
     @property
     def reserve(self) -> Optional[Figure]:
-        """What the driver keeps for itself: NVML's total less CUDA's."""
+        """The part that the driver reserves: NVML's total minus CUDA's."""
         return _figure(self.data["reserve"])
 
     @property
     def context(self) -> Figure:
-        """What a process costs as soon as it has a context."""
+        """The cost of a process with a context."""
         context = _figure(self.data["context"])
         assert context is not None, "the check of the file holds this"
         return context
 
     @property
     def stream(self) -> Figure:
-        """What each stream costs but a context's first, in whole pages for all of a context."""
+        """The cost of each stream except a context's first one, in whole pages for all streams of a context."""
         return _figure(self.data.get("stream")) or _STREAM
 
     @property
     def modules(self) -> Dict[str, Figure]:
-        """What programs have beyond the context and outside of allocators, by library: code above all."""
+        """Memory of programs in addition to the context and outside of allocators, by library: mostly code."""
         return _figures(self.data.get("modules"))
 
     @property
     def workspaces(self) -> Dict[str, Figure]:
-        """What PyTorch's allocator is asked for on behalf of libraries."""
+        """Memory that libraries request from PyTorch's allocator."""
         return _figures(self.data.get("workspaces"))
 
     @property
     def slices(self) -> List[Slice]:
-        """MIG instances, as far as their sizes are known."""
+        """MIG instances whose sizes are known."""
         slices = []
         for data in self.data.get("mig", ()):
             figure = _figure(data)
@@ -110,7 +111,7 @@ class Card:
         return slices
 
     def source(self, key: str) -> Source:
-        """Where the figure of this name in the file is from."""
+        """The source of the figure with this name in the file."""
         return source_of(self.data[key]["source"])
 
     def __repr__(self) -> str:
@@ -118,7 +119,7 @@ class Card:
 
 
 def source_of(data: Dict[str, Any]) -> Source:
-    """A source as the file has it."""
+    """A source in the file's format."""
     (kind, value), = data.items()
     if kind == "measured":
         return Source(kind, f"{value['date']}, driver {value['driver']}")
@@ -135,7 +136,7 @@ def _figures(data: Optional[Dict[str, Any]]) -> Dict[str, Figure]:
 
 
 def load(path: Union[str, Path]) -> Card:
-    """The card that a file describes. NotACard says in one line why it describes none."""
+    """The card that a file describes. The message of NotACard is one line."""
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:

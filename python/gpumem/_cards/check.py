@@ -1,4 +1,5 @@
-"""Whether data describes a card: what docs/schema/card.json says, without a library for it, and that figures agree."""
+"""Checks the data of a card: the rules of docs/schema/card.json, without a library for them, and the consistency of
+figures."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ _CAPABILITY = re.compile(r"\d+\.\d\Z")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d\Z")
 _ECC = ("on", "off", "none", "unknown")
 
-# Figures in bytes of every file, and whether they may be null: not every card has them.
+# Byte figures of every file, and whether they may be null, because they are not known for every card.
 _BYTES = {"nvml_total": True, "cuda_total": False, "reserve": True, "context": False}
-# What else a file must have.
+# The other required fields.
 _VALUES: Dict[str, Callable[[Any], bool]] = {
     "ecc": lambda value: value in _ECC,
     "compute_capability": lambda value: isinstance(value, str) and bool(_CAPABILITY.match(value)),
@@ -28,7 +29,7 @@ _KEYS = {
 
 
 def fault(data: Any) -> Optional[str]:
-    """What is wrong with it, in one line; None if it describes a card."""
+    """The first error in one line; None if the data describes a card."""
     if not isinstance(data, dict):
         return "not an object"
     if data.get("format") != FORMAT:
@@ -89,7 +90,7 @@ def _faults(data: Dict[str, Any]) -> Iterator[str]:
 
 
 def _disagreement(data: Dict[str, Any]) -> Iterator[str]:
-    """Totals that cannot all be true."""
+    """Totals that contradict each other."""
     nvml, cuda, reserve = data["nvml_total"], data["cuda_total"]["bytes"], data["reserve"]
     if nvml is not None and nvml["bytes"][2] < cuda[2]:
         yield "cuda_total: more than nvml_total"

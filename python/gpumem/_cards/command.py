@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Optional, Sequence
 
@@ -11,6 +10,7 @@ from .._report import say, show
 from . import text
 from .card import NotACard
 from .finding import Unknown, find, known
+from .form import LIST, SHOW
 
 WRONG, NO_RESULT = 2, 1
 
@@ -58,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(words: Sequence[str]) -> int:
-    """Does what the words after `gpumem card` say; the status to end with."""
+    """Runs `gpumem card` with these arguments. Returns the exit status."""
     options = _parser().parse_args(list(words))
     try:
         if options.command == "measure":
@@ -75,16 +75,12 @@ def main(words: Sequence[str]) -> int:
 
 def _list(form: str) -> str:
     cards = known()
-    return _json([card.data for card in cards]) if form == "json" else text.table(cards)
+    return LIST.json([card.data for card in cards]) if form == "json" else text.table(cards)
 
 
 def _show(name: str, form: str) -> str:
     card = find(name)
-    return _json(card.data) if form == "json" else text.page(card)
-
-
-def _json(data: object) -> str:
-    return json.dumps(data, indent=2, ensure_ascii=False)
+    return SHOW.json(card.data) if form == "json" else text.page(card)
 
 
 def writable(path: Path) -> Optional[str]:

@@ -1,4 +1,4 @@
-"""Cards by name, by what CUDA calls them, and by file."""
+"""Looks up cards by name, by CUDA's device name, and by file."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _NEAREST = 4
 
 
 class Unknown(LookupError):
-    """No card has this name; says which names are near."""
+    """No card has this name; the message lists similar names."""
 
 
 def known() -> List[Card]:
-    """The cards that gpumem ships, by compute capability and name."""
+    """The cards in the package, by compute capability and name."""
     cards = [load(path) for path in _FOLDER.glob("*.json")]
     return sorted(cards, key=lambda card: (card.compute_capability, card.name))
 
 
 def normal(name: str) -> str:
-    """A name as names are compared: `RTX 4090`, `rtx-4090` and `rtx4090` are one."""
+    """A name in the form for comparisons: `RTX 4090`, `rtx-4090` and `rtx4090` are equal."""
     return re.sub(r"[\s_-]+", "", name.lower())
 
 
 def find(name: str) -> Card:
-    """The card of this name or alias, of this name in CUDA (`NVIDIA H100 80GB HBM3`), or in this file. Unknown says
-    which names are near, NotACard what is wrong with a file."""
+    """The card with this name or alias, with this name in CUDA (`NVIDIA H100 80GB HBM3`), or in this file. Raises
+    Unknown with similar names, or NotACard with the error in a file."""
     if os.sep in name or name.endswith(".json"):
         return load(name)
     names = _names(known())
@@ -44,7 +44,7 @@ def find(name: str) -> Card:
 
 
 def by_device_name(name: str) -> Optional[Card]:
-    """The card that CUDA calls so, if gpumem ships one."""
+    """The card in the package with this name in CUDA."""
     for card in known():
         if normal(name) in map(normal, card.device_names):
             return card
@@ -56,7 +56,7 @@ def _names(cards: List[Card]) -> Dict[str, Card]:
 
 
 def _near(name: str, names: Dict[str, Card]) -> str:
-    """Cards whose names begin so or hold it, or else those that are spelled nearly so."""
+    """Cards whose names begin with or contain the text, or else similar names."""
     holding = [each for each in sorted(names) if name and (each.startswith(name) or name in each)]
     near = holding or difflib.get_close_matches(name, sorted(names), n=_NEAREST, cutoff=0.5)
     cards = list(dict.fromkeys(names[each].name for each in near))[:_NEAREST]

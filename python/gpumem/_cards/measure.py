@@ -29,11 +29,11 @@ _STEPS = {
 
 
 class _No(Exception):
-    """There will be no file, for the reason in it."""
+    """No file is written; the message is the reason."""
 
 
 def main(options: argparse.Namespace) -> int:
-    """The command; the status to end with."""
+    """Runs the command. Returns the exit status."""
     try:
         return _measure(options)
     except (_No, NotACard) as error:
@@ -103,7 +103,7 @@ def _write(data: dict, output: Optional[str]) -> None:
 
 
 def _json(data: dict) -> str:
-    """Objects of one level a line each: a file that people read and compare."""
+    """Puts objects of one level on one line each: people read and compare the file."""
     lines: List[str] = []
     for key, value in data.items():
         lines.append(f"  {json.dumps(key)}: {_value(key, value)}")
@@ -118,7 +118,7 @@ def _value(key: str, value: Any) -> str:
 
 
 def _left(nvml: _nvml.Nvml, device: _devices.Device, before: Optional[_nvml.Memory]) -> None:
-    """Says whether the card has what it had before."""
+    """Prints whether the card's use is the same as before."""
     after = nvml.memory(device.handle)
     if before is None or after is None:
         return

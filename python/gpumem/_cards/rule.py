@@ -1,4 +1,4 @@
-"""What a context costs on a card that nobody has measured.
+"""The cost of a context on a card that has not been measured.
 
 The driver backs the local memory of every thread that can be resident. Least squares over five cards with a published
 context (RTX 4060 Ti, 3090, 6000 Ada, PRO 6000, B200; drivers of 2025 and 2026) fit within 2.7 %."""
@@ -11,5 +11,5 @@ _PER_1024_THREADS = 2 * _MIB
 
 
 def context_bytes(sms: int, threads_per_sm: int) -> int:
-    """6 MiB, and 2 MiB for each 1,024 threads that can be resident."""
+    """6 MiB, plus 2 MiB for each 1,024 resident threads."""
     return _BASE + _PER_1024_THREADS * sms * threads_per_sm // 1024

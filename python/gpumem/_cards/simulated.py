@@ -1,4 +1,4 @@
-"""Cards as the simulator takes them: environment variables (docs/simulator.md)."""
+"""Cards as environment variables of the simulator (docs/simulator.md)."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from .finding import find
 
 __all__ = ["environment", "environment_of", "parse"]
 
-# Which end of each range: total, context and stream. `low` is the least room that a program may find.
+# The end of each range to take: total, context and stream. `low` is the least room for a program.
 _ENDS = {"low": ("low", "high"), "likely": ("likely", "likely"), "high": ("high", "low")}
 
 
 def environment(card: Card, which: str = "likely") -> Dict[str, str]:
-    """What makes every simulated card look like this one. `which` is what is taken of its ranges: `low` is the least
-    room that a program may find (the smallest total, the largest context), `high` the most, `likely` in between.
-    NVML's total is the same in all three."""
+    """Variables that give every simulated card the properties of this one. `which` selects the figures of its ranges:
+    `low` is the least room for a program (the smallest total, the largest context), `high` the most, `likely` in
+    between. NVML's total is the same in all three."""
     return environment_of({None: card}, which)
 
 
 def environment_of(cards: Mapping[Optional[int], Card], which: str = "likely") -> Dict[str, str]:
-    """The same with another card for each device; None is every device that is not named."""
+    """The same with a different card for each device; the key `None` stands for all other devices."""
     values: Dict[str, Dict[Optional[int], str]] = {}
     for device, card in cards.items():
         for name, value in _of_one(card, which).items():
@@ -34,11 +34,11 @@ def environment_of(cards: Mapping[Optional[int], Card], which: str = "likely") -
 
 
 def parse(text: str) -> Dict[Optional[int], Card]:
-    """The cards that `h100`, `0=h100,1=t4` or `h100,1=t4` names. ValueError, Unknown or NotACard says what is wrong."""
+    """Parses `h100`, `0=h100,1=t4` or `h100,1=t4`. Raises ValueError, Unknown or NotACard."""
     cards: Dict[Optional[int], Card] = {}
     for part in text.split(","):
         device, equals, name = part.partition("=")
-        # A file's name may have a `=` in it.
+        # A file name may contain `=`.
         if not equals or not device.strip().isdecimal():
             device, name = "", part
         number = int(device) if device else None
@@ -55,7 +55,7 @@ def _of_one(card: Card, which: str) -> Dict[str, str]:
         raise ValueError(f"{which!r} is not low, likely or high")
     end_of_total, end_of_context = _ENDS[which]
     total = _end(card.cuda_total, end_of_total)
-    # A card whose NVML does not tell has nothing beyond CUDA's total there.
+    # Without NVML's total of a card, it has nothing beyond CUDA's total there.
     nvml = card.nvml_total
     return {
         "GPUMEM_SIM_NAME": card.device_names[0],

@@ -1,4 +1,4 @@
-"""What `gpumem card` prints."""
+"""The output of `gpumem card`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WIDTH = 118
 
 
 def row(card: Card) -> List[str]:
-    """A card in the cells of HEADS."""
+    """The cells of a card under HEADS."""
     nvml = card.nvml_total
     return [
         card.name, figure(card.cuda_total), card.cuda_total.source.kind, mib(nvml.likely) if nvml else "unknown",
@@ -24,7 +24,7 @@ def row(card: Card) -> List[str]:
 
 
 def table(cards: Sequence[Card]) -> str:
-    """A line for each card. Memory is in MiB; a range is from the least to the most."""
+    """A line for each card. Memory is in MiB; ranges are from lowest to highest."""
     rows = [list(HEADS), *map(row, cards)]
     widths = [max(map(len, column)) for column in zip(*rows)]
     left = (0, 2, 7)
@@ -39,7 +39,7 @@ def table(cards: Sequence[Card]) -> str:
 
 
 def mib(size: int) -> str:
-    """Bytes in MiB, whole ones."""
+    """Bytes in whole MiB."""
     return f"{round(size / (1 << 20)):,}"
 
 
@@ -105,7 +105,7 @@ def _sized(label: str, data: Optional[Dict[str, Any]]) -> Iterator[str]:
 
 
 def _size(size: int) -> str:
-    """In MiB where that is exact enough to compare with nvidia-smi."""
+    """In MiB if that is exact enough to compare with nvidia-smi."""
     return f"{size / (1 << 20):,.1f} MiB".replace(".0 MiB", " MiB") if size >= 1 << 20 else _sizes.text(size)
 
 

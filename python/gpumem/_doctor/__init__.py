@@ -1,1 +1,2 @@
-"""`gpumem doctor`: whether recording works on this machine, and what to do where it does not."""
+"""`gpumem doctor`: checks whether recording works on this machine, and advises what to do if
+not."""

@@ -1,4 +1,4 @@
-"""One line of the doctor: a status, what was found, and what to do."""
+"""One line of the doctor: a status, the finding, and advice."""
 
 import os
 from typing import Mapping, NamedTuple, Optional
@@ -7,7 +7,7 @@ OK, WARNING, ERROR = "ok", "warning", "error"
 
 
 class Check(NamedTuple):
-    """A result. A warning leaves recording possible; after an error, it is not."""
+    """A result. Recording is possible despite a warning, but not after an error."""
 
     name: str
     status: str
@@ -16,7 +16,7 @@ class Check(NamedTuple):
 
 
 class Machine:
-    """The files and variables that the checks read. Tests give a root folder of their own."""
+    """The files and variables that the checks read. Tests pass a different root folder."""
 
     def __init__(self, root: str = "/", env: Optional[Mapping[str, str]] = None) -> None:
         self._root = root

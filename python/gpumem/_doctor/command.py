@@ -1,7 +1,6 @@
 """`gpumem doctor`: the command line."""
 
 import argparse
-import json
 import os
 import shutil
 import sys
@@ -12,6 +11,7 @@ from .. import _files, _launcher, _simulator
 from .._report import say, show
 from . import commands, driver, places, preload, surroundings, text, versions
 from .check import ERROR, Check, Machine
+from .form import FORM
 
 NO_RESULT = 1
 
@@ -30,7 +30,7 @@ GPUMEM_OUTPUT, GPUMEM_RING and the others are read.
 Exit status: 0 recording works, 1 it does not, 2 the command line is wrong.
 """
 
-# Set for the process that replaces this one, in which the simulated GPU is found in place of the driver.
+# Set for the process that replaces this one, in which libcuda is the simulated GPU's.
 _STARTED = "GPUMEM_DOCTOR_SIMULATES"
 
 
@@ -46,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(words: Sequence[str]) -> int:
-    """Does what the words after `gpumem doctor` say; the status to end with."""
+    """Runs `gpumem doctor` with these arguments. Returns the exit status."""
     parser = _parser()
     options = parser.parse_args(list(words))
     if not shutil.which(options.python):
@@ -62,14 +62,14 @@ def main(words: Sequence[str]) -> int:
     works = not any(check.status == ERROR for check in checks)
     if options.format == "json":
         rows = [{"check": each.name, "status": each.status, "found": each.found, "advice": each.advice or None} for each in checks]
-        show(json.dumps({"schema": "gpumem/doctor/1", "works": works, "rows": rows}, indent=2))
+        show(FORM.json({"works": works, "rows": rows}))
     else:
         show(text.printable(text.page(checks)))
     return 0 if works else NO_RESULT
 
 
 def _on_the_simulated(words: List[str]) -> None:
-    """Starts this again where libcuda is the simulated card's."""
+    """Restarts the command with the simulated card's libcuda."""
     settings = {name: value for name, value in os.environ.items() if name.startswith("GPUMEM_SIM_")}
     env = _simulator.environment(sys.executable, os.environ, settings)
     package = str(Path(__file__).resolve().parents[2])
@@ -78,7 +78,7 @@ def _on_the_simulated(words: List[str]) -> None:
 
 
 def examine(machine: Machine, python: str) -> List[Check]:
-    """Every check, in the order in which they are shown."""
+    """Every check, in the order of the output."""
     asked = preload.ask(python)
     return [
         *commands.checks(machine),

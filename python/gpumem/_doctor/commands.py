@@ -1,4 +1,4 @@
-"""The commands on PATH: PyPI has another project with a command `gpumem`."""
+"""The commands on PATH. PyPI has another project with a command `gpumem`."""
 
 import os
 import sys
@@ -29,7 +29,7 @@ def package() -> Check:
 
 
 def on_path(machine: Machine) -> Check:
-    """Whether the first `gpumem` on PATH is this one."""
+    """Whether the first `gpumem` on PATH belongs to this package."""
     name = "command"
     found = which(FIRST, machine.env.get("PATH", ""))
     module = f"{sys.executable} -m gpumem"
@@ -39,7 +39,7 @@ def on_path(machine: Machine) -> Check:
         second = which(SECOND, machine.env.get("PATH", ""))
         use = SECOND if second and is_ours(second) else module
         return Check(name, WARNING, f"{found} is first on PATH and belongs to another project", f"Use {use} in place of {FIRST}.")
-    # Tools for commands make a link in one folder to each environment's own.
+    # Tool managers link the commands of each environment into one folder.
     places = {os.path.realpath(os.path.dirname(found)), os.path.dirname(os.path.realpath(found))}
     if not places & {os.path.realpath(folder) for folder in _folders()}:
         return Check(
@@ -59,7 +59,8 @@ def which(name: str, path: str) -> Optional[str]:
 
 
 def is_ours(program: str) -> bool:
-    """Whether a command starts this package's `main`. Installers write a script, or a small program with one behind it."""
+    """Whether a command starts this package's `main`. Installers write a script, or a small program followed by
+    one."""
     try:
         with open(program, "rb") as file:
             return b"gpumem.__main__" in file.read(1 << 20)
@@ -68,7 +69,7 @@ def is_ours(program: str) -> bool:
 
 
 def _folders() -> List[str]:
-    """Where the commands of this installation may be."""
+    """Possible folders of this installation's commands."""
     installed = _files.installed_command(FIRST)
     return [*([str(installed.parent)] if installed else []), _commands(), os.path.dirname(sys.executable)]
 

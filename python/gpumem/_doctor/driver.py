@@ -1,4 +1,4 @@
-"""The driver, NVML and the GPUs: what the probe found, and what to do."""
+"""The driver, NVML and the GPUs: the results of the probe, and advice."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from .check import ERROR, OK, WARNING, Check, Machine
 
 SECONDS = 60
 
-# Results of cuInit that say what to do. The others are shown by number.
+# Results of cuInit with specific advice. The others are shown by number.
 _INIT = {
     3: ("CUDA is not initialised", "Load the kernel module: nvidia-smi, or modprobe nvidia."),
     34: ("a stub library, not the driver", "Take the folder `stubs` of the CUDA toolkit out of LD_LIBRARY_PATH."),
@@ -24,7 +24,7 @@ _INIT = {
     803: ("libcuda and the kernel module differ in version", "Restart the machine, or load the kernel module again."),
     804: ("forward compatibility is not supported on this GPU", "Take the folder `compat` out of LD_LIBRARY_PATH, or update the driver."),
 }
-# The same of nvmlInit.
+# The same for nvmlInit.
 _NVML = {
     4: ("no permission", "Give this user access to /dev/nvidiactl and /dev/nvidia*."),
     9: ("the driver is not loaded", "Load the kernel module: nvidia-smi, or modprobe nvidia."),
@@ -34,7 +34,7 @@ _WITHOUT_NVML = "Tensors and the driver's allocations are recorded exactly. The 
 
 
 def probe(env: Mapping[str, str]) -> Dict[str, Any]:
-    """Asks the driver and NVML in a process of its own."""
+    """Queries the driver and NVML in a separate process."""
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     code = "import runpy, sys; sys.path.insert(0, sys.argv.pop(1)); runpy.run_module('gpumem._doctor.probe', run_name='__main__')"
     try:
@@ -52,7 +52,7 @@ def probe(env: Mapping[str, str]) -> Dict[str, Any]:
 
 
 def _unrecorded(env: Mapping[str, str]) -> Dict[str, str]:
-    """Without the recorder, which would write a capture of the probe."""
+    """The environment without the recorder, which would write a capture of the probe."""
     names = env.get("LD_PRELOAD", "").replace(":", " ").split()
     return {**env, "LD_PRELOAD": ":".join(name for name in names if os.path.basename(name) != _files.LIBRARY)}
 
@@ -125,7 +125,7 @@ def _listed(cards: List[Dict[str, Any]]) -> str:
 
 
 def gpus(devices: List[Dict[str, Any]], nvml: Dict[str, Any]) -> Iterator[Check]:
-    """The GPUs that a program started from here sees."""
+    """The GPUs that are visible to a program started from here."""
     for ordinal, device in enumerate(devices):
         total = _sizes.text(device["total"]) if device["total"] else "unknown memory"
         yield Check(f"GPU {ordinal}", OK, f"{device['name']}, {total}{_used(device, devices, nvml)}")
@@ -137,7 +137,7 @@ def gpus(devices: List[Dict[str, Any]], nvml: Dict[str, Any]) -> Iterator[Check]
 
 
 def _used(device: Dict[str, Any], devices: List[Dict[str, Any]], nvml: Dict[str, Any]) -> str:
-    """What is in use, where it is plain which card a device is."""
+    """The used memory, if it is certain which card a device is."""
     cards = nvml.get("cards") or []
     if len(cards) != 1 or len(devices) != 1 or cards[0]["instances"] or cards[0]["used"] is None:
         return ""

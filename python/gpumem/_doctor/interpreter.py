@@ -1,5 +1,5 @@
-"""A script, run with the library preloaded: prints as JSON which interpreter runs it, its PyTorch, and what is loaded.
-Any CPython from 3.6 on runs it, without the package."""
+"""A script that runs with the library preloaded: prints as JSON the interpreter, its PyTorch, and the loaded
+libraries. It runs in any CPython from 3.6 on, without the package."""
 
 import ctypes
 import json
@@ -13,14 +13,14 @@ from typing import Any, Dict, List, Optional
 
 
 def torch() -> Optional[Dict[str, Any]]:
-    """What torch/version.py holds, without importing PyTorch; None if it is not installed."""
+    """The contents of torch/version.py, without importing PyTorch; None if it is not installed."""
     try:
         spec = find_spec("torch")
         if spec is None or spec.origin is None:
             return None
         with open(os.path.join(os.path.dirname(spec.origin), "version.py"), encoding="utf-8") as opened:
             text = opened.read()
-    except Exception:  # a package that is broken
+    except Exception:  # a broken package
         return None
 
     def value(name: str) -> Optional[str]:
@@ -47,7 +47,7 @@ def loaded() -> List[str]:
 
 
 def main() -> None:
-    # This file's folder, which has other modules.
+    # This file's folder contains other modules.
     del sys.path[0]
     library = ctypes.PyDLL(None)
     print(

@@ -1,4 +1,4 @@
-"""Where captures, their rings and temporary files go, and whether there is room."""
+"""The locations of captures, their rings and temporary files, and their free space."""
 
 import errno
 import os
@@ -9,9 +9,10 @@ from typing import Iterator, List, NamedTuple, Optional
 from .. import _sizes
 from .check import ERROR, OK, WARNING, Check, Machine
 
-# What GPUMEM_RING_SLOTS has where it is not set, and the bytes of one.
+# The default of GPUMEM_RING_SLOTS, and the bytes of a slot.
 _SLOTS, _SLOT = 65536, 64
-# A training of a million events takes about 1 MiB (docs/measured/bench.md): this is room for the longest.
+# The capture of a training run with a million events is about 1 MiB (docs/measured/bench.md), so this is enough for the
+# longest runs.
 _PLENTY = 256 << 20
 
 _NETWORK = {
@@ -24,14 +25,14 @@ _NOT_FOR_RINGS = {"btrfs", "zfs"} | _NETWORK
 
 
 class Mount(NamedTuple):
-    """Where a file system is mounted, and of which kind it is."""
+    """The mount point and kind of a file system."""
 
     place: str
     kind: str
 
 
 def mounts(machine: Machine) -> List[Mount]:
-    """What is mounted, by /proc/self/mountinfo; a later line covers an earlier one of the same place."""
+    """The mounts in /proc/self/mountinfo; a later line hides an earlier one at the same path."""
     found = []
     for line in machine.read("/proc/self/mountinfo").splitlines():
         left, _, right = line.partition(" - ")
@@ -42,7 +43,7 @@ def mounts(machine: Machine) -> List[Mount]:
 
 
 def mount_of(path: str, machine: Machine) -> Optional[Mount]:
-    """The mount that a path lies in."""
+    """The mount of a path."""
     path = os.path.realpath(path)
     best = None
     for mount in mounts(machine):
@@ -53,7 +54,7 @@ def mount_of(path: str, machine: Machine) -> Optional[Mount]:
 
 
 def described(kind: str) -> str:
-    """A kind of file system, and what it is where that matters."""
+    """The name of a kind of file system, with an explanation if it matters."""
     if kind in _NETWORK:
         return f"{kind}, a network file system"
     if kind.startswith("fuse"):
@@ -72,7 +73,7 @@ def checks(machine: Machine) -> Iterator[Check]:
 
 
 def refused(folder: str) -> Optional[OSError]:
-    """Why a file with a page in it cannot be made in a folder; None if it can. Nothing is left behind."""
+    """The error of creating a file with one page in a folder; None if it works. The file is removed."""
     try:
         handle, name = tempfile.mkstemp(prefix=".gpumem-doctor.", dir=folder)
     except OSError as error:
@@ -89,15 +90,15 @@ def refused(folder: str) -> Optional[OSError]:
 
 
 def free(folder: str) -> int:
-    """Bytes that this user can still write there."""
+    """Bytes that this user can still write to the folder."""
     room = os.statvfs(folder)
     return room.f_bavail * room.f_frsize
 
 
 def output(machine: Machine) -> Check:
-    """The folder of the capture: what GPUMEM_OUTPUT names, or this one."""
+    """The folder of the capture: from GPUMEM_OUTPUT, or the current one."""
     named = machine.env.get("GPUMEM_OUTPUT") or "report.bin"
-    # The process's number, its rank and its host are parts of a name; as parts of a folder they are not known yet.
+    # The process id, the rank and the host are parts of names; in folder names they are not known yet.
     folder = os.path.dirname(os.path.abspath(named))
     if "%" in os.path.dirname(named):
         return Check("output", WARNING, f"{named}: its folder depends on the process", "Make the folders before the program starts.")
@@ -129,7 +130,7 @@ def _instead(error: OSError) -> str:
 
 
 def ring(machine: Machine) -> Check:
-    """Where events wait to be written: /dev/shm unless GPUMEM_RING names another place."""
+    """The location of events that wait to be written: /dev/shm, unless GPUMEM_RING overrides it."""
     chosen = machine.env.get("GPUMEM_RING") or "auto"
     if chosen in ("memfd", "file"):
         return Check("ring", OK, f"GPUMEM_RING={chosen}: /dev/shm is not used")

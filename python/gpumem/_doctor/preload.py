@@ -1,4 +1,4 @@
-"""Whether a program that is started with LD_PRELOAD has the library in it, and whether a capture can be written and read."""
+"""Checks whether LD_PRELOAD loads the library into a program, and whether a capture can be written and read."""
 
 import json
 import os
@@ -14,21 +14,21 @@ from .check import ERROR, OK, WARNING, Check
 
 SECONDS = 60
 
-# Scripts that run in an interpreter of their own, the first in any CPython from 3.6 on and without this package.
+# Scripts that run in a separate interpreter. The first runs in any CPython from 3.6 on and without this package.
 _INTERPRETER = Path(__file__).with_name("interpreter.py")
 _ALLOCATES = Path(__file__).with_name("allocates.py")
 _BYTES = 1 << 20
 
 
 class Asked(NamedTuple):
-    """What an interpreter said, and the check of its preloaded library."""
+    """The output of an interpreter, and the check of its preloaded library."""
 
     said: Optional[Dict[str, Any]]
     check: Check
 
 
 def ask(python: str) -> Asked:
-    """Starts an interpreter with the library preloaded, and asks what is in it."""
+    """Starts an interpreter with the library preloaded, and reads what is loaded."""
     try:
         env = _launcher.environment({})
     except _launcher.CannotRun as error:
@@ -45,7 +45,7 @@ def ask(python: str) -> Asked:
 
 
 def _say(python: str, env: Mapping[str, str]) -> Tuple[Optional[Dict[str, Any]], str]:
-    """What the interpreter says, and its first line on stderr."""
+    """The interpreter's output, and its first line on stderr."""
     done = _run([python, str(_INTERPRETER)], env)
     first = done.stderr.strip().splitlines()[:1]
     why = first[0] if first else (f"it ended with {done.returncode}" if done.returncode else "")
@@ -64,7 +64,8 @@ def _advice(why: str) -> str:
 
 
 def recording(machine_env: Mapping[str, str]) -> Check:
-    """Records one allocation on the simulated GPU, and reads the capture: everything but the real driver."""
+    """Records one allocation on the simulated GPU, and reads the capture. This checks everything but the real
+    driver."""
     name = "self-test"
     report = "Send this line with a bug report."
     try:
@@ -88,9 +89,9 @@ def recording(machine_env: Mapping[str, str]) -> Check:
 
 
 def _recorded(capture: Path, machine_env: Mapping[str, str]) -> str:
-    """Makes a capture of one allocation; why there is none."""
+    """Makes a capture of one allocation. Returns the error, or an empty string."""
     kept = ("GPUMEM_LIBRARY", "GPUMEM_RING")
-    # The simulated card is alone, whatever GPUs a program is to see.
+    # Only the simulated card is visible, regardless of CUDA_VISIBLE_DEVICES.
     base = {key: value for key, value in machine_env.items() if not key.startswith(("GPUMEM_", "CUDA_")) or key in kept}
     env = _launcher.environment({"GPUMEM_OUTPUT": str(capture), "GPUMEM_QUIET": "1"}, base)
     env = _simulator.environment(sys.executable, env, {})
@@ -100,12 +101,12 @@ def _recorded(capture: Path, machine_env: Mapping[str, str]) -> str:
 
 
 def _first(done: "subprocess.CompletedProcess[str]") -> str:
-    """What a command that failed said first."""
+    """The first message of a command that failed."""
     return next(iter(done.stderr.strip().splitlines()), f"it ended with {done.returncode}")
 
 
 def analyzer() -> Check:
-    """The program that reads captures: there, and of this version."""
+    """Checks that the program that reads captures exists and has this version."""
     name = "analyzer"
     try:
         program = _files.analyzer()
@@ -126,7 +127,7 @@ def analyzer() -> Check:
 
 
 def options(known: List[str], env: Mapping[str, str]) -> Iterator[Check]:
-    """Variables of gpumem's that are set; names that are nearly one of its options."""
+    """The variables of gpumem that are set, and names that are similar to its options."""
     import difflib
 
     mine = {name: value for name, value in env.items() if name in known}
@@ -140,7 +141,8 @@ def options(known: List[str], env: Mapping[str, str]) -> Iterator[Check]:
 
 
 def _run(command: List[str], env: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
-    """Runs a command to its end; one that takes too long, or cannot be started, ended with 124 or 127 and says so."""
+    """Runs a command to its end. If it takes too long or cannot be started, the result has status 124 or 127 and a
+    message."""
     try:
         return subprocess.run(
             command, env=dict(env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -1,4 +1,5 @@
-"""Runs in a process of its own, which may hang or die with a broken driver: what the driver and NVML say, as JSON on stdout."""
+"""Runs in a separate process, because it may hang or crash with a broken driver. Prints the state of the driver and
+NVML as JSON."""
 
 import ctypes
 import json
@@ -8,7 +9,7 @@ from .. import _driver, _nvml
 
 
 def driver() -> Dict[str, Any]:
-    """libcuda: whether it loads, its version, and the result of cuInit, which makes no context."""
+    """libcuda: whether it loads, its version, and the result of cuInit, which creates no context."""
     try:
         library = ctypes.CDLL("libcuda.so.1")
     except OSError as error:
@@ -21,7 +22,7 @@ def driver() -> Dict[str, Any]:
 
 
 def devices() -> List[Dict[str, Any]]:
-    """The GPUs that a program started from here uses, in CUDA's order."""
+    """The GPUs that a program started from here would use, in CUDA's order."""
     return [
         {"name": _driver.name(ordinal), "total": _driver.total_memory(ordinal), "uuid": _driver.uuid(ordinal)}
         for ordinal in range(_driver.count() or 0 if _driver.initialise() else 0)
@@ -60,7 +61,7 @@ def cards(library: _nvml.Nvml) -> List[Dict[str, Any]]:
 
 
 def _mapped(*names: str) -> Optional[str]:
-    """The file that a loaded library was mapped from."""
+    """The file of a loaded library."""
     with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
         paths = {line.split(None, 5)[-1].strip() for line in file if "/" in line}
     return next((path for path in sorted(paths) if path.rsplit("/", 1)[-1].startswith(names)), None)

@@ -1,4 +1,4 @@
-"""What a program runs in: the system, a container, WSL, MPS."""
+"""The environment of a program: the system, a container, WSL, MPS."""
 
 import os
 import platform
@@ -7,7 +7,7 @@ from typing import Iterator, List, Optional
 
 from .check import ERROR, OK, WARNING, Check, Machine
 
-# The default of CUDA_MPS_PIPE_DIRECTORY in NVIDIA's documentation: a place on the machine of the user.
+# The default of CUDA_MPS_PIPE_DIRECTORY in NVIDIA's documentation: a path on the user's machine.
 _MPS = "/tmp/nvidia-mps"
 
 
@@ -23,7 +23,7 @@ def checks(machine: Machine) -> Iterator[Check]:
 
 
 def system(machine: Machine) -> Check:
-    """The kernel, the processor and the C library that the recorder is built for."""
+    """Checks the kernel, the processor and the C library against those that the recorder supports."""
     name = os.uname()
     found = f"{name.sysname} {name.release}, {name.machine}, {_libc() or 'no glibc'}"
     if (name.sysname, name.machine) != ("Linux", "x86_64"):
@@ -42,7 +42,7 @@ def _libc() -> Optional[str]:
 
 
 def kind_of_container(machine: Machine) -> Optional[str]:
-    """The container that this process runs in; None outside of one."""
+    """The kind of container of this process; None outside of one."""
     if machine.env.get("KUBERNETES_SERVICE_HOST"):
         return "Kubernetes"
     if machine.exists("/.dockerenv"):
@@ -97,9 +97,9 @@ def ptrace(machine: Machine) -> Check:
 
 
 def others_preloaded(machine: Machine) -> Optional[Check]:
-    """What LD_PRELOAD names besides."""
+    """Other libraries in LD_PRELOAD."""
     names: List[str] = machine.env.get("LD_PRELOAD", "").replace(":", " ").split()
-    # The recorder itself, and what doctor --simulate has put there.
+    # The recorder itself, and libraries of doctor --simulate.
     names = [os.path.basename(name) for name in names if "/simulator-preload/" not in name]
     names = [name for name in names if name != "libgpumem.so"]
     if not names:

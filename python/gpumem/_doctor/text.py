@@ -1,4 +1,4 @@
-"""The doctor's lines for people: 80 columns, plain text."""
+"""The doctor's output: 80 columns, plain text."""
 
 import os
 import re
@@ -14,7 +14,7 @@ _INDENT = " " * (_STATUS + _NAME)
 
 
 def page(checks: Sequence[Check]) -> str:
-    """A block for each check, and a last line that says whether recording works."""
+    """A block for each check, and a last line with the result."""
     lines: List[str] = []
     for check in checks:
         lines += block(check)
@@ -22,7 +22,7 @@ def page(checks: Sequence[Check]) -> str:
 
 
 def block(check: Check) -> Iterator[str]:
-    """The lines of a check: its status and name beside the first, its advice last."""
+    """The lines of a check: its status and name on the first line, its advice last."""
     found = _filled(_short(check.found), "")
     head = f"{check.status:<{_STATUS}}{check.name:<{_NAME}}"
     if len(head + found[0]) <= WIDTH:
@@ -35,13 +35,13 @@ def block(check: Check) -> Iterator[str]:
 
 
 def _short(text: str) -> str:
-    """The home folder as shells write it: paths below it are long."""
+    """The path with the home folder as `~`, because such paths are long."""
     home = os.path.expanduser("~").rstrip("/")
     return re.sub(rf"(?<![^\s:]){re.escape(home)}/", "~/", text) if home else text
 
 
 def _filled(text: str, mark: str) -> List[str]:
-    """Lines of the width that is left. A word that is longer stays whole, so that a path can be copied."""
+    """Lines that fit the remaining width. A longer word is not broken, so that paths can be copied."""
     wrap = textwrap.TextWrapper(
         WIDTH - len(_INDENT), initial_indent=mark, subsequent_indent=" " * len(mark), break_on_hyphens=False, break_long_words=False
     )
@@ -49,7 +49,7 @@ def _filled(text: str, mark: str) -> List[str]:
 
 
 def _indented(line: str) -> str:
-    """A line below a check's first: further to the left where it is too long, and broken where even that is no help."""
+    """A continuation line of a check: less indented if it is too long, and broken if that is not enough."""
     room = max(WIDTH - len(line), 0)
     if room:
         return " " * min(room, len(_INDENT)) + line
@@ -66,6 +66,6 @@ def verdict(checks: Sequence[Check]) -> str:
 
 
 def printable(text: str) -> str:
-    """The same in what stdout can show: names of files may have anything in them."""
+    """The text with characters that stdout can encode: file names may contain any others."""
     encoding = sys.stdout.encoding or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)

@@ -1,20 +1,20 @@
-"""The interpreter and the PyTorch that will be recorded, compared with the versions that the recorder knows."""
+"""Compares the versions of the interpreter and PyTorch with those that the recorder supports."""
 
 import re
 from typing import Any, Dict, Iterator, Optional, Tuple
 
 from .check import OK, WARNING, Check
 
-# As python-frames/src/rows.rs has them: interpreters whose Python stacks the recorder reads.
+# Interpreters whose Python stacks the recorder reads, as in python-frames/src/rows.rs.
 OLDEST_PYTHON, NEWEST_PYTHON = (3, 8), (3, 14)
-# The first and the last release whose backward is charged to forward lines (docs/measured/backward.md).
+# The first and last release whose backward is attributed to forward lines (docs/measured/backward.md).
 OLDEST_TORCH, NEWEST_TORCH = (1, 12), (2, 15)
 
 _STACKS = "Everything is recorded except Python stacks; native stacks remain."
 
 
 def checks(said: Dict[str, Any]) -> Iterator[Check]:
-    """Of what an interpreter says of itself (preload.INTERPRETER)."""
+    """Checks of an interpreter's output (preload.INTERPRETER)."""
     yield python(said)
     yield torch(said.get("torch"))
 
@@ -33,7 +33,7 @@ def python(said: Dict[str, Any]) -> Check:
 
 
 def torch(said: Optional[Dict[str, Any]]) -> Check:
-    """`said` is what torch/version.py holds; None if PyTorch is not installed."""
+    """`said` is the content of torch/version.py; None if PyTorch is not installed."""
     if said is None:
         return Check("PyTorch", OK, "not installed in this Python; any CUDA program can be recorded")
     version, cuda = said["version"], said["cuda"]

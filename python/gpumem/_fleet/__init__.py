@@ -1,1 +1,2 @@
-"""`gpumem fleet`: questions to the dataset of many captures (docs/dataset.md), by DuckDB here and by Spark elsewhere."""
+"""`gpumem fleet`: queries of the dataset of many captures (docs/dataset.md), with
+DuckDB here and with Spark elsewhere."""

@@ -6,16 +6,17 @@ import argparse
 import csv
 import datetime
 import io
-import json
+import math
 import os
 import textwrap
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, List, Optional, Sequence
 
 from .. import _files, _launcher
 from .._report import say, show
 from . import files, queries
 from .engine import Answer, Engine, Refused
+from .form import QUERY, SQL
 from .headlines import shown
 from .text import table
 
@@ -59,7 +60,7 @@ def _positive(word: str) -> int:
 
 
 def main(words: Sequence[str]) -> int:
-    """Does what the words after `gpumem fleet` say; the status to end with."""
+    """Runs `gpumem fleet` with these arguments. Returns the exit status."""
     if not words or words[0] in ("-h", "--help", "help"):
         print(_USAGE, end="")
         return 0 if words else WRONG
@@ -70,7 +71,7 @@ def main(words: Sequence[str]) -> int:
     if command not in ("query", "sql"):
         _launcher.become([str(_files.analyzer()), "fleet", command, *rest], os.environ)
     parser = _parser(command)
-    # A question may stand before its options and the dataset after them.
+    # A query may come before its options and the dataset after them.
     options = parser.parse_intermixed_args(rest)
     if command == "query" and options.list:
         show("\n".join(_listed()))
@@ -89,7 +90,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _listed() -> List[str]:
-    """Each question and what it answers."""
+    """Each query and its description."""
     all_of_them = queries.known()
     width = max(len(query.name) for query in all_of_them)
     lines: List[str] = []
@@ -116,7 +117,7 @@ def _sql(options: argparse.Namespace) -> str:
 
 
 def _engine(options: argparse.Namespace, tables: Sequence[str]) -> Engine:
-    # Without DuckDB nothing is fetched.
+    # Without DuckDB no file is copied.
     engine = Engine()
     folder = files.located(options.dataset, options.run, tables)
     engine.view(files.of_tables(folder, options.run, tables))
@@ -126,8 +127,8 @@ def _engine(options: argparse.Namespace, tables: Sequence[str]) -> Engine:
 def _formatted(answer: Answer, form: str, name: Optional[str]) -> str:
     rows = [[_plain(value) for value in row] for row in answer.rows]
     if form == "json":
-        said: Dict[str, Any] = {"schema": 1, **({"query": name} if name else {})}
-        return json.dumps({**said, "rows": [dict(zip(answer.columns, row)) for row in rows]}, indent=2, ensure_ascii=False, default=str)
+        found = [dict(zip(answer.columns, map(_cell, row))) for row in rows]
+        return QUERY.json({"query": name, "rows": found}) if name else SQL.json(found)
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([answer.columns, *rows])
     return text.getvalue().rstrip("\n")
@@ -138,3 +139,14 @@ def _plain(value: Any) -> Any:
     if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
         return value.isoformat()
     return value.isoformat() + "Z" if isinstance(value, datetime.datetime) and value.tzinfo is None else value
+
+
+def _cell(value: Any) -> Any:
+    """A value as JSON has it; what JSON does not have is text."""
+    if isinstance(value, (list, tuple)):
+        return [_cell(each) for each in value]
+    if isinstance(value, dict):
+        return {str(key): _cell(each) for key, each in value.items()}
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    return value if value is None or isinstance(value, (bool, int, str)) else str(_plain(value))

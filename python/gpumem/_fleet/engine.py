@@ -1,4 +1,4 @@
-"""DuckDB with a view for each table of a dataset. It never fetches an extension: all that is read lies here."""
+"""DuckDB with a view for each table of a dataset. It never downloads an extension: all data is local."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INSTALL = "needs DuckDB: pip install 'libgpumem[fleet]'"
 
 
 class Refused(Exception):
-    """DuckDB is not there, or did not take the question; says why."""
+    """DuckDB is not installed or has rejected the query; the message is the reason."""
 
 
 class Answer(NamedTuple):
@@ -43,13 +43,13 @@ class Engine:
         )
 
     def view(self, files: Mapping[str, Sequence[Path]]) -> None:
-        """A view for each table with these files; without files it is empty, and has its columns all the same."""
+        """Creates a view for each table with these files. Without files it is empty, but has all columns."""
         for table, paths in files.items():
             rows = self._rows(table, paths)
             self._run(f"create view {table} as {view(table, rows)}")
 
     def ask(self, sql: str, parameters: Optional[Dict[str, Any]] = None) -> Answer:
-        """What the question is answered with."""
+        """Runs the query."""
         done = self._run(sql, parameters)
         columns = [column[0] for column in done.description or ()]
         return Answer(columns, done.fetchall())
@@ -64,7 +64,7 @@ class Engine:
             "hive_types = {'run': VARCHAR, 'node': VARCHAR})"
         )
         found = {row[0]: row[1] for row in self._run(f"describe select * from {read}").fetchall()}
-        # Files of an older version lack columns.
+        # Files of older versions lack columns.
         cells = ", ".join(_cell(name, kind, found.get(name)) for name, kind in columns.items())
         return f"(select {cells} from {read})"
 
@@ -78,11 +78,11 @@ class Engine:
 def _cell(name: str, kind: str, found: Optional[str]) -> str:
     if found is None:
         return f"null::{kind} as {name}"
-    # Times are UTC's in files. Without a zone they are the same whatever this machine's is.
+    # Times in files are UTC. Without a time zone they do not depend on this machine's.
     return f"{name} at time zone 'UTC' as {name}" if found == "TIMESTAMP WITH TIME ZONE" else name
 
 
 def _literal(path: Path) -> str:
-    """A path as a text of SQL in which nothing is a pattern."""
+    """A path as an SQL string without patterns."""
     plain = "".join(f"[{letter}]" if letter in "[*?" else letter for letter in str(path))
     return "'" + plain.replace("'", "''") + "'"

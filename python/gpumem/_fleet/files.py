@@ -1,4 +1,4 @@
-"""Where the files of a dataset are: in a folder, or in an object store, of which a copy is kept in the cache."""
+"""The files of a dataset: in a folder, or in an object store, of which a copy is kept in the cache."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["NoDataset", "located", "of_tables"]
 
 
 class NoDataset(Exception):
-    """There is none, or not the part that was asked for; says what."""
+    """The dataset or the requested part does not exist; the message has the details."""
 
 
 def located(dataset: str, runs: Sequence[str], tables: Sequence[str]) -> Path:
-    """The folder with these tables: the dataset itself, or its copy, brought up to date."""
+    """The folder with these tables: the dataset itself, or its updated copy."""
     if "://" not in dataset:
         return Path(dataset)
     name = hashlib.sha256(dataset.rstrip("/").encode()).hexdigest()[:16]
@@ -26,7 +26,7 @@ def located(dataset: str, runs: Sequence[str], tables: Sequence[str]) -> Path:
     command = [str(_files.analyzer()), "fleet", "fetch", dataset, str(folder)]
     for option, values in (("--run", runs), ("--table", tables)):
         command += [word for value in values for word in (option, value)]
-    # What it says of its progress is for people, and stdout is the answer's.
+    # Its progress messages are for people, and stdout is reserved for the result.
     done = subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
     if done.returncode != 0:
         raise NoDataset(f"{dataset} could not be fetched")
@@ -34,7 +34,7 @@ def located(dataset: str, runs: Sequence[str], tables: Sequence[str]) -> Path:
 
 
 def of_tables(folder: Path, runs: Sequence[str], tables: Sequence[str]) -> Dict[str, List[Path]]:
-    """The files of each table, of these runs or of all."""
+    """The files of each table, for these runs or for all."""
     there = sorted(path.name[len("run=") :] for path in folder.glob("run=*") if path.is_dir())
     if not there:
         raise NoDataset(f"{folder} is not a dataset: it has no folders run=… (gpumem fleet ingest CAPTURES {folder})")
@@ -45,7 +45,7 @@ def of_tables(folder: Path, runs: Sequence[str], tables: Sequence[str]) -> Dict[
     found: Dict[str, List[Path]] = {table: [] for table in tables}
     for run in chosen:
         for table in tables:
-            # Names that begin with `_` or `.` are no data.
+            # Names that begin with `_` or `.` are not data.
             files = (folder / f"run={run}" / f"table={table}").glob("node=*/[!_.]*.parquet")
             found[table] += sorted(files)
     return found

@@ -1,4 +1,4 @@
-"""What each question's answer comes to, and how it is shown."""
+"""The summary of each query's result, and its columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _METRICS = {"tensors": "tensors", "cache": "PyTorch's cache", "outside": "outsid
 
 
 def shown(name: str, answer: Answer, compared: Tuple[int, int]) -> str:
-    """The answer to the question of this name as text; `compared` is how many captures of how many runs were looked at."""
+    """The result of the named query as text; `compared` is the number of captures and of runs that were read."""
     rows = [dict(zip(answer.columns, row)) for row in answer.rows]
     if name == "outliers":
         return _outliers(rows, compared)
@@ -46,7 +46,7 @@ def _outliers(rows: Sequence[Row], compared: Tuple[int, int]) -> str:
         blocks.append(_outlier(of))
     ranks = len({(row["run"], row["rank"]) for row in rows})
     more = "more" if first["off_bytes"] > 0 else "less"
-    # How much of it a line makes is said below; here, which.
+    # The share of a line is reported below; this is its name.
     line = f", mostly from {first['line']}" if first["line"] else ""
     others = " 1 other rank also differs." if ranks == 2 else f" {ranks - 1:,} other ranks also differ." if ranks > 2 else ""
     head = (
@@ -134,7 +134,7 @@ _NOTHING = {
     "failures-by-cause": "No allocation failed",
     "largest-holders": "The dataset has no captures",
 }
-# What is said first, and the columns with their heads.
+# The summary, and the columns with their heads.
 _HEADS: Dict[str, Tuple[Callable[[Sequence[Row]], str], Dict[str, str]]] = {
     "lines-over-runs": (
         _lines,

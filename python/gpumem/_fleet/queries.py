@@ -1,4 +1,4 @@
-"""The questions that people ask: SQL that DuckDB and Spark run unchanged."""
+"""The queries in the package: SQL that DuckDB and Spark run unchanged."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _KNOWN = json.loads((_HERE / "tables.json").read_text(encoding="utf-8"))
 SCHEMA: int = _KNOWN["schema"]
 # Table: column: type in SQL. Written by the tests of the crate that defines them.
 TABLES: Dict[str, Dict[str, str]] = {name: table["columns"] for name, table in _KNOWN["tables"].items()}
-# What the path of a file says, and no file does.
+# Columns from a file's path, which are not in the file.
 OF_PATH = {"run": "VARCHAR", "node": "VARCHAR"}
-# Rows that several parts have, or several runs.
+# Tables whose rows are repeated in several parts or runs.
 _SHARED = {
     "lines": "select {columns} from (select *, row_number() over (partition by line_key order by line desc nulls last, label, "
     "file nulls last, function nulls last, text nulls last) as newest from {rows}) where newest = 1",
@@ -26,7 +26,7 @@ _SHARED = {
 
 
 def view(table: str, rows: str) -> str:
-    """What is shown of the rows of a table's files. A line and a stack are the same in all runs."""
+    """The SELECT for a table's files. Lines and stacks are the same in all runs."""
     columns = list(TABLES[table]) if table in _SHARED else [*TABLES[table], *OF_PATH]
     return _SHARED.get(table, "select {columns} from {rows}").format(columns=", ".join(columns), rows=rows)
 
@@ -46,11 +46,11 @@ class Query:
 
     @property
     def parameters(self) -> List[str]:
-        """Names of what it is asked with, as in `:top`."""
+        """Names of its parameters, such as `:top`."""
         return sorted(set(_PARAMETER.findall(self._code())))
 
     def for_duckdb(self) -> str:
-        """The text with parameters as DuckDB has them. Spark takes `:top` as it is."""
+        """The text with DuckDB's form of parameters. Spark accepts `:top` unchanged."""
         return _PARAMETER.sub(r"$\1", self._code())
 
     def _comment(self) -> List[str]:
@@ -65,12 +65,12 @@ _PARAMETER = re.compile(r":([a-z]+)")
 
 
 def known() -> List[Query]:
-    """All, by name."""
+    """All queries, by name."""
     return [Query(path) for path in sorted((_HERE / "queries").glob("*.sql"))]
 
 
 def find(name: str) -> Query:
-    """The query of that name. LookupError says which there are."""
+    """The query with that name. The message of LookupError lists the existing ones."""
     for query in known():
         if query.name == name:
             return query
@@ -78,11 +78,11 @@ def find(name: str) -> Query:
 
 
 def tables_in(sql: str) -> List[str]:
-    """The tables that a text of SQL may read: those whose names are in it."""
+    """The tables that an SQL text may read: those whose names it contains."""
     words = set(re.findall(r"\w+", sql.lower()))
     return [table for table in TABLES if table in words]
 
 
 def defaults(query: Query, given: Dict[str, Any]) -> Dict[str, Any]:
-    """Of what is given that which the query is asked with."""
+    """The given values for the parameters of the query."""
     return {name: given[name] for name in query.parameters}

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any, Callable, List, Sequence, Tuple
 
-# The package of which this file is a part need not be installed for the Python that Spark starts.
+# The Python that Spark starts need not have the package of this file.
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from gpumem import _files  # noqa: E402
@@ -26,7 +26,7 @@ PARTIAL = 3
 
 
 def main(words: Sequence[str]) -> int:
-    """Does what the words after the program's name say; the status to end with."""
+    """Runs the job with these arguments. Returns the exit status."""
     parser = argparse.ArgumentParser(prog="spark-submit spark_job.py", description=(__doc__ or "").split("\n\n")[2], allow_abbrev=False)
     parser.add_argument("source", metavar="SOURCE", help="a folder with captures, or s3://, gs:// or az://")
     parser.add_argument("dataset", metavar="DATASET", help="the dataset")
@@ -51,7 +51,8 @@ def main(words: Sequence[str]) -> int:
 
 
 def stager(command: Sequence[str], dataset: str) -> Callable[[str], Tuple[int, str]]:
-    """What a task does with a capture. It goes to workers that may lack this package, so all that it needs is in it."""
+    """The function that a task runs for a capture. Workers may lack this package, so it contains everything that it
+    needs."""
 
     def stage(capture: str) -> Tuple[int, str]:
         program = command[0] if os.path.exists(command[0]) else shutil.which(os.path.basename(command[0])) or command[0]
@@ -63,11 +64,11 @@ def stager(command: Sequence[str], dataset: str) -> Callable[[str], Tuple[int, s
 
 
 def listed(spark: Any, source: str) -> List[str]:
-    """The files at a place that are named as captures are."""
+    """The files at a location whose names are those of captures."""
     if "://" not in source:
         found = [str(path) for path in Path(source).absolute().rglob("*.bin")]
         return sorted(found)
-    # Spark's own connector for it has another scheme than everybody else's.
+    # Spark's own connector uses a different scheme from other tools.
     scheme, _, rest = source.partition("://")
     base = f"{ {'s3': 's3a', 'az': 'abfs'}.get(scheme, scheme) }://{rest}"
     path = spark._jvm.org.apache.hadoop.fs.Path(base)

@@ -1,4 +1,4 @@
-"""Answers as text: what it comes to first, then a table, 80 columns wide."""
+"""Results as text: the summary first, then a table, 80 columns wide."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .engine import Answer
 __all__ = ["headed", "table"]
 
 _WIDTH = 80
-# Narrower than this no column of words is made.
+# The minimum width of a text column.
 _LEAST = 12
 
 
 def headed(head: str, rest: str) -> str:
-    """The first answer, bold on a terminal, above the rest."""
+    """The first line, bold on a terminal, above the rest."""
     lines = "\n".join(textwrap.wrap(head, _WIDTH - 1, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         lines = f"\033[1m{lines}\033[0m"
@@ -27,8 +27,8 @@ def headed(head: str, rest: str) -> str:
 
 
 def table(answer: Answer, heads: Optional[Dict[str, str]] = None) -> str:
-    """A line for each row, with these columns under these heads. Words that are too long lose their beginning, which says
-    least of a path."""
+    """A line for each row, with these columns under these heads. Long texts are cut at the beginning, which is
+    the least useful part of a path."""
     heads = heads or {name: name for name in answer.columns}
     places = [answer.columns.index(name) for name in heads]
     numeric = [any(type(row[place]) in (int, float) for row in answer.rows) for place in places]
@@ -41,7 +41,7 @@ def table(answer: Answer, heads: Optional[Dict[str, str]] = None) -> str:
 
 
 def _narrow(widths: List[int], fixed: Sequence[bool]) -> None:
-    """Takes from the widest column of words until the line fits or there is nothing left to take."""
+    """Shrinks the widest text column until the line fits or all have the minimum width."""
     while sum(widths) + 2 * (len(widths) - 1) > _WIDTH:
         words = [place for place, is_fixed in enumerate(fixed) if not is_fixed and widths[place] > _LEAST]
         if not words:
@@ -56,7 +56,7 @@ def _fitted(text: str, width: int, is_number: bool) -> str:
 
 
 def cell(name: str, value: Any) -> str:
-    """A value as people read it; sizes by the name of their column."""
+    """A value for people; the column's name decides whether it is a size."""
     if value is None:
         return ""
     if name.endswith("bytes") and isinstance(value, int):

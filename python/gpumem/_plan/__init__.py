@@ -1,1 +1,1 @@
-"""`gpumem plan`: a program is run on a simulated card, and what it needs is compared with what a card has."""
+"""`gpumem plan`: runs a program on a simulated card, and compares its memory with that of a card."""

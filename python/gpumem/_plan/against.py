@@ -1,35 +1,36 @@
-"""A plan beside the capture of a real run."""
+"""Compares a plan with the capture of a real run."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import List, Optional, Tuple
 
 from .. import _sizes
-from .._analysis import analyzed
+from .._analysis import answered
 from .dry_run import Failed
+from .form import Against, AgainstRow, PlannedLevel
 from .verdict import Verdict, peak
 
-_LEVELS = (("tensors", "tensor"), ("reserved by PyTorch", "reserved"), ("on the card", "physical"))
+_LEVELS: Tuple[Tuple[PlannedLevel, str], ...] = (("tensors", "tensor"), ("reserved by PyTorch", "reserved"), ("on the card", "physical"))
 
 
-def rows(of: Verdict, capture: Path, device: Optional[int] = None) -> List[Dict[str, Any]]:
-    """Peaks as planned, the least and the greatest, and as they were."""
-    summary = analyzed(capture, "summary")
-    devices = [each for each in summary["devices"] if device in (None, each["ordinal"])]
+def compared(of: Verdict, capture: Path, device: Optional[int] = None) -> Against:
+    """Planned peaks, lowest and highest, and the recorded ones."""
+    summary = answered(capture, "summary")
+    devices = [each for each in summary.body["devices"] if device in (None, each["ordinal"])]
     if not devices:
         raise Failed(f"{capture} has no GPU to compare with")
-    found = []
+    found: List[AgainstRow] = []
     for name, level in _LEVELS:
         was = [each[level]["peak_bytes"] for each in devices if each.get(level)]
         if was:
             planned = sorted(peak(run, level) for run in (of.better, of.worse))
             found.append({"what": name, "planned_bytes": planned, "measured_bytes": max(was)})
-    return found
+    return {"capture": summary.capture, "rows": found}
 
 
-def text(found: List[Dict[str, Any]], capture: Path) -> List[str]:
-    """A table; how far the truth is from the nearer end of what was planned."""
+def text(found: List[AgainstRow], capture: Path) -> List[str]:
+    """A table with the distance of the recorded peak from the nearer end of the planned range."""
     lines = [f"{'beside ' + capture.name:26.26}{'planned':>21}{'measured':>12}{'off by':>10}"]
     for row in found:
         low, high = row["planned_bytes"]

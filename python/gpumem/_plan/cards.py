@@ -1,4 +1,4 @@
-"""Cards as a plan takes them: by both ends of what is known of them."""
+"""Cards for a plan: both ends of the known range of each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Dict, Tuple
 from .. import _cards, _sizes
 from .verdict import Ends
 
-# Libraries whose memory is a model with a range: its ends (docs/cudnn.md, docs/nccl.md, simulator/README.md).
+# Libraries whose memory is modelled with a range: both ends (docs/cudnn.md, docs/nccl.md, simulator/README.md).
 _MOST = {
     "GPUMEM_SIM_CUDNN_WORKSPACE": "high", "GPUMEM_SIM_NCCL_MODEL": "high", "GPUMEM_SIM_CUFFT_WORKSPACE": "high",
     "GPUMEM_SIM_CUSOLVER_WORKSPACE": "high",
@@ -18,14 +18,14 @@ _LEAST = {
     "GPUMEM_SIM_CUDNN_WORKSPACE": "0", "GPUMEM_SIM_NCCL_MODEL": "low", "GPUMEM_SIM_CUFFT_WORKSPACE": "low",
     "GPUMEM_SIM_CUSOLVER_WORKSPACE": "low",
 }  # fmt: skip
-# Libraries that load code of their own later than PyTorch's first tensor.
+# Libraries that load more code after PyTorch's first tensor.
 _LATER = ("torch-conv", "torch-sdpa", "cublaslt")
-# On it everything fits.
+# On this card everything fits.
 ROOMY = "1TiB"
 
 
 class UnknownCard(ValueError):
-    """What names no card."""
+    """The text is not a card."""
 
 
 def ends(name: str, devices: int) -> Ends:
@@ -49,8 +49,9 @@ def ends(name: str, devices: int) -> Ends:
 
 
 def _code(card: _cards.Card) -> Tuple[int, int, Dict[str, str]]:
-    """What code of kernels takes beyond what the simulated card counts, at least and at most; and what is set for that. Where a
-    program's first tensor was measured, it is all of the code, and what a handle of cuBLAS asks for was measured, too."""
+    """The memory of kernel code beyond what the simulated card counts, at least and at most; and the settings for
+    that. If a program's first tensor was measured, its figure includes all code, and the memory of a cuBLAS handle
+    was measured, too."""
     first = card.modules.get("torch-tensor")
     if first is None:
         code = card.modules.get("torch")
@@ -76,7 +77,7 @@ def _of_size(size: int, name: str, many: Dict[str, str]) -> Ends:
 
 
 def with_memory(card: Ends, size: str) -> Ends:
-    """The same card with another memory."""
+    """The same card with a different amount of memory."""
     memory = {"GPUMEM_SIM_MEMORY": str(_sizes.parse(size))}
     total = (_sizes.parse(size),) * 2
     return replace(card, worse={**card.worse, **memory}, better={**card.better, **memory}, total=total)

@@ -1,4 +1,4 @@
-"""Changes by which a program that does not fit may fit: each is tried by a run of its own."""
+"""Changes that may make a program fit. Each is tried in a separate run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 _BATCH = re.compile(r"--?(?:[a-z_-]*batch[a-z_-]*|bs|b)", re.IGNORECASE)
-# The names of inside/change.py's, and what a person would write.
+# The names of inside/change.py, and what a person would write.
 _INSIDE = (
     ("checkpoint", "torch.utils.checkpoint for the repeated blocks"),
     ("autocast", "torch.autocast with bfloat16"),
@@ -18,17 +18,17 @@ _INSIDE = (
 
 @dataclass(frozen=True)
 class Change:
-    """A change as it is told, and as it is made."""
+    """A change: its description, and the command and environment for it."""
 
     text: str
     command: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict)
-    # Of inside/change.py; None: nothing is changed inside the program.
+    # A change of inside/change.py; None: no change inside the program.
     inside: Optional[str] = None
 
 
 def smaller_batches(command: Sequence[str]) -> Iterator[Change]:
-    """With half of the batch that the command line names, a quarter, and so on down to 1."""
+    """With half of the batch size on the command line, a quarter, and so on down to 1."""
     for place, word in enumerate(command):
         name, equals, value = word.partition("=")
         if not _BATCH.fullmatch(name):
@@ -47,14 +47,14 @@ def smaller_batches(command: Sequence[str]) -> Iterator[Change]:
 
 
 def others(command: Sequence[str], settings: Optional[str]) -> List[Change]:
-    """All that is no other batch; the settings are the allocator's."""
+    """All changes except the batch size; `settings` are the allocator's."""
     names = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
     changed = [Change(f"PYTORCH_CUDA_ALLOC_CONF={settings}", command, dict.fromkeys(names, settings))] if settings else []
     return changed + [Change(text, command, inside=name) for name, text in _INSIDE]
 
 
 def environment_of(change: Change) -> Tuple[Dict[str, str], List[str]]:
-    """What the program gets: variables, and parts inside."""
+    """The variables for the program, and the parts inside it."""
     changes, parts = dict(change.environment), []
     if change.inside:
         changes["GPUMEM_PLAN_CHANGE"] = change.inside

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import tempfile
@@ -19,13 +18,14 @@ from . import against, changes, inside, replayed, search, text
 from . import verdict as judge
 from .cards import ROOMY, UnknownCard, ends, with_memory
 from .dry_run import Failed, Run, Wanted, run, runs
+from .form import FORM
 from .verdict import DOES_NOT_FIT, FITS, TOO_CLOSE, Case, Ends, Verdict
 
 NO_RESULT, WRONG = 1, 2
-# Beside 0: what a script can go on with.
+# Exit statuses other than 0 that a script can handle.
 STATUS = {FITS: 0, DOES_NOT_FIT: 4, TOO_CLOSE: 5}
 
-# Without weights: larger copies from the host are left out, whatever they hold.
+# Without weights: larger copies from the host are skipped.
 _COPY_MOST = 64 << 20
 
 _DESCRIPTION = """\
@@ -98,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def split(words: Sequence[str]) -> Tuple[List[str], List[str]]:
-    """The options of gpumem's, and the program with its own: what comes after `--`."""
+    """gpumem's options, and the program with its arguments: everything after `--`."""
     if "--" not in words:
         return list(words), []
     place = list(words).index("--")
@@ -106,7 +106,7 @@ def split(words: Sequence[str]) -> Tuple[List[str], List[str]]:
 
 
 def main(words: Sequence[str]) -> int:
-    """Does what the words after `gpumem plan` say; the status to end with."""
+    """Runs `gpumem plan` with these arguments. Returns the exit status."""
     own, program = split(words)
     parser = _parser()
     options, rest = parser.parse_known_args(own)
@@ -125,7 +125,7 @@ def main(words: Sequence[str]) -> int:
         parser.error("--rank needs --world")
     if options.world and not all(0 <= rank < options.world for rank in options.rank or [0]):
         parser.error(f"--rank: the ranks of --world {options.world} are 0 to {options.world - 1}")
-    # Programs are in sessions of their own, so that a signal to this process must end them, as an interrupt does.
+    # Programs run in separate sessions, so a signal to this process must end them, as an interrupt does.
     signal.signal(signal.SIGTERM, _terminated)
     try:
         with tempfile.TemporaryDirectory(prefix="gpumem-plan.") as folder:
@@ -160,13 +160,13 @@ def _plan(
     if options.changes and len(verdicts) == 1 and verdicts[0].verdict != FITS and not bounds:
         verdicts = [planner.changed(verdicts[0], program)]
     planner.progress.end()
-    beside = against.rows(verdicts[0], options.against) if options.against else []
+    beside = against.compared(verdicts[0], options.against) if options.against else None
     if options.format == "json":
-        show(json.dumps({**text.as_json(verdicts), **({"against": beside} if beside else {})}, indent=2))
+        show(FORM.json(text.as_json(verdicts, beside)))
     else:
         show(text.report(verdicts, options.search))
         if beside:
-            show("\n" + "\n".join(against.text(beside, options.against)))
+            show("\n" + "\n".join(against.text(beside["rows"], options.against)))
     if options.save:
         for verdict in verdicts:
             judge.keep(verdict, options.save)
@@ -175,7 +175,7 @@ def _plan(
 
 
 class Planner:
-    """Runs a program on cards, and judges the runs."""
+    """Runs a program on cards, and evaluates the runs."""
 
     def __init__(self, folder: Path, options: argparse.Namespace):
         self._folder, self._options, self._count = folder, options, 0
@@ -208,7 +208,7 @@ class Planner:
         return f"run{self._count}"
 
     def verdict(self, case: Case, program: Sequence[str]) -> Verdict:
-        """What is said of a card."""
+        """The verdict on a card."""
         self.progress.say(f"running on {case.name}")
         wanted = [self._wanted(case, settings, program) for settings in (case.card.worse, case.card.better)]
         worse, better = runs(wanted, self._folder, [self._name(), self._name()], self._jobs())
@@ -219,15 +219,15 @@ class Planner:
         return judged if judged.verdict != FITS or self._holds(worse) else replace(judged, verdict=TOO_CLOSE, only_just=True)
 
     def _holds(self, done: Run) -> bool:
-        """Whether a run that went well would in any case."""
+        """Whether a successful run would succeed in any case."""
         if not judge.retries(done):
             return True
         self.progress.say("replaying with a little less memory")
         return replayed.holds(done, self._jobs())
 
     def changed(self, of: Verdict, program: Sequence[str]) -> Verdict:
-        """The same verdict with what was tried to make the program fit: the settings that replays find best, each other change by
-        itself, and the largest of the smaller batches that fits."""
+        """The same verdict with the changes that were tried to make the program fit: the settings that replays find
+        best, each other change by itself, and the largest smaller batch that fits."""
         self.progress.say("replaying other settings")
         settings = replayed.settings_of(of.worse, self._jobs())
         tried = self._try(of.case, changes.others(program, settings))
@@ -248,14 +248,15 @@ class Planner:
         return [judge.tried(change, each) for change, each in zip(which, done)]
 
     def smallest(self, case: Case, program: Sequence[str]) -> Verdict:
-        """The verdict on a card like it with room for all, and the least memory that would do: found by replays of that run."""
+        """The verdict on a similar card with room for everything, and the least memory that is enough, found by replays
+        of that run."""
         roomy = replace(case, card=with_memory(case.card, ROOMY))
         verdict = self.verdict(roomy, program)
         self.progress.say("searching for the smallest card")
         return replace(verdict, smallest=replayed.card_of(verdict.worse, self._jobs()))
 
     def largest(self, case: Case, program: Sequence[str], template: str, bounds: Tuple[int, int]) -> Verdict:
-        """The verdict of the largest number that fits; where none does, of the least one."""
+        """The verdict on the largest number that fits; if no number fits, on the smallest one."""
         tried: Dict[int, Run] = {}
 
         def fits(number: int) -> bool:
@@ -272,7 +273,7 @@ class Planner:
 
 
 def _rank(rank: int, world: int, devices: int) -> Dict[str, str]:
-    """As launchers tell a program, on machines with so many GPUs each."""
+    """The variables of launchers, for machines with this many GPUs each."""
     return {
         "RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_RANK": str(rank % devices),
         "LOCAL_WORLD_SIZE": str(min(devices, world)), "GROUP_RANK": str(rank // devices), "MASTER_ADDR": "127.0.0.1",

@@ -11,45 +11,46 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Set
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, cast
 
 from .. import _launcher, _simulator
 from .._analysis import analyzed
 from . import inside
+from .form import Read
 
-# What would change a run that stands for another machine's.
+# Variables that would change the run, which represents another machine.
 _UNSET = ("CUDA_VISIBLE_DEVICES", "CUDA_MODULE_LOADING")
-# CPython up to 3.13 ends PyTorch's backward thread in the middle of a C++ function when the program ends first. PyTorch's own
-# race; the program was done.
+# CPython up to 3.13 stops PyTorch's backward thread inside a C++ function when the program ends first. This is a race
+# in PyTorch; the program itself has completed.
 _RACE_AT_EXIT = "terminate called without an active exception"
 _TRACEBACK = "Traceback (most recent call last):"
 _LAST_WORDS = 4096
-# In which a program's last traceback stands, if it failed before that.
+# The end of the output in which a program's last traceback is searched for.
 _TRACEBACK_WITHIN = 64 << 10
 # Programs of all threads.
 _running: Set["subprocess.Popen[bytes]"] = set()
 
 
 class Failed(Exception):
-    """There is no plan, for the reason in it."""
+    """There is no plan; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be run, and how."""
+    """The program to run, and its settings."""
 
     command: Sequence[str]
     # Settings of the simulated card, and of the program's environment.
     card: Mapping[str, str]
     changes: Dict[str, str] = field(default_factory=dict)
-    # What runs inside the program.
+    # The parts that run inside the program.
     parts: Sequence[str] = ()
     timeout: Optional[float] = None
 
 
 @dataclass(frozen=True)
 class Device:
-    """A GPU as one process used it."""
+    """The use of a GPU by one process."""
 
     capture: Path
     summary: Dict[str, Any]
@@ -61,25 +62,25 @@ class Device:
 
     @property
     def needed(self) -> int:
-        """The most that the card gave."""
+        """The peak of its memory on the card."""
         physical = self.figures["physical"] or {}
         return int(physical.get("peak_bytes") or 0)
 
 
 @dataclass(frozen=True)
 class Run:
-    """What came of it."""
+    """The result of a run."""
 
     wanted: Wanted
     status: int
     captures: List[Path]
     summaries: List[Dict[str, Any]]
-    # What the program printed, and the end of it.
+    # The program's output, and the end of it.
     output: Path
     last_words: str
-    # Where the program read what only a real card would know: records of inside/lines.py.
-    reads: List[Dict[str, Any]]
-    # Bytes of weights that were left out (--no-weights), by why.
+    # Where the program read values that only a real card would have: records of inside/lines.py.
+    reads: List[Read]
+    # Bytes of weights that were left out (--no-weights), by reason.
     left_out: Dict[str, int]
     seconds: float
     timed_out: bool = False
@@ -94,7 +95,7 @@ class Run:
 
     @property
     def out_of_memory(self) -> bool:
-        """Whether it ended since memory ran out."""
+        """Whether it ended because memory ran out."""
         return self.status != 0 and any(summary["out_of_memory_events"] for summary in self.summaries)
 
     @property
@@ -103,7 +104,8 @@ class Run:
 
 
 def run(wanted: Wanted, folder: Path, name: str) -> Run:
-    """Runs it to its end; captures and what it printed go into the folder. The processes of the run share its cards."""
+    """Runs the program to its end; captures and its output go into the folder. The processes of the run share its
+    cards."""
     listed, output = folder / f"{name}.captures", folder / f"{name}.output"
     handle, cards = tempfile.mkstemp(prefix="gpumem-cards.")
     os.close(handle)
@@ -157,7 +159,7 @@ def run(wanted: Wanted, folder: Path, name: str) -> Run:
 
 
 def records(path: Path) -> List[Dict[str, Any]]:
-    """What the parts inside the program said."""
+    """The records of the parts inside the program."""
     if not path.exists():
         return []
     found = []
@@ -165,18 +167,18 @@ def records(path: Path) -> List[Dict[str, Any]]:
         try:
             found.append(json.loads(line))
         except ValueError:
-            continue  # its process ended while it wrote
+            continue  # its process ended during the write
     return found
 
 
-def unknown_reads(said: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
-    """Reads of values that are not known, or were assumed, the most frequent first."""
-    found = [record for record in said if record.get("kind") == "read" and (record["unknown"] or record["assumed"])]
+def unknown_reads(said: List[Dict[str, Any]]) -> List[Read]:
+    """Reads of values that are unknown or were assumed, the most frequent first."""
+    found = [cast(Read, record) for record in said if record.get("kind") == "read" and (record["unknown"] or record["assumed"])]
     return sorted(found, key=lambda record: -record["unknown"])
 
 
 def left_out(said: List[Dict[str, Any]]) -> Dict[str, int]:
-    """Bytes of weights of all processes; nothing if weights were to be there."""
+    """Bytes of weights that all processes left out; empty if weights were kept."""
     sums: Dict[str, int] = {}
     for record in said:
         if record.get("kind") == "weights":
@@ -186,7 +188,7 @@ def left_out(said: List[Dict[str, Any]]) -> Dict[str, int]:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Ends the program with all that it started."""
+    """Ends the program and all its processes."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -200,13 +202,13 @@ def _last_words(output: Path, most: int = _LAST_WORDS) -> str:
 
 
 def runs(all_: Sequence[Wanted], folder: Path, names: Sequence[str], jobs: int) -> List[Run]:
-    """Several, as many beside one another as there are jobs, in their order."""
+    """Several runs, `jobs` of them at a time; the results are in their order."""
     with ThreadPoolExecutor(max(jobs, 1)) as pool:
         futures = [pool.submit(run, wanted, folder, name) for wanted, name in zip(all_, names)]
         try:
             return [future.result() for future in futures]
         except BaseException:
-            # The pool waits for its threads, and these for their programs.
+            # The pool waits for its threads, which wait for their programs.
             for future in futures:
                 future.cancel()
             for process in list(_running):

@@ -1,4 +1,4 @@
-"""What replays of a run's own allocations say: the smallest card, the settings of PyTorch's allocator by which memory lasts longest."""
+"""Results of replays of a run's own allocations: the smallest card, and the best settings of PyTorch's allocator."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from .._whatif.servers import Failed as NotReplayed
 from .._whatif.servers import Servers
 from .dry_run import Failed, Run
 
-# Pages of 2 MiB by which cards are smaller on which a run that was near the limit must work, too.
+# A run near the limit must also work on cards that are smaller by this many pages of 2 MiB.
 _FEWER = range(1, 17)
 LESS = _FEWER[-1] * PAGE
 
 
 def card_of(run: Run, jobs: int) -> int:
-    """Bytes, to 2 MiB, with all else that was on the card. Of many GPUs and processes the one that needs most."""
+    """The size of the smallest card, in steps of 2 MiB, with everything else that was on the card. Of several GPUs and
+    processes, the one that needs most."""
     try:
         devices = _devices(run)
         with _servers(run, jobs) as servers:
@@ -29,8 +30,9 @@ def card_of(run: Run, jobs: int) -> int:
 
 
 def holds(run: Run, jobs: int) -> bool:
-    """Whether a run in which PyTorch had to empty its cache works with any little less memory as well. If not, it hangs on where
-    blocks lie, and so on the order in which threads free them: another run of the same program can fail."""
+    """Whether a run in which PyTorch had to empty its cache also works with slightly less memory. If not, it depends on
+    the addresses of blocks, and so on the order in which threads free them: another run of the same program can
+    fail."""
     try:
         devices = _devices(run)
         smaller = [replace(device, card=device.card - pages * PAGE) for device in devices for pages in _FEWER]
@@ -41,7 +43,8 @@ def holds(run: Run, jobs: int) -> bool:
 
 
 def settings_of(run: Run, jobs: int) -> Optional[str]:
-    """Other settings by which a run that ran out of memory would have gone further. None: no others are known to."""
+    """Settings with which a run that ran out of memory would have continued longer; None if no such settings are
+    known."""
     try:
         devices = _devices(run)
         own = devices[0].settings

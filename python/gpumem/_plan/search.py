@@ -1,4 +1,4 @@
-"""The largest number with which a program fits."""
+"""Finds the largest number with which a program fits."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ PLACE = "{}"
 
 
 class Found(NamedTuple):
-    """The largest number that fits; None: not even the least does."""
+    """The largest number that fits; None if the smallest one does not fit."""
 
     number: Optional[int]
 
 
 class NotARange(ValueError):
-    """What is not LOW..HIGH."""
+    """The text is not LOW..HIGH."""
 
 
 def bounds(text: str) -> Tuple[int, int]:
-    """LOW..HIGH, both included."""
+    """Parses LOW..HIGH, both included."""
     low, dots, high = text.partition("..")
     try:
         numbers = int(low), int(high)
@@ -30,14 +30,14 @@ def bounds(text: str) -> Tuple[int, int]:
 
 
 def filled(words: Sequence[str], template: str, number: int) -> Sequence[str]:
-    """The program's words with the template's. Where the program has `{}` of its own, that is filled, too."""
+    """The program's words and the template's. `{}` is replaced in both."""
     added = template.replace(PLACE, str(number)).split()
     return [*(word.replace(PLACE, str(number)) for word in words), *added]
 
 
 def largest(low: int, high: int, fits: Callable[[int], bool]) -> Optional[int]:
-    """The largest number of low..high that fits; None: not even the least does. Numbers double from the least one on before they are
-    halved in: what needs little is quick to try."""
+    """The largest number of low..high that fits; None if the smallest one does not fit. The search first
+    doubles the number and then bisects, because small numbers are fast to try."""
     if not fits(low):
         return None
     good, step = low, 1

@@ -1,15 +1,16 @@
-"""What `gpumem plan` prints."""
+"""The output of `gpumem plan`."""
 
 from __future__ import annotations
 
 import re
 import textwrap
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from .. import _sizes
 from .._report import wrapped
 from . import verdict as judge
+from .form import Against, CaseRow, Peak, Plan, Read, Weights
 from .replayed import LESS
 from .verdict import DOES_NOT_FIT, FITS, Tried, Verdict
 
@@ -28,7 +29,7 @@ _ROWS = {
 
 
 def between(of: Sequence[int]) -> str:
-    """`17.9 to 18.2 GiB`, or one size where both read the same."""
+    """`17.9 to 18.2 GiB`, or one size if both have the same text."""
     low, high = _sizes.text(of[0]), _sizes.text(of[1])
     if low == high:
         return low
@@ -37,7 +38,7 @@ def between(of: Sequence[int]) -> str:
 
 
 def report(verdicts: Sequence[Verdict], searched: Optional[Sequence[str]]) -> str:
-    """Of one case the whole; of several a line each, then the whole of each."""
+    """For one case everything; for several, a line for each and then everything for each."""
     lines: List[str] = [*_table(verdicts), ""] if len(verdicts) > 1 else []
     for verdict in verdicts:
         if verdict.largest and searched:
@@ -56,7 +57,7 @@ def _largest(of: Verdict, number: Optional[int], searched: Sequence[str]) -> str
 def _table(verdicts: Sequence[Verdict]) -> List[str]:
     rows = [("card", "verdict", "needs", "has")]
     for of in verdicts:
-        verdict = of.verdict
+        verdict: str = of.verdict
         if of.largest:
             verdict = "none fits" if of.largest.number is None else f"at most {of.largest.number}"
         needed = between(of.needed) if of.verdict == FITS else ""
@@ -85,8 +86,8 @@ def _whole(of: Verdict) -> List[str]:
     return [*lines, "", *breakdown(held, of), "", *by_line(held), *by_module(held)]
 
 
-def _reads(records: Sequence[Dict[str, Any]], most: int = 5) -> List[str]:
-    """Where the plan may have taken another way than a card would."""
+def _reads(records: Sequence[Read], most: int = 5) -> List[str]:
+    """Reads after which the plan may differ from a run on a card."""
     lines = wrapped(["The program reads values back that only a real card has. They were assumed at:"])
     for record in records[:most]:
         place = f"{Path(record['file']).name}:{record['line']} {record['function']}"
@@ -102,13 +103,13 @@ _WHY = {"not_read": "not read from files", "not_drawn": "not initialized", "not_
 
 
 def _left_out(weights: Dict[str, int]) -> List[str]:
-    """What was planned without weights."""
+    """The weights that were left out."""
     parts = [f"{_sizes.text(weights[why])} {words}" for why, words in _WHY.items() if weights[why]]
     return wrapped([f"Planned without the values of {_sizes.text(sum(weights.values()))} of weights: {'; '.join(parts)}."])
 
 
 def _tried(changes: Sequence[Tried]) -> List[str]:
-    """What would make it fit, the least need first, then what would not."""
+    """Changes that make it fit, the smallest need first, then the others."""
     helps = sorted((each for each in changes if each.needed), key=lambda each: each.needed or 0)
     lines = ["It fits with one of these changes (each was run):" if helps else "None of these changes makes it fit:"]
     for each in helps:
@@ -121,19 +122,19 @@ def _tried(changes: Sequence[Tried]) -> List[str]:
     return lines
 
 
-def _held(held: Dict[str, Any], of: Verdict) -> str:
+def _held(held: Peak, of: Verdict) -> str:
     what = "It held the most memory" if of.shown.went_well else "It ran out of memory"
     line = next((each for each in held["lines"] if each.get("file")), None)
     place = f"; the largest line at that time: {_place(line)}" if line else ""
     return f"{what} {' '.join(_moment(held)) or 'before its first step'}{place}."
 
 
-def _place(line: Dict[str, Any]) -> str:
+def _place(line: Mapping[str, Any]) -> str:
     return f"{Path(line['file']).name}:{line['line']}"
 
 
 def headline(of: Verdict) -> List[str]:
-    """The answer."""
+    """The verdict."""
     total = of.case.card.total
     card = of.case.name if total[0] == total[1] else f"{of.case.name} ({between(total)})"
     if of.smallest:
@@ -154,7 +155,8 @@ def headline(of: Verdict) -> List[str]:
 
 
 def _smallest(least: int, without_retries: int) -> List[str]:
-    """A card on which PyTorch has to empty its cache can work where a larger one does not: its blocks lie otherwise."""
+    """On a smaller card, on which PyTorch has to empty its cache, a program can work that fails on a larger one: its
+    blocks have other addresses."""
     lines = [f"the smallest card on which it works has {_sizes.text(least)} ({least >> 20:,} MiB)."]
     room = -(-without_retries >> 20)
     if room > least >> 20:
@@ -163,7 +165,7 @@ def _smallest(least: int, without_retries: int) -> List[str]:
 
 
 def failure(of: Dict[str, Any]) -> List[str]:
-    """Where memory runs out, and why, as `gpumem-analyze oom` has it."""
+    """The failure and its cause, as in `gpumem-analyze oom`."""
     failed = next((each for each in of["failures"] if each["number"] == of["number"]), None)
     lines = [f"Memory runs out {_asked(failed)}."] if failed else []
     cause = of["cause"]
@@ -179,9 +181,8 @@ def _asked(failed: Dict[str, Any]) -> str:
     return " ".join(word for word in (size, line) if word) or "outside of Python code"
 
 
-def breakdown(held: Dict[str, Any], of: Verdict) -> List[str]:
-    """What the memory consists of when tensors hold most, each row with how well it is known; and what is taken at other moments,
-    when there are fewer of them."""
+def breakdown(held: Peak, of: Verdict) -> List[str]:
+    """The memory at the peak of tensors, each row with its accuracy, and additional memory at other points in time."""
     rows = [row for row in held["rows"] if row["bytes"] and row["kind"] != judge.BESIDES]
     total = sum(row["bytes"] for row in rows)
     lines = [f"{'':34}{'bytes':>10}  known"]
@@ -197,8 +198,8 @@ def breakdown(held: Dict[str, Any], of: Verdict) -> List[str]:
     return [*lines, f"{'in all':34}{_sizes.text(total):>10}"]
 
 
-def by_line(held: Dict[str, Any], most: int = 5) -> List[str]:
-    """The lines that held most of the tensors."""
+def by_line(held: Peak, most: int = 5) -> List[str]:
+    """The lines with the most tensor memory."""
     lines = [f"{'bytes':>10}  {'blocks':>7}  line"]
     for row in held["lines"][:most]:
         where = f"{_place(row)} {row['function']}" if row.get("file") else str(row.get("library") or "not known")
@@ -207,8 +208,9 @@ def by_line(held: Dict[str, Any], most: int = 5) -> List[str]:
     return lines
 
 
-def by_module(held: Dict[str, Any], most: int = 5) -> List[str]:
-    """The modules that held most of the tensors: those whose names differ in numbers alone, as layers do, are one row."""
+def by_module(held: Peak, most: int = 5) -> List[str]:
+    """The modules with the most tensor memory. Modules whose names differ only in numbers, as layers do, are one
+    row."""
     rows: Dict[str, List[int]] = {}
     for row in held["modules"]:
         if row["module"]:
@@ -227,18 +229,18 @@ def _name(row: Dict[str, Any]) -> str:
     return str(_ROWS.get(row["kind"]) or row.get("name") or row["kind"])
 
 
-def _moment(held: Dict[str, Any]) -> List[str]:
-    """When that was."""
-    words = [f"in {held['phase'].replace('_', '-')}"] if held.get("phase") else []
-    return [*words, f"of step {held['step']}"] if held.get("step") is not None else words
+def _moment(held: Peak) -> List[str]:
+    """The point in time."""
+    words = [f"in {held['phase'].replace('_', '-')}"] if held["phase"] else []
+    return [*words, f"of step {held['step']}"] if held["step"] is not None else words
 
 
-def as_json(verdicts: Sequence[Verdict]) -> Dict[str, Any]:
-    return {"schema": "gpumem/plan/1", "cases": [_json(verdict) for verdict in verdicts]}
+def as_json(verdicts: Sequence[Verdict], against: Optional[Against]) -> Plan:
+    return {"cases": [_json(verdict) for verdict in verdicts], "against": against}
 
 
-def _json(of: Verdict) -> Dict[str, Any]:
-    held, failed = judge.moment(of.shown), None if of.shown.went_well else judge.failure(of.shown)
+def _json(of: Verdict) -> CaseRow:
+    failed = None if of.shown.went_well else judge.failure(of.shown)
     return {
         "card": of.case.card.name,
         "rank": of.case.rank,
@@ -254,7 +256,13 @@ def _json(of: Verdict) -> Dict[str, Any]:
         "tried": [{"change": each.text, "needed_bytes": each.needed, "failed": each.failed} for each in of.tried],
         "reads": list(of.shown.reads),
         "retries": judge.retries(of.shown),
-        "weights": {f"{why}_bytes": size for why, size in of.shown.left_out.items()} or None,
-        "failure": failed and {"failures": failed["failures"], "cause": failed["cause"]},
-        "at": {key: held[key] for key in ("device", "seq", "time_ns", "step", "phase", "rows", "categories", "lines", "modules")},
+        "weights": _weights(of.shown.left_out),
+        "failure": {"failures": failed["failures"], "cause": failed["cause"]} if failed else None,
+        "at": judge.moment(of.shown),
     }
+
+
+def _weights(of: Dict[str, int]) -> Optional[Weights]:
+    if not of:
+        return None
+    return {"not_read_bytes": of["not_read"], "not_drawn_bytes": of["not_drawn"], "not_there_bytes": of["not_there"]}

@@ -1,1 +1,1 @@
-"""The same run under other settings of PyTorch's allocator: `gpumem whatif`."""
+"""`gpumem whatif`: the same run with other settings of PyTorch's allocator."""

@@ -1,4 +1,4 @@
-"""`gpumem hints` and `gpumem oom`: what the analyzer says of a capture, and what replays say of other settings."""
+"""`gpumem hints` and `gpumem oom`: the analyzer's view of a capture, and results of replays with other settings."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ COMPLETE, PARTIAL = 0, 3
 
 
 def main(view: str, words: Sequence[str]) -> int:
-    """Shows the view; the status to end with."""
+    """Shows the view. Returns the exit status."""
     done = subprocess.run([str(_files.analyzer()), view, *words])
     captures = [Path(word) for word in words if Path(word).is_file()]
-    # JSON is the view's own.
+    # JSON output contains only the view.
     if done.returncode in (COMPLETE, PARTIAL) and len(captures) == 1 and not _has_format(words):
         show("\n".join(["", *_replayed(captures[0])]))
     return done.returncode

@@ -1,4 +1,4 @@
-"""What of captures can be replayed, and by which Python."""
+"""The parts of captures that can be replayed, and the Python for the replay."""
 
 from __future__ import annotations
 
@@ -35,13 +35,14 @@ def devices_of(capture: Path, summary: Dict[str, Any], only: Optional[int]) -> L
 
 
 def _size_of(device: Dict[str, Any]) -> int:
-    """The memory of a recorded card; where it is not known what PyTorch had of it when it failed, or more than any card has."""
+    """The memory of a recorded card. If it is unknown: the memory that PyTorch had when it failed,
+    or more than any card has."""
     known = device.get("limit_bytes") or device["total_bytes"] or device.get("allocator_room_bytes")
     return int(known or UNKNOWN_CARD)
 
 
 def python_for(named: Optional[str], summary: Dict[str, Any]) -> str:
-    """The Python that replays."""
+    """The Python for replays."""
     if named:
         return named
     if importlib.util.find_spec("torch"):

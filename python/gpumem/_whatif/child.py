@@ -1,9 +1,10 @@
-"""Replays, each in a process of its own: settings are read once, when PyTorch sets its allocator up.
+"""Replays in separate processes, because PyTorch reads settings once, when it sets up its allocator.
 
-This process, which is given the path of libgpumem_whatif.so, imports PyTorch once and forks for each line of JSON on stdin:
-{"capture", "device", "card", "settings", "assumed", "most_reserved", "save", "doubts"}. It runs on the simulated card, with that library loaded
-before everything else, which has the capture's allocations made by PyTorch's own allocator. On stdout come lines of JSON: {"progress": 0.4}, and for
-each request in the end {"figures": …, "outcome": …} or {"error": …}."""
+This process gets the path of libgpumem_whatif.so, imports PyTorch once and forks for each line of JSON on stdin:
+{"capture", "device", "card", "settings", "assumed", "most_reserved", "save", "doubts"}. It runs on the simulated card
+with that library preloaded first. The library makes PyTorch's own allocator perform the capture's allocations. Lines
+of JSON on stdout are {"progress": 0.4}, and at the end of each request {"figures": …, "outcome": …} or {"error":
+…}."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ FIGURES = (
     "num_device_free",
     "num_sync_all_streams",
 )
-# The functions whose calls are counted: whatif/src/calls.rs.
+# The functions whose calls are counted, as in whatif/src/calls.rs.
 CALLED = (
     "cudaMalloc", "cudaFree", "cuMemAddressReserve", "cuMemAddressFree", "cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemUnmap",
     "cuMemRelease",
@@ -39,7 +40,7 @@ UNKNOWN = 2**64 - 1
 # c10::DeviceType of CUDA.
 CUDA = 1
 STREAMS_OF_A_PRIORITY = 32
-# Of what is assumed what concerns streams: unknown.py.
+# The assumption about streams, as in unknown.py.
 OTHER_STREAMS = 4
 
 
@@ -79,7 +80,7 @@ class Outcome(ctypes.Structure):
 
 
 class Failed(Exception):
-    """There is no result, for the reason in it."""
+    """There is no result; the message is the reason."""
 
 
 def say(line: dict[str, Any]) -> None:
@@ -92,13 +93,13 @@ def figures(torch: Any) -> dict[str, int]:
 
 
 def own_bytes(torch: Any) -> int:
-    """What this process has on the card beside the allocator's memory."""
+    """The bytes of this process on the card without the allocator's memory."""
     free, total = torch.cuda.mem_get_info()
     return total - free - torch.cuda.memory_reserved()
 
 
 class Library:
-    """libgpumem_whatif.so, and what it knows of captures."""
+    """libgpumem_whatif.so, and its surveys of captures."""
 
     def __init__(self, path: str):
         self._library = ctypes.CDLL(path)
@@ -108,7 +109,7 @@ class Library:
         self._surveys: dict[tuple[Any, ...], int] = {}
 
     def survey(self, capture: str, device: int) -> int:
-        """What has to be known of a capture before its replays. Made once, before the first fork for it."""
+        """The survey of a capture, which replays need. Made once, before the first fork for it."""
         try:
             file = os.stat(capture)
         except OSError as error:
@@ -123,7 +124,7 @@ class Library:
         return self._surveys[key]
 
     def streams(self, survey: int) -> list[tuple[int, int]]:
-        """Handles of the recorded streams, and PyTorch's numbers of them."""
+        """Handles of the recorded streams, with PyTorch's numbers."""
         room = 0
         while True:
             pairs = (ctypes.c_uint64 * (2 * room))()
@@ -140,11 +141,11 @@ class Library:
 
 
 def streams_here(torch: Any, recorded: list[tuple[int, int]], assumed: int) -> tuple[list[Any], list[int]]:
-    """The same streams in this process, and of each the handles there and here and PyTorch's number here. PyTorch's pool of
-    streams gives a number the same stream in each process of a release; of a stream without one any other will do that
-    stands for no second one, as long as there are such."""
+    """The same streams in this process, and for each the recorded handle, the handle here and PyTorch's number here.
+    PyTorch's pool of streams gives a number the same stream in every process of a release. A stream without a number
+    is replaced by any other, if possible by a different one for each."""
     if recorded:
-        torch.cuda.Stream()  # makes the pool
+        torch.cuda.Stream()  # creates the pool
     here = {handle: stream for handle, number in recorded if (stream := stream_of(torch, number))}
     taken = {stream.cuda_stream for stream in here.values()}
     others = (torch.cuda.Stream(priority=priority) for priority in (0, -1) for _ in range(STREAMS_OF_A_PRIORITY))
@@ -158,19 +159,19 @@ def streams_here(torch: Any, recorded: list[tuple[int, int]], assumed: int) -> t
 
 
 def stream_of(torch: Any, number: int) -> Any:
-    """The stream of a number; none where there is none."""
+    """The stream with a number; None if there is no such stream."""
     if number == UNKNOWN:
         return None
     try:
         stream = torch.cuda.Stream(stream_id=number, device_index=0, device_type=CUDA)
         stream.synchronize()
     except RuntimeError:
-        return None  # a number of another release's
+        return None  # a number of another release
     return stream
 
 
 def set_at_run_time(torch: Any, settings: str) -> int:
-    """Gives settings as the recorded program did; 0 if PyTorch took them."""
+    """Applies settings as the recorded program did; 0 if PyTorch accepted them."""
     for name in ("_accelerator_setAllocatorSettings", "_cuda_cudaCachingAllocator_set_allocator_settings"):
         function = getattr(torch._C, name, None)
         if function:
@@ -183,7 +184,7 @@ def set_at_run_time(torch: Any, settings: str) -> int:
 
 
 def facts(torch: Any, request: dict[str, Any]) -> Any:
-    """What the capture of a replay says of it."""
+    """The facts about a replay for its capture."""
     said = {
         "replayed_capture": request["capture"],
         "replayed_device": str(request["device"]),
@@ -209,7 +210,7 @@ def replay(torch: Any, library: Library, survey: int, request: dict[str, Any]) -
     capture, handles = request["capture"].encode(), ctypes.cast(array, ctypes.c_void_p)
     setter = SET(lambda text: set_at_run_time(torch, text.decode()))
     said = facts(torch, request)
-    # Under its name there is a whole capture or none.
+    # The file with its final name is always complete.
     part = f"{request['save']}.{os.getpid()}.part" if request.get("save") else None
     wanted = Request(
         capture, request["device"], survey, handles, len(streams), own_bytes(torch), setter, progress,
@@ -229,7 +230,7 @@ def replay(torch: Any, library: Library, survey: int, request: dict[str, Any]) -
 
 
 def answer(torch: Any, library: Library, survey: int, request: dict[str, Any]) -> None:
-    """Replays in this process, which ends with it."""
+    """Replays in this process, which then ends."""
     try:
         say(replay(torch, library, survey, request))
     except Failed as error:
@@ -256,7 +257,7 @@ def main() -> int:
         child = os.fork()
         if child == 0:
             answer(torch, library, survey, request)
-            # Without PyTorch's own end: the process has no more to say.
+            # Without PyTorch's shutdown: the process has no more output.
             os._exit(0)
         _, status = os.waitpid(child, 0)
         if os.WIFSIGNALED(status):

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from pathlib import Path
 from typing import Sequence
 
 from .. import _files, _sizes
-from .._analysis import Unreadable, analyzed
+from .._analysis import Unreadable, answered
 from .._progress import Progress
 from .._report import say, show
 from . import text
 from .captures import devices_of, python_for
+from .form import FORM
 from .saving import Saving
 from .search import replays, search, smallest_cards
 from .servers import Failed, Servers
@@ -75,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(words: Sequence[str]) -> int:
-    """Does what the words after `gpumem whatif` say; the status to end with."""
+    """Runs `gpumem whatif` with these arguments. Returns the exit status."""
     options = _parser().parse_args(list(words))
     try:
         return _run(options)
@@ -85,7 +85,8 @@ def main(words: Sequence[str]) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    summaries = {capture: analyzed(capture, "summary") for capture in options.captures}
+    answers = {capture: answered(capture, "summary") for capture in options.captures}
+    summaries = {capture: answer.body for capture, answer in answers.items()}
     first = next(iter(summaries.values()))
     devices = [
         device for capture, summary in summaries.items() for device in devices_of(capture, summary, options.device)
@@ -107,7 +108,8 @@ def _run(options: argparse.Namespace) -> int:
             saving.save(servers, results, doubts, progress.told("saving"))
     progress.end()
     if options.format == "json":
-        show(json.dumps(text.as_json(devices, results, doubts, saving), indent=2))
+        heads = [answer.capture for answer in answers.values()]
+        show(FORM.json(text.as_json(devices, results, doubts, saving), heads))
     else:
         show(text.report(devices, results, doubts, options, saving))
     return PARTIAL if doubts else 0

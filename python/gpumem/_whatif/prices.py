@@ -1,14 +1,14 @@
-"""What the calls of a replay would have taken: their number × the mean time that the capture has of such a call."""
+"""The estimated time of a replay's calls: their number × the mean time of such a call in the capture."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
-# How calls of a replay are counted: succeeded, failed.
+# Counts of a replay's calls: succeeded, failed.
 Calls = Mapping[str, Tuple[int, int]]
 
-# Under which name a call of the runtime is in a capture, where the runtime is a part of PyTorch's libraries.
+# The name of a runtime call in a capture, if the runtime is part of PyTorch's libraries.
 _BENEATH = {"cudaMalloc": "cuMemAlloc_v2", "cudaFree": "cuMemFree_v2"}
 
 
@@ -22,15 +22,15 @@ class Times:
 
 @dataclass(frozen=True)
 class Price:
-    """What calls take. Without a time there is no sum."""
+    """The time of calls. If a time is missing, there is no sum."""
 
     total_ns: Optional[int]
-    # Kinds of calls of which the capture has no time, as in `cuMemCreate` and `cudaMalloc (failed)`.
+    # Kinds of calls for which the capture has no time, as in `cuMemCreate` and `cudaMalloc (failed)`.
     without_time: Tuple[str, ...]
 
 
 class Prices:
-    """The times that a capture has, by the names of functions."""
+    """The times in a capture, by function."""
 
     def __init__(self, rows: List[Dict[str, Any]]):
         """`rows`: `calls` of the capture's summary."""
@@ -63,7 +63,7 @@ class Prices:
 
 
 def duration(ns: int) -> str:
-    """Three significant digits, as the analyzer has them."""
+    """Three significant digits, as in the analyzer."""
     if ns < 1000:
         return f"{ns} ns"
     value = ns / 1000

@@ -1,4 +1,4 @@
-"""Replays as captures: their names, and what to do with them."""
+"""Saves replays as captures: their names, and commands for them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ SUFFIX = ".bin"
 
 
 class Saving:
-    """Where replays are saved: all in a folder, or one in a file, whose name ends in `.bin`."""
+    """Where replays are saved: in a folder, or a single one in a file with the suffix `.bin`."""
 
     def __init__(self, to: Path, devices: Sequence[Recorded], asked: Sequence[str]):
-        """`asked`: the settings that were asked about; a file takes the replay of one."""
+        """`asked`: the settings of the command line; a file takes the replay of one."""
         self._to, self._asked = to, list(asked)
         self._is_file = to.suffix == SUFFIX and not to.is_dir()
         self._paths: Dict[Tuple[Recorded, str], Path] = {}
@@ -32,7 +32,7 @@ class Saving:
             raise Failed(f"{to}: {error.strerror}") from None
 
     def save(self, servers: Servers, results: Sequence[Result], doubts: Sequence[str], progress: Progress) -> None:
-        """Replays once more, each into its capture. `doubts`: why the replays may differ from runs."""
+        """Repeats the replays, each with a capture. `doubts`: why the replays may differ from runs."""
         for result in results:
             self._name(result, results)
         there = [path for path in self._paths.values() if path.exists()]
@@ -60,11 +60,11 @@ class Saving:
         self._paths[recorded, settings] = path
 
     def path(self, result: Result) -> Optional[Path]:
-        """Where a replay is saved, if it is."""
+        """The path of a saved replay, if it is saved."""
         return self._paths.get((result.recorded, result.settings))
 
     def commands(self, best: Result) -> List[str]:
-        """What shows the best of the saved replays beside what was recorded."""
+        """Commands that compare the best saved replay with the recorded run."""
         recorded, fits = best.recorded, best.fits
         path = self.path(best)
         if path is None or best.settings == recorded.settings:
@@ -84,5 +84,5 @@ class Saving:
 
 
 def slug(settings: str) -> str:
-    """Settings as a part of a file's name: `max_split_size_mb-128`."""
+    """Settings as part of a file's name: `max_split_size_mb-128`."""
     return re.sub(r"[^A-Za-z0-9_.]+", "-", settings).strip("-")[:100] or "default"

@@ -1,10 +1,11 @@
-"""Which replays answer a question."""
+"""Selects the replays for a request."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, cast
 
+from .form import Calls, Figures, FirstFailure, ReplayRow
 from .prices import Price, Prices
 from .servers import Replay, Request, Servers
 from .settings import WITH_A_FRACTION, WORTH_TRYING, combinations
@@ -12,7 +13,7 @@ from .spans import Span
 from .unknown import variants
 
 PAGE = 2 << 20
-# The card of a capture that does not say how large it was.
+# The card of a capture without the card's size.
 UNKNOWN_CARD = 1 << 40
 
 ALLOCATED, RESERVED = "allocated_bytes.all.peak", "reserved_bytes.all.peak"
@@ -27,7 +28,7 @@ class Recorded:
     device: int
     card: int
     settings: str
-    # What PyTorch held at most, and of that in blocks.
+    # The peak of PyTorch's reserved bytes, and of its allocated bytes.
     reserved: int
     allocated: int
     # The times of calls in the capture.
@@ -36,11 +37,11 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Result:
-    """A device under some settings."""
+    """A device with some settings."""
 
     recorded: Recorded
     settings: str
-    # One; or one for each way in which what the capture does not say may have been.
+    # One replay, or one for each assumption about what the capture does not record.
     replays: Tuple[Replay, ...]
 
     @property
@@ -54,7 +55,7 @@ class Result:
 
     @property
     def is_unclear(self) -> bool:
-        """Whether it is too close to say if it fits."""
+        """Whether it is uncertain that it fits."""
         return len({replay.fits for replay in self.replays}) > 1
 
     @property
@@ -71,13 +72,13 @@ class Result:
 
     @property
     def smallest_cards(self) -> Optional[Span]:
-        """The least and the greatest; none where a replay does not fit the card that there is."""
+        """The smallest and the largest estimate; None if a replay does not fit the existing card."""
         cards = [card for replay in self.replays if (card := replay.smallest_card)]
         return (min(cards), max(cards)) if len(cards) == len(self.replays) else None
 
     @property
     def price_span(self) -> Optional[Span]:
-        """The least and the greatest time that the calls take; none where a time is missing."""
+        """The shortest and the longest time of the calls; None if a time is missing."""
         times = [self.recorded.prices.of(replay.calls).total_ns for replay in self.replays]
         known = [time for time in times if time is not None]
         return (min(known), max(known)) if len(known) == len(times) else None
@@ -90,21 +91,22 @@ class Result:
         return rank(self.replay)
 
     def span(self, of: Callable[[Replay], int]) -> Span:
-        """The least and the greatest of a figure."""
+        """The lowest and the highest value of a figure."""
         figures = [of(replay) for replay in self.replays]
         return min(figures), max(figures)
 
     def against(self, own: Result) -> Span:
-        """By how much the recorded settings' reserved bytes change at least and at most, each way for itself."""
+        """The least and the greatest change of reserved bytes relative to the recorded settings, for equal
+        assumptions."""
         was = {replay.request.assumed: replay.figures[RESERVED] for replay in own.replays}
         return self.span(lambda replay: replay.figures[RESERVED] - was.get(replay.request.assumed, own.reserved))
 
-    def json(self) -> Dict[str, Any]:
-        """As `--format json` has it."""
+    def json(self, saved: Optional[str] = None) -> ReplayRow:
+        """The row for `--format json`. `saved`: the capture of the replay."""
         outcome, figures, cards = self.replay.outcome, self.replay.figures, self.smallest_cards
         spans = {name: self.span(lambda replay, name=name: replay.figures[name]) for name in figures}  # type: ignore[misc]
         price = self.price
-        failure = {
+        failure: FirstFailure = {
             "event": outcome["failed_seq"],
             "bytes": outcome["failed_bytes"],
             "of": "another library" if outcome["failed_foreign"] else "PyTorch",
@@ -115,11 +117,11 @@ class Result:
         return {
             "settings": self.settings,
             "card_bytes": self.replay.request.card,
-            "figures": figures,
-            "figures_least": {name: least for name, (least, _) in spans.items()},
-            "figures_greatest": {name: greatest for name, (_, greatest) in spans.items()},
+            "figures": cast(Figures, figures),
+            "figures_least": cast(Figures, {name: least for name, (least, _) in spans.items()}),
+            "figures_greatest": cast(Figures, {name: greatest for name, (_, greatest) in spans.items()}),
             "fits": None if self.is_unclear else self.fits,
-            "calls": {name: {"succeeded": ok, "failed": failed} for name, (ok, failed) in self.replay.calls.items()},
+            "calls": cast(Calls, {name: {"succeeded": ok, "failed": failed} for name, (ok, failed) in self.replay.calls.items()}),
             "time_in_calls_ns": price.total_ns,
             "calls_without_time": list(price.without_time),
             "failure": None if self.fits else failure,
@@ -129,6 +131,7 @@ class Result:
             "smallest_card_least_bytes": cards and cards[0],
             "replays": len(self.replays),
             "stopped_at_event": max(replay.outcome["stopped_seq"] for replay in self.replays) or None,
+            "saved": saved,
         }
 
 
@@ -145,7 +148,7 @@ def calls(replay: Replay) -> int:
 
 
 def rank(replay: Replay) -> Tuple[int, int, int, int]:
-    """Less is better: what fits, by the memory and the time that it takes; else what fails last."""
+    """Less is better: replays that fit, by their memory and time; then those that fail last."""
     last = 0 if replay.fits else (1 << 64) - replay.outcome["failed_seq"]
     return (last, reserved(replay), retries(replay), calls(replay))
 
@@ -153,7 +156,7 @@ def rank(replay: Replay) -> Tuple[int, int, int, int]:
 def all_ways(
     servers: Servers, requests: Sequence[Request], progress: Optional[Callable[[float], None]] = None
 ) -> List[Tuple[Replay, ...]]:
-    """The replays of each request, and those in which what the capture does not say was otherwise."""
+    """The replays of each request, including those with other assumptions about what the capture does not record."""
     first = servers.all(requests, progress)
     others = [[replace(replay.request, assumed=of) for of in variants(replay)] for replay in first]
     more = iter(servers.all([request for some in others for request in some], progress))
@@ -164,7 +167,7 @@ def replays(
     servers: Servers, of: Sequence[Recorded], settings: Sequence[str], card: Optional[int], progress: Callable[[float], None],
     most_reserved: int = 0,
 ) -> List[Result]:
-    """Every device under all settings. What reserves more than the most, if there is one, is not replayed to its end."""
+    """Every device with all settings. A replay that reserves more than the maximum, if there is one, is stopped."""
     wanted = [(recorded, given) for recorded in of for given in settings]
     requests = [
         Request(recorded.capture, recorded.device, card or recorded.card, given, most_reserved=most_reserved)
@@ -177,10 +180,10 @@ def replays(
 def search(
     servers: Servers, of: Sequence[Recorded], own: str, card: Optional[int], progress: Callable[[float], None], whole: bool = False
 ) -> List[Result]:
-    """Every device under the settings that often help: each alone, then the best of each kind together, where that is better
-    than what was recorded. Settings that cannot be better are not replayed to their end, unless the whole is wanted."""
+    """Every device with the settings that often help: each alone, then combinations of the best of each kind, if they
+    are better than the recorded ones. Replays that cannot be better are stopped, unless the whole is wanted."""
     results = replays(servers, of, [own], card, lambda part: progress(part * 0.1))
-    # Where something fails, holding more may be what helps.
+    # If an allocation fails, more reserved memory may help.
     fails = any(not result.fits or result.replay.outcome["recorded_failures"] for result in results)
     most = 0 if whole or fails else max(result.reserved for result in results)
     has_fraction = any(result.replay.outcome["fractions"] for result in results)
@@ -195,7 +198,7 @@ def search(
 
 
 def worst(results: Sequence[Result]) -> Dict[str, Result]:
-    """By settings: of many devices and ranks the worst decides."""
+    """By settings: the worst of several devices and ranks decides."""
     by_settings: Dict[str, List[Result]] = {}
     for result in results:
         by_settings.setdefault(result.settings, []).append(result)
@@ -203,7 +206,7 @@ def worst(results: Sequence[Result]) -> Dict[str, Result]:
 
 
 def smallest_cards(servers: Servers, results: Sequence[Result], progress: Callable[[float], None]) -> List[Result]:
-    """The results with the least card of each, found by replays on smaller and smaller ones."""
+    """The results with the smallest card of each, found by replays on smaller and smaller cards."""
     below: List[int] = []
     above: List[Optional[int]] = []
     of = [replay for result in results for replay in result.replays]
@@ -212,7 +215,7 @@ def smallest_cards(servers: Servers, results: Sequence[Result], progress: Callab
         least = max(figures[ALLOCATED], outcome["foreign_peak"]) // PAGE * PAGE
         below.append(max(least - PAGE, 0))
         enough = up(figures[RESERVED] + outcome["foreign_peak"])
-        # The share of the card that the program may hold is one of another card.
+        # If the program may use only a share of the card, the limit depends on the card's size.
         top = replay.request.card // PAGE * PAGE if outcome["fractions"] else enough
         above.append(top if replay.fits else None)
     rounds, most = 0, max(((top or 0) - low).bit_length() for low, top in zip(below, above)) if of else 0
@@ -235,5 +238,5 @@ def smallest_cards(servers: Servers, results: Sequence[Result], progress: Callab
 
 
 def up(size: int) -> int:
-    """To what a card gives memory in."""
+    """Rounds up to the card's page size."""
     return -(-size // PAGE) * PAGE

@@ -1,4 +1,4 @@
-"""Processes that replay, as many beside one another as there are processors."""
+"""Processes that replay, one for each processor."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 
 from .. import _files, _simulator
 
-# What would change what the replaying process does.
+# Variables that would affect the replaying process.
 _UNSET = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING", "CUDA_VISIBLE_DEVICES", "LD_PRELOAD")
 
 
 class Failed(Exception):
-    """There are no replays, for the reason in it."""
+    """There are no replays; the message is the reason."""
 
 
 @dataclass(frozen=True)
@@ -31,27 +31,27 @@ class Request:
     # Bytes of the card.
     card: int
     settings: str
-    # What is taken for what the capture does not say: unknown.py.
+    # The assumption about what the capture does not record: unknown.py.
     assumed: int = 0
-    # It ends once PyTorch holds more: then it is of no use. 0: it goes on.
+    # The replay stops when PyTorch reserves more than this, because it is then of no use. 0: no limit.
     most_reserved: int = 0
-    # Where the replay is written as a capture, and why it may differ from a run.
+    # Where the replay is saved as a capture, and why it may differ from a run.
     save: Optional[Path] = None
     doubts: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class Replay:
-    """What came of it."""
+    """The result of a replay."""
 
     request: Request
-    # PyTorch's own, by torch.cuda.memory_stats().
+    # PyTorch's own figures, from torch.cuda.memory_stats().
     figures: Dict[str, int]
     outcome: Dict[str, int]
-    # Calls of CUDA by the allocator: those that succeeded and those that failed.
+    # Calls of CUDA by the allocator: succeeded and failed.
     calls: Dict[str, Tuple[int, int]]
     torch: str
-    # The least card on which nothing fails that did not fail in the recorded run.
+    # The smallest card on which all allocations of the recorded run succeed, except those that failed there.
     smallest_card: Optional[int] = None
 
     @property
@@ -60,7 +60,7 @@ class Replay:
 
     @property
     def stopped(self) -> bool:
-        """Whether it ended since it was of no use: its figures are those up to there."""
+        """Whether it was stopped because it was of no use: its figures are those until then."""
         return self.outcome["stopped_seq"] != 0
 
 
@@ -68,7 +68,7 @@ Progress = Callable[[float], None]
 
 
 class Servers:
-    """Replays requests; as a context."""
+    """Replays requests; a context manager."""
 
     def __init__(self, python: str, jobs: int):
         self._jobs = jobs
@@ -78,7 +78,7 @@ class Servers:
         package = str(Path(_files.__file__).resolve().parent.parent)
         others = os.environ.get("PYTHONPATH")
         base.update(LD_PRELOAD=_files.preloadable(library), PYTHONPATH=f"{package}:{others}" if others else package)
-        # A card of its own for each process, with nothing on it but what the replay puts there.
+        # A separate card for each process, on which only the replay has memory.
         costs = ("CONTEXT", "MODULE", "STREAM")
         card = {"GPUMEM_SIM_CARD": "", **{f"GPUMEM_SIM_{what}_BYTES": "0" for what in costs}}
         self._environment = _simulator.environment(python, base, card)
@@ -95,7 +95,7 @@ class Servers:
         self._running.append(_Process(self._command, self._environment))
 
     def all(self, requests: Sequence[Request], progress: Optional[Progress] = None) -> List[Replay]:
-        """All of them, in their order."""
+        """All replays, in the order of the requests."""
         waiting: queue.Queue[int] = queue.Queue()
         for number in range(len(requests)):
             waiting.put(number)
@@ -153,25 +153,25 @@ class _Process:
     """A process that replays: child.py."""
 
     def __init__(self, command: Sequence[str], environment: Dict[str, str]):
-        # A file: nobody reads what PyTorch warns of while a replay runs, and a pipe would be full at some time.
+        # A file, because PyTorch's warnings are not read during a replay, and a pipe could fill up.
         self._errors = tempfile.TemporaryFile("w+", errors="replace")
         self._process = subprocess.Popen(
             command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors
         )
 
     def asked(self, words: Dict[str, Any]) -> Iterator[Dict[str, Any]]:
-        """What it says to that, until it has ended."""
+        """Sends a request. Returns its lines of JSON until the process ends."""
         assert self._process.stdin and self._process.stdout
         try:
             self._process.stdin.write(json.dumps(words) + "\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            pass  # it has said why
+            pass  # it has printed the reason
         for line in self._process.stdout:
             try:
                 yield json.loads(line)
             except ValueError:
-                pass  # a library's own words
+                pass  # output of another library
 
     def last_words(self) -> str:
         self._process.wait()

@@ -1,26 +1,26 @@
-"""Settings of PyTorch's allocator that are worth trying, and what each may cost.
+"""Settings of PyTorch's allocator that are worth trying, and their disadvantages.
 
-From https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf. Left out is
-what does not change device memory (`pinned_*`), and `backend:cudaMallocAsync`, which is another allocator: it is not
-modelled."""
+From https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf. The list
+excludes settings that do not change device memory (`pinned_*`), and `backend:cudaMallocAsync`, a different allocator
+that is not modelled."""
 
 from __future__ import annotations
 
 import itertools
 from typing import List, Sequence
 
-# Values of each setting that are tried, alone. What helps is then combined.
+# Values of each setting that are tried alone. Those that help are then combined.
 WORTH_TRYING = (
     ("expandable_segments:True",),
     tuple(f"max_split_size_mb:{size}" for size in (32, 64, 128, 256, 512)),
     tuple(f"roundup_power2_divisions:{parts}" for parts in (4, 8, 16)),
 )
-# What acts only where the program may hold a share of the card.
+# Settings that only have an effect if the program may use only a share of the card.
 WITH_A_FRACTION = tuple(f"garbage_collection_threshold:{share}" for share in (0.6, 0.8))
 
 
 def combinations(best: Sequence[str]) -> List[str]:
-    """Settings of more than one kind, from the best of each."""
+    """Combinations of settings of different kinds, from the best of each."""
     sizes = range(2, len(best) + 1)
     return [",".join(some) for size in sizes for some in itertools.combinations(best, size)]
 
@@ -34,10 +34,10 @@ _RISKS = {
 
 
 def risks(settings: str) -> List[str]:
-    """What may be worse under these settings."""
+    """Possible disadvantages of these settings."""
     return [text for name, text in _RISKS.items() if name in settings]
 
 
 def name(settings: str) -> str:
-    """The settings as a table has them."""
+    """The settings as shown in a table."""
     return settings or "(default)"

@@ -1,4 +1,4 @@
-"""Figures of which only the least and the greatest are known, in words."""
+"""Text for figures of which only the lowest and highest value are known."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ def between(span: Span) -> str:
 
 
 def to(span: Span, text: Callable[[int], str] = _sizes.text) -> str:
-    """`1.01 GiB`, or `1.01 to 1.05 GiB`; other figures by their own text."""
+    """`1.01 GiB`, or `1.01 to 1.05 GiB`; `text` formats other figures."""
     return _joined(span, text, "", " to ")
 
 
 def less(change: Span, of: int) -> str:
-    """A change that is no growth: `370 MiB less (36%)`, or `between 350 and 370 MiB less (34% to 36%)`."""
+    """A change that is not an increase: `370 MiB less (36%)`, or `between 350 and 370 MiB less (34% to
+    36%)`."""
     most, least = -change[0], -change[1]
     shares = to((least, most), lambda size: f"{size / of:.0%}") if of else ""
     if least <= 0:
@@ -33,6 +34,6 @@ def _joined(span: Span, text: Callable[[int], str], before: str, middle: str) ->
     if least == greatest:
         return least
     number, _, unit = least.partition(" ")
-    # Zero is of any unit.
+    # Zero fits any unit.
     same = unit and (greatest.endswith(f" {unit}") or span[0] == 0)
     return f"{before}{number if same else least}{middle}{greatest}"

@@ -12,7 +12,7 @@ from .spans import Span, to
 
 WIDTH = 79
 
-# By settings the smallest card; none where the card that there is does not do.
+# The smallest card for each setting; None if the existing card is not enough.
 Cards = Dict[str, Optional[Span]]
 
 
@@ -23,7 +23,7 @@ def enough(least: Cards, result: Result) -> int:
 
 
 def table(own: Result, by_settings: Dict[str, Result], least: Cards) -> List[str]:
-    """A line for each of the settings, the best first. `least`: the smallest cards, if they were asked for."""
+    """A line for each setting, the best first. `least`: the smallest cards, if they were requested."""
     prices = {settings: result.price_span for settings, result in by_settings.items()}
     is_priced = any(prices.values())
     heads = ["reserved", "change", "CUDA calls"] + (["time in calls"] if is_priced else []) + ["retries"]
@@ -31,7 +31,7 @@ def table(own: Result, by_settings: Dict[str, Result], least: Cards) -> List[str
     rows = []
     for result in sorted(by_settings.values(), key=lambda r: (enough(least, r), r.rank())):
         if result.stopped:
-            # Its other figures are those of a part of the run.
+            # Its other figures cover only a part of the run.
             rows.append((" " + name(result.settings), [f"> {_sizes.text(own.reserved)}", *[""] * (len(heads) - 1)]))
             continue
         if result.fits:
@@ -77,7 +77,7 @@ def _change(size: int) -> str:
 
 
 def without_time(by_settings: Dict[str, Result]) -> List[str]:
-    """Why cells are empty: calls of which a capture has no time, in a line for each capture."""
+    """Why cells are empty: calls without a time in a capture, one line for each capture."""
     missing: Dict[str, List[str]] = {}
     for result in by_settings.values():
         recorded = result.recorded

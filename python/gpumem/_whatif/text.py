@@ -1,4 +1,4 @@
-"""What `gpumem whatif` prints."""
+"""The output of `gpumem whatif`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 from .. import _sizes
 from .._report import wrapped
+from .form import ReplayRow, Whatif
 from .saving import Saving
 from .search import ALLOCATED, UNKNOWN_CARD, Recorded, Result, reserved, worst
 from .settings import risks
@@ -15,7 +16,7 @@ from .spans import between, less, to
 from .table import Cards, enough, table, without_time
 from .where import line
 
-# What a capture must have seen for a replay to be exact.
+# What a capture must have recorded for an exact replay.
 _NEEDED = {
     "stream": "the streams of blocks",
     "record_stream": "the use of blocks on other streams",
@@ -23,7 +24,7 @@ _NEEDED = {
     "calls": "calls of the allocator, such as empty_cache",
     "settings": "settings that the program set at run time",
 }
-# What a replay counts that it does not know and is replayed both ways.
+# Unknown quantities that a replay counts, and that are replayed with both assumptions.
 _BOTH_WAYS = {
     "sizes_unknown": "the requested size of {:,} allocations is not known: it is the block's size, or the least that gets such a block",
     "waits_unknown": "the time at which {:,} blocks used by other streams became free is not known: at once, or when their memory was used again",
@@ -34,12 +35,13 @@ _BOTH_WAYS = {
 def doubts(
     summaries: Dict[Path, Dict[str, Any]], devices: Sequence[Recorded], results: Sequence[Result], card: Optional[int]
 ) -> List[str]:
-    """Why the figures may differ from a rerun's, one line each."""
+    """Why the figures may differ from those of a rerun, one line each."""
     lines = []
     for capture, summary in summaries.items():
         pytorch = summary["process"].get("pytorch") or {}
         unknown = pytorch.get("allocator_unknown", ())
-        # What is not known of calls and settings stands there. Where blocks went back is known, others stand for the streams.
+        # Unknown calls and settings are reported with `unknown`. If releases of blocks are recorded, `record_stream` is
+        # not needed.
         seen = {*pytorch.get("allocator_seen", ()), *(["calls", "settings"] if unknown else [])}
         unseen = [why for word, why in _NEEDED.items() if word not in seen | ({"record_stream"} if "released" in seen else set())]
         if unseen:
@@ -76,7 +78,7 @@ def doubts(
 
 
 def _uncertain(device: Recorded, outcomes: Sequence[Dict[str, int]], has_pools: bool) -> List[str]:
-    """What makes a device's figures intervals, and what makes them uncertain without a bound."""
+    """The causes for ranges in a device's figures, and for unbounded uncertainty."""
     of, most = f"{device.capture}, GPU {device.device}", {name: max(o[name] for o in outcomes) for name in outcomes[0]}
     both = [how.format(most[what]) for what, how in _BOTH_WAYS.items() if most[what]]
     lines = [f"{of}: {how}" for how in both[:-1]]
@@ -88,7 +90,7 @@ def _uncertain(device: Recorded, outcomes: Sequence[Dict[str, int]], has_pools: 
 
 
 def _card_taken(capture: Path, device: Dict[str, Any]) -> Optional[str]:
-    """Which card stands for one whose memory is not known."""
+    """The assumed card for one with unknown memory."""
     if device.get("limit_bytes") or device["total_bytes"] or not device["tensor"]["allocations"]:
         return None
     room, which = device.get("allocator_room_bytes"), f"{capture} does not say how much memory GPU {device['ordinal']} has"
@@ -97,16 +99,15 @@ def _card_taken(capture: Path, device: Dict[str, Any]) -> Optional[str]:
     return f"{which}: {_sizes.text(UNKNOWN_CARD)} are assumed (--card sets another size)"
 
 
-def _replay(result: Result, saving: Optional[Saving]) -> Dict[str, Any]:
+def _replay(result: Result, saving: Optional[Saving]) -> ReplayRow:
     path = saving.path(result) if saving else None
-    return {**result.json(), "saved": str(path) if path else None}
+    return result.json(str(path) if path else None)
 
 
 def as_json(
     devices: Sequence[Recorded], results: Sequence[Result], doubts: Sequence[str], saving: Optional[Saving] = None
-) -> Dict[str, Any]:
+) -> Whatif:
     return {
-        "schema": 1,
         "exact": not doubts,
         "doubts": list(doubts),
         "pytorch": results[0].replay.torch,
@@ -152,7 +153,7 @@ def report(
 
 
 def advice(results: Sequence[Result], doubts: Sequence[str], device: Recorded) -> List[str]:
-    """What `hints` and `oom` say of other settings."""
+    """The advice about other settings in `hints` and `oom`."""
     of = worst(results)
     own, others = of[device.settings], [result for result in of.values() if result.settings != device.settings]
     failed = own.replay.outcome["recorded_failures"]
@@ -179,7 +180,7 @@ def _saved(best: Result, failed: int, tried: int) -> str:
 
 
 def _lasts(room: int, growth: int) -> str:
-    """For how many more steps that is enough, where what is live grows from step to step."""
+    """The number of further steps for which that is enough, if live memory grows from step to step."""
     if not growth:
         return ""
     steps = room // growth
@@ -225,7 +226,7 @@ def _headline(own: Result, by_settings: Dict[str, Result], least: Cards) -> List
         better = "None of these settings would have been better" + (" for sure." if may else ".")
         return [first, better if own.fits else none]
     had, has = least.get(own.settings), least.get(best.settings)
-    # A difference that sizes as people read them do not show is no advice.
+    # A difference that is not visible in rounded sizes is not advice.
     if had and has and to(has) != to(had):
         return [first, f"{best.settings}: a card of {to(has)} is enough, instead of {to(had)}."]
     if not own.fits:
@@ -239,7 +240,7 @@ def _headline(own: Result, by_settings: Dict[str, Result], least: Cards) -> List
 
 
 def _failure(result: Result) -> str:
-    """What fails, where and when."""
+    """The failing request, its line and its time."""
     outcome, recorded = result.replay.outcome, result.recorded
     size, event = _sizes.text(outcome["failed_bytes"]), outcome["failed_seq"]
     if outcome["failed_foreign"]:
@@ -249,7 +250,7 @@ def _failure(result: Result) -> str:
         where = f" at {found}" if found else ""
     seconds = outcome["failed_time"] / 1e9
     step = f" in step {outcome['failed_step'] + 1}" if outcome["failed_step"] else ""
-    # All else that fails asks for bytes.
+    # All other failures are requests for memory.
     is_restore = not outcome["failed_bytes"] and not outcome["failed_foreign"]
     what = "A CUDA graph's pool lost memory and cannot be restored" if is_restore else f"The request of {size} does not fit"
     return f"{what}{where}{step}, {seconds:.3f} s after the start (event {event})"

@@ -1,4 +1,4 @@
-"""Which line of the program an event of a capture is of."""
+"""Finds the line of the program for an event of a capture."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ Line = Tuple[str, int]
 
 
 def line(capture: Path, device: int, event: int) -> Optional[str]:
-    """The line that allocates a tensor's block at an event: what it holds grows by that. None: it is not known."""
+    """The line that allocates a tensor's block at an event: its memory grows by the block. None: it is not
+    known."""
     before = _held(capture, device, event - 1)
     for line, held in _held(capture, device, event).items():
         if held > before[line]:
@@ -34,7 +35,7 @@ def _held(capture: Path, device: int, event: int) -> Counter[Line]:
 
 
 def _short(path: str) -> str:
-    """As a table has it: relative to where you are, else the last three parts."""
+    """The path for a table: relative to the current folder, else its last three parts."""
     try:
         return str(Path(path).relative_to(Path.cwd()))
     except ValueError:

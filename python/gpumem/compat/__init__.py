@@ -1,10 +1,11 @@
-"""Drop-ins for the tools that people already use, with exact figures.
+"""Drop-ins for existing tools, with exact figures.
 
     from gpumem.compat.fastai.utils.mem import GPUMemTrace     # was: from fastai.utils.mem import GPUMemTrace
-    import gpumem.compat; gpumem.compat.install()               # or leave the program as it is
+    import gpumem.compat; gpumem.compat.install()               # or do not change the program
 
-Nothing here imports a framework by itself (but for a star import of fastai's modules, which always did), and everything imports without a GPU and without a driver. Where
-libgpumem.so is not preloaded, peaks are sampled or PyTorch's own, and a warning says so once."""
+Nothing here imports a framework by itself (except a star import of fastai's modules, as in the original), and
+everything imports without a GPU or a driver. If libgpumem.so is not preloaded, peaks are sampled or PyTorch's
+own, and a warning is printed once."""
 
 import importlib
 import importlib.util
@@ -14,7 +15,7 @@ from typing import List, Sequence
 
 __all__ = ["NAMES", "install"]
 
-# Old names, each below this package; parents first.
+# The original names, each in this package; parents first.
 NAMES = (
     "fastai", "fastai.utils", "fastai.utils.mem", "fastai.utils.ipython", "fastai.utils.pynvml_gate",
     "fastai.callbacks", "fastai.callbacks.mem", "fastai.callbacks.cpu_mem",
@@ -28,15 +29,15 @@ NAMES = (
     "pytorch_memlab.mem_reporter", "pytorch_memlab.utils",
     "GPUtil", "GPUtil.GPUtil",
 )
-# Packages that are left the tool's own even if it is forced: only the modules in them are taken over.
+# Packages that are not replaced, even with `force`: only their modules are.
 _NAMESPACES = ("fastai", "fastai.utils", "fastai.callbacks", "ipyexperiments", "ipyexperiments.utils")
 
 
 def install(names: Sequence[str] = NAMES, force: bool = False, older_fastai: bool = False) -> List[str]:
     """Makes the drop-ins importable under their old names, and returns those names.
 
-    A tool that is installed is left alone unless `force` is given; even then a package's other modules stay its
-    own. `older_fastai`: `fastai.utils.mem` is the one whose reports take a note."""
+    An installed tool is not replaced unless `force` is given; even then a package's other modules are the
+    tool's own. `older_fastai`: `fastai.utils.mem` is the one whose reports take a note."""
     unknown = sorted(set(names) - set(NAMES))
     if unknown:
         raise ValueError(f"no drop-in for {', '.join(unknown)}; there are {', '.join(NAMES)}")
@@ -62,13 +63,13 @@ def install(names: Sequence[str] = NAMES, force: bool = False, older_fastai: boo
 
 
 def _is_function(parent: ModuleType, name: str) -> bool:
-    """Whether one of our packages has something else under a module's name (`profile`)."""
+    """Whether one of our packages has a function with a module's name (`profile`)."""
     there = getattr(parent, name, None) if parent.__name__.startswith(__name__) else None
     return there is not None and not isinstance(there, ModuleType)
 
 
 def _is_theirs(top: str) -> bool:
-    """Whether a name is somebody else's: a module that is there, or could be imported."""
+    """Whether a name belongs to another package: a module that is imported or could be imported."""
     module = sys.modules.get(top)
     if isinstance(module, ModuleType):
         return not module.__name__.startswith(__name__)

@@ -1,4 +1,4 @@
-"""Memory of a card in MB, and memory taken up on purpose: what fastai and ipyexperiments have in common."""
+"""A card's memory in MB, and memory that is held on purpose, for fastai and ipyexperiments."""
 
 import sys
 from typing import Any, Optional
@@ -8,13 +8,13 @@ from ._trace import b2mb
 
 __all__ = ["allocate_mbs", "free_bytes", "leave_free_mbs", "preload"]
 
-# PyTorch's pool gives tensors from this size on memory of their own.
+# PyTorch's pool gives tensors from this size on separate memory.
 _POOL_MBS = 10
 
 
 def preload(device: Optional[int] = None) -> Optional[Any]:
-    """Pays what first touching CUDA costs (context, first kernels), so that later figures are without it: by
-    PyTorch if it is there, else by the driver's primary context, which all frameworks share."""
+    """Initialises CUDA (context, first kernels), so that later figures do not include its cost: with PyTorch if it is
+    imported, else with the driver's primary context, which all frameworks share."""
     if _devices.find(device) is None:
         return None
     ordinal = _devices.current() if device is None else device
@@ -27,7 +27,7 @@ def preload(device: Optional[int] = None) -> Optional[Any]:
 
 
 def free_bytes(device: Optional[int] = None) -> int:
-    """Free bytes of a device: the card's, or what a limit (GPUMEM_LIMIT) leaves, whichever is less."""
+    """Free bytes of a device: the card's, or those below a limit (GPUMEM_LIMIT) if they are fewer."""
     ordinal = _devices.current() if device is None else device
     free = _meter.card_memory(ordinal).free
     told = _driver.free_and_total(ordinal)
@@ -35,30 +35,30 @@ def free_bytes(device: Optional[int] = None) -> int:
 
 
 def allocate_mbs(n: int, fatal: bool = False) -> Optional[Any]:
-    """Holds `n` MB on the current device: a tensor of floats where PyTorch is in use, else plain memory of the driver.
-    None if there is not so much, or the error itself if `fatal`."""
+    """Holds `n` MB on the current device: a tensor of floats if PyTorch is in use, else memory of the driver. Returns
+    None if there is too little memory, or raises the error if `fatal`."""
     try:
         torch = sys.modules.get("torch")
         if torch is None or not torch.cuda.is_available():
             return _driver.Allocation(n * 2**20, _devices.current())
         if 0 < n < _POOL_MBS:
-            # For so little PyTorch's pool would take 20 MB of the card: this tensor's memory is the driver's.
+            # For smaller sizes PyTorch's pool would take 20 MB of the card, so this tensor uses memory of the driver.
             torch.empty(0, device="cuda")
             held = torch.as_tensor(_driver.Allocation(n * 2**20, _devices.current()), device="cuda")
             return held.view(torch.float32)
         return torch.empty(n * 2**18, dtype=torch.float32, device="cuda")
-    except RuntimeError:  # PyTorch's out-of-memory error, and ours, are of this kind
+    except RuntimeError:  # PyTorch's and our out-of-memory errors are of this type
         if fatal:
             raise
         return None
 
 
 def leave_free_mbs(n: int) -> Any:
-    """Holds all of the current device but `n` MB, to within 2 MB."""
+    """Holds all of the current device except `n` MB, to within 2 MB."""
     _pools.empty_caches()
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
-        preload()  # what starting costs must not come out of what is left
+        preload()  # the cost of initialisation must not reduce the remaining memory
     elif _devices.visible():
         _driver.retain_context(_devices.current())
     free = b2mb(free_bytes())
@@ -70,7 +70,7 @@ def leave_free_mbs(n: int) -> Any:
 
 
 def _held(megabytes: int) -> Optional[Any]:
-    """Straight from the driver, so that the card gives exactly this much and no pool keeps it."""
+    """Memory from the driver, so that the card loses exactly this much and no pool keeps it."""
     try:
         return _driver.Allocation(megabytes * 2**20, _devices.current())
     except _driver.CudaError:

@@ -1,4 +1,4 @@
-"""Clearing the frames of exceptions, which else keep their variables alive."""
+"""Clears the frames of exceptions, which otherwise keep their variables alive."""
 
 import traceback
 from typing import Optional
@@ -7,7 +7,7 @@ __all__ = ["clear"]
 
 
 def clear(error: Optional[BaseException]) -> None:
-    """Clears the frames of an exception and of those that led to it."""
+    """Clears the frames of an exception and of its causes."""
     seen = set()
     waiting = [error]
     while waiting:

@@ -1,4 +1,4 @@
-"""RAM of this process since a mark. The kernel tells the greatest it ever was; what lies below that is sampled."""
+"""RAM of this process since a mark. The kernel reports the peak of the whole process; lower peaks are sampled."""
 
 from typing import Optional
 
@@ -8,7 +8,7 @@ __all__ = ["HostMark"]
 
 
 class HostMark:
-    """A point from which on the process's RAM is measured."""
+    """A point in the program from which the process's RAM is measured."""
 
     def __init__(self) -> None:
         self._start, self._highest = _ram.used(), _ram.peak()
@@ -16,7 +16,7 @@ class HostMark:
         self._frozen: Optional[_meter.Figures] = None
 
     def read(self) -> _meter.Figures:
-        """Bytes at the mark, now, and the most between: exact if the process was never as big before."""
+        """Bytes at the mark, now, and the peak in between: exact if the peak is the process's highest so far."""
         if self._frozen is not None:
             return self._frozen
         live, highest = self._gauge.look(), _ram.peak()

@@ -1,4 +1,4 @@
-"""The tensors that Python can see on a card, each memory once."""
+"""The tensors on a card that Python can access, each memory once."""
 
 import bisect
 import gc
@@ -9,7 +9,7 @@ __all__ = ["Seen", "dtype_bytes", "six", "storage", "tensors", "unseen", "visibl
 
 
 class Seen(NamedTuple):
-    """One memory that tensors share: the tensor that stands for it, and the memory's bytes."""
+    """A memory that tensors share: the tensor that represents it, and the memory's bytes."""
 
     tensor: Any
     bytes: int
@@ -20,12 +20,13 @@ def _ignore(_error: Exception) -> None:
 
 
 def tensors(device: int, trouble: Callable[[Exception], None] = _ignore) -> List[Any]:
-    """Every tensor on a card that garbage collection can reach. `trouble` gets the error of what cannot be asked."""
+    """Every tensor on a card that garbage collection can reach. `trouble` gets the errors of objects that cannot be
+    inspected."""
     import torch
 
     found = []
     for thing in gc.get_objects():
-        # isinstance would ask proxies for their class, and they may do anything.
+        # isinstance would query proxies for their class, which can run any code.
         if not issubclass(type(thing), torch.Tensor):
             continue
         try:
@@ -37,13 +38,13 @@ def tensors(device: int, trouble: Callable[[Exception], None] = _ignore) -> List
 
 
 def visible(device: int, trouble: Callable[[Exception], None] = _ignore) -> List[Seen]:
-    """Memories behind the tensors that Python can see: views count with what they look at, and hold all of
-    it even when it is gone from sight."""
+    """The memories of the tensors that Python can access. Views count with their base, and hold all of it even if
+    the base itself is gone."""
     by_memory: Dict[int, Seen] = {}
     for tensor in tensors(device, trouble):
         try:
             address, size = storage(tensor)
-        except Exception:  # no memory of its own (sparse, nested, meta)
+        except Exception:  # no memory (sparse, nested, meta)
             continue
         if size == 0:
             continue
@@ -54,7 +55,7 @@ def visible(device: int, trouble: Callable[[Exception], None] = _ignore) -> List
 
 
 def _stands_for(tensor: Any) -> tuple:
-    """What is best to name a memory by: a parameter, what is no view, the larger."""
+    """The preferred tensor to represent a memory: a parameter, not a view, the larger one."""
     import torch
 
     return (isinstance(tensor, torch.nn.Parameter), tensor._base is None, tensor.numel())
@@ -70,8 +71,8 @@ def storage(tensor: Any) -> tuple:
 
 
 def unseen(device: int, seen: List[Seen]) -> int:
-    """Bytes of the blocks that PyTorch's pool has handed out and in which no tensor lies that Python can see: what
-    autograd saved, and workspaces. 0 where the pool does not list its blocks."""
+    """Bytes of the allocated blocks of PyTorch's pool without a tensor that Python can access: tensors that autograd
+    saved, and workspaces. 0 if the pool does not list its blocks."""
     import torch
 
     addresses = sorted(storage(one.tensor)[0] for one in seen)
@@ -95,7 +96,7 @@ def unseen(device: int, seen: List[Seen]) -> int:
 
 
 def six(value: float) -> str:
-    """A figure in at most six characters, as the original cut it, but rounded."""
+    """A figure in at most six characters, as in the original, but rounded instead of cut."""
     text = repr(float(value))
     if len(text) > 6 or "e" in text:
         decimals = 4
@@ -107,15 +108,15 @@ def six(value: float) -> str:
 
 
 def dtype_bytes() -> Dict[Any, float]:
-    """Bytes of one number of each of PyTorch's types that a tensor can have here."""
+    """Bytes of one number of each PyTorch type that a tensor can have here."""
     import torch
 
     found: Dict[Any, float] = {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that support of a type is experimental
+        warnings.simplefilter("ignore")  # the warning that support of a type is experimental
         for dtype in {value for value in vars(torch).values() if isinstance(value, torch.dtype)}:
             try:
                 found[dtype] = float(torch.empty(0, dtype=dtype).element_size())
-            except Exception:  # a type that no plain tensor has
+            except Exception:  # a type that a plain tensor cannot have
                 continue
     return found

@@ -1,4 +1,4 @@
-"""What fastai's two GPUMemTrace share: the measuring. How it is said is each era's own."""
+"""Measures for both versions of fastai's GPUMemTrace. Each version has its own output."""
 
 from typing import Any, Optional, Tuple
 
@@ -15,9 +15,9 @@ def b2mb(num: float) -> int:
 class Trace:
     """Used and peaked memory of the current device since `start` or `reset`, frozen by `stop`.
 
-    Figures are of what the card gave this process. "No cache" is reached as ever: the frameworks' caches are
-    emptied at the start and whenever data are set, so that memory which is held for nothing is not in
-    `used`. The peak is the card's between those two moments, cache included."""
+    Figures are of the card's memory in this process. "No cache" is implemented as in the original: the
+    frameworks' caches are emptied at the start and whenever data is set, so that unused memory is not in
+    `used`. The peak is the card's between those two moments, including caches."""
 
     is_silent: bool
 
@@ -31,9 +31,9 @@ class Trace:
         self.start()
 
     def reset(self) -> None:
-        """Everything is counted from now on."""
+        """Starts counting from zero."""
         _pools.empty_caches()
-        # What contexts and code took until now is not this trace's.
+        # Memory that contexts and code took until now does not belong to this trace.
         _library.read_card()
         if self._mark is None:
             self._mark = _meter.Mark(name=self._name)
@@ -42,7 +42,7 @@ class Trace:
         self.is_running, self.data_is_set = True, False
 
     def start(self) -> None:
-        """Begins to measure, from zero."""
+        """Starts measuring from zero."""
         self._mark = None
         self.reset()
 
@@ -55,7 +55,7 @@ class Trace:
                 self._mark.end()
 
     def data_set(self) -> None:
-        """Takes the figures of this moment; of the stop, once stopped."""
+        """Reads the figures now, or those at the stop."""
         if not self.is_running or self._mark is None:
             return
         _library.read_card()
@@ -76,11 +76,11 @@ class Trace:
 
     @property
     def source(self) -> str:
-        """Where the peak comes from: `hooks` (exact), `sampled`, or `none` without a GPU."""
+        """The source of the peak: `hooks` (exact), `sampled`, or `none` without a GPU."""
         return self._mark.source if self._mark is not None else "none"
 
     def tensors(self) -> Tuple[int, int]:
-        """Not fastai's: the same two figures in bytes of tensors alone, without what the pool rounds up."""
+        """An addition to fastai: the same two figures in bytes of tensors, without the pool's rounding."""
         if self._mark is None:
             return 0, 0
         figures = self._mark.read(_meter.TENSOR)

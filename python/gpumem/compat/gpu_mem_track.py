@@ -1,9 +1,9 @@
-"""`gpu_mem_track` of Pytorch-Memory-Utils: which tensors came and went between two lines.
+"""`gpu_mem_track` of Pytorch-Memory-Utils: the tensors that were added and removed between two lines.
 
-Both signatures: `MemTracker()` writes what is allocated, `MemTracker(inspect.currentframe())` the card's used
-memory in the older shape. Figures are rounded, not cut; rows have an order, the largest first; each memory counts
-once, however many views of it there are; sizes go by the type's own width; only `device` is looked at. What no
-Python object shows (autograd holds it, or C++) stands in a row of its own."""
+Both signatures exist: `MemTracker()` writes allocated memory, `MemTracker(inspect.currentframe())` the card's used
+memory in the older format. Differences from the original: figures are rounded, not cut; rows are sorted, the largest
+first; each memory counts once, also with several views; sizes depend on the type; only `device` is measured. Memory
+without a Python object (of autograd or C++) has a separate row."""
 
 import datetime
 import inspect
@@ -22,7 +22,7 @@ _Rows = Dict[Tuple[Any, ...], Tuple[int, int]]
 
 
 def __getattr__(name: str) -> Any:
-    """`dtype_memory_size_dict`: bytes of one number of each of PyTorch's types. It is made when it is asked for, since
+    """`dtype_memory_size_dict`: bytes of one number of each PyTorch type. It is created at the first access, because
     it needs PyTorch."""
     if name != "dtype_memory_size_dict":
         raise AttributeError(f"module 'gpu_mem_track' has no attribute {name!r}")
@@ -30,7 +30,7 @@ def __getattr__(name: str) -> Any:
 
 
 def get_mem_space(x: Any) -> float:
-    """Bytes of one number of a type. KeyError if it is none."""
+    """Bytes of one number of a type. KeyError for an unknown type."""
     sizes: Dict[Any, float] = __getattr__("dtype_memory_size_dict")
     if x not in sizes:
         print(f"dtype {x} is not supported!")
@@ -38,11 +38,11 @@ def get_mem_space(x: Any) -> float:
 
 
 class MemTracker:
-    """`MemTracker(detail=True, path="", verbose=False, device=0)`, or with a frame before these: writes one
-    paragraph a `track()` into `path` + the time + `-gpu_mem_track.txt`.
+    """`MemTracker(detail=True, path="", verbose=False, device=0)`, or with a frame as first argument: writes one
+    paragraph per `track()` to `path` + the time + `-gpu_mem_track.txt`.
 
-    `frame` (older form): lines are named after it; `detail`: the tensors that came and went, not only
-    sums; `verbose`: prints the error of each object that cannot be inspected; `device`: CUDA's ordinal."""
+    `frame` (older form): its name is used for lines; `detail`: writes the added and removed tensors, not only sums;
+    `verbose`: prints the error of each object that cannot be inspected; `device`: CUDA's ordinal."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if args and isinstance(args[0], FrameType):
@@ -66,7 +66,7 @@ class MemTracker:
         self.gpu_profile_fn = path + f"{now:%d-%b-%y-%H:%M:%S}-gpu_mem_track.txt"
 
     def get_tensors(self) -> Iterator[Any]:
-        """Every tensor on the device that Python can see."""
+        """Every tensor on the device that Python can access."""
         yield from tensors(self.device, self._trouble)
 
     def _trouble(self, error: Exception) -> None:
@@ -74,24 +74,24 @@ class MemTracker:
             print(f"A trivial exception occured: {error}")
 
     def get_tensor_usage(self) -> float:
-        """MB of the tensors that Python can see, each memory once."""
+        """MB of the tensors that Python can access, each memory once."""
         return sum(seen.bytes for seen in visible(self.device, self._trouble)) / _MB
 
     def get_allocate_usage(self) -> float:
-        """MB that the framework's pool has handed out, whoever holds it."""
+        """Allocated MB of the framework's pool, for all owners."""
         return _meter.used(self.device, _meter.TENSOR) / _MB
 
     def clear_cache(self) -> None:
-        """Collects garbage and gives what is cached back to the card."""
+        """Collects garbage and empties the framework's cache."""
         _pools.empty_caches(collect=True)
 
     def print_all_gpu_tensor(self, file: Optional[TextIO] = None) -> None:
-        """Prints size, type and MB of every tensor that Python can see, each memory once."""
+        """Prints size, type and MB of every tensor that Python can access, each memory once."""
         for seen in visible(self.device, self._trouble):
             print(seen.tensor.size(), seen.tensor.dtype, seen.bytes / _MB, file=file)
 
     def track(self) -> None:
-        """Writes what is used now, and what came and went since the last call."""
+        """Writes the used memory, and the changes since the last call."""
         caller = inspect.currentframe()
         caller = caller.f_back if caller is not None else None
         seen = visible(self.device, self._trouble)
@@ -103,7 +103,7 @@ class MemTracker:
             rows = self._rows(seen)
             text += self._changes(rows)
             self.last_rows = rows
-        # Only the newer form has a space behind the 50 columns.
+        # Only the newer format has a space after the 50 columns.
         text += f"\nAt {self._where(caller):<50}{'' if self.older else ' '}{self._usage(seen)}\n\n"
         with open(self.gpu_profile_fn, "a", encoding="utf-8") as file:
             file.write(text)
@@ -125,7 +125,7 @@ class MemTracker:
         return f"Total Tensor Used Memory:{held:<7.1f}Mb Total Allocated Memory:{allocated:<7.1f}Mb"
 
     def _rows(self, seen: List[Seen]) -> _Rows:
-        """Number and bytes of the memories of one size, type and width."""
+        """Number and bytes of the memories for each size, type and width."""
         rows: _Rows = {}
         for tensor, size in seen:
             key = (tuple(tensor.size()), str(type(tensor)), str(tensor.dtype), size)
@@ -138,7 +138,7 @@ class MemTracker:
         return rows
 
     def _changes(self, rows: _Rows) -> str:
-        """What came and what went, by the number of memories of a kind, the largest first."""
+        """The added and removed memories, by their number, the largest first."""
         came, went = [], []
         for key in {**self.last_rows, **rows}:
             number, total = rows.get(key, (0, 0))
@@ -160,7 +160,7 @@ class MemTracker:
             return f"{sign} | held where Python sees no tensor  | Memory: {memory} M | autograd or C++\n"
         shape, kind, dtype, _ = key
         line = f"{sign} | {number} * Size:{str(shape):<20} | Memory: {memory} M | {kind:<20}"
-        if self.older:  # where a row of what went ends with a space
+        if self.older:  # rows of removed tensors end with a space there
             return line + (" \n" if sign == "-" else "\n")
         return f"{line} | {dtype}\n"
 

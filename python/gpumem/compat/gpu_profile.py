@@ -1,10 +1,10 @@
-"""The line profiler by `sys.settrace` that Pytorch-Memory-Utils grew from.
+"""The line profiler with `sys.settrace` from which Pytorch-Memory-Utils developed.
 
     sys.settrace(gpumem.compat.gpu_profile.gpu_profile)
 
-writes after each line what the card has used, and which tensors came and went, into `gpu_profile_fn`. It names the
-line that ran, not the one about to; a traced module needs no file; `GPU_DEBUG` chooses the card by CUDA's ordinal.
-What a `LineProfiler` of `gpumem.compat.pytorch_memlab` shows is cheaper to come by."""
+writes after each line the used memory of the card, and the tensors that were added and removed, to
+`gpu_profile_fn`. It names the line that has run, not the next one; a traced module needs no file; `GPU_DEBUG`
+selects the card by CUDA's ordinal. A `LineProfiler` of `gpumem.compat.pytorch_memlab` costs less."""
 
 import datetime
 import os
@@ -23,7 +23,7 @@ _Row = Tuple[str, str, str, str]
 print_tensor_sizes = True
 gpu_profile_fn = f"{datetime.datetime.now():%d-%b-%y-%H:%M:%S}-gpu_mem_prof.txt"
 
-# The line that is running in each frame, and the rows that were there after the one before.
+# The running line of each frame, and the rows after the previous one.
 _running: Dict[int, str] = {}
 _last_rows: Dict[_Row, None] = {}
 _born: Dict[int, str] = {}
@@ -35,14 +35,14 @@ def _device() -> Optional[int]:
 
 
 def get_tensors() -> Iterator[Any]:
-    """Every tensor on the card that Python can see."""
+    """Every tensor on the card that Python can access."""
     device = _device()
     if "torch" in sys.modules:
         yield from tensors(_meter.current() if device is None else device)
 
 
 def gpu_profile(frame: FrameType, event: str, arg: Any = None) -> Callable:
-    """The trace function: a row when a line has run."""
+    """The trace function: writes a row when a line has run."""
     key = id(frame)
     if event == "line":
         _finish(key)
@@ -71,7 +71,7 @@ def _finish(key: int) -> None:
 
 
 def _rows(where: str, device: int) -> Dict[_Row, None]:
-    """The memories on the card, the largest first, each with the line after which it was first seen."""
+    """The memories on the card, the largest first, each with the line after which it was first found."""
     seen = sorted(visible(device), key=lambda one: -one.bytes)
     here: Set[int] = set()
     rows: Dict[_Row, None] = {}

@@ -1,8 +1,8 @@
-"""`modelsize_estimate` of Pytorch-Memory-Utils: what a model's parameters and intermediate results come to.
+"""`modelsize_estimate` of Pytorch-Memory-Utils: the size of a model's parameters and intermediate results.
 
-`modelsize(model, input)` prints the original's three lines, in decimal MB. It runs the model as it is, once, so
-that nested models come out right, too. `modelsize(model, input, measure=True)` prints beside them what a forward
-and a backward pass really take on the card, module by module where they differ."""
+`modelsize(model, input)` prints the original's three lines, in decimal MB. It runs the unchanged model once, so
+that nested models are right, too. `modelsize(model, input, measure=True)` also prints the memory that a forward
+and a backward pass take on the card, module by module if they differ."""
 
 import contextlib
 from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
@@ -13,8 +13,8 @@ __all__ = ["Measured", "ModelSize", "ModuleSize", "modelsize"]
 
 
 class ModuleSize(NamedTuple):
-    """One module without children, each time that it ran: bytes of its results, and bytes of tensors that were
-    live after it and not before (None if not measured)."""
+    """One run of a module without children: bytes of its results, and bytes of tensors that became live in it
+    (None if not measured)."""
 
     name: str
     kind: str
@@ -23,7 +23,7 @@ class ModuleSize(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Bytes of tensors beyond the model and its input."""
+    """Bytes of tensors in addition to the model and its input."""
 
     held: int  # after the forward pass, for backward
     forward_peak: int
@@ -33,7 +33,7 @@ class Measured(NamedTuple):
 
 
 class ModelSize(NamedTuple):
-    """What `modelsize` found. Bytes are at `type_size` bytes a number, as the original has it."""
+    """The result of `modelsize`, in bytes at `type_size` bytes per number, as in the original."""
 
     parameters: int
     parameter_bytes: int
@@ -43,7 +43,7 @@ class ModelSize(NamedTuple):
 
 
 def modelsize(model: Any, input: Any, type_size: int = 4, measure: bool = False) -> ModelSize:
-    """Prints and returns the sizes of a model for an input. The model is left as it was: no gradients, the same
+    """Prints and returns the sizes of a model for an input. The model does not change: no gradients, the same
     buffers and random numbers."""
     import torch
 
@@ -104,8 +104,8 @@ def _tensors(result: Any) -> Iterator[Any]:
 
 
 def _run(model: Any, input: Any, device: Optional[int]) -> Tuple[Any, List[ModuleSize]]:
-    """Runs the model; what each module without children made, in numbers (not bytes), with what was live after
-    it on `device`. What works in place makes nothing."""
+    """Runs the model. For each module without children, returns the size of its results in numbers (not bytes),
+    with the live memory after it on `device`. Results in place count as 0."""
     modules: List[ModuleSize] = []
     live = [0 if device is None else _meter.used(device, _meter.TENSOR)]
 
@@ -149,14 +149,14 @@ def _measured(torch: Any, model: Any, input: Any) -> Measured:
 
 
 def _on_this_thread(torch: Any) -> Any:
-    """Backward on the calling thread: a thread of PyTorch's own would free the gradients only later."""
+    """Runs backward on the calling thread: PyTorch's thread would free the gradients later."""
     choose = getattr(torch.autograd, "set_multithreading_enabled", None)
     return contextlib.nullcontext() if choose is None else choose(False)
 
 
 @contextlib.contextmanager
 def _undone(torch: Any, model: Any, input: Any) -> Iterator[None]:
-    """Puts buffers (running means) and random numbers back as they were."""
+    """Restores buffers (running means) and random numbers."""
     kept = [buffer.detach().clone() for buffer in model.buffers()]
     devices = [input.device.index] if getattr(input, "is_cuda", False) else []
     with torch.random.fork_rng(devices=devices):

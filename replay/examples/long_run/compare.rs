@@ -35,7 +35,7 @@ fn blocks(replay: &Replay, at: (DeviceOrdinal, Level)) -> BTreeMap<u64, (u64, St
         .unwrap_or_default()
 }
 
-/// Prints a line for each thing compared; whether all are equal.
+/// Prints a line for each thing compared; returns whether all are equal.
 pub(crate) fn compare(full: &Path, bounded: &Path) -> Result<bool, Box<dyn Error>> {
     let ((one, whole), (two, found)) = (read(full, None)?, read(bounded, None)?);
     let mut same = whole.is_whole() && found.is_whole();

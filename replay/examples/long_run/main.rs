@@ -1,10 +1,10 @@
-//! Records a made-up training of any length, bounded or not, and compares two such captures.
+//! Records a generated training of any length, bounded or not, and compares two such captures.
 //!
 //! ```text
 //! long_run record FILE EVENTS [BYTES|full [EVENTS_A_STACK]]   a table of bytes on disk and in memory
 //! long_run compare FULL BOUNDED                               exit 1 and a line for each difference
 //! ```
-//! Every tensor has an address of its own; a new Python stack is defined every EVENTS_A_STACK events.
+//! Every tensor has a distinct address; a new Python stack is defined every EVENTS_A_STACK events.
 
 mod compare;
 mod program;

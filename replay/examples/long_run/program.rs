@@ -1,8 +1,8 @@
-//! The events of a made-up training.
+//! The events of a generated training.
 
 use gpumem_capture::*;
 
-/// The made-up program: its live set grows and shrinks, and now and then is larger than ever.
+/// The generated program: its live set grows and shrinks, and from time to time reaches a new peak.
 pub(crate) struct Program {
     random: u64,
     live: Vec<(u64, u64)>,
@@ -35,7 +35,7 @@ impl Program {
         self.random % below
     }
 
-    /// The next event; one stack more exists after every `a_stack` events.
+    /// The next event; a new stack is added after every `a_stack` events.
     pub(crate) fn event(&mut self, a_stack: u64) -> Event {
         let n = self.n;
         self.n += 1;
@@ -110,7 +110,7 @@ impl Program {
     }
 }
 
-/// Defines a stack of 12 frames, one of them of a code object of its own.
+/// Defines a stack of 12 frames. One of them has a code object that only this stack uses.
 pub(crate) fn define(writer: &Writer, id: u32) -> Result<(), Lost> {
     let code = Definition::Code {
         id: CodeId(id),

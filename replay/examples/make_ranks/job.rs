@@ -1,4 +1,4 @@
-//! The job that is made up: who its ranks are.
+//! The generated job and its ranks.
 
 use std::ops::Range;
 
@@ -6,13 +6,13 @@ use gpumem_capture::{Coordinates, ProcessKey};
 
 use super::plant::Plant;
 
-/// What is asked for.
+/// The job to generate.
 pub struct Job {
-    /// How many ranks there are.
+    /// The number of ranks.
     pub world: u64,
-    /// Those that are written.
+    /// The ranks to write.
     pub ranks: Range<u64>,
-    /// Processes at a time; 0: this one alone.
+    /// Concurrent processes; 0: only this one.
     pub jobs: usize,
     per_node: u64,
     mesh: Vec<(String, u64)>,
@@ -21,7 +21,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// By the options of the command line; the newest of an option counts.
+    /// Parses the options of the command line; the last one of a repeated option applies.
     pub fn parse(options: &[String]) -> Result<Self, String> {
         let mut job = Self {
             world: 0,
@@ -68,18 +68,18 @@ impl Job {
         Ok(job)
     }
 
-    /// What is other in a rank.
+    /// The changes to make in a rank.
     pub fn plants(&self, rank: u64) -> Vec<Plant> {
         let of = self.plants.iter().filter(|(of, _)| *of == rank);
         of.map(|(_, plant)| plant.clone()).collect()
     }
 
-    /// The rank's node, and its number there.
+    /// The rank's node, and its local rank there.
     pub fn place(&self, rank: u64) -> (u64, u64) {
         (rank / self.per_node, rank % self.per_node)
     }
 
-    /// Facts of the process of a rank, by their keys.
+    /// Facts of a rank's process, by their keys.
     pub fn facts(&self, rank: u64) -> Vec<(&'static str, String)> {
         let (node, local) = self.place(rank);
         let mut facts = vec![

@@ -1,14 +1,15 @@
-//! Captures of a whole job, made from one real capture: for tests and benchmarks of many ranks.
+//! Makes the captures of a whole job from one real capture, for tests and benchmarks of many ranks.
 //!
 //! ```text
 //! make_ranks FROM FOLDER --world N [--ranks A..B] [--per-node N] [--mesh pp=2,dp=4] [--job NAME] [--jobs N]
 //!            [--plant RANK:WHAT]...
 //! ```
 //!
-//! Writes FOLDER/report.rankN.bin for each rank of `--ranks` (all of the world), `--jobs` (2) processes at a time. Each has all
-//! records of FROM, a whole capture that is not bounded; for each rank the facts of the process are other ones: rank, world
-//! size, local rank and node (`--per-node`, 8), the host's name, the job's (`--job`), the coordinates (`--mesh`, whose last
-//! dimension runs fastest; without it those of FROM), the GPU's UUID, and when it began. A rank that is planted differs:
+//! Writes FOLDER/report.rankN.bin for each rank of `--ranks` (default: all), with `--jobs` (2) processes at once. Each
+//! file has all records of FROM, which must be intact and not bounded. Only the facts of the process differ between
+//! ranks: rank, world size, local rank and node (`--per-node`, 8), host name, job name (`--job`), coordinates, the
+//! GPU's UUID, and the start time. `--mesh` sets the coordinates, its last dimension varying fastest; the default is
+//! those of FROM. `--plant` changes a rank:
 //!
 //! ```text
 //! RANK:times=2:train.py:88@40      the tensors of that line have twice the bytes, from step 40 on
@@ -16,10 +17,10 @@
 //! RANK:library=libcudnn.so.9:9.2   another build of a library: its file's version and build id
 //! RANK:fact=pytorch:2.14.0         another fact of the process, by its key in the capture
 //! ```
-//! A line is named as `gpumem-analyze lines` names it, or by the end of that name; `@STEP` is 1 if it is left out. What a plant
-//! adds lies in a segment that PyTorch takes from the driver when it first needs it: tensors, reserved and physical
-//! memory, and NVML's readings, all grow by it, so that the capture agrees with itself. Addresses are kept: the blocks of a line
-//! that holds more may overlap.
+//! A line is named as `gpumem-analyze lines` names it, or by the end of that name; `@STEP` defaults to 1. The bytes
+//! that a plant adds are in a segment that PyTorch takes from the driver when it first needs it. So tensors, reserved
+//! and physical memory, and NVML's readings all grow by these bytes, and the capture stays consistent. Addresses are
+//! kept, so the enlarged blocks of a line may overlap.
 
 mod job;
 mod memory;
@@ -32,7 +33,7 @@ use std::process::{Child, Command, ExitCode};
 use job::Job;
 use write::write;
 
-/// Captures that one process writes: the rings of those that it has written stay in its memory.
+/// Captures that one process writes. The limit exists because the rings of finished captures stay in its memory.
 const CHUNK: u64 = 64;
 
 /// Writes the captures of some ranks in this process.
@@ -44,7 +45,7 @@ fn write_here(job: &Job, from: &Path, folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes them in processes of [`CHUNK`] ranks each.
+/// Writes the captures in processes of [`CHUNK`] ranks each.
 fn write_all(job: &Job, arguments: &[String]) -> Result<(), String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut running: Vec<Child> = Vec::new();

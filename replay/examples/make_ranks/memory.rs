@@ -1,4 +1,4 @@
-//! What a plant does to the events of a capture.
+//! Changes the events of a capture as a plant requires.
 
 use gpumem_capture::{DeviceOrdinal, Event, EventKind, Level, StackId};
 use gpumem_replay::StackKey;
@@ -8,13 +8,13 @@ use rustc_hash::FxHashMap;
 
 use super::plant::{Line, Plant};
 
-/// Segments of PyTorch's are multiples of this.
+/// PyTorch's segments are multiples of this size.
 const SEGMENT: u64 = 2 << 20;
-/// Addresses that no program has: of blocks that leaks keep, and of the segment that has room for all.
+/// Addresses that no program uses: of leaked blocks, and of the segment that holds all added bytes.
 const LEAKED: u64 = 0x1000_0000_0000;
 const SEGMENTS: u64 = 0x2000_0000_0000;
 
-/// The events of a rank that is planted.
+/// The events of a changed rank.
 pub struct Memory {
     plants: Vec<Plant>,
     is_of: FxHashMap<(StackId, StackId, usize), bool>,
@@ -23,24 +23,24 @@ pub struct Memory {
     /// The step in which each plant last leaked.
     leaked: Vec<u64>,
     next: u64,
-    /// What blocks have more than they had.
+    /// The bytes added to each live block.
     more: FxHashMap<(DeviceOrdinal, u64), u64>,
     live: u64,
-    /// The most that all of them had more.
+    /// The peak of all added bytes.
     pub peak: u64,
-    /// What the segment has room for; 0: not known yet.
+    /// The size of the added segment; 0 if not yet known.
     room: u64,
-    /// The last that anybody took from the driver: the events of the driver's and the physical level.
+    /// The newest allocation from the driver: its events at the driver and physical levels.
     taken: Vec<Event>,
-    /// The same of PyTorch alone, which then says that it holds so much more.
+    /// The newest of these by which PyTorch's reserved memory then grew.
     segment: Vec<Event>,
     reserved: FxHashMap<DeviceOrdinal, u64>,
-    /// The device on which the segment is that was added.
+    /// The device of the added segment.
     on: Option<DeviceOrdinal>,
 }
 
 impl Memory {
-    /// `room` is the `peak` of a first pass; 0 in that.
+    /// `room` is the `peak` of a first pass; 0 in the first pass.
     pub fn new(plants: Vec<Plant>, room: u64) -> Self {
         Self {
             is_of: FxHashMap::default(),
@@ -59,7 +59,7 @@ impl Memory {
         }
     }
 
-    /// What takes the place of an event; `out` is told each in order.
+    /// Calls `out` with each event that replaces `event`, in order.
     pub fn event(
         &mut self,
         names: &Names,
@@ -127,7 +127,7 @@ impl Memory {
         }
     }
 
-    /// Changes an allocation; the blocks that leak beside it.
+    /// Changes an allocation; returns the leaked blocks to add.
     fn plant(&mut self, names: &Names, event: &mut Event) -> Vec<Event> {
         let mut leaks = Vec::new();
         let step = self.ended + 1;
@@ -178,7 +178,7 @@ impl Memory {
         *known.or_insert_with(|| line.is(&owner(names, key, Level::TENSOR).label(names)))
     }
 
-    /// PyTorch takes a segment with room for all that is to come.
+    /// Adds a segment that PyTorch takes, large enough for all added bytes.
     fn take_segment(
         &mut self,
         by: &Event,
@@ -188,7 +188,7 @@ impl Memory {
             return Ok(());
         }
         let [driver, physical] = &self.segment[..] else {
-            return Err("what PyTorch took from the driver cannot be told".into());
+            return Err("PyTorch's memory from the driver is not known".into());
         };
         if driver.device != by.device {
             return Err("a capture with tensors on several GPUs cannot be planted".into());

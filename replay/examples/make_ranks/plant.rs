@@ -1,12 +1,12 @@
-//! What differs in a rank that is planted.
+//! What differs in a changed rank.
 
 use std::str::FromStr;
 
-/// A line of code, by the end of the name that the analyzer has for it, and the step from which on it differs.
+/// A line of code, by the end of its name in the analyzer's output, and the first step in which it differs.
 #[derive(Clone, Debug)]
 pub struct Line {
     name: String,
-    /// From 1.
+    /// The first step that differs, from 1.
     pub step: u64,
 }
 
@@ -18,14 +18,14 @@ impl Line {
     }
 }
 
-/// What differs.
+/// One difference.
 #[derive(Clone, Debug)]
 pub enum Plant {
-    /// A line's tensors have so many times the bytes.
+    /// The line's tensors have this many times the bytes.
     Times(u64, Line),
-    /// A line keeps so many bytes more in each step.
+    /// The line keeps this many more bytes in each step.
     Leak(u64, Line),
-    /// A library, by its file's name, is of another version.
+    /// A library, by its file name, has another version.
     Library { name: String, version: String },
     /// A fact of the process has another value.
     Fact { key: String, value: String },

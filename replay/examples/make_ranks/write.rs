@@ -1,4 +1,4 @@
-//! One rank's capture.
+//! Writes one rank's capture.
 
 use std::path::Path;
 
@@ -11,12 +11,12 @@ use super::job::Job;
 use super::memory::Memory;
 use super::plant::Plant;
 
-/// A definition may have an eighth of them.
+/// A definition may take up to an eighth of the slots.
 const RING_SLOTS: u32 = 1 << 14;
-/// Between the beginnings of two ranks.
+/// The time between the starts of two ranks.
 const APART_NS: u64 = 1_000_000;
 
-/// Writes it.
+/// Writes the capture of `rank`.
 pub fn write(job: &Job, rank: u64, from: &Path, to: &Path) -> Result<(), String> {
     let plants = job.plants(rank);
     let changes_memory = |plant: &Plant| matches!(plant, Plant::Times(..) | Plant::Leak(..));
@@ -63,7 +63,7 @@ pub fn write(job: &Job, rank: u64, from: &Path, to: &Path) -> Result<(), String>
     of.finish(end)
 }
 
-/// Gives all records of a capture, with the names so far.
+/// Passes on all records of a capture, with the names defined so far.
 fn pass(
     from: &Path,
     sink: &mut dyn FnMut(Record<'_>, &Names) -> Result<(), String>,
@@ -92,7 +92,8 @@ struct Rank<'a> {
     plants: Vec<Plant>,
     facts: Vec<(&'static str, String)>,
     out: OfflineWriter,
-    /// By how much records' numbers differ from those of FROM, from which on.
+    /// The difference between the numbers of records here and in FROM, with the first record that
+    /// it applies to.
     shifts: Vec<(u64, u64)>,
 }
 
@@ -102,7 +103,7 @@ impl Rank<'_> {
         written.map_err(|error| error.to_string())
     }
 
-    /// The number that a record of FROM has here.
+    /// The number here of a record of FROM.
     fn number(&self, seq: u64) -> u64 {
         let at = self.shifts.partition_point(|(from, _)| *from <= seq);
         let shift = at.checked_sub(1).and_then(|at| self.shifts.get(at));

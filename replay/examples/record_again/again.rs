@@ -1,4 +1,4 @@
-//! The records of a capture, recorded once more by another writer.
+//! Records the records of a capture again, with another writer.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use gpumem_capture::{Definition, Event, EventKind, Reader, Record, Seq, Writer};
 use gpumem_replay::BoundedReplay;
 
-/// Where records go, and how they were numbered there.
+/// The target of the records, and their numbers in it.
 pub struct Again {
     writer: &'static Writer,
     drain: std::thread::JoinHandle<()>,
@@ -14,7 +14,7 @@ pub struct Again {
 }
 
 impl Again {
-    /// Starts the drain of `writer`, whose capture is bounded or not.
+    /// Starts the drain of `writer`. `bounded`: whether its capture is bounded.
     pub fn into(writer: &'static Writer, bounded: bool) -> Self {
         let drain = std::thread::spawn(move || match bounded {
             false => writer.drain(),
@@ -27,7 +27,7 @@ impl Again {
         }
     }
 
-    /// Records all that `from` holds; `before` is called before each record with the number of those before it.
+    /// Records everything in `from`. `before` is called before each record with the number of records so far.
     pub fn all_of(&mut self, from: &Path, before: &mut dyn FnMut(usize, &Self)) {
         let mut count = 0;
         let read = Reader::open(from).expect("a capture").read(&mut |record| {

@@ -1,5 +1,5 @@
-//! `record_again FROM TO MIB`: the records of a capture that has all of them, in a bounded one of that size. For tests:
-//! both captures are of the same events, so what is read from them must be the same, time and again.
+//! `record_again FROM TO MIB`: copies the records of a full capture into a bounded one of that size. Both captures then
+//! describe the same events, so tests expect the same results from both.
 
 mod again;
 

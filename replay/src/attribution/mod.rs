@@ -1,4 +1,4 @@
-//! Which line of whose code an allocation belongs to.
+//! Finds the line of code that owns an allocation.
 
 mod module;
 mod owner;
@@ -14,9 +14,8 @@ use crate::backward::{Backward, Origin, chain};
 use crate::names::{Code, Names};
 use crate::node_classes::class;
 
-/// Finds the owner of an allocation: the newest line of the user's own code, or, where a stack has
-/// none, the newest Python line at all, or the library. What an autograd node allocated is the line's
-/// that made the node, unless code of the user's own ran in it.
+/// Finds the owner of an allocation: the newest line of the user's code, else the newest Python line, else the library.
+/// An allocation in an autograd node belongs to the line that made the node, unless the user's code ran in the node.
 pub fn owner(names: &Names, stacks: StackKey, level: Level) -> Owner {
     let owner = match names.backwards.get(&stacks.py) {
         None if stacks.py == StackId::EVICTED => Owner::Evicted,
@@ -54,7 +53,7 @@ fn owner_in_backward(names: &Names, ran: &Backward) -> Owner {
     }
 }
 
-/// The newest line of the user's own code that ran in a node.
+/// The newest line of the user's code that ran in a node.
 fn newer_line(names: &Names, ran: &Backward) -> Option<Line> {
     coded(names, ran.newer_frames(names))
         .find(|(_, code)| is_user_code(&code.file))
@@ -66,7 +65,7 @@ fn frames(names: &Names, stack: StackId) -> impl DoubleEndedIterator<Item = (&Py
     coded(names, frames.map_or(&[][..], |(frames, _)| frames))
 }
 
-/// Frames with their code, those left out whose code is not in the capture, or is the planner's.
+/// Frames with their code, without frames whose code is not in the capture or belongs to the planner.
 fn coded<'a>(
     names: &'a Names,
     frames: &'a [PyFrame],
@@ -94,10 +93,9 @@ fn newest_line(names: &Names, stack: StackId) -> Option<Line> {
         .and_then(|found| line(names, found))
 }
 
-/// The line of the program itself that is at work: the newest frame in the script. The script is the
-/// file of the user's own code whose body (`<module>`) is running, the newest if one runs another; where
-/// none is, as in a thread, that of the oldest frame of the user's own code.
-/// A node of autograd's counts for the line that its thread was at.
+/// The line of the script that runs: the newest frame in the script. The script is the file of the user's code whose
+/// body (`<module>`) runs, the newest if there are several. In a thread without such a frame, it is the file of the
+/// oldest frame of the user's code. An autograd node counts for the current line of its thread.
 pub fn script_line(names: &Names, stack: StackId) -> Option<Line> {
     let stack = names.own_stack(stack);
     let own = || frames(names, stack).filter(|(_, code)| is_user_code(&code.file));
@@ -110,9 +108,9 @@ pub fn script_line(names: &Names, stack: StackId) -> Option<Line> {
     line(names, newest)
 }
 
-/// Whether a stack that is within an optimizer's step is in the closure that some optimizers (LBFGS) run
-/// to have the loss again: the newest frame of the user's own code then stands on a frame of an
-/// optimizer's file. An optimizer of the user's own stands on the base class's file.
+/// Whether a stack within an optimizer's step is in the closure that some optimizers (LBFGS) run to compute the loss
+/// again. In the closure, the newest frame of the user's code is called by a frame of an optimizer's file. A
+/// user-defined optimizer is called by the base class's file.
 pub fn is_in_closure(names: &Names, stack: StackId) -> bool {
     let mut older =
         frames(names, names.own_stack(stack)).skip_while(|(_, code)| !is_user_code(&code.file));
@@ -124,9 +122,9 @@ pub fn is_in_closure(names: &Names, stack: StackId) -> bool {
 /// The library of PyTorch's caching allocator, which takes memory from the driver for all tensors.
 pub const PYTORCH_ALLOCATOR: &str = "libc10_cuda.so";
 
-/// The library that owns an allocation: the one that made the call; where that is CUDA's own or not
-/// known, the newest native frame outside CUDA's own libraries and ours; for tensors also outside
-/// PyTorch's allocator, through which all tensors go. The program itself goes by its file's name.
+/// The library that owns an allocation: the caller. If the caller is unknown or one of CUDA's libraries, the newest
+/// native frame outside CUDA's libraries and ours; for tensors also outside PyTorch's allocator, which is on the stack
+/// of every tensor. The program itself is shown by its file name.
 pub fn library(names: &Names, stacks: StackKey, level: Level) -> Option<String> {
     let caller = stacks
         .caller
@@ -146,7 +144,7 @@ pub fn library(names: &Names, stacks: StackKey, level: Level) -> Option<String> 
         .map(str::to_owned)
 }
 
-/// Whether a library is CUDA's runtime or driver, through which all calls go, or ours.
+/// Whether a library is CUDA's runtime or driver, which all calls go through, or ours.
 fn is_cuda(library: &str) -> bool {
     library.starts_with("libcuda") || library.starts_with("libgpumem")
 }

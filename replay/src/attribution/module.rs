@@ -1,4 +1,4 @@
-//! Which module of PyTorch's (`torch.nn.Module`) an allocation belongs to.
+//! Finds the PyTorch module (`torch.nn.Module`) that an allocation belongs to.
 
 use gpumem_capture::{NnModuleId, StackId};
 
@@ -6,9 +6,8 @@ use crate::backward::{Origin, chain};
 use crate::names::Names;
 
 impl Names {
-    /// The module of PyTorch's that was at work in a Python stack: the innermost. What a node of autograd made belongs
-    /// to the module that ran in it (a forward that is run again), or else to the module of the forward that made the
-    /// node.
+    /// The PyTorch module that ran in a Python stack: the innermost. An allocation of an autograd node belongs to the
+    /// module that ran in the node (a recomputed forward), or else to the module of the forward that made the node.
     pub fn module_of(&self, stack: StackId) -> Option<NnModuleId> {
         let Some(ran) = self.backwards.get(&stack) else {
             return self.innermost_module(stack, usize::MAX);

@@ -1,4 +1,4 @@
-//! Who an allocation belongs to, and how tables show it.
+//! The owner of an allocation, and its text in tables.
 
 use crate::names::Names;
 
@@ -7,7 +7,7 @@ use crate::names::Names;
 pub struct Line {
     /// The file, absolute ([`Names::absolute_path`]).
     pub file: String,
-    /// The same relative to the program's folder, where it lies below that.
+    /// The file relative to the program's folder, if it is below that.
     pub relative: Option<String>,
     /// Line number.
     pub line: u32,
@@ -15,28 +15,28 @@ pub struct Line {
     pub function: String,
 }
 
-/// Who made an allocation.
+/// The owner of an allocation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
-    /// A line of Python code; with the class of the autograd node that allocated, if the line is that of
-    /// the node's forward.
+    /// A line of Python code. The class is that of the autograd node that allocated, if the line is from the node's
+    /// forward.
     Line(Line, Option<String>),
-    /// An autograd node, the line of whose forward is not known.
+    /// An autograd node whose forward has no known line.
     Node {
         /// The node's class.
         class: String,
-        /// Whether there is such a line, and the capture does not have it.
+        /// Whether there was such a line but the capture lost it.
         lost: bool,
     },
-    /// Code with no Python on its thread: the library that allocated.
+    /// Code without Python on its thread: the library that allocated.
     Library(String),
-    /// Neither stack says.
+    /// Neither stack shows the owner.
     Unknown,
-    /// Stacks that a bounded capture has evicted.
+    /// Stacks that were evicted from a bounded capture.
     Evicted,
-    /// Stacks that were not taken, for they are sampled.
+    /// Stacks that were not recorded because stacks are sampled.
     NotSampled,
-    /// A workspace that cuBLAS was given at a call of this one's.
+    /// A cuBLAS workspace that was set up in a call by this owner.
     Workspace(Box<Owner>),
 }
 
@@ -63,7 +63,7 @@ impl Owner {
         }
     }
 
-    /// What stands after the line in the label.
+    /// The text after the line in the label.
     pub fn note(&self) -> String {
         match self {
             Self::Line(_, Some(class)) => format!(" (backward: {class})"),
@@ -77,7 +77,7 @@ impl Owner {
         }
     }
 
-    /// The line, where one is known.
+    /// The line, if known.
     pub fn line(&self) -> Option<&Line> {
         match self {
             Self::Line(line, _) => Some(line),
@@ -100,12 +100,12 @@ impl Owner {
         }
     }
 
-    /// Whether it is a workspace of cuBLAS.
+    /// Whether it is a cuBLAS workspace.
     pub fn is_workspace(&self) -> bool {
         matches!(self, Self::Workspace(_))
     }
 
-    /// The library, where no Python line is known.
+    /// The library, if no Python line is known.
     pub fn library(&self) -> Option<String> {
         match self {
             Self::Library(library) => Some(library.clone()),
@@ -118,7 +118,7 @@ impl Owner {
         }
     }
 
-    /// The function, empty where there is none.
+    /// The function; empty if there is no line.
     pub fn function(&self) -> &str {
         self.line().map_or("", |line| &line.function)
     }

@@ -78,7 +78,7 @@ fn label(names: &Names, stack: u32) -> String {
 }
 
 /// Stacks 1 and 2: forwards of the user's lines 88 and 91; 3: a thread that runs a line of the
-/// user's above one of a library; 4: one of a library alone.
+/// user's code called by a library; 4: only a library.
 fn names() -> Names {
     let mut names = Names::default();
     python(&mut names, 1, &[(CONV, 5), (NET, 88)]);

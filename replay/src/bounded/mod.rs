@@ -1,4 +1,4 @@
-//! The replay that a recorder keeps beside a bounded capture.
+//! The replay that a recorder runs alongside a bounded capture.
 
 use gpumem_capture::{Record, StateSink};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -8,14 +8,14 @@ use crate::sampling::Sampled;
 use crate::serialize::Serialize;
 use crate::{Replay, StackKey};
 
-/// Of what a state may have, so much stays when it has become too much.
+/// The part of the limit that a state shrinks to when it exceeds the limit.
 const STAYS: (usize, usize) = (3, 4);
-/// Stacks whose ids are among the newest keep their definitions: their events may not have come yet.
+/// Stacks with the newest ids keep their definitions, because their events may still follow.
 const NEWEST: u32 = 4096;
 
-/// A replay of all records of a bounded capture, as its [`StateSink`]. Its state fits what it is given:
-/// stacks that hold nothing, and held nothing at a peak, are evicted, those with the fewest bytes first.
-/// If the live blocks alone do not fit, the smallest are no longer kept one by one. Both is counted.
+/// A replay of all records of a bounded capture, as its [`StateSink`]. Its state fits a limit: stacks that hold
+/// nothing, and held nothing at a peak, are evicted, those with the fewest bytes first. If the live blocks alone do not
+/// fit, the smallest are merged. Both are counted.
 #[derive(Debug)]
 pub struct BoundedReplay {
     replay: Replay,
@@ -30,7 +30,7 @@ impl Default for BoundedReplay {
 }
 
 impl BoundedReplay {
-    /// What it knows.
+    /// The replay so far.
     pub fn replay(&self) -> &Replay {
         &self.replay
     }
@@ -55,8 +55,8 @@ impl StateSink for BoundedReplay {
             let less =
                 self.replay.evict_stacks() || (out.len() > limit && self.replay.merge_blocks());
             if !less {
-                // If it still does not fit, neither stacks nor blocks are what grew: the drain says that
-                // it cannot write.
+                // If it still does not fit, neither stacks nor blocks are what grew. The drain reports that it cannot
+                // write.
                 return;
             }
             out.clear();
@@ -66,7 +66,8 @@ impl StateSink for BoundedReplay {
 }
 
 impl Replay {
-    /// Evicts half of the stacks that nothing refers to, those with the fewest bytes. False: there are none.
+    /// Evicts half of the stacks that nothing refers to, those with the fewest bytes; returns false if no stack can be
+    /// evicted.
     fn evict_stacks(&mut self) -> bool {
         let mut bytes: FxHashMap<KeyId, u64> = FxHashMap::default();
         let mut needed = self.needed();
@@ -100,7 +101,7 @@ impl Replay {
         true
     }
 
-    /// Stacks that something else than figures names.
+    /// Stacks that are needed for more than their figures.
     fn needed(&mut self) -> FxHashSet<KeyId> {
         let mut needed = FxHashSet::default();
         let mut need = |key: &mut KeyId| {
@@ -131,7 +132,7 @@ impl Replay {
         id
     }
 
-    /// Replaces these ids by that of evicted stacks, and renumbers the others.
+    /// Replaces these ids by the id of evicted stacks, and renumbers the others.
     fn drop_keys(&mut self, dropped: &FxHashSet<KeyId>) {
         let evicted = self.evicted_key();
         let (mut keys, mut ids) = (Vec::new(), Vec::new());
@@ -168,7 +169,7 @@ impl Replay {
         }
     }
 
-    /// Drops definitions that no stack needs any more.
+    /// Drops definitions that no stack needs.
     fn drop_names(&mut self) {
         let mut stacks: Vec<StackKey> = self.keys.clone();
         stacks.extend(
@@ -184,7 +185,7 @@ impl Replay {
         self.names.retain_stacks(&stacks, NEWEST);
     }
 
-    /// Merges the smallest half of the blocks of the level that has most. False: there are none.
+    /// Merges the smallest half of the blocks of the level that has most; returns false if there is no block.
     fn merge_blocks(&mut self) -> bool {
         let key = self.evicted_key();
         let most = self

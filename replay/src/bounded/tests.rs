@@ -10,7 +10,7 @@ use crate::later_growth::LaterGrowth;
 use crate::{At, Figure, Query};
 use growth::{growth_of, named};
 
-/// A program of all kinds of events on two devices, made up from a seed.
+/// A program generated from a seed, with all kinds of events on two devices.
 struct Program {
     random: u64,
     live: Vec<(DeviceOrdinal, gpumem_capture::Level, u64, u64, EventFlags)>,
@@ -63,7 +63,7 @@ impl Program {
         seq
     }
 
-    /// A stack: mostly an old one.
+    /// A stack, usually one used before.
     fn stack(&mut self) -> StackId {
         if self.stacks == 0 || self.below(4) == 0 {
             self.stacks += 1;
@@ -226,7 +226,7 @@ fn whole(program: &Program, query: impl Into<Query>) -> Replay {
     replay
 }
 
-/// The program's end, by way of a state at `at` of at most `limit` bytes.
+/// The state at the program's end, restored from a state of at most `limit` bytes at `at`.
 fn by_state(program: &Program, at: Seq, limit: usize, query: impl Into<Query>) -> Replay {
     let mut kept = BoundedReplay::default();
     program.feed(&mut kept.replay, Seq(0), at);
@@ -308,7 +308,7 @@ fn the_peak_is_as_if_its_records_had_been_read_up_to_it() {
                     let mut blocks: Vec<_> = state
                         .live_blocks()
                         .map(|(ptr, block)| {
-                            // What it is for may be known only later.
+                            // The category may be known only later.
                             let stacks = named.stacks(block.key).without_category();
                             (ptr, block.seq, block.bytes, stacks)
                         })
@@ -454,7 +454,7 @@ fn if_the_live_blocks_do_not_fit_sums_still_hold() {
         figures.iter().map(|(_, figure)| figure.bytes).sum()
     };
     assert_eq!(sum(&kept.replay), live);
-    // Frees of blocks that nobody knows one by one any more.
+    // Frees of blocks that are no longer kept individually.
     for n in 0..50_000 {
         let event = Event {
             kind: EventKind::FREE,

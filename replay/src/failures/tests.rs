@@ -53,7 +53,7 @@ impl Program {
         self.event(EventKind::ALLOC, Level::TENSOR, thread, stack);
     }
 
-    /// (number, event, whether it is an exception, refusals) of each that is kept.
+    /// The number, the event, whether it is an exception, and the refusals of each kept failure.
     fn told(&self) -> Vec<(u64, u64, bool, u64)> {
         let all = self.failures.all();
         all.into_iter()
@@ -100,7 +100,7 @@ fn the_text_of_an_error_is_asked_for_by_who_has_it() {
     program.refused(1, 7);
     program.text(1, 7);
     assert_eq!(program.told(), [(1, 2, true, 2)]);
-    // A launch has failed there, again and again.
+    // A launch has failed there, repeatedly.
     program.text(1, 7);
     program.refused(1, 7);
     program.tensor(1, 7);
@@ -154,7 +154,7 @@ fn the_newest_is_always_kept_and_the_exception_told_first() {
     assert_eq!((number, last), (450, 450));
     assert_eq!(program.failures.main().unwrap().1.seq, Seq(150));
     assert!(program.told().len() <= 2 * KEPT + 1);
-    // And after its state was written and read.
+    // The same after the state was written and read.
     let mut bytes = Vec::new();
     program.failures.put(&mut bytes);
     let again = Failures::take(&mut bytes.as_slice()).unwrap();

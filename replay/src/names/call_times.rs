@@ -1,4 +1,4 @@
-//! How long calls of CUDA's memory functions took, as the recorder wrote it at exit.
+//! Durations of calls of CUDA's memory functions, as the recorder wrote them at exit.
 
 use gpumem_capture::ProcessKey;
 
@@ -7,25 +7,25 @@ use super::Names;
 /// Calls of one function with one outcome.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallTimes {
-    /// How many.
+    /// Their number.
     pub calls: u64,
-    /// Nanoseconds of all of them.
+    /// Their total, in nanoseconds.
     pub total_ns: u64,
-    /// Nanoseconds of the longest one.
+    /// The longest one, in nanoseconds.
     pub greatest_ns: u64,
-    /// Powers of two that have calls: the exponent n and the calls of at least 2^n ns and less than twice that. The first
-    /// exponent that can be, 9, has shorter calls too, the last one, 32, longer ones.
+    /// The powers of two that have calls: the exponent n, and the calls of at least 2^n ns and less than twice that.
+    /// The first possible exponent, 9, also has shorter calls; the last one, 32, longer ones.
     pub histogram: Vec<(u32, u64)>,
 }
 
-/// What came of the calls.
+/// The outcome of the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallOutcome {
     /// They succeeded.
     Succeeded,
     /// They failed.
     Failed,
-    /// They succeeded, and a context was made or first seen or code loaded within them, or they freed nothing.
+    /// They succeeded, and made or first used a context, loaded code, or freed nothing.
     SetUp,
 }
 
@@ -40,12 +40,12 @@ impl CallOutcome {
 }
 
 impl CallTimes {
-    /// Nanoseconds of a call on average, rounded down.
+    /// The mean duration of a call in nanoseconds, rounded down.
     pub fn mean_ns(&self) -> u64 {
         self.total_ns.checked_div(self.calls).unwrap_or(0)
     }
 
-    /// Reads the value of a fact; `None` if it is not as the format has it.
+    /// Parses the value of a fact; `None` if it is malformed.
     fn parse(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
         let mut number = || words.next()?.parse::<u64>().ok();
@@ -67,7 +67,7 @@ impl CallTimes {
 }
 
 impl Names {
-    /// Times of a function's calls; `None` where the capture has none.
+    /// Durations of a function's calls; `None` if the capture has none.
     pub fn call_times(&self, function: &str, outcome: CallOutcome) -> Option<CallTimes> {
         let key = format!("{}{function}", outcome.key());
         CallTimes::parse(self.process.get(&key)?)

@@ -1,4 +1,4 @@
-//! Takes in definitions as they come.
+//! Takes in definitions.
 
 use gpumem_capture::Definition;
 
@@ -136,7 +136,7 @@ impl Names {
             Definition::NnModule { id, class, .. } => self.nn.define(id, class),
             Definition::NnModuleName { id, name } => self.nn.name(id, name),
             Definition::Range { id, name } => drop(self.ranges.insert(id, name)),
-            // Of use to who replays the framework's allocator.
+            // Used by replays of the framework's allocator.
             Definition::Placement { .. } => {}
             _ => self.unknown += 1,
         }

@@ -1,4 +1,4 @@
-//! What a definition describes: code objects, modules, devices, hooks, the interpreter.
+//! The things that definitions describe: code objects, modules, devices, hooks, the interpreter.
 
 use gpumem_capture::ModuleId;
 
@@ -17,7 +17,7 @@ pub struct Code {
     pub line_table: Vec<u8>,
 }
 
-/// A shared object as it was loaded.
+/// A shared library as it was loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Module {
     /// The capture's number for this load.
@@ -30,7 +30,7 @@ pub struct Module {
     pub end: u64,
     /// Path in the recorded process.
     pub path: String,
-    /// Build id; empty if there is none.
+    /// Build id; empty if the library lacks one.
     pub build_id: Vec<u8>,
 }
 
@@ -40,14 +40,14 @@ impl Module {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
-    /// The build id in hexadecimal digits; empty if there is none.
+    /// The build id in hexadecimal digits; empty if the library lacks one.
     pub fn build_id_text(&self) -> String {
         let digits = self.build_id.iter().map(|byte| format!("{byte:02x}"));
         digits.collect()
     }
 }
 
-/// A frame of a native stack, tied to the module that was loaded there when the stack was taken.
+/// A frame of a native stack, with the module that was loaded there when the stack was recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NativeFrame {
     /// Return address in the recorded process.
@@ -57,7 +57,7 @@ pub struct NativeFrame {
 }
 
 impl NativeFrame {
-    /// The address to symbolise by: inside the call, not after it.
+    /// The address to symbolize: inside the call, not after it.
     pub fn call_address(&self) -> u64 {
         self.address.saturating_sub(1)
     }
@@ -66,9 +66,9 @@ impl NativeFrame {
 /// A device of the recorded process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// Memory of the card.
+    /// The card's memory.
     pub total_bytes: u64,
-    /// 16 bytes as the driver gives them.
+    /// 16 bytes as the driver returns them.
     pub uuid: [u8; 16],
     /// Marketing name.
     pub name: String,
@@ -93,18 +93,18 @@ impl Device {
     }
 }
 
-/// A hook that was armed.
+/// A hook that was installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hook {
     /// The function.
     pub function: String,
-    /// How the program reached it.
+    /// How the program accessed it.
     pub way: String,
-    /// Who asked for it.
+    /// The library that requested it.
     pub library: String,
 }
 
-/// The interpreter.
+/// The Python interpreter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interpreter {
     /// Hex version, 0x030c01f0 for 3.12.1.

@@ -1,4 +1,4 @@
-//! What the numbers in events mean: the capture's definitions, gathered as they come.
+//! The capture's definitions, which give the numbers in events their meaning.
 
 mod call_times;
 mod define;
@@ -49,36 +49,36 @@ pub struct Names {
     pub process: BTreeMap<String, String>,
     /// Hooks that were armed, in order.
     pub hooks: Vec<Hook>,
-    /// What the recorder wants said.
+    /// Messages of the recorder for the reader.
     pub notes: Vec<String>,
     /// The interpreter, if the process had one.
     pub interpreter: Option<Interpreter>,
-    /// Functions at places of modules, as they were embedded: by the module's number and the link
-    /// address, the innermost first. Module 0 stands for code in no module, and absolute addresses.
+    /// Functions at addresses of modules, as they were embedded: by the module's number and the link address, the
+    /// innermost first. Module 0 stands for code in no module, with absolute addresses.
     pub symbols: FxHashMap<(ModuleId, u64), Vec<Function>>,
-    /// Modules of PyTorch's.
+    /// PyTorch modules.
     nn: NnModules,
     /// Definitions of kinds that this analyzer does not know, or cannot read.
     pub unknown: u64,
     /// Modules loaded now, by first address: indices into `modules`.
     loaded: BTreeMap<u64, u32>,
-    /// Names of autograd's nodes as the capture has them, and their numbers.
+    /// Names of autograd nodes' classes as in the capture, and their numbers.
     nodes: Vec<String>,
     node_ids: FxHashMap<String, NodeId>,
 }
 
 impl Names {
-    /// A class of autograd's nodes, as the capture has it: a mangled name mostly.
+    /// A class of autograd nodes, as in the capture: usually a mangled name.
     pub fn node(&self, id: NodeId) -> &str {
         self.nodes.get(id.0 as usize).map_or("", String::as_str)
     }
 
-    /// The names of all classes of autograd's nodes, as the capture has them.
+    /// The names of all classes of autograd nodes, as in the capture.
     pub fn node_names(&self) -> impl Iterator<Item = &str> {
         self.nodes.iter().map(String::as_str)
     }
 
-    /// The Python stack that the thread itself had: for a run of a node not that of its forward.
+    /// The Python stack of the thread itself; for a run of a node, this is not the stack of its forward.
     pub fn own_stack(&self, stack: StackId) -> StackId {
         self.backwards.get(&stack).map_or(stack, |ran| ran.own)
     }
@@ -96,7 +96,7 @@ impl Names {
         stack.is_named() || self.native_stacks.contains_key(&stack)
     }
 
-    /// Keeps, of stacks and code objects, those that these refer to, and those with the newest ids.
+    /// Keeps only the stacks and code objects that `needed` refers to, and those with the newest ids.
     pub(crate) fn retain_stacks(&mut self, needed: &[StackKey], newest: u32) {
         let from =
             |ids: &mut dyn Iterator<Item = u32>| ids.max().unwrap_or(0).saturating_sub(newest);
@@ -143,7 +143,7 @@ impl Names {
         self.process.get(&key)?.parse().ok()
     }
 
-    /// The module that holds an address now: an index into [`Names::modules`].
+    /// The module that currently contains an address: an index into [`Names::modules`].
     pub fn module_at(&self, address: u64) -> Option<u32> {
         self.loaded
             .range(..=address)
@@ -162,13 +162,13 @@ impl Names {
         self.process.get(key).map(String::as_str)
     }
 
-    /// The command as people would type it: the program without its folders.
+    /// The command as typed: the program without its folders.
     pub fn command(&self) -> Option<&str> {
         self.fact(gpumem_capture::ProcessKey::COMMAND)
             .map(short_command)
     }
 
-    /// The line that a Python frame was at; the code's first line where its table gives none.
+    /// The current line of a Python frame; the code's first line if its table has none.
     pub fn line(&self, frame: &PyFrame) -> Option<u32> {
         let code = self.codes.get(&frame.code)?;
         let version = self
@@ -178,13 +178,13 @@ impl Names {
         Some(line.unwrap_or(code.first_line))
     }
 
-    /// Directory in which the recorded process was started, which relative names refer to.
+    /// The directory in which the recorded process was started. Relative names refer to it.
     pub fn directory(&self) -> Option<&str> {
         self.fact(gpumem_capture::ProcessKey::DIRECTORY)
     }
 
-    /// A file name for people: relative to the recorded working directory where it lies below, and to
-    /// the folder of installed packages where it is one of those.
+    /// A short file name for people: relative to the recorded working directory if it is below that, or to the folder
+    /// of installed packages if it is in one.
     pub fn short_path<'a>(&self, file: &'a str) -> &'a str {
         let below = |directory: &str| file.strip_prefix(directory)?.strip_prefix('/');
         let installed = ["/site-packages/", "/dist-packages/"]

@@ -1,21 +1,21 @@
-//! What modules of PyTorch's (`torch.nn.Module`) are called.
+//! Names of PyTorch modules (`torch.nn.Module`).
 
 use gpumem_capture::{NnModuleId, StackId};
 
 use super::Names;
 
-/// A chain of callers that goes on longer is cut: a damaged capture's may have no end.
+/// A longer chain of callers is cut: that of a damaged capture may be endless.
 const DEPTH: usize = 64;
 
 impl Names {
-    /// The module that the newest of a Python stack's `newest` frames calls, of those that call one.
+    /// The module that is called by the newest of a Python stack's `newest` frames that call one.
     pub(crate) fn innermost_module(&self, stack: StackId, newest: usize) -> Option<NnModuleId> {
         let call = self.nn.calls.get(&stack)?.first()?;
         ((call.frame as usize) < newest).then_some(call.module)
     }
 
-    /// What a module is shown as: the name that the program gave it (`blocks.3.attn.qkv`), or else its class and which
-    /// one of that it is (`Block#3`).
+    /// A module's name in output: the name that the program gave it (`blocks.3.attn.qkv`), or its class and its number
+    /// in the class (`Block#3`).
     pub fn module_name(&self, id: NnModuleId) -> String {
         match self.nn.modules.get(&id) {
             Some(module) if !module.name.is_empty() => module.name.clone(),
@@ -29,8 +29,8 @@ impl Names {
         self.nn.modules.get(&id).map(|module| &*module.class)
     }
 
-    /// The names of a module and of those that it is part of, the outermost first: of `blocks.3.attn` these are
-    /// `blocks`, `blocks.3` and `blocks.3.attn`; of one without a name those of the modules that called it.
+    /// The names of a module and of those that contain it, outermost first: for `blocks.3.attn` these are `blocks`,
+    /// `blocks.3` and `blocks.3.attn`. For a module without a name they are those of the modules that called it.
     pub fn module_path(&self, id: NnModuleId) -> Vec<String> {
         let mut path = Vec::new();
         let mut at = id;
@@ -58,8 +58,8 @@ impl Names {
         path
     }
 
-    /// Whether a pattern takes a module: it, or one that it is part of, has such a name. `*` stands for any
-    /// characters, dots too, `?` for one.
+    /// Whether a pattern matches the name of a module or of one that contains it. `*` stands for any characters, dots
+    /// too, `?` for one.
     pub fn module_matches(&self, id: NnModuleId, pattern: &str) -> bool {
         let pattern: Vec<char> = pattern.chars().collect();
         let takes = |name: &str| {
@@ -77,9 +77,9 @@ impl Names {
     }
 }
 
-/// Whether all of `text` is as `pattern` says.
+/// Whether `pattern` matches all of `text`.
 fn is_like(text: &[char], pattern: &[char]) -> bool {
-    // Where to go on if what follows the newest `*` does not fit.
+    // Where to continue if the text after the newest `*` does not match.
     let (mut at, mut of, mut again) = (0, 0, None);
     while at < text.len() {
         match pattern.get(of) {

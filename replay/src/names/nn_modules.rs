@@ -1,22 +1,22 @@
-//! Modules of PyTorch's (`torch.nn.Module`): their definitions, and which of them the frames of a stack call.
+//! PyTorch modules (`torch.nn.Module`): their definitions, and which of them the frames of a stack call.
 
 use gpumem_capture::{NnModuleId, PyModule, StackId};
 use rustc_hash::FxHashMap;
 
 use crate::serialize::{Serialize, serialize};
 
-/// What allocations are charged to that no module made.
+/// The name to which allocations outside all modules are charged.
 pub const NO_MODULE: &str = "(no module)";
 
 /// A module object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct NnModule {
     pub(super) class: String,
-    /// The how many-th of its class was seen, from 1.
+    /// Its position among the modules of its class in the order of their first calls, from 1.
     pub(super) ordinal: u32,
-    /// What the program calls it; empty if that is not known.
+    /// Its name in the program; empty if that is unknown.
     pub(super) name: String,
-    /// The module that called it first, or itself.
+    /// The module that called it first, or the module itself.
     pub(super) caller: NnModuleId,
 }
 
@@ -24,9 +24,9 @@ pub(super) struct NnModule {
 #[derive(Clone, Debug, Default)]
 pub(super) struct NnModules {
     pub(super) modules: FxHashMap<NnModuleId, NnModule>,
-    /// Which frames of a Python stack call modules, the newest first; none for stacks without.
+    /// Which frames of a Python stack call modules, the newest first; no entry for stacks without.
     pub(super) calls: FxHashMap<StackId, Vec<PyModule>>,
-    /// How many there are of each class.
+    /// The number of modules of each class.
     classes: FxHashMap<String, u32>,
 }
 
@@ -67,7 +67,7 @@ impl NnModules {
         }
     }
 
-    /// Forgets the stacks that `is_kept` does not take.
+    /// Drops the stacks for which `is_kept` is false.
     pub(super) fn retain_stacks(&mut self, is_kept: impl Fn(StackId) -> bool) {
         self.calls.retain(|stack, _| is_kept(*stack));
         self.calls.shrink_to_fit();

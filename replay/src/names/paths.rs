@@ -1,10 +1,10 @@
-//! Where source files lie: names as the interpreter has them, absolute and as the program's folder has them.
+//! Paths of source files: as the interpreter has them, absolute, and relative to the program's folder.
 
 use super::Names;
 
 impl Names {
-    /// A file's absolute name without `.`, `..` and doubled slashes, by its text alone. What is no file
-    /// (`<string>`) is left as it is, and so is a relative name where the program's folder is not known.
+    /// A file's absolute name without `.`, `..` and doubled slashes. The file system is not read. Names of no file
+    /// (`<string>`) are unchanged, and so are relative names if the program's folder is unknown.
     pub fn absolute_path(&self, file: &str) -> String {
         match self.directory() {
             _ if is_none(file) => file.to_owned(),
@@ -13,7 +13,7 @@ impl Names {
         }
     }
 
-    /// The same relative to the folder in which the program was started, where it lies below that.
+    /// The name relative to the folder in which the program was started, if it is below that.
     pub fn relative_path(&self, file: &str) -> Option<String> {
         if is_none(file) {
             return None;
@@ -31,7 +31,7 @@ impl Names {
     }
 }
 
-/// Whether the interpreter's name is of no file.
+/// Whether the interpreter's name refers to no file.
 fn is_none(file: &str) -> bool {
     file.is_empty() || file.starts_with('<')
 }
@@ -45,7 +45,7 @@ fn normal(path: &str) -> String {
             ".." if parts.last().is_some_and(|last| *last != "..") => {
                 parts.pop();
             }
-            // Above the root is the root.
+            // The parent of the root is the root.
             ".." if is_absolute => {}
             part => parts.push(part),
         }

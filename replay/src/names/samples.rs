@@ -4,7 +4,7 @@ use gpumem_capture::{CodeId, Definition, NnModuleId, PyFrame, PyModule, StackId}
 
 use super::Names;
 
-/// Stacks of 4 frames whose frames at these places call these modules.
+/// Defines stacks of 4 frames in which the frames at the given positions call the given modules.
 pub(crate) fn calling(stacks: &[(u32, &[(u32, u32)])]) -> Names {
     let mut names = Names::default();
     for (id, class) in [(1, "Net"), (2, "Block"), (3, "Block"), (4, "Linear")] {

@@ -1,4 +1,4 @@
-//! How the definitions are written into a replay's state.
+//! Serialization of the definitions into a replay's state.
 
 use rustc_hash::FxHashMap;
 
@@ -6,7 +6,7 @@ use super::Names;
 use crate::ids::NodeId;
 use crate::serialize::Serialize;
 
-/// All but embedded names: those stand outside the order of records.
+/// Everything except embedded names, which are not part of the order of records.
 impl Serialize for Names {
     fn put(&self, to: &mut Vec<u8>) {
         self.apis.put(to);

@@ -1,4 +1,4 @@
-//! Line tables of CPython's code objects, in the three forms that they have had.
+//! Line tables of CPython's code objects, in the three forms of CPython's versions.
 //!
 //! | versions | attribute | form |
 //! |---|---|---|
@@ -6,12 +6,12 @@
 //! | 3.10 | `co_linetable` | pairs of u8 length and i8 lines for each range of code; −128: no line |
 //! | from 3.11 | `co_linetable` | entries whose first byte is `0x80 \| code << 3 \| units − 1`, a unit being 2 bytes of code; what follows depends on `code` (Objects/locations.md in CPython) |
 //!
-//! Tables come from captures, which may be damaged: any bytes give an answer or none.
+//! Tables come from captures, which may be damaged: any bytes give a line or `None`, without a panic.
 
-/// The line that the instruction at `offset` bytes from the start of a code object belongs to; None
-/// for code that has no line, and beyond the table. `version` is CPython's hex version.
+/// The line of the instruction at `offset` bytes from the start of a code object. `None` for code that has no line, and
+/// beyond the table. `version` is CPython's hex version.
 ///
-/// A negative offset is that of a frame that has only just been entered: the first line.
+/// A negative offset means that the frame was only just entered; its line is the first line.
 pub fn line(version: u32, first_line: u32, table: &[u8], offset: i32) -> Option<u32> {
     let Ok(offset) = u64::try_from(offset) else {
         return Some(first_line);
@@ -91,7 +91,7 @@ fn in_locations(first_line: u32, table: &[u8], offset: u64) -> Option<i64> {
     None
 }
 
-/// Six bits a byte, the lowest first; bit 6 says that more follow.
+/// Six bits per byte, the lowest first; bit 6 is set if more bytes follow.
 fn unsigned(bytes: &mut impl Iterator<Item = u8>) -> Option<u64> {
     let (mut value, mut shift) = (0u64, 0);
     loop {

@@ -1,4 +1,5 @@
-//! What the recorder left undone for Python stacks: from an instruction's offset to its line.
+//! The part of Python stacks that the recorder leaves to the analyzer: the line of an instruction's
+//! offset.
 
 mod lines;
 

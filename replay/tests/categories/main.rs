@@ -1,8 +1,8 @@
-//! Made-up programs against a model that sees their whole history at once: what each block is for, and that figures by
-//! category are those of the blocks at the end, at the peaks, at any event, of a step, of sizes and of a state taken on the
+//! Compares generated programs with a model that sees their whole history at once. Compared are each block's category,
+//! and the figures by category: at the end, at the peaks, at any event, of a step, of sizes and of a state taken on the
 //! way.
 //!
-//! What breaks these: a rule that is changed, a block moved without its figures, a role that outlives its block.
+//! The test fails if a rule changes, a block moves without its figures, or a role outlives its block.
 
 mod model;
 mod program;
@@ -38,7 +38,7 @@ fn named(figures: Vec<(StackKey, Figure)>) -> Figures {
     figures.map(|(key, figure)| (name(key), figure)).collect()
 }
 
-/// The figures of some blocks, as the replay has to give them.
+/// The figures of some blocks, as the replay must return them.
 fn sum<'a>(replay: &Replay, blocks: impl Iterator<Item = &'a Life>) -> Figures {
     let keys: BTreeMap<_, _> = replay.keys.iter().map(|key| (name(*key), *key)).collect();
     let mut sums: BTreeMap<StackKey, [Figure; 2]> = BTreeMap::new();
@@ -98,7 +98,7 @@ impl Program {
         replay
     }
 
-    /// The first event at which most was live on a device, by a rank.
+    /// The first event at which a device held most, by a rank.
     fn peak<T: Ord + Default>(&self, rank: impl Fn(u64) -> T) -> u64 {
         let mut most = (T::default(), 0);
         for seq in 1..=self.events.len() as u64 {
@@ -116,7 +116,7 @@ impl Program {
         driver.map(|it| it.bytes).sum()
     }
 
-    /// How many steps have ended before an event.
+    /// The number of steps that ended before an event.
     fn steps_before(&self, seq: u64) -> usize {
         let events = self.events[..seq as usize - 1].iter();
         events.filter(|it| it.kind == EventKind::STEP).count()

@@ -1,5 +1,5 @@
-//! What blocks are for, worked out from the whole history at once: docs/categories.md and the comments of
-//! `replay/src/category.rs` in so many words, and no line of the replay's own.
+//! The categories of blocks, computed from the whole history at once. It follows docs/categories.md and the comments of
+//! `replay/src/category.rs`, and shares no code with the replay.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use gpumem_replay::{Category, ThreadPhase};
 
 use crate::program::Stack;
 
-/// By what figures are kept, but for the category.
+/// The keys of figures, without the category.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Base {
     pub py: StackId,
@@ -38,7 +38,7 @@ impl Life {
     }
 }
 
-/// All events up to one, that one included.
+/// All events up to one, including that one.
 struct History<'a>(&'a [Event]);
 
 fn is_tensor(event: &Event, kind: EventKind) -> bool {
@@ -88,7 +88,7 @@ impl History<'_> {
         }
     }
 
-    /// How many turns have ended.
+    /// The number of turns that ended.
     fn turns(&self) -> usize {
         let marks = self.0.iter().filter(|event| ends_turn(event)).count();
         let leaves = |thread| {
@@ -112,8 +112,8 @@ impl History<'_> {
         self.0.iter().any(calls_module)
     }
 
-    /// Whether no module was called since a backward, an optimizer's step or a step began or ended; and a thread that calls
-    /// none is always before the forward.
+    /// Whether no module was called since a backward, an optimizer's step or a step began or ended. A thread that calls
+    /// no modules is always before the forward.
     fn is_before_forward(&self, thread: ThreadId) -> bool {
         let own = |event: &Event| event.thread == thread && calls_module(event);
         !self.has_forward_begun() || !self.0.iter().any(own)
@@ -125,7 +125,7 @@ impl History<'_> {
         newest.any(calls_module)
     }
 
-    /// Whether a thread works for backward.
+    /// Whether a thread works for a backward.
     fn is_backward(&self, thread: ThreadId) -> bool {
         match self.phase(thread, false) {
             ThreadPhase::Backward => true,
@@ -138,7 +138,7 @@ impl History<'_> {
         }
     }
 
-    /// Whether a thread ran a node of autograd's while another one waited for that.
+    /// Whether a thread ran an autograd node while another one waited for it.
     fn has_worked(&self, thread: ThreadId) -> bool {
         (0..self.0.len()).any(|at| {
             let event = &self.0[at];
@@ -150,7 +150,7 @@ impl History<'_> {
     }
 }
 
-/// A block as it is made.
+/// A block when it is allocated.
 struct Made {
     origin: Origin,
     turn: usize,
@@ -159,7 +159,7 @@ struct Made {
     is_no_grad: bool,
 }
 
-/// What has passed since a block was made.
+/// What happened since a block was allocated.
 #[derive(Clone, Copy)]
 struct Since {
     turns: usize,
@@ -217,10 +217,10 @@ fn origin(base: Base) -> Origin {
     }
 }
 
-/// For how many turns something is taken for a batch.
+/// For how many turns a block counts as a batch.
 const BATCH: usize = 8;
 
-/// What was made outside of modules, and not given back at once or by backward.
+/// The category of a block allocated outside modules that was not freed at once or during backward.
 fn outside(made: &Made, since: Since) -> Category {
     let is_new = since.has_modules && since.turns <= BATCH;
     let is_result = !made.is_early && since.is_marked;
@@ -232,7 +232,7 @@ fn outside(made: &Made, since: Since) -> Category {
     }
 }
 
-/// What a block was that is given back.
+/// The category of a block that is freed.
 fn ended(made: &Made, since: Since, by_backward: bool) -> Category {
     let Since {
         turns, has_modules, ..
@@ -258,7 +258,7 @@ fn ended(made: &Made, since: Since, by_backward: bool) -> Category {
     }
 }
 
-/// What a block is that is live at a failure or the end; `before`: what the newest one was that had its stacks.
+/// The category of a block that is live at a failure or the end; `before`: that of the newest one with its stacks.
 fn live(made: &Made, since: Since, before: Option<Category>) -> Category {
     let turns = since.turns;
     match made.origin {
@@ -288,14 +288,14 @@ fn told(role: u64) -> Option<Category> {
     }
 }
 
-/// All blocks of the tensor level, each with what it was for in the end.
+/// All blocks of the tensor level, each with its final category.
 pub fn lives(events: &[Event]) -> Vec<Life> {
     let mut lives: Vec<Life> = Vec::new();
     let mut made: Vec<Made> = Vec::new();
-    // What is certain of a block, by its index; and of the newest block with a base.
+    // The recorded categories of blocks, by index; and that of the newest block with a base.
     let mut certain: HashMap<usize, Category> = HashMap::new();
     let mut newest: HashMap<Base, Category> = HashMap::new();
-    // What was once made before a forward stays so.
+    // A place that once came before a forward always counts as such.
     let mut before_forward: HashSet<Base> = HashSet::new();
     for (at, event) in events.iter().enumerate() {
         let seq = at as u64 + 1;
@@ -351,7 +351,7 @@ pub fn lives(events: &[Event]) -> Vec<Life> {
                 let (Some(index), Some(category)) = (found, told(event.aux)) else {
                     continue;
                 };
-                // The most telling role stays.
+                // The strongest role wins.
                 let order = [
                     Category::Parameter,
                     Category::Gradient,
@@ -385,7 +385,7 @@ fn begin_of(events: &[Event], at: usize) -> u64 {
     found.map_or(0, |found| found as u64 + 1)
 }
 
-/// What is live and not certain is judged.
+/// Decides the category of live blocks without a recorded one.
 fn settle(
     now: &History<'_>,
     lives: &[Life],

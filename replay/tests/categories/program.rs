@@ -1,11 +1,11 @@
-//! Made-up programs: allocations, frees, roles, phases and steps of three threads on two devices.
+//! Generated programs: allocations, frees, roles, phases and steps of three threads on two devices.
 
 use gpumem_capture::{
     CodeId, Definition, DeviceOrdinal, Event, EventFlags, EventKind, Level, Nanos, Phase,
     ProcessKey, PyFrame, Role, Seq, StackId, ThreadId,
 };
 
-/// What a Python stack is, as the program that made it knows.
+/// What the generating program knows about a Python stack.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stack {
     pub python: bool,
@@ -69,7 +69,7 @@ const STACKS: [&[u32]; 14] = [
     &[RESET, CALL, USER],
     &[USER, FUNCTION, USER],
 ];
-/// Nodes of autograd's: the thread's own stack, and how many of its frames are newer than the node.
+/// Autograd nodes: the thread's own stack, and how many of its frames are newer than the node.
 const NODES: [(u32, u32); 3] = [(0, 0), (3, 2), (3, 1)];
 const FIRST_NODE: u32 = 15;
 const UNDEFINED: u32 = 20;
@@ -103,7 +103,7 @@ pub struct Program {
     random: u64,
     pub sampled: bool,
     pub definitions: Vec<Definition>,
-    /// The event at an index has that number, from 1 on.
+    /// The event at an index has that number; they start at 1.
     pub events: Vec<Event>,
     live: Vec<(DeviceOrdinal, u64, u64)>,
     stacks: Vec<u32>,
@@ -242,7 +242,7 @@ impl Program {
             35..68 if self.live.len() < 30 => self.alloc(event),
             _ if self.live.is_empty() => self.alloc(event),
             _ => {
-                // Mostly of the newest.
+                // Usually one of the newest.
                 let back = match self.below(3) {
                     0 => self.below(self.live.len() as u64),
                     _ => self.below(self.live.len().min(3) as u64),
@@ -262,7 +262,7 @@ impl Program {
     }
 
     fn alloc(&mut self, event: Event) -> Event {
-        // A few addresses: they are used again, and on both devices.
+        // There are few addresses, so they are reused, also on both devices.
         let free = |live: &[(DeviceOrdinal, u64, u64)], ptr| {
             live.iter()
                 .all(|(device, taken, _)| (*device, *taken) != (event.device, ptr))
@@ -294,9 +294,9 @@ impl Program {
     fn role(&mut self, event: Event) -> Event {
         let mut told = Event {
             kind: EventKind::ROLE,
-            // One of them is none.
+            // One of these values is invalid.
             aux: 1 + self.below(Role::BUFFER.0 + 1),
-            // Mostly no block begins there now.
+            // Usually no live block begins there.
             ptr: (1 + self.below(40)) << 9,
             ..event
         };

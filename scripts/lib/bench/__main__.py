@@ -1,4 +1,4 @@
-"""What scripts/bench runs: see there. Standard library only; any Python from 3.9 on."""
+"""The program of scripts/bench: see there. Standard library only; any Python from 3.9 on."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def machine() -> str:
 
 
 def compare(options: argparse.Namespace) -> None:
-    """Prints what this version costs beside another one."""
+    """Prints the costs of this version and of another one."""
     starts, rounds = (2, 3) if options.quick else (6, options.rounds)
     with tempfile.TemporaryDirectory(prefix="gpumem-bench-") as folder:
         rows = against.measure(options.python, options.against.resolve(), starts, rounds, Path(folder))
@@ -151,7 +151,7 @@ def main() -> None:
         *analysed,
         "",
     ]
-    # What scripts/lib/bench/instructions.py printed is put there by hand: it wants valgrind.
+    # The output of scripts/lib/bench/instructions.py is added manually, because it needs valgrind.
     before = output.read_text() if output.exists() else ""
     lines += ["".join(before.partition(BY_INSTRUCTIONS)[1:])]
     output.parent.mkdir(parents=True, exist_ok=True)

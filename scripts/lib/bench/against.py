@@ -1,5 +1,5 @@
-"""What this version of the recorder costs beside another one: both in each round, and this one twice, to tell how
-much of a difference is chance."""
+"""Compares the recorder's costs with those of another version. Each round measures both, and this version twice, to
+show how much of a difference is noise."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KINDS = {"transformer": "transformer", "conv": "conv net"}
 
 
 def measurements() -> Iterator[tuple[str, tuple, Callable[[Any], float]]]:
-    """Name, command and the figure that is taken from its answer, in nanoseconds."""
+    """Name, command and the figure of its result, in nanoseconds."""
     yield "alloc + free, 31 Python frames", ("loop", 10_000, 9), float
     for modules in DEPTHS:
         yield f"report and release, {modules} modules", ("parts", 4096, modules), lambda answer: answer["whole"]
@@ -33,7 +33,7 @@ def measurements() -> Iterator[tuple[str, tuple, Callable[[Any], float]]]:
 
 
 def measure(python: str, other: Path, starts: int, rounds: int, folder: Path) -> list[str]:
-    """The table. Each start has processes of its own, as a process's luck with addresses is some percent."""
+    """The table. Each start has new processes, because addresses alone change a process's speed by some percent."""
     taken: dict[tuple[str, str], dict[str, list[list[float]]]] = {}
     for start in range(starts):
         for stacks in STACKS:
@@ -68,12 +68,12 @@ def measure(python: str, other: Path, starts: int, rounds: int, folder: Path) ->
 
 
 def differences(mine: list[list[float]], base: list[list[float]]) -> list[float]:
-    """What each round took more."""
+    """The additional time of each round."""
     return [m - b for of_mine, of_base in zip(mine, base) for m, b in zip(of_mine, of_base)]
 
 
 def compared(mine: list[list[float]], base: list[list[float]]) -> str:
-    """How many times as much a round took, over all starts, and over each."""
+    """The ratio of the times of a round, over all starts and for each start."""
     starts = [[m / b for m, b in zip(of_mine, of_base)] for of_mine, of_base in zip(mine, base)]
     medians = [statistics.median(start) for start in starts]
     whole = statistics.median(ratio for start in starts for ratio in start)

@@ -1,4 +1,4 @@
-"""How fast the views read a capture, and what an event takes on disk."""
+"""Measures how fast the views read a capture, and the size of an event on disk."""
 
 from __future__ import annotations
 
@@ -59,5 +59,5 @@ def measure(python: str, steps: int, repeats: int, folder: Path) -> list[str]:
 
 
 def pages_offset(header: bytes) -> int:
-    """Where the pages start (capture/SPEC.md: static header, offset 120)."""
+    """The offset of the pages (capture/SPEC.md: static header, offset 120)."""
     return int.from_bytes(header[120:128], "little")

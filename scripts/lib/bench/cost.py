@@ -1,4 +1,4 @@
-"""What an allocation costs, beside PyTorch's own recorder; and at which depths."""
+"""The cost of an allocation, compared with PyTorch's own recorder; and its dependence on depth."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from servers import Configuration, added, alone, recording, running, take_turns
 
 MODULES = 9
-# Of nested modules: 10, 13, 25, 49, 100 and 199 Python frames.
+# Depths of nested modules: 10, 13, 25, 49, 100 and 199 Python frames.
 DEPTHS = (2, 3, 7, 15, 32, 65)
 
 
 def measure(python: str, rounds: int, loops: int, folder: Path) -> list[str]:
-    """The table of all configurations, and the ratios that matter."""
+    """The table of all configurations, and the most important ratios."""
     base, off, by_python, mixed = alone(), recording("off"), recording("python"), recording("mixed")
     sampled = recording("mixed", "512KiB")
     torch_python = Configuration('PyTorch\'s recorder, stacks="python"', recorder="python")

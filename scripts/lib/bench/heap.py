@@ -1,5 +1,4 @@
-"""The analogue on the host's heap: what memray adds to an allocation there, beside what gpumem adds to a
-tensor's."""
+"""A comparison with the host's heap: memray's additional cost of a heap allocation, and gpumem's of a tensor."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from servers import Server, added, alone, recording, running, take_turns
 
 
 def measure(python: str, memray: Optional[str], rounds: int, loops: int, folder: Path) -> list[str]:
-    """A table, or a sentence that says why there is none."""
+    """A table, or a sentence with the reason why it is missing."""
     if memray is None:
         return ["Not measured: memray could not be installed here (`scripts/lib/environment memray`)."]
     base, by_python, mixed = alone(), recording("python"), recording("mixed")

@@ -1,13 +1,13 @@
-"""What a training step costs in instructions and in misses of the nearest caches, by valgrind's callgrind: nearly the
-same figures in every run, whatever else the machine does. Time it is not: a miss of the second cache, a lock and a page
-that the processor has forgotten cost nothing here.
+"""Measures the instructions and the misses of the nearest caches in a training step, with valgrind's callgrind. The
+figures are nearly the same in every run, regardless of the machine's load. They are not times: a miss of the second
+cache, a lock and a page fault cost nothing here.
 
     scripts/lib/environment torch215
     cargo build --release && cargo build --release --package gpumem --example bench_probe
     ~/.cache/gpumem/env/torch215/bin/python scripts/lib/bench/instructions.py [--library LIBRARY] [--by-function]
 
-Counted are the threads of the training, over ten steps of scripts/bench's transformer; the threads that empty the ring
-and write the file run beside them and have a column of their own. Wants valgrind, and some nine minutes."""
+The threads of the training are counted, over ten steps of scripts/bench's transformer. The threads that empty the ring
+and write the file run in parallel and have a separate column. Needs valgrind, and about nine minutes."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from servers import clean_environment
 STEPS = 10
 EVENTS = ("Ir", "I1mr", "D1mr", "D1mw")
 NAMES = ("instructions", "code", "reads", "writes")
-# The caches of a current server's core; a step's working set fits the last one.
+# The caches of a core of a current server; a step's working set fits in the last one.
 CACHES = ["--cache-sim=yes", "--I1=32768,8,64", "--D1=49152,12,64", "--LL=2097152,16,64"]
-# PyTorch alone, and with the recorder's options.
+# PyTorch alone, and with options of the recorder.
 MODES: tuple[dict[str, str] | None, ...] = (
     None,
     {"GPUMEM_STACKS": "off"},
@@ -40,14 +40,14 @@ MODES: tuple[dict[str, str] | None, ...] = (
     {"GPUMEM_STACKS": "python"},
     {"GPUMEM_STACKS": "mixed"},
 )
-# What the recorder's own threads run: one empties the ring, one writes the file.
+# Functions of the recorder's own threads: one empties the ring, one writes the file.
 BESIDE = ("gpumem_capture::writer::drain", "gpumem_capture::writer::store")
-# Of the library; the simulator's own are PyTorch's here.
+# The library's functions; the simulator's are counted as PyTorch's.
 OURS = ("gpumem::", "gpumem_capture::", "gpumem_python_frames::", "gpumem_stacks::", "gpumem_tracker::", "gpumem_unwind::")
 
 
 def functions(path: Path) -> dict[str, Counter]:
-    """What each function of a file of callgrind's cost itself."""
+    """The own cost of each function in a callgrind file."""
     events: list[str] = []
     names: dict[str, str] = {}
     cost: dict[str, Counter] = {}
@@ -62,7 +62,7 @@ def functions(path: Path) -> dict[str, Counter]:
             if kind == "fn":
                 function = names[number]
         elif line.startswith("calls="):
-            called = True  # the next line is the callee's
+            called = True  # the next line is the cost of the callee
         elif line and line[0] in "+-*0123456789":
             if not called:
                 numbers = map(int, line.split()[1:])
@@ -72,7 +72,8 @@ def functions(path: Path) -> dict[str, Counter]:
 
 
 def measure(mode: dict[str, str] | None, library: Path, folder: Path) -> tuple[Counter, Counter, dict[str, Counter]]:
-    """What a step costs the training's threads, and the drain's; and each function of the training's."""
+    """The cost of a step on the training's threads and on the drain's, and of each function on the training's
+    threads."""
     folder.mkdir()
     environment = {}
     if mode is not None:

@@ -1,4 +1,4 @@
-"""What memory the library takes for itself when a program has very many stacks."""
+"""The memory that the library itself uses when a program has very many stacks."""
 
 from __future__ import annotations
 

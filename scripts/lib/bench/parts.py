@@ -1,6 +1,6 @@
-"""What an event consists of, measured from inside: libbench_probe.so is called under nested modules, takes
-the stacks that stand there with the recorder's own code, and reports a block and its release to the
-preloaded library as PyTorch does."""
+"""Measures the parts of an event from inside. libbench_probe.so is called under nested modules, captures
+the current stacks with the recorder's own code, and reports a block and its release to the preloaded
+library as PyTorch does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from servers import recording, running, take_turns
 
-# Of nested modules: about 50 and about 100 native frames.
+# Depths of nested modules: about 50 and about 100 native frames.
 DEPTHS = (3, 9)
 
 
@@ -33,8 +33,8 @@ def measure(python: str, rounds: int, count: int, folder: Path) -> list[str]:
 
 
 def column(off: list[dict], by_python: list[dict], mixed: list[dict]) -> dict[str, tuple[float, float]]:
-    """By part: nanoseconds, and what portion that is of an allocation and its release with both stacks. The
-    least of all rounds, as differences of such small times drown in what else the machine does."""
+    """By part: nanoseconds, and the share of an allocation and its release with both stacks. The minimum of
+    all rounds, because the noise of the machine exceeds such small differences."""
 
     def least(name: str, answers: list[dict]) -> float:
         return min(answer[name] for answer in answers)
@@ -52,7 +52,7 @@ def column(off: list[dict], by_python: list[dict], mixed: list[dict]) -> dict[st
         "both stacks with ids": least("mixed", everywhere),
         "clock, of one event": clock,
         "ring and counters, of one event": write,
-        # Two events: two looks at the clock and two records.
+        # Two events: two clock reads and two records.
         "live map and hook, of an allocation and its release": whole[0] - 2 * clock - 2 * write,
         "**whole of an allocation and its release, off**": whole[0],
         "**the same, python**": whole[1],

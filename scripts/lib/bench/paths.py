@@ -1,4 +1,4 @@
-"""Where things are."""
+"""Paths of the repository and its programs."""
 
 from pathlib import Path
 

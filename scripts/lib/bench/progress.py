@@ -1,4 +1,4 @@
-"""What the benchmark says while it runs."""
+"""Progress messages of the benchmark."""
 
 import sys
 

@@ -1,5 +1,4 @@
-"""The processes that are measured: each serves commands of tests/workloads/bench_alloc.py, and they take
-turns."""
+"""The measured processes: each executes commands of tests/workloads/bench_alloc.py, and they take turns."""
 
 from __future__ import annotations
 
@@ -16,13 +15,13 @@ from progress import progress
 
 
 def clean_environment(**more: str) -> dict[str, str]:
-    """This environment without anything that steers gpumem or PyTorch, and with `more`."""
+    """This environment without variables for gpumem or PyTorch, and with `more`."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("GPUMEM_", "PYTORCH_"))}
     return {**kept, **more}
 
 
 class Server:
-    """A process that answers commands."""
+    """A process that executes commands."""
 
     def __init__(self, label: str):
         self.label = label
@@ -35,7 +34,7 @@ class Server:
         )
 
     def ask(self, *words: object) -> Any:
-        """The answer to a command."""
+        """The result of a command."""
         self.process.stdin.write(" ".join(map(str, words)) + "\n")
         self.process.stdin.flush()
         answer = self.process.stdout.readline()
@@ -50,8 +49,8 @@ class Server:
 
 
 class Configuration(Server):
-    """PyTorch in one way of running it: `stacks` is GPUMEM_STACKS (None: without the library),
-    `recorder` what PyTorch's own recorder does, `place` what tells its files from a twin's."""
+    """A configuration of PyTorch: `stacks` is GPUMEM_STACKS (None: without the library), `recorder` the mode of
+    PyTorch's own recorder, `place` a suffix that distinguishes its files from those of an equal configuration."""
 
     def __init__(
         self, label: str, stacks: Optional[str] = None, recorder: str = "off", place: str = "", library: Path = LIBRARY,
@@ -88,8 +87,7 @@ def recording(stacks: str, sample: str = "off") -> Configuration:
 
 @contextmanager
 def running(python: str, folder: Path, *configurations: Configuration) -> Iterator[None]:
-    """Runs them in a folder of their own under `folder`, which is empty afterwards but for what the
-    block has read."""
+    """Runs the configurations in a new folder, and stops them when the block ends."""
     folder.mkdir()
     for configuration in configurations:
         configuration.run(python, folder)
@@ -101,11 +99,11 @@ def running(python: str, folder: Path, *configurations: Configuration) -> Iterat
 def take_turns(
     what: str, rounds: int, servers: Sequence[Server], ask: Callable[[Server], Any]
 ) -> dict[Server, list]:
-    """What each server answered in each round. A round more comes first, which warms up."""
+    """The results of each server in each round. An additional first round warms up."""
     answers: dict[Server, list] = {server: [] for server in servers}
     for number in range(rounds + 1):
         progress(f"{what}: round {number} of {rounds}")
-        # Each round starts with another one, so that none always follows the same.
+        # Each round starts with a different server, so that no server always follows the same one.
         turn = number % len(servers)
         for server in [*servers[turn:], *servers[:turn]]:
             answer = ask(server)
@@ -115,10 +113,10 @@ def take_turns(
 
 
 def added(mine: Sequence[float], base: Sequence[float]) -> float:
-    """Median over the rounds of what it took more."""
+    """Median of the additional time over the rounds."""
     return statistics.median(m - b for m, b in zip(mine, base))
 
 
 def ratio(mine: Sequence[float], base: Sequence[float]) -> float:
-    """Median over the rounds of how many times as much it took."""
+    """Median of the time ratio over the rounds."""
     return statistics.median(m / b for m, b in zip(mine, base))

@@ -1,8 +1,8 @@
-"""What a training step costs, beside PyTorch's own recorder.
+"""The cost of a training step, compared with PyTorch's own recorder.
 
-A step of PyTorch alone differs by some percent from one process to the next, by where things lie in memory, and the
-machine's own pace changes from second to second. So the processes are started anew again and again, and
-those that run at once take turns every few steps."""
+The time of a step of PyTorch alone differs by some percent between processes, depending on memory addresses, and the
+machine's speed changes from second to second. So the processes are restarted many times, and those that run at the same
+time take turns every few steps."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def measure(python: str, starts: int, rounds: int, steps: int, folder: Path) -> 
 
 
 def configurations() -> tuple[Configuration, list[Configuration]]:
-    """PyTorch alone, and all that are compared with it: itself too, to tell how much chance there is."""
+    """PyTorch alone, and all configurations that are compared with it, including itself, to show the noise."""
     base = alone()
     return base, [
         base,
@@ -67,7 +67,7 @@ def configurations() -> tuple[Configuration, list[Configuration]]:
 
 
 def added(starts: Sequence[Sequence[float]]) -> str:
-    """How much more, over all rounds, and over those of each start."""
+    """The additional cost over all rounds, and for each start."""
     whole = statistics.median(ratio for start in starts for ratio in start)
     medians = [statistics.median(start) for start in starts]
     percent = [100 * (ratio - 1) for ratio in (whole, min(medians), max(medians))]

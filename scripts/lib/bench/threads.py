@@ -1,4 +1,4 @@
-"""What an event costs while other threads report too, and whether anything is lost or out of order."""
+"""The cost of an event while other threads also report events, and whether events are lost or out of order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEVICES = (("a device each", 8), ("one device for all", 1))
 
 
 def measure(python: str, rounds: int, count: int, folder: Path) -> list[str]:
-    """The tables of threads, and what gpumem-analyze check says of the capture."""
+    """The tables of threads, and the result of gpumem-analyze check for the capture."""
     folder.mkdir()
     library = built(python, folder)
     without, mixed = alone(), recording("mixed")
@@ -42,7 +42,7 @@ def measure(python: str, rounds: int, count: int, folder: Path) -> list[str]:
 
 
 def built(python: str, folder: Path) -> Path:
-    """The library of bench_threads.cpp, for the PyTorch of that interpreter."""
+    """The library of bench_threads.cpp, built for the PyTorch of that interpreter."""
     said = subprocess.check_output([python, "-c", "import torch; print(torch.__file__)"], text=True)
     torch = Path(said.strip()).parent
     library = folder / "libbench_threads.so"
@@ -56,8 +56,8 @@ def built(python: str, folder: Path) -> Path:
 
 
 def table(columns: str, cells: Callable[[int, int], Sequence[float]]) -> list[str]:
-    """A row for each number of threads, in it `cells(threads, devices)` for each of the devices; the first of
-    the columns, which `|` divides, belongs to them by name."""
+    """A row for each number of threads, with `cells(threads, devices)` for each number of devices. `columns` has the
+    names, separated by `|`; the first is that of the rows."""
     count = columns.count("|") + 1
     rows = [
         "| threads | " + " | ".join(f"{name}{columns}" for name, _ in DEVICES) + " |",
@@ -76,7 +76,7 @@ def of_reports(answers: dict[tuple, list]) -> list[str]:
     def cells(threads: int, devices: int) -> Sequence[float]:
         spent, passed = zip(*answers[threads, devices])
         alone_spent, alone_passed = zip(*answers[1, devices])
-        # What has passed for a pair, were the cores that the threads have one after the other.
+        # The time of a pair, as if the threads' cores worked one after the other.
         by_clock = [time * min(threads, cores) for time in passed]
         return statistics.median(spent) / 1e3, ratio(spent, alone_spent), ratio(by_clock, alone_passed)
 
@@ -84,7 +84,7 @@ def of_reports(answers: dict[tuple, list]) -> list[str]:
 
 
 def of_tensors(answers: dict[tuple, list]) -> list[str]:
-    """The table of threads that make tensors: `answers` has, for each round, what it took without and with the
+    """The table of threads that create tensors: `answers` has, for each round, the times without and with the
     library."""
 
     def more(threads: int, devices: int) -> float:

@@ -1,4 +1,4 @@
-"""The pictures of docs/compared.md: ours, memray's and memory_viz's, of the same programs."""
+"""Makes the pictures of docs/compared.md: ours, memray's and memory_viz's, for the same programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The captures that all pictures are of: a training that ends, and a program that runs out of memory."""
+"""The captures for all pictures: a training run that ends, and a program that runs out of memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PIECES = ROOT / "tests" / "workloads" / "dies" / "pieces.py"
 
 @dataclass(frozen=True)
 class Captures:
-    """The training's, and that of the program that fails."""
+    """The capture of the training run, and that of the failing program."""
 
     training: Path
     failing: Path
@@ -37,7 +37,7 @@ def simulated(python: Path, program: list, memory: str, folder: Path, fails: boo
 
 
 def record(folder: Path, python: Path) -> Captures:
-    """Records what is not there yet."""
+    """Records captures that do not exist yet."""
     made = Captures(folder / "demo.bin", folder / "pieces.bin")
     recorder = {"LD_PRELOAD": str(LIBRARY), "GPUMEM_QUIET": "1"}
     if not made.training.exists():
@@ -49,7 +49,7 @@ def record(folder: Path, python: Path) -> Captures:
 
 
 def analyze(*arguments: object) -> None:
-    """Runs gpumem-analyze; a capture that is partial is one all the same."""
+    """Runs gpumem-analyze. A partial result is accepted."""
     done = subprocess.run([str(ANALYZER), *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode not in (0, 3):
         sys.exit(f"gpumem-analyze {' '.join(map(str, arguments))}: {done.stdout}")

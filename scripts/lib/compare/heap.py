@@ -1,4 +1,4 @@
-"""Pictures of memray's reports of the same training. memray records the host's memory, not the GPU's."""
+"""Pictures of memray's reports of the same training run. memray records host memory, not GPU memory."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def record(folder: Path, python: Path, memray: Path) -> dict[str, Path]:
             )
             if done.returncode:
                 sys.exit(f"memray {' '.join(command)}: {done.stdout}")
-            # Pictures show no folder of this machine.
+            # Pictures contain no folder of this machine.
             text = pages[name].read_text().replace(packages(python), "site-packages").replace(f"{ROOT}/", "").replace(beside, "site-packages")
             pages[name].write_text(text)
     return pages
 
 
 def pictures(pages: dict[str, Path], out: Path) -> None:
-    """All of docs/compared.md."""
+    """Makes all pictures for docs/compared.md."""
     with window(1280, 1000) as shown:
         shown.open(pages["flamegraph"])
         shown.wait("document.querySelectorAll('.d3-flame-graph rect').length > 10", 60)
@@ -55,7 +55,7 @@ def pictures(pages: dict[str, Path], out: Path) -> None:
         take(shown, out / "memray-flamegraph.png")
         shown.open(pages["temporal"])
         shown.wait("document.querySelectorAll('.d3-flame-graph rect').length > 10", 60)
-        # A hint that lies over the chart and goes by itself, and a warning that a reader closes.
+        # A hint over the chart that disappears by itself, and a warning that a reader would close.
         shown.tell("document.querySelectorAll('.toast, .alert').forEach(of => of.remove())")
         shown.tell("globalThis.before = document.getElementById('chart').textContent; undefined")
         shown.tell(
@@ -66,7 +66,7 @@ def pictures(pages: dict[str, Path], out: Path) -> None:
         shown.wait("globalThis.moved === 1", 60)
         shown.wait("document.getElementById('chart').textContent !== globalThis.before", 60)
         shown.wait("getComputedStyle(document.getElementById('loading')).display === 'none'", 60)
-        # Frames move to their places, and have labels then.
+        # Frames move to their positions before they have labels.
         shown.wait("(of => of.textContent.includes('root') && of.getBoundingClientRect().width > 1200)(document.querySelector('#chart g.frame'))", 60)
         settle(shown)
         take(shown, out / "memray-temporal.png")

@@ -1,4 +1,4 @@
-"""How long each page takes, and what a browser and axe-core find in it: tables in Markdown."""
+"""Measures the time of each page, and the problems that a browser and axe-core find: tables in Markdown."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from browser import Browser
 from captures import Captures
 from shots import settle, until, window
 
-# How long a large page, and its map, may take.
+# The time limit for a large page and its map.
 MOST_SECONDS = 600
 VIOLATIONS = "axe.run().then(found => { globalThis.found = found.violations; }); undefined"
 TIMES = ["page", "bytes", "opened, s", "drawn", "a view, ms", "map opened, s", "one event back, s"]
 FOUND = ["page", "asks a network", "policy", "axe-core: serious, critical", "Tab stops", "wide at 390", "dark"]
-# The middle of twenty views, each until it is drawn.
+# The median of twenty views, each until it is drawn.
 VIEWS = """(async () => {
   const frame = () => new Promise(done => requestAnimationFrame(done)), taken = [];
   for (let i = 0; i < 20; i++) {
@@ -35,19 +35,19 @@ VIEWS = """(async () => {
 
 @dataclass(frozen=True)
 class Page:
-    """A page: its name, what is opened, the file that was sent to somebody, when it can be used, and what it has drawn then."""
+    """A page: its name, its address, the file to send to others, when it can be used, and when it is drawn."""
 
     name: str
     address: str
     file: Path
     is_ready: str
     drawn: str = "''"
-    # Shows another stretch of the run; `i` is a number from 0 to 19.
+    # Shows another part of the run; `i` is a number from 0 to 19.
     view: str = ""
-    # Shows the map of an event, and when that is drawn; where it is "", the page has it from the start.
+    # Shows the map of an event, and when that is drawn; an empty text if the page has it from the start.
     map: str = ""
     map_is_ready: str = ""
-    # Goes to the event before.
+    # Goes to the previous event.
     back: str = ""
 
 
@@ -65,14 +65,14 @@ MEMRAY_READY = "document.querySelectorAll('.d3-flame-graph rect').length > 10"
 
 
 def numbers(shown: Browser) -> list[str]:
-    """Of the page that is open: requests of a network, policy, tab stops, overflow on a phone, dark colours."""
+    """For the open page: network requests, policy, tab stops, overflow on a phone, dark colours."""
     network = [of for of in shown.requests() if not of.startswith(("file:", "data:", "blob:", "about:", "http://127.0.0.1"))]
     policy = shown.tell("Boolean(document.querySelector('meta[http-equiv=Content-Security-Policy]'))")
     stops = shown.tell(
         "[...document.querySelectorAll('a[href], button, input, select, summary, [tabindex]')].filter(of => of.tabIndex >= 0 && of.offsetParent !== null).length"
     )
     shown.resize(390, 844)
-    # Some pages draw themselves anew a while after they have another size.
+    # Some pages redraw a while after a change of size.
     time.sleep(2)
     overflow = shown.tell("Math.max(document.documentElement.scrollWidth, document.body.scrollWidth) - 390")
     shown.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
@@ -86,7 +86,7 @@ def numbers(shown: Browser) -> list[str]:
 
 
 def serious(shown: Browser, axe: Path) -> str:
-    """What axe-core finds serious or critical."""
+    """The serious or critical problems of axe-core."""
     if not axe.is_file():
         return "not checked"
     shown.tell(axe.read_text() + "; undefined")
@@ -97,9 +97,9 @@ def serious(shown: Browser, axe: Path) -> str:
 
 
 def seconds(shown: Browser, does: str, is_ready: str = "true") -> str:
-    """How long something takes until it is drawn."""
+    """The time until something is drawn."""
     began = time.monotonic()
-    # Without `returnByValue` and its wait: a large map keeps the page busy for minutes.
+    # Without `returnByValue` and its wait, because a large map blocks the page for minutes.
     shown.call("Runtime.evaluate", expression=f"{does}; undefined")
     if until(shown, is_ready, MOST_SECONDS) is None:
         return f"not within {time.monotonic() - began:.0f}"
@@ -108,7 +108,7 @@ def seconds(shown: Browser, does: str, is_ready: str = "true") -> str:
 
 
 def times(of: Page) -> list[str]:
-    """How long the page takes: a row."""
+    """The times of the page: a row."""
     with window(1280, 1000) as shown:
         began = time.monotonic()
         shown.call("Page.navigate", url=of.address)
@@ -127,7 +127,7 @@ def times(of: Page) -> list[str]:
 
 
 def found(of: Page, axe: Path) -> list[str]:
-    """What a browser and axe-core find in the page: a row."""
+    """The problems that a browser and axe-core find in the page: a row."""
     with window(1280, 1000) as shown:
         shown.events.clear()
         shown.call("Page.navigate", url=of.address)
@@ -138,7 +138,7 @@ def found(of: Page, axe: Path) -> list[str]:
 
 
 def pages(captures: list[Path], folder: Path, address: str, where: Path | None) -> Iterator[Page]:
-    """Ours and memory_viz's."""
+    """The pages of gpumem and memory_viz."""
     for capture in captures:
         page = ours.page(capture, folder)
         yield Page(

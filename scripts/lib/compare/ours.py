@@ -8,7 +8,7 @@ from browser import Browser
 from captures import ROOT, Captures, analyze
 from shots import part, settle, take, window
 
-# The largest block of a line that is live at the peak of the level that is shown: its number.
+# The number of the largest block of a line that is live at the peak of the shown level.
 LARGEST_OF_LINE = """(line => {
   const now = gpumem.history(), {seqs} = now.ticks, {stacks, owners} = gpumem.data.stacks;
   const peak = gpumem.data.devices[0].moments.find(of => of.kind === "peak").seq;
@@ -21,14 +21,14 @@ LARGEST_OF_LINE = """(line => {
   }
   return best;
 })"""
-# The block that both pages have pinned: what the second convolution returns.
+# The block that both pages have pinned: the result of the second convolution.
 PINNED_LINE = "train.py:27"
-# The times at which steps ended, as the page counts them.
+# The times at which steps ended, in the page's units.
 STEP_ENDS = "gpumem.data.lanes.find(of => of.name === 'steps').spans.map(of => of[1])"
 
 
 def portable(text: str, folder: Path) -> str:
-    """The text without folders of this machine, which pictures do not show."""
+    """The text without folders of this machine, which must not be in pictures."""
     return text.replace(str(folder), "/home/me").replace(str(ROOT), "/home/me/gpumem")
 
 
@@ -41,7 +41,7 @@ def page(capture: Path, folder: Path) -> Path:
 
 
 def opened(shown: Browser, of: Path, link: str = "") -> None:
-    """Opens a page and waits until its blocks are unpacked."""
+    """Opens a page and waits until its blocks are decoded."""
     shown.call("Page.navigate", url="about:blank")
     shown.call("Page.navigate", url=of.resolve().as_uri() + link)
     shown.wait("document.readyState === 'complete' && globalThis.gpumem?.histories().length > 0")
@@ -51,7 +51,7 @@ def opened(shown: Browser, of: Path, link: str = "") -> None:
 
 
 def pinned(shown: Browser) -> dict:
-    """Pins the block that all pictures of the training have pinned, and says which it is."""
+    """Pins the block that all pictures of the training run have pinned, and returns it."""
     number = shown.tell(f"{LARGEST_OF_LINE}({PINNED_LINE!r})")
     assert number >= 0, f"no block of {PINNED_LINE} is live at the peak"
     shown.tell(f"gpumem.pin({number})")
@@ -63,12 +63,12 @@ def pinned(shown: Browser) -> dict:
 
 
 def section(name: str) -> str:
-    """The section of the page that begins with this heading."""
+    """The section of the page with this heading."""
     return f"section[aria-labelledby={name}]"
 
 
 def pictures(made: Captures, folder: Path, images: Path) -> None:
-    """All that docs and README.md show of ours."""
+    """Makes our pictures for docs and README.md."""
     out = images / "compared"
     training, failing = page(made.training, folder), page(made.failing, folder)
     with window(1280, 1000) as shown:
@@ -88,7 +88,8 @@ def pictures(made: Captures, folder: Path, images: Path) -> None:
         analyze("flamegraph", "-o", folder / "flame.svg", made.training)
         shown.open(folder / "flame.svg")
         take(shown, images / "flamegraph.png", (0, 0, 1280, min(900, shown.tell("document.documentElement.getBoundingClientRect().height"))))
-        # README's: from the top of the page to the map. The stack of the pinned block is long, and in a picture above.
+        # For README: from the top of the page to the map. The stack of the pinned block is long, and is in a picture
+        # above.
         opened(shown, training)
         pinned(shown)
         shown.tell("document.querySelector('#pinned details').open = false")

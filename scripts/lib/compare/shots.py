@@ -1,4 +1,4 @@
-"""Pictures of parts of a page in a headless browser."""
+"""Takes pictures of parts of a page in a headless browser."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pathlib import Path
 import browser
 from PIL import Image
 
-# What one picture may have, and all of them together: docs is read over networks.
+# The limit for one picture, and for all together, because docs are read over networks.
 MOST_BYTES = 150_000
 
 
 @contextlib.contextmanager
 def window(width: int = 1280, height: int = 900, scheme: str = "light") -> Iterator[browser.Browser]:
-    """A browser of that size, and closed afterwards."""
+    """A browser window of that size, which is closed afterwards."""
     shown = browser.Browser(browser.find(), width=width, height=height)
     try:
         shown.resize(width, height)
@@ -29,13 +29,13 @@ def window(width: int = 1280, height: int = 900, scheme: str = "light") -> Itera
 
 
 def settle(shown: browser.Browser) -> None:
-    """Until two frames were drawn."""
+    """Waits until two frames are drawn."""
     shown.tell("globalThis.drawn = 0; requestAnimationFrame(() => requestAnimationFrame(() => { globalThis.drawn = 1; })); undefined")
     shown.wait("globalThis.drawn === 1")
 
 
 def take(shown: browser.Browser, path: Path, clip: tuple[float, float, float, float] | None = None) -> None:
-    """Of the page, x, y, width and height; without `clip` what the window shows."""
+    """Takes a picture of a part of the page: x, y, width and height; without `clip`, of the window."""
     settle(shown)
     options = {}
     if clip:
@@ -50,14 +50,15 @@ def take(shown: browser.Browser, path: Path, clip: tuple[float, float, float, fl
 
 
 def smaller(png: bytes) -> bytes:
-    """The same picture in the 256 colours that suit it best, which text and charts get by with."""
+    """The same picture with a palette of 256 colours, which is enough for text and charts."""
     out = io.BytesIO()
     Image.open(io.BytesIO(png)).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
     return min(out.getvalue(), png, key=len)
 
 
 def part(shown: browser.Browser, *selectors: str, most: float = 1000) -> tuple[float, float, float, float]:
-    """The page's width, from the top of the first of these elements to the end of the last, at most so high."""
+    """The page's width, from the top of the first of these elements to the end of the last one, limited to a
+    height."""
     boxes = [
         shown.tell(
             f"(() => {{ const b = document.querySelector({of!r}).getBoundingClientRect();"
@@ -71,7 +72,7 @@ def part(shown: browser.Browser, *selectors: str, most: float = 1000) -> tuple[f
 
 
 def until(shown: browser.Browser, expression: str, seconds: float) -> float | None:
-    """How long it took until an expression was true in the page; None: it was not so, or the page is gone."""
+    """The time until an expression is true in the page; None: it is never true, or the page is gone."""
     began = time.monotonic()
     while time.monotonic() - began < seconds:
         try:

@@ -1,4 +1,4 @@
-"""Pictures of PyTorch's memory_viz, run from a folder of the reader's with `gpumem-analyze export torch-snapshot`."""
+"""Pictures of PyTorch's memory_viz, from a folder of the user, with `gpumem-analyze export torch-snapshot`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from shots import settle, take, window
 
 FILES = ("MemoryViz.js", "process_alloc_data.js", "d3.min.js")
 TIMELINE, HISTORY, SEGMENTS = "Active Memory Timeline", "Allocator State History", "Active Cached Segment Timeline"
-# Where MemoryViz.js has d3 from: each of these modules is d3.min.js, which the page has loaded.
+# The modules from which MemoryViz.js loads d3: each is d3.min.js, which the page has loaded.
 MODULES = [f"https://cdn.jsdelivr.net/npm/{name}/+esm" for name in ("d3@7", "d3-axis@3", "d3-scale@4", "d3-zoom@3", "d3-brush@3")]
 D3 = "data:text/javascript,export const {select, axisLeft, scaleLinear, zoom, zoomIdentity, brushX} = globalThis.d3;"
 PAGE = """<!DOCTYPE html>
@@ -38,7 +38,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 @contextlib.contextmanager
 def served(folder: Path) -> Iterator[str]:
-    """The folder at an address of this machine alone: browsers load no module from a file."""
+    """Serves the folder at a local address, because browsers load no modules from files."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -48,19 +48,20 @@ def served(folder: Path) -> Iterator[str]:
 
 
 def short(name: str) -> str:
-    """A file's path without what is of this machine."""
+    """A file's path without the folders of this machine."""
     if "/site-packages/" in name:
         return "site-packages/" + name.split("/site-packages/", 1)[1]
     return name.removeprefix(f"{ROOT}/") if name.startswith(str(ROOT)) else name.rsplit("/", 1)[-1] if name.startswith("/") else name
 
 
 def is_native(frame: dict) -> bool:
-    """The file of a native frame is its library in our exports."""
+    """In our exports the file of a native frame is its library."""
     return ".so" in frame["filename"].rsplit("/", 1)[-1]
 
 
 def for_pictures(snapshot: Path) -> None:
-    """Leaves Python's frames, as PyTorch records them with stacks="python", with shorter paths: both are easier to read."""
+    """Keeps only Python frames, as PyTorch does with stacks="python", and shortens paths, which makes both easier to
+    read."""
     data = pickle.loads(snapshot.read_bytes())
     kept: dict[int, list] = {}
     events = [event for trace in data["device_traces"] for event in trace]
@@ -80,7 +81,7 @@ def snapshot(capture: Path, site: Path) -> Path:
 
 
 def site(viz: Path, folder: Path) -> Path:
-    """A folder with memory_viz to be served."""
+    """A folder with memory_viz, to be served."""
     out = folder / "memory_viz"
     out.mkdir(exist_ok=True)
     for name in FILES:
@@ -89,7 +90,7 @@ def site(viz: Path, folder: Path) -> Path:
 
 
 def page(of: Path) -> str:
-    """Writes the page that shows a snapshot beside it, and gives its name."""
+    """Writes the page for a snapshot into the same folder, and returns its name."""
     html = PAGE % (json.dumps({"imports": dict.fromkeys(MODULES, D3)}), json.dumps(of.name), json.dumps(of.name))
     (of.parent / f"{of.name}.html").write_text(html)
     return f"{of.name}.html"
@@ -104,7 +105,7 @@ def opened(shown: Browser, address: str, view: str = TIMELINE) -> None:
 
 
 def choose(shown: Browser, view: str) -> None:
-    """Chooses a view as a reader does."""
+    """Selects a view as a user does."""
     index = shown.tell(f"[...document.querySelectorAll('select')[1].options].findIndex(of => of.text === {view!r})")
     shown.tell(
         f"(() => {{ const s = document.querySelectorAll('select')[1]; s.selectedIndex = {index};"
@@ -114,7 +115,7 @@ def choose(shown: Browser, view: str) -> None:
 
 
 def pin(shown: Browser, address: int, bytes_: int) -> None:
-    """Pins the block at an address that is live under the highest spike, by the search box and a click."""
+    """Pins the block at an address that is live at the highest peak, with the search box and a click."""
     shown.tell(
         f"(() => {{ const box = document.querySelector('input[placeholder^=\"Search address\"]'); box.value = '{address:x}';"
         " box.dispatchEvent(new Event('input')); })()"
@@ -137,7 +138,7 @@ def pin(shown: Browser, address: int, bytes_: int) -> None:
 
 
 def event(shown: Browser, number: int) -> None:
-    """Chooses an event of the allocator's history by a click on its line."""
+    """Selects an event of the allocator's history with a click on its line."""
     shown.tell(f"document.querySelectorAll('pre')[{number}].scrollIntoView({{block: 'center'}})")
     x, y = shown.tell(
         f"(() => {{ const b = document.querySelectorAll('pre')[{number}].getBoundingClientRect(); return [b.left + 40, b.top + 6]; }})()"
@@ -147,12 +148,12 @@ def event(shown: Browser, number: int) -> None:
     settle(shown)
 
 
-# The places, among all <pre> of the page, of the lines of events.
+# The indices, among all <pre> of the page, of the lines of events.
 LINES = "[...document.querySelectorAll('pre')].map((of, i) => [of, i]).filter(([of]) => of.__data__ && of.__data__.action)"
 
 
 def pictures(made: Captures, viz: Path, folder: Path, out: Path) -> None:
-    """All of docs/compared.md."""
+    """Makes all pictures for docs/compared.md."""
     where = site(viz, folder)
     snapshots = [snapshot(of, where) for of in (made.training, made.failing)]
     for of in snapshots:

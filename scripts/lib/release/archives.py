@@ -1,4 +1,4 @@
-"""Archives whose bytes follow from their content alone: a tar.gz, and a Debian package (deb(5)) without dpkg."""
+"""Reproducible archives: a tar.gz, and a Debian package (deb(5)) without dpkg."""
 
 import gzip
 import io
@@ -16,7 +16,8 @@ class File(NamedTuple):
 
 
 def tar(files: Dict[str, File], epoch: int, prefix: str = "") -> bytes:
-    """An uncompressed archive of root's: each file below `prefix`, with the folders above it, in the order of their names."""
+    """An uncompressed archive owned by root: each file below `prefix`, with its parent folders, sorted by
+    name."""
     out = io.BytesIO()
     folders = {f"{prefix}{parent}" for name in files for parent in map(str, Path(name).parents) if parent != "."}
     if prefix:

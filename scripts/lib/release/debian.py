@@ -1,4 +1,4 @@
-"""The Debian package: what is in it, and what dpkg is told of it."""
+"""The Debian package: its contents and its control file."""
 
 import gzip
 import hashlib
@@ -8,7 +8,7 @@ from typing import Dict
 from archives import File, deb
 
 ARCHITECTURE = "amd64"
-# The package of the distribution's Python, wherever that Python's version is.
+# The package folder of the distribution's Python, for all its versions.
 _PACKAGES = "usr/lib/python3/dist-packages"
 _COMMAND = b"""\
 #!/usr/bin/python3
@@ -45,7 +45,8 @@ def name_of(version: str) -> str:
 
 def package(version: str, epoch: int, wheel: Dict[str, File], program: File, manuals: Dict[str, bytes], completions: Dict[str, bytes],
             documents: Dict[str, bytes]) -> bytes:
-    """The package. `wheel` is what the wheel installs for Python, `documents` what goes beside the copyright."""
+    """The package. `wheel` has the wheel's files for Python, `documents` the files to install with the
+    copyright."""
     data = {f"{_PACKAGES}/{name}": file for name, file in wheel.items() if not _of_pip(name)}
     data["usr/bin/gpumem-analyze"] = program
     for command in ("gpumem", "libgpumem"):
@@ -62,8 +63,8 @@ def package(version: str, epoch: int, wheel: Dict[str, File], program: File, man
 
 
 def _of_pip(name: str) -> bool:
-    """What pip reads alone, and licences, which are in the package's documents. Without a RECORD pip leaves the files to dpkg, as
-    for Debian's own packages."""
+    """Whether a file is only for pip, or a licence, which is in the package's documents. Without a RECORD pip does
+    not change the files, as for Debian's own packages."""
     path = PurePosixPath(name)
     info = [part for part in path.parts if part.endswith(".dist-info")]
     return bool(info) and (path.name in ("RECORD", "WHEEL") or "licenses" in path.parts)

@@ -1,5 +1,6 @@
-"""make.py --wheel WHEEL --out FOLDER --version VERSION: the artifacts of a release, all from one wheel, so that what was tested is
-what is released. Run by scripts/release in its own environment. SOURCE_DATE_EPOCH is the time of every file."""
+"""make.py --wheel WHEEL --out FOLDER --version VERSION: makes the artifacts of a release, all from one wheel, so that
+the tested files are released. Run by scripts/release in its own environment. SOURCE_DATE_EPOCH is the time of every
+file."""
 
 import argparse
 import os
@@ -23,7 +24,7 @@ _SHELLS = {
 
 
 class Wheel:
-    """The files of a wheel, by where they go."""
+    """The files of a wheel, by destination."""
 
     def __init__(self, path: Path, version: str) -> None:
         name = path.name.split("-")
@@ -40,11 +41,11 @@ class Wheel:
                 if ".data/scripts/" in item.filename:
                     self.programs[PurePosixPath(item.filename).name] = File(file.data, 0o755)
                 else:
-                    # Libraries are loaded, not executed.
+                    # Libraries are not executable.
                     self.package[item.filename] = File(file.data)
 
     def binaries(self) -> List[str]:
-        """Names of the files that have machine code."""
+        """Names of the files with machine code."""
         files = {**self.package, **self.programs}
         return [PurePosixPath(name).name for name, file in files.items() if file.data.startswith(b"\x7fELF")]
 
@@ -93,12 +94,12 @@ def make(wheel: Wheel, out: Path, version: str, epoch: int) -> Dict[str, bytes]:
 
 
 def sums(files: Dict[str, bytes]) -> bytes:
-    """As `sha256sum --check` reads it."""
+    """In the format of `sha256sum --check`."""
     return "".join(f"{shipped.digest(data)}  {name}\n" for name, data in sorted(files.items())).encode()
 
 
 def texts_of(program: File) -> "tuple[Dict[str, bytes], Dict[str, bytes]]":
-    """Manual pages and completions, which the program prints itself."""
+    """Manual pages and completions, which the program prints."""
     with tempfile.TemporaryDirectory(prefix="gpumem-release.") as folder:
         path = Path(folder) / "gpumem-analyze"
         path.write_bytes(program.data)
@@ -109,7 +110,7 @@ def texts_of(program: File) -> "tuple[Dict[str, bytes], Dict[str, bytes]]":
             pages = Path(folder) / "man"
             pages.mkdir()
             subprocess.run([path, "man", "--output", pages], stdout=subprocess.DEVNULL, check=True)
-            # `help` repeats what the others have.
+            # `help` repeats the other pages.
             manuals.update({page.name: page.read_bytes() for page in pages.glob("*.1") if "-help" not in page.name})
     return manuals, completions
 

@@ -17,7 +17,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
 _LICENCES = LicenseFactory()
-# No identifier of SPDX's names it without a doubt to every reader: https://sqlite.org/copyright.html
+# SPDX has no unambiguous identifier for it: https://sqlite.org/copyright.html
 _NAMED = {"blessing": "blessing"}
 
 
@@ -34,7 +34,7 @@ def document(version: str, epoch: int, parts: Sequence[shipped.Part]) -> str:
     for component in components.values():
         bom.components.add(component)
     used = {use for part in parts for use in part.uses}
-    # What nothing else uses is what the release itself uses: binaries, C libraries, programs of the pages.
+    # Parts that no other part uses are used by the release itself: binaries, C libraries, programs of the pages.
     bom.register_dependency(root, [components[label] for label in components if label not in used])
     for part in parts:
         bom.register_dependency(components[part.label], [components[use] for use in part.uses])

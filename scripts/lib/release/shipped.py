@@ -1,5 +1,5 @@
-"""What the shipped binaries are made of: crates, C libraries that crates bundle, npm packages of the pages' programs, and what the
-toolchain links."""
+"""The contents of the shipped binaries: crates, C libraries that crates bundle, npm packages of the pages' programs,
+and the toolchain's libraries."""
 
 import hashlib
 import json
@@ -10,12 +10,12 @@ from typing import Dict, Iterable, List, NamedTuple, Optional, Set
 
 ROOT = Path(__file__).resolve().parents[3]
 TARGET = "x86_64-unknown-linux-gnu"
-# Files in which a crate has its licence.
+# Names of a crate's licence files.
 _LICENCE = re.compile(r"(LICEN[CS]E|COPYING|COPYRIGHT|NOTICE|UNLICENSE)", re.I)
 
 
 class Part(NamedTuple):
-    """Something that is linked into a binary, or embedded in it."""
+    """A part that is linked into a binary, or embedded in it."""
 
     kind: str  # cargo, npm or generic: the type of its package URL
     name: str
@@ -25,7 +25,7 @@ class Part(NamedTuple):
     source: str = ""
     sha256: str = ""
     texts: tuple = ()
-    # Names of the parts that it uses itself, for crates: `name version`.
+    # Names of the parts that it uses, for crates: `name version`.
     uses: tuple = ()
     ours: bool = False
 
@@ -42,7 +42,7 @@ def parts(packages: Iterable[str]) -> List[Part]:
 
 
 def packages_of(files: Iterable[str]) -> List[str]:
-    """The packages of the workspace that these files come from, by what cargo calls them."""
+    """The workspace packages of these files, by cargo's names."""
     names = set(files)
     found = []
     for package in _metadata()["packages"]:
@@ -63,7 +63,7 @@ def _metadata() -> dict:
 
 
 def _crates(packages: List[str]) -> List[Part]:
-    """The crates that are linked: no macros, no build scripts, nothing that tests need."""
+    """The crates that are linked, without macros, build scripts and test dependencies."""
     chosen = [word for package in packages for word in ("--package", package)]
     tree = _cargo(
         "tree", *chosen, "--edges", "normal,no-proc-macro", "--target", TARGET, "--prefix", "none", "--format", "{p}", "--locked"
@@ -99,7 +99,7 @@ def _crates(packages: List[str]) -> List[Part]:
 
 
 def _checksums() -> Dict[str, str]:
-    """SHA-256 of each crate's package, of Cargo.lock."""
+    """SHA-256 of each crate's package, from Cargo.lock."""
     lock = (ROOT / "Cargo.lock").read_text()
     rows = re.findall(r'name = "(.*)"\nversion = "(.*)"\nsource = ".*"\nchecksum = "(\w+)"', lock)
     return {f"{name} {version}": checksum for name, version, checksum in rows}
@@ -117,7 +117,7 @@ def read(path: Path) -> str:
 
 
 def _bundled(crates: List[Part]) -> List[Part]:
-    """C libraries whose source lies in a crate and is compiled with it."""
+    """C libraries whose source is in a crate and is compiled with it."""
     found = []
     for part in crates:
         if part.name == "zstd-sys":
@@ -148,7 +148,7 @@ def _folder(part: Part) -> Path:
 
 
 def _pages() -> List[Part]:
-    """npm packages of which the pages' programs have a part: web/dist/LICENCES.txt lists them, texts included."""
+    """npm packages in the pages' programs: web/dist/LICENCES.txt lists them, with their texts."""
     text = (ROOT / "web" / "dist" / "LICENCES.txt").read_text(encoding="utf-8")
     _, _, listed = text.partition("\n\n")
     found = []
@@ -163,7 +163,7 @@ def _pages() -> List[Part]:
 
 
 def _toolchain() -> List[Part]:
-    """What is linked into each binary without being asked for."""
+    """Libraries that the toolchain links into each binary."""
     version = re.search(r"^release: (.*)$", subprocess.check_output(["rustc", "--version", "--verbose"], universal_newlines=True), re.M)[1]
     licences = Path(subprocess.check_output(["rustc", "--print", "sysroot"], universal_newlines=True).strip()) / "share/doc/rust/licenses"
     apache, mit, exception = (_optional(licences / f"{name}.txt") for name in ("Apache-2.0", "MIT", "LLVM-exception"))
@@ -184,7 +184,7 @@ def _optional(path: Path) -> tuple:
 
 
 def _pinned(name: str) -> str:
-    """The version of a tool that the wheel is built with: Zig's own LLVM."""
+    """The version of a tool of the wheel's build: Zig's own LLVM."""
     text = (ROOT / "tests" / "env" / "wheel.txt").read_text()
     found: Optional["re.Match[str]"] = re.search(rf"^{name}==(.*)$", text, re.M)
     return f"zig-{found[1]}" if found else "unknown"

@@ -1,5 +1,5 @@
-"""third_party.py PACKAGE…: the licences of everything that the binaries of these packages contain, as one text on stdout.
-Needs cargo and any Python from 3.8 on. Run by scripts/wheel and scripts/release."""
+"""third_party.py PACKAGE…: prints the licences of everything in the binaries of these packages, as one text. Needs
+cargo and any Python from 3.8 on. Run by scripts/wheel and scripts/release."""
 
 import re
 import sys
@@ -18,7 +18,7 @@ _RULE = "-" * 78
 
 
 def document(parts: Sequence[shipped.Part]) -> str:
-    """A list of all parts, then each text with the parts that it belongs to."""
+    """A list of all parts, then each text with its parts."""
     others = [part for part in parts if not part.ours]
     texts: Dict[str, str] = {}
     owners: Dict[str, List[str]] = {}

@@ -1,9 +1,8 @@
-"""The words that people read: pages, help and messages. Prints `file:line: what, what to write instead`.
+"""The words that people read: pages, help, messages and comments. Prints `file:line: what, what to write instead`.
 
     python scripts/lib/words                checks everything; exits 1 if it finds something
-    python scripts/lib/words FILE…          only these files, listed as not yet checked or not
+    python scripts/lib/words FILE…          only these files, or files below these folders
     python scripts/lib/words --measure …    the readability of each page (also of pages of other projects)
-    python scripts/lib/words --write-later  takes files that pass out of tests/data/words-later.txt
 """
 
 import argparse
@@ -17,12 +16,14 @@ import text
 
 ROOT = Path(__file__).resolve().parents[3]
 PHRASES = ROOT / "tests" / "data" / "words.txt"
-LATER = ROOT / "tests" / "data" / "words-later.txt"
 ANALYZER = ROOT / "target" / "release" / "gpumem-analyze"
 
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "python/README.md", "docs/**/*.md")
 RUST = ("analyzer/**/src/**/*.rs", "interposer/src/**/*.rs")
 PYTHON = ("python/gpumem/**/*.py",)
+COMMENTED = (".rs", ".ts", ".py", ".sh", ".c", ".cpp", ".toml", ".yml")
+# Made by a program.
+COPIED = re.compile(r"^web/dist/|/generated/|^analyzer/src/render/html/assets/")
 # Copies of other projects' files, and words that are data.
 NOT_OURS = re.compile(r"/(target|node_modules|\.venv)/|/tests?\.rs$|/tests/")
 
@@ -41,8 +42,21 @@ def sources():
         yield str(path.relative_to(ROOT)), text.rust(path.read_text())
     for path in files(PYTHON):
         yield str(path.relative_to(ROOT)), text.python(path.read_text())
+    for path in commented():
+        source, suffix = path.read_text(), path.suffix if path.suffix in text.COMMENT else ""
+        blocks = text.comments(source, suffix) + (text.docstrings(source) if path.suffix == ".py" else [])
+        yield str(path.relative_to(ROOT)), blocks
     for name, page in help_pages():
         yield name, text.help_page(page)
+
+
+def commented():
+    """Files of the repository whose comments are read: programs, scripts and their settings."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in listed.split("\0"):
+        path = ROOT / name
+        if name and path.is_file() and (path.suffix in COMMENTED or path.parent == ROOT / "scripts") and not COPIED.search(name):
+            yield path
 
 
 def help_pages():
@@ -85,41 +99,23 @@ def measure(paths):
 def main():
     options = argparse.ArgumentParser(prog="words", description=__doc__.splitlines()[0])
     options.add_argument("--measure", action="store_true", help="print the readability of each page")
-    options.add_argument("--write-later", action="store_true", help="take files that pass out of words-later.txt")
-    options.add_argument("files", nargs="*", help="only these files")
+    options.add_argument("files", nargs="*", help="only these files, or files below these folders")
     options = options.parse_args()
     if options.measure:
         return measure(options.files)
 
     phrases, prose = checks.Phrases(PHRASES), checks.Proselint()
-    later = {line for line in LATER.read_text().splitlines() if line and not line.startswith("#")}
-    only = {str(Path(name).resolve().relative_to(ROOT)) for name in options.files}
-    names, passing, number = set(), set(), 0
+    only = [str(Path(name).resolve().relative_to(ROOT)) for name in options.files]
+    texts, number = 0, 0
     for name, blocks in sources():
-        names.add(name)
-        if only and name not in only:
+        if only and not any(name == one or name.startswith(one + "/") for one in only):
             continue
+        texts += 1
         findings = findings_of(name, blocks, phrases, prose)
-        if name in later and not findings:
-            passing.add(name)
-        if name in later and not only:
-            continue
         for line, what, instead in findings:
             print(f"{name}:{line}: {what}: {instead}")
         number += len(findings)
-    if only:
-        return number > 0
-    gone = {name for name in later - names if not name.startswith("gpumem-analyze ")}
-    if options.write_later:
-        head = [line for line in LATER.read_text().splitlines() if line.startswith("#")]
-        LATER.write_text("\n".join([*head, *sorted(later - passing - gone)]) + "\n")
-    else:
-        for name in sorted(passing):
-            print(f"{name}:1: has no finding left: take it out of tests/data/words-later.txt (words --write-later)")
-        for name in sorted(gone):
-            print(f"{name}:1: does not exist: take it out of tests/data/words-later.txt (words --write-later)")
-        number += len(passing) + len(gone)
-    print(f"words: {number} findings in {len(names) - len(later & names)} texts; {len(later & names)} not yet checked")
+    print(f"words: {number} findings in {texts} texts")
     return number > 0
 
 

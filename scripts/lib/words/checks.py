@@ -10,7 +10,7 @@ LONGEST_SENTENCE = 35
 # LIX of textstat: words in a sentence plus the percentage of words with more than 6 letters; lower reads more
 # easily. docs/measured/words.md has the figures of other projects that the bound comes from.
 HIGHEST_LIX = 38.0
-# Fewer sentences than these say nothing of a page.
+# The LIX of a page with fewer sentences is not meaningful.
 LEAST_SENTENCES = 8
 
 # Checks of proselint's that are not used, with the reason.

@@ -1,4 +1,4 @@
-"""Blocks of text that people read, taken out of Markdown, help pages, Rust and Python."""
+"""Blocks of text that people read, taken out of Markdown, help pages, and messages and comments of programs."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 CODE = "code"
 # An escaped end of line: a line of the message, and none of the source.
 LINE_END = "\u2028"
-# Stands before a table that quotes what a program prints; its messages are checked where they are written.
+# Marks a table that quotes a program's output; its messages are checked where they are written.
 OUTPUT = "<!-- words: the table quotes output -->"
 
 
@@ -110,6 +110,40 @@ def rust(text):
             literal = re.sub(r"\{[^{}]*\}|`[^`]*`", CODE, literal)
             blocks.append(Block(text.count("\n", 0, found.start()) + 1, "message", literal))
     return blocks
+
+
+# A comment at the beginning of its line, or behind code; `://` is an address.
+COMMENT = {
+    ".rs": re.compile(r"(?:^\s*|\s)//[/!]?(?: |$)(?P<text>.*)"),
+    ".ts": re.compile(r"(?:^\s*|\s)(?://|/\*\*?|\*(?=\s))(?: |$)(?P<text>.*?)(?:\*/.*)?$"),
+    "": re.compile(r"(?:^\s*|\s)#(?: |$)(?P<text>.*)"),
+}
+COMMENT[".c"] = COMMENT[".cpp"] = COMMENT[".ts"]
+
+
+def comments(text, suffix):
+    """Comments as paragraphs: neighbouring lines are one. Code in them, tables' rulers and drawings are left out."""
+    pattern, lines, fenced = COMMENT.get(suffix, COMMENT[""]), [], False
+    for line in text.splitlines():
+        found = pattern.search(line)
+        said = found["text"].strip() if found else ""
+        if said.startswith("```"):
+            fenced = not fenced
+        is_prose = found and not fenced and not said.startswith("```") and re.search(r"[A-Za-z]{3}", said)
+        lines.append(said if is_prose and '"' not in line[: found.start("text")] else "")
+    blocks = markdown("\n".join(lines))
+    return [Block(block.line, "comment", block.text) for block in blocks]
+
+
+def docstrings(text):
+    """Docstrings of modules, classes and functions."""
+    return [
+        Block(node.body[0].lineno + block.line - 1, "comment", block.text)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+        and (said := ast.get_docstring(node, clean=False))
+        for block in markdown(said)
+    ]
 
 
 def python(text):

@@ -1,12 +1,12 @@
 //! The file that processes share, and its layout.
 //!
 //! ```text
-//!  0      magic, 8 bytes, written when all else is there
+//!  0      magic, 8 bytes, written after everything else
 //!  64     lock
 //!  128    number of rows that were ever used, 4 bytes
 //!  4096   rows: pid 4, unused 4, start time 8, start of stack 8, bytes by unit 8 × UNITS
-//! ```
-//! Numbers are the machine's own: the file is not for keeping. It is 4 MiB long and mostly holes.
+//! ``` Numbers are in native byte order: the file is not meant to be kept. It is 4 MiB long and
+//! sparse.
 
 use crate::lock::Lock;
 use std::fs::File;
@@ -24,7 +24,7 @@ pub(crate) const ROWS: usize = 1024;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"gpucard1");
 
-/// One process's memory. A row with pid 0 is nobody's.
+/// One process's memory. A row with pid 0 is unused.
 #[repr(C)]
 pub(crate) struct Row {
     pub(crate) pid: AtomicU32,
@@ -59,11 +59,11 @@ impl Layout {
     }
 }
 
-/// Maps the file, which is made if it is not there. The mapping stays for the life of the process,
-/// and no descriptor does.
+/// Maps the file, creating it if it does not exist. The mapping stays for the life of the process;
+/// the descriptor is closed.
 ///
 /// # Errors
-/// Those of the file system; `InvalidData` for a file that is something else.
+/// Those of the file system; `InvalidData` if the file has another format.
 pub(crate) fn map(path: &Path) -> io::Result<&'static Layout> {
     let mut options = File::options();
     let file = options
@@ -73,7 +73,7 @@ pub(crate) fn map(path: &Path) -> io::Result<&'static Layout> {
         .truncate(false)
         .mode(0o600)
         .open(path)?;
-    // Whoever is first makes the table; the others wait.
+    // The first process creates the table; the others wait.
     let _turn = Turn::wait(&file)?;
     let whole = size_of::<Layout>();
     let length = file.metadata()?.len();
@@ -97,13 +97,13 @@ pub(crate) fn map(path: &Path) -> io::Result<&'static Layout> {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the mapping is as large as the layout, page-aligned, never unmapped, and every bit
-    // pattern is a valid atomic; the lock is initialised below before anybody uses it.
+    // pattern is a valid atomic; the lock is initialised below before it is used.
     let layout = unsafe { &*start.cast::<Layout>() };
     match layout.head.magic.load(Ordering::Acquire) {
         MAGIC => {}
         0 => {
-            // SAFETY: the file's lock keeps everybody else waiting, and without the magic nobody
-            // has used the table yet.
+            // SAFETY: the file's lock keeps other processes waiting, and no process uses a table
+            // without the magic.
             unsafe { layout.head.lock.initialise()? };
             layout.head.magic.store(MAGIC, Ordering::Release);
         }
@@ -112,8 +112,8 @@ pub(crate) fn map(path: &Path) -> io::Result<&'static Layout> {
     Ok(layout)
 }
 
-/// The file's own lock, which is given back by hand: a child that another thread has just forked
-/// has the descriptor too.
+/// The file's own lock. It is unlocked explicitly: a child that another thread has just forked has
+/// the descriptor, too.
 struct Turn<'a>(&'a File);
 
 impl<'a> Turn<'a> {

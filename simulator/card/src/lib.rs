@@ -1,17 +1,17 @@
 //! The simulated cards' memory, shared by all processes that see the same cards.
 //!
-//! A real card is one for all processes: what one of them takes, no other can have. Here a file
-//! says who has how much of which card. Every process maps it; the simulated driver takes and gives
-//! back in it, the simulated NVML reads it.
+//! All processes share a real card: memory that one of them takes is not available to the others.
+//! Here a file records how much of each card each process has. Every process maps it; the simulated
+//! driver takes and frees memory in it, and the simulated NVML reads it.
 //!
 //! # Design constraints
-//! - A process may die at any moment, by SIGKILL and while it holds the lock too. What it had is
-//!   free again: its row is passed over as soon as the process is gone, or has called `exec`.
-//! - No take, of however many processes at once, ends in more bytes than the card has.
-//! - A refused take changes nothing.
+//! - A process may die at any moment, by SIGKILL and while it holds the lock, too. Its memory is
+//!   free again: its row is ignored as soon as the process has ended or has called `exec`.
+//! - Concurrent calls of `take` never take more bytes in total than the card has.
+//! - A refused `take` changes nothing.
 //!
 //! # Not suitable for
-//! Processes of different process-id namespaces, which cannot tell whether the others live.
+//! Processes in different process-id namespaces: they cannot detect whether the others are alive.
 
 mod file;
 mod lock;

@@ -1,4 +1,4 @@
-//! A lock between processes that survives the death of whoever holds it.
+//! A lock between processes that survives the death of its holder.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 #[repr(C, align(64))]
 pub(crate) struct Lock(UnsafeCell<libc::pthread_mutex_t>);
 
-// SAFETY: a process-shared mutex is made for being used from everywhere at once.
+// SAFETY: a process-shared mutex may be used from several threads and processes at once.
 unsafe impl Sync for Lock {}
 
 /// Held until dropped.
@@ -24,15 +24,15 @@ fn done(code: libc::c_int) -> io::Result<()> {
 }
 
 impl Lock {
-    /// Makes the mutex, once, before anybody else may use it.
+    /// Initialises the mutex, once, before any other thread or process may use it.
     ///
     /// # Safety
-    /// Nobody else uses it meanwhile, and its memory is shared by all who will.
+    /// No other thread or process uses it meanwhile, and its memory is shared by all later users.
     pub(crate) unsafe fn initialise(&self) -> io::Result<()> {
         let mut attributes = MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
         let attributes = attributes.as_mut_ptr();
         // SAFETY: room for the attributes, which are initialised first and destroyed last; the
-        // caller vouches that the mutex is nobody's yet.
+        // caller guarantees that the mutex is not in use yet.
         unsafe {
             done(libc::pthread_mutexattr_init(attributes))?;
             let made = done(libc::pthread_mutexattr_setpshared(
@@ -49,13 +49,13 @@ impl Lock {
         }
     }
 
-    /// Waits for the lock. What it guards is whole even if the last holder died: each change is
-    /// one store.
+    /// Waits for the lock. The guarded data is consistent even if the last holder died: each change
+    /// is one store.
     pub(crate) fn hold(&self) -> io::Result<Held<'_>> {
-        // SAFETY: a mutex that was initialised before the table was given to anybody.
+        // SAFETY: the mutex was initialised before the table was published.
         let code = unsafe { libc::pthread_mutex_lock(self.0.get()) };
         if code == libc::EOWNERDEAD {
-            // SAFETY: the call before has given the lock to this thread, to be repaired.
+            // SAFETY: the call before has given the lock to this thread, which must repair it.
             done(unsafe { libc::pthread_mutex_consistent(self.0.get()) })?;
         } else {
             done(code)?;

@@ -1,10 +1,10 @@
-//! Who a process is, so that nobody mistakes another one for it: process ids are used again.
+//! The identity of a process. A process id alone is ambiguous, because ids are reused.
 
 use std::fs;
 use std::io::ErrorKind;
 use std::sync::{Mutex, PoisonError};
 
-/// What tells a process from every other with the same id, from `/proc/PID/stat`.
+/// Distinguishes a process from every other with the same id, from `/proc/PID/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     /// When it started, in clock ticks since boot (field 22); 0 if not known.
@@ -12,13 +12,13 @@ pub(crate) struct Identity {
     /// Where its stack starts (field 28): differs after `exec`, which gives up all of a process's
     /// device memory but not its id. 0 if not known.
     pub(crate) stack: u64,
-    /// It has ended, and only waits for its parent to take notice, or is about to.
+    /// It has ended and its parent has not waited for it yet, or it is about to end.
     ended: bool,
 }
 
 impl Identity {
-    /// This process. It is read once: a file that is open for a moment, on another thread, would take
-    /// the number of a descriptor that the program expects to be free.
+    /// This process. It is read once: a file that is open for a moment on another thread would take
+    /// a descriptor number that the program expects to be free.
     pub(crate) fn own() -> Self {
         static OWN: Mutex<Option<(u32, Identity)>> = Mutex::new(None);
         let unknown = Self {
@@ -53,7 +53,7 @@ impl Identity {
         }
     }
 
-    /// One that was read from the table.
+    /// An identity that was read from the table.
     pub(crate) fn written(started: u64, stack: u64) -> Self {
         Self {
             started,
@@ -63,12 +63,12 @@ impl Identity {
     }
 }
 
-/// Whether there is such a process at all, for where `/proc` does not tell (it may be hidden).
+/// Whether the process exists. Used where `/proc` does not show it (it may be hidden).
 fn exists(pid: u32) -> bool {
     let Ok(pid) = libc::pid_t::try_from(pid) else {
         return false;
     };
-    // SAFETY: signal 0 is never sent; the call only asks.
+    // SAFETY: signal 0 is never sent; the call only checks.
     let found = unsafe { libc::kill(pid, 0) } == 0;
     found || std::io::Error::last_os_error().kind() == ErrorKind::PermissionDenied
 }
@@ -78,14 +78,14 @@ fn read(pid: &str) -> Option<Identity> {
     parse(&String::from_utf8_lossy(&text))
 }
 
-/// The second field is the command's name in parentheses, with anything in it.
+/// The second field is the command's name in parentheses and may contain any character.
 fn parse(text: &str) -> Option<Identity> {
     let (_, rest) = text.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
     let state = *fields.first()?;
-    // One whose memory is gone (field 23) is on its way out. A leader that ended before its threads
-    // looks like that too, but there is more than one thread.
+    // A process without memory (field 23) is ending. A leader that ended before its threads has
+    // none either, but has more than one thread.
     let gone = matches!(state, "Z" | "X") || number(23) == Some(0);
     let ended = gone && number(20).unwrap_or(0) <= 1;
     Some(Identity {

@@ -1,4 +1,4 @@
-//! Taking memory, giving it back, and who has what.
+//! Takes and frees memory of the cards, and lists the processes that hold it.
 
 pub use crate::file::UNITS;
 use crate::file::{Layout, ROWS, Row, map};
@@ -42,7 +42,7 @@ impl Row {
         pid != 0 && self.identity().is_still(pid)
     }
 
-    /// Bytes in the row, whoever it belongs to; none if it is empty.
+    /// Bytes in the row, of any process; 0 if the row is empty.
     fn bytes(&self, unit: usize) -> u64 {
         match self.pid.load(Ordering::Acquire) {
             0 => 0,
@@ -52,10 +52,10 @@ impl Row {
 }
 
 impl Cards {
-    /// Opens the table at `path`, which is made if it is not there.
+    /// Opens the table at `path`, creating it if it does not exist.
     ///
     /// # Errors
-    /// Those of the file system; `InvalidData` for a file that is something else.
+    /// Those of the file system; `InvalidData` if the file has another format.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self {
             layout: map(path)?,
@@ -63,8 +63,8 @@ impl Cards {
         })
     }
 
-    /// Takes `bytes` of a unit that has `limit` bytes for all processes together. False, with
-    /// nothing changed, if less than that is free.
+    /// Takes `bytes` of a unit whose `limit` applies to all processes together. Returns false and
+    /// changes nothing if fewer bytes are free.
     pub fn take(&self, unit: usize, bytes: u64, limit: u64) -> bool {
         let Ok(_held) = self.layout.lock().hold() else {
             return false;
@@ -72,7 +72,7 @@ impl Cards {
         self.take_held(unit, bytes, limit)
     }
 
-    /// Takes as many whole `step`s as are free, `most` bytes at most; the bytes taken.
+    /// Takes as many whole `step`s as are free, at most `most` bytes. Returns the bytes taken.
     pub fn take_up_to(&self, unit: usize, most: u64, step: u64, limit: u64) -> u64 {
         let Ok(_held) = self.layout.lock().hold() else {
             return 0;
@@ -86,16 +86,16 @@ impl Cards {
         }
     }
 
-    /// Gives bytes back that this process has taken.
+    /// Frees bytes that this process has taken.
     pub fn give(&self, unit: usize, bytes: u64) {
         if let Some(row) = self.layout.rows.get(self.own.load(Ordering::Acquire)) {
-            // In one step: this takes no lock, and another thread may be taking.
+            // Atomic: this takes no lock, and another thread may take memory at the same time.
             let less = |held: u64| Some(held.saturating_sub(bytes));
             let _ = row.bytes[unit].fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
         }
     }
 
-    /// Bytes that all other living processes have of a unit.
+    /// Bytes of a unit that all other live processes hold.
     pub fn others(&self, unit: usize) -> u64 {
         let own = self.own.load(Ordering::Acquire);
         let others = self.rows().enumerate().filter(|(index, _)| *index != own);
@@ -105,7 +105,7 @@ impl Cards {
             .sum()
     }
 
-    /// Every living process that has memory of a unit, this one too.
+    /// Every live process that has memory of a unit, including this one.
     pub fn holders(&self, unit: usize) -> Vec<Holder> {
         let holding = self.rows().filter(|row| row.bytes(unit) > 0);
         holding
@@ -127,7 +127,8 @@ impl Cards {
         own.map_or(0, |row| row.bytes(unit))
     }
 
-    /// With the lock held. Whether the others live is only asked if they are in the way.
+    /// Requires the lock. Checks whether the other processes are alive only if their memory is
+    /// needed.
     fn take_held(&self, unit: usize, bytes: u64, limit: u64) -> bool {
         let own = self.own_bytes(unit);
         let all: u64 = self.rows().map(|row| row.bytes(unit)).sum();
@@ -142,15 +143,15 @@ impl Cards {
         true
     }
 
-    /// This process's row, with the lock held: a free one, or one whose process is gone.
+    /// This process's row: an unused one, or one whose process has ended. Requires the lock.
     fn own_row(&self) -> Option<&Row> {
         if let Some(row) = self.layout.rows.get(self.own.load(Ordering::Acquire)) {
             return Some(row);
         }
         let used = self.rows().count();
         let pid = std::process::id();
-        // A row with this process's id is what it left behind when it called `exec`, or another
-        // process's that had the id before.
+        // A row with this process's id is from before it called `exec`, or belongs to an earlier
+        // process with the same id.
         let is_free = |row: &Row| row.pid.load(Ordering::Acquire) == pid || !row.is_alive();
         let index = self.rows().position(is_free).unwrap_or(used);
         let row = self.layout.rows.get(index).filter(|_| index < ROWS)?;

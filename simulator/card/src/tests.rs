@@ -1,4 +1,4 @@
-//! Processes on one card: each test forks the ones that it needs.
+//! Tests of several processes on one card. Each test forks the processes that it needs.
 
 use crate::file::map;
 use crate::{Cards, Holder};
@@ -59,7 +59,7 @@ fn open(path: &Path) -> Cards {
     Cards::open(path).expect("a table")
 }
 
-/// A child that takes `bytes` of unit 3 and says whether it got them.
+/// A child that takes `bytes` of unit 3 and reports whether it got them.
 fn taker(path: &Path, bytes: u64) -> Child {
     Child::start(|tells| {
         let got = open(path).take(3, bytes, 100);
@@ -106,7 +106,7 @@ fn a_zombie_has_nothing() {
     child.kill();
     let mut state = std::mem::MaybeUninit::<libc::siginfo_t>::uninit();
     let id = child.pid as libc::id_t;
-    // SAFETY: room for the answer; it waits for the end and leaves the zombie for later.
+    // SAFETY: room for the result; the call waits for the end and leaves the zombie for later.
     let waited = unsafe {
         libc::waitid(
             libc::P_PID,
@@ -219,7 +219,8 @@ fn no_race_takes_more_than_there_is() {
         .map(|_| {
             Child::start(|tells| {
                 let cards = open(&path);
-                // Up and down, so that rows change while others add them up; then up.
+                // First increments and decrements, so that rows change while others sum them; then
+                // increments only.
                 for _ in 0..300 {
                     if cards.take(0, 3, LIMIT) {
                         cards.give(0, 3);

@@ -1,4 +1,4 @@
-//! What cuBLAS and cuBLASLt have in common.
+//! Types and functions that cuBLAS and cuBLASLt share.
 
 use crate::ffi::{Answer, Out};
 use crate::release;
@@ -23,7 +23,7 @@ impl Status {
     pub const MAPPING_ERROR: Self = Self(11);
     /// The driver failed.
     pub const EXECUTION_FAILED: Self = Self(13);
-    /// Not done here.
+    /// Not simulated.
     pub const NOT_SUPPORTED: Self = Self(15);
 }
 
@@ -41,7 +41,7 @@ const NAMES: &[(u32, &CStr)] = &[
     (16, c"CUBLAS_STATUS_LICENSE_ERROR"),
 ];
 
-/// The status of an inside that failed or not.
+/// The status of a function's body.
 pub fn status(answer: Result<(), Status>) -> Status {
     match answer {
         Ok(()) => Status::SUCCESS,
@@ -49,7 +49,7 @@ pub fn status(answer: Result<(), Status>) -> Status {
     }
 }
 
-/// An answer about a caller's pointer: a missing one is an invalid value.
+/// Converts a result about a caller's pointer: a null pointer is an invalid value.
 ///
 /// # Errors
 /// [`Status::INVALID_VALUE`].
@@ -65,7 +65,7 @@ pub fn status_name(status: Status) -> *const c_char {
         .as_ptr()
 }
 
-/// 13.4.1, the version that PyTorch 2.15 brings, and 12.8.4, which 2.9 brings: its three numbers.
+/// The version, as three numbers: 13.4.1, which PyTorch 2.15 brings, or 12.8.4, which 2.9 brings.
 fn numbers() -> [i32; 3] {
     release::of([12, 8, 4], [13, 4, 1])
 }
@@ -76,7 +76,7 @@ pub fn version() -> i32 {
     major * 10_000 + minor * 100 + patch
 }
 
-/// The runtime that the real library has inside: 13.2, or 12.8.
+/// The runtime inside the real library: 13.2 or 12.8.
 pub fn runtime_version() -> usize {
     release::of(12080, 13020)
 }

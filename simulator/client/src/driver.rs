@@ -6,7 +6,7 @@ use gpumem_cuda_abi::{CuProcAddressStatus, CuResult, CudaError};
 use std::ffi::CStr;
 use std::sync::OnceLock;
 
-/// `cudaErrorInsufficientDriver`: also what NVIDIA's runtime says when there is no driver.
+/// `cudaErrorInsufficientDriver`: NVIDIA's runtime returns it without a driver, too.
 pub const NO_DRIVER: CudaError = CudaError::INSUFFICIENT_DRIVER;
 
 /// `cudaErrorCallRequiresNewerDriver`.
@@ -19,16 +19,16 @@ type GetProcAddress =
 #[derive(Debug)]
 pub struct Driver {
     get_proc_address: GetProcAddress,
-    /// Addresses in the order of [`WANTED`]; 0 for what the driver does not have.
+    /// Addresses in the order of [`WANTED`]; 0 for functions that the driver does not have.
     addresses: Vec<Address>,
 }
 
 impl Driver {
-    /// The driver, opened at the first call; every function that is ever wanted is looked up then,
-    /// as NVIDIA's runtime does.
+    /// The driver, opened at the first call. Every function of [`WANTED`] is looked up then, as in
+    /// NVIDIA's runtime.
     ///
     /// # Errors
-    /// [`NO_DRIVER`] if there is none, at this and every later call.
+    /// [`NO_DRIVER`] without a driver, at this and every later call.
     pub fn get() -> Answer<&'static Self> {
         static DRIVER: OnceLock<Option<Driver>> = OnceLock::new();
         DRIVER.get_or_init(Self::open).as_ref().ok_or(NO_DRIVER)
@@ -47,7 +47,7 @@ impl Driver {
         }
         // SAFETY: cuda.h gives the function of this name this signature.
         let first = unsafe { std::mem::transmute::<*mut libc::c_void, GetProcAddress>(symbol) };
-        // NVIDIA's runtime asks for this first, whatever the answer is.
+        // NVIDIA's runtime requests this first and ignores the result.
         let _ = find(first, c"", 0, 0);
         let again = find(first, c"cuGetProcAddress", 12000, 0);
         let get_proc_address = match again {
@@ -78,7 +78,7 @@ impl Driver {
         }
     }
 
-    /// Asks the driver itself, for a client that wants a function of its own choice.
+    /// Looks up a function by a name that the client chooses.
     pub fn look_up(
         &self,
         name: Text,

@@ -2,8 +2,8 @@
 
 /// Makes `extern "C"` exports from rows, and the list of their names.
 ///
-/// A row: the exported name, its parameters as C passes them, its answer, and the function that
-/// gives it. Parameters are converted on the way (`Into`), so one function serves the variants of a
+/// A row: the exported name, its parameters as C passes them, its return type, and the function
+/// that implements it. Parameters are converted (`Into`), so one function serves the variants of a
 /// name that differ in the width of an integer.
 #[macro_export]
 macro_rules! exports {

@@ -1,22 +1,22 @@
-//! What passes between C and these libraries, as types that can be used safely.
+//! Types for values that pass between C and these libraries, with a safe interface.
 //!
-//! The contract is C's own: a pointer that is not null is valid for what the function's
-//! documentation says it reads or writes. A null pointer where one is needed is answered with
-//! "invalid value", as CUDA does.
+//! The contract is C's own: a pointer that is not null is valid for the reads and writes that the
+//! function's documentation describes. A null pointer where one is needed returns "invalid value",
+//! as in CUDA.
 
 use gpumem_cuda_abi::{CuResult, CudaError};
 use std::ffi::{CStr, c_char};
 
-/// What the inside of a function gives: nothing, or the error to return.
+/// The result of a function's body: a value, or the error to return.
 pub type Answer<T = (), E = CudaError> = Result<T, E>;
 
-/// A handle of CUDA's: passed on, never followed.
+/// A handle of CUDA's: passed on, never dereferenced.
 pub type Handle = usize;
 
-/// An address of the program's or of a device's: passed on, never followed here.
+/// An address in the program or on a device: passed on, never dereferenced here.
 pub type Address = usize;
 
-/// Where a C function wants one `T` (or an array of them) written.
+/// Where a C function writes one `T` (or an array of them).
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct Out<T>(*mut T);
@@ -30,20 +30,20 @@ impl<T> Clone for Out<T> {
 impl<T> Copy for Out<T> {}
 
 impl<T> Out<T> {
-    /// No place: the answer is not wanted.
+    /// A null pointer: the caller does not want the value.
     pub const NOWHERE: Self = Self(std::ptr::null_mut());
 
-    /// A variable of our own, for a call that is over before the variable is gone.
+    /// A variable of this library, for a call that ends before the variable does.
     pub fn to(variable: &mut T) -> Self {
         Self(variable)
     }
 
-    /// A place that C gave as an address (a pointer to a pointer, say).
+    /// A place whose address C passed (a pointer to a pointer, for example).
     pub fn at(address: Address) -> Self {
         Self(address as *mut T)
     }
 
-    /// Whether there is a place at all.
+    /// Whether the pointer is null.
     pub fn is_null(self) -> bool {
         self.0.is_null()
     }
@@ -51,27 +51,27 @@ impl<T> Out<T> {
     /// Writes `value`.
     ///
     /// # Errors
-    /// `cudaErrorInvalidValue` if there is no place.
+    /// `cudaErrorInvalidValue` if the pointer is null.
     pub fn put(self, value: T) -> Answer {
         if self.0.is_null() {
             return Err(CudaError::INVALID_VALUE);
         }
-        // SAFETY: a non-null Out comes from a C caller, who vouches that it is valid for writing a
-        // T, or from `to`; CUDA promises no alignment beyond C's, hence unaligned.
+        // SAFETY: a non-null Out comes from a C caller, who guarantees that it is valid for writing
+        // a T, or from `to`; CUDA promises no alignment beyond C's, so the write is unaligned.
         unsafe { self.0.write_unaligned(value) };
         Ok(())
     }
 
-    /// Writes `value` if there is a place.
+    /// Writes `value` unless the pointer is null.
     pub fn put_if_asked(self, value: T) {
-        // Without a place nothing is lost.
+        // A null pointer means that the caller does not want the value.
         let _ = self.put(value);
     }
 
-    /// Reads what is there (parameters that go in and out).
+    /// Reads the current value (for parameters that are read and written).
     ///
     /// # Errors
-    /// `cudaErrorInvalidValue` if there is no place.
+    /// `cudaErrorInvalidValue` if the pointer is null.
     pub fn get(self) -> Answer<T>
     where
         T: Copy,
@@ -85,7 +85,7 @@ impl<T> Out<T> {
     }
 }
 
-/// Where a C function finds one `T` (or an array of them).
+/// Where a C function reads one `T` (or an array of them).
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct In<T>(*const T);
@@ -99,25 +99,25 @@ impl<T> Clone for In<T> {
 impl<T> Copy for In<T> {}
 
 impl<T> In<T> {
-    /// A value of our own, for a call that is over before the value is gone.
+    /// A value of this library, for a call that ends before the value does.
     pub fn of(value: &T) -> Self {
         Self(value)
     }
 
-    /// An array of our own, likewise.
+    /// An array of this library, likewise.
     pub fn all(values: &[T]) -> Self {
         Self(values.as_ptr())
     }
 
-    /// Whether there is nothing.
+    /// Whether the pointer is null.
     pub fn is_null(self) -> bool {
         self.0.is_null()
     }
 
-    /// Reads it.
+    /// Reads the value.
     ///
     /// # Errors
-    /// `cudaErrorInvalidValue` if there is nothing.
+    /// `cudaErrorInvalidValue` if the pointer is null.
     pub fn get(self) -> Answer<T>
     where
         T: Copy,
@@ -125,15 +125,15 @@ impl<T> In<T> {
         if self.0.is_null() {
             return Err(CudaError::INVALID_VALUE);
         }
-        // SAFETY: a non-null In comes from a C caller, who vouches that it is valid for reading a
-        // T, or from `of`.
+        // SAFETY: a non-null In comes from a C caller, who guarantees that it is valid for reading
+        // a T, or from `of`.
         Ok(unsafe { self.0.read_unaligned() })
     }
 
-    /// Reads the element at `place` of an array that is known to have one there.
+    /// Reads element `place` of an array that has at least `place + 1` elements.
     ///
     /// # Errors
-    /// `cudaErrorInvalidValue` if there is nothing.
+    /// `cudaErrorInvalidValue` if the pointer is null.
     pub fn nth(self, place: usize) -> Answer<T>
     where
         T: Copy,
@@ -141,7 +141,7 @@ impl<T> In<T> {
         if self.0.is_null() {
             return Err(CudaError::INVALID_VALUE);
         }
-        // The caller says how long its array is, and asks for no element beyond.
+        // The caller passes the array's length and reads no element beyond it.
         Self(self.0.wrapping_add(place)).get()
     }
 }
@@ -152,33 +152,33 @@ impl<T> In<T> {
 pub struct Text(*const c_char);
 
 impl Text {
-    /// A string of our own that lives as long as the program.
+    /// A string of this library that lives as long as the program.
     pub fn constant(text: &'static CStr) -> Self {
         Self(text.as_ptr())
     }
 
-    /// A string of our own, for a call that is over before the string is gone.
+    /// A string of this library, for a call that ends before the string does.
     pub fn of(text: &CStr) -> Self {
         Self(text.as_ptr())
     }
 
-    /// A copy of it.
+    /// A copy of the string.
     ///
     /// # Errors
-    /// `cudaErrorInvalidValue` if it is missing.
+    /// `cudaErrorInvalidValue` if the pointer is null.
     pub fn get(self) -> Answer<std::ffi::CString> {
         if self.0.is_null() {
             return Err(CudaError::INVALID_VALUE);
         }
-        // SAFETY: the C caller vouches for a terminated string; it is copied at once.
+        // SAFETY: the C caller guarantees a terminated string; it is copied at once.
         Ok(unsafe { CStr::from_ptr(self.0) }.to_owned())
     }
 }
 
-/// `condition`, or `cudaErrorInvalidValue`.
+/// An error unless the condition holds.
 ///
 /// # Errors
-/// When it does not hold.
+/// `cudaErrorInvalidValue` if the condition is false.
 pub fn require(condition: bool) -> Answer {
     if condition {
         Ok(())
@@ -187,7 +187,7 @@ pub fn require(condition: bool) -> Answer {
     }
 }
 
-/// The driver's result code as ours.
+/// Converts the driver's result code.
 ///
 /// # Errors
 /// Any but success.

@@ -1,8 +1,8 @@
 //! One safe wrapper for each driver function that these libraries use.
 //!
 //! The wrappers keep CUDA's names. They are safe to call because every pointer among their
-//! parameters is a type of [`crate::ffi`], whose makers vouch for it, and because handles and
-//! device addresses are numbers that the driver checks.
+//! parameters is a type of [`crate::ffi`], whose constructors guarantee that they are valid, and
+//! because handles and device addresses are numbers that the driver checks.
 #![allow(non_snake_case)]
 
 use gpumem_cuda_abi::{

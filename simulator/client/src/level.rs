@@ -1,4 +1,4 @@
-//! Which end of a range a model's figure is taken from.
+//! The low, likely or high figure of a model.
 
 use std::io::Write;
 
@@ -25,8 +25,8 @@ impl Level {
         }
     }
 
-    /// The level that an environment variable names; [`Level::Likely`] if it is not set, and with a
-    /// line on stderr if it is something else.
+    /// The level that an environment variable names; [`Level::Likely`] if it is not set. An invalid
+    /// value is ignored with a line on stderr.
     pub fn from_environment(name: &str) -> Self {
         let Ok(text) = std::env::var(name) else {
             return Self::default();
@@ -36,7 +36,7 @@ impl Level {
             return Self::default();
         }
         Self::parse(text).unwrap_or_else(|| {
-            // A program without a stderr misses the line, not the default.
+            // Without a stderr the line is lost and the default still applies.
             let _ = writeln!(
                 std::io::stderr(),
                 "gpumem simulator: {name}={text} is not low, likely or high; using likely"
@@ -45,7 +45,7 @@ impl Level {
         })
     }
 
-    /// The figure of this level.
+    /// The figure for this level.
     pub fn of<T>(self, low: T, likely: T, high: T) -> T {
         match self {
             Self::Low => low,

@@ -1,19 +1,19 @@
 //! How the simulated runtime and the libraries above it reach the driver.
 //!
-//! As NVIDIA's do: `libcuda.so.1` by `dlopen`, `cuGetProcAddress_v2` by `dlsym`, and every other
-//! function from `cuGetProcAddress` with the version that NVIDIA's runtime of CUDA 13.2 asks for.
-//! An interposer hooks exactly these two paths, so nothing here may take a shorter one.
+//! They load it as NVIDIA's do: `libcuda.so.1` by `dlopen`, `cuGetProcAddress_v2` by `dlsym`, and
+//! every other function from `cuGetProcAddress` with the version that NVIDIA's runtime of CUDA 13.2
+//! requests. An interposer hooks exactly these two paths, so this crate takes no shorter one.
 //!
-//! - [`ffi`]: what passes between C and these libraries, as types that can be used safely;
+//! - [`ffi`]: types for values that pass between C and these libraries, with a safe interface;
 //! - [`wanted`]: the driver's functions that are used, from the table in `rows.rs`;
 //! - [`driver`]: finding the driver and its functions;
 //! - [`functions`]: one safe wrapper for each, from the same table;
 //! - [`release`]: which CUDA a library belongs to;
-//! - [`level`]: which end of a range a model's figure is taken from;
-//! - [`unsupported`]: exports that only say that they do nothing.
+//! - [`level`]: the low, likely or high figure of a model;
+//! - [`unsupported`]: exports that only print that they are not simulated.
 //!
 //! # Not suitable for
-//! Programs that have the driver at link time.
+//! Programs that link the driver.
 
 pub mod blas;
 pub mod driver;

@@ -1,7 +1,7 @@
 //! The driver's functions that these libraries use, one a row, in the order in which they are looked up.
 //!
-//! A row: the wrapper's name, the version asked for, the parameters. `per_thread NAME` before the
-//! version asks for the variant of NAME whose null stream is the calling thread's own.
+//! A row: the wrapper's name, the requested version, the parameters. `per_thread NAME` before the
+//! version requests the variant of NAME whose null stream is the calling thread's own.
 
 /// Hands every row to the macro `$make`.
 macro_rules! rows {
@@ -201,7 +201,7 @@ macro_rules! rows {
     cuOccupancyMaxPotentialClusterSize 11070 (size: Out<i32>, function: Handle, config: In<LaunchConfig>);
     cuOccupancyMaxActiveClusters 11070 (count: Out<i32>, function: Handle, config: In<LaunchConfig>);
 
-    // Graphs and user objects: passed on, whatever the driver does with them.
+    // Graphs and user objects. All calls are passed on to the driver.
     cuGraphCreate 10000 (graph: Out<Handle>, flags: u32);
     cuGraphClone 10000 (clone: Out<Handle>, graph: Handle);
     cuGraphDestroy 10000 (graph: Handle);

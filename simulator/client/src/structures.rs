@@ -1,4 +1,4 @@
-//! CUDA's structures that are passed to the driver by their address.
+//! CUDA's structures that are passed to the driver by address.
 
 use crate::ffi::{Address, Handle};
 use gpumem_cuda_abi::CuArray3dDescriptor;

@@ -1,12 +1,14 @@
-//! Functions that are there so that programs link, and say that they do nothing.
+//! Functions that are not simulated. They exist so that programs link, and print a message when
+//! called.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Says on stderr, once for each `said`, that `name` is not simulated and what it answers.
+/// Prints on stderr, once for each `said`, that `name` is not simulated and which status it
+/// returns.
 pub fn say(said: &AtomicBool, name: &str, answer: &str) {
     if !said.swap(true, Ordering::Relaxed) {
-        // A program without a stderr misses the line, not the status.
+        // Without a stderr the line is lost and the status is still returned.
         let _ = writeln!(
             std::io::stderr(),
             "gpumem simulator: {name} is not simulated and answers {answer}"
@@ -14,8 +16,8 @@ pub fn say(said: &AtomicBool, name: &str, answer: &str) {
     }
 }
 
-/// Makes exports that need no parameters, whatever a caller passes: each says once on stderr that it
-/// is not simulated, and answers with one status.
+/// Makes exports that ignore their parameters. Each prints once on stderr that it is not simulated,
+/// and returns the same status.
 ///
 /// `unsupported! { STATUS => Type = "NAME_OF_THE_STATUS"; name… }`
 #[macro_export]

@@ -1,15 +1,15 @@
-//! What is wanted of the driver.
+//! The driver functions that these libraries look up.
 
 use std::ffi::CStr;
 
 use crate::rows::rows;
 
-/// What a client asks `cuGetProcAddress` for.
+/// A request to `cuGetProcAddress`.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
     /// The name without version or variant.
     pub name: &'static CStr,
-    /// The CUDA version whose form of it is wanted: 3020 is CUDA 3.2.
+    /// The CUDA version whose signature is requested: 3020 is CUDA 3.2.
     pub version: i32,
     /// 0, or 2 for the variant whose null stream is the thread's own.
     pub flags: u64,
@@ -17,12 +17,12 @@ pub struct Wanted {
 
 macro_rules! wanted {
     ($($name:ident $(per_thread $base:ident)? $version:literal ($($argument:ident: $kind:ty),* $(,)?);)*) => {
-        /// A function's place in [`WANTED`].
+        /// A function's index in [`WANTED`].
         #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
         #[derive(Clone, Copy, Debug)]
         pub enum Function { $(#[doc = concat!("`", stringify!($name), "`.")] $name,)* }
 
-        /// Everything that is wanted of the driver, in the order in which it is asked for.
+        /// Every driver function that is looked up, in the order of the requests.
         pub static WANTED: &[Wanted] = &[$(wanted!(@row $name $(per_thread $base)? $version),)*];
     };
     (@row $name:ident per_thread $base:ident $version:literal) => {
@@ -32,7 +32,7 @@ macro_rules! wanted {
         Wanted { name: wanted!(@text $name), version: $version, flags: 0 }
     };
     (@text $name:ident) => {
-        // A name has no zero byte before its end, so the other arm is never taken.
+        // A name contains no zero byte, so the other arm is never taken.
         match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
             Ok(name) => name,
             Err(_) => c"",

@@ -1,4 +1,4 @@
-//! Copies between the host's vectors and matrices and the device's.
+//! Copies of vectors and matrices between host and device.
 
 use gpumem_sim_client::blas::Status;
 use gpumem_sim_client::cu;
@@ -8,7 +8,7 @@ use gpumem_sim_client::structures::{Memcpy2d, Side2d};
 const HOST: u32 = 1;
 const DEVICE: u32 = 2;
 
-/// One side of a copy: where, and how many bytes from one row to the next.
+/// One side of a copy: its address, and the distance of its rows in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Side {
     address: Address,
@@ -35,7 +35,7 @@ impl Side {
     }
 }
 
-/// Numbers from C: none may be negative.
+/// Sizes from C: none may be negative.
 fn sizes<const N: usize>(numbers: [i64; N]) -> Option<[usize; N]> {
     let mut sizes = [0; N];
     for (size, number) in sizes.iter_mut().zip(numbers) {
@@ -64,8 +64,8 @@ fn run(from: Side2d, to: Side2d, width_bytes: usize, height: usize, on: Option<H
     }
 }
 
-/// The rows of a matrix copy: width, height, and both sides; a vector is a matrix of one row whose
-/// columns are as far apart as its elements.
+/// Width, height and both sides of a matrix copy, whose rows are the matrix's columns. A vector is
+/// a matrix of one row: its elements are the columns.
 fn shape(
     rows: i64,
     columns: i64,

@@ -1,4 +1,4 @@
-//! Handles: what they own and remember.
+//! Handles: their workspaces and settings.
 
 use gpumem_sim_client::blas::{self, Status, pointer, status};
 use gpumem_sim_client::cu;
@@ -7,10 +7,10 @@ use gpumem_sim_machine::parse_size;
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-/// The workspace of a handle, unless the environment says otherwise.
+/// The default workspace of a handle.
 const WORKSPACE_BYTES: u64 = 8 << 20;
 
-/// What a handle remembers by number: one for each pair of `Set` and `Get`.
+/// A setting of a handle: one for each pair of `Set` and `Get`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Setting {
     /// `cublasSetPointerMode`: 0 results on the host, 1 on the device.
@@ -56,8 +56,8 @@ fn workspace_bytes() -> u64 {
         .unwrap_or(WORKSPACE_BYTES)
 }
 
-/// A context: the current one, else the primary one of the first device, as the runtime inside the
-/// real library would make.
+/// Ensures that there is a context: the current one, else the primary one of the first device, as
+/// the runtime inside the real library does.
 fn context() -> Result<(), Status> {
     let failed = |_| Status::NOT_INITIALIZED;
     cu::cuInit(0).map_err(failed)?;
@@ -83,7 +83,7 @@ pub fn create(place: Out<Handle>) -> Status {
             let allocated = cu::cuMemAlloc(Out::to(&mut blas.workspace), bytes);
             allocated.map_err(|_| Status::ALLOC_FAILED)?;
         }
-        // A byte of its own, so that no two live handles are the same.
+        // Each handle points to its own byte, so that live handles are unique.
         let handle = Box::into_raw(Box::new(0_u8)) as Handle;
         handles().insert(handle, blas);
         pointer(place.put(handle))
@@ -97,10 +97,10 @@ pub fn destroy(handle: Handle) -> Status {
         return Status::NOT_INITIALIZED;
     };
     if blas.workspace != 0 {
-        // After a reset of the device the workspace is gone already, and that is fine.
+        // After a reset of the device the workspace is already gone, so errors are ignored.
         let _ = cu::cuMemFree(blas.workspace);
     }
-    // SAFETY: the handle was in the table, so it came from `create`; it is taken out first, so this
+    // SAFETY: the handle was in the table, so it came from `create`; it is removed first, so this
     // happens once.
     drop(unsafe { Box::from_raw(handle as *mut u8) });
     Status::SUCCESS
@@ -112,7 +112,7 @@ fn with<T>(handle: Handle, ask: impl FnOnce(&mut Blas) -> T) -> Result<T, Status
     Ok(ask(blas.ok_or(Status::NOT_INITIALIZED)?))
 }
 
-/// What every computation does: checks its handle.
+/// The body of every computation: checks the handle.
 pub fn compute(handle: Handle) -> Status {
     status(with(handle, |_| ()))
 }
@@ -127,7 +127,8 @@ pub fn get_stream(handle: Handle, stream: Out<Handle>) -> Status {
     status(with(handle, |blas| blas.stream).and_then(|set| pointer(stream.put(set))))
 }
 
-/// `cublasSetWorkspace_v2`: the caller's is used instead; the handle's own stays until the end.
+/// `cublasSetWorkspace_v2`: the caller's workspace is used from now on; the handle's own is freed
+/// with the handle.
 pub fn set_workspace(handle: Handle, workspace: Address, _bytes: usize) -> Status {
     const ALIGNMENT: usize = 256;
     if !workspace.is_multiple_of(ALIGNMENT) {
@@ -136,20 +137,20 @@ pub fn set_workspace(handle: Handle, workspace: Address, _bytes: usize) -> Statu
     compute(handle)
 }
 
-/// Remembers a setting.
+/// Stores a setting.
 pub fn set(handle: Handle, setting: Setting, value: u32) -> Status {
     status(with(handle, |blas| {
         blas.settings.insert(setting, value);
     }))
 }
 
-/// Tells a setting; 0 for one that was never set.
+/// Returns a setting; 0 for one that was never set.
 pub fn get(handle: Handle, setting: Setting, value: Out<u32>) -> Status {
     let found = with(handle, |blas| blas.settings.get(&setting).copied());
     status(found.and_then(|found| pointer(value.put(found.unwrap_or(0)))))
 }
 
-/// A live handle's stream, and whether its results go to the device.
+/// The stream of a live handle, and whether its results go to the device.
 pub fn results(handle: Handle) -> Result<(Handle, bool), Status> {
     with(handle, |blas| {
         let mode = blas.settings.get(&Setting::PointerMode);

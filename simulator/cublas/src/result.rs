@@ -1,11 +1,11 @@
-//! Functions whose results a program reads on the host: zeros, rather than whatever was there.
+//! Functions whose results a program reads on the host. They write zeros.
 
 use crate::handle::{compute, results};
 use gpumem_sim_client::blas::{Status, status};
 use gpumem_sim_client::cu;
 use gpumem_sim_client::ffi::{Address, Handle, Out};
 
-/// Puts a zero of `N` bytes where the handle's pointer mode says that `place` is.
+/// Writes `N` zero bytes at `place`: on the host or the device, by the handle's pointer mode.
 fn zero<const N: usize>(handle: Handle, place: Address) -> Status {
     let put = || -> Result<(), Status> {
         let (stream, on_device) = results(handle)?;
@@ -22,7 +22,7 @@ fn zero<const N: usize>(handle: Handle, place: Address) -> Status {
     status(put())
 }
 
-/// `cublasSdot` and its kin: `(handle, n, x, incx, y, incy, result)`.
+/// `cublasSdot` and similar functions: `(handle, n, x, incx, y, incy, result)`.
 pub fn dot<const N: usize>(
     handle: Handle,
     _n: i64,
@@ -35,7 +35,8 @@ pub fn dot<const N: usize>(
     zero::<N>(handle, result)
 }
 
-/// `cublasSnrm2`, `cublasSasum`, `cublasIsamax` and their kin: `(handle, n, x, incx, result)`.
+/// `cublasSnrm2`, `cublasSasum`, `cublasIsamax` and similar functions: `(handle, n, x, incx,
+/// result)`.
 pub fn reduce<const N: usize>(
     handle: Handle,
     _n: i64,
@@ -46,7 +47,7 @@ pub fn reduce<const N: usize>(
     zero::<N>(handle, result)
 }
 
-/// Bytes of a `cudaDataType`; 16 for what is not known, the widest.
+/// Writes a zero of a `cudaDataType`; nothing for an unknown type.
 fn zero_of_type(handle: Handle, place: Address, kind: u32) -> Status {
     match kind {
         0 | 10 | 12 => zero::<4>(handle, place),
@@ -87,7 +88,7 @@ pub fn reduce_ex(
     zero_of_type(handle, result, kind)
 }
 
-/// Zeros for `count` numbers in device memory: every factorisation worked.
+/// Writes zeros for `count` statuses in device memory: every factorisation succeeded.
 fn all_well(handle: Handle, statuses: Address, count: i32) -> Status {
     let put = || -> Result<(), Status> {
         let (stream, _) = results(handle)?;
@@ -101,13 +102,13 @@ fn all_well(handle: Handle, statuses: Address, count: i32) -> Status {
     status(put())
 }
 
-/// Zero for the number on the host that says whether the parameters were right.
+/// Writes zero for the status on the host: the parameters are valid.
 fn well(handle: Handle, info: Out<i32>) -> Status {
     info.put_if_asked(0);
     compute(handle)
 }
 
-/// `cublasSgetrfBatched` and its kin.
+/// `cublasSgetrfBatched` and similar functions.
 pub fn getrf(
     handle: Handle,
     _n: i32,
@@ -120,7 +121,7 @@ pub fn getrf(
     all_well(handle, statuses, count)
 }
 
-/// `cublasSgetriBatched` and its kin.
+/// `cublasSgetriBatched` and similar functions.
 #[allow(clippy::too_many_arguments)]
 pub fn getri(
     handle: Handle,
@@ -136,7 +137,7 @@ pub fn getri(
     all_well(handle, statuses, count)
 }
 
-/// `cublasSmatinvBatched` and its kin.
+/// `cublasSmatinvBatched` and similar functions.
 #[allow(clippy::too_many_arguments)]
 pub fn matinv(
     handle: Handle,
@@ -151,7 +152,7 @@ pub fn matinv(
     all_well(handle, statuses, count)
 }
 
-/// `cublasSgetrsBatched` and its kin.
+/// `cublasSgetrsBatched` and similar functions.
 #[allow(clippy::too_many_arguments)]
 pub fn getrs(
     handle: Handle,
@@ -168,7 +169,7 @@ pub fn getrs(
     well(handle, info)
 }
 
-/// `cublasSgeqrfBatched` and its kin.
+/// `cublasSgeqrfBatched` and similar functions.
 pub fn geqrf(
     handle: Handle,
     _m: i32,
@@ -181,7 +182,7 @@ pub fn geqrf(
     well(handle, info)
 }
 
-/// `cublasSgelsBatched` and its kin.
+/// `cublasSgelsBatched` and similar functions.
 #[allow(clippy::too_many_arguments)]
 pub fn gels(
     handle: Handle,

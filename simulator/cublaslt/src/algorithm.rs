@@ -1,4 +1,4 @@
-//! Algorithms: there is one, and it keeps within the caller's workspace.
+//! Algorithms. There is one, and it uses no more than the caller's workspace.
 
 use crate::descriptor::number;
 use gpumem_sim_client::blas::{Status, pointer, status};
@@ -7,14 +7,14 @@ use gpumem_sim_client::ffi::{Address, Handle, Out};
 /// `CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES`.
 const MAX_WORKSPACE_BYTES: u32 = 1;
 
-/// What the algorithm would like to have, if it may.
+/// The workspace that the algorithm uses, if the caller allows it.
 const WORKSPACE_BYTES: usize = 4 << 20;
 
-/// `CUBLASLT_ALGO_CONFIG_ID`, and the only algorithm's.
+/// `CUBLASLT_ALGO_CONFIG_ID`, and the id of the only algorithm.
 const CONFIG_ID: usize = 0;
 const ALGORITHM: u32 = 66;
 
-/// `cublasLtMatmulAlgo_t`: 64 bytes. Here a number for each of its sixteen attributes at most.
+/// `cublasLtMatmulAlgo_t`: 64 bytes. Here one number for each of its attributes, at most sixteen.
 pub type Algorithm = [u32; 16];
 
 /// `cublasLtMatmulHeuristicResult_t`: 96 bytes.
@@ -109,7 +109,7 @@ pub fn init(
     status(pointer(algorithm.put(THE_ONE)))
 }
 
-/// `cublasLtMatmulAlgoCheck`: any configuration will do, and needs no workspace.
+/// `cublasLtMatmulAlgoCheck`: every configuration is valid and needs no workspace.
 #[allow(clippy::too_many_arguments)]
 pub fn check(
     _handle: Handle,
@@ -183,7 +183,7 @@ pub fn create(handle: Out<Handle>) -> Status {
     if handle.is_null() {
         return Status::INVALID_VALUE;
     }
-    // A byte of its own, given back when it is destroyed.
+    // Each handle points to its own byte, which is freed when the handle is destroyed.
     status(pointer(handle.put(Box::into_raw(Box::new(0_u8)) as Handle)))
 }
 
@@ -192,7 +192,7 @@ pub fn destroy(handle: Handle) -> Status {
     if handle == 0 {
         return Status::NOT_INITIALIZED;
     }
-    // SAFETY: the caller gives back what `create` gave, once, as the documentation demands.
+    // SAFETY: the caller passes a handle from `create`, once, as the documentation requires.
     drop(unsafe { Box::from_raw(handle as *mut u8) });
     Status::SUCCESS
 }

@@ -1,15 +1,15 @@
-//! Descriptors, layouts, preferences: attributes by number.
+//! Descriptors, layouts and preferences, which store attributes by number.
 
 use gpumem_sim_client::blas::{Status, pointer, status};
 use gpumem_sim_client::ffi::{Address, Handle, Out};
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-/// Attributes of one descriptor, as the bytes that the caller gave.
+/// Attributes of one descriptor, as the caller's bytes.
 type Attributes = HashMap<u32, Vec<u8>>;
 
-/// Every descriptor. Those that the library makes have addresses of their own; those that callers
-/// keep in their own memory are known by where they are.
+/// Every descriptor. Those that the library creates have unique addresses; those that callers keep
+/// in their own memory are identified by their address.
 fn descriptors() -> MutexGuard<'static, HashMap<Handle, Attributes>> {
     static ALL: LazyLock<Mutex<HashMap<Handle, Attributes>>> = LazyLock::new(Mutex::default);
     ALL.lock().unwrap_or_else(PoisonError::into_inner)
@@ -19,7 +19,7 @@ fn make(place: Out<Handle>, attributes: Attributes) -> Status {
     if place.is_null() {
         return Status::INVALID_VALUE;
     }
-    // A byte of its own for each, given back when it is destroyed.
+    // Each handle points to its own byte, which is freed when the handle is destroyed.
     let handle = Box::into_raw(Box::new(0_u8)) as Handle;
     descriptors().insert(handle, attributes);
     status(pointer(place.put(handle)))
@@ -30,8 +30,9 @@ pub fn destroy(handle: Handle) -> Status {
     if descriptors().remove(&handle).is_none() {
         return Status::INVALID_VALUE;
     }
-    // SAFETY: every handle in the table that is destroyed (rather than initialised in place, which
-    // callers never destroy) came from `make`, and is taken out of the table first, so once only.
+    // SAFETY: every handle in the table that is destroyed came from `make` (callers never destroy
+    // those that were initialised in place), and is removed from the table first, so this happens
+    // once.
     drop(unsafe { Box::from_raw(handle as *mut u8) });
     Status::SUCCESS
 }
@@ -91,7 +92,7 @@ pub fn init_layout(
     initialise(handle, layout(kind, rows, columns, ld))
 }
 
-/// `cublasLtGroupedMatrixLayoutCreate`: the shapes stay where the caller has them.
+/// `cublasLtGroupedMatrixLayoutCreate`: the shapes stay in the caller's memory.
 pub fn create_grouped(place: Out<Handle>, kind: u32) -> Status {
     make(place, HashMap::from([(0, bytes(kind, 4))]))
 }
@@ -126,7 +127,7 @@ pub fn set_attribute(handle: Handle, attribute: u32, value: Address, size: usize
     if value == 0 || size == 0 {
         return Status::INVALID_VALUE;
     }
-    // SAFETY: the C caller vouches for `size` bytes at `value`.
+    // SAFETY: the C caller guarantees `size` bytes at `value`.
     let given = unsafe { std::slice::from_raw_parts(value as *const u8, size) }.to_vec();
     match descriptors().get_mut(&handle) {
         Some(attributes) => {
@@ -137,7 +138,8 @@ pub fn set_attribute(handle: Handle, attribute: u32, value: Address, size: usize
     }
 }
 
-/// `cublasLt…GetAttribute`: zeros for what was never set. With no room only the size is told.
+/// `cublasLt…GetAttribute`: zeros if the attribute was never set. With a size of 0 it only returns
+/// the needed size.
 pub fn get_attribute(
     handle: Handle,
     attribute: u32,
@@ -163,7 +165,7 @@ pub fn get_attribute(
     if value == 0 || size < needed {
         return Status::INVALID_VALUE;
     }
-    // SAFETY: the C caller vouches for `size` bytes at `value`, and `needed` is no more.
+    // SAFETY: the C caller guarantees `size` bytes at `value`, and `needed` is no more.
     let room = unsafe { std::slice::from_raw_parts_mut(value as *mut u8, needed) };
     match found {
         Some(found) => room.copy_from_slice(found),

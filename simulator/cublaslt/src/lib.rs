@@ -1,8 +1,8 @@
-//! The simulated `libcublasLt.so.13`: descriptors and preferences are real, matrices are not.
+//! The simulated `libcublasLt.so.13`: descriptors and preferences are real, computations are not.
 //!
-//! Descriptors remember their attributes, the heuristic offers one algorithm that keeps within the
-//! workspace that the caller allows, and products succeed without being computed. It allocates no
-//! device memory: the workspace is the caller's, as with the real one.
+//! Descriptors store their attributes, the heuristic offers one algorithm that needs no more than
+//! the workspace that the caller allows, and products succeed without being computed. The library
+//! allocates no device memory: the workspace is the caller's, as in the real one.
 //!
 //! # Not suitable for
 //! Computing anything. NVIDIA's cuBLAS, which uses functions of cuBLASLt that are not public.

@@ -11,7 +11,7 @@ fn version() -> usize {
     blas::version() as usize
 }
 
-/// Settings that have nothing to act on here: logging, caches.
+/// Settings without effect here: logging, caches.
 fn accepted() -> Status {
     Status::SUCCESS
 }
@@ -24,7 +24,7 @@ fn instructions(_mask: u32) -> u32 {
     0
 }
 
-/// What an algorithm can do is not told.
+/// The capabilities of an algorithm are not simulated.
 fn capability() -> Status {
     Status::NOT_SUPPORTED
 }

@@ -5,7 +5,7 @@ use gpumem_sim_client::cu;
 use gpumem_sim_client::ffi::{Answer, Handle, In, Out, require};
 use gpumem_sim_client::structures::ExternalArray;
 
-/// `cudaChannelFormatDesc`: 20 bytes. Bits of each channel, and what they mean.
+/// `cudaChannelFormatDesc`: 20 bytes. The bits of each channel, and their kind.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Channels {
@@ -32,7 +32,7 @@ const FORMATS: [(u32, u32, i32); 8] = [
 ];
 
 impl Channels {
-    /// What `cudaCreateChannelDesc` makes.
+    /// The result of `cudaCreateChannelDesc`.
     pub fn new(x: i32, y: i32, z: i32, w: i32, kind: u32) -> Self {
         Self {
             bits: [x, y, z, w],
@@ -40,7 +40,7 @@ impl Channels {
         }
     }
 
-    /// The driver's format, and how many channels.
+    /// The driver's format, and the number of channels.
     fn format(self) -> Answer<(u32, u32)> {
         let used = self.bits.iter().filter(|bits| **bits != 0).count() as u32;
         let found = FORMATS
@@ -63,7 +63,7 @@ impl Channels {
     }
 }
 
-/// What an array is.
+/// The shape of an array.
 fn shape(array: Handle) -> Answer<CuArray3dDescriptor> {
     let mut shape = CuArray3dDescriptor {
         width: 0,
@@ -177,7 +177,7 @@ pub fn map_external(array: Out<Handle>, memory: Handle, asked: In<External>) -> 
     cu::cuExternalMemoryGetMappedMipmappedArray(array, memory, In::of(&descriptor))
 }
 
-/// `cudaFreeArray`: null is fine.
+/// `cudaFreeArray`: null is valid.
 pub fn free(array: Handle) -> Answer {
     if array == 0 {
         return Ok(());

@@ -1,4 +1,5 @@
-//! Start, and primary contexts: made when a thread first needs one, kept until a reset.
+//! Initialisation and primary contexts. A primary context is created when a thread first needs it,
+//! and kept until a reset.
 
 pub use crate::bound::Bound;
 use crate::thread;
@@ -21,23 +22,23 @@ static PRIMARIES: Mutex<Primaries> = Mutex::new(Primaries {
 });
 
 fn primaries() -> MutexGuard<'static, Primaries> {
-    // Nothing panics with the lock held in a half-made state.
+    // No code panics while it holds the lock with inconsistent data.
     PRIMARIES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// For functions that need nothing.
+/// For functions without requirements.
 pub fn nothing() -> Answer {
     Ok(())
 }
 
-/// For functions that need the driver and no context: `cuInit`, once.
+/// For functions that need the driver but no context: calls `cuInit` once.
 pub fn driver() -> Answer {
     static STARTED: OnceLock<Answer> = OnceLock::new();
     *STARTED.get_or_init(|| cu::cuInit(0))
 }
 
-/// For functions that need a context: the thread's current one, whoever made it; else the primary
-/// context of the thread's device, made current.
+/// For functions that need a context: the thread's current one, from any source; else the primary
+/// context of the thread's device, which is made current.
 pub fn context() -> Answer {
     driver()?;
     let mut current = 0;
@@ -62,7 +63,7 @@ fn is_primary(context: Handle) -> bool {
     primaries().by_device.values().any(|held| *held == context)
 }
 
-/// The primary context of a device, with the runtime's reference.
+/// The primary context of a device, to which the runtime holds a reference.
 pub fn primary(device: i32) -> Answer<Handle> {
     driver()?;
     let mut primaries = primaries();
@@ -84,7 +85,7 @@ pub fn bind(device: i32) -> Answer {
     Ok(())
 }
 
-/// How many devices there are.
+/// The number of devices.
 pub fn count() -> Answer<i32> {
     driver()?;
     let mut count = 0;
@@ -92,7 +93,7 @@ pub fn count() -> Answer<i32> {
     Ok(count)
 }
 
-/// `cudaErrorInvalidDevice` for what is not a device.
+/// `cudaErrorInvalidDevice` for an invalid ordinal.
 pub fn check_device(device: i32) -> Answer {
     if (0..count()?).contains(&device) {
         Ok(())
@@ -119,7 +120,7 @@ pub fn set_device(device: i32) -> Answer {
     Ok(())
 }
 
-/// `cudaInitDevice`: likewise, without choosing it.
+/// `cudaInitDevice`: the same, without selecting the device.
 pub fn initialise_device(device: i32, device_flags: u32, flags: u32) -> Answer {
     const FLAGS_ARE_VALID: u32 = 1;
     require(flags & !FLAGS_ARE_VALID == 0)?;
@@ -130,8 +131,8 @@ pub fn initialise_device(device: i32, device_flags: u32, flags: u32) -> Answer {
     primary(device).map(drop)
 }
 
-/// `cudaDeviceReset`: the current device's primary context loses all that is in it. The next call
-/// that needs one makes it anew.
+/// `cudaDeviceReset`: destroys everything in the current device's primary context. The next call
+/// that needs a context creates it again.
 pub fn reset() -> Answer {
     let device = current_device()?;
     let mut primaries = primaries();

@@ -19,7 +19,7 @@ impl Kind {
     pub const DEVICE_TO_HOST: Self = Self(2);
     /// Device to device.
     pub const DEVICE_TO_DEVICE: Self = Self(3);
-    /// Whatever the pointers are.
+    /// Detected from the pointers.
     pub const DEFAULT: Self = Self(4);
 }
 

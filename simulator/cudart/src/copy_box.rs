@@ -1,4 +1,4 @@
-//! Copies of boxes, between pitched memory and arrays alike.
+//! Copies of boxes, between pitched memory and arrays.
 
 use crate::array::element_bytes;
 use crate::context;
@@ -55,7 +55,7 @@ pub struct PeerParameters {
 }
 
 impl Corner {
-    /// Bytes of one unit of its `x`: an array counts elements, memory bytes.
+    /// Bytes of one unit of `x`: an array counts elements, memory counts bytes.
     fn unit(&self) -> Answer<usize> {
         if self.array == 0 {
             return Ok(1);
@@ -85,7 +85,7 @@ impl Corner {
     }
 }
 
-/// With an array on either side the extent's width counts that array's elements.
+/// With an array on either side, the extent's width counts elements of that array.
 fn cuboid(from: &Corner, to: &Corner, kinds: (u32, u32), extent: CudaExtent) -> Answer<Memcpy3d> {
     let unit = from.unit()?.max(to.unit()?);
     Ok(Memcpy3d {
@@ -97,13 +97,13 @@ fn cuboid(from: &Corner, to: &Corner, kinds: (u32, u32), extent: CudaExtent) -> 
     })
 }
 
-/// The same box for the driver.
+/// The driver's structure for the same copy.
 pub fn for_driver(parameters: &Parameters) -> Answer<Memcpy3d> {
     let kinds = ends(parameters.kind)?;
     cuboid(&parameters.from, &parameters.to, kinds, parameters.extent)
 }
 
-/// A plain range as a box.
+/// A copy of a plain range.
 pub fn line(to: Address, from: Address, bytes: usize, kind: Kind) -> Answer<Memcpy3d> {
     let corner = |address: Address| Corner {
         array: 0,
@@ -124,7 +124,7 @@ pub fn line(to: Address, from: Address, bytes: usize, kind: Kind) -> Answer<Memc
 }
 
 impl Corner {
-    /// As the driver tells one.
+    /// From the driver's structure for one side.
     fn of(side: &Side3d) -> Answer<Self> {
         let address = side.host.max(side.device);
         let mut corner = Self {
@@ -147,7 +147,7 @@ impl Corner {
 }
 
 impl Parameters {
-    /// A box as the driver tells it.
+    /// From the driver's structure for a copy.
     pub fn of(copy: &Memcpy3d) -> Answer<Self> {
         let (from, to) = (Corner::of(&copy.from)?, Corner::of(&copy.to)?);
         let kind = match (copy.from.kind, copy.to.kind) {

@@ -1,4 +1,4 @@
-//! Copies of rows, between pitched memory and arrays alike.
+//! Copies of rows, between pitched memory and arrays.
 
 use crate::copy::Kind;
 use crate::copy_side::{ARRAY, HOST, ends};
@@ -17,7 +17,7 @@ fn pitched(kind: u32, address: Address, pitch: usize) -> Side2d {
     }
 }
 
-/// An array, from an offset on; in an array offsets are bytes here.
+/// An array, starting at an offset. Offsets in an array are in bytes here.
 fn in_array(array: Handle, x_bytes: usize, y: usize) -> Side2d {
     Side2d {
         kind: ARRAY,

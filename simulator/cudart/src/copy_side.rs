@@ -1,4 +1,4 @@
-//! What an end of a copy is: `CUmemorytype`.
+//! The kind of memory at each end of a copy: `CUmemorytype`.
 
 use crate::copy::{INVALID_DIRECTION, Kind};
 use gpumem_sim_client::ffi::Answer;
@@ -9,10 +9,10 @@ pub const HOST: u32 = 1;
 pub const DEVICE: u32 = 2;
 /// An array.
 pub const ARRAY: u32 = 3;
-/// Whatever the address is.
+/// Detected from the address.
 pub const UNIFIED: u32 = 4;
 
-/// What the two ends of a copy of this kind are: from, to.
+/// The memory types of a copy of this kind: source, target.
 pub fn ends(kind: Kind) -> Answer<(u32, u32)> {
     match kind {
         Kind::HOST_TO_HOST => Ok((HOST, HOST)),

@@ -1,5 +1,6 @@
-//! Functions that have other parameters in CUDA 12, under the same names: without the data of edges, and with a device where
-//! CUDA 13 has a location. Parameters are named as CUDA 13 has them; in `libcudart.so.12` they are CUDA 12's, in their order.
+//! Functions whose parameters differ in CUDA 12: they have no edge data, and a device where CUDA 13
+//! has a location. Parameters have CUDA 13's names. In `libcudart.so.12` they are CUDA 12's, in
+//! CUDA 12's order.
 
 use crate::stream::PER_THREAD_STREAM;
 use crate::{context, graph, thread};
@@ -8,10 +9,10 @@ use gpumem_sim_client::cu;
 use gpumem_sim_client::ffi::{Address, Answer, Handle, Out};
 use gpumem_sim_client::release::is_cuda12;
 
-/// No edge has data.
+/// Edges have no data.
 const NO_DATA: Address = 0;
 
-/// The nodes before or after one.
+/// The nodes before or after a node.
 macro_rules! neighbours {
     ($name:ident = $driver:path) => {
         #[doc = concat!("`", stringify!($driver), "`; CUDA 12: node, nodes, count.")]
@@ -159,7 +160,7 @@ pub fn prefetch_per_thread(
     prefetch(pointer, bytes, location, own, stream)
 }
 
-/// A location as the driver has it: what comes first in CUDA 12 is a device, or `cudaCpuDeviceId`.
+/// The location for the driver: in CUDA 12 the first field is a device, or `cudaCpuDeviceId`.
 fn placed(location: CuMemLocation) -> CuMemLocation {
     const HOST: i32 = -1;
     if !is_cuda12() {

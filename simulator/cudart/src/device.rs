@@ -1,4 +1,4 @@
-//! Devices: count, choice, versions, flags.
+//! Devices: count, selection, versions, flags.
 
 use crate::{context, thread};
 use gpumem_cuda_abi::CudaError;
@@ -6,7 +6,7 @@ use gpumem_sim_client::cu;
 use gpumem_sim_client::driver::NO_DRIVER;
 use gpumem_sim_client::ffi::{Address, Answer, In, Out, require};
 
-/// `cudaDeviceMapHost`, which is always on since addresses are unified.
+/// `cudaDeviceMapHost`, which is always on with unified addresses.
 const MAP_HOST: u32 = 8;
 
 /// `cudaDriverGetVersion`: 0 without a driver.
@@ -23,7 +23,7 @@ pub fn runtime_version(version: Out<i32>) -> Answer {
     version.put(crate::runtime_version())
 }
 
-/// `cudaGetDeviceCount`: 0 where it fails.
+/// `cudaGetDeviceCount`: 0 on failure.
 pub fn count(count: Out<i32>) -> Answer {
     count.put(0)?;
     count.put(context::count()?)
@@ -35,13 +35,13 @@ pub fn get(device: Out<i32>) -> Answer {
     device.put(context::current_device()?)
 }
 
-/// `cudaChooseDevice`: all simulated devices are alike, so the first.
+/// `cudaChooseDevice`: all simulated devices are alike, so it returns the first.
 pub fn choose(device: Out<i32>, _wanted: Address) -> Answer {
     context::check_device(0)?;
     device.put(0)
 }
 
-/// `cudaSetValidDevices`: the first of the list is what threads begin with.
+/// `cudaSetValidDevices`: the first device of the list becomes the default of threads.
 pub fn set_valid(list: In<i32>, length: i32) -> Answer {
     if length == 0 {
         return Ok(());
@@ -80,7 +80,7 @@ pub fn attribute(value: Out<i32>, attribute: u32, device: i32) -> Answer {
     cu::cuDeviceGetAttribute(value, attribute, device)
 }
 
-/// `cudaDeviceCanAccessPeer`: never to itself.
+/// `cudaDeviceCanAccessPeer`: false for the same device.
 pub fn can_access_peer(can: Out<i32>, device: i32, peer: i32) -> Answer {
     context::check_device(device)?;
     context::check_device(peer)?;
@@ -90,7 +90,7 @@ pub fn can_access_peer(can: Out<i32>, device: i32, peer: i32) -> Answer {
     cu::cuDeviceCanAccessPeer(can, device, peer)
 }
 
-/// `cudaGetExportTable`: the runtime has none to give.
+/// `cudaGetExportTable`: the runtime has no tables.
 pub fn export_table(_table: Out<Address>, _id: Address) -> Answer {
     Err(CudaError::NOT_SUPPORTED)
 }

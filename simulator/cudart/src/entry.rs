@@ -1,4 +1,4 @@
-//! `cudaGetDriverEntryPoint` and its kin.
+//! `cudaGetDriverEntryPoint` and its variants.
 
 use crate::runtime_version;
 use gpumem_cuda_abi::{CuProcAddressStatus, CudaError};
@@ -8,7 +8,8 @@ use gpumem_sim_client::ffi::{Address, Answer, Out, Text, require};
 /// `cudaEnablePerThreadDefaultStream`.
 const PER_THREAD: u64 = 2;
 
-/// `cudaGetDriverEntryPointByVersion`: a miss is told in `status`, or is an error if there is none.
+/// `cudaGetDriverEntryPointByVersion`: a missing function is reported in `status`, or as an error
+/// if `status` is null.
 pub fn by_version(
     name: Text,
     function: Out<Address>,
@@ -44,7 +45,7 @@ pub fn by_version_per_thread(
     by_version(name, function, version, flags, status)
 }
 
-/// `cudaGetDriverEntryPoint`: of the runtime's own version.
+/// `cudaGetDriverEntryPoint`: for the runtime's own version.
 pub fn newest(
     name: Text,
     function: Out<Address>,

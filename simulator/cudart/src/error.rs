@@ -1,4 +1,4 @@
-//! Errors: the last one, and what they are called.
+//! Errors: the last one, and the names and texts of all.
 
 use crate::error_names::{ERRORS, Row};
 use crate::thread;
@@ -25,7 +25,7 @@ pub fn text(error: CudaError) -> *const c_char {
         .as_ptr()
 }
 
-/// `cudaGetLastError`: and forgets it.
+/// `cudaGetLastError`: returns the error and clears it.
 pub fn take() -> CudaError {
     thread::take_last_error()
 }

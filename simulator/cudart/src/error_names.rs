@@ -1,4 +1,4 @@
-//! What each error is called, and what people read, as in CUDA 13.2's documentation.
+//! The name and description of each error, from CUDA 13.2's documentation.
 
 use std::ffi::CStr;
 

@@ -4,7 +4,7 @@ use gpumem_cuda_abi::{CudaExtent, CudaPitchedPtr};
 use gpumem_sim_client::cu;
 use gpumem_sim_client::ffi::{Address, Answer, Handle};
 
-/// `cudaMemset`: of the value only the lowest byte counts.
+/// `cudaMemset`: only the lowest byte of the value counts.
 pub fn linear(pointer: Address, value: i32, bytes: usize) -> Answer {
     if bytes == 0 {
         return Ok(());

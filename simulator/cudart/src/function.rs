@@ -99,7 +99,7 @@ pub fn get_kernel(handle: Out<Handle>, kernel: Address) -> Answer {
     handle.put(registry().kernel(kernel)?)
 }
 
-/// `cudaKernelSetAttributeForDevice`: the driver has the handle last.
+/// `cudaKernelSetAttributeForDevice`: in the driver's function the kernel is the third parameter.
 pub fn set_kernel_attribute(kernel: Handle, attribute: u32, value: i32, device: i32) -> Answer {
     cu::cuKernelSetAttribute(attribute, value, kernel, device)
 }

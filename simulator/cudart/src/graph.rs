@@ -1,5 +1,5 @@
-//! Graphs: what differs from the driver's functions. Kernels go by what stands for them in the
-//! program, and copies have the runtime's structures.
+//! Graph functions that differ from the driver's. Kernels are identified by their host symbols, and
+//! copies use the runtime's structures.
 
 use crate::copy::Kind;
 use crate::copy_box::{Parameters, for_driver, line};
@@ -93,8 +93,8 @@ pub fn set_kernel_of(executable: Handle, node: Handle, parameters: In<KernelPara
     cu::cuGraphExecKernelNodeSetParams(executable, node, In::of(&kernel))
 }
 
-/// Makes the three functions of each way to say what a copy node copies: to add one, to change it,
-/// and to change it in an executable.
+/// Makes the three functions for each form of a copy node's parameters: to add a node, to change
+/// it, and to change it in an executable graph.
 macro_rules! copies {
     ($($doc:literal $add:ident $set:ident $set_of:ident
        ($($argument:ident: $kind:ty),*) = $copy:expr;)*) => {$(
@@ -164,9 +164,9 @@ pub fn set_fill_of(executable: Handle, node: Handle, parameters: Address) -> Ans
     cu::cuGraphExecMemsetNodeSetParams(executable, node, parameters, context)
 }
 
-/// `cudaGraphNodeParams` of a kernel, 256 bytes, and with `kernel` as the driver has it,
-/// `CUgraphNodeParams`. The runtime has the context where the driver has `kernel.kernel`, and what
-/// kind of thing the function is where it has the context.
+/// `cudaGraphNodeParams` of a kernel, 256 bytes. Its `kernel` has the driver's layout,
+/// `CUgraphNodeParams`. The runtime has the context where the driver has `kernel.kernel`, and the
+/// kind of the function where the driver has the context.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct KernelNode {
@@ -177,9 +177,9 @@ struct KernelNode {
     end: u64,
 }
 
-/// `cudaKernelFunctionType`: a kernel's handle.
+/// `cudaKernelFunctionType`: a kernel handle.
 const KERNEL: usize = 2;
-/// A function's handle.
+/// A function handle.
 const FUNCTION: usize = 3;
 
 /// `CUgraphNodeParams` of a copy: 256 bytes.
@@ -208,14 +208,14 @@ struct RuntimeCopyNode {
     end: u64,
 }
 
-/// Calls the driver with a node's parameters as it has them; only those of kernels and copies
-/// differ.
+/// Calls the driver with a node's parameters in the driver's layout. Only kernels and copies need a
+/// conversion.
 fn with_driver_parameters(parameters: Address, call: impl FnOnce(Address) -> Answer) -> Answer {
     match Out::<u32>::at(parameters).get()? {
         0 => {
             let mut node = Out::<KernelNode>::at(parameters).get()?;
             let what = node.kernel.context & 0xffff_ffff;
-            // The current context; execution contexts are not told apart.
+            // The current context; execution contexts are not distinguished.
             (node.kernel.context, node.kernel.kernel) = (0, 0);
             match what {
                 KERNEL => node.kernel.kernel = std::mem::take(&mut node.kernel.function),

@@ -1,4 +1,4 @@
-//! Registration and launches, as the compiler's code makes them.
+//! Registration and launches, as compiled code calls them.
 
 use crate::registry::registry;
 use crate::thread::{self, Configuration};
@@ -24,7 +24,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// The same for the driver.
+    /// The driver's structure for the same launch.
     pub fn driver(&self) -> LaunchConfig {
         LaunchConfig {
             grid: [self.grid.x, self.grid.y, self.grid.z],
@@ -101,7 +101,7 @@ pub fn with_config_per_thread(launch: In<Launch>, kernel: Address, arguments: Ad
     with_config(In::of(&launch), kernel, arguments)
 }
 
-/// `__cudaPushCallConfiguration`: 0, it always works.
+/// `__cudaPushCallConfiguration`: always succeeds (0).
 pub fn push_configuration(grid: Dim3, block: Dim3, shared_bytes: usize, stream: Handle) -> u32 {
     thread::push_configuration(Configuration {
         grid,
@@ -131,8 +131,8 @@ pub fn register_image(wrapper: Address) -> Address {
     registry().add_image(wrapper)
 }
 
-/// `__cudaRegisterFatBinaryEnd`: nothing is put off until then. `__cudaRegisterHostVar` and
-/// `__cudaRegisterUnifiedTable` serve systems that this is not.
+/// `__cudaRegisterFatBinaryEnd`: nothing is deferred until then. `__cudaRegisterHostVar` and
+/// `__cudaRegisterUnifiedTable` are for systems that are not simulated.
 pub fn nothing() {}
 
 /// `__cudaUnregisterFatBinary`.
@@ -140,12 +140,12 @@ pub fn unregister_image(image: Address) {
     registry().remove_image(image);
 }
 
-/// A name; empty for one that is missing, which the driver then does not find.
+/// A name; empty if the pointer is null. The driver then does not find it.
 fn name(text: Text) -> CString {
     text.get().unwrap_or_default()
 }
 
-/// `__cudaRegisterFunction`. The pointers at its end serve device emulation, which is long gone.
+/// `__cudaRegisterFunction`. Its last pointers were for device emulation, which no longer exists.
 #[allow(clippy::too_many_arguments)]
 pub fn register_kernel(
     image: Address,
@@ -178,7 +178,7 @@ pub fn register_variable(
     registry().add_variable(image, host, name, bytes, Out::NOWHERE);
 }
 
-/// `__cudaRegisterManagedVar`: the program's own pointer is filled when its image is first used.
+/// `__cudaRegisterManagedVar`: the program's pointer is set when its image is first used.
 #[allow(clippy::too_many_arguments)]
 pub fn register_managed(
     image: Address,
@@ -195,7 +195,7 @@ pub fn register_managed(
     registry().add_variable(image, host, name, bytes, place);
 }
 
-/// `__cudaInitModule`: whether it worked.
+/// `__cudaInitModule`: returns whether it succeeded.
 pub fn initialise_image(image: Address) -> u8 {
     let placed = crate::context::context().and_then(|()| registry().place_managed(image));
     u8::from(placed.is_ok())

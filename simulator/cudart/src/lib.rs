@@ -1,19 +1,18 @@
-//! The simulated `libcudart.so.13`: the runtime API over the driver API, and nothing else.
+//! The simulated `libcudart.so.13`: the runtime API, implemented with the driver API only.
 //!
-//! It reaches the driver as NVIDIA's does (see [`gpumem_sim_client`]), so what an interposer sees
-//! under it is what it would see under the real one. It knows nothing of the simulation: all memory
-//! and every figure are the driver's.
+//! It loads the driver as NVIDIA's does (see [`gpumem_sim_client`]), so an interposer sees the same
+//! calls as under the real runtime. It does not depend on the simulation: all memory and every
+//! figure are the driver's.
 //!
 //! # Layout
-//! - [`table`]: every export in tables, one family a file; most are a line that names the driver
-//!   function;
+//! - [`table`]: every export in tables, one family a file; most rows only name the driver function;
 //! - [`thread`], [`context`]: a thread's last error and device, and primary contexts made on first
 //!   use;
-//! - the other modules: what needs more than a line.
+//! - the other modules: functions that need more than a row.
 //!
 //! # Not suitable for
-//! Computing anything, and for programs on a real driver: NVIDIA's runtime is there. Textures,
-//! graphics and semaphores answer `cudaErrorNotSupported`.
+//! Computing anything. Programs on a real driver: use NVIDIA's runtime. Textures, graphics and
+//! semaphores return `cudaErrorNotSupported`.
 
 mod array;
 mod bound;
@@ -44,7 +43,8 @@ mod thread;
 
 use gpumem_sim_client::release;
 
-/// What the runtime says it is: CUDA 13.2, the version that PyTorch 2.15 brings, or 12.8, which 2.9 brings.
+/// The version that the runtime reports: CUDA 13.2, which PyTorch 2.15 brings, or 12.8, which 2.9
+/// brings.
 fn runtime_version() -> i32 {
     release::of(12080, 13020)
 }

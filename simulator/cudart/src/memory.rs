@@ -5,10 +5,10 @@ use gpumem_cuda_abi::{CudaExtent, CudaPitchedPtr};
 use gpumem_sim_client::cu;
 use gpumem_sim_client::ffi::{Address, Answer, Out, require};
 
-/// Rows of a pitched allocation are aligned for elements of this many bytes.
+/// Rows of a pitched allocation are aligned for elements of this size.
 const ELEMENT_BYTES: u32 = 4;
 
-/// `cudaMalloc`: nothing, for no bytes.
+/// `cudaMalloc`: a null pointer for 0 bytes.
 pub fn malloc(pointer: Out<Address>, bytes: usize) -> Answer {
     require(!pointer.is_null())?;
     if bytes == 0 {
@@ -17,7 +17,7 @@ pub fn malloc(pointer: Out<Address>, bytes: usize) -> Answer {
     cu::cuMemAlloc(pointer, bytes)
 }
 
-/// `cudaFree`: null is fine, and starts CUDA.
+/// `cudaFree`: null is valid, and initialises CUDA.
 pub fn free(pointer: Address) -> Answer {
     if pointer == 0 {
         return Ok(());
@@ -46,7 +46,7 @@ pub fn malloc_pitch(
     cu::cuMemAllocPitch(pointer, pitch, width_bytes, height, ELEMENT_BYTES)
 }
 
-/// `cudaMalloc3D`: slices are one after the other, each of whole rows.
+/// `cudaMalloc3D`: slices follow one another, each of whole rows.
 pub fn malloc_3d(pitched: Out<CudaPitchedPtr>, extent: CudaExtent) -> Answer {
     let rows = extent.height.checked_mul(extent.depth);
     let (mut pointer, mut pitch) = (0, 0);
@@ -69,7 +69,7 @@ pub fn malloc_host(pointer: Out<Address>, bytes: usize) -> Answer {
     host_alloc(pointer, bytes, 0)
 }
 
-/// `cudaHostAlloc`: nothing, for no bytes.
+/// `cudaHostAlloc`: a null pointer for 0 bytes.
 pub fn host_alloc(pointer: Out<Address>, bytes: usize, flags: u32) -> Answer {
     require(!pointer.is_null())?;
     if bytes == 0 {
@@ -78,7 +78,7 @@ pub fn host_alloc(pointer: Out<Address>, bytes: usize, flags: u32) -> Answer {
     cu::cuMemHostAlloc(pointer, bytes, flags)
 }
 
-/// `cudaFreeHost`: null is fine.
+/// `cudaFreeHost`: null is valid.
 pub fn free_host(pointer: Address) -> Answer {
     if pointer == 0 {
         return Ok(());
@@ -86,7 +86,7 @@ pub fn free_host(pointer: Address) -> Answer {
     cu::cuMemFreeHost(pointer)
 }
 
-/// `cudaDeviceEnablePeerAccess`: to a device's primary context, which is made for it.
+/// `cudaDeviceEnablePeerAccess`: to a device's primary context, which is created for it.
 pub fn enable_peer_access(peer: i32, flags: u32) -> Answer {
     context::check_device(peer)?;
     cu::cuCtxEnablePeerAccess(context::primary(peer)?, flags)

@@ -7,7 +7,7 @@ use gpumem_sim_client::ffi::{Address, Answer, In, Out, require};
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
-    /// 0 not CUDA's, 1 host, 2 device, 3 managed.
+    /// 0 unregistered, 1 host, 2 device, 3 managed.
     kind: u32,
     device: i32,
     device_pointer: Address,
@@ -18,13 +18,13 @@ pub struct Attributes {
 const UNREGISTERED: u32 = 0;
 const DEVICE: u32 = 2;
 const MANAGED: u32 = 3;
-/// `cudaInvalidDeviceId`-like ordinal of a pointer that is no device's.
+/// The ordinal for a pointer that belongs to no device.
 const NO_DEVICE: i32 = -2;
 
-/// What the driver is asked: memory type, device pointer, host pointer, managed, ordinal.
+/// The attributes to query: memory type, device pointer, host pointer, managed, ordinal.
 const ASKED: [u32; 5] = [2, 3, 4, 8, 9];
 
-/// `cudaPointerGetAttributes`: a pointer that CUDA does not know is no error.
+/// `cudaPointerGetAttributes`: a pointer that CUDA does not know is not an error.
 pub fn get_attributes(attributes: Out<Attributes>, pointer: Address) -> Answer {
     require(!attributes.is_null())?;
     let (mut kind, mut managed, mut device) = (0_u32, 0_u32, NO_DEVICE);

@@ -1,4 +1,4 @@
-//! Pools: what differs from the driver's functions.
+//! Pool functions that differ from the driver's.
 
 use gpumem_sim_client::cu;
 use gpumem_sim_client::ffi::{Address, Answer, Handle, Out};

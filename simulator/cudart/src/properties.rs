@@ -5,8 +5,8 @@ use gpumem_cuda_abi::CuUuid;
 use gpumem_sim_client::cu;
 use gpumem_sim_client::ffi::{Answer, Out, require};
 
-/// Makes the structure and its filling. A row is a field, its type, and the driver's attribute
-/// (`CUdevice_attribute`) or attributes that it shows.
+/// Defines the structure and the function that fills it. A row is a field, its type, and the
+/// driver's attribute (`CUdevice_attribute`) or attributes that it contains.
 macro_rules! properties {
     ($($field:ident: $kind:ty = $attribute:expr;)*) => {
         /// `cudaDeviceProp` of CUDA 13: 1008 bytes.
@@ -128,7 +128,7 @@ properties! {
     host_numa_multinode_ipc_supported: i32 = 143;
 }
 
-/// A field that shows attributes.
+/// A field that contains attributes.
 trait Shown<A> {
     /// Its value; 0 for an attribute that the driver does not know.
     fn of(attribute: A, device: i32) -> Self;
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
     use std::mem::offset_of;
 
-    /// Size and offsets that a C compiler gives for CUDA 13.2's driver_types.h.
+    /// Size and offsets from a C compiler with CUDA 13.2's driver_types.h.
     #[test]
     fn the_layout_is_cudas() {
         assert_eq!(size_of::<Properties>(), 1008);

@@ -1,7 +1,7 @@
-//! What compiled code registers before `main`: images, kernels and variables.
+//! Images, kernels and variables that compiled code registers before `main`.
 //!
-//! Loading is lazy, as NVIDIA's is by default: an image reaches the driver when something in it is
-//! first used.
+//! Loading is lazy, as in NVIDIA's runtime by default: an image is passed to the driver when
+//! something in it is first used.
 
 use crate::thread;
 use gpumem_cuda_abi::CudaError;
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::ffi::CString;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-/// A fat binary of the program, or a library that it loaded.
+/// A fat binary of the program, or a library that the program loaded.
 #[derive(Debug)]
 struct Image {
     /// The compiler's wrapper around the code; 0 for a library.
@@ -37,15 +37,16 @@ struct Variable {
     image: Address,
     name: CString,
     bytes: usize,
-    /// Where a managed variable's pointer is; null for others.
+    /// Address of a managed variable's pointer; null for others.
     managed: Out<Address>,
 }
 
-// SAFETY: the place is a variable of the registered image, which any thread may use.
+// SAFETY: the address is a variable of the registered image, which any thread may use.
 unsafe impl Send for Variable {}
 
-/// All of it. Kernels and variables are found by the address that stands for them in the program;
-/// kernels of a library, and kernels that the program has asked for, also by the driver's handle.
+/// Everything that is registered. Kernels and variables are found by their host symbols. Kernels of
+/// a library, and kernels whose handle the program has queried, are also found by the driver's
+/// handle.
 #[derive(Debug, Default)]
 pub struct Registry {
     images: HashMap<Address, Image>,
@@ -53,16 +54,16 @@ pub struct Registry {
     variables: HashMap<Address, Variable>,
 }
 
-/// The registry, locked. It stays locked over calls of the driver, which never come back here.
+/// The locked registry. It stays locked during calls of the driver, which never call back.
 pub fn registry() -> MutexGuard<'static, Registry> {
     static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Registry {
-    /// `__cudaRegisterFatBinary`: gives the image's handle, an address that nobody else has.
+    /// `__cudaRegisterFatBinary`: returns the image's handle, a unique address.
     pub fn add_image(&mut self, wrapper: Address) -> Address {
-        // A place of its own for each image; programs hold on to handles until they end.
+        // Each image has its own address; programs keep handles until they end.
         let handle = Box::leak(Box::new(wrapper)) as *mut Address as Address;
         let image = Image {
             wrapper,
@@ -72,14 +73,14 @@ impl Registry {
         handle
     }
 
-    /// `__cudaUnregisterFatBinary`: forgets the image, and unloads it if it was loaded.
+    /// `__cudaUnregisterFatBinary`: removes the image, and unloads it if it was loaded.
     pub fn remove_image(&mut self, handle: Address) {
         self.kernels.retain(|_, kernel| kernel.image != handle);
         self.variables
             .retain(|_, variable| variable.image != handle);
         let library = self.images.remove(&handle).map_or(0, |image| image.library);
         if library != 0 {
-            // The program is ending; there is nobody to tell of an error.
+            // The program is ending, so an error is ignored.
             let _ = cu::cuLibraryUnload(library);
         }
     }
@@ -113,7 +114,7 @@ impl Registry {
         self.variables.insert(stands_for, variable);
     }
 
-    /// A kernel that the driver gave for a library: launched by its handle.
+    /// A kernel of a library, launched by the driver's handle.
     pub fn add_library_kernel(&mut self, library: Handle, handle: Handle) {
         let kernel = Kernel {
             image: library,
@@ -124,12 +125,12 @@ impl Registry {
         self.kernels.entry(handle).or_insert(kernel);
     }
 
-    /// Forgets a library's kernels.
+    /// Removes a library's kernels.
     pub fn forget_library(&mut self, library: Handle) {
         self.kernels.retain(|_, kernel| kernel.image != library);
     }
 
-    /// The driver's handle of an image, which is loaded if it was not.
+    /// The driver's handle of an image, which is loaded first if necessary.
     fn library(&mut self, image: Address) -> Answer<Handle> {
         let image = self.images.get_mut(&image);
         let image = image.ok_or(CudaError::INVALID_DEVICE_FUNCTION)?;
@@ -142,7 +143,7 @@ impl Registry {
     /// The driver's handle of a kernel.
     ///
     /// # Errors
-    /// `cudaErrorInvalidDeviceFunction` for what is not one.
+    /// `cudaErrorInvalidDeviceFunction` for an unknown kernel.
     pub fn kernel(&mut self, stands_for: Address) -> Answer<Handle> {
         let known = self.kernels.get(&stands_for);
         let known = known.ok_or(CudaError::INVALID_DEVICE_FUNCTION)?;
@@ -174,7 +175,7 @@ impl Registry {
         Ok(function)
     }
 
-    /// What the program knows a function by: what stands for its kernel, or its handle.
+    /// What the program identifies a function by: the host symbol of its kernel, or its handle.
     pub fn stands_for(&self, function: Handle) -> Address {
         let mut all = self.kernels.iter();
         let of_program = all.find(|(_, kernel)| {
@@ -184,10 +185,10 @@ impl Registry {
         of_program.map_or(function, |(stands_for, _)| *stands_for)
     }
 
-    /// Where a variable is on the current device, and its bytes as the compiler told them.
+    /// The address of a variable on the current device, and its size as registered by the compiler.
     ///
     /// # Errors
-    /// `cudaErrorInvalidSymbol` for what is not one.
+    /// `cudaErrorInvalidSymbol` for an unknown variable.
     pub fn variable(&mut self, stands_for: Address) -> Answer<(Address, usize)> {
         let known = self.variables.get(&stands_for).cloned();
         let known = known.ok_or(CudaError::INVALID_SYMBOL)?;
@@ -202,7 +203,7 @@ impl Registry {
         Ok((address, known.bytes))
     }
 
-    /// `__cudaInitModule`: gives an image's managed variables their memory.
+    /// `__cudaInitModule`: allocates an image's managed variables.
     pub fn place_managed(&mut self, image: Address) -> Answer {
         let of_image = |(stands_for, variable): (&Address, &Variable)| {
             let wanted = variable.image == image && !variable.managed.is_null();

@@ -1,4 +1,4 @@
-//! Streams and events: what differs from the driver's functions.
+//! Stream and event functions that differ from the driver's.
 
 use gpumem_sim_client::cu;
 use gpumem_sim_client::ffi::{Address, Answer, Handle, Out};
@@ -16,12 +16,12 @@ pub fn create_event(event: Out<Handle>) -> Answer {
     cu::cuEventCreate(event, 0)
 }
 
-/// `cudaLaunchHostFunc_v2`: how it waits makes no difference to the driver.
+/// `cudaLaunchHostFunc_v2`: the driver ignores the wait mode.
 pub fn launch_host(stream: Handle, function: Address, data: Address, _mode: u32) -> Answer {
     cu::cuLaunchHostFunc(stream, function, data)
 }
 
-/// `cudaGraphConditionalHandleCreate`: of the current context.
+/// `cudaGraphConditionalHandleCreate`: in the current context.
 pub fn create_conditional(conditional: Out<u64>, graph: Handle, first: u32, flags: u32) -> Answer {
     let context = crate::thread::bound().context;
     cu::cuGraphConditionalHandleCreate(conditional, graph, context, first, flags)

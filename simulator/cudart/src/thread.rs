@@ -1,11 +1,11 @@
-//! What the runtime keeps for each thread: its last error, its device, its pending launch.
+//! The runtime's state of each thread: its last error, its device, its pending launch.
 
 use crate::bound::Bound;
 use gpumem_cuda_abi::{CudaError, Dim3};
 use gpumem_sim_client::ffi::{Answer, Handle};
 use std::cell::{Cell, RefCell};
 
-/// A launch that the compiler's code has configured and not yet made.
+/// A launch that compiled code has configured but not started yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Configuration {
     /// Blocks.
@@ -25,7 +25,7 @@ thread_local! {
     static CONFIGURATIONS: RefCell<Vec<Configuration>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The inside of every runtime function: an error is returned, and remembered.
+/// The body of every runtime function: an error is returned and stored.
 pub fn answer(inside: impl FnOnce() -> Answer) -> CudaError {
     match inside() {
         Ok(()) => CudaError::SUCCESS,
@@ -41,38 +41,38 @@ pub fn peek_last_error() -> CudaError {
     CudaError(LAST_ERROR.get())
 }
 
-/// The last error of this thread, which is then forgotten.
+/// The last error of this thread, which is cleared.
 pub fn take_last_error() -> CudaError {
     CudaError(LAST_ERROR.replace(0))
 }
 
-/// The device that this thread has chosen.
+/// The device that this thread has selected.
 pub fn device() -> i32 {
     DEVICE.get()
 }
 
-/// Chooses it.
+/// Selects the device.
 pub fn set_device(device: i32) {
     DEVICE.set(device);
 }
 
-/// The context that the runtime saw or made current last.
+/// The context that the runtime last saw or made current.
 pub fn bound() -> Bound {
     CONTEXT.get()
 }
 
-/// Remembers it.
+/// Stores the context.
 pub fn set_bound(bound: Bound) {
     CONTEXT.set(bound);
 }
 
-/// Keeps a configuration for the launch that follows. In a thread that is ending it is lost, and
-/// the launch fails.
+/// Keeps a configuration for the launch that follows. In a thread that is ending the configuration
+/// is lost, and the launch fails.
 pub fn push_configuration(configuration: Configuration) {
     let _ = CONFIGURATIONS.try_with(|all| all.borrow_mut().push(configuration));
 }
 
-/// The newest configuration, taken.
+/// Removes and returns the newest configuration.
 pub fn pop_configuration() -> Option<Configuration> {
     CONFIGURATIONS
         .try_with(|all| all.borrow_mut().pop())

@@ -1,19 +1,19 @@
-//! The simulated `libcudart.so.12`: that of CUDA 13 under CUDA 12's name, and the functions that PyTorch takes from CUDA 12
-//! alone.
+//! The simulated `libcudart.so.12`: the runtime of CUDA 13 under CUDA 12's name, with the functions
+//! that PyTorch uses only with CUDA 12.
 //!
 //! # Not suitable for
-//! Programs that use a structure that changed from CUDA 12 to 13 and is not here.
+//! Programs that use a structure that changed from CUDA 12 to 13 and is not defined here.
 
 mod properties;
 
 use gpumem_cuda_abi::CudaError;
 use gpumem_sim_client::ffi::{Address, Handle, Out};
-// Its functions are this library's.
+// Exports the functions of this library.
 use simcudart::cuda12;
 
 gpumem_sim_client::belongs_to_cuda12!();
 
-/// CUDA 12's function of this name: without edges.
+/// CUDA 12's function of this name: without edge data.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaStreamGetCaptureInfo_v2(
     stream: Handle,

@@ -10,7 +10,7 @@ const BYTES: usize = 1032;
 const NAME: usize = 256;
 const UUID: usize = 256;
 const TOTAL: usize = 288;
-/// Where its integers are, and the driver's attribute of each (driver_types.h of CUDA 12.1).
+/// The offsets of its integers, and the driver's attribute of each (driver_types.h of CUDA 12.1).
 const INTEGERS: [(usize, c_int); 28] = [
     (304, 12),
     (308, 10),
@@ -41,7 +41,7 @@ const INTEGERS: [(usize, c_int); 28] = [
     (652, 83),
     (688, 95),
 ];
-/// Its sizes.
+/// The same for its sizes.
 const SIZES: [(usize, c_int); 6] = [
     (296, 8),
     (312, 11),
@@ -58,7 +58,7 @@ unsafe extern "C" {
 /// CUDA 12's function of this name.
 ///
 /// # Safety
-/// As the runtime's.
+/// The requirements of the runtime's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaGetDeviceProperties_v2(
     properties: *mut c_void,
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn cudaGetDeviceProperties_v2(
     let mut bytes = [0_u8; BYTES];
     for (at, attribute) in INTEGERS {
         let mut value = 0;
-        // SAFETY: it writes an integer.
+        // SAFETY: the call writes an integer.
         let error = unsafe { cudaDeviceGetAttribute(&mut value, attribute, device) };
         if error != 0 {
             return error;
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn cudaGetDeviceProperties_v2(
     }
     for (at, attribute) in SIZES {
         let mut value = 0;
-        // SAFETY: as above. What the driver does not know is 0.
+        // SAFETY: as above. An unknown attribute leaves 0.
         unsafe { cudaDeviceGetAttribute(&mut value, attribute, device) };
         bytes[at..at + 8].copy_from_slice(&u64::from(value.cast_unsigned()).to_ne_bytes());
     }
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn cudaGetDeviceProperties_v2(
         return INVALID_VALUE;
     }
     bytes[TOTAL..TOTAL + 8].copy_from_slice(&total.to_ne_bytes());
-    // Its identity, as far as PyTorch shows it.
+    // The fields that identify the device, as far as PyTorch shows them.
     bytes[UUID] = device as u8;
     // SAFETY: the caller has room for the structure.
     unsafe { properties.cast::<[u8; BYTES]>().write(bytes) };

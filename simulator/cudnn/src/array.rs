@@ -1,12 +1,12 @@
-//! Arrays of callers: read and written only after their counts were found sensible.
+//! Arrays of callers. They are read and written only after their counts have been checked.
 
 use crate::status::{Done, Status};
 use gpumem_sim_client::ffi::{Address, Out};
 
-/// No array of a caller's is longer. A count above this is a mistake, not a program.
+/// The longest array of a caller. A larger count is an error.
 pub const MOST: usize = 1 << 16;
 
-/// Types whose every pattern of bits is a value.
+/// Types for which every bit pattern is a valid value.
 pub trait Plain: Copy {}
 
 impl Plain for u8 {}
@@ -14,7 +14,7 @@ impl Plain for i32 {}
 impl Plain for i64 {}
 impl Plain for usize {}
 
-/// A caller's count as ours.
+/// Converts a caller's count.
 ///
 /// # Errors
 /// `BAD_PARAM` for less than 0 and for more than [`MOST`].
@@ -38,23 +38,24 @@ pub fn read<T: Plain>(from: Address, count: usize) -> Done<Vec<T>> {
         return Err(Status::BAD_PARAM);
     }
     let place = from as *const T;
-    // SAFETY: the C caller vouches for `count` values; they are copied at once, aligned or not.
+    // SAFETY: the C caller guarantees `count` values; they are copied at once, aligned or not.
     let values = (0..count).map(|index| unsafe { place.add(index).read_unaligned() });
     Ok(values.collect())
 }
 
-/// Writes the values, if there is a place.
+/// Writes the values, unless the pointer is null.
 pub fn write<T: Plain>(to: Address, values: &[T]) {
     if to == 0 {
         return;
     }
     for (index, value) in values.iter().enumerate() {
-        // SAFETY: the C caller vouches for as many values as were asked for, and no more are given.
+        // SAFETY: the C caller guarantees room for the requested number of values, and no more are
+        // written.
         unsafe { (to as *mut T).add(index).write_unaligned(*value) };
     }
 }
 
-/// Writes structures, if there is a place.
+/// Writes structures, unless the pointer is null.
 pub fn put_all<T: Copy>(to: Address, values: &[T]) {
     for (index, value) in values.iter().enumerate().filter(|_| to != 0) {
         Out::at(to + index * size_of::<T>()).put_if_asked(*value);

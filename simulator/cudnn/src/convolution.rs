@@ -1,5 +1,5 @@
 //! Convolutions of the older API: two algorithms each, one with the modelled workspace and one
-//! without.
+//! without a workspace.
 
 use crate::array::{count, put_all};
 use crate::handle;
@@ -10,7 +10,7 @@ use crate::tensor::{TENSORS, filter_shape};
 use crate::workspace::{Pass, convolution};
 use gpumem_sim_client::ffi::{Address, Handle, Out};
 
-/// Convolutions: strides and padding change no size here.
+/// Convolutions: strides and padding do not change sizes here.
 pub static CONVOLUTIONS: Objects<()> = Objects::new();
 
 /// `cudnnConvolution…AlgoPerf_t`: 48 bytes.
@@ -30,12 +30,12 @@ pub struct Performance {
 /// The number of the algorithm with a workspace in all three enumerations; that of the one without is 0.
 const BEST: u32 = 1;
 
-/// `cudnnSetConvolutionNdDescriptor` and its kin.
+/// `cudnnSetConvolutionNdDescriptor` and similar functions.
 pub fn set(descriptor: Handle) -> Status {
     status(CONVOLUTIONS.set(descriptor, ()))
 }
 
-/// What an algorithm asks for.
+/// The workspace that an algorithm requests.
 fn workspace(pass: Pass, x: &Shape, w: &Shape, y: &Shape, algorithm: u32) -> Done<usize> {
     match algorithm {
         0 => Ok(0),
@@ -57,7 +57,7 @@ fn shapes(
     Ok([TENSORS.get(x)?, filter_shape(w)?, TENSORS.get(y)?])
 }
 
-/// Writes the algorithms that need no more than `room`, best first.
+/// Writes the algorithms that need at most `room` bytes, best first.
 fn rank(
     pass: Pass,
     shapes: &[Shape; 3],
@@ -90,7 +90,8 @@ fn rank(
     Ok(())
 }
 
-/// The three functions that rank and size, for one pass. Their parameters are in the pass's own order.
+/// Makes the functions of one pass that rank algorithms and return sizes. Their parameters are in
+/// the pass's order.
 macro_rules! passes {
     ($($pass:ident $get:ident $find:ident $size:ident ($first:ident, $second:ident, $third:ident) of $x:ident $w:ident $y:ident;)*) => {$(
         #[doc = concat!("`cudnnGetConvolution…Algorithm_v7`: ", stringify!($pass), ".")]

@@ -7,7 +7,7 @@ use crate::status::{Done, Status, pointer, require, status};
 use crate::tensor::TENSORS;
 use gpumem_sim_client::ffi::{Address, Handle, Out};
 
-/// The longest label by descriptor.
+/// The longest label of each descriptor.
 pub static LOSSES: Objects<i32> = Objects::new();
 
 /// `cudnnSetCTCLossDescriptor`, `cudnnSetCTCLossDescriptorEx`: labels come with each call.
@@ -31,9 +31,9 @@ pub fn set_longest(
     )
 }
 
-/// Bytes for `[steps, batch, classes]` probabilities and labels of up to so many: the probabilities, the
-/// tables forward and backward (a path is a label with blanks around each of its parts), and the paths.
-/// NVIDIA's cuDNN 7.6.5 asks for 1 % more.
+/// Bytes for `[steps, batch, classes]` probabilities and labels of up to so many: the
+/// probabilities, the tables forward and backward (a path is a label with blanks around each of its
+/// parts), and the paths. NVIDIA's cuDNN 7.6.5 requests 1 % more.
 fn bytes(probabilities: [u64; 3], longest: u64) -> u64 {
     let [steps, batch, classes] = probabilities;
     let path = 2 * longest + 1;
@@ -68,7 +68,7 @@ pub fn workspace(
     status(put(handle, probabilities, longest, place))
 }
 
-/// `cudnnGetCTCLossWorkspaceSize`: the lengths of labels are in the host's memory.
+/// `cudnnGetCTCLossWorkspaceSize`: the lengths of labels are in host memory.
 #[allow(clippy::too_many_arguments)]
 pub fn workspace_of_host_labels(
     handle: Handle,
@@ -100,7 +100,7 @@ pub fn workspace_of_host_labels(
 mod tests {
     use super::*;
 
-    /// What cuDNN 7.6.5 asked for: steps, batch, classes, longest label, bytes.
+    /// Workspaces that cuDNN 7.6.5 requested: steps, batch, classes, longest label, bytes.
     const MEASURED: [([u64; 3], u64, u64); 5] = [
         ([50, 16, 20], 10, 200_704),
         ([100, 16, 20], 10, 399_360),

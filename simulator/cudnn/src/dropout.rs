@@ -1,4 +1,4 @@
-//! Dropout: its states are those of random numbers for all threads that are resident at once.
+//! Dropout. Its states are those of the random number generators of all resident threads.
 
 use crate::handle;
 use crate::launch::launch;
@@ -7,11 +7,11 @@ use crate::status::{Done, Status, pointer, require, status};
 use gpumem_sim_client::cu;
 use gpumem_sim_client::ffi::{Address, Handle, Out};
 
-/// Probabilities.
+/// Probabilities by handle.
 pub static DROPOUTS: Objects<f32> = Objects::new();
 
-/// States of one multiprocessor: 1,024 of 48 bytes. NVIDIA's cuDNN 7.6.5 asks for 6,488,064 bytes on a
-/// card with 132.
+/// States of one multiprocessor: 1,024 of 48 bytes. NVIDIA's cuDNN 7.6.5 requests 6,488,064 bytes
+/// on a card with 132.
 const MULTIPROCESSOR_BYTES: usize = 49_152;
 
 /// `CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT`.
@@ -61,7 +61,7 @@ pub fn set(
     status(set())
 }
 
-/// `cudnnRestoreDropoutDescriptor`: the states are as they were left.
+/// `cudnnRestoreDropoutDescriptor`: the states do not change.
 pub fn restore(
     descriptor: Handle,
     handle: Handle,

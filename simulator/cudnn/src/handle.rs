@@ -5,14 +5,15 @@ use crate::status::{Done, Status, pointer, status};
 use gpumem_sim_client::cu;
 use gpumem_sim_client::ffi::{Handle, Out};
 
-/// 9.26.0, the version that PyTorch 2.15 brings: programs build other graphs for other versions.
+/// 9.26.0, the version that PyTorch 2.15 brings. Programs build different graphs for different
+/// versions.
 const VERSION: [i32; 3] = [9, 26, 0];
 
 /// Streams by handle.
 static HANDLES: Objects<Handle> = Objects::new();
 
-/// A context: the current one, else the primary one of the first device, as the runtime inside the
-/// real library would make.
+/// Ensures that there is a context: the current one, else the primary one of the first device, as
+/// the runtime inside the real library does.
 fn context() -> Done {
     let failed = |_| Status::NOT_INITIALIZED;
     cu::cuInit(0).map_err(failed)?;
@@ -33,10 +34,10 @@ pub fn create(place: Out<Handle>) -> Status {
     status(context().and_then(|()| HANDLES.insert(place, 0)))
 }
 
-/// `cudnnDestroy`: waits for the device, as the documentation says.
+/// `cudnnDestroy`: waits for the device, as documented.
 pub fn destroy(handle: Handle) -> Status {
     if HANDLES.get(handle).is_ok() {
-        // A device that is in trouble says so to its next user.
+        // An error of the device is reported by the next call that uses it.
         let _ = cu::cuCtxSynchronize();
     }
     HANDLES.destroy(handle)
@@ -66,7 +67,7 @@ pub fn version() -> usize {
     (major * 10_000 + minor * 100 + patch) as usize
 }
 
-/// `cudnnGetCudartVersion`: the runtime inside NVIDIA's.
+/// `cudnnGetCudartVersion`: the version of the runtime inside NVIDIA's library.
 pub fn runtime_version() -> usize {
     13040
 }
@@ -84,7 +85,7 @@ pub fn property(which: u32, value: Out<i32>) -> Status {
     })
 }
 
-/// `cudnn…VersionCheck`: all parts are this library.
+/// `cudnn…VersionCheck`: all parts are in this library, so versions always match.
 pub fn version_check() -> Status {
     Status::SUCCESS
 }

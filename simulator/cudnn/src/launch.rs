@@ -1,9 +1,9 @@
-//! What a call that computes does: one launch on its handle's stream.
+//! The body of a call that computes: one launch on its handle's stream.
 //!
-//! The launch goes through the driver, so a capture gets a kernel node, a stream that may not be
-//! used gives its error, and the first launch in a context loads a module (2 MiB unless
-//! `GPUMEM_SIM_MODULE_BYTES` says otherwise). NVIDIA's library has many more modules; what they
-//! cost is not modelled.
+//! The launch goes through the driver, so a capture gets a kernel node, an invalid stream returns
+//! its error, and the first launch in a context loads a module (2 MiB by default, see
+//! `GPUMEM_SIM_MODULE_BYTES`). NVIDIA's library has many more modules, whose memory is not
+//! modelled.
 
 use crate::handle;
 use crate::status::{Done, Status, status};
@@ -12,10 +12,10 @@ use gpumem_sim_client::cu;
 use gpumem_sim_client::ffi::{Address, Answer, Handle, Out, Text};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// What stands for code: the simulated driver never looks at it.
+/// Replaces the code, which the simulated driver does not read.
 static CODE: [u8; 8] = *b"simcudnn";
 
-/// The kernel, from the driver's library of it that lives as long as the process.
+/// The kernel, from a library that stays loaded until the process ends.
 fn kernel() -> Answer<Handle> {
     static KERNEL: Mutex<Option<Handle>> = Mutex::new(None);
     let mut known = KERNEL.lock().unwrap_or_else(PoisonError::into_inner);
@@ -34,7 +34,7 @@ fn kernel() -> Answer<Handle> {
 /// Launches on the stream of a live handle.
 ///
 /// # Errors
-/// `BAD_PARAM` if there is no such handle; else what the driver's refusal amounts to.
+/// `BAD_PARAM` for an unknown handle; else the status for the driver's error.
 pub fn launch(handle: Handle) -> Done {
     let stream = handle::stream(handle)?;
     let launched =
@@ -45,12 +45,12 @@ pub fn launch(handle: Handle) -> Done {
     })
 }
 
-/// Every function that computes and gives nothing to the host: its first parameter is the handle.
+/// Every function that computes and returns nothing to the host. Its first parameter is the handle.
 pub fn compute(handle: Handle) -> Status {
     status(launch(handle))
 }
 
-/// Makes events seem that much later: what was just executed is slow. No time passes.
+/// Delays later events, as after a slow execution. No time passes.
 pub fn take_time(nanoseconds: u64) {
     type TakeTime = extern "C" fn(u64);
     static FUNCTION: OnceLock<Option<TakeTime>> = OnceLock::new();

@@ -1,19 +1,20 @@
-//! The simulated `libcudnn.so.9`: descriptors, sizes and launches are real, arithmetic is not.
+//! The simulated `libcudnn.so.9`: descriptors, sizes and launches are real, computations are not.
 //!
-//! Descriptors of the backend API are a store of attributes; heuristics offer one engine with the
-//! workspace of [`workspace`]'s model and one without. RNN weights have cuDNN's layout, reserves and
-//! other buffers the sizes of docs/cudnn.md. Each call that computes launches one kernel on its
-//! handle's stream, so that captures, modules and errors of streams are as after a real launch.
+//! The backend API stores the attributes of descriptors. Heuristics offer one engine with the
+//! workspace of the model ([`workspace`]) and one without. RNN weights have cuDNN's layout;
+//! reserves and other buffers have the sizes of docs/cudnn.md. Each call that computes launches one
+//! kernel on its handle's stream, so captures, modules and stream errors are as after a real
+//! launch.
 //!
 //! | part | job |
 //! |---|---|
 //! | `status`, `objects`, `array` | results and their texts; tables of handles; callers' arrays |
-//! | `handle`, `launch` | handles and streams; what a call that computes does |
+//! | `handle`, `launch` | handles and streams; the body of a call that computes |
 //! | `shape`, `tensor` | tensors and filters: extents, strides, bytes |
 //! | `backend` | the graph API: attributes, descriptors, heuristics, plans |
 //! | `workspace` | the model of convolutions' workspaces, and its settings |
 //! | `convolution`, `norm`, `rnn`, `ctc`, `dropout`, `simple` | the older API |
-//! | `unsupported` | the functions that are there and do nothing |
+//! | `unsupported` | functions that are not simulated |
 //! | `table` | every export |
 //!
 //! # Environment
@@ -21,7 +22,7 @@
 //! - `CUDNN_CONV_WSCAP_DBG`: cuDNN's own limit of a convolution's workspace, in MiB.
 //!
 //! # Not suitable for
-//! Computing anything. It takes no device memory of its own but for one module.
+//! Computing anything. Its device memory is one module only; other memory belongs to callers.
 
 mod array;
 pub mod backend;

@@ -1,6 +1,6 @@
-//! Batch normalization: it asks for no workspace and no reserve.
+//! Batch normalization, which requests no workspace and no reserve.
 //!
-//! NVIDIA's cuDNN 7.6.5 asked for none but in half and NHWC, there for less than 0.3 MiB.
+//! NVIDIA's cuDNN 7.6.5 requested memory only for half in NHWC, less than 0.3 MiB.
 
 use crate::handle;
 use crate::status::{Done, Status, pointer, status};

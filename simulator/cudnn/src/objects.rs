@@ -1,4 +1,4 @@
-//! Tables of handles: what callers create, set, ask and destroy.
+//! Tables of handles, for objects that callers create, set, query and destroy.
 
 use crate::status::{Done, Status, pointer, status};
 use gpumem_sim_client::ffi::{Handle, Out};
@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A number that no handle of this process had before: one that is used after its end is never
-/// another one's.
+/// A handle that this process has not used before, so a destroyed handle never denotes another
+/// object.
 pub fn new_handle() -> Handle {
     static NEXT: AtomicUsize = AtomicUsize::new(0x1000);
     NEXT.fetch_add(16, Ordering::Relaxed)
@@ -18,7 +18,7 @@ pub fn new_handle() -> Handle {
 pub struct Objects<T>(Mutex<BTreeMap<Handle, T>>);
 
 impl<T: Clone + Default> Objects<T> {
-    /// None yet.
+    /// An empty table.
     pub const fn new() -> Self {
         Self(Mutex::new(BTreeMap::new()))
     }
@@ -35,7 +35,7 @@ impl<T: Clone + Default> Objects<T> {
     /// A new object, whose handle goes to `place`.
     ///
     /// # Errors
-    /// `BAD_PARAM` if there is no place.
+    /// `BAD_PARAM` if the pointer is null.
     pub fn insert(&self, place: Out<Handle>, object: T) -> Done {
         let handle = new_handle();
         pointer(place.put(handle))?;
@@ -43,26 +43,26 @@ impl<T: Clone + Default> Objects<T> {
         Ok(())
     }
 
-    /// `cudnnDestroy…`: of nothing too, as NVIDIA's.
+    /// `cudnnDestroy…`: a null handle is valid, as in NVIDIA's library.
     pub fn destroy(&self, handle: Handle) -> Status {
         let known = handle == 0 || self.all().remove(&handle).is_some();
         status(known.then_some(()).ok_or(Status::BAD_PARAM))
     }
 
-    /// Gives it another value.
+    /// Sets the object's value.
     ///
     /// # Errors
-    /// `BAD_PARAM` if there is none.
+    /// `BAD_PARAM` if the handle is unknown.
     pub fn set(&self, handle: Handle, value: T) -> Done {
         let mut all = self.all();
         *all.get_mut(&handle).ok_or(Status::BAD_PARAM)? = value;
         Ok(())
     }
 
-    /// A copy of it.
+    /// A copy of the object.
     ///
     /// # Errors
-    /// `BAD_PARAM` if there is none.
+    /// `BAD_PARAM` if the handle is unknown.
     pub fn get(&self, handle: Handle) -> Done<T> {
         self.all().get(&handle).cloned().ok_or(Status::BAD_PARAM)
     }

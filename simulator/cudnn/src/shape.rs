@@ -25,12 +25,12 @@ impl DataType {
         })
     }
 
-    /// Whether RNNs can have it: float, double, half, bfloat16.
+    /// Whether RNNs support it: float, double, half, bfloat16.
     pub fn is_floating(self) -> bool {
         matches!(self.0, 0..=2 | 9)
     }
 
-    /// Bytes of so many elements; the greatest number for more than that.
+    /// Bytes of the elements, saturating.
     pub fn bytes(self, elements: u128) -> u64 {
         let bits = u128::from(self.bits().unwrap_or(0));
         u64::try_from(elements.saturating_mul(bits).div_ceil(8)).unwrap_or(u64::MAX)
@@ -40,14 +40,14 @@ impl DataType {
 /// `CUDNN_DIM_MAX`.
 pub const MOST_DIMENSIONS: usize = 8;
 
-/// A tensor's shape. Without dimensions it was not set.
+/// A tensor's shape. A descriptor without dimensions has not been set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
-    /// Of the elements.
+    /// Type of the elements.
     pub kind: DataType,
     /// Batch, channels, then space.
     pub extents: Vec<i64>,
-    /// In elements.
+    /// Strides in elements.
     pub strides: Vec<i64>,
 }
 
@@ -61,7 +61,7 @@ impl Shape {
         self.kind.bytes(elements.fold(1, u128::saturating_mul))
     }
 
-    /// Whether channels lie side by side (NHWC and its kin).
+    /// Whether channels are the innermost dimension (NHWC and similar layouts).
     pub fn is_channels_last(&self) -> bool {
         self.extents.len() > 2 && self.strides.get(1) == Some(&1)
     }

@@ -1,4 +1,4 @@
-//! Descriptors whose settings change nothing that is simulated: they exist or they do not.
+//! Descriptors whose settings have no effect on the simulation. Only their existence is stored.
 
 use crate::objects::Objects;
 use crate::status::{Status, status};

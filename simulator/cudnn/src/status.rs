@@ -1,4 +1,4 @@
-//! `cudnnStatus_t`, its texts, and the text of the last failure.
+//! `cudnnStatus_t`, its texts, and the last failure of each thread.
 
 use gpumem_sim_client::ffi::{Address, Answer};
 use std::cell::Cell;
@@ -10,10 +10,10 @@ use std::ffi::{CStr, c_char};
 #[must_use]
 pub struct Status(pub u32);
 
-/// What the inside of a function gives.
+/// The result of a function's body.
 pub type Done<T = ()> = Result<T, Status>;
 
-/// Codes with their names, as constants and as texts.
+/// Defines the codes, as constants and with their names as text.
 macro_rules! codes {
     ($($name:ident $code:literal;)*) => {
         impl Status {
@@ -81,7 +81,7 @@ thread_local! {
     static LAST: Cell<Status> = const { Cell::new(Status::SUCCESS) };
 }
 
-/// The status of an inside that failed or not.
+/// The status of a function's body; a failure is stored.
 pub fn status(done: Done) -> Status {
     match done {
         Ok(()) => Status::SUCCESS,
@@ -92,7 +92,7 @@ pub fn status(done: Done) -> Status {
     }
 }
 
-/// An answer about a caller's pointer: a missing one is a bad parameter.
+/// Converts a result about a caller's pointer: a null pointer is a bad parameter.
 ///
 /// # Errors
 /// [`Status::BAD_PARAM`].
@@ -100,10 +100,10 @@ pub fn pointer<T>(answer: Answer<T>) -> Done<T> {
     answer.map_err(|_| Status::BAD_PARAM)
 }
 
-/// `condition`, or the status.
+/// An error with this status unless the condition holds.
 ///
 /// # Errors
-/// The status, when the condition does not hold.
+/// `otherwise` if the condition is false.
 pub fn require(condition: bool, otherwise: Status) -> Done {
     if condition { Ok(()) } else { Err(otherwise) }
 }
@@ -113,7 +113,8 @@ pub fn error_string(status: Status) -> *const c_char {
     name(status).unwrap_or(c"CUDNN_UNKNOWN_STATUS").as_ptr()
 }
 
-/// `cudnnGetLastErrorString`: the name of this thread's last failure, cut to the room; empty if there was none.
+/// `cudnnGetLastErrorString`: the name of this thread's last failure, truncated to the room; empty
+/// without a failure.
 pub fn last_error_string(place: Address, room: usize) {
     let Some(most) = room.checked_sub(1).filter(|_| place != 0) else {
         return;
@@ -124,7 +125,8 @@ pub fn last_error_string(place: Address, room: usize) {
         _ => name(last).unwrap_or(c"CUDNN_UNKNOWN_STATUS"),
     };
     let text = &text.to_bytes()[..most.min(text.count_bytes())];
-    // SAFETY: the C caller vouches for `room` bytes at `place`; the text and its end are no more.
+    // SAFETY: the C caller guarantees `room` bytes at `place`; the text and its terminator need no
+    // more.
     let room = unsafe { std::slice::from_raw_parts_mut(place as *mut u8, text.len() + 1) };
     room[..text.len()].copy_from_slice(text);
     room[text.len()] = 0;
@@ -159,7 +161,7 @@ mod tests {
             (3000, c"CUDNN_STATUS_NOT_SUPPORTED"),
             (7, c"CUDNN_UNKNOWN_STATUS"),
         ] {
-            // SAFETY: the function gives terminated constants.
+            // SAFETY: the function returns terminated constants.
             assert_eq!(unsafe { CStr::from_ptr(error_string(Status(code))) }, text);
         }
     }

@@ -22,7 +22,7 @@ pub static FILTERS: Objects<Filter> = Objects::new();
 /// `CUDNN_TENSOR_NHWC`.
 const NHWC: u32 = 1;
 
-/// Extents of a caller's: 1 to 8, each at least 1.
+/// Extents from a caller: 1 to 8, each at least 1.
 fn extents(dimensions: i32, from: Address) -> Done<Vec<i64>> {
     require(dimensions >= 1, Status::BAD_PARAM)?;
     let dimensions = dimensions as usize;
@@ -32,7 +32,7 @@ fn extents(dimensions: i32, from: Address) -> Done<Vec<i64>> {
     Ok(extents.into_iter().map(i64::from).collect())
 }
 
-/// Strides of a tensor in which elements lie side by side.
+/// Strides of a packed tensor.
 fn packed(extents: &[i64], format: u32) -> Vec<i64> {
     let mut order: Vec<usize> = (0..extents.len()).collect();
     if format == NHWC && extents.len() > 2 {
@@ -123,7 +123,7 @@ pub fn set_4d_strided(
     )
 }
 
-/// The first numbers, as many as were asked for, as C has them.
+/// The first numbers, up to the requested count, as C integers.
 fn first(numbers: &[i64], wanted: i32) -> Vec<i32> {
     let wanted = usize::try_from(wanted).unwrap_or(0);
     numbers
@@ -133,7 +133,7 @@ fn first(numbers: &[i64], wanted: i32) -> Vec<i32> {
         .collect()
 }
 
-/// `cudnnGetTensorNdDescriptor`: nothing set has no dimensions.
+/// `cudnnGetTensorNdDescriptor`: an unset descriptor has no dimensions.
 pub fn get(
     tensor: Handle,
     wanted: i32,
@@ -153,7 +153,7 @@ pub fn get(
     status(get())
 }
 
-/// `cudnnGetTensorSizeInBytes`: up to the last element, by the strides.
+/// `cudnnGetTensorSizeInBytes`: up to the end of the last element, by the strides.
 pub fn size(tensor: Handle, bytes: Out<usize>) -> Status {
     let size = || -> Done {
         let shape = TENSORS.get(tensor)?;
@@ -233,7 +233,7 @@ pub fn get_filter(
 /// The shape of a filter.
 ///
 /// # Errors
-/// `BAD_PARAM` if there is none.
+/// `BAD_PARAM` if the handle is unknown.
 pub fn filter_shape(filter: Handle) -> Done<Shape> {
     Ok(FILTERS.get(filter)?.shape)
 }
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(ask(0, 4, 0), Status::BAD_PARAM);
         assert_eq!(ask(0, 4, place(&[1, 0, 3, 4])), Status::BAD_PARAM);
         assert_eq!(set(0, 0, 4, place(&four), place(&four)), Status::BAD_PARAM);
-        // A filter is no tensor.
+        // A filter is not a tensor.
         let mut filter = 0;
         assert_eq!(FILTERS.create(Out::to(&mut filter)), Status::SUCCESS);
         assert_eq!(

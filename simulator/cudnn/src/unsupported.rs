@@ -1,9 +1,9 @@
-//! What is not simulated: it is there, so that programs link, and says so once.
+//! Functions that are not simulated. They exist so that programs link, and print a message once.
 
 use crate::status::{Status, status};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Refuses, with a line on standard error at the first call.
+/// Rejects the call, with a line on stderr the first time.
 pub fn refuse(name: &str, told: &AtomicBool) -> Status {
     if !told.swap(true, Ordering::Relaxed) {
         eprintln!(

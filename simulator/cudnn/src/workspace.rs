@@ -1,18 +1,19 @@
-//! The workspace that a convolution asks for: a model, in docs/cudnn.md with its sources and range.
+//! The workspace that a convolution requests, by a model; docs/cudnn.md has its sources and range.
 //!
 //! | layout | forward, data gradient | weight gradient |
 //! |---|---|---|
 //! | NHWC | 0 | 2 × the filter: sums in float |
 //! | other | copies of input, filter and output in NHWC | the same and 2 × the filter |
 //!
-//! `GPUMEM_SIM_CUDNN_WORKSPACE`: `model`, `0`, a size for every convolution and RNN, or `high`, four
-//! times input, filter and output. `CUDNN_CONV_WSCAP_DBG`, cuDNN's own, limits it to so many MiB.
+//! `GPUMEM_SIM_CUDNN_WORKSPACE`: `model`, `0`, a size for every convolution and RNN, or `high`,
+//! four times input, filter and output. cuDNN's own variable `CUDNN_CONV_WSCAP_DBG` limits it, in
+//! MiB.
 
 use crate::shape::Shape;
 use gpumem_sim_machine::parse_size;
 use std::sync::OnceLock;
 
-/// Which of the three convolutions.
+/// The pass of a convolution, by its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
     /// The output.
@@ -23,14 +24,14 @@ pub enum Pass {
     Filter,
 }
 
-/// What `GPUMEM_SIM_CUDNN_WORKSPACE` says.
+/// The value of `GPUMEM_SIM_CUDNN_WORKSPACE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
     /// The model.
     Model,
     /// The upper end of its range.
     High,
-    /// So many bytes, whatever the shapes.
+    /// This many bytes for any shapes.
     Fixed(u64),
 }
 
@@ -49,7 +50,7 @@ impl Setting {
         }
     }
 
-    /// The environment's, read once; what cannot be read is told once.
+    /// The setting from the environment, read once. An invalid value is reported once.
     pub fn get() -> Self {
         static SETTING: OnceLock<Setting> = OnceLock::new();
         *SETTING.get_or_init(|| {
@@ -62,7 +63,7 @@ impl Setting {
     }
 }
 
-/// `CUDNN_CONV_WSCAP_DBG` in bytes; what is no number is no limit.
+/// `CUDNN_CONV_WSCAP_DBG` in bytes; an invalid value sets no limit.
 fn limit() -> u64 {
     static LIMIT: OnceLock<u64> = OnceLock::new();
     *LIMIT.get_or_init(|| {
@@ -72,7 +73,7 @@ fn limit() -> u64 {
     })
 }
 
-/// The model: `x` is the input, `w` the filter, `y` the output, gradients in their places.
+/// The model: `x` is the input, `w` the filter, `y` the output; each may be a gradient.
 pub fn model(pass: Pass, x: &Shape, w: &Shape, y: &Shape) -> u64 {
     let sums = match pass {
         Pass::Filter => w.bytes().saturating_mul(2),
@@ -90,13 +91,14 @@ fn all(x: &Shape, w: &Shape, y: &Shape) -> u64 {
         .saturating_add(y.bytes())
 }
 
-/// The model's range goes up to this: the greatest that NVIDIA's cuDNN 7.6.5 asked for in 120 cases was 3.6
-/// times (docs/cudnn.md).
+/// The upper end of the model's range. The most that NVIDIA's cuDNN 7.6.5 requested in 120 cases
+/// was 3.6 times (docs/cudnn.md).
 fn high(x: &Shape, w: &Shape, y: &Shape) -> u64 {
     all(x, w, y).saturating_mul(4)
 }
 
-/// What the convolution asks for, by the settings. No more than an `i64`, the type that the API has.
+/// The workspace that the convolution requests, by the settings. At most `i64::MAX`, because the
+/// API has an `i64`.
 pub fn convolution(pass: Pass, x: &Shape, w: &Shape, y: &Shape) -> u64 {
     let bytes = match Setting::get() {
         Setting::Model => model(pass, x, w, y),

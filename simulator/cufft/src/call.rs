@@ -1,11 +1,12 @@
-//! The many ways to describe a transform, brought to one.
+//! Functions that describe a transform, converted to one [`Shape`].
 
 use crate::plan::{self, FftResult, put, result};
 use crate::work_area::Shape;
 use gpumem_sim_client::ffi::{Address, In, Out};
 use gpumem_sim_client::release;
 
-/// 12.2.0, the version that PyTorch 2.15 brings, and 11.3.3, which 2.9 brings for CUDA 12: its three numbers.
+/// The version, as three numbers: 12.2.0, which PyTorch 2.15 brings, or 11.3.3, which 2.9 brings
+/// for CUDA 12.
 fn numbers() -> [i32; 3] {
     release::of([11, 3, 3], [12, 2, 0])
 }
@@ -64,7 +65,7 @@ fn lengths<T: Copy + Into<i64>>(rank: i32, first: In<T>) -> Result<Vec<i64>, Fft
     all.map_err(|_| FftResult::INVALID_VALUE)
 }
 
-/// What is done with a shape: a plan is made of it, or its size is given.
+/// Makes a plan of a shape, or returns its size.
 fn make(plan: i32, shape: Result<Shape, FftResult>, size: Out<usize>) -> FftResult {
     match shape {
         Ok(shape) => plan::make(plan, &shape, size),
@@ -76,7 +77,7 @@ fn tell(shape: Result<Shape, FftResult>, size: Out<usize>) -> FftResult {
     result(shape.and_then(|shape| put(size, plan::size(&shape)?)))
 }
 
-/// A plan that is created and made in one step.
+/// Creates and makes a plan in one step.
 fn plan_of(place: Out<i32>, shape: Result<Shape, FftResult>) -> FftResult {
     let created = plan::create(place);
     if created != FftResult::SUCCESS {
@@ -184,7 +185,7 @@ pub fn plan_many(
     plan_of(place, many(rank, first, number, batch.into()))
 }
 
-/// `cufftMakePlanMany`, `cufftMakePlanMany64`: the layout needs no memory.
+/// `cufftMakePlanMany`, `cufftMakePlanMany64`: the strides do not change the size.
 #[allow(clippy::too_many_arguments)]
 pub fn make_many<T: Copy + Into<i64>>(
     plan: i32,

@@ -1,12 +1,11 @@
 //! The simulated `libcufft.so.12`: plans with work areas, and transforms that compute nothing.
 //!
-//! A plan's work area has a size by a documented model ([`work_area`]); the plan allocates it through
-//! the driver, as the real one does, unless the caller has said that it will. The rest of a plan (its
-//! tables and kernels) costs nothing here.
+//! The size of a plan's work area follows a documented model ([`work_area`]). The plan allocates it
+//! through the driver, as in the real library, unless the caller provides it. The rest of a plan
+//! (its tables and kernels) costs nothing here.
 //!
-//! # Environment
-//! `GPUMEM_SIM_CUFFT_WORKSPACE`: `low`, `likely` (the default) or `high`, which end of the model's
-//! range a plan asks for.
+//! # Environment `GPUMEM_SIM_CUFFT_WORKSPACE`: `low`, `likely` (the default) or `high`, the figure
+//! of the model's range for work areas.
 //!
 //! # Not suitable for
 //! Computing anything. Callbacks, several devices, code for device functions.

@@ -1,4 +1,4 @@
-//! Plans: their work areas, and what they remember.
+//! Plans: their work areas and settings.
 
 use crate::work_area::{Shape, bytes};
 use gpumem_sim_client::cu;
@@ -30,11 +30,11 @@ impl FftResult {
     pub const INVALID_SIZE: Self = Self(8);
     /// There is no work area.
     pub const NO_WORKSPACE: Self = Self(13);
-    /// Not done here.
+    /// Not simulated.
     pub const NOT_SUPPORTED: Self = Self(16);
 }
 
-/// The result of an inside that failed or not.
+/// The result of a function's body.
 pub fn result(answer: Result<(), FftResult>) -> FftResult {
     match answer {
         Ok(()) => FftResult::SUCCESS,
@@ -42,16 +42,16 @@ pub fn result(answer: Result<(), FftResult>) -> FftResult {
     }
 }
 
-/// A missing pointer is an invalid value.
+/// Writes a value; a null pointer is an invalid value.
 pub fn put<T>(place: Out<T>, value: T) -> Result<(), FftResult> {
     place.put(value).map_err(|_| FftResult::INVALID_VALUE)
 }
 
 #[derive(Debug)]
 struct Plan {
-    /// What it needs; none before it is made.
+    /// Bytes of the work area; `None` before the plan is made.
     needed: Option<usize>,
-    /// Whether it allocates that itself.
+    /// Whether the plan allocates its work area itself.
     automatic: bool,
     /// Its own work area; 0 for none.
     own: Address,
@@ -71,7 +71,7 @@ impl Plan {
 
     fn release(&mut self) {
         if self.own != 0 {
-            // After a reset of the device it is gone already, and that is fine.
+            // After a reset of the device it is already gone, so errors are ignored.
             let _ = cu::cuMemFree(self.own);
             self.own = 0;
         }
@@ -94,15 +94,15 @@ fn with<T>(plan: i32, ask: impl FnOnce(&mut Plan) -> Result<T, FftResult>) -> Re
     ask(plans.all.get_mut(&plan).ok_or(FftResult::INVALID_PLAN)?)
 }
 
-/// Which end of the model's range plans ask for.
+/// The figure of the model's range for work areas.
 fn level() -> Level {
     static LEVEL: LazyLock<Level> =
         LazyLock::new(|| Level::from_environment("GPUMEM_SIM_CUFFT_WORKSPACE"));
     *LEVEL
 }
 
-/// A context: the current one, else the primary one of the first device, as the runtime inside the
-/// real library would make.
+/// Ensures that there is a context: the current one, else the primary one of the first device, as
+/// the runtime inside the real library does.
 fn context() -> Result<(), FftResult> {
     let failed = |_| FftResult::SETUP_FAILED;
     cu::cuInit(0).map_err(failed)?;
@@ -144,7 +144,8 @@ pub fn size(shape: &Shape) -> Result<usize, FftResult> {
     bytes.ok_or(FftResult::ALLOC_FAILED)
 }
 
-/// Makes a plan: finds the size of its work area, and allocates it unless the caller will.
+/// Makes a plan: computes the size of its work area, and allocates it unless the caller provides
+/// it.
 pub fn make(plan: i32, shape: &Shape, place: Out<usize>) -> FftResult {
     result(with(plan, |plan| {
         let needed = size(shape)?;
@@ -164,7 +165,7 @@ pub fn get_size(plan: i32, place: Out<usize>) -> FftResult {
     result(with(plan, |plan| put(place, plan.needed.unwrap_or(0))))
 }
 
-/// `cufftSetAutoAllocation`: for plans that are made from then on.
+/// `cufftSetAutoAllocation`: applies to plans that are made later.
 pub fn set_automatic(plan: i32, automatic: i32) -> FftResult {
     result(with(plan, |plan| {
         plan.automatic = automatic != 0;
@@ -172,7 +173,7 @@ pub fn set_automatic(plan: i32, automatic: i32) -> FftResult {
     }))
 }
 
-/// `cufftSetWorkArea`: the plan's own is given back.
+/// `cufftSetWorkArea`: the plan's own work area is freed.
 pub fn set_work_area(plan: i32, area: Address) -> FftResult {
     result(with(plan, |plan| {
         plan.release();
@@ -189,7 +190,8 @@ pub fn set_stream(plan: i32, stream: Handle) -> FftResult {
     }))
 }
 
-/// `cufftXtExec`, `cufftExecC2C` and their kin: a made plan with a work area computes nothing.
+/// `cufftXtExec`, `cufftExecC2C` and similar functions: a made plan with a work area computes
+/// nothing.
 pub fn execute(plan: i32) -> FftResult {
     result(with(plan, |plan| {
         let needed = plan.needed.ok_or(FftResult::INVALID_PLAN)?;

@@ -1,9 +1,9 @@
-//! How large a plan's work area is. A model: cuFFT's own sizes depend on its version and the card.
+//! The size of a plan's work area. A model: cuFFT's own sizes depend on its version and the card.
 //!
-//! NVIDIA's documentation ("cuFFT Estimated Size of Work Area") says that powers of two need least,
-//! that lengths with other factors than 2, 3, 5 and 7 need more, and that large primes may need eight
-//! times the work area of a similar power of two. So a transform of complex elements needs, in
-//! multiples of its own bytes:
+//! NVIDIA's documentation ("cuFFT Estimated Size of Work Area") states that powers of two need
+//! least, that lengths with other factors than 2, 3, 5 and 7 need more, and that large primes may
+//! need eight times the work area of a similar power of two. So a transform of complex elements
+//! needs, in multiples of its size in bytes:
 //!
 //! | lengths | low | likely | high |
 //! |---|---|---|---|
@@ -12,24 +12,24 @@
 //! | others | 1 | padded to the power of two from 2n − 1 on (Bluestein) | 8 |
 //!
 //! Zero for powers of two and one for the rest are what users report of one-dimensional plans; the
-//! factor 8 is the documentation's. None of it has been measured for this table.
+//! factor 8 is from the documentation. Nothing in this table has been measured.
 
 use gpumem_sim_client::level::Level;
 
-/// What is transformed.
+/// The shape of a transform.
 #[derive(Clone, Debug)]
 pub struct Shape {
     /// The lengths, the fastest last.
     pub lengths: Vec<u64>,
-    /// How many at once.
+    /// Transforms in a batch.
     pub batch: u64,
     /// Bytes of a complex element.
     pub element_bytes: u64,
-    /// Whether one side is real: then the last length counts half, and one.
+    /// Whether one side is real: then the last length n counts as n / 2 + 1.
     pub real: bool,
 }
 
-/// Factors of a length that fast algorithms exist for.
+/// The factors of a length, which decide the algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Factors {
     Two,
@@ -53,7 +53,7 @@ fn factors(mut length: u64) -> Factors {
     }
 }
 
-/// The power of two that holds a circular convolution of this length.
+/// The smallest power of two that holds a circular convolution of this length.
 fn padded(length: u64) -> u64 {
     match factors(length) {
         Factors::Other => (length * 2 - 1).next_power_of_two(),
@@ -61,7 +61,7 @@ fn padded(length: u64) -> u64 {
     }
 }
 
-/// Bytes of the work area; `None` if they are more than 64 bits can say.
+/// Bytes of the work area; `None` if they do not fit in 64 bits.
 pub fn bytes(shape: &Shape, level: Level) -> Option<u64> {
     let worst = shape.lengths.iter().map(|n| factors(*n)).max()?;
     let elements = |length: fn(u64) -> u64| {

@@ -1,4 +1,4 @@
-//! What callers get to see: a subscription, results by name, and no records.
+//! The profiler interface: a subscription, results by name, and no records.
 
 use gpumem_sim_client::ffi::{Address, Answer, Handle, Out};
 use gpumem_sim_client::release;
@@ -20,11 +20,11 @@ impl CuptiResult {
     pub const MAX_LIMIT_REACHED: Self = Self(12);
     /// Nothing was pushed that could be popped.
     pub const QUEUE_EMPTY: Self = Self(18);
-    /// Not done here.
+    /// Not simulated.
     pub const NOT_SUPPORTED: Self = Self(27);
 }
 
-/// Codes and their names: those that this library answers with.
+/// Codes and their names: those that this library returns.
 const NAMES: &[(u32, &CStr)] = &[
     (0, c"CUPTI_SUCCESS"),
     (1, c"CUPTI_ERROR_INVALID_PARAMETER"),
@@ -51,7 +51,7 @@ fn result(answer: Answer) -> CuptiResult {
     }
 }
 
-/// Settings, registrations, flushes: there is nothing that they would change.
+/// Settings, registrations and flushes: they have no effect.
 pub fn accepted() -> CuptiResult {
     CuptiResult::SUCCESS
 }
@@ -75,7 +75,7 @@ pub fn result_string(code: u32, place: Out<*const c_char>) -> CuptiResult {
     result(place.put(name.as_ptr()))
 }
 
-/// `cuptiGetCallbackName`: callbacks have no names here, since none is ever called.
+/// `cuptiGetCallbackName`: an empty name, because callbacks are never called.
 pub fn callback_name(_domain: u32, _id: u32, place: Out<*const c_char>) -> CuptiResult {
     result(place.put(c"".as_ptr()))
 }
@@ -92,7 +92,7 @@ pub fn dropped(_context: Handle, _stream: u32, place: Out<usize>) -> CuptiResult
 
 /// `cuptiActivityPushExternalCorrelationId`.
 pub fn push_external(kind: u32, id: u64) -> CuptiResult {
-    // A thread that is ending loses it, and nobody asks for it any more.
+    // A thread that is ending loses it, and does not read it any more.
     let _ = EXTERNAL.try_with(|all| all.borrow_mut().push((kind, id)));
     CuptiResult::SUCCESS
 }

@@ -1,4 +1,4 @@
-//! Handles and the objects beside them: parameters, settings of Jacobi's method.
+//! Handles and other objects: parameters, settings of Jacobi's method.
 
 use crate::status::{SolverStatus, put, status};
 use gpumem_sim_client::cu;
@@ -7,12 +7,13 @@ use gpumem_sim_client::release;
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-/// 12.2.0, the version that PyTorch 2.15 brings, and 11.7.3, which 2.9 brings for CUDA 12: its three numbers.
+/// The version, as three numbers: 12.2.0, which PyTorch 2.15 brings, or 11.7.3, which 2.9 brings
+/// for CUDA 12.
 fn numbers() -> [i32; 3] {
     release::of([11, 7, 3], [12, 2, 0])
 }
 
-/// What an object is, and a handle's stream.
+/// The kind of an object; for a handle, also its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Object {
     /// `cusolverDnHandle_t`.
@@ -35,7 +36,7 @@ fn make(place: Out<Handle>, object: Object) -> SolverStatus {
     if place.is_null() {
         return SolverStatus::INVALID_VALUE;
     }
-    // A byte of its own, so that no two live objects are the same.
+    // Each handle points to its own byte, so that live objects are unique.
     let handle = Box::into_raw(Box::new(0_u8)) as Handle;
     objects().insert(handle, object);
     status(put(place, handle))
@@ -45,14 +46,14 @@ fn destroy(handle: Handle, unknown: SolverStatus) -> SolverStatus {
     if objects().remove(&handle).is_none() {
         return unknown;
     }
-    // SAFETY: the handle was in the table, so it came from `make`; it is taken out first, so this
+    // SAFETY: the handle was in the table, so it came from `make`; it is removed first, so this
     // happens once.
     drop(unsafe { Box::from_raw(handle as *mut u8) });
     SolverStatus::SUCCESS
 }
 
-/// A context: the current one, else the primary one of the first device, as the runtime inside the
-/// real library would make.
+/// Ensures that there is a context: the current one, else the primary one of the first device, as
+/// the runtime inside the real library does.
 fn context() -> Result<(), SolverStatus> {
     let failed = |_| SolverStatus::NOT_INITIALIZED;
     cu::cuInit(0).map_err(failed)?;
@@ -117,7 +118,7 @@ pub fn get_stream(handle: Handle, place: Out<Handle>) -> SolverStatus {
     status(stream(handle).and_then(|stream| put(place, stream)))
 }
 
-/// `cusolverDnXgesvdjSet…`: nothing is iterated here.
+/// `cusolverDnXgesvdjSet…`: accepted without effect.
 pub fn set_jacobi(object: Handle) -> SolverStatus {
     match objects().get(&object) {
         Some(Object::Jacobi) => SolverStatus::SUCCESS,

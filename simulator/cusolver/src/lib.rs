@@ -1,12 +1,11 @@
-//! The simulated `libcusolver.so.12`: handles, workspace sizes and statuses; no algebra.
+//! The simulated `libcusolver.so.12`: handles, workspace sizes and statuses; no computation.
 //!
-//! Factorisations and solvers succeed: their statuses (`devInfo`) become 0 on the handle's stream, and
-//! matrices stay as they are. Workspaces belong to the caller, who asks for their sizes first; these
-//! follow LAPACK's rules ([`workspace`]). A handle costs no memory here.
+//! Factorisations and solvers succeed: their statuses (`devInfo`) become 0 on the handle's stream,
+//! and matrices do not change. Workspaces belong to the caller, who queries their sizes first; the
+//! sizes follow LAPACK's rules ([`workspace`]). A handle costs no memory here.
 //!
-//! # Environment
-//! `GPUMEM_SIM_CUSOLVER_WORKSPACE`: `low`, `likely` (the default) or `high`, which end of the model's
-//! range a workspace has.
+//! # Environment `GPUMEM_SIM_CUSOLVER_WORKSPACE`: `low`, `likely` (the default) or `high`, the
+//! figure of the model's range for workspaces.
 //!
 //! # Not suitable for
 //! Computing anything. Sparse matrices, refactorisation, iterative refinement, several devices.

@@ -1,4 +1,4 @@
-//! What every routine does: tells the size of its workspace, or sets its status.
+//! The bodies of all routines: return the size of the workspace, or set the statuses.
 
 use crate::handle::stream;
 use crate::status::{SolverStatus, put, status};
@@ -8,7 +8,7 @@ use gpumem_sim_client::ffi::{Address, Handle, Out};
 use gpumem_sim_client::level::Level;
 use std::sync::LazyLock;
 
-/// Which end of the model's range workspaces have.
+/// The figure of the model's range for workspaces.
 fn level() -> Level {
     static LEVEL: LazyLock<Level> =
         LazyLock::new(|| Level::from_environment("GPUMEM_SIM_CUSOLVER_WORKSPACE"));
@@ -49,7 +49,7 @@ pub fn bytes(
     }))
 }
 
-/// A routine: `count` statuses become 0 on the handle's stream, and nothing is computed.
+/// A routine: sets `count` statuses to 0 on the handle's stream, and computes nothing.
 pub fn solve(handle: Handle, info: Address, count: impl Into<i64>) -> SolverStatus {
     status(stream(handle).and_then(|stream| {
         let count = usize::try_from(count.into()).map_err(|_| SolverStatus::INVALID_VALUE)?;
@@ -64,7 +64,7 @@ pub fn solve(handle: Handle, info: Address, count: impl Into<i64>) -> SolverStat
     }))
 }
 
-/// The same, with residuals of as many matrices on the host.
+/// The same, and sets the residuals of as many matrices on the host.
 pub fn solve_with_residuals(
     handle: Handle,
     info: Address,

@@ -17,11 +17,11 @@ impl SolverStatus {
     pub const INVALID_VALUE: Self = Self(3);
     /// The driver failed.
     pub const EXECUTION_FAILED: Self = Self(6);
-    /// Not done here.
+    /// Not simulated.
     pub const NOT_SUPPORTED: Self = Self(9);
 }
 
-/// The status of an inside that failed or not.
+/// The status of a function's body.
 pub fn status(answer: Result<(), SolverStatus>) -> SolverStatus {
     match answer {
         Ok(()) => SolverStatus::SUCCESS,
@@ -29,7 +29,7 @@ pub fn status(answer: Result<(), SolverStatus>) -> SolverStatus {
     }
 }
 
-/// Writes an answer; a missing pointer is an invalid value.
+/// Writes a result; a null pointer is an invalid value.
 pub fn put<T>(place: Out<T>, value: T) -> Result<(), SolverStatus> {
     place.put(value).map_err(|_| SolverStatus::INVALID_VALUE)
 }

@@ -1,5 +1,5 @@
-//! How large workspaces are, in elements of the matrix's type. A model: LAPACK's rules with a block of
-//! 32 columns. cuSOLVER documents no sizes, and none of these has been compared with a card.
+//! Sizes of workspaces, in elements of the matrix's type. A model: LAPACK's rules with a block of
+//! 32 columns. cuSOLVER documents no sizes, and these have not been compared with a card.
 //!
 //! | routine | low: LAPACK's least | likely: LAPACK's best | from |
 //! |---|---|---|---|
@@ -17,7 +17,8 @@
 //! | syevjBatched | batch × n | batch × n² | assumed: a copy |
 //! | geev | 4 n | n² + 35 n | LAPACK `dgeev`; a copy assumed |
 //!
-//! `high` is `likely` and one more copy of the matrices, for all. Workspaces on the host are 0.
+//! `high` is `likely` plus one copy of the matrices, for all routines. Workspaces on the host are
+//! 0.
 
 use gpumem_sim_client::level::Level;
 
@@ -59,10 +60,11 @@ impl Need {
     }
 }
 
-/// More rows or columns than any card has bytes; small multiples of it fit into 64 bits.
+/// An upper bound of rows or columns: more than any card has bytes. Small multiples of it fit in 64
+/// bits.
 const MOST: u64 = 1 << 40;
 
-/// A size as C passes it. A negative one, which cuSOLVER would refuse, counts as 0.
+/// A size as C passes it. A negative one counts as 0; cuSOLVER would reject it.
 fn size(number: impl Into<i64>) -> u64 {
     u64::try_from(number.into()).unwrap_or(0).min(MOST)
 }
@@ -79,13 +81,13 @@ pub fn getrf(m: impl Into<i64>, n: impl Into<i64>) -> Need {
     Need::new(n, m.max(n).saturating_mul(BLOCK), m.saturating_mul(n))
 }
 
-/// The QR factorisation of m × n, and making Q of it.
+/// The QR factorisation of m × n, and the generation of Q.
 pub fn geqrf(m: impl Into<i64>, n: impl Into<i64>) -> Need {
     let (m, n) = (size(m), size(n));
     Need::new(n, n.saturating_mul(BLOCK), m.saturating_mul(n))
 }
 
-/// Multiplying m × n by Q, from the left (0) or the right.
+/// Multiplying m × n by Q, from the left (0) or from the right.
 pub fn ormqr(side: u32, m: impl Into<i64>, n: impl Into<i64>) -> Need {
     let (m, n) = (size(m), size(n));
     let other = if side == 0 { n } else { m };

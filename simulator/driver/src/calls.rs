@@ -1,4 +1,5 @@
-//! How often functions of virtual memory management were called: a replay of PyTorch's allocator asks.
+//! Counts the calls of functions of virtual memory management. A replay of PyTorch's allocator
+//! reads the counts.
 
 use crate::ffi::{Answer, Text};
 use libc::c_int;
@@ -40,7 +41,7 @@ impl Calls {
         }
     }
 
-    /// Runs a call and counts it by what it answers.
+    /// Runs a call and counts it by its result.
     pub fn count(&self, call: impl FnOnce() -> Answer) -> Answer {
         let answer = call();
         let counter = match answer {
@@ -52,8 +53,8 @@ impl Calls {
     }
 }
 
-/// Gives the calls of one of these functions that succeeded and that failed so far. Returns 0, or 1 if that function is not
-/// counted.
+/// Returns the number of successful and failed calls of one of these functions so far. The result
+/// is 0, or 1 if that function is not counted.
 ///
 /// # Safety
 /// `name` is a C string; `succeeded` and `failed` are null or valid for writing.
@@ -69,7 +70,7 @@ pub unsafe extern "C" fn gpumem_sim_calls(
     };
     for (place, counter) in [(succeeded, &calls.succeeded), (failed, &calls.failed)] {
         if !place.is_null() {
-            // SAFETY: the caller vouches for a pointer that is not null.
+            // SAFETY: the caller guarantees that a non-null pointer is valid.
             unsafe { place.write_unaligned(counter.load(Ordering::Relaxed)) };
         }
     }

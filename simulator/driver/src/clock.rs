@@ -1,25 +1,25 @@
-//! The time of events: the host's, and what simulated work is said to have taken on top.
+//! The time of events: the host's time plus the simulated duration of work.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Nanoseconds that work has taken without taking them.
+/// Simulated duration of work, in nanoseconds.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
 /// The time of an event that is recorded now.
 pub fn now() -> Instant {
     let taken = Duration::from_nanos(TAKEN.load(Ordering::Relaxed));
     let now = Instant::now();
-    // What no clock can show is not added.
+    // A duration that overflows the clock is not added.
     now.checked_add(taken).unwrap_or(now)
 }
 
-/// Lets events that are recorded from now on seem so much later. No time passes. For libraries of the
-/// simulator whose work a program compares by time, as it chooses among cuDNN's engines.
+/// Delays events that are recorded from now on by a duration. No time passes. For libraries of the
+/// simulator whose work a program compares by time, as it does to choose one of cuDNN's engines.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpumem_sim_take_time(nanoseconds: u64) {
     let add = |taken: u64| Some(taken.saturating_add(nanoseconds));
-    // It always adds.
+    // It always adds, so it cannot fail.
     let _ = TAKEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
 }
 

@@ -1,9 +1,9 @@
-//! What C hands to a driver function, as types that can be used safely.
+//! Types for the parameters that C passes to a driver function, with a safe interface.
 //!
 //! Each function of the driver's API is an ordinary `extern "C"` function whose pointers are the
-//! newtypes of this module. The contract is C's own: a pointer that is not null is valid for what
-//! the function's documentation says it reads or writes. A null pointer is answered with
-//! `CUDA_ERROR_INVALID_VALUE`, as the driver does.
+//! newtypes of this module. The contract is C's own: a pointer that is not null is valid for the
+//! reads and writes that the function's documentation describes. A null pointer returns
+//! `CUDA_ERROR_INVALID_VALUE`, as in the driver.
 
 use gpumem_cuda_abi::CuResult;
 use libc::c_char;
@@ -15,12 +15,13 @@ use std::num::NonZero;
 #[repr(transparent)]
 pub struct CuError(NonZero<u32>);
 
-/// What a driver function gives: nothing, or the driver's error. C gets it as a `CUresult`: Rust guarantees that a
-/// `Result` of `()` and a transparent `NonZero` is passed as the number, 0 for `Ok`.
+/// The result of a driver function: nothing, or the driver's error. C gets it as a `CUresult`: Rust
+/// guarantees that a `Result` of `()` and a transparent `NonZero` is passed as the number, 0 for
+/// `Ok`.
 pub type Answer<T = ()> = Result<T, CuError>;
 
 impl CuError {
-    /// An error by CUDA's code for it.
+    /// An error from CUDA's code for it.
     pub const fn of(code: CuResult) -> Self {
         match NonZero::new(code.0) {
             Some(code) => Self(code),
@@ -56,27 +57,27 @@ pub fn require(condition: bool) -> Answer {
     }
 }
 
-/// A place to write one `T`.
+/// Where to write one `T`.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub struct Out<T>(*mut T);
 
 impl<T> Out<T> {
-    /// Whether there is a place at all.
+    /// Whether the pointer is null.
     pub fn is_null(self) -> bool {
         self.0.is_null()
     }
 
-    /// Writes `value`; `INVALID_VALUE` if there is no place.
+    /// Writes `value`; `INVALID_VALUE` if the pointer is null.
     pub fn put(self, value: T) -> Answer {
         require(!self.0.is_null())?;
-        // SAFETY: an `Out` comes only from a C caller, who vouches that a non-null pointer is valid
-        // for writing a T; CUDA does not promise alignment beyond C's, hence unaligned.
+        // SAFETY: an `Out` comes only from a C caller, who guarantees that a non-null pointer is
+        // valid for writing a T; CUDA promises no alignment beyond C's, so the write is unaligned.
         unsafe { self.0.write_unaligned(value) };
         Ok(())
     }
 
-    /// Writes `value` if there is a place.
+    /// Writes `value` unless the pointer is null.
     pub fn put_if_asked(self, value: T) {
         if !self.0.is_null() {
             // SAFETY: as in `put`.
@@ -84,7 +85,7 @@ impl<T> Out<T> {
         }
     }
 
-    /// Reads what the caller put there (parameters that go in and out).
+    /// Reads the caller's value (for parameters that are read and written).
     pub fn get(self) -> Answer<T>
     where
         T: Copy,
@@ -94,7 +95,7 @@ impl<T> Out<T> {
         Ok(unsafe { self.0.read_unaligned() })
     }
 
-    /// Writes `values` from here on; the caller has been asked for at least so many places.
+    /// Writes `values` from here on; the C caller has announced room for at least that many.
     pub fn put_all(self, values: &[T]) -> Answer
     where
         T: Copy,
@@ -110,12 +111,13 @@ impl<T> Out<T> {
 }
 
 impl<T> Out<T> {
-    /// Writes into the place at `index`; the caller has been asked for more than `index` of them.
+    /// Writes to the place at `index`; the C caller has announced room for more than `index`
+    /// values.
     pub fn put_at(self, index: usize, value: T) -> Answer {
         Out(self.0.wrapping_add(index)).put(value)
     }
 
-    /// The same place, for a value of another type (attributes whose type depends on which).
+    /// The same place, for a value of another type (if the type depends on the attribute).
     pub fn cast<U>(self) -> Out<U> {
         Out(self.0.cast())
     }
@@ -134,18 +136,18 @@ impl<T> In<T> {
 pub struct In<T>(*const T);
 
 impl<T: Copy> In<T> {
-    /// Reads it; `INVALID_VALUE` if it is missing.
+    /// Reads the value; `INVALID_VALUE` if the pointer is null.
     pub fn get(self) -> Answer<T> {
         require(!self.0.is_null())?;
-        // SAFETY: an `In` comes only from a C caller, who vouches that a non-null pointer is valid
-        // for reading a T.
+        // SAFETY: an `In` comes only from a C caller, who guarantees that a non-null pointer is
+        // valid for reading a T.
         Ok(unsafe { self.0.read_unaligned() })
     }
 
     /// Reads `count` values.
     pub fn list(self, count: usize) -> Answer<Vec<T>> {
         require(!self.0.is_null() || count == 0)?;
-        // SAFETY: as in `get`; the C caller passes the count beside the pointer.
+        // SAFETY: as in `get`; the C caller passes the count with the pointer.
         Ok((0..count)
             .map(|index| unsafe { self.0.add(index).read_unaligned() })
             .collect())
@@ -158,10 +160,10 @@ impl<T: Copy> In<T> {
 pub struct Text(*const c_char);
 
 impl Text {
-    /// Its bytes; `INVALID_VALUE` if it is missing.
+    /// The string; `INVALID_VALUE` if the pointer is null.
     pub fn get(self) -> Answer<&'static CStr> {
         require(!self.0.is_null())?;
-        // SAFETY: the C caller vouches for a terminated string that outlives the call; no function
+        // SAFETY: the C caller guarantees a terminated string that outlives the call; no function
         // here keeps the reference longer.
         Ok(unsafe { CStr::from_ptr(self.0) })
     }
@@ -177,7 +179,7 @@ impl TextOut {
     pub fn put(self, text: &str, room: i32) -> Answer {
         require(!self.0.is_null() && room > 0)?;
         let length = text.len().min(room as usize - 1);
-        // SAFETY: the C caller vouches for `room` bytes, and length + 1 <= room.
+        // SAFETY: the C caller guarantees `room` bytes, and length + 1 <= room.
         unsafe {
             std::ptr::copy_nonoverlapping(text.as_ptr().cast(), self.0, length);
             self.0.add(length).write(0);
@@ -186,5 +188,5 @@ impl TextOut {
     }
 }
 
-/// A handle as a number: looked up, never followed.
+/// A handle as a number: looked up, never dereferenced.
 pub type Handle = usize;

@@ -1,33 +1,33 @@
-//! Files in memory: simulated memory that several processes can reach.
+//! Memory files: simulated memory that several processes can access.
 //!
-//! A file's name travels with it: whoever is handed its descriptor reads there what it is. Whether
-//! anybody else still has it is told by file locks. What is handed out is an opening of its own with
-//! a shared lock on it, which its copies, in whatever process, and their mappings keep; so the maker
-//! gets an exclusive lock only when all of them are gone.
+//! A file's name is passed with its descriptor, and describes the file. File locks show whether
+//! another process still has the file. A file is handed out as a separate open file description
+//! with a shared lock, which its copies in any process and their mappings keep. So its creator gets
+//! an exclusive lock only when all of them are gone.
 
 use crate::sparse::{Contents, Piece};
 use std::fs::OpenOptions;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
-/// What the names of the simulator's files begin with.
+/// The prefix of the names of the simulator's files.
 const PREFIX: &str = "gpumem-sim:";
 
-/// A file in memory of `bytes` bytes, none of them taken yet. The name is read by [`name`].
+/// A sparse file in memory of `bytes` bytes. The name can be read with [`name`].
 pub fn memory_file(name: &str, bytes: u64) -> Option<OwnedFd> {
     let name = std::ffi::CString::new(format!("{PREFIX}{name}")).ok()?;
     // By its number: glibc has no function for it before 2.27, and the wheel runs on 2.17.
     // SAFETY: a terminated name; the kernel copies it.
     let file = unsafe { libc::syscall(libc::SYS_memfd_create, name.as_ptr(), libc::MFD_CLOEXEC) };
     let file = i32::try_from(file).ok().filter(|&file| file >= 0)?;
-    // SAFETY: the descriptor is new and nobody else's.
+    // SAFETY: the descriptor is new and has no other owner.
     let owned = unsafe { OwnedFd::from_raw_fd(file) };
     // SAFETY: an open descriptor.
     let sized = unsafe { libc::ftruncate(file, i64::try_from(bytes).ok()?) };
     (sized == 0).then_some(owned)
 }
 
-/// The name that a file of a simulated driver's was made with; `None` for other files.
+/// The name of a simulated driver's file; `None` for other files.
 pub fn name(file: i32) -> Option<String> {
     let target = std::fs::read_link(format!("/proc/self/fd/{file}")).ok()?;
     let text = target.to_str()?.strip_prefix("/memfd:")?;
@@ -35,7 +35,7 @@ pub fn name(file: i32) -> Option<String> {
     Some(text.strip_prefix(PREFIX)?.to_owned())
 }
 
-/// A file by device and inode, and its size.
+/// Identifies a file by device and inode, with its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Device and inode.
@@ -46,11 +46,11 @@ pub struct Identity {
     pub mappable: bool,
 }
 
-/// What a descriptor stands for; `None` if it is not open.
+/// The file of a descriptor; `None` if it is not open.
 pub fn identity(file: i32) -> Option<Identity> {
     // SAFETY: all-zero is a valid stat structure, and fstat fills it or fails.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: a descriptor number (a wrong one is an error) and a structure of ours.
+    // SAFETY: a descriptor number (an invalid one is an error) and a local structure.
     if unsafe { libc::fstat(file, &mut stat) } != 0 {
         return None;
     }
@@ -64,29 +64,29 @@ pub fn identity(file: i32) -> Option<Identity> {
     })
 }
 
-/// Another opening of the same file, locked as handed out; for giving it away.
+/// Opens the same file again, with the shared lock, to hand it out.
 pub fn hand_out(file: i32) -> Option<OwnedFd> {
     open(Path::new(&format!("/proc/self/fd/{file}")))
 }
 
-/// Opens what another process has, locked as handed out.
+/// Opens a file of another process, with the shared lock.
 pub fn open(path: &Path) -> Option<OwnedFd> {
     let opened = OpenOptions::new().read(true).write(true).open(path).ok()?;
     lock(&opened, libc::LOCK_SH).then(|| OwnedFd::from(opened))
 }
 
-/// A copy of a descriptor that a caller gave, who keeps his own. The lock on it is shared.
+/// A copy of a caller's descriptor. The caller keeps the descriptor. The lock is shared.
 pub fn duplicate(file: i32) -> Option<OwnedFd> {
-    // SAFETY: a wrong descriptor is an error; a copy is new.
+    // SAFETY: an invalid descriptor is an error; a copy is new.
     let copy = unsafe { libc::fcntl(file, libc::F_DUPFD_CLOEXEC, 0) };
     if copy < 0 {
         return None;
     }
-    // SAFETY: the copy is new and nobody else's.
+    // SAFETY: the copy is new and has no other owner.
     Some(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
-/// Whether what was handed out of a file is still held somewhere. For its maker's own descriptor.
+/// Whether a handed-out file is still held elsewhere. For the creator's own descriptor.
 pub fn is_held_elsewhere(file: &OwnedFd) -> bool {
     if !lock(file, libc::LOCK_EX) {
         return true;
@@ -95,9 +95,9 @@ pub fn is_held_elsewhere(file: &OwnedFd) -> bool {
     false
 }
 
-/// Takes the memory of a range away; it reads as zeros afterwards.
+/// Frees the memory of a range, which then reads as zeros.
 pub fn punch(file: &OwnedFd, offset: u64, bytes: u64) {
-    // SAFETY: an open descriptor of ours; on failure nothing changes.
+    // SAFETY: an open descriptor of this library; on failure nothing changes.
     unsafe {
         libc::fallocate(
             file.as_raw_fd(),
@@ -108,8 +108,8 @@ pub fn punch(file: &OwnedFd, offset: u64, bytes: u64) {
     }
 }
 
-/// The parts of a range that were never written, and those that were. A range that the kernel says
-/// nothing of may hold anything.
+/// The parts of a range that were never written, and those that were. A range that the kernel does
+/// not report may contain anything.
 pub fn data(file: i32, offset: u64, bytes: u64) -> Vec<Piece> {
     let end = offset.saturating_add(bytes);
     let mut pieces = Vec::new();
@@ -139,7 +139,7 @@ pub fn data(file: i32, offset: u64, bytes: u64) -> Vec<Piece> {
 }
 
 fn seek(file: i32, from: u64, whence: i32) -> Result<u64, i32> {
-    // SAFETY: a descriptor number; a wrong one is an error. Nothing reads by the position.
+    // SAFETY: a descriptor number; an invalid one is an error. The file position is not used.
     let found = unsafe { libc::lseek(file, from as i64, whence) };
     let failed = || std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
     u64::try_from(found).map_err(|_| failed())
@@ -150,7 +150,7 @@ fn lock(file: &impl AsRawFd, how: i32) -> bool {
     unsafe { libc::flock(file.as_raw_fd(), how | libc::LOCK_NB) == 0 }
 }
 
-/// The descriptor of a process by the name that `/proc` has for it.
+/// The path under `/proc` of a process's descriptor.
 pub fn path_in(pid: u64, file: u64) -> std::path::PathBuf {
     format!("/proc/{pid}/fd/{file}").into()
 }

@@ -1,4 +1,4 @@
-//! Address space from the host: where simulated memory really lies.
+//! Host address space, which contains the simulated memory.
 
 use libc::{MAP_ANONYMOUS, MAP_FIXED, MAP_NORESERVE, MAP_PRIVATE, MAP_SHARED};
 use libc::{PROT_NONE, PROT_READ, PROT_WRITE};
@@ -6,16 +6,17 @@ use std::ptr;
 
 /// The host's own page.
 pub(crate) const HOST_PAGE: u64 = 4096;
-/// From so many bytes on it pays to give zeroed pages back to the host.
+/// From this size on, zeroed pages are returned to the host.
 pub(crate) const WORTH_GIVING_BACK: u64 = 1 << 20;
 
 /// Maps `bytes` (rounded up to host pages) of zeroed memory at a multiple of `align`, a power of
-/// two. Nothing is set aside: a host page is taken when it is first touched.
+/// two. Nothing is reserved: a host page is allocated when it is first touched.
 pub fn map(bytes: u64, align: u64, access: Access) -> Option<u64> {
     let align = align.max(HOST_PAGE);
     let length = host_length(bytes)?;
     let padded = length.checked_add(align)?;
-    // SAFETY: a fresh anonymous mapping wherever the kernel likes; nothing else is touched.
+    // SAFETY: a fresh anonymous mapping at an address of the kernel's choice; no other memory is
+    // touched.
     let start = unsafe {
         libc::mmap(
             ptr::null_mut(),
@@ -30,16 +31,17 @@ pub fn map(bytes: u64, align: u64, access: Access) -> Option<u64> {
         return None;
     }
     let start = start as u64;
-    // As high as it fits: the kernel hands out addresses downwards, so that blocks of whole pages lie side by side.
+    // As high as it fits: the kernel allocates addresses downwards, so blocks of whole pages are
+    // contiguous.
     let base = (start + padded - length) / align * align;
     unmap(start, base - start);
     unmap(base + length, start + padded - (base + length));
     Some(base)
 }
 
-/// As [`map`], at `base` and nowhere else; `None` if something is there already.
+/// As [`map`], but exactly at `base`; `None` if the range is in use.
 pub fn map_at(base: u64, bytes: u64, access: Access) -> Option<u64> {
-    // SAFETY: MAP_FIXED_NOREPLACE never touches what is mapped there.
+    // SAFETY: MAP_FIXED_NOREPLACE never replaces a mapping.
     let at = unsafe {
         libc::mmap(
             base as *mut _,
@@ -60,20 +62,19 @@ pub fn map_at(base: u64, bytes: u64, access: Access) -> Option<u64> {
     Some(base)
 }
 
-/// Gives a mapping back.
+/// Unmaps a range.
 pub fn unmap(base: u64, bytes: u64) {
     if let Some(length) = host_length(bytes).filter(|length| *length > 0) {
-        // SAFETY: callers pass ranges that `map` gave and that the simulated driver has just
-        // stopped handing out.
+        // SAFETY: callers pass ranges from `map` that the simulated driver has just freed.
         unsafe { libc::munmap(base as *mut _, length as usize) };
     }
 }
 
-/// Writes a range of memory into a file, skipping nothing. Says whether it worked.
+/// Writes a range of memory to a file, without skipping zeros. Returns whether it succeeded.
 pub fn copy_to_file(file: i32, from: u64, bytes: u64) -> bool {
     let mut done = 0;
     while done < bytes {
-        // SAFETY: callers pass a readable range of the driver's own; pwrite only reads it.
+        // SAFETY: callers pass a readable range of the driver's memory; pwrite only reads it.
         let written = unsafe {
             libc::pwrite(
                 file,
@@ -90,11 +91,11 @@ pub fn copy_to_file(file: i32, from: u64, bytes: u64) -> bool {
     true
 }
 
-/// Lays `file` over part of a mapping (the simulated `cuMemMap`). No access until
-/// [`protect`]. Says whether it worked.
+/// Maps `file` over part of a mapping (the simulated `cuMemMap`), without access until [`protect`].
+/// Returns whether it succeeded.
 pub fn map_file_over(base: u64, bytes: u64, file: i32, offset: u64) -> bool {
-    // SAFETY: callers pass a range inside an address reservation of theirs, so MAP_FIXED replaces
-    // only what they own.
+    // SAFETY: callers pass a range inside their address reservation, so MAP_FIXED replaces only
+    // mappings that they own.
     let at = unsafe {
         libc::mmap(
             base as *mut _,
@@ -108,7 +109,7 @@ pub fn map_file_over(base: u64, bytes: u64, file: i32, offset: u64) -> bool {
     at != libc::MAP_FAILED
 }
 
-/// Puts empty, inaccessible address space over part of a mapping.
+/// Maps empty, inaccessible address space over part of a mapping.
 pub fn map_nothing_over(base: u64, bytes: u64) {
     // SAFETY: as in `map_file_over`.
     unsafe {
@@ -123,10 +124,10 @@ pub fn map_nothing_over(base: u64, bytes: u64) {
     }
 }
 
-/// What may be done with memory.
+/// The allowed access to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Nothing.
+    /// No access.
     None,
     /// Reading.
     Read,
@@ -163,7 +164,7 @@ impl Access {
     }
 }
 
-/// Changes what may be done with a range.
+/// Changes the access to a range.
 pub fn protect(base: u64, bytes: u64, access: Access) {
     // SAFETY: callers pass ranges that the simulated driver mapped.
     unsafe { libc::mprotect(base as *mut _, bytes as usize, access.bits()) };
@@ -171,18 +172,18 @@ pub fn protect(base: u64, bytes: u64, access: Access) {
 
 /// Copies `bytes` bytes; the ranges may overlap.
 pub fn copy(to: u64, from: u64, bytes: u64) {
-    // SAFETY: callers have checked device ranges against the books; host ranges are vouched for by
-    // the C caller, as with the real driver.
+    // SAFETY: callers have checked device ranges against the books; the C caller guarantees that
+    // host ranges are valid, as with the real driver.
     unsafe { ptr::copy(from as *const u8, to as *mut u8, bytes as usize) };
 }
 
-/// Zeroes a range of the driver's own memory. Of whole host pages the host takes the memory back,
-/// so that zeroing a card's worth costs nothing.
+/// Zeroes a range of the driver's memory. The host frees whole pages, so zeroing a whole card costs
+/// nothing.
 pub fn zero(to: u64, bytes: u64) {
     zero_from(to, bytes, WORTH_GIVING_BACK);
 }
 
-/// As [`zero`]; pages are given back from `least` bytes of them on.
+/// As [`zero`]; pages are returned to the host from `least` bytes on.
 pub(crate) fn zero_from(to: u64, bytes: u64, least: u64) {
     let first = to.next_multiple_of(HOST_PAGE);
     let last = (to + bytes) / HOST_PAGE * HOST_PAGE;
@@ -193,8 +194,8 @@ pub(crate) fn zero_from(to: u64, bytes: u64, least: u64) {
     fill(to, 1, 0, first - to);
     fill(last, 1, 0, to + bytes - last);
     let (start, length) = (first as *mut libc::c_void, (last - first) as usize);
-    // SAFETY: whole pages of the driver's own mappings. MADV_REMOVE zeroes those of a file in
-    // memory and fails, changing nothing, on private ones, which MADV_DONTNEED zeroes.
+    // SAFETY: whole pages of the driver's mappings. MADV_REMOVE zeroes those of a file in memory
+    // and fails, without a change, on private ones, which MADV_DONTNEED zeroes.
     let zeroed = unsafe {
         libc::madvise(start, length, libc::MADV_REMOVE) == 0
             || libc::madvise(start, length, libc::MADV_DONTNEED) == 0

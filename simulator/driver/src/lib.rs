@@ -1,23 +1,22 @@
-//! The simulated `libcuda.so.1`: a CUDA driver that keeps the truth about memory and runs nothing.
+//! The simulated `libcuda.so.1`: a CUDA driver with exact accounting of memory that runs no code.
 //!
 //! Memory is real: allocations are host mappings without reserve, so copies and fills work. Kernels
-//! succeed and do nothing. The [books](model::books) say at every moment, to the byte, what was
-//! asked for and what a card would have given; they are what gpumem's own figures are tested
-//! against.
+//! succeed and do nothing. The [books](model::books) record, exact to the byte at every moment, the
+//! requested bytes and the bytes that a card would use; tests compare gpumem's figures with them.
 //!
 //! # Layout
 //! - [`model`]: the state, behind one lock: contexts, memory, pools, virtual memory, arrays;
 //! - [`api`]: the driver's functions, one family a file;
 //! - [`table`]: every exported name in one table, which also answers `cuGetProcAddress`;
-//! - [`calls`]: how often functions of virtual memory were called;
-//! - [`clock`]: the time that events have;
-//! - [`ffi`], [`host`], [`files`]: pointers from C, address space from the host, and the files in
-//!   memory by which processes share it;
-//! - [`sparse`]: copies that leave zeros out.
+//! - [`calls`]: counts the calls of functions of virtual memory;
+//! - [`clock`]: the time of events;
+//! - [`ffi`], [`host`], [`files`]: pointers from C, host address space, and the memory files by
+//!   which processes share memory;
+//! - [`sparse`]: copies that skip zeros.
 //!
 //! # Not suitable for
-//! Computing anything. And it never answers NVIDIA's driver-validity check: runtimes from 11.2 on
-//! ask for it and rightly refuse to run here.
+//! Computing anything. The driver fails NVIDIA's driver-validity check: runtimes from 11.2 on
+//! perform it and rightly refuse to run here.
 
 pub mod api;
 pub mod calls;

@@ -1,12 +1,12 @@
-//! The books, for others to read: C functions at any time, a JSON file at exit.
+//! Access to the books from outside: C functions at any time, a JSON file at exit.
 
 use crate::ffi::Text;
 use crate::model::device_books::DeviceBooks;
 use crate::model::state::{machine, state};
 use libc::{c_char, c_int};
 
-/// Writes the books as JSON into `buffer` (of `size` bytes, terminated, cut if too long) and gives
-/// the length that the whole text has. 0 before `cuInit`.
+/// Writes the books as JSON into `buffer` (of `size` bytes, terminated, truncated if too long).
+/// Returns the length of the whole text, or 0 before `cuInit`.
 ///
 /// # Safety
 /// `buffer` is null or valid for writing `size` bytes.
@@ -19,7 +19,7 @@ pub unsafe extern "C" fn gpumem_sim_books_json(buffer: *mut c_char, size: usize)
     drop(state);
     if !buffer.is_null() && size > 0 {
         let length = text.len().min(size - 1);
-        // SAFETY: the caller vouches for `size` bytes, and length + 1 <= size.
+        // SAFETY: the caller guarantees `size` bytes, and length + 1 <= size.
         unsafe {
             std::ptr::copy_nonoverlapping(text.as_ptr().cast(), buffer, length);
             buffer.add(length).write(0);
@@ -45,11 +45,11 @@ pub unsafe extern "C" fn gpumem_sim_books(
     let Ok(ordinal) = state.device(device) else {
         return 1;
     };
-    // SAFETY: passed on from the caller.
+    // SAFETY: the caller's guarantees apply.
     unsafe { figure(state.books.device(ordinal), kind, current, peak) }
 }
 
-/// The same by UUID (`GPU-…`, `MIG-…`), which the simulated NVML goes by.
+/// The same by UUID (`GPU-…`, `MIG-…`), which the simulated NVML uses.
 ///
 /// # Safety
 /// As for [`gpumem_sim_books`]; `uuid` is a C string.
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn gpumem_sim_books_by_uuid(
     let Some(books) = uuid.and_then(|uuid| state.books.by_uuid(uuid)) else {
         return 1;
     };
-    // SAFETY: passed on from the caller.
+    // SAFETY: the caller's guarantees apply.
     unsafe { figure(books, kind, current, peak) }
 }
 
@@ -78,14 +78,14 @@ unsafe fn figure(books: &DeviceBooks, kind: Text, current: *mut u64, peak: *mut 
     };
     for (place, value) in [(current, now), (peak, most)] {
         if !place.is_null() {
-            // SAFETY: the caller vouches for a pointer that is not null.
+            // SAFETY: the caller guarantees that a non-null pointer is valid.
             unsafe { place.write_unaligned(value) };
         }
     }
     0
 }
 
-/// Runs when the process ends in order (return from main, `exit`), after the exit handlers.
+/// Runs when the process ends normally (return from main, `exit`), after the exit handlers.
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static AT_EXIT: extern "C" fn() = write_at_exit;
@@ -101,7 +101,7 @@ extern "C" fn write_at_exit() {
     }
 }
 
-/// Writes beside the target and renames, so that nobody reads half a file.
+/// Writes a temporary file and renames it, so that readers never see a partial file.
 fn write_whole(path: &str, text: &str) -> std::io::Result<()> {
     let beside = format!("{path}.{}~", std::process::id());
     std::fs::write(&beside, text)?;

@@ -1,51 +1,51 @@
-//! Copies that leave zeros out: host memory is taken for what a copy writes, so pages that nobody has
-//! touched stay so on the other side.
+//! Copies that skip zeros. A write allocates host memory, so pages that were never touched in the
+//! source stay untouched in the target.
 
 use crate::host::{self, HOST_PAGE};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// From so many bytes of a copy on zeros are looked for.
+/// Copies from this size on skip zeros.
 pub const WORTH_LOOKING: u64 = 1 << 20;
-/// Zeros in a row for which the target's pages are given back; fewer are written.
+/// Runs of zeros from this size on free the target's pages; shorter ones are written.
 const WORTH_A_CALL: u64 = 16 * HOST_PAGE;
-/// Entries of the page map that are read at once: 2 MiB of memory.
+/// Number of page map entries to read at once: 2 MiB of memory.
 const ENTRIES: usize = 512;
-/// In memory, or in swap space.
+/// Flags of a page in memory or in swap space.
 const TOUCHED: u64 = 3 << 62;
 
 static ZEROS: [u8; HOST_PAGE as usize] = [0; HOST_PAGE as usize];
 
-/// What is known of memory without a look at it.
+/// What is known about memory without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents {
     /// Zeros.
     Zeros,
-    /// Memory of this process alone, made of pages that are zeros until somebody touches them.
+    /// Private memory of this process, whose pages are zeros until they are first touched.
     Private,
-    /// Anything.
+    /// Unknown contents.
     Anything,
 }
 
 /// A part of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// How long it is.
+    /// Its size.
     pub bytes: u64,
     /// What is known of it.
     pub contents: Contents,
 }
 
-/// Whose memory a copy goes to.
+/// The owner of a copy's target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The simulated driver's: whole pages of zeros can be given back.
+    /// The simulated driver: whole pages of zeros can be returned to the host.
     Own,
-    /// The program's.
+    /// The program.
     Programs,
 }
 
-/// Copies `pieces`, which lie one after the other from `from` on. The ranges must not overlap.
+/// Copies contiguous `pieces` that start at `from`. The ranges must not overlap.
 pub fn copy(to: u64, from: u64, pieces: &[Piece], target: Target) {
     let mut runs = Runs {
         to,
@@ -66,7 +66,7 @@ pub fn copy(to: u64, from: u64, pieces: &[Piece], target: Target) {
     runs.end();
 }
 
-/// Parts in a row that are copied alike.
+/// Merges adjacent parts that are copied in the same way.
 struct Runs {
     to: u64,
     from: u64,
@@ -96,16 +96,16 @@ impl Runs {
     }
 }
 
-/// Looks at each page.
+/// Reads each page.
 fn by_page(from: u64, bytes: u64, runs: &mut Runs) {
     for (at, length) in pages(from, bytes) {
         runs.add(length, is_zeros(at, length));
     }
 }
 
-/// Looks at each page that somebody has touched. To look at another one would take memory for it.
+/// Reads each page that has been touched. Reading other pages would allocate memory for them.
 fn by_page_map(from: u64, bytes: u64, runs: &mut Runs) {
-    // Not kept: it would go on to show this process to a child of it.
+    // Opened for each copy: a child process that inherited it would still see this process.
     let Ok(map) = File::open("/proc/self/pagemap") else {
         return by_page(from, bytes, runs);
     };
@@ -135,7 +135,7 @@ fn by_page_map(from: u64, bytes: u64, runs: &mut Runs) {
     }
 }
 
-/// The parts of a range that lie on one page each.
+/// Divides a range into the parts on each page.
 fn pages(from: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
     let end = from + bytes;
     let mut at = from;
@@ -151,7 +151,8 @@ fn is_zeros(at: u64, bytes: u64) -> bool {
     unsafe { libc::memcmp(at as *const _, ZEROS.as_ptr().cast(), bytes as usize) == 0 }
 }
 
-/// A page of the program's that was never written is read without taking memory.
+/// Writes zeros, except to pages that are already zero. Reading a page that was never written
+/// allocates no memory.
 fn zero_where_needed(to: u64, bytes: u64) {
     for (at, length) in pages(to, bytes) {
         if !is_zeros(at, length) {
@@ -181,10 +182,10 @@ mod tests {
         (base, file)
     }
 
-    /// Pages of a range that take memory of the host.
+    /// Pages of a range that use host memory.
     fn resident(base: u64) -> usize {
         let mut pages = [0u8; (BYTES / HOST_PAGE) as usize];
-        // SAFETY: a mapping of ours, and room for one byte a page.
+        // SAFETY: a local mapping, and room for one byte per page.
         let done = unsafe { libc::mincore(base as *mut _, BYTES as usize, pages.as_mut_ptr()) };
         assert_eq!(done, 0);
         pages.iter().filter(|page| **page & 1 != 0).count()

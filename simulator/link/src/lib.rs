@@ -1,5 +1,5 @@
-//! How the simulated libraries are linked: under the names that their clients look for, with the versions of symbols that
-//! NVIDIA's have. For their build scripts.
+//! How the simulated libraries are linked: with the names that their clients look for and the
+//! symbol versions of NVIDIA's libraries. Build scripts use this crate.
 
 use std::env;
 use std::fs;
@@ -9,14 +9,16 @@ use std::path::{Path, PathBuf};
 pub struct Library {
     /// The name that clients look for.
     pub soname: &'static str,
-    /// What its exports are called, as patterns of a version script. Empty if NVIDIA's library has no versions.
+    /// The names of its exports, as patterns of a version script. Empty if NVIDIA's library has no
+    /// versions.
     pub exports: &'static [&'static str],
-    /// Whether its calls of itself never leave it, whatever is preloaded: the linker's `-Bsymbolic`.
+    /// Whether calls within the library cannot be interposed, even by a preloaded library: the
+    /// linker's `-Bsymbolic`.
     pub own_calls_stay: bool,
 }
 
 impl Library {
-    /// Tells cargo, from a build script.
+    /// Prints the linker arguments for cargo. Call it from a build script.
     pub fn link(&self) {
         println!("cargo:rerun-if-changed=build.rs");
         println!("cargo:rerun-if-env-changed=RUSTC_LINKER");
@@ -33,20 +35,21 @@ impl Library {
         } else {
             arguments.push("-fuse-ld=bfd".into());
             if !self.exports.is_empty() {
-                // Names the version of every export after the soname. A version script of ours cannot: rustc has one without
-                // a version, and bfd takes no second one beside it.
+                // Sets the version of every export to the soname. A version script here cannot do
+                // that: rustc passes one without a version, and bfd accepts no second one.
                 arguments.push("-Wl,--default-symver".into());
             }
         }
         for argument in arguments {
-            // cargo would pass on what is for cdylibs alone to those that use this library: libcudart.so.12 uses that of
-            // CUDA 13, and would get its name.
+            // With `rustc-cdylib-link-arg`, cargo would also pass the argument to libraries that
+            // depend on this one: libcudart.so.12 depends on that of CUDA 13, and would get its
+            // name.
             println!("cargo:rustc-link-arg={argument}");
         }
     }
 
-    /// A version script with the same version. Zig's linker, which has no `--default-symver`, takes the last script that it is
-    /// given, and this one comes after rustc's.
+    /// A version script with the same version. Zig's linker has no `--default-symver`. It uses the
+    /// last script that it is given, and this one comes after rustc's.
     fn script(&self) -> Option<PathBuf> {
         if self.exports.is_empty() {
             return None;
@@ -68,7 +71,7 @@ impl Library {
     }
 }
 
-/// Whether this is the linker that cargo-zigbuild names.
+/// Whether this is the linker of cargo-zigbuild.
 fn is_zig(linker: Option<&Path>) -> bool {
     linker
         .and_then(Path::file_name)

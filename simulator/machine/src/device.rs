@@ -5,13 +5,13 @@
 pub struct DeviceSpec {
     /// Its index on the machine: NVML's index and the minor number.
     pub index: u32,
-    /// The name that both libraries give it.
+    /// The name that CUDA and NVML report.
     pub name: String,
-    /// Its memory in bytes, as CUDA gives it out.
+    /// Its memory in bytes, as CUDA reports it.
     pub total_bytes: u64,
-    /// Memory beyond that, which the driver keeps for itself and only NVML mentions.
+    /// Memory beyond `total_bytes`, which the driver keeps for itself and only NVML reports.
     pub reserved_bytes: u64,
-    /// Memory that other processes are said to use.
+    /// Memory that other processes use, by the settings.
     pub other_bytes: u64,
     /// Its compute capability: major, minor.
     pub compute_capability: (u32, u32),
@@ -21,7 +21,7 @@ pub struct DeviceSpec {
     pub threads_per_multiprocessor: u32,
     /// Memory that each context on it costs, in bytes.
     pub context_bytes: u64,
-    /// Device memory that each stream costs, but a context's first.
+    /// Device memory that each stream costs, except a context's first one.
     pub stream_bytes: u64,
     /// How many MIG instances it is split into; 0 with MIG off.
     pub instances: u32,
@@ -30,17 +30,17 @@ pub struct DeviceSpec {
 }
 
 impl DeviceSpec {
-    /// The name of one that the settings give none.
+    /// The name of a device without one in the settings.
     pub const NAME: &'static str = "gpumem simulated GPU";
 
-    /// Multiprocessors, where the settings do not say.
+    /// Multiprocessors without a setting.
     pub const MULTIPROCESSORS: u32 = 132;
 
     /// Most MIG instances that a card can be split into.
     pub const MOST_INSTANCES: u32 = 7;
 
-    /// A whole card with so much memory, all of it free, at compute capability 9.0, and all else as
-    /// without settings.
+    /// A whole card with this much memory, all of it free, at compute capability 9.0, and with
+    /// defaults for everything else.
     pub fn new(index: u32, total_bytes: u64) -> Self {
         Self {
             index,
@@ -58,8 +58,7 @@ impl DeviceSpec {
         }
     }
 
-    /// Threads that a multiprocessor of this compute capability runs at once, where the settings do
-    /// not say.
+    /// Threads that a multiprocessor of this compute capability runs at once, without a setting.
     pub(crate) fn threads_of(compute_capability: (u32, u32)) -> u32 {
         if compute_capability == (7, 5) {
             1024
@@ -73,8 +72,8 @@ impl DeviceSpec {
         u64::from(self.multiprocessors) * u64::from(self.threads_per_multiprocessor)
     }
 
-    /// One of the card's MIG instances: an equal share of its memory, in whole pages. What other
-    /// processes use is in the first one.
+    /// One of the card's MIG instances: an equal share of its memory, in whole pages. Memory of
+    /// other processes is in the first instance.
     pub fn instance(&self, number: u32, page_bytes: u64) -> Option<Self> {
         if number >= self.instances {
             return None;
@@ -92,7 +91,7 @@ impl DeviceSpec {
         })
     }
 
-    /// A number for the memory that this is: each card's and each instance's own.
+    /// A number for its memory, unique to each card and each instance.
     pub fn unit(&self) -> usize {
         let part = self.instance.map_or(0, |number| number + 1);
         (self.index * (Self::MOST_INSTANCES + 1) + part) as usize
@@ -105,7 +104,7 @@ impl DeviceSpec {
         uuid
     }
 
-    /// The UUID of the card that it is, or is a part of.
+    /// The UUID of its card: of the device itself, or of the card of an instance.
     pub fn card_uuid(&self) -> [u8; 16] {
         let mut uuid = *b"gpumem\x40\x00\x80\x00\x00\x00\x00\x00\x00\x00";
         uuid[12..].copy_from_slice(&self.index.to_be_bytes());
@@ -140,7 +139,7 @@ impl DeviceSpec {
         format!("0000:{:02x}:00.0", self.pci_bus())
     }
 
-    /// Whether `text` is its PCI address, with a domain of any width or none.
+    /// Whether `text` is its PCI address, with a domain of any width or without one.
     pub fn has_pci(&self, text: &str) -> bool {
         let text = text.split('.').next().unwrap_or(text);
         let mut numbers: Vec<u32> = Vec::new();

@@ -1,14 +1,14 @@
-//! What the simulated machine looks like: its devices, its driver's version and what things cost.
+//! The simulated machine: its devices, its driver's version, and the memory that each object costs.
 //!
 //! The simulated `libcuda.so.1` and `libnvidia-ml.so.1` are two libraries in one process. Both read
 //! the same environment through this crate, so that names, UUIDs and sizes never disagree.
 //!
 //! # Design constraints
 //! - No state and no I/O: a [`Machine`] is made from a look-up function, so tests need no
-//!   environment, and complaints about bad settings are returned, not printed.
+//!   environment. Warnings about invalid settings are returned, not printed.
 //!
 //! # Not suitable for
-//! Live figures. Those are the driver's books.
+//! Live figures: those are in the driver's books.
 
 #![forbid(unsafe_code)]
 

@@ -16,57 +16,57 @@ pub struct Machine {
     /// Indices of the cards that this process may use, in its own order (`CUDA_DEVICE_ORDER`,
     /// `CUDA_VISIBLE_DEVICES`).
     pub visible: Vec<u32>,
-    /// The same, as what CUDA sees of each: the card or one of its MIG instances.
+    /// The same devices as CUDA sees them: each card, or one of its MIG instances.
     seen: Vec<DeviceSpec>,
-    /// What `cuDriverGetVersion` says: 13020 is CUDA 13.2.
+    /// The result of `cuDriverGetVersion`: 13020 is CUDA 13.2.
     pub driver_version: u32,
     /// Device memory that each loaded module costs, in bytes.
     pub module_bytes: u64,
-    /// How long `cuMemAlloc` takes, its memory taken already: a real card's needs some time.
+    /// How long `cuMemAlloc` takes. A real card needs some time; the memory is in use from the
+    /// start.
     pub allocation_time: Duration,
-    /// Whether libraries are loaded at once (`CUDA_MODULE_LOADING=EAGER`) and not with first use.
+    /// Whether libraries are loaded at once (`CUDA_MODULE_LOADING=EAGER`) instead of at first use.
     pub eager_loading: bool,
-    /// Size of the physical pages that device memory is given out in.
+    /// Size of the physical pages of device memory.
     pub page_bytes: u64,
-    /// Copies from the host of more bytes than that are left out: the target is zeros.
+    /// Larger copies from the host are skipped and their target is zeroed. In bytes.
     pub copy_most: Option<u64>,
-    /// Where the driver's books are written at exit, if anywhere.
+    /// The file for the driver's books at exit.
     pub books: Option<String>,
-    /// The file by which processes share the cards; with none each has cards of its own.
+    /// The file by which processes share the cards; without one each process has separate cards.
     pub card: Option<String>,
-    /// What NVML says about processes.
+    /// How NVML lists processes.
     pub nvml_pids: NvmlPids,
 }
 
-/// What NVML says about the processes that use a device.
+/// How NVML lists the processes that use a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NvmlPids {
-    /// Their ids as they see them themselves.
+    /// With the ids that the processes see.
     #[default]
     Own,
-    /// Nothing, as in most containers.
+    /// Not at all, as in most containers.
     Hidden,
-    /// Their ids as the host sees them, which differ in a container with a process namespace of
-    /// its own.
+    /// With the host's ids, which differ in a container with its own process namespace.
     Host,
 }
 
 impl NvmlPids {
-    /// What is added to an id of the container to make it the host's.
+    /// The host's id of a process minus its id in the container.
     pub const HOST_OFFSET: u32 = 1_000_000;
 }
 
-/// A machine, and what was wrong with its description (the defaults were taken instead).
+/// A machine, and the settings that were invalid (their defaults apply).
 #[derive(Clone, Debug)]
 pub struct Made {
     /// The machine.
     pub machine: Machine,
-    /// One line for each setting that could not be read.
+    /// One line for each invalid setting.
     pub complaints: Vec<String>,
 }
 
 impl Machine {
-    /// Describes the machine that the process's environment asks for.
+    /// Describes the machine that the process's environment defines.
     pub fn from_env() -> Made {
         Self::from_lookup(|name| std::env::var(name).ok())
     }
@@ -186,7 +186,7 @@ impl Machine {
         }
     }
 
-    /// The device that this process calls `ordinal`: a card, or a MIG instance of one.
+    /// The device with this ordinal in this process: a card, or a MIG instance of one.
     pub fn visible_device(&self, ordinal: usize) -> Option<&DeviceSpec> {
         self.seen.get(ordinal)
     }

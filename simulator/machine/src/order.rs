@@ -1,20 +1,20 @@
-//! Which devices CUDA shows, and in which order: `CUDA_DEVICE_ORDER`, `CUDA_VISIBLE_DEVICES`, MIG.
+//! The devices that CUDA shows, and their order: `CUDA_DEVICE_ORDER`, `CUDA_VISIBLE_DEVICES`, MIG.
 //!
-//! NVML goes by PCI address and knows nothing of this.
+//! NVML lists devices by PCI address and ignores these variables.
 
 use crate::DeviceSpec;
 use std::cmp::Reverse;
 
 /// The devices that CUDA may choose from.
 pub(crate) struct Candidates {
-    /// In CUDA's order, each as CUDA sees it: a card that is split is its first instance.
+    /// In CUDA's order, each as CUDA sees it: for a split card, its first instance.
     devices: Vec<DeviceSpec>,
-    /// Every MIG instance there is.
+    /// Every MIG instance.
     instances: Vec<DeviceSpec>,
 }
 
 impl Candidates {
-    /// In the order of PCI addresses, or CUDA's default: fastest first, which goes here by compute
+    /// In the order of PCI addresses, or in CUDA's default order, fastest first: by compute
     /// capability, then by memory, then by address.
     pub(crate) fn new(cards: &[DeviceSpec], by_address: bool, page_bytes: u64) -> Self {
         let mut devices = cards.to_vec();
@@ -33,7 +33,7 @@ impl Candidates {
         Self { devices, instances }
     }
 
-    /// Without `CUDA_VISIBLE_DEVICES`: everything; with a split card on the machine, one instance.
+    /// Without `CUDA_VISIBLE_DEVICES`: everything, or one instance if the machine has a split card.
     pub(crate) fn all(self) -> Vec<DeviceSpec> {
         match self.devices.iter().find(|d| d.instance.is_some()) {
             Some(first) => vec![first.clone()],
@@ -41,9 +41,9 @@ impl Candidates {
         }
     }
 
-    /// CUDA's rules: a list of indices or UUID prefixes; the first entry that names no device, or
-    /// one already named, ends the list. A MIG instance is seen alone: it ends the list too, and
-    /// is left out unless it is the first.
+    /// CUDA's rules: a list of indices or UUID prefixes. The first entry that matches no device, or
+    /// one already listed, ends the list. A MIG instance is visible only alone: it ends the list,
+    /// too, and is left out unless it is the first entry.
     pub(crate) fn chosen(&self, text: &str) -> Vec<DeviceSpec> {
         let mut chosen: Vec<DeviceSpec> = Vec::new();
         for entry in text.split(',') {
@@ -78,7 +78,7 @@ impl Candidates {
     }
 }
 
-/// The one device that is meant, if it is only one.
+/// The matching device, if exactly one matches.
 fn only(devices: &[DeviceSpec], meant: impl Fn(&DeviceSpec) -> bool) -> Option<&DeviceSpec> {
     let mut matches = devices.iter().filter(|device| meant(device));
     matches.next().filter(|_| matches.next().is_none())

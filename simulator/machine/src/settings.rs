@@ -1,15 +1,15 @@
-//! Reading one setting: its default, a device's own, what is wrong with it.
+//! Reads one setting: its default, values for single devices, and warnings about invalid values.
 
 use crate::parse_size;
 
-/// Reads settings one by one, and keeps what is wrong with them.
+/// Reads settings and collects warnings about invalid values.
 pub(crate) struct Reader<L> {
     pub(crate) lookup: L,
     pub(crate) complaints: Vec<String>,
 }
 
 impl<L: Fn(&str) -> Option<String>> Reader<L> {
-    /// A setting, or `default` where there is none that can be read.
+    /// A setting, or `default` if it is missing or invalid.
     pub(crate) fn get<T>(
         &mut self,
         name: &str,
@@ -28,7 +28,7 @@ impl<L: Fn(&str) -> Option<String>> Reader<L> {
 }
 
 impl<L: Fn(&str) -> Option<String>> Reader<L> {
-    /// A setting that each device may have its own of.
+    /// A setting with an optional value for each device.
     pub(crate) fn per_device<T: Clone>(
         &mut self,
         name: &str,
@@ -42,12 +42,12 @@ impl<L: Fn(&str) -> Option<String>> Reader<L> {
     }
 }
 
-/// A size in bytes.
+/// Parses a size in bytes.
 pub(crate) fn size(text: &str) -> Option<u64> {
     parse_size(text).ok()
 }
 
-/// A number of things, from 1 to `most`.
+/// Parses a number from 1 to `most`.
 pub(crate) fn number(text: &str, most: u32) -> Option<u32> {
     let count = text.trim().parse().ok();
     count.filter(|count| (1..=most).contains(count))
@@ -62,7 +62,7 @@ pub(crate) fn compute_capability(text: &str) -> Option<(u32, u32)> {
     (both >= 10).then_some((both / 10, both % 10))
 }
 
-/// A figure for each device: one for all, and exceptions.
+/// A figure for each device: one for all devices, and exceptions.
 #[derive(Clone, Debug)]
 pub(crate) struct PerDevice<T> {
     each: T,
@@ -70,7 +70,7 @@ pub(crate) struct PerDevice<T> {
 }
 
 impl<T: Clone> PerDevice<T> {
-    /// The same for every device.
+    /// The same figure for every device.
     pub(crate) fn of_all(each: T) -> Self {
         Self {
             each,
@@ -78,7 +78,8 @@ impl<T: Clone> PerDevice<T> {
         }
     }
 
-    /// What `text` says over it: a figure for all, and `1=…` for single devices.
+    /// Reads `text` over the current figures: a figure for all devices, and `1=…` for single
+    /// devices.
     pub(crate) fn parse_over(
         mut self,
         text: &str,
@@ -95,7 +96,7 @@ impl<T: Clone> PerDevice<T> {
         Some(self)
     }
 
-    /// A device's.
+    /// The figure of a device.
     pub(crate) fn of(&self, index: u32) -> T {
         let exception = self.exceptions.iter().rev().find(|(i, _)| *i == index);
         exception.map_or(&self.each, |(_, figure)| figure).clone()

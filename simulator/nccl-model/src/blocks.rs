@@ -1,4 +1,4 @@
-//! Blocks of a communicator that are no connections.
+//! Blocks of a communicator that do not belong to connections.
 
 use crate::setup::Setup;
 use crate::{PAGE, STEPS, pages};
@@ -11,9 +11,9 @@ impl Setup {
         if self.cumem { pages(bytes) } else { bytes }
     }
 
-    /// What a communicator allocates at its start: for each channel its peers, the addresses of them,
-    /// and the ring's ranks; two or three blocks of its own; with NVLS a block for each channel of it
-    /// and, from 2.22 on, its credits.
+    /// The blocks that a communicator allocates at its start: for each channel its peers, their
+    /// addresses, and the ring's ranks; two or three blocks for the communicator. With NVLS, also a
+    /// block for each of its channels and, from 2.22 on, its credits.
     pub fn structures(&self) -> Vec<u64> {
         let mut blocks = Vec::new();
         for _ in 0..self.channels().max(self.p2p_channels()) {
@@ -37,7 +37,8 @@ impl Setup {
         blocks
     }
 
-    /// Whether collectives may use NVLS: an NVSwitch that multicasts, and more than two ranks on it.
+    /// Whether collectives may use NVLS: it needs an NVSwitch with multicast, and more than two
+    /// ranks on it.
     pub fn has_nvls(&self) -> bool {
         self.nvls
             && self.nvswitch
@@ -46,7 +47,7 @@ impl Setup {
             && self.version.from(18)
     }
 
-    /// Blocks of NVLS's buffer, for each rank on the node.
+    /// Blocks of the NVLS buffer, for each rank on the node.
     pub fn nvls(&self) -> Vec<u64> {
         if !self.has_nvls() || self.shares {
             return Vec::new();
@@ -74,8 +75,8 @@ impl Setup {
         vec![pages(rank * self.local)]
     }
 
-    /// The code of NCCL's kernels, once for each process and device: fitted to one published figure
-    /// (nccl#1685), unknown for other versions and cards.
+    /// The code of NCCL's kernels, once for each process and device. Fitted to one published figure
+    /// (nccl#1685); unknown for other versions and cards.
     pub fn kernels(&self) -> u64 {
         self.level.of(200, 240, 280) << 20
     }

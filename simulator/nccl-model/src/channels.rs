@@ -1,4 +1,4 @@
-//! How many channels a communicator has.
+//! The number of channels of a communicator.
 
 use crate::setup::Setup;
 
@@ -8,10 +8,10 @@ const PEERS_PER_BATCH: u64 = 8;
 impl Setup {
     /// Channels of collectives ("N coll channels" in NCCL's log).
     ///
-    /// NCCL searches the machine's links for rings and doubles what it finds, which no formula
-    /// repeats. Seen in public logs: 24 on eight H200, 16 on eight H800, two A800 and three nodes of
-    /// H100, 8 on two nodes of H20 and of H100, 2 on a desktop (docs/nccl.md). With one rank there
-    /// are no links to run out of, so the search ends at the greatest number.
+    /// NCCL searches the machine's links for rings and doubles the result, which no formula
+    /// reproduces. Seen in public logs: 24 on eight H200, 16 on eight H800, two A800 and three
+    /// nodes of H100, 8 on two nodes of H20 and of H100, 2 on a desktop (docs/nccl.md). With one
+    /// rank there are no links, so the search ends at the greatest number.
     pub fn channels(&self) -> u64 {
         let most = self.version.most_channels();
         let found = self.channels.unwrap_or_else(|| {
@@ -24,7 +24,7 @@ impl Setup {
                 (false, _) => self.level.of(1, 2, 4),
             }
         });
-        // The greatest first, then the least, as NCCL has it.
+        // The upper limit first, then the lower one, as in NCCL.
         let limited = found.min(self.limits.most.unwrap_or(most)).max(1);
         limited.max(self.limits.least.unwrap_or(1)).min(most)
     }
@@ -39,10 +39,10 @@ impl Setup {
             .next_power_of_two()
     }
 
-    /// How many of them one peer gets ("N p2p channels per peer").
+    /// The number of channels for each peer ("N p2p channels per peer").
     ///
     /// Twice the links to the peer (18 from compute capability 9.0 on, 12 before), 2 over PCIe and
-    /// over the network; the least of all peers, as a power of two.
+    /// over the network. The least of all peers counts, as a power of two.
     pub fn channels_per_peer(&self) -> u64 {
         let channels = self.p2p_channels();
         if let Some(set) = self.limits.per_peer {

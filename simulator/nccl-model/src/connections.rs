@@ -1,8 +1,8 @@
 //! Connections to a rank's neighbours in rings and trees, and their buffers.
 //!
 //! A connection is one direction of one channel to one peer; ring and tree share it. Over NVLink or
-//! PCIe the receiver has the buffers (read by the receiver instead where both GPUs are of compute
-//! capability 8.0); over the network both sides have some.
+//! PCIe the receiver allocates the buffers (with an NVSwitch at compute capability 8.0 the receiver
+//! reads the sender's simple buffer); over the network both sides allocate some.
 
 use crate::pages;
 use crate::setup::{Buffers, Level, Setup};
@@ -13,13 +13,13 @@ const CONTROL: u64 = 4096;
 /// One direction of one channel, to the next or the previous rank of its ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Way {
-    /// To the next rank: every ring's.
+    /// To the next rank, in every ring.
     SendNext,
-    /// From the previous rank: every ring's.
+    /// From the previous rank, in every ring.
     ReceivePrevious,
-    /// Back from the next rank: a tree's.
+    /// Back from the next rank, in a tree.
     ReceiveNext,
-    /// Back to the previous rank: a tree's.
+    /// Back to the previous rank, in a tree.
     SendPrevious,
 }
 
@@ -42,8 +42,8 @@ impl Setup {
         self.each_channel(|_| ways.to_vec())
     }
 
-    /// The connections of the trees: both ways to one neighbour, at an end of the chain that a node
-    /// is; both neighbours inside it, which is the range's high end.
+    /// The connections of the trees: both directions to one neighbour at an end of the node's
+    /// chain, or to both neighbours inside it (the range's high end).
     pub fn tree(&self) -> Vec<Connection> {
         if self.world < 3 {
             return Vec::new();
@@ -55,7 +55,7 @@ impl Setup {
                 Way::SendPrevious,
                 Way::ReceivePrevious,
             ],
-            // Chains end at other ranks on other channels.
+            // Chains end at different ranks on different channels.
             _ if channel % 2 == 0 => vec![Way::SendNext, Way::ReceiveNext],
             _ => vec![Way::SendPrevious, Way::ReceivePrevious],
         })
@@ -67,7 +67,7 @@ impl Setup {
         all.collect()
     }
 
-    /// Bytes of a connection's block; 0 if it has none on the device.
+    /// Bytes of a connection's block; 0 if it has no device memory.
     pub fn bytes_of(&self, connection: Connection) -> u64 {
         let (_, way) = connection;
         if self.is_network(connection) {
@@ -76,9 +76,9 @@ impl Setup {
         self.peer_bytes(way.sends())
     }
 
-    /// Whether a connection is the network's. Of a ring that leaves the node, one rank sends over the
-    /// network and another receives; the model has the rank that is one of them on every channel,
-    /// which is the most, or at the range's low end on its share of the channels.
+    /// Whether a connection uses the network. In a ring that leaves the node, one rank sends over
+    /// the network and another receives. The model's rank is one of them on every channel, which is
+    /// the most, or on its share of the channels at the range's low end.
     pub fn is_network(&self, (channel, way): Connection) -> bool {
         if self.nodes() == 1 || !matches!(way, Way::SendNext | Way::ReceivePrevious) {
             return false;
@@ -93,10 +93,10 @@ impl Setup {
         leaves && way.sends() == channel.is_multiple_of(2)
     }
 
-    /// A side of a connection within the node.
+    /// One side of a connection within the node.
     pub(crate) fn peer_bytes(&self, sends: bool) -> u64 {
         if !self.peers {
-            // Through the host's memory.
+            // Data goes through host memory.
             return 0;
         }
         let Buffers { ll, ll128, simple } = self.buffers;
@@ -109,7 +109,7 @@ impl Setup {
         })
     }
 
-    /// A side of a connection over the network.
+    /// One side of a connection over the network.
     fn network_bytes(&self, sends: bool) -> u64 {
         if !self.direct {
             return 0;
@@ -123,7 +123,8 @@ impl Setup {
         if self.cumem { pages(bytes) } else { bytes }
     }
 
-    /// What one connection over the network takes of the host where cards do not reach device memory.
+    /// Host memory of one connection over the network, where network cards do not access device
+    /// memory.
     pub fn network_host_bytes(&self) -> u64 {
         let Buffers { ll, ll128, simple } = self.buffers;
         ll + ll128 + simple + 2 * CONTROL
@@ -131,7 +132,7 @@ impl Setup {
 
     /// Blocks of a connection for sending to a peer on this node or elsewhere.
     ///
-    /// Send and receive never share a collective's connection. Over the network they have a pool
+    /// Send and receive never share a connection with collectives. Over the network they use a pool
     /// ([`Setup::network_pool`]).
     pub fn send(&self, on_this_node: bool) -> Vec<u64> {
         self.send_or_receive(on_this_node, true)
@@ -159,12 +160,12 @@ impl Setup {
             (1, false) => self.chunks.pci,
             _ => self.chunks.network,
         };
-        // A piece is no larger than a step of a buffer.
+        // A piece is at most as large as a step of a buffer.
         self.p2p_channels() * STEPS * chunk.min(self.buffers.simple / crate::STEPS)
     }
 
-    /// The pool for sending, which a communicator whose connections do not wait has from its start,
-    /// whether or not there is a network, and with one rank, too (nccl#2363).
+    /// The pool for sending. A communicator that connects at its start allocates it then, even
+    /// without a network and with one rank (nccl#2363).
     pub fn pool_at_start(&self) -> Vec<u64> {
         if self.late || self.shares {
             return Vec::new();
@@ -172,7 +173,8 @@ impl Setup {
         vec![self.pool()]
     }
 
-    /// The pools that the first send or receive over the network needs, but for that.
+    /// The pools that the first send or receive over the network allocates, without the one
+    /// allocated at the start.
     pub fn network_pool(&self) -> Vec<u64> {
         if !self.direct || self.nodes() == 1 {
             return Vec::new();

@@ -1,19 +1,20 @@
-//! How much device memory NCCL takes of each rank: a model, from its source (2.18 to 2.30).
+//! The device memory that NCCL takes on each rank: a model from its source (2.18 to 2.30).
 //!
-//! A communicator has [structures](Setup::structures) from its start, and transfer buffers of the
-//! algorithms that its collectives use: [connections](connections) of rings and trees, the multicast
-//! buffer of [NVLS](Setup::nvls), and connections of [send and receive](Setup::send). Each figure is
-//! a list of the blocks that NCCL allocates, since with `cuMem` every block takes whole pages.
+//! A communicator has [structures](Setup::structures) from its start, and transfer buffers for the
+//! algorithms that its collectives use: [connections](connections) of rings and trees, the
+//! multicast buffer of [NVLS](Setup::nvls), and connections of [send and receive](Setup::send).
+//! Each figure is a list of the blocks that NCCL allocates, because with `cuMem` every block takes
+//! whole pages.
 //!
-//! docs/nccl.md has the formulas, their sources and what users have published; `published.rs`
-//! compares with that.
+//! docs/nccl.md has the formulas, their sources and the figures that users have published;
+//! `published.rs` compares the model with those figures.
 //!
 //! # Design constraints
-//! Pure: no environment, no driver, no clock. What is not known is a [`Level`]: the number of
-//! channels most of all, which NCCL finds by a search of the machine's links.
+//! Pure: no environment, no driver, no clock. Unknown quantities depend on a [`Level`], above all
+//! the number of channels, which NCCL finds by a search of the machine's links.
 //!
 //! # Not suitable for
-//! CollNet and PAT, user buffers that are registered, memory of NVSHMEM, memory on the host.
+//! CollNet and PAT, registered user buffers, memory of NVSHMEM, host memory.
 #![forbid(unsafe_code)]
 
 mod blocks;

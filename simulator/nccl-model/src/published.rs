@@ -1,4 +1,4 @@
-//! The model beside what users have published (docs/nccl.md has the table).
+//! Compares the model with figures that users have published (docs/nccl.md has the table).
 
 use crate::{Setup, Version};
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ fn sum(blocks: &[u64]) -> u64 {
     blocks.iter().sum()
 }
 
-/// By how much of the published figure the model is off.
+/// The model's error relative to the published figure.
 fn error(model: u64, published: f64) -> f64 {
     model as f64 / published - 1.0
 }
@@ -66,7 +66,7 @@ fn dgx_spark_8_host_memory_of_a_network_connection() {
 
 #[test]
 fn nccl_964_two_ranks_and_more_than_two() {
-    // For each communicator, with NVLink and cudaMalloc: connections, and the pool of the network.
+    // For each communicator, with NVLink and cudaMalloc: connections, and the pool for the network.
     let rank = |world| {
         let mut setup = Setup::new(Version::two(17, 1), world, world, 80, true);
         setup.channels = Some(24);

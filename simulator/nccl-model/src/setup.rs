@@ -1,8 +1,8 @@
-//! What the model is asked about.
+//! The input of the model.
 
 use crate::version::Version;
 
-/// Which figure of a range is taken, where NCCL's choice is not known.
+/// The figure of a range to take where NCCL's choice is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Level {
     /// As little as NCCL may take.
@@ -46,14 +46,14 @@ impl Default for Buffers {
     }
 }
 
-/// Sizes of the pieces that send and receive cut messages into.
+/// Sizes of the pieces into which send and receive divide messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunks {
-    /// NCCL_P2P_NVL_CHUNKSIZE: where all ranks are joined by NVLink, and of one rank alone.
+    /// NCCL_P2P_NVL_CHUNKSIZE: if NVLink connects all ranks, and for a single rank.
     pub nvlink: u64,
     /// NCCL_P2P_PCI_CHUNKSIZE: on any other node.
     pub pci: u64,
-    /// NCCL_P2P_NET_CHUNKSIZE: on several nodes.
+    /// NCCL_P2P_NET_CHUNKSIZE: for several nodes.
     pub network: u64,
 }
 
@@ -67,7 +67,7 @@ impl Default for Chunks {
     }
 }
 
-/// What a program may set about channels.
+/// Limits on channels that a program may set.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
     /// NCCL_MIN_CTAS, NCCL_MIN_NCHANNELS, `config.minCTAs`.
@@ -97,34 +97,34 @@ pub struct Setup {
     pub capability: u32,
     /// Whether the node's GPUs are joined by an NVSwitch.
     pub nvswitch: bool,
-    /// Whether GPUs of a node reach each other's memory. If not, they exchange by the host's.
+    /// Whether GPUs of a node access each other's memory. If not, data goes through host memory.
     pub peers: bool,
     /// Whether network cards read and write device memory (GPUDirect RDMA).
     pub direct: bool,
     /// Whether device memory comes from `cuMemCreate`.
     pub cumem: bool,
-    /// Whether connections wait for their first use.
+    /// Whether connections are made at their first use.
     pub late: bool,
     /// Whether NVLS may be used (NCCL_NVLS_ENABLE).
     pub nvls: bool,
     /// NCCL_NVLS_CHUNKSIZE.
     pub nvls_chunk: u64,
-    /// Channels of collectives, where they are known (NCCL_DEBUG=INFO prints them).
+    /// Channels of collectives, if they are known (NCCL_DEBUG=INFO prints them).
     pub channels: Option<u64>,
-    /// What the program sets about them.
+    /// Limits that the program sets.
     pub limits: Limits,
     /// Sizes of buffers.
     pub buffers: Buffers,
     /// Sizes of pieces.
     pub chunks: Chunks,
-    /// Which figure of a range.
+    /// The figure of a range to take.
     pub level: Level,
     /// Whether it shares its parent's peers and buffers (`ncclCommSplit` with `splitShare`).
     pub shares: bool,
 }
 
 impl Setup {
-    /// A communicator with NCCL's defaults, on a node whose GPUs are as these.
+    /// A communicator with NCCL's defaults, on a node with these GPUs.
     pub fn new(version: Version, world: u64, local: u64, capability: u32, nvswitch: bool) -> Self {
         let cumem = version.uses_cumem(None, 12_000);
         Self {
@@ -148,7 +148,7 @@ impl Setup {
         }
     }
 
-    /// Nodes.
+    /// The number of nodes.
     pub fn nodes(&self) -> u64 {
         self.world.div_ceil(self.local.max(1))
     }

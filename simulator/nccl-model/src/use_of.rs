@@ -1,15 +1,15 @@
-//! Which algorithms a collective connects, where connections wait for their first use.
+//! The algorithms that a collective connects, if connections are made at their first use.
 
 use crate::setup::{Level, Setup};
 
-/// A collective, as far as it decides about algorithms.
+/// A collective, as far as it decides the algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Collective {
     /// `ncclAllReduce`.
     AllReduce,
     /// `ncclAllGather`, `ncclReduceScatter`.
     Gather,
-    /// `ncclBroadcast`, `ncclReduce`: rings alone.
+    /// `ncclBroadcast`, `ncclReduce`: only rings.
     Rooted,
 }
 
@@ -24,12 +24,12 @@ pub struct Algorithms {
     pub nvls: bool,
 }
 
-/// All-reductions of up to so many bytes go by trees. Assumed: NCCL decides by the bandwidth and
-/// latency that it expects.
+/// All-reductions of up to this size use trees. Assumed: NCCL decides by the bandwidth and latency
+/// that it expects.
 const SMALL: u64 = 1 << 20;
 
 impl Setup {
-    /// All that a communicator connects at its start where nothing waits.
+    /// The algorithms that a communicator connects at its start.
     pub fn all_algorithms(&self) -> Algorithms {
         Algorithms {
             ring: self.world > 1,
@@ -38,8 +38,9 @@ impl Setup {
         }
     }
 
-    /// What a collective of `bytes` connects. Low: rings. Likely: trees for small all-reductions,
-    /// NVLS for others where there is one, rings else. High: whatever the collective may use.
+    /// The algorithms that a collective of `bytes` connects. Low: rings. Likely: trees for small
+    /// all-reductions, NVLS for others if available, else rings. High: every algorithm that the
+    /// collective may use.
     pub fn algorithms(&self, collective: Collective, bytes: u64) -> Algorithms {
         let all = self.all_algorithms();
         let nvls = all.nvls && (collective == Collective::AllReduce || self.nodes() == 1);

@@ -7,9 +7,9 @@ use std::fmt;
 pub struct Version {
     /// 2.
     pub major: u32,
-    /// What decides about memory.
+    /// The part that decides about memory.
     pub minor: u32,
-    /// Corrections.
+    /// Bug fixes.
     pub patch: u32,
 }
 
@@ -44,11 +44,11 @@ impl Version {
         (self.major, self.minor) >= (2, minor)
     }
 
-    /// Whether device memory comes from `cuMemCreate`, as NCCL decides it.
+    /// Whether device memory comes from `cuMemCreate`, by NCCL's rules.
     ///
-    /// `setting` is NCCL_CUMEM_ENABLE, if it is set to a number; `driver` the driver's version
-    /// (12020). 2.18 has it off unless asked; from 2.19 on it is on where the driver is CUDA 12's
-    /// (2.19 to 2.23 ask for GPUDirect RDMA as well, which the model takes as given).
+    /// `setting` is NCCL_CUMEM_ENABLE, if it is set to a number; `driver` is the driver's version
+    /// (12020). In 2.18 it is off by default. From 2.19 on it is on with a driver of CUDA 12. 2.19
+    /// to 2.23 also require GPUDirect RDMA, which the model assumes.
     pub fn uses_cumem(self, setting: Option<i64>, driver: u32) -> bool {
         if !self.from(18) || driver < 12_000 {
             return false;
@@ -60,7 +60,7 @@ impl Version {
         }
     }
 
-    /// Whether connections wait for the first collective that needs them.
+    /// Whether connections are made when the first collective needs them.
     ///
     /// `setting` is NCCL_RUNTIME_CONNECT, if it is set to a number.
     pub fn connects_late(self, cumem: bool, setting: Option<i64>) -> bool {

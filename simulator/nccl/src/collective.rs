@@ -1,7 +1,7 @@
-//! Collectives: they connect what they need, and deliver what is known.
+//! Collectives. They make the connections that they need, and deliver data that is known.
 //!
-//! With one rank that is everything. With more, small messages are delivered as if the other ranks
-//! held what this one holds; see the crate's documentation.
+//! With one rank that is all data. With more, small messages are delivered as if the other ranks
+//! held the same data as this one; see the crate's documentation.
 
 use crate::comm::{Comm, with};
 use crate::group::{self, Buffer, copy};
@@ -26,7 +26,7 @@ fn bytes(count: usize, kind: u32) -> Result<usize, NcclResult> {
     bytes.ok_or(NcclResult::INVALID_ARGUMENT)
 }
 
-/// Where a collective's data is: `bytes` are one rank's.
+/// The buffers of a collective; `bytes` is the size of one rank's data.
 #[derive(Clone, Copy, Debug)]
 struct Data {
     from: Address,
@@ -35,7 +35,7 @@ struct Data {
     stream: Handle,
 }
 
-/// What a call needs of its communicator.
+/// The properties of the communicator that a call needs.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     rank: usize,
@@ -52,12 +52,12 @@ impl Data {
         }
     }
 
-    /// Both buffers are there, unless nothing is sent.
+    /// Requires both buffers, unless the size is 0.
     fn check(self) -> Result<(), NcclResult> {
         require(self.bytes == 0 || self.from != 0 && self.to != 0)
     }
 
-    /// From the `source`th part to the `target`th.
+    /// Copies the `source`th part to the `target`th.
     fn part(self, target: usize, source: usize) -> Result<(), NcclResult> {
         let Self {
             from,
@@ -68,13 +68,13 @@ impl Data {
         copy(to + target * bytes, from + source * bytes, bytes, stream)
     }
 
-    /// Whether data is delivered at all.
+    /// Whether data is delivered.
     fn is_delivered(self, place: Place) -> bool {
         place.world == 1 || self.bytes as u64 <= Settings::get().copy_bytes
     }
 }
 
-/// Uses a communicator: it must be live and awake.
+/// Uses a communicator, which must be live and not suspended.
 fn on(
     comm: Handle,
     ask: impl FnOnce(&mut Comm) -> Result<(), NcclResult>,
@@ -91,7 +91,7 @@ fn on(
     })
 }
 
-/// A collective of an algorithm: what it connects depends on `total` bytes.
+/// A collective of an algorithm. The connections depend on the `total` bytes.
 fn collective(
     comm: Handle,
     kind: Collective,
@@ -129,7 +129,7 @@ pub fn all_reduce(
     })())
 }
 
-/// `ncclReduce`: what the root gets.
+/// `ncclReduce`: only the root receives data.
 #[allow(clippy::too_many_arguments)]
 pub fn reduce(
     from: Address,
@@ -155,7 +155,7 @@ pub fn reduce(
     })())
 }
 
-/// `ncclBroadcast`: the root's own buffer, and with others' data taken to be this rank's, its own.
+/// `ncclBroadcast`: copies this rank's buffer, as if it were the root's.
 pub fn broadcast(
     from: Address,
     to: Address,
@@ -196,7 +196,7 @@ pub fn broadcast_in_place(
     broadcast(buffer, buffer, count, kind, root, comm, stream)
 }
 
-/// `ncclAllGather`: this rank's data in every place.
+/// `ncclAllGather`: copies this rank's data to every place.
 pub fn all_gather(
     from: Address,
     to: Address,
@@ -217,7 +217,7 @@ pub fn all_gather(
     })())
 }
 
-/// `ncclReduceScatter`: this rank's part of its own data.
+/// `ncclReduceScatter`: copies this rank's part of the data in its own buffer.
 pub fn reduce_scatter(
     from: Address,
     to: Address,
@@ -246,7 +246,7 @@ fn rank_of(comm: Handle, rank: i32) -> Result<usize, NcclResult> {
     Ok(rank as usize)
 }
 
-/// Connects this rank with every other, both ways or one.
+/// Connects this rank with every other, in one or both directions.
 fn exchange(comm: Handle, sends: bool, receives: bool) -> Result<Place, NcclResult> {
     on(comm, |comm| {
         for peer in 0..comm.world() {
@@ -335,7 +335,7 @@ pub fn scatter(
     })())
 }
 
-/// `ncclSend`: only what a rank sends to itself arrives.
+/// `ncclSend`: data is delivered only from a rank to itself.
 pub fn send(
     from: Address,
     count: usize,

@@ -10,23 +10,23 @@ use gpumem_sim_client::ffi::{Handle, Out};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-/// What a communicator's block is for.
+/// The purpose of a communicator's block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// From the start to the end.
     Structures,
-    /// Of connections and NVLS: given back by `ncclCommSuspend`.
+    /// Buffers of connections and NVLS: freed by `ncclCommSuspend`.
     Transfers,
-    /// Of the network.
+    /// Buffers for the network.
     Network,
 }
 
-/// One communicator, as one of its ranks sees it.
+/// One rank of a communicator.
 #[derive(Debug)]
 pub struct Comm {
-    /// Its number, of `world`.
+    /// Its rank, below `world`.
     pub rank: u64,
-    /// What it is to the model.
+    /// The input of the model.
     pub setup: Setup,
     /// The device that it is on.
     pub device: i32,
@@ -37,7 +37,7 @@ pub struct Comm {
     peers: BTreeSet<(u64, bool)>,
     has_pool: bool,
     has_windows: bool,
-    /// What `ncclCommSuspend` has given back.
+    /// The blocks that `ncclCommSuspend` has freed.
     pub suspended: Option<Vec<(u64, bool)>>,
 }
 
@@ -46,7 +46,7 @@ fn comms() -> MutexGuard<'static, HashMap<Handle, Comm>> {
     ALL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Asks a live communicator.
+/// Calls a function with a live communicator.
 pub fn with<T>(
     comm: Handle,
     ask: impl FnOnce(&mut Comm) -> Result<T, NcclResult>,
@@ -61,7 +61,7 @@ impl Comm {
         self.setup.world
     }
 
-    /// Allocates blocks, or none of them.
+    /// Allocates all blocks, or none if one fails.
     fn allocate(&mut self, part: Part, sizes: &[u64], mapped: bool) -> Result<(), NcclResult> {
         if Settings::get().level.is_none() || sizes.is_empty() {
             return Ok(());
@@ -87,7 +87,7 @@ impl Comm {
         Ok(())
     }
 
-    /// Connects what algorithms need and is not connected yet.
+    /// Makes the connections of the algorithms that do not exist yet.
     pub fn connect(&mut self, algorithms: Algorithms) -> Result<(), NcclResult> {
         let mut wanted = Vec::new();
         if algorithms.ring {
@@ -113,7 +113,7 @@ impl Comm {
         }
         self.connected.extend(wanted);
         if algorithms.nvls && !self.has_nvls {
-            // A multicast object binds memory of `cuMemCreate`, whatever the rest is of.
+            // A multicast object binds memory of `cuMemCreate`, even if other blocks do not use it.
             self.allocate(Part::Transfers, &self.setup.nvls(), true)?;
             self.has_nvls = true;
         }
@@ -140,7 +140,7 @@ impl Comm {
         Ok(())
     }
 
-    /// The first window needs a table of addresses.
+    /// Allocates the table of addresses for the first window.
     pub fn register_window(&mut self) -> Result<(), NcclResult> {
         if !self.has_windows {
             self.allocate(Part::Structures, &[self.setup.windows()], self.setup.cumem)?;
@@ -149,14 +149,15 @@ impl Comm {
         Ok(())
     }
 
-    /// Bytes of its blocks that NCCL's own statistics count: of `cuMemCreate`, and not the network's.
+    /// Bytes of its blocks that NCCL's own statistics count: those of `cuMemCreate`, without the
+    /// network's.
     pub fn counted(&self, part: Part) -> u64 {
         let blocks = self.blocks.get(&part).into_iter().flatten();
         let mapped = blocks.filter(|block| block.is_mapped());
         mapped.map(|block| block.bytes as u64).sum()
     }
 
-    /// Gives transfer buffers back, and remembers them.
+    /// Frees transfer buffers, and remembers their sizes.
     pub fn suspend(&mut self) -> Result<(), NcclResult> {
         if self.suspended.is_none() {
             let _within = cuda(Within::context(self.context))?;
@@ -170,7 +171,7 @@ impl Comm {
         Ok(())
     }
 
-    /// Allocates them again.
+    /// Allocates the transfer buffers again.
     pub fn resume(&mut self) -> Result<(), NcclResult> {
         for (bytes, mapped) in self.suspended.clone().unwrap_or_default() {
             self.allocate(Part::Transfers, &[bytes], mapped)?;
@@ -181,7 +182,7 @@ impl Comm {
 
     fn release(mut self) {
         let Ok(_within) = Within::context(self.context) else {
-            // The context is gone, and the memory with it.
+            // The context was destroyed with its memory.
             return;
         };
         for (_, blocks) in std::mem::take(&mut self.blocks) {
@@ -190,7 +191,7 @@ impl Comm {
     }
 }
 
-/// The code of NCCL's kernels, once in each context; it stays as a module does.
+/// Loads NCCL's kernels, once for each context; they stay loaded, as a module does.
 fn load_kernels(context: Handle, setup: &Setup) -> Result<(), NcclResult> {
     static LOADED: LazyLock<Mutex<HashSet<Handle>>> = LazyLock::new(Mutex::default);
     let settings = Settings::get();
@@ -205,22 +206,22 @@ fn load_kernels(context: Handle, setup: &Setup) -> Result<(), NcclResult> {
     Ok(())
 }
 
-/// What a new communicator is.
+/// The parameters of a new communicator.
 #[derive(Clone, Copy, Debug)]
 pub struct New {
     /// Ranks.
     pub world: u64,
-    /// This one.
+    /// The rank of this process.
     pub rank: u64,
-    /// How many are known to be on this node.
+    /// The number of ranks that are known to be on this node.
     pub here: Option<u64>,
-    /// What the caller configured.
+    /// The caller's configuration.
     pub config: Config,
     /// Whether it shares its parent's peers and buffers.
     pub shares: bool,
 }
 
-/// Makes a communicator on the current device.
+/// Creates a communicator on the current device.
 pub fn make(place: Out<Handle>, new: New) -> Result<(), NcclResult> {
     require(!place.is_null() && new.world > 0 && new.rank < new.world)?;
     let (context, device) = cuda(current())?;
@@ -252,7 +253,7 @@ pub fn make(place: Out<Handle>, new: New) -> Result<(), NcclResult> {
         comm.release();
         return Err(failed);
     }
-    // A byte of its own, so that no two live communicators are the same.
+    // Each handle points to its own byte, so that live communicators are unique.
     let handle = Box::into_raw(Box::new(0_u8)) as Handle;
     comms().insert(handle, comm);
     put(place, handle)
@@ -267,7 +268,7 @@ pub fn destroy(comm: Handle) -> NcclResult {
         return result(Err(NcclResult::INVALID_ARGUMENT));
     };
     found.release();
-    // SAFETY: the handle was in the table, so it came from `make`; it is taken out first, so this
+    // SAFETY: the handle was in the table, so it came from `make`; it is removed first, so this
     // happens once.
     drop(unsafe { Box::from_raw(comm as *mut u8) });
     NcclResult::SUCCESS

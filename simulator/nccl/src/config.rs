@@ -1,4 +1,4 @@
-//! `ncclConfig_t`, as far as memory depends on it.
+//! `ncclConfig_t`, as far as it affects memory.
 
 use crate::result::NcclResult;
 use gpumem_sim_client::ffi::{Address, Out};
@@ -6,7 +6,7 @@ use gpumem_sim_client::ffi::{Address, Out};
 /// `NCCL_API_MAGIC`.
 const MAGIC: u32 = 0xcafe_beef;
 
-/// Where the fields are; all are of C's `int`.
+/// Offsets of the fields; all are C's `int`.
 const MIN_CTAS: usize = 24;
 const MAX_CTAS: usize = 28;
 const SPLIT_SHARE: usize = 40;
@@ -14,7 +14,7 @@ const SHRINK_SHARE: usize = 64;
 const NVLS_CTAS: usize = 68;
 const PER_NET_PEER: usize = 72;
 
-/// What a caller configured.
+/// A caller's configuration.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Config {
     /// `minCTAs`.
@@ -32,7 +32,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads one; a missing one is the default. An older NCCL's is shorter.
+    /// Reads a configuration; a null pointer means the defaults. The structure of an older NCCL is
+    /// shorter.
     pub fn read(address: Address) -> Result<Self, NcclResult> {
         if address == 0 {
             return Ok(Self::default());

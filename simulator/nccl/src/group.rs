@@ -1,4 +1,5 @@
-//! Groups of calls, what a rank sends to itself within one, and all-gathers that are made of broadcasts.
+//! Groups of calls: messages that a rank sends to itself, and all-gathers that consist of
+//! broadcasts.
 
 use crate::result::{NcclResult, cuda, require, result};
 use gpumem_sim_client::cu;
@@ -6,29 +7,29 @@ use gpumem_sim_client::ffi::{Address, Handle, Out};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-/// A buffer of the program's, to be sent or filled.
+/// A buffer of the program, to be sent or filled.
 #[derive(Clone, Copy, Debug)]
 pub struct Buffer {
     /// Where it is.
     pub address: Address,
-    /// How long it is.
+    /// Its size.
     pub bytes: usize,
 }
 
-/// What one communicator does within a group.
+/// The calls of one communicator within a group.
 #[derive(Debug, Default)]
 struct Own {
-    /// Sends to itself that wait for a receive, and the other way round.
+    /// Sends to itself that wait for a receive, and receives that wait for a send.
     sends: VecDeque<Buffer>,
     receives: VecDeque<(Buffer, Handle)>,
-    /// What it broadcasts, and what others would.
+    /// Its own broadcast, and those of other roots that wait for it.
     broadcast: Option<Buffer>,
     awaited: Vec<(Buffer, Handle)>,
 }
 
 impl Own {
-    /// An all-gather made of broadcasts, as PyTorch makes it for a list: every rank is a root once.
-    /// Others are taken to hold what this one holds.
+    /// An all-gather that consists of broadcasts, as PyTorch makes it for a list: every rank is a
+    /// root once. The other ranks' data is taken to be the same as this rank's.
     fn deliver(&self) -> Result<(), NcclResult> {
         let Some(own) = self.broadcast else {
             return Ok(());
@@ -56,7 +57,7 @@ thread_local! {
     };
 }
 
-/// A thread that is ending has no group any more.
+/// Calls a function with the thread's group. A thread that is ending has no group any more.
 fn with<T>(ask: impl FnOnce(&mut Group) -> T) -> Result<T, NcclResult> {
     GROUP
         .try_with(|group| ask(&mut group.borrow_mut()))
@@ -68,8 +69,8 @@ pub fn start() -> NcclResult {
     result(with(|group| group.depth += 1))
 }
 
-/// `ncclGroupEnd`: calls were done when they were made, but for broadcasts that wait for this rank's
-/// own.
+/// `ncclGroupEnd`: calls are done when they are made, except for broadcasts that wait for this
+/// rank's own.
 pub fn end() -> NcclResult {
     let ended = with(|group| {
         require(group.depth > 0).map_err(|_| NcclResult::INVALID_USAGE)?;
@@ -85,9 +86,9 @@ pub fn end() -> NcclResult {
     }))
 }
 
-/// `ncclGroupSimulateEnd`: nothing takes any time.
+/// `ncclGroupSimulateEnd`: calls take no time.
 pub fn simulate_end(info: Address) -> NcclResult {
-    /// Where `estimatedTime` is.
+    /// The offset of `estimatedTime`.
     const ESTIMATED_TIME: usize = 16;
     if info != 0 {
         Out::<f32>::at(info + ESTIMATED_TIME).put_if_asked(0.0);
@@ -114,7 +115,7 @@ fn own(group: &mut Group, comm: Handle) -> &mut Own {
     &mut group.own[place].1
 }
 
-/// A rank is a broadcast's root, or not. Outside of a group that is all there is to it.
+/// A broadcast, as the root or not. Outside of a group it is complete at once.
 pub fn broadcast(
     comm: Handle,
     buffer: Buffer,
@@ -132,10 +133,10 @@ pub fn broadcast(
     })
 }
 
-/// A rank sends to itself.
+/// Sends from a rank to itself.
 pub fn send_to_itself(comm: Handle, buffer: Buffer) -> Result<(), NcclResult> {
     let waiting = with(|group| {
-        // Outside of a group it would wait for ever.
+        // Outside of a group it would block permanently.
         require(group.depth > 0).map_err(|_| NcclResult::INVALID_USAGE)?;
         let own = own(group, comm);
         let receiver = own.receives.pop_front();
@@ -155,7 +156,7 @@ pub fn send_to_itself(comm: Handle, buffer: Buffer) -> Result<(), NcclResult> {
     }
 }
 
-/// A rank receives from itself.
+/// Receives from the same rank.
 pub fn receive_from_itself(comm: Handle, buffer: Buffer, stream: Handle) -> Result<(), NcclResult> {
     let waiting = with(|group| {
         require(group.depth > 0).map_err(|_| NcclResult::INVALID_USAGE)?;

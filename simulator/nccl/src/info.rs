@@ -1,4 +1,4 @@
-//! What communicators and the library are asked; unique ids; making communicators.
+//! Queries of communicators and the library; unique ids; creation of communicators.
 
 use crate::comm::{self, New, Part, with};
 use crate::config::Config;
@@ -24,7 +24,7 @@ pub fn version(place: Out<i32>) -> NcclResult {
     result(put(place, code))
 }
 
-/// `ncclGetUniqueId`, `ncclCommGetUniqueId`: nobody is met by it, but every one is another.
+/// `ncclGetUniqueId`, `ncclCommGetUniqueId`: every id is different; ids do not connect ranks.
 pub fn unique_id(place: Out<UniqueId>) -> NcclResult {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -134,8 +134,8 @@ pub fn init_all(places: Address, count: i32, devices: In<i32>) -> NcclResult {
     })())
 }
 
-/// `ncclCommSplit`. How many ranks have the same colour only they know, and they are not here: the
-/// setting says it, or the parent's ranks are an upper bound.
+/// `ncclCommSplit`. Only the ranks, which are not here, know how many of them have the same colour.
+/// The setting defines it, or the parent's ranks are an upper bound.
 pub fn split(
     parent: Handle,
     color: i32,
@@ -172,7 +172,7 @@ fn split_size(all: u64) -> u64 {
         return set.min(all);
     }
     if all > 1 && !SAID.swap(true, Ordering::Relaxed) {
-        // A program without a stderr misses the line.
+        // Without a stderr the line is lost.
         let _ = writeln!(
             std::io::stderr(),
             "gpumem simulator: ncclCommSplit cannot know how many ranks share a colour: taking all {all}; \
@@ -182,7 +182,7 @@ fn split_size(all: u64) -> u64 {
     all
 }
 
-/// `ncclCommShrink`: the ranks that are left, in their order.
+/// `ncclCommShrink`: the remaining ranks, in their order.
 pub fn shrink(
     parent: Handle,
     excluded: In<i32>,
@@ -211,7 +211,7 @@ pub fn shrink(
     })())
 }
 
-/// `ncclCommGrow`: a rank that is there keeps its number.
+/// `ncclCommGrow`: an existing rank keeps its number.
 pub fn grow(
     parent: Handle,
     world: i32,
@@ -236,12 +236,12 @@ pub fn grow(
     })())
 }
 
-/// For what ends or pauses by itself: `ncclCommFinalize`, `ncclCommRevoke`.
+/// For calls without effect on memory: `ncclCommFinalize`, `ncclCommRevoke`.
 pub fn accepted(comm: Handle) -> NcclResult {
     result(with(comm, |_| Ok(())))
 }
 
-/// `ncclCommGetAsyncError`: there never is one.
+/// `ncclCommGetAsyncError`: always success.
 pub fn async_error(comm: Handle, place: Out<NcclResult>) -> NcclResult {
     result(with(comm, |_| put(place, NcclResult::SUCCESS)))
 }
@@ -271,7 +271,8 @@ pub fn resume(comm: Handle) -> NcclResult {
     result(with(comm, comm::Comm::resume))
 }
 
-/// `ncclCommMemStats`: what NCCL counts, which leaves out the network's buffers, `cuMemAlloc` and code.
+/// `ncclCommMemStats`: the memory that NCCL counts, which excludes the network's buffers,
+/// `cuMemAlloc` and code.
 pub fn statistics(comm: Handle, which: u32, place: Out<u64>) -> NcclResult {
     result(with(comm, |comm| {
         let suspended = comm.suspended.is_some();
@@ -293,7 +294,7 @@ pub fn statistics(comm: Handle, which: u32, place: Out<u64>) -> NcclResult {
     }))
 }
 
-/// `ncclRedOpCreatePreMulSum`: operations are numbered from the built-in ones on.
+/// `ncclRedOpCreatePreMulSum`: operations are numbered after the built-in ones.
 pub fn create_operation(
     place: Out<u32>,
     _scalar: Address,

@@ -1,15 +1,15 @@
 //! The simulated `libnccl.so.2`: communicators whose memory is real and whose ranks need not exist.
 //!
-//! A communicator is made without asking anybody: a process that plays rank 7 of 1,024 gets one, and
-//! so do eight processes that play eight ranks. Its device memory is allocated through the driver, by
-//! the model of `gpumem-nccl-model`: structures at the start, buffers when a collective first uses
+//! A communicator is created without communication: a process can be rank 7 of 1,024 alone, and
+//! eight processes can be eight ranks. Its device memory is allocated through the driver, by the
+//! model of `gpumem-nccl-model`: structures at the start, buffers when a collective first uses
 //! them. Collectives succeed at once.
 //!
 //! # Data
-//! With one rank every collective is a copy, which is made. With more, nothing is exchanged, and
-//! nothing is added up. Messages of up to GPUMEM_SIM_NCCL_COPY_BYTES are delivered as if every other
-//! rank held what this one holds, as PyTorch's fake process group does, so that sizes and flags that
-//! ranks agree on can be read back: an all-gather fills all places with the rank's own data.
+//! With one rank every collective is a copy, which is made. With more, nothing is exchanged or
+//! added up. Messages of up to GPUMEM_SIM_NCCL_COPY_BYTES are delivered as if every other rank held
+//! the same data as this one, as in PyTorch's fake process group. So sizes and flags that ranks
+//! agree on can be read back: an all-gather fills all places with the rank's own data.
 //!
 //! # Environment
 //! docs/nccl.md has the table; `settings.rs` reads it.

@@ -13,14 +13,14 @@ const RELAXED: u32 = 2;
 /// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`.
 pub const FILE_DESCRIPTOR: u32 = 1;
 
-/// One block.
+/// One block of device memory.
 #[derive(Debug)]
 pub struct Block {
-    /// Where it is.
+    /// Its address.
     pub address: Address,
-    /// How large it is.
+    /// Its size.
     pub bytes: usize,
-    /// The handle of `cuMemCreate`, if it is of that.
+    /// The handle from `cuMemCreate`, if it was allocated that way.
     memory: Option<u64>,
 }
 
@@ -41,7 +41,7 @@ impl Block {
         })
     }
 
-    /// Memory of `cuMemCreate` on a device, mapped for it: whole pages.
+    /// Memory of `cuMemCreate`, on a device and mapped for it: whole pages.
     pub fn mapped(bytes: usize, device: i32, handle_types: u32) -> Answer<Self> {
         let location = CuMemLocation {
             kind: CuMemLocationType::DEVICE,
@@ -66,7 +66,7 @@ impl Block {
         cu::cuMemCreate(Out::to(&mut memory), bytes, In::of(&properties), 0)?;
         let mapped = map(memory, bytes, location);
         if mapped.is_err() {
-            // The first error is the one to tell.
+            // The first error is reported.
             let _ = cu::cuMemRelease(memory);
         }
         Ok(Self {
@@ -76,7 +76,7 @@ impl Block {
         })
     }
 
-    /// Gives it back. After a reset of the device it is gone already, and that is fine.
+    /// Frees the block. After a reset of the device it is already gone, so errors are ignored.
     pub fn free(self) {
         match self.memory {
             Some(memory) => {
@@ -110,7 +110,7 @@ fn map(memory: u64, bytes: usize, location: CuMemLocation) -> Answer<Address> {
     reached.map(|()| address)
 }
 
-/// A context that is current while this lives, with allocations allowed whatever is captured.
+/// Keeps a context current until dropped, and allows allocations during a capture.
 #[derive(Debug)]
 pub struct Within {
     before: Handle,
@@ -135,8 +135,8 @@ impl Drop for Within {
     }
 }
 
-/// A context: the current one, else the primary one of the first device, as NCCL's runtime would
-/// make; and its device.
+/// A context and its device: the current one, else the primary one of the first device, as NCCL's
+/// runtime does.
 pub fn current() -> Answer<(Handle, i32)> {
     cu::cuInit(0)?;
     let mut context = 0;

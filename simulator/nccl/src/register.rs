@@ -26,7 +26,7 @@ fn registered() -> MutexGuard<'static, HashMap<Handle, Registered>> {
     ALL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// `ncclMemAlloc`: whole pages of `cuMemCreate`, or `cuMemAlloc` where that is not used.
+/// `ncclMemAlloc`: whole pages of `cuMemCreate`, or `cuMemAlloc` if that is not used.
 pub fn allocate(place: Out<Address>, bytes: usize) -> NcclResult {
     result((|| {
         require(!place.is_null() && bytes > 0)?;
@@ -59,13 +59,13 @@ pub fn free(address: Address) -> NcclResult {
 
 fn register(comm: Handle, buffer: Address, place: Out<Handle>) -> Result<(), NcclResult> {
     require(!place.is_null() && buffer != 0)?;
-    // A byte of its own, so that no two live registrations are the same.
+    // Each handle points to its own byte, so that live registrations are unique.
     let handle = Box::into_raw(Box::new(0_u8)) as Handle;
     registered().insert(handle, Registered { comm, buffer });
     put(place, handle)
 }
 
-/// `ncclCommRegister`: the buffer is the program's, and costs nothing more.
+/// `ncclCommRegister`: the buffer belongs to the program, and needs no more memory.
 pub fn register_buffer(
     comm: Handle,
     buffer: Address,
@@ -94,8 +94,8 @@ pub fn deregister(_comm: Handle, handle: Handle) -> NcclResult {
     if registered().remove(&handle).is_none() {
         return result(Err(NcclResult::INVALID_ARGUMENT));
     }
-    // SAFETY: the handle was in the table, so it came from `register`; it is taken out first, so
-    // this happens once.
+    // SAFETY: the handle was in the table, so it came from `register`; it is removed first, so this
+    // happens once.
     drop(unsafe { Box::from_raw(handle as *mut u8) });
     NcclResult::SUCCESS
 }
@@ -110,8 +110,8 @@ pub fn window_pointer(_comm: Handle, handle: Handle, place: Out<Address>) -> Ncc
     result(window(handle).and_then(|window| put(place, window.buffer)))
 }
 
-/// `ncclGetPeerDevicePointer`: this rank's own is known, and others' are out of reach, which NCCL
-/// says by a null pointer.
+/// `ncclGetPeerDevicePointer`: this rank's own pointer. Others are not accessible, for which NCCL
+/// returns a null pointer.
 pub fn peer_pointer(handle: Handle, offset: usize, peer: i32, place: Out<Address>) -> NcclResult {
     result((|| {
         let window = window(handle)?;

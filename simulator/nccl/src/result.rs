@@ -1,4 +1,4 @@
-//! `ncclResult_t`, and the words for it.
+//! `ncclResult_t`, and its texts.
 
 use gpumem_sim_client::ffi::{Address, Answer, Out};
 use std::ffi::{CStr, c_char};
@@ -17,11 +17,11 @@ impl NcclResult {
     pub const UNHANDLED_CUDA_ERROR: Self = Self(1);
     /// A parameter is wrong.
     pub const INVALID_ARGUMENT: Self = Self(4);
-    /// Not to be done now, or not here.
+    /// Not allowed now, or not simulated.
     pub const INVALID_USAGE: Self = Self(5);
 }
 
-/// NCCL's words for its codes.
+/// NCCL's texts for its codes.
 const WORDS: [&CStr; 9] = [
     c"no error",
     c"unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
@@ -37,7 +37,7 @@ const WORDS: [&CStr; 9] = [
 /// The last failure of any thread.
 static LAST: AtomicU32 = AtomicU32::new(0);
 
-/// The result of an inside that failed or not; a failure is remembered.
+/// The result of a function's body; a failure is stored.
 pub fn result(answer: Result<(), NcclResult>) -> NcclResult {
     match answer {
         Ok(()) => NcclResult::SUCCESS,
@@ -48,17 +48,17 @@ pub fn result(answer: Result<(), NcclResult>) -> NcclResult {
     }
 }
 
-/// The driver's failure.
+/// Converts an error of the driver.
 pub fn cuda<T>(answer: Answer<T>) -> Result<T, NcclResult> {
     answer.map_err(|_| NcclResult::UNHANDLED_CUDA_ERROR)
 }
 
-/// Writes an answer; a missing pointer is an invalid argument.
+/// Writes a result; a null pointer is an invalid argument.
 pub fn put<T>(place: Out<T>, value: T) -> Result<(), NcclResult> {
     place.put(value).map_err(|_| NcclResult::INVALID_ARGUMENT)
 }
 
-/// `condition`, or an invalid argument.
+/// An invalid argument unless the condition holds.
 pub fn require(condition: bool) -> Result<(), NcclResult> {
     if condition {
         Ok(())

@@ -1,5 +1,5 @@
-//! What the environment says of NCCL and of the machine: its own variables as NCCL reads them, and the
-//! simulator's for what NCCL would find out.
+//! Settings of NCCL and the machine from the environment: NCCL's variables, parsed as NCCL does,
+//! and the simulator's for properties that NCCL would detect.
 
 use crate::config::Config;
 use crate::result::{NcclResult, cuda};
@@ -21,7 +21,7 @@ const COPY_BYTES: u64 = 1 << 20;
 pub struct Settings {
     /// GPUMEM_SIM_NCCL_VERSION.
     pub version: Version,
-    /// GPUMEM_SIM_NCCL_MODEL; none for no memory at all.
+    /// GPUMEM_SIM_NCCL_MODEL; `None` for no memory at all.
     pub level: Option<Level>,
     /// GPUMEM_SIM_NCCL_LOCAL, LOCAL_WORLD_SIZE.
     local: Option<u64>,
@@ -52,7 +52,7 @@ pub struct Settings {
     chunks: Chunks,
 }
 
-/// Reads variables, and says which cannot be read.
+/// Reads variables, and collects a message for each invalid one.
 struct Reader<L> {
     lookup: L,
     complaints: Vec<String>,
@@ -74,7 +74,7 @@ impl<L: Fn(&str) -> Option<String>> Reader<L> {
         value
     }
 
-    /// A number as NCCL reads one; what is none is its default.
+    /// A number in NCCL's syntax; an invalid one means the default.
     fn number(&mut self, name: &str) -> Option<i64> {
         self.get(name, |text| match text.strip_prefix("0x") {
             Some(hexadecimal) => i64::from_str_radix(hexadecimal, 16).ok(),
@@ -82,7 +82,7 @@ impl<L: Fn(&str) -> Option<String>> Reader<L> {
         })
     }
 
-    /// A number of things, of which NCCL takes -2 for its default.
+    /// A count; NCCL treats -2 as the default.
     fn count(&mut self, names: &[&str]) -> Option<u64> {
         names
             .iter()
@@ -116,14 +116,14 @@ fn yes(text: &str) -> Option<bool> {
     }
 }
 
-/// Whether GPUs of this compute capability are found beside an NVSwitch: A100, H100, H200, B200, B300
-/// and their kin. A card of theirs in a PCIe slot is taken to have one as well.
+/// Whether GPUs of this compute capability are used with an NVSwitch: A100, H100, H200, B200, B300
+/// and similar ones. Such a card in a PCIe slot is assumed to have one, too.
 fn may_have_a_switch(capability: u32) -> bool {
     matches!(capability, 80 | 90 | 100 | 103)
 }
 
 impl Settings {
-    /// The settings that the variables make, and what could not be read.
+    /// The settings from the variables, and messages about invalid ones.
     fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> (Self, Vec<String>) {
         let mut reader = Reader {
             lookup,
@@ -185,21 +185,21 @@ impl Settings {
         (settings, reader.complaints)
     }
 
-    /// The process's own, read once.
+    /// The settings of this process, read once.
     pub fn get() -> &'static Self {
         static SETTINGS: OnceLock<Settings> = OnceLock::new();
         SETTINGS.get_or_init(|| {
             let (settings, complaints) = Self::from_lookup(|name| std::env::var(name).ok());
             for complaint in complaints {
-                // A program without a stderr misses the line, not the default.
+                // Without a stderr the line is lost and the default still applies.
                 let _ = writeln!(std::io::stderr(), "gpumem simulator: {complaint}");
             }
             settings
         })
     }
 
-    /// A communicator of `world` ranks of this process's kind, on `device`. `here` says how many are
-    /// known to be on this node.
+    /// A communicator of `world` ranks like this one, on `device`. `here` is the number of ranks
+    /// that are known to be on this node.
     pub fn setup(
         &self,
         world: u64,
@@ -243,7 +243,7 @@ impl Settings {
         setup.nvls_chunk = self.nvls_chunk.unwrap_or(setup.nvls_chunk);
         setup.buffers = self.buffers;
         setup.chunks = self.chunks;
-        // What the environment says goes before the configuration.
+        // The environment overrides the configuration.
         setup.limits = Limits {
             least: self.limits.least.or(config.least),
             most: self.limits.most.or(config.most),

@@ -7,7 +7,7 @@ use crate::result::{Answer, Return, answer};
 use gpumem_sim_machine::DeviceSpec;
 use std::sync::OnceLock;
 
-/// `nvmlDevice_t`: a number that stands for a card or a MIG instance, never followed.
+/// `nvmlDevice_t`: a number for a card or a MIG instance, never dereferenced.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Device(usize);
@@ -155,7 +155,7 @@ pub struct PciInfo {
     bus_id: [u8; 32],
 }
 
-/// `nvmlPciInfo_v2_t` and its forerunner: 52 bytes, the last 16 unused.
+/// `nvmlPciInfo_v2_t` and its predecessor: 52 bytes, the last 16 unused.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct PciInfoV2 {
@@ -230,7 +230,7 @@ pub struct Utilization {
     memory: u32,
 }
 
-/// `nvmlDeviceGetUtilizationRates`: kernels do nothing, so 0 %.
+/// `nvmlDeviceGetUtilizationRates`: 0 %, because kernels do nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlDeviceGetUtilizationRates(
     device: Device,

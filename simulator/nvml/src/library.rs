@@ -1,4 +1,4 @@
-//! Start, end, versions.
+//! Initialisation, shutdown, versions.
 #![allow(non_snake_case)]
 
 use crate::out::{Out, TextOut, put};
@@ -8,14 +8,14 @@ use gpumem_sim_machine::{Machine, NvmlPids};
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
-/// The machine that the environment describes; read once. The driver complains about what is wrong
-/// with it, so this library is silent.
+/// The machine that the environment describes; read once. The driver reports invalid settings, so
+/// this library does not.
 pub(crate) fn machine() -> &'static Machine {
     static MACHINE: OnceLock<Machine> = OnceLock::new();
     MACHINE.get_or_init(|| Machine::from_env().machine)
 }
 
-/// `nvmlInit_v2`. Counted: as many `nvmlShutdown` end it.
+/// `nvmlInit_v2`. Counted: it takes as many `nvmlShutdown` calls to shut down.
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlInit_v2() -> Return {
     INITIALISED.fetch_add(1, Ordering::AcqRel);

@@ -1,12 +1,12 @@
-//! Links between devices: none are simulated.
+//! Links between devices, which are not simulated.
 #![allow(non_snake_case)]
 
 use crate::device::{Device, not_supported};
 use crate::out::{Out, put};
 use crate::result::{Return, answer};
 
-/// `nvmlGpuFabricInfo_v2_t`: 36 bytes. PyTorch asks at compute capability 9.0 and crashes if the
-/// function is missing.
+/// `nvmlGpuFabricInfo_v2_t`: 36 bytes. PyTorch queries it at compute capability 9.0 and crashes if
+/// the function is missing.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct FabricInfo {
@@ -29,10 +29,10 @@ pub struct FabricInfoV3 {
 const FABRIC_V2: u32 = size_of::<FabricInfo>() as u32 | 2 << 24;
 const FABRIC_V3: u32 = size_of::<FabricInfoV3>() as u32 | 3 << 24;
 
-/// `nvmlDeviceGetGpuFabricInfoV`, second and third form: state 0, not supported.
+/// `nvmlDeviceGetGpuFabricInfoV`, versions 2 and 3: state 0, not supported.
 ///
 /// # Safety
-/// `info` is null or points to the structure that its first field says.
+/// `info` is null or points to the structure whose version is in its first field.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetGpuFabricInfoV(
     device: Device,
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn nvmlDeviceGetGpuFabricInfoV(
         if info.is_null() {
             return Err(Return::INVALID_ARGUMENT);
         }
-        // SAFETY: not null; every form begins with the version.
+        // SAFETY: not null; every version begins with the version field.
         let version = unsafe { (*info).version };
         if version != FABRIC_V2 && version != FABRIC_V3 {
             return Err(Return::ARGUMENT_VERSION_MISMATCH);
@@ -57,21 +57,21 @@ pub unsafe extern "C" fn nvmlDeviceGetGpuFabricInfoV(
             health: 0,
         };
         if version == FABRIC_V2 {
-            // SAFETY: the version says that this is the second form.
+            // SAFETY: the version field is that of version 2.
             unsafe { info.write(v2) };
         } else {
             let v3 = FabricInfoV3 {
                 v2,
                 health_summary: 0,
             };
-            // SAFETY: the version says that this is the third form.
+            // SAFETY: the version field is that of version 3.
             unsafe { info.cast::<FabricInfoV3>().write(v3) };
         }
         Ok(())
     })
 }
 
-/// `nvmlDeviceGetP2PStatus`: 0, fine, between different devices.
+/// `nvmlDeviceGetP2PStatus`: 0 (OK) between different devices.
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlDeviceGetP2PStatus(
     from: Device,

@@ -1,4 +1,4 @@
-//! Memory and who uses it.
+//! Memory, and the processes that use it.
 #![allow(non_snake_case)]
 
 use crate::books::{User, users};
@@ -9,7 +9,7 @@ use crate::out::{ListOut, Out, put};
 use crate::result::{Answer, Return, answer};
 use gpumem_sim_machine::{DeviceSpec, NvmlPids};
 
-/// `nvmlMemory_t`: 24 bytes. Its `used` has the reserved bytes in it.
+/// `nvmlMemory_t`: 24 bytes. Its `used` includes the reserved bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
@@ -18,7 +18,7 @@ pub struct Memory {
     used: u64,
 }
 
-/// `nvmlMemory_v2_t`: 40 bytes. Reserved bytes are told apart.
+/// `nvmlMemory_v2_t`: 40 bytes. It reports reserved bytes separately.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryV2 {
@@ -29,10 +29,10 @@ pub struct MemoryV2 {
     used: u64,
 }
 
-/// `nvmlMemory_v2`: size and version in one.
+/// `nvmlMemory_v2`: size and version in one number.
 const MEMORY_V2: u32 = size_of::<MemoryV2>() as u32 | 2 << 24;
 
-/// What all processes use of a device.
+/// The bytes of a device that all processes use.
 fn used_bytes(spec: &DeviceSpec) -> u64 {
     let listed: u64 = users(spec).iter().map(|user| user.bytes).sum();
     (listed + spec.other_bytes).min(spec.total_bytes)
@@ -82,8 +82,7 @@ pub struct ProcessV1 {
     used: u64,
 }
 
-/// `nvmlProcessInfo_t` of the second and third form: 24 bytes. The instances are `u32::MAX` for a
-/// whole card.
+/// `nvmlProcessInfo_t`, versions 2 and 3: 24 bytes. The instances are `u32::MAX` for a whole card.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Process {
@@ -93,10 +92,10 @@ pub struct Process {
     compute_instance: u32,
 }
 
-/// Who memory that no simulated process has is put down to: process 1, which always exists.
+/// The owner of memory that no simulated process uses: process 1, which always exists.
 const OTHER_PID: u32 = 1;
 
-/// Every process that has memory of the device, as the settings want them named.
+/// Every process that has memory of the device, with ids as the settings define.
 fn running(device: Device) -> Answer<Vec<Process>> {
     let spec = device.spec()?;
     let offset = match machine().nvml_pids {
@@ -162,7 +161,7 @@ pub extern "C" fn nvmlDeviceGetComputeRunningProcesses(
     })
 }
 
-/// `nvmlDeviceGetGraphicsRunningProcesses_v3`: none, for nobody draws.
+/// `nvmlDeviceGetGraphicsRunningProcesses_v3`: an empty list; graphics are not simulated.
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlDeviceGetGraphicsRunningProcesses_v3(
     device: Device,
@@ -174,7 +173,7 @@ pub extern "C" fn nvmlDeviceGetGraphicsRunningProcesses_v3(
     })
 }
 
-/// `nvmlDeviceGetGraphicsRunningProcesses_v2`: none.
+/// `nvmlDeviceGetGraphicsRunningProcesses_v2`: an empty list.
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlDeviceGetGraphicsRunningProcesses_v2(
     device: Device,
@@ -183,7 +182,7 @@ pub extern "C" fn nvmlDeviceGetGraphicsRunningProcesses_v2(
     nvmlDeviceGetGraphicsRunningProcesses_v3(device, count)
 }
 
-/// `nvmlDeviceGetGraphicsRunningProcesses`: none.
+/// `nvmlDeviceGetGraphicsRunningProcesses`: an empty list.
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlDeviceGetGraphicsRunningProcesses(
     device: Device,

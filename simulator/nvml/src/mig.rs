@@ -1,6 +1,6 @@
-//! MIG: cards that are split into instances, each with memory and a UUID of its own.
+//! MIG: cards that are split into instances, each with separate memory and a UUID.
 //!
-//! A card that is split has as many instances as the settings say, each with one compute instance.
+//! The settings define the number of instances of a split card. Each has one compute instance.
 #![allow(non_snake_case)]
 
 use crate::device::Device;
@@ -12,12 +12,12 @@ use gpumem_sim_machine::DeviceSpec;
 /// The one compute instance of each GPU instance.
 pub(crate) const COMPUTE_INSTANCE: u32 = 0;
 
-/// The id of a card's GPU instance; 0 is the whole card's.
+/// The id of a card's GPU instance; 0 denotes the whole card.
 pub(crate) fn gpu_instance(number: u32) -> u32 {
     number + 1
 }
 
-/// A card on a machine where any is split; on other machines no card can be.
+/// A card on a machine with a split card; on other machines MIG is not supported.
 fn card(device: Device) -> Answer<&'static DeviceSpec> {
     let spec = device.spec()?;
     let any = machine().devices.iter().any(|card| card.instances > 0);
@@ -41,7 +41,7 @@ pub extern "C" fn nvmlDeviceGetMigMode(
     })
 }
 
-/// `nvmlDeviceGetMaxMigDeviceCount`: what a card could be split into; 0 if it is not split.
+/// `nvmlDeviceGetMaxMigDeviceCount`: the most instances of a split card; 0 if it is not split.
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlDeviceGetMaxMigDeviceCount(device: Device, count: Out<'_, u32>) -> Return {
     answer(|| {
@@ -96,7 +96,7 @@ pub extern "C" fn nvmlDeviceGetComputeInstanceId(device: Device, id: Out<'_, u32
     })
 }
 
-/// Which instance of its card a handle means.
+/// The number of a MIG handle's instance on its card.
 fn number(device: Device) -> Answer<u32> {
     device.spec()?.instance.ok_or(Return::INVALID_ARGUMENT)
 }

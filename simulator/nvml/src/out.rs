@@ -1,4 +1,4 @@
-//! Places that C gives us to write to. Null is `INVALID_ARGUMENT`.
+//! Output parameters from C. Null is `INVALID_ARGUMENT`.
 
 use crate::result::{Answer, Return};
 use std::ffi::{CStr, c_char};
@@ -30,7 +30,7 @@ impl TextOut {
         if text.len() >= room as usize {
             return Err(Return::INSUFFICIENT_SIZE);
         }
-        // SAFETY: the C caller vouches for `room` bytes, which are more than the text.
+        // SAFETY: the C caller guarantees `room` bytes, which are more than the text has.
         unsafe {
             std::ptr::copy_nonoverlapping(text.as_ptr().cast(), self.0, text.len());
             self.0.add(text.len()).write(0);
@@ -50,7 +50,7 @@ impl Text {
         if self.0.is_null() {
             return Err(Return::INVALID_ARGUMENT);
         }
-        // SAFETY: the C caller vouches for a terminated string.
+        // SAFETY: the C caller guarantees a terminated string.
         let text = unsafe { CStr::from_ptr(self.0) };
         let text = text.to_str().map_err(|_| Return::INVALID_ARGUMENT)?;
         Ok(text.to_owned())
@@ -63,7 +63,8 @@ impl Text {
 pub struct ListOut<T>(*mut T);
 
 impl<T> ListOut<T> {
-    /// Writes `values` and their number; a too small (or missing) buffer gets the number alone.
+    /// Writes `values` and their number. If the buffer is too small or missing, it only writes the
+    /// number.
     ///
     /// # Errors
     /// `INSUFFICIENT_SIZE` if they do not fit.
@@ -78,7 +79,7 @@ impl<T> ListOut<T> {
             return Err(Return::INSUFFICIENT_SIZE);
         }
         for (index, value) in values.into_iter().enumerate() {
-            // SAFETY: the C caller vouches for room for `count` structures, and there are no more.
+            // SAFETY: the C caller guarantees room for `count` structures, and there are no more.
             unsafe { self.0.add(index).write_unaligned(value) };
         }
         Ok(())

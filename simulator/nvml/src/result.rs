@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char};
 
-/// `nvmlReturn_t`. Only the codes that are given here have names.
+/// `nvmlReturn_t`. Only the codes below have names.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Return(pub u32);
@@ -41,10 +41,10 @@ impl Return {
     }
 }
 
-/// What the inside of a function gives.
+/// The result of a function's body.
 pub(crate) type Answer<T = ()> = Result<T, Return>;
 
-/// Turns the inside of a function into its result code; `UNINITIALIZED` before `nvmlInit`.
+/// The result code of a function's body; `UNINITIALIZED` before `nvmlInit`.
 pub(crate) fn answer(inside: impl FnOnce() -> Answer) -> Return {
     if !crate::started::is_initialised() {
         return Return::UNINITIALIZED;

@@ -1,4 +1,4 @@
-//! How often the library was started.
+//! Counts how often the library was initialised.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -9,7 +9,7 @@ use std::process::Command;
 
 const MIB: u64 = 1 << 20;
 
-/// Builds both libraries and gives their paths: `cargo test` alone does not.
+/// Builds both libraries and returns their paths: `cargo test` alone does not build them.
 fn build() -> (PathBuf, PathBuf) {
     let output = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--message-format=json"])
@@ -71,7 +71,7 @@ impl Driver {
         let books =
             unsafe { std::mem::transmute::<*mut c_void, Books>(self.function("gpumem_sim_books")) };
         let (mut current, mut peak) = (0, 0);
-        // SAFETY: a terminated name and two places.
+        // SAFETY: a terminated name and two local places.
         let code = unsafe { books(ordinal, c"physical".as_ptr(), &mut current, &mut peak) };
         assert_eq!(code, 0);
         current
@@ -79,7 +79,7 @@ impl Driver {
 }
 
 fn set(name: &str, value: &str) {
-    // SAFETY: this file has one test, and it sets variables before it starts anything.
+    // SAFETY: this file has one test, and it sets variables before it starts a thread.
     unsafe { std::env::set_var(name, value) };
 }
 
@@ -110,7 +110,7 @@ fn nvml_tells_what_the_driver_books() {
     let first = nvml.device_by_index(0).expect("device 0");
     let second = nvml.device_by_index(1).expect("device 1");
 
-    // Who they are, and the same by every name.
+    // Identity, by every kind of look-up.
     assert_eq!(first.name().expect("name"), "gpumem simulated GPU");
     let uuid = second.uuid().expect("uuid");
     assert_ne!(first.uuid().expect("uuid"), uuid);
@@ -131,7 +131,7 @@ fn nvml_tells_what_the_driver_books() {
     assert_eq!((capability.major, capability.minor), (8, 6));
     assert_eq!(second.utilization_rates().expect("rates").gpu, 0);
 
-    // Without the driver nothing of ours is used.
+    // Without the driver this process uses no memory.
     let memory = second.memory_info().expect("memory");
     assert_eq!(memory.total, 2048 * MIB + 300 * MIB);
     assert_eq!((memory.reserved, memory.used), (300 * MIB, 64 * MIB));
@@ -145,7 +145,7 @@ fn nvml_tells_what_the_driver_books() {
             .is_empty()
     );
 
-    // With it, its physical books: a context, and whole pages.
+    // With the driver, its physical books: a context, and whole pages.
     let driver = Driver::load(&soname);
     let (mut context, mut pointer) = (0u64, 0u64);
     driver.call("cuInit", 0, 0, 0);
@@ -177,7 +177,7 @@ fn nvml_tells_what_the_driver_books() {
     assert_eq!(first.memory_info().expect("memory").used, 0);
     assert!(first.running_compute_processes().expect("list").is_empty());
 
-    // And when the context is gone, so is the process.
+    // Without a context the process is not listed.
     driver.call("cuDevicePrimaryCtxRelease_v2", 0, 0, 0);
     assert_eq!(second.memory_info().expect("memory").used, 64 * MIB);
     assert_eq!(second.running_compute_processes().expect("list").len(), 1);

@@ -1,4 +1,4 @@
-//! What a block costs: rounding, page sharing, pitch, managed and pinned memory, arrays.
+//! Memory that blocks take: rounding, page sharing, pitch, managed and pinned memory, arrays.
 
 use std::collections::BTreeSet;
 use std::ffi::c_void;
@@ -11,10 +11,10 @@ use crate::library::call;
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
-/// The page that a card gives memory in.
+/// The size of the pages in which a card allocates memory.
 const PAGE: u64 = 2 << 20;
 
-/// Pages that blocks touch, each counted once.
+/// Bytes of the pages that blocks touch, each page counted once.
 fn pages(blocks: &[(u64, usize)]) -> i64 {
     let touched: BTreeSet<u64> = blocks
         .iter()
@@ -23,7 +23,7 @@ fn pages(blocks: &[(u64, usize)]) -> i64 {
     (touched.len() as u64 * PAGE) as i64
 }
 
-/// The whole file.
+/// Runs all checks of this file.
 pub fn check(card: &Card, facts: &mut Facts) {
     sizes(card, facts);
     sharing(card, facts);
@@ -31,7 +31,7 @@ pub fn check(card: &Card, facts: &mut Facts) {
     arrays(card, facts);
 }
 
-/// Single blocks: alignment, and by how much the card's figures move.
+/// Single blocks: their alignment and the change of the card's figures.
 fn sizes(card: &Card, facts: &mut Facts) {
     const SIZES: &[usize] = &[
         1,
@@ -86,7 +86,8 @@ fn sizes(card: &Card, facts: &mut Facts) {
     }
 }
 
-/// Many small blocks at once: where they lie, which pages they share, when a page goes back.
+/// Many small blocks at once: their addresses, the pages that they share, and when a page is
+/// released.
 fn sharing(card: &Card, facts: &mut Facts) {
     const KINDS: &[(usize, usize)] = &[
         (1, 64),
@@ -140,7 +141,7 @@ fn sharing(card: &Card, facts: &mut Facts) {
     small_beside_large(card, facts);
 }
 
-/// Whether a small block is put into the slack of a larger one's last page.
+/// Whether a small block is placed in the unused end of a larger one's last page.
 fn small_beside_large(card: &Card, facts: &mut Facts) {
     let Ok(large) = card.alloc(2 * MIB + 512) else {
         return;
@@ -187,7 +188,7 @@ fn other_kinds(card: &Card, facts: &mut Facts) {
         card.free(pointer);
     });
     facts.note("managed.freed_step", step);
-    // Whether the first touch cost something once, or as much again as was touched.
+    // Shows whether the first touch has a single cost or one in proportion to the touched bytes.
     let step = card.step(|| {
         call!(cuda, "cuMemAllocManaged"(*mut u64: &mut pointer, usize: 16 * MIB, u32: 1));
         call!(cuda, "cuMemsetD8_v2"(u64: pointer, u8: 1, usize: 16 * MIB));
@@ -216,7 +217,7 @@ fn other_kinds(card: &Card, facts: &mut Facts) {
     call!(cuda, "cuMemHostUnregister"(*mut c_void: own.as_mut_ptr().cast()));
 }
 
-/// Arrays, with what the driver says that each needs.
+/// Arrays, with the size that the driver reports for each.
 fn arrays(card: &Card, facts: &mut Facts) {
     #[repr(C)]
     #[derive(Default)]
@@ -233,7 +234,7 @@ fn arrays(card: &Card, facts: &mut Facts) {
         ("2d", 1024, 1024, 0, FLOAT, 1),
         ("odd", 1000, 777, 0, FLOAT, 4),
         ("3d", 64, 64, 64, FLOAT, 4),
-        // How many rows are laid out together: what a card pads these to tells.
+        // The padding that a card adds to these shows how many rows it lays out together.
         ("rows", 4000, 130, 0, FLOAT, 4),
         ("few_rows", 100_000, 20, 0, FLOAT, 4),
         ("3d_rows", 4000, 130, 3, FLOAT, 4),

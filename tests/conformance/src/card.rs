@@ -1,5 +1,5 @@
-//! The card as the checks see it: a context on device 0, the two ways to ask how much memory is used,
-//! and the list of facts.
+//! The card that the checks use: a context on device 0, the two ways to read the used memory, and the
+//! list of facts.
 
 use std::ffi::{CString, c_char, c_void};
 
@@ -10,12 +10,12 @@ use serde_json::{Map, Value};
 
 use crate::library::{Library, call};
 
-/// Everything that was found out, by name.
+/// All facts, by name.
 #[derive(Default)]
 pub struct Facts(pub Map<String, Value>);
 
 impl Facts {
-    /// Notes a fact.
+    /// Adds a fact.
     pub fn note(&mut self, name: impl Into<String>, value: impl Into<Value>) {
         self.0.insert(name.into(), value.into());
     }
@@ -24,15 +24,15 @@ impl Facts {
 /// NVML's figures of the card in bytes.
 #[derive(Clone, Copy, Default)]
 pub struct Used {
-    /// The first form's `used`, which includes what the driver reserves.
+    /// `used` of the first version of the call, which includes what the driver reserves.
     pub v1: i64,
-    /// The second form's.
+    /// `used` of the second version.
     pub v2: i64,
-    /// What the driver reserves.
+    /// Bytes that the driver reserves.
     pub reserved: i64,
 }
 
-/// Device 0, by the driver and by NVML.
+/// Device 0, through the driver and through NVML.
 pub struct Card {
     /// The driver.
     pub cuda: Library,
@@ -41,7 +41,7 @@ pub struct Card {
 }
 
 impl Card {
-    /// Opens both libraries; the reason where there is no card.
+    /// Opens both libraries; the error is the reason why no card can be used.
     pub fn open() -> Result<Self, String> {
         let cuda = Library::open(c"libcuda.so.1")?;
         let result = call!(cuda, "cuInit"(u32: 0));
@@ -62,7 +62,7 @@ impl Card {
         Ok(card)
     }
 
-    /// The same card in NVML: by its UUID, since the two number cards differently.
+    /// Finds the same card in NVML by its UUID, because CUDA and NVML number cards differently.
     fn find_in_nvml(&mut self) {
         let Ok(nvml) = Library::open(c"libnvidia-ml.so.1") else {
             return;
@@ -93,7 +93,7 @@ impl Card {
         }
     }
 
-    /// Makes the primary context of device 0 current; its handle.
+    /// Makes the primary context of device 0 current and returns its handle.
     pub fn primary(&self) -> Result<*mut c_void, String> {
         let mut context = core::ptr::null_mut();
         let made =
@@ -105,14 +105,14 @@ impl Card {
         Ok(context)
     }
 
-    /// Bytes that `cuMemGetInfo` says are used.
+    /// Used bytes according to `cuMemGetInfo`.
     pub fn used(&self) -> i64 {
         let (mut free, mut total) = (0usize, 0usize);
         call!(self.cuda, "cuMemGetInfo_v2"(*mut usize: &mut free, *mut usize: &mut total));
         total as i64 - free as i64
     }
 
-    /// What NVML says; None without NVML.
+    /// NVML's figures; `None` without NVML.
     pub fn nvml(&self) -> Option<Used> {
         #[repr(C)]
         #[derive(Default)]
@@ -145,7 +145,7 @@ impl Card {
         })
     }
 
-    /// NVML's figure for this process; None if it does not list it.
+    /// NVML's figure for this process; `None` if NVML does not list it.
     pub fn process(&self) -> Option<u64> {
         #[repr(C)]
         #[derive(Clone, Copy, Default)]
@@ -172,7 +172,7 @@ impl Card {
             .map(|row| row.used)
     }
 
-    /// How `cuMemGetInfo`'s figure moves while `f` runs.
+    /// The change of `cuMemGetInfo`'s figure while `f` runs.
     pub fn step(&self, f: impl FnOnce()) -> i64 {
         let before = self.used();
         f();
@@ -199,7 +199,7 @@ impl Card {
     }
 }
 
-/// Pinned memory of device 0, as `cuMemCreate` wants it described.
+/// Properties of pinned memory on device 0 for `cuMemCreate`.
 pub fn on_device() -> CuMemAllocationProp {
     CuMemAllocationProp {
         kind: 1,

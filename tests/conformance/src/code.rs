@@ -1,4 +1,4 @@
-//! What costs memory without being asked for: contexts, modules, limits, the first launch.
+//! Calls that take memory implicitly: contexts, modules, limits, the first launch.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -34,7 +34,7 @@ const VARIABLE: &str = "\
 .visible .entry touch() { ret; }
 \0";
 
-/// Kernels whose code has a printf, and an allocation, which one thread alone does not come to.
+/// Kernels whose code has a printf and an allocation. The first thread skips both.
 const PRINTS: &str = "\
 .version 6.3
 .target sm_75
@@ -68,8 +68,8 @@ DONE: ret;
 }
 \0";
 
-/// A context's birth, measured by NVML since nothing else can be asked before; then the others. Leaves
-/// the primary context current.
+/// Creates the contexts. The memory of the first is measured by NVML, because `cuMemGetInfo` needs a
+/// context. Leaves the primary context current.
 pub fn contexts(card: &Card, facts: &mut Facts) -> Result<(), String> {
     let before = card.nvml();
     let first = card.primary()?;
@@ -99,7 +99,7 @@ pub fn modules(card: &Card, facts: &mut Facts) {
     load(card, facts, "variable", VARIABLE, &[c"touch"]);
 }
 
-/// The same for code that uses what the limits are of.
+/// The same for code that uses printf and the heap, which have limits.
 pub fn modules_with_limits(card: &Card, facts: &mut Facts) {
     load(card, facts, "printf", PRINTS, &[c"calls"]);
     load(card, facts, "malloc", ALLOCATES, &[c"calls"]);
@@ -151,7 +151,7 @@ fn launch(card: &Card, function: *mut c_void) -> i32 {
     ))
 }
 
-/// Limits, raised and lowered, and the launch that follows.
+/// Limits, raised and lowered, and the launch after each change.
 pub fn limits(card: &Card, facts: &mut Facts) {
     let cuda = &card.cuda;
     let mut module = core::ptr::null_mut();
@@ -164,7 +164,7 @@ pub fn limits(card: &Card, facts: &mut Facts) {
     ));
     launch(card, function);
     card.synchronize();
-    // A heap is laid out once: it comes last, after what can be taken back.
+    // The heap cannot change its size again, so it is last.
     for (name, which, larger) in [
         ("stack", 0u32, 16 << 10),
         ("printf", 1, 32 << 20),

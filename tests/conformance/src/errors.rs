@@ -1,4 +1,4 @@
-//! The result codes of calls that must fail, none of which harms the context.
+//! The result codes of calls that must fail without damage to the context.
 
 use std::ffi::c_void;
 
@@ -7,7 +7,7 @@ use gpumem_cuda_abi::{CuMemAllocationProp, CuMemLocationType};
 use crate::card::{Card, Facts, on_device};
 use crate::library::call;
 
-/// Before there is a context.
+/// Calls before there is a context.
 pub fn without_context(card: &Card, facts: &mut Facts) {
     let cuda = &card.cuda;
     let mut word = 0u64;
@@ -37,7 +37,7 @@ pub fn without_context(card: &Card, facts: &mut Facts) {
     );
 }
 
-/// In the primary context.
+/// Calls in the primary context.
 pub fn check(card: &Card, facts: &mut Facts) {
     let cuda = &card.cuda;
     let mut word = 0u64;

@@ -1,4 +1,4 @@
-//! Physical handles: granularity, and when their memory goes back.
+//! Physical handles: granularity, and when their memory is released.
 
 use std::ffi::c_void;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::card::{Card, Facts, on_device};
 use crate::library::call;
 
-/// The whole file.
+/// Runs all checks of this file.
 pub fn check(card: &Card, facts: &mut Facts) {
     let cuda = &card.cuda;
     let properties = on_device();

@@ -1,11 +1,11 @@
-//! libcuda.so.1 and libnvidia-ml.so.1, opened at run time: no toolkit is needed to build this, and a
-//! machine without a GPU is told apart from one with.
+//! libcuda.so.1 and libnvidia-ml.so.1, opened at run time, so that the build needs no toolkit and a
+//! machine without a GPU is recognized.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_void};
 
-/// What a function that the library does not have is said to return.
+/// The result of a function that the library does not export.
 pub const MISSING: i32 = -1;
 
 /// A library and the functions that were looked up in it.
@@ -36,7 +36,7 @@ impl Library {
         })
     }
 
-    /// The address of an exported function; 0 if there is none.
+    /// The address of an exported function, or 0.
     pub fn address(&self, name: &str) -> usize {
         let Ok(name) = CString::new(name) else {
             return 0;
@@ -45,7 +45,7 @@ impl Library {
         unsafe { libc::dlsym(self.handle, name.as_ptr()) as usize }
     }
 
-    /// The same, looked up once.
+    /// The same as [`address`](Self::address), but each name is looked up only once.
     pub fn known(&self, name: &'static str) -> usize {
         if let Some(address) = self.found.borrow().get(name) {
             return *address;

@@ -1,5 +1,5 @@
-//! `cuGetProcAddress` against `dlsym`: for each name that NVIDIA's runtimes ask for, whether the address
-//! that it gives is one that the driver exports, and under which name.
+//! `cuGetProcAddress` against `dlsym`: for each name that NVIDIA's runtimes look up, whether the driver exports
+//! the returned address, and under which name.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_void};
@@ -7,14 +7,13 @@ use std::ffi::{CString, c_char, c_void};
 use crate::card::{Card, Facts};
 use crate::library::call;
 
-/// What cudart 12.9 and 13.2 ask for: name, version, flags, and the answer of the driver they were
-/// watched with.
+/// The lookups of cudart 12.9 and 13.2: name, version, flags, and the driver's answer when they were recorded.
 const LISTS: [&str; 2] = [
     include_str!("../../data/cudart12_getprocaddress.txt"),
     include_str!("../../data/cudart13_getprocaddress.txt"),
 ];
 
-/// The whole file.
+/// Runs all checks of this file.
 pub fn check(card: &Card, facts: &mut Facts) {
     let mut exported: HashMap<usize, String> = HashMap::new();
     let mut same = 0u64;
@@ -53,7 +52,7 @@ pub fn check(card: &Card, facts: &mut Facts) {
     facts.note("lookups.equal_to_dlsym", same);
 }
 
-/// The address for a name, a version and flags; 0 if there is none.
+/// The address for a name, a version and flags, or 0.
 fn ask(card: &Card, name: &str, version: i32, flags: u64) -> usize {
     let Ok(name) = CString::new(name) else {
         return 0;

@@ -1,9 +1,9 @@
-//! `conformance`: makes the same calls on a real card and on the simulated one, and prints what became
-//! of them as one JSON object, so that `scripts/gpu-check --compare` can tell where the two differ.
+//! `conformance`: makes the same calls on a real card and on the simulated one, and prints the results
+//! as one JSON object. `scripts/gpu-check --compare` lists the differences.
 //!
-//! Needs no CUDA toolkit: the driver and NVML are opened at run time. Exit codes: 0 done, 77 no card,
-//! 1 anything else. Each fact is a name and a value; sizes are bytes; a step is by how much the card's
-//! used memory moves, so other programs on the card should rest meanwhile.
+//! Needs no CUDA toolkit: the driver and NVML are opened at run time. Exit codes: 0 done, 77 no
+//! card, 1 any other error. Each fact is a name and a value; sizes are bytes. A step is the change of
+//! the card's used memory, so other programs should not use the card meanwhile.
 
 mod blocks;
 mod card;
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     errors::check(&card, &mut facts);
     code::modules(&card, &mut facts);
     facts.note("end.left_on_the_card", card.used() - base);
-    // Last: what the card gives for a stream or a limit, it may keep.
+    // Runs last, because the card may keep the memory that it allocates for a stream or a limit.
     streams::check(&card, &mut facts);
     code::limits(&card, &mut facts);
     code::modules_with_limits(&card, &mut facts);
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Which card and driver these are; not compared.
+/// The card and the driver; not compared.
 fn identity(card: &Card, facts: &mut Facts) {
     let mut version = 0i32;
     call!(card.cuda, "cuDriverGetVersion"(*mut i32: &mut version));
@@ -70,7 +70,7 @@ fn identity(card: &Card, facts: &mut Facts) {
     facts.note("card.total_bytes", total);
 }
 
-/// How the driver's and NVML's figures stand to each other.
+/// The relation between the driver's and NVML's figures.
 fn figures(card: &Card, facts: &mut Facts) {
     let used = card.used();
     facts.note("card.used_by_cuMemGetInfo", used);

@@ -9,7 +9,7 @@ use crate::library::call;
 
 const MIB: usize = 1 << 20;
 
-/// The whole file.
+/// Runs all checks of this file.
 pub fn check(card: &Card, facts: &mut Facts) {
     let mut stream = core::ptr::null_mut();
     if call!(card.cuda, "cuStreamCreate"(*mut *mut c_void: &mut stream, u32: 1)) != 0 {
@@ -60,7 +60,7 @@ impl Pool<'_> {
         call!(self.card.cuda, "cuStreamSynchronize"(*mut c_void: self.stream))
     }
 
-    /// Reserved and used bytes, now and at most, and the card's figure since `base`.
+    /// Reserved and used bytes, current and peak, and the change of the card's figure since `base`.
     fn state(&self, base: i64) -> serde_json::Value {
         json!({
             "reserved": self.attribute(5), "reserved_high": self.attribute(6),

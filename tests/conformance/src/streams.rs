@@ -1,6 +1,6 @@
-//! What streams take. An H100 of driver 580 gave 2 MiB for each 4 of whatever flags and priority, and now and then a page
-//! more: 4 MiB for the first 8 of a context, 22 for the next 40. It took nothing back before the context's end and gave
-//! nothing for 40 made again.
+//! Memory that streams take. An H100 with driver 580 allocated 2 MiB for each 4 streams of any flags and priority, and
+//! sometimes a page more: 4 MiB for the first 8 of a context, 22 for the next 40. It released nothing before the end of
+//! the context, and allocated nothing for 40 streams that were created again.
 
 use std::ffi::c_void;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::card::{Card, Facts};
 use crate::library::call;
 
-/// The whole file.
+/// Runs all checks of this file.
 pub fn check(card: &Card, facts: &mut Facts) {
     let mut made = Vec::new();
     for (name, count) in [("8", 8), ("40_more", 40)] {
@@ -27,7 +27,7 @@ pub fn check(card: &Card, facts: &mut Facts) {
     }
 }
 
-/// Makes so many: the codes that were none, by how much the card's figure moved, and at how many of them.
+/// Creates `count` streams. Reports how many failed, the change of the card's figure, and how many streams changed it.
 fn make(card: &Card, made: &mut Vec<*mut c_void>, count: usize) -> serde_json::Value {
     let (mut failed, mut steps) = (0, Vec::new());
     for _ in 0..count {

@@ -1,4 +1,4 @@
-//! Threads that really call at once, with barriers in between, at which the two sides are compared.
+//! Threads that call at once. At barriers, where all threads wait, the two sides are compared.
 
 use std::sync::Barrier;
 use std::thread;
@@ -9,7 +9,7 @@ use crate::families::{context, host, step};
 use crate::statistics::Statistics;
 use crate::world::{Families, World};
 
-/// What the threads of a sequence have in common.
+/// What the threads of a sequence share.
 pub struct Common {
     /// The driver.
     pub driver: &'static Driver,
@@ -19,8 +19,8 @@ pub struct Common {
     pub devices: usize,
 }
 
-/// Runs one sequence with so many threads. `world` keeps every primary context alive meanwhile, and
-/// compares; gives what the threads called.
+/// Runs one sequence with several threads and returns the calls that they made. `world` keeps every
+/// primary context alive meanwhile, and compares.
 pub fn run(world: &mut World, common: &Common, seed: u64, sequence: u64) -> Statistics {
     world.begin(seed, sequence);
     let ledger = world.cuda.ledger.take();

@@ -1,4 +1,4 @@
-//! A method of the caller for each of the driver's functions.
+//! One method per driver function for [`Cuda`](crate::cuda::Cuda).
 
 use gpumem_cuda_abi::{
     CuArray3dDescriptor, CuArray3dDescriptorV1, CuArrayDescriptor, CuArrayDescriptorV1,
@@ -29,8 +29,8 @@ macro_rules! methods {
                     // SAFETY: the address is that of the driver's function of this name, whose type
                     // this is.
                     let real = unsafe { core::mem::transmute::<usize, Real>(address) };
-                    // SAFETY: what is passed by reference lives for the call; every number may be
-                    // wrong, which the driver answers with an error.
+                    // SAFETY: references live for the call; numbers may be wrong, and the driver
+                    // returns an error for them.
                     let code = unsafe { real($($arg.raw()),*) };
                     if self.is_told() {
                         let mut line = String::new();

@@ -1,4 +1,4 @@
-//! A caller of the driver: by which way each call goes, and what is noted of it.
+//! The caller of the driver: chooses the address for each call and records the result.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -10,7 +10,7 @@ use crate::names::Names;
 use crate::rng::Rng;
 use crate::statistics::Statistics;
 
-/// What the driver answers when memory is short.
+/// The driver's result code for out of memory.
 pub const OUT_OF_MEMORY: u32 = 2;
 
 /// Where in the run a call is made.
@@ -30,7 +30,7 @@ pub struct Place {
 pub struct Cuda {
     driver: &'static Driver,
     ways: Rng,
-    /// What was called and how it ended.
+    /// Counts of calls and results.
     pub statistics: Statistics,
     /// Names of addresses, for the transcript.
     pub names: Names,
@@ -41,12 +41,12 @@ pub struct Cuda {
     pub place: Place,
     /// The last call and its result.
     last: Option<(Api, u32)>,
-    /// The first difference, told.
+    /// The description of the first difference.
     pub failure: Option<String>,
 }
 
 impl Cuda {
-    /// A caller by the ways that `seed` chooses.
+    /// Creates a caller; `seed` chooses the address of each call.
     pub fn new(driver: &'static Driver, seed: u64) -> Self {
         Self {
             driver,
@@ -61,7 +61,7 @@ impl Cuda {
         }
     }
 
-    /// Begins a sequence: its seed chooses the ways from here on.
+    /// Begins a sequence; its seed chooses the addresses from now on.
     pub fn begin(&mut self, seed: u64, sequence: u64) {
         self.ways = Rng::new(seed ^ 0x77a7);
         self.place = Place {
@@ -71,37 +71,37 @@ impl Cuda {
         };
     }
 
-    /// Writes every call down from here on.
+    /// Writes every call to `transcript` from now on.
     pub fn write_down(&mut self, transcript: File) {
         self.transcript = Some(BufWriter::new(transcript));
     }
 
-    /// Ends the transcript.
+    /// Flushes the transcript.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     pub fn flush(&mut self) -> std::io::Result<()> {
         self.transcript.as_mut().map_or(Ok(()), BufWriter::flush)
     }
 
-    /// The address to call a function by this time; 0 if the driver has none.
+    /// The address for the next call of a function; 0 if the driver does not have it.
     pub(crate) fn address(&mut self, api: Api) -> usize {
         let ways = self.driver.ways.get(api as usize);
         ways.and_then(|ways| self.ways.pick(ways)).unwrap_or(0)
     }
 
-    /// The driver has no such function.
+    /// Counts a call of a function that the driver does not have.
     pub(crate) fn absent(&mut self, api: Api) -> u32 {
         self.statistics.called(api, NOT_SUPPORTED);
         NOT_SUPPORTED
     }
 
-    /// Whether calls are written down.
+    /// Whether there is a transcript.
     pub(crate) fn is_told(&self) -> bool {
         self.transcript.is_some()
     }
 
-    /// Writes a call down.
+    /// Writes a call to the transcript.
     pub(crate) fn tell(&mut self, api: Api, arguments: &str, code: u32) {
         let Place {
             sequence,
@@ -119,7 +119,7 @@ impl Cuda {
         }
     }
 
-    /// A call has returned: counts it and compares the two sides.
+    /// Counts a call that has returned, and compares the two sides.
     pub(crate) fn returned(&mut self, api: Api, code: u32) -> u32 {
         self.statistics.called(api, code);
         self.last = Some((api, code));
@@ -132,12 +132,12 @@ impl Cuda {
         code
     }
 
-    /// What still lives by the books, when nothing should.
+    /// Memory that is live in the books although all should be freed.
     pub fn left_over(&self) -> Option<String> {
         self.ledger.as_ref().and_then(Ledger::left_over)
     }
 
-    /// The last call failed, and the model held it for valid.
+    /// Counts a failure of the last call, which was valid according to the model.
     pub fn surprised(&mut self) {
         let Place { seed, step, .. } = self.place;
         if let Some((api, code)) = self.last {
@@ -146,7 +146,7 @@ impl Cuda {
         }
     }
 
-    /// Tells a difference, with its place in the run.
+    /// Reports a difference, with its place in the run.
     pub fn fail(&mut self, difference: &str) {
         let Place {
             seed,
@@ -159,7 +159,7 @@ impl Cuda {
         self.failure.get_or_insert(what);
     }
 
-    /// Says how large a new block is, for its name.
+    /// Stores the size of a new block, for its name.
     pub fn sized(&mut self, address: u64, bytes: usize) {
         if self.is_told() {
             self.names.sized(address, bytes as u64);
@@ -167,7 +167,7 @@ impl Cuda {
     }
 }
 
-/// Whether a call of that name waits for the device.
+/// Whether a function waits for the device.
 fn synchronises(name: &str) -> bool {
     [
         "cuCtxSynchronize",

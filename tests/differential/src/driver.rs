@@ -1,16 +1,17 @@
-//! Where the driver's functions are: each by every way that programs take.
+//! The addresses of the driver's functions, found in every way that programs use.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 use crate::elf;
 use crate::functions::{ALL, Function};
 
-/// A function's addresses, one for each way of asking. All are good to call.
+/// A function's addresses, one for each way to look it up. Each can be called.
 pub type Ways = Vec<usize>;
 
-/// Every function's ways, in the order of [`ALL`], and the two sides' own figures.
+/// Every function's addresses, in the order of [`ALL`], and the functions that return both sides'
+/// figures.
 pub struct Driver {
-    /// The ways.
+    /// The addresses.
     pub ways: Vec<Ways>,
     /// `gpumem_sim_books` of the simulator.
     pub books: usize,
@@ -23,9 +24,9 @@ pub struct Driver {
 /// How the driver is reached.
 #[derive(Clone, Debug, Default)]
 pub struct Reach {
-    /// Whether the driver's library is loaded for all to see (RTLD_GLOBAL).
+    /// Whether the driver's library is loaded with RTLD_GLOBAL.
     pub global: bool,
-    /// The planted fault: these functions are called past every hook.
+    /// The planted fault: these functions are called without any hook.
     pub dropped: Vec<String>,
     /// These functions are missing.
     pub missing: Vec<String>,
@@ -35,7 +36,7 @@ type GetV1 = unsafe extern "C" fn(*const c_char, *mut *mut c_void, c_int, u64) -
 type GetV2 = unsafe extern "C" fn(*const c_char, *mut *mut c_void, c_int, u64, *mut u32) -> u32;
 
 const PER_THREAD: u64 = 2;
-/// Versions that clients have asked for: the runtime's of each CUDA release.
+/// Versions that clients request: that of the runtime of each CUDA release.
 const ASKED: [i32; 13] = [
     2000, 3020, 4000, 8000, 10020, 11020, 11040, 11080, 12000, 12050, 12080, 13020, 13050,
 ];
@@ -46,17 +47,17 @@ fn symbol(handle: *mut c_void, name: &CStr) -> usize {
 }
 
 impl Driver {
-    /// Loads the driver and asks for every function by every way.
+    /// Loads the driver and looks up every function in every way.
     ///
     /// # Errors
-    /// What is missing, or two ways that led to different functions.
+    /// A missing function, or two ways that led to different functions.
     pub fn load(reach: &Reach) -> Result<Self, String> {
         let scope = if reach.global {
             libc::RTLD_GLOBAL
         } else {
             libc::RTLD_LOCAL
         };
-        // SAFETY: a C string; the library's constructors are the driver's own affair.
+        // SAFETY: a C string; the driver's own constructors run.
         let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | scope) };
         if library.is_null() {
             return Err("there is no libcuda.so.1: run under scripts/with-simulator".into());
@@ -119,7 +120,7 @@ fn every_way(library: *mut c_void, global: bool, function: &Function) -> Result<
     }
     let (get_v1, get_v2) = getters(library)?;
     let (since, until) = function.versions;
-    // A driver answers with no form that is newer than itself.
+    // A driver does not return a form that is newer than the driver.
     let until = until.min(version_of(library)? + 1);
     for version in ASKED
         .into_iter()
@@ -158,7 +159,7 @@ fn version_of(library: *mut c_void) -> Result<i32, String> {
     // SAFETY: the function of this name, whose type this is.
     let get = unsafe { core::mem::transmute::<usize, Get>(get) };
     let mut version = 0;
-    // SAFETY: a place that lives for the call.
+    // SAFETY: the variable lives for the call.
     match unsafe { get(&mut version) } {
         0 => Ok(version),
         code => Err(format!("cuDriverGetVersion = {code}")),
@@ -174,12 +175,12 @@ fn getters(library: *mut c_void) -> Result<(GetV1, GetV2), String> {
     // SAFETY: the function of this name, whose type this is.
     let v1 = unsafe { core::mem::transmute::<usize, GetV1>(v1) };
     let mut v2 = std::ptr::null_mut();
-    // SAFETY: a C string and a place, both alive for the call.
+    // SAFETY: a C string and a variable, both alive for the call.
     let code = unsafe { v1(c"cuGetProcAddress".as_ptr(), &mut v2, 12000, 0) };
     if code != 0 || v2.is_null() {
         return Err("cuGetProcAddress does not find itself".into());
     }
-    // SAFETY: asked for at 12.0, it is the second version, whose type this is.
+    // SAFETY: requested for version 12.0, it is the second version, whose type this is.
     let v2 = unsafe { core::mem::transmute::<*mut c_void, GetV2>(v2) };
     Ok((v1, v2))
 }

@@ -1,5 +1,5 @@
-//! A function of a loaded library by its file's own symbol table: past every `dlsym`, hooked or not.
-//! The planted fault "a dropped hook" calls the driver by such an address.
+//! Finds a function of a loaded library in the symbol table of the library's file, without `dlsym`
+//! and its hooks. The planted fault "a dropped hook" calls the driver by such an address.
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
@@ -20,7 +20,7 @@ fn u64_at(file: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u64::from_le_bytes(bytes)).ok()
 }
 
-/// Where in the file's address space a defined dynamic symbol lies (64-bit little-endian ELF).
+/// The offset of a defined dynamic symbol in the file's address space (64-bit little-endian ELF).
 fn value_of(file: &[u8], name: &[u8]) -> Option<usize> {
     let (headers, size, count) = (
         u64_at(file, 0x28)?,
@@ -45,7 +45,7 @@ fn value_of(file: &[u8], name: &[u8]) -> Option<usize> {
     })
 }
 
-/// The address of `name` in the library that holds `inside`.
+/// The address of `name` in the library that contains the address `inside`.
 pub fn address(inside: usize, name: &CStr) -> Option<usize> {
     let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: dladdr fills the structure or leaves it zeroed, which is a valid value of it.

@@ -1,24 +1,24 @@
-//! The functions as the driver exports them and as `cuGetProcAddress` knows them.
+//! The names of the functions: exported by the driver, and for `cuGetProcAddress`.
 
 use crate::rows::rows;
 
-/// What the driver answers to what it does not support.
+/// The driver's result code for unsupported functions.
 pub const NOT_SUPPORTED: u32 = 801;
 
-/// A function, as the driver exports it and as `cuGetProcAddress` knows it.
+/// The names of a function: exported by the driver, and for `cuGetProcAddress`.
 pub struct Function {
     /// The exported name.
     pub symbol: &'static str,
-    /// The name without version and variant; empty for the runtime's functions, which programs are
-    /// bound to by name.
+    /// The name without version and variant; empty for the runtime's functions, which programs bind
+    /// by name.
     pub base: &'static str,
-    /// The CUDA versions whose `base` it is: from the first, up to before the second.
+    /// The CUDA versions in which `base` is this function: from the first, up to before the second.
     pub versions: (i32, i32),
     /// Whether it is the form for the per-thread default stream.
     pub per_thread: bool,
 }
 
-/// Beyond the newest version.
+/// A version above the newest one.
 const NOW: i32 = 99_990;
 
 macro_rules! per_thread {
@@ -33,7 +33,7 @@ macro_rules! per_thread {
 macro_rules! functions {
     ($($name:ident = $base:literal $since:literal..$until:tt $variant:ident
         ($($arg:ident: $type:ty),* $(,)?);)*) => {
-        /// A function by its place in [`ALL`].
+        /// The index of a function in [`ALL`].
         #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Api { $(#[doc = stringify!($name)] $name),* }

@@ -5,21 +5,21 @@ use std::fmt;
 
 use crate::driver::Driver;
 
-/// A ledger that both sides keep.
+/// A level at which both sides count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Level {
-    /// What was asked for on a device.
+    /// Requested bytes on a device.
     Driver,
     /// Pinned host memory.
     Host,
-    /// What the card gave, managed memory's residency left out: nobody but the driver knows it. Left
-    /// out, too, is what this process has released while another one still has it open: to the recorder
-    /// it is released, so where NVML counts it as this process's it is unexplained there.
-    /// Compared where the program synchronises, after the card was read: what contexts and modules take is told by
-    /// readings alone. While managed memory is live, which may hide it, they may lack it. Once memory has lingered for
-    /// another process, as much as ever did may be taken for theirs, or hide theirs.
+    /// Bytes that the card allocated, without managed memory's residency, which only the driver knows. Also without
+    /// memory that this process has released while another process has it open: the recorder counts it as released, so
+    /// it is unexplained if NVML counts it for this process.
+    /// Compared where the program synchronises, after the card was read, because only readings show what contexts and
+    /// modules take. While managed memory is live, which may hide contexts and modules, the recorder's figure may lack
+    /// them. After memory has lingered for another process, the figures may differ by the most that has lingered.
     Physical,
-    /// The same without contexts and modules, which are measured and not told.
+    /// The same without contexts and modules, which are measured and have no records.
     Pages,
 }
 
@@ -34,7 +34,7 @@ impl Level {
     }
 }
 
-/// Bytes now, and the most so far.
+/// Bytes now, and the peak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Figures {
     now: u64,
@@ -54,10 +54,10 @@ type BooksOf = unsafe extern "C" fn(c_int, *const c_char, *mut u64, *mut u64) ->
 type ReadCard = unsafe extern "C" fn(c_int) -> c_int;
 type CountersOf = unsafe extern "C" fn(c_int, c_int, *mut Counters) -> c_int;
 
-/// The one comparison of peaks that may fail for good reason.
+/// The one comparison of peaks that may fail for a valid reason.
 const AT_MOST: &str = "peak, at most the books'";
 
-/// The device of what belongs to none, as the recorder numbers it.
+/// The recorder's device number for memory that belongs to no device.
 const NO_DEVICE: c_int = 255;
 
 /// Where the two sides differ.
@@ -80,23 +80,23 @@ impl fmt::Display for Difference {
     }
 }
 
-/// One ledger of one device, over the run.
+/// One level of one device, over the run.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     level: Level,
     device: c_int,
-    /// The most bytes that were seen at any point.
+    /// The most bytes at any comparison.
     largest: u64,
-    /// The most that other processes kept of what this one had released.
+    /// The most that other processes kept of memory that this one had released.
     lingered: u64,
-    /// The recorder's peak must be this or what was seen since: where threads called at once, its
-    /// own peak may lie below the books'.
+    /// The recorder's peak must be this or what was seen since: where threads called at once, it may be below the
+    /// books' peak.
     from: u64,
-    /// Whether the two sides' peaks must be one: threads have only called in turns.
+    /// Whether the two sides' peaks must be equal: threads have called only in turns.
     strict: bool,
 }
 
-/// Both sides' figures and what has been seen of them.
+/// Both sides' figures, and the peaks at comparisons.
 #[derive(Clone)]
 pub struct Ledger {
     books: BooksOf,
@@ -104,16 +104,16 @@ pub struct Ledger {
     read_card: Option<ReadCard>,
     devices: c_int,
     lines: Vec<Line>,
-    /// Whether single calls take and give back (a graph's launch), or give back what is known only
-    /// afterwards (the end of a multicast object): where threads call at once, the recorder may see
-    /// another order of these than the driver, and a higher peak.
+    /// Whether single calls allocate and free (a graph's launch), or free memory whose size is known only afterwards
+    /// (the end of a multicast object). Where threads call at once, the recorder may see another order of these than
+    /// the driver, and a higher peak.
     pub transients: bool,
     /// Points compared so far.
     pub comparisons: u64,
 }
 
 impl Ledger {
-    /// Ready to compare these levels of so many devices.
+    /// Compares these levels of the devices.
     pub fn new(driver: &Driver, levels: &[Level], devices: c_int) -> Self {
         // SAFETY: the simulator's function of this name, whose type this is.
         let books = unsafe { core::mem::transmute::<usize, BooksOf>(driver.books) };
@@ -153,14 +153,14 @@ impl Ledger {
         self.counters.is_some()
     }
 
-    /// After a call while no other is under way: everything must agree. `synchronised`: the call was
-    /// one that waits for the device.
+    /// Compares after a call while no other call runs: all figures must agree. `synchronised`: the call waits for the
+    /// device.
     pub fn compare(&mut self, synchronised: bool) -> Option<Difference> {
         self.compare_all(true, synchronised)
     }
 
-    /// Where all threads wait, after they called at once: what lives must agree; the recorder's peak
-    /// may be less than the books', never more, and never less than what was seen.
+    /// Compares where all threads wait, after they called at once. Live bytes must agree. The recorder's peak may be
+    /// below the books' peak, but not above it and not below what was seen.
     pub fn compare_at_barrier(&mut self) -> Option<Difference> {
         let found = self.compare_all(false, true);
         for line in &mut self.lines {
@@ -169,7 +169,7 @@ impl Ledger {
         found
     }
 
-    /// Takes the peaks as they are now for those to go on from.
+    /// Uses the current peaks as the starting point for later comparisons.
     pub fn rebase(&mut self) {
         let Some(counters) = self.counters else {
             return;
@@ -179,7 +179,7 @@ impl Ledger {
         }
     }
 
-    /// What still lives by the books, when nothing should.
+    /// Memory that is live in the books although all should be freed.
     pub fn left_over(&self) -> Option<String> {
         let kinds: [&CStr; 3] = [c"driver", c"host", c"registered"];
         (0..self.devices).find_map(|device| {
@@ -190,7 +190,7 @@ impl Ledger {
         })
     }
 
-    /// The recorder's counters as JSON: by device and level live bytes, peak, allocations and frees.
+    /// The recorder's counters as JSON: live bytes, peak, allocations and frees by device and level.
     pub fn counters_json(&self) -> String {
         let level = |device, level: Level| {
             let mut values = Counters::default();
@@ -222,12 +222,12 @@ impl Ledger {
         let counters = self.counters?;
         self.comparisons += 1;
         let is_physical = |line: &Line| line.level == Level::Physical;
-        // From before the card is read: another process may let go of it at any moment.
+        // Read before the card, because another process may release memory at any moment.
         let lingered: Vec<u64> = (0..self.devices)
             .map(|device| lingering(self.books, device))
             .collect();
         if synchronised && self.lines.iter().any(is_physical) {
-            // SAFETY: the function takes a number and touches nothing of ours.
+            // SAFETY: the function takes a number and accesses no memory of this program.
             let _ = self.read_card.map(|read_card| unsafe { read_card(-1) });
         }
         let mut lines = std::mem::take(&mut self.lines);
@@ -257,7 +257,7 @@ fn compare_line(
     let mut ours = read(counters, device, level);
     let mut elsewhere = None;
     if level == Level::Host && device == 0 {
-        // Host memory of no device: the books have it under the first.
+        // Host memory of no device: the books count it under the first device.
         let other = read(counters, NO_DEVICE, level);
         if other != Figures::default() {
             ours.now += other.now;
@@ -280,7 +280,7 @@ fn compare_line(
     line.largest = line.largest.max(ours.now);
     let peak = ours.peak.unwrap_or(0);
     if let Some(elsewhere) = elsewhere.filter(|peak| *peak > 0) {
-        // Two counters, of whose sum nobody keeps the peak.
+        // Two counters; there is no peak of their sum.
         let sum = peak + elsewhere;
         let too_low = sum < line.largest;
         return too_low.then(|| difference("peak at most", sum, line.largest))?;
@@ -290,8 +290,8 @@ fn compare_line(
         if line.strict && theirs.peak.is_some_and(|theirs| theirs != peak) {
             return difference("peak", peak, theirs.peak.unwrap_or(0));
         }
-        // Inside one call there may be more than is seen after it (a graph's launch); where the books
-        // cannot tell how much, no such call is made.
+        // Inside one call there may be more live memory than after it (a graph's launch). Where the books have no peak
+        // for it, no such call is made.
         let sees_all = level != Level::Physical;
         let known = sees_all && theirs.peak.is_none() && (line.strict || line.from > 0);
         if peak < seen || (known && peak != seen) {
@@ -300,7 +300,7 @@ fn compare_line(
     } else if peak < line.largest {
         return difference("peak, at least what was seen", peak, line.largest);
     }
-    // What pools gave back to make room for another thread's block may be noticed after that block.
+    // Memory that pools released for another thread's block may be noticed after that block.
     let told_in_order = in_turns || level != Level::Physical;
     if let Some(theirs) = theirs.peak.filter(|theirs| *theirs < peak && told_in_order) {
         return difference(AT_MOST, peak, theirs);
@@ -308,22 +308,22 @@ fn compare_line(
     None
 }
 
-/// By how much the recorder's figure may be less and more than the books'.
+/// By how much the recorder's figure may be below and above the books'.
 fn untold(books: BooksOf, line: &Line) -> (u64, u64) {
     let now = |kind| figures(books, line.device, kind).map_or(0, |figures| figures.now);
-    // What it may have on the card hides code and contexts.
+    // Managed memory on the card hides the memory of code and contexts.
     let hidden = match now(c"managed") {
         0 => 0,
         _ => now(c"context") + now(c"module"),
     };
     match line.level {
-        // What the first managed memory on the card costs besides is nobody's that the recorder knows.
+        // The recorder does not know the additional memory that the first managed memory on the card takes.
         Level::Physical => (hidden + now(c"touched") + line.lingered, line.lingered),
         _ => (0, 0),
     }
 }
 
-/// What other processes keep on a device of what this one has released.
+/// Memory of a device that this process has released and other processes keep.
 fn lingering(books: BooksOf, device: c_int) -> u64 {
     figures(books, device, c"lingering").map_or(0, |figures| figures.now)
 }
@@ -367,8 +367,8 @@ fn by_the_books(books: BooksOf, device: c_int, level: Level) -> Figures {
 
 fn read(counters: CountersOf, device: c_int, level: Level) -> Figures {
     let mut values = Counters::default();
-    // SAFETY: a place of the size that the function writes, alive for the call. Before anything is
-    // recorded it writes nothing, and nothing is what is recorded.
+    // SAFETY: a variable of the size that the function writes, alive for the call. Before the first record the
+    // function writes nothing, and the counters are 0.
     unsafe { counters(device, level.number(), &mut values) };
     Figures {
         now: values.live_bytes,

@@ -1,9 +1,10 @@
-//! The random differential test: programs made up from seeds call the simulated driver, and gpumem's
-//! counters must equal the simulator's books at every step.
+//! The random differential test: random programs call the simulated driver, and gpumem's counters must
+//! equal the simulator's books at every step.
 //!
 //! # Design constraints
-//! - A sequence is known by its seed alone; the seeds of a run follow one another.
-//! - Knows the recorder by its C interface only, found with `dlsym`; without it, the same calls are made.
+//! - The seed alone determines a sequence; the seeds of a run are consecutive.
+//! - The recorder is used only through its C interface, found with `dlsym`; without it, the same calls
+//!   are made.
 //! - Decisions never depend on an address, so a run with the recorder and one without make the same
 //!   calls, and their transcripts must be equal.
 //!
@@ -60,7 +61,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Shares the seeds out to processes, each with a run of its own.
+/// Divides the seeds among processes, each with a separate run.
 fn in_processes(arguments: &Arguments) -> Result<bool, String> {
     let program = std::env::current_exe().map_err(|e| e.to_string())?;
     let share = arguments.sequences.div_ceil(arguments.processes);
@@ -74,7 +75,8 @@ fn in_processes(arguments: &Arguments) -> Result<bool, String> {
             .arg(format!("--seed={}", arguments.seed + first))
             .arg(format!("--sequences={count}"))
             .arg("--processes=1")
-            // Cards of its own, and of its peer's: a seed must mean the same whatever the others take.
+            // Separate cards for the process and its peer, so that other processes do not change the
+            // results of a seed.
             .env(peer::CARD, card_of(process))
             .spawn();
         children.push(child.map_err(|e| e.to_string())?);
@@ -87,16 +89,16 @@ fn in_processes(arguments: &Arguments) -> Result<bool, String> {
     Ok(good)
 }
 
-/// The file by which one of several processes and its peer share their cards.
+/// The file through which one of several processes and its peer share their cards.
 fn card_of(process: u64) -> PathBuf {
     let name = format!("gpumem-differential.{}.{process}", std::process::id());
     std::env::temp_dir().join(name)
 }
 
-/// Memory of the program's own, of a few threads' slots.
+/// Memory of the program for registering: the slots of all threads.
 fn arena() -> Result<u64, String> {
     let bytes = families::host::SLOT * families::host::SLOTS * (turns::THREADS + 2);
-    // SAFETY: a fresh anonymous mapping wherever the kernel likes; nothing else is touched.
+    // SAFETY: a new anonymous mapping at any address; no other memory is touched.
     let start = unsafe {
         libc::mmap(
             std::ptr::null_mut(),
@@ -177,7 +179,7 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
     let mut all = statistics::Statistics::default();
     for sequence in 0..arguments.sequences {
         let seed = arguments.seed + sequence;
-        // A seed always runs in the same way.
+        // A seed always runs in the same mode.
         let at_once = match arguments.threads {
             Threads::Turns => false,
             Threads::AtOnce => true,

@@ -1,11 +1,11 @@
-//! The model: what lives of each family of calls, and to whom it belongs.
+//! The model: the live objects of each family of calls, and their owners.
 
 use crate::pass::{Addr, Private};
 
 /// Devices that the model has room for.
 pub const DEVICES: usize = 3;
 
-/// To whom a block belongs.
+/// The owner of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
     /// The context; 0: the device alone.
@@ -14,7 +14,7 @@ pub struct Owner {
     pub device: i32,
 }
 
-/// What has ended, with all that it owned.
+/// A context that has ended, with all that it owned.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
     /// The context.
@@ -26,28 +26,28 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Whether what belongs to `owner` is gone.
+    /// Whether the memory of `owner` is gone.
     pub fn takes(&self, owner: Owner) -> bool {
         owner.context == self.context
             || (owner.context == 0 && self.last && owner.device == self.device)
     }
 }
 
-/// The contexts that live, or come to life with their next use.
+/// The contexts that are active, or that their next use activates.
 #[derive(Debug, Default)]
 pub struct Contexts {
     /// References to each device's primary context, and its handle once it was retained.
     pub primary: [(u32, usize); DEVICES],
-    /// Contexts of the program's own.
+    /// Contexts that the program created.
     pub created: Vec<Owner>,
-    /// Contexts that were attached to, once for each time.
+    /// Attached contexts, once for each call.
     pub attached: Vec<usize>,
     /// Handles of contexts that ended.
     pub gone: Vec<usize>,
 }
 
 impl Contexts {
-    /// Handles of the contexts that can be made current.
+    /// Handles of contexts that can be made current.
     pub fn usable(&self) -> Vec<usize> {
         let primary = self.primary.iter().filter(|(held, _)| *held > 0);
         primary
@@ -57,27 +57,27 @@ impl Contexts {
     }
 }
 
-/// A block that lives.
+/// A live block.
 #[derive(Clone, Copy, Debug)]
 pub struct Block {
     /// Its first byte.
     pub pointer: Addr,
     /// Its length.
     pub bytes: usize,
-    /// To whom it belongs.
+    /// Its owner.
     pub owner: Owner,
     /// Whether it is managed.
     pub managed: bool,
 }
 
-/// The blocks that live.
+/// The live blocks.
 #[derive(Debug, Default)]
 pub struct Blocks {
-    /// In no order.
+    /// In no particular order.
     pub live: Vec<Block>,
 }
 
-/// The host blocks that live.
+/// The live host blocks.
 #[derive(Debug, Default)]
 pub struct Host {
     /// Pinned blocks.
@@ -97,17 +97,17 @@ pub struct Pools {
     pub gone: Vec<usize>,
 }
 
-/// A handle that the program holds so often.
+/// A handle, and how many references to it the program holds.
 #[derive(Clone, Copy, Debug)]
 pub struct Handle {
     pub handle: u64,
     pub pages: usize,
     pub references: u32,
-    /// `None`: it lies on the host.
+    /// `None`: the memory is on the host.
     pub device: Option<i32>,
 }
 
-/// A mapping: so many pages of a handle at an address.
+/// A mapping: pages of a handle at an address.
 #[derive(Clone, Copy, Debug)]
 pub struct Mapping {
     pub at: u64,
@@ -124,7 +124,7 @@ pub struct Vmm {
     pub gone: Vec<u64>,
 }
 
-/// An array that lives.
+/// A live array.
 #[derive(Clone, Copy, Debug)]
 pub struct Array {
     pub handle: usize,
@@ -132,20 +132,20 @@ pub struct Array {
     pub owner: Owner,
 }
 
-/// The arrays that live.
+/// The live arrays.
 #[derive(Debug, Default)]
 pub struct Arrays {
     pub live: Vec<Array>,
     pub gone: Vec<usize>,
 }
 
-/// What is open of shared memory.
+/// Shared memory that is open.
 #[derive(Debug, Default)]
 pub struct Ipc {
     pub open: Vec<Private<usize>>,
 }
 
-/// Something that the peer has and the program may open.
+/// An item of the peer that the program may open.
 #[derive(Clone, Copy, Debug)]
 pub struct Theirs {
     pub item: u64,
@@ -154,16 +154,16 @@ pub struct Theirs {
     pub bytes: usize,
 }
 
-/// What it is.
+/// The kind of item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     Memory,
     Handle,
-    /// Memory of a pool, which the peer has as this item.
+    /// Memory of a pool, which is this item of the peer.
     PoolMemory(u64),
 }
 
-/// What the program has open of the peer's.
+/// An item of the peer that the program has open.
 #[derive(Clone, Copy, Debug)]
 pub enum Open {
     Memory(Private<usize>, Owner),
@@ -173,7 +173,7 @@ pub enum Open {
         at: Addr,
         bytes: usize,
     },
-    /// Addresses from which the device's last context took the mapping.
+    /// A range whose mapping ended with the device's last context.
     Range(Addr, usize),
     Pool(usize),
     Pointer(Addr),
@@ -182,25 +182,25 @@ pub enum Open {
     Array(usize, Owner),
 }
 
-/// What is shared with another process.
+/// Memory shared with another process.
 #[derive(Debug, Default)]
 pub struct Peer {
     pub theirs: Vec<Theirs>,
-    /// Pools of the peer's, whose memory is among `theirs`.
+    /// Pools of the peer, whose memory is among `theirs`.
     pub pools: Vec<u64>,
     pub open: Vec<Open>,
-    /// What the peer has open of the program's memory.
+    /// Memory of the program that the peer has open.
     pub lent: Vec<u64>,
-    /// Physical memory that was made to be lent, and its device.
+    /// Physical memory that was created for the peer, and its device.
     pub handles: Vec<(u64, i32)>,
-    /// Pools that were made to be lent from.
+    /// Pools that were created to share memory with the peer.
     pub own_pools: Vec<usize>,
 }
 
-/// Memory that a graph gives at a launch and no node of it frees.
+/// Memory that a graph allocates at a launch and that its nodes do not free.
 #[derive(Clone, Copy, Debug)]
 pub struct Given {
-    /// Its address, of every launch the same.
+    /// Its address, the same for every launch.
     pub pointer: Addr,
     /// The device.
     pub device: i32,
@@ -211,11 +211,11 @@ pub struct Given {
 pub struct Executable {
     /// Its handle.
     pub handle: usize,
-    /// What a launch leaves live.
+    /// Memory that a launch leaves live.
     pub given: Vec<Given>,
-    /// What a launch frees of other graphs' memory.
+    /// Memory of other graphs that a launch frees.
     pub frees: Vec<Addr>,
-    /// Whether a launch frees what the last one left live.
+    /// Whether a launch frees memory that the last one left live.
     pub auto_free: bool,
 }
 
@@ -224,13 +224,13 @@ pub struct Executable {
 pub struct Graphs {
     /// Graphs that were instantiated and not destroyed.
     pub graphs: Vec<usize>,
-    /// What was instantiated.
+    /// Executable graphs.
     pub executables: Vec<Executable>,
     /// Memory that launches have left live.
     pub live: Vec<Given>,
 }
 
-/// What is loaded.
+/// Loaded modules and libraries.
 #[derive(Debug, Default)]
 pub struct Modules {
     pub modules: Vec<(usize, Owner)>,
@@ -240,16 +240,16 @@ pub struct Modules {
     pub gone: Vec<usize>,
 }
 
-/// The green contexts that live.
+/// The live green contexts.
 #[derive(Debug, Default)]
 pub struct Greens {
-    /// With their devices.
+    /// The contexts with their devices.
     pub live: Vec<(usize, i32)>,
     pub gone: Vec<usize>,
 }
 
 impl Greens {
-    /// Whether a green context holds the primary context of the device.
+    /// Whether a green context holds a reference to the primary context of the device.
     pub fn hold(&self, device: i32) -> bool {
         self.live.iter().any(|(_, of)| *of == device)
     }

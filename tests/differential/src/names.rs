@@ -1,23 +1,23 @@
-//! Names of blocks: the same in every run, while their addresses are not.
+//! Names of blocks, which are the same in every run although their addresses differ.
 
 use std::collections::BTreeMap;
 
-/// Blocks by address. One that is gone is kept until another takes its place, so that a stale
-/// pointer has a name too.
+/// Blocks by address. A freed block is kept until another one has its address, so that a stale pointer
+/// also has a name.
 #[derive(Debug, Default)]
 pub struct Names {
     blocks: BTreeMap<u64, (u64, u64)>,
-    /// The address of memory that others own, for the next call: it may lie anywhere, where something was
-    /// before in one run and nothing in another.
+    /// The address of another owner's memory, for the next call. It may lie anywhere, and the same
+    /// address may belong to an earlier block in one run only.
     foreign: Option<u64>,
     last: u64,
 }
 
-/// Addresses below this are numbers that a test made up.
+/// Addresses below this are numbers that a test chose.
 const MADE_UP: u64 = 1 << 20;
 
 impl Names {
-    /// Names a block that a call has made; its size is told by [`sized`](Self::sized).
+    /// Names a block that a call has allocated; [`sized`](Self::sized) sets its size.
     pub fn made(&mut self, address: u64) -> String {
         self.last += 1;
         self.forget(address, 1);
@@ -25,12 +25,12 @@ impl Names {
         format!("#{} at {}", self.last, address % 512)
     }
 
-    /// The address is one of memory that others own, until it is said that none is.
+    /// Sets the address of another owner's memory; `None` resets it.
     pub fn set_foreign(&mut self, address: Option<u64>) {
         self.foreign = address;
     }
 
-    /// Says how large the block at `address` is; a block that has no name yet gets one.
+    /// Sets the size of the block at `address`; a block without a name gets one.
     pub fn sized(&mut self, address: u64, bytes: u64) {
         let number = match self.blocks.get(&address) {
             Some((1, number)) => *number,

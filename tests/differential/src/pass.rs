@@ -1,4 +1,4 @@
-//! Arguments as they go to the driver and as a transcript tells them.
+//! Arguments as the driver receives them and as a transcript shows them.
 
 use gpumem_cuda_abi::{
     CuArray3dDescriptor, CuArray3dDescriptorV1, CuArrayDescriptor, CuArrayDescriptorV1,
@@ -11,27 +11,27 @@ use std::fmt::Write;
 
 use crate::names::Names;
 
-/// An address that may differ from run to run: told by the block that it lies in.
+/// An address that may differ from run to run; the transcript shows the block that contains it.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Addr(pub u64);
 
-/// The address of a block that a call has just made: told by the block's new number.
+/// The address of a block that a call has just allocated; the transcript shows the block's new number.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Made(pub u64);
 
-/// A number that differs from run to run and says nothing: a descriptor, the address of a text.
+/// A number that differs from run to run and is not compared: a descriptor, the address of a text.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Private<T>(pub T);
 
-/// Where a call writes; `None` is a null pointer.
+/// A variable that a call writes; `None` is a null pointer.
 pub type Out<'a, T> = Option<&'a mut T>;
-/// What a call reads; `None` is a null pointer.
+/// A value that a call reads; `None` is a null pointer.
 pub type In<'a, T> = Option<&'a T>;
 
-/// `CUdevResource`: 144 bytes, handed back to the driver as it gave them.
+/// `CUdevResource`: 144 bytes, passed back to the driver unchanged.
 pub type DeviceResource = [u64; 18];
 
 /// `CUlaunchConfig`: 56 bytes.
@@ -46,25 +46,25 @@ pub struct LaunchConfig {
     pub shared_bytes: u32,
     /// The stream.
     pub stream: usize,
-    /// No attributes.
+    /// The address of the attributes: 0.
     pub attributes: usize,
-    /// None of them.
+    /// The number of attributes: 0.
     pub attribute_count: u32,
 }
 
-/// A value that a transcript can tell.
+/// A value that a transcript can show.
 pub trait Tell {
-    /// Writes it down.
+    /// Appends the value to a line of the transcript.
     fn tell(&self, names: &mut Names, line: &mut String);
 }
 
 /// An argument.
 pub trait Pass {
-    /// As the driver takes it.
+    /// The type that the driver takes.
     type Raw: Copy;
-    /// What the driver gets.
+    /// The value for the driver.
     fn raw(&mut self) -> Self::Raw;
-    /// What the transcript gets: of what a call that failed should have written, nothing.
+    /// Appends the argument to a line of the transcript; of a failed call's results, nothing.
     fn tell(&self, succeeded: bool, names: &mut Names, line: &mut String);
 }
 
@@ -133,7 +133,7 @@ macro_rules! private {
 // Process numbers, descriptors.
 private!(CuIpcMemHandle CuExternalMemoryHandleDesc CuExternalMemoryBufferDesc CuMulticastObjectProp);
 
-/// What an update of a graph came to. Of what lies between its fields, drivers write whatever they like.
+/// The result of a graph's update. Drivers may write any value into the padding between its fields.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Updated {
@@ -161,7 +161,7 @@ impl Tell for CuGraphNodeParams {
     fn tell(&self, names: &mut Names, line: &mut String) {
         match self.kind {
             CuGraphNodeType::MEM_ALLOC => {
-                // SAFETY: the kind says which member it is.
+                // SAFETY: the kind names the member.
                 let alloc = unsafe { self.parameters.alloc };
                 Tell::tell(&alloc, names, line);
             }

@@ -1,4 +1,4 @@
-//! Random numbers that depend on nothing but the seed (xorshift64*, seeded through splitmix64).
+//! Random numbers that depend only on the seed (xorshift64*, seeded through splitmix64).
 
 /// A stream of random numbers.
 #[derive(Clone, Debug)]
@@ -31,17 +31,17 @@ impl Rng {
         start + self.below(end.saturating_sub(start))
     }
 
-    /// True in so many per cent of all cases.
+    /// True with a probability of `share` percent.
     pub fn percent(&mut self, share: usize) -> bool {
         self.below(100) < share
     }
 
-    /// One of the list.
+    /// A random element of the list.
     pub fn pick<T: Copy>(&mut self, list: &[T]) -> Option<T> {
         list.get(self.below(list.len())).copied()
     }
 
-    /// The place of one that `wanted` picks; the list is searched from a random place on.
+    /// The index of an element that `wanted` accepts; the search starts at a random index.
     pub fn find<T>(&mut self, list: &[T], wanted: impl Fn(&T) -> bool) -> Option<usize> {
         let start = self.below(list.len());
         let places = (start..list.len()).chain(0..start);
@@ -50,7 +50,7 @@ impl Rng {
             .find(|place| list.get(*place).is_some_and(&wanted))
     }
 
-    /// A size in bytes as programs ask for them: many small ones, few large ones, any last digits.
+    /// A size in bytes as programs request them: many small ones, few large ones, any last digits.
     pub fn bytes(&mut self) -> usize {
         let largest = match self.below(20) {
             0..6 => 4 << 10,

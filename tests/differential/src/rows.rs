@@ -1,7 +1,7 @@
-//! The driver's functions that the random programs call, one a row: the exported name, the name and the
-//! versions by which `cuGetProcAddress` knows it, the form of the default stream, the parameters.
+//! The driver's functions that the random programs call, one per row: the exported name, the name and
+//! the versions for `cuGetProcAddress`, the form for the default stream, the parameters.
 
-/// Hands every row to the macro `$make`.
+/// Passes every row to the macro `$make`.
 macro_rules! rows {
     ($make:ident) => { $make! {
     cuInit = "cuInit" 2000..NOW Legacy (flags: u32);

@@ -1,4 +1,4 @@
-//! What was called and how it ended.
+//! Counts of calls and results.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,9 +13,10 @@ pub struct Statistics {
     pub sequences: u64,
     /// Points at which the two sides were compared.
     pub comparisons: u64,
-    /// Calls that the model held for valid and that failed for another reason than want of memory.
+    /// Calls that are valid according to the model and that failed with an error other than out of
+    /// memory.
     pub surprises: u64,
-    /// The first few of them.
+    /// Descriptions of the first of them.
     told: Vec<String>,
 }
 
@@ -38,7 +39,7 @@ impl Statistics {
         }
     }
 
-    /// Adds another thread's.
+    /// Adds another thread's counts.
     pub fn add(&mut self, other: &Self) {
         self.sequences += other.sequences;
         self.comparisons += other.comparisons;
@@ -55,8 +56,8 @@ impl Statistics {
         }
     }
 
-    /// As one line of JSON: totals, calls by function (`[calls, of them failed]`), failures by code,
-    /// and the functions that were not called or not supported.
+    /// One line of JSON: totals, calls by function (`[calls, failed calls]`), failures by code, and
+    /// the functions that were not called or not supported.
     pub fn json(&self) -> String {
         let mut failures = BTreeMap::new();
         let (mut calls, mut apis, mut uncovered) = (0, String::new(), String::new());

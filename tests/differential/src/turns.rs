@@ -8,14 +8,14 @@ use std::thread;
 use crate::families::{context, step};
 use crate::world::World;
 
-/// Most threads of a program.
+/// The most threads of a program.
 pub const THREADS: usize = 8;
 
 #[derive(Clone, Copy)]
 enum Order {
     /// One random step.
     Step,
-    /// Leave every context: the sequence is over.
+    /// Leave every context, at the end of the sequence.
     Unbind,
 }
 
@@ -74,7 +74,7 @@ impl Crew {
         match thread.checked_sub(1).and_then(|t| self.orders.get(t)) {
             None => obey(&self.world, order),
             Some(orders) => {
-                // Neither end hangs up while the crew lives.
+                // Both ends of the channel stay open while the crew exists.
                 let _ = orders.send(order);
                 let _ = self.done.recv();
             }
@@ -116,7 +116,7 @@ impl Crew {
         world.end();
         context::unbind(&mut world);
         if world.cuda.left_over().is_some() {
-            // A card that was full had no room for a context to clean up in. It has now.
+            // The card was full and had no room for a context to free memory in. It has now.
             world.end();
             context::unbind(&mut world);
         }

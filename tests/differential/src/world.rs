@@ -1,5 +1,5 @@
-//! What a thread's random program knows: its caller, its randomness, and a small model of what lives,
-//! so that most calls are valid and some fail on purpose.
+//! The state of a thread's random program: its caller, its random numbers, and a small model of the
+//! live objects, so that most calls are valid and some fail on purpose.
 
 use crate::cuda::{Cuda, OUT_OF_MEMORY};
 use crate::model::{
@@ -12,38 +12,38 @@ use crate::rng::Rng;
 pub struct Family {
     /// Its name on the command line.
     pub name: &'static str,
-    /// How often it is chosen.
+    /// Its weight in the random choice.
     pub weight: usize,
-    /// A few calls of it.
+    /// Makes a few calls.
     pub step: fn(&mut World),
-    /// A context has ended.
+    /// Updates the model after the end of a context.
     pub ended: fn(&mut World, &Ended),
-    /// Releases what is left, at the end of a sequence.
+    /// Frees the remaining memory at the end of a sequence.
     pub end: fn(&mut World),
 }
 
 /// The families of a run.
 #[derive(Clone, Copy)]
 pub struct Families {
-    /// Those to choose from.
+    /// The families to choose from.
     pub chosen: &'static [Family],
-    /// Every family, in the order in which they clean up.
+    /// Every family, in the order in which they free their memory.
     pub all: &'static [Family],
 }
 
-/// One random program's state.
+/// The state of one random program.
 pub struct World {
     /// The caller.
     pub cuda: Cuda,
-    /// The randomness.
+    /// The random numbers.
     pub rng: Rng,
     /// Whether no other thread calls at the same time.
     pub alone: bool,
-    /// Devices of the machine.
+    /// Number of devices.
     pub devices: usize,
     /// The families of calls.
     pub families: Families,
-    /// Memory of the program's own, for registering: its first byte.
+    /// The address of the program's memory for registering.
     pub arena: u64,
     /// Contexts.
     pub contexts: Contexts,
@@ -70,7 +70,7 @@ pub struct World {
 }
 
 impl World {
-    /// A world in which nothing lives.
+    /// A world without live objects.
     pub fn new(cuda: Cuda, devices: usize, families: Families, arena: u64) -> Self {
         Self {
             cuda,
@@ -99,21 +99,21 @@ impl World {
         self.cuda.begin(seed, sequence);
     }
 
-    /// Releases what the ends of contexts leave, then ends the contexts.
+    /// Frees what the ends of contexts do not free, then ends the contexts.
     pub fn end(&mut self) {
         for family in self.families.all {
             (family.end)(self);
         }
     }
 
-    /// A context has ended: what it owned is gone from the model too.
+    /// Removes an ended context's memory from the model.
     pub fn ended(&mut self, ended: Ended) {
         for family in self.families.all {
             (family.ended)(self, &ended);
         }
     }
 
-    /// Whether a family is among those to choose from.
+    /// Whether a family is one of the chosen ones.
     pub fn has_family(&self, name: &str) -> bool {
         self.families
             .chosen
@@ -121,7 +121,7 @@ impl World {
             .any(|family| family.name == name)
     }
 
-    /// A device's ordinal; now and then one that there is not.
+    /// A device's ordinal; in some cases one that does not exist.
     pub fn device(&mut self) -> i32 {
         if self.rng.percent(2) {
             return 77;
@@ -129,7 +129,7 @@ impl World {
         self.rng.below(self.devices) as i32
     }
 
-    /// A size; now and then 0, or more than any card has.
+    /// A size; in some cases 0, or more than any card has.
     pub fn bytes(&mut self) -> usize {
         match self.rng.below(60) {
             0 => 0,
@@ -147,8 +147,9 @@ impl World {
         Owner { context, device }
     }
 
-    /// A call that the model holds for valid: any failure but want of memory is a surprise, and, where
-    /// threads call at once, that another one's capture forbids it.
+    /// Checks the result of a call that is valid according to the model. A failure other than out of
+    /// memory is a surprise, except that another thread's capture may forbid the call where threads
+    /// call at once.
     pub fn expect(&mut self, code: u32) -> bool {
         const BY_CAPTURE: std::ops::RangeInclusive<u32> = 900..=910;
         let forbidden = !self.alone && BY_CAPTURE.contains(&code);

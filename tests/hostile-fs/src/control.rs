@@ -1,4 +1,4 @@
-//! Commands, one a line, each answered with one line: `ok`, a JSON object, or `error: …`.
+//! Commands, one per line. Each is answered with one line: `ok`, a JSON object, or `error: …`.
 //!
 //! ```text
 //! delay OPERATIONS MS [from K] [for N]
@@ -37,12 +37,12 @@ const ERRORS: &[(&str, i32)] = &[
     ("ETIMEDOUT", libc::ETIMEDOUT),
 ];
 
-/// Answers every connection, each on a thread of its own, until the process ends.
+/// Answers every connection, each on a separate thread, until the process ends.
 pub fn serve(listener: &UnixListener, rules: &Arc<Rules>) {
     for stream in listener.incoming().flatten() {
         let rules = Arc::clone(rules);
         std::thread::spawn(move || {
-            // A client that is gone needs no answer.
+            // A closed connection needs no answer.
             let _ = answer_all(stream, &rules);
         });
     }

@@ -1,4 +1,4 @@
-//! The file system: each request waits for the rules on a thread of its own and is then carried out.
+//! The file system: each request waits for the rules on a separate thread and is then carried out.
 
 use std::ffi::OsStr;
 use std::io;
@@ -15,16 +15,16 @@ use crate::operation::Operation;
 use crate::rules::Rules;
 use crate::tree::{Changes, Tree, from};
 
-/// The kernel asks each time, as of a network file system without a cache of attributes.
+/// The kernel must request attributes each time, as on a network file system without a cache.
 const TTL: Duration = Duration::ZERO;
 
-/// A folder and the rules that requests pass.
+/// A folder, and the rules for its requests.
 pub struct Disk {
     tree: Arc<Tree>,
     rules: Arc<Rules>,
 }
 
-/// An answer that can be an error.
+/// A FUSE reply that can be an error.
 trait Answer: Send + 'static {
     fn refuse(self, error: Errno);
 }
@@ -41,7 +41,7 @@ macro_rules! answers {
 answers!(ReplyAttr ReplyCreate ReplyData ReplyDirectory ReplyEmpty ReplyEntry ReplyOpen ReplyStatfs ReplyWrite);
 
 impl Disk {
-    /// A disk that passes on what the rules let pass to the folder behind `tree`.
+    /// A disk for the folder of `tree`, whose requests follow `rules`.
     pub fn new(tree: Tree, rules: Arc<Rules>) -> Self {
         Self {
             tree: Arc::new(tree),
@@ -49,8 +49,8 @@ impl Disk {
         }
     }
 
-    /// Has a request wait for the rules and carried out by `work`, which gets the most bytes that it may
-    /// have; `answer` sends what comes of it.
+    /// Waits for the rules and carries a request out by `work`, which gets the most bytes that it may
+    /// use; `answer` sends the result.
     fn serve<R: Answer, T>(
         &self,
         operation: Operation,
@@ -59,7 +59,7 @@ impl Disk {
         answer: impl FnOnce(R, T) + Send + 'static,
     ) {
         let (tree, rules) = (Arc::clone(&self.tree), Arc::clone(&self.rules));
-        // One thread a request: what is held must not keep any other from being read.
+        // One thread per request, because a held request must not block others.
         std::thread::spawn(move || {
             let done = rules
                 .pass(operation)

@@ -5,11 +5,11 @@
 //! hostile-fs FOLDER MOUNT --control SOCKET [--until-stdin-closes]
 //! ```
 //!
-//! Prints `mounted` once requests are answered. SIGTERM, SIGINT and SIGHUP unmount; so does the end of stdin
-//! where that is asked for, so a test that is killed leaves no mount. Commands: see `control`.
+//! Prints `mounted` once requests are answered. SIGTERM, SIGINT and SIGHUP unmount. So does the end of stdin
+//! with `--until-stdin-closes`, so a test that is killed leaves no mount. Commands: see `control`.
 //!
 //! # Design constraints
-//! - A held request blocks no other: each has a thread of its own.
+//! - A held request blocks no other: each has a separate thread.
 //! - Files can be mapped for writing and shared; attributes are never cached by the kernel.
 //! - Root mounts directly; other users need `fusermount3`.
 //! - The end of the process ends every held request with an error, whatever its client is waiting for.
@@ -99,7 +99,7 @@ fn start_end(mount: &Path, socket: &Path, wait: impl FnOnce() + Send + 'static) 
                 1
             }
         };
-        // Not by returning: threads that hold requests never would.
+        // `return` does not end threads that hold requests.
         std::process::exit(code);
     });
 }

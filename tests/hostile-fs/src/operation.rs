@@ -40,7 +40,7 @@ operations! {
     Writeback = "writeback",
     /// One of a file's descriptors is closed.
     Flush = "flush",
-    /// The last of them is closed. Nobody waits for the answer.
+    /// The last of them is closed. The client does not wait for the answer.
     Release = "release",
     Fsync = "fsync",
     Readdir = "readdir",
@@ -48,7 +48,7 @@ operations! {
     Fallocate = "fallocate",
 }
 
-/// Requests that change what is stored.
+/// Requests that change stored data.
 const MODIFYING: &[Operation] = &[
     Operation::Setattr,
     Operation::Truncate,
@@ -69,7 +69,7 @@ const MODIFYING: &[Operation] = &[
 pub struct Operations(u32);
 
 impl Operations {
-    /// Reads names between commas: kinds, `all`, `modify` (requests that change what is stored) and `data`
+    /// Parses names between commas: kinds, `all`, `modify` (requests that change stored data) and `data`
     /// (`write` and `writeback`).
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut found = 0;

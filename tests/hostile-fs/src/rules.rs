@@ -1,4 +1,4 @@
-//! Rules: what happens to which requests. Every request passes `Rules::pass` before it is carried out.
+//! Rules for requests. Every request passes `Rules::pass` before it is carried out.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,17 +8,17 @@ use crate::operation::{Operation, Operations};
 /// What a rule does with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// It is carried out later.
+    /// The request is carried out later.
     Delay(Duration),
-    /// It is not carried out and fails with this error.
+    /// The request is not carried out and fails with this error.
     Fail(i32),
-    /// It is held until the rule is removed.
+    /// The request is held until the rule is removed.
     Freeze,
-    /// Of a read or write, only so many bytes are carried out.
+    /// Only this many bytes of a read or write are carried out.
     Short(u32),
 }
 
-/// An action, and the requests that it is for: of these operations, counted since the rule was added,
+/// An action, and the requests to which it applies: of these operations, counted since the rule was added,
 /// number `from` (the first is 1) and those that follow, `count` in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
@@ -35,7 +35,7 @@ struct Entry {
     seen: u64,
 }
 
-/// Of one operation: requests that came, that have passed and that a freeze holds now.
+/// Requests of one operation: arrived, passed, and currently held by a freeze.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Count {
     pub came: u64,
@@ -68,7 +68,7 @@ impl Rules {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a rule after those that are there.
+    /// Adds a rule after the existing ones.
     pub fn add(&self, rule: Rule) {
         let mut state = self.state();
         let id = state.next_id;
@@ -76,14 +76,14 @@ impl Rules {
         state.entries.push(Entry { id, rule, seen: 0 });
     }
 
-    /// Removes the rules that `which` selects. What they hold or delay goes on at once.
+    /// Removes the rules that `which` selects. Requests that they hold or delay continue at once.
     pub fn remove(&self, which: impl Fn(&Rule) -> bool) {
         self.state().entries.retain(|entry| !which(&entry.rule));
         self.changed.notify_all();
     }
 
-    /// Applies all rules for a request, in the order in which they were added: returns once it may be carried
-    /// out, with the most bytes that it may have, or the error that it fails with.
+    /// Applies all rules to a request, in the order in which they were added. Returns the most bytes that the
+    /// request may use once it may be carried out, or its error.
     pub fn pass(&self, operation: Operation) -> Result<u32, i32> {
         let mut state = self.state();
         state.counts[operation as usize].came += 1;
@@ -124,7 +124,7 @@ impl Rules {
         failed.map_or(Ok(most), Err)
     }
 
-    /// Waits for so long, or until the rule is removed.
+    /// Waits for a time, or until the rule is removed.
     fn delayed<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -146,12 +146,12 @@ impl Rules {
         state
     }
 
-    /// Figures of each operation.
+    /// The counts of each operation.
     pub fn counts(&self) -> [Count; Operation::ALL.len()] {
         self.state().counts
     }
 
-    /// Waits until `enough` says so of the sums over some operations.
+    /// Waits until the sums over some operations satisfy `enough`.
     pub fn wait(&self, operations: Operations, enough: impl Fn(Count) -> bool) {
         let mut state = self.state();
         loop {

@@ -1,4 +1,4 @@
-//! Calls of the C library's that the standard library lacks.
+//! Functions of the C library that the standard library lacks.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -40,7 +40,7 @@ pub fn rename(old: &Path, new: &Path, flags: u32) -> io::Result<()> {
     })
 }
 
-/// A hard link to what `old`, a link of /proc's, leads to.
+/// Makes a hard link to the target of `old`, a link in /proc.
 pub fn link(old: &Path, new: &Path) -> io::Result<()> {
     let (old, new) = (text(old)?, text(new)?);
     let flags = libc::AT_SYMLINK_FOLLOW;
@@ -56,7 +56,7 @@ pub fn link(old: &Path, new: &Path) -> io::Result<()> {
     })
 }
 
-/// Figures of the file system that a file is in.
+/// Figures of the file system that contains a file.
 pub fn statvfs(file: &File) -> io::Result<libc::statvfs> {
     // SAFETY: plain numbers, for which zeros are valid.
     let mut found: libc::statvfs = unsafe { std::mem::zeroed() };
@@ -65,16 +65,16 @@ pub fn statvfs(file: &File) -> io::Result<libc::statvfs> {
     Ok(found)
 }
 
-/// Gives files exactly the permissions that are asked for.
+/// Clears the umask, so that files get exactly the requested permissions.
 pub fn clear_umask() {
-    // SAFETY: changes a number of this process's only.
+    // SAFETY: changes only a number of this process.
     unsafe { libc::umask(0) };
 }
 
-/// Keeps SIGTERM, SIGINT and SIGHUP from this thread and those that it starts, so that `wait_for_end` gets them.
+/// Blocks SIGTERM, SIGINT and SIGHUP in this thread and those that it starts, so that `wait_for_end` gets them.
 pub fn block_ends() -> io::Result<()> {
     let set = ends();
-    // SAFETY: `set` is initialized; the old mask is not asked for.
+    // SAFETY: `set` is initialized; the old mask is not requested.
     match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) } {
         0 => Ok(()),
         errno => Err(io::Error::from_raw_os_error(errno)),
@@ -89,7 +89,7 @@ pub fn wait_for_end() {
 }
 
 fn ends() -> libc::sigset_t {
-    // SAFETY: `sigemptyset` initializes what the other calls then change; the signals exist.
+    // SAFETY: `sigemptyset` initializes the set that the other calls change; the signals exist.
     unsafe {
         let mut set = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
@@ -100,7 +100,7 @@ fn ends() -> libc::sigset_t {
     }
 }
 
-/// Unmounts, although files may be open.
+/// Unmounts, even with open files.
 pub fn unmount(path: &Path) -> io::Result<()> {
     let path = text(path)?;
     // SAFETY: a string that ends with NUL and outlives the call.

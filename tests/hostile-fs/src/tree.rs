@@ -1,5 +1,5 @@
-//! The folder behind the disk. An inode is known by a descriptor that was opened with `O_PATH`, so it stays
-//! reachable when it is renamed or has lost its name.
+//! The folder behind the disk. Each inode has a descriptor opened with `O_PATH`, so it stays reachable
+//! after a rename or the removal of its name.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -19,28 +19,28 @@ use fuser::{FileAttr, FileHandle, FileType, INodeNo};
 
 use crate::sys;
 
-/// An inode that the kernel may name.
+/// An inode to which the kernel may refer.
 struct Node {
     file: File,
-    /// Of the backing file system; the root has another number here.
+    /// The number in the backing file system; the root has another number here.
     backing: u64,
 }
 
 impl Node {
-    /// A path that leads to it whatever becomes of its name.
+    /// A path to the inode that does not depend on its name.
     fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
     }
 }
 
-/// All inodes that were looked up, for ever, and all open files.
+/// All inodes that were looked up, which are never removed, and all open files.
 pub struct Tree {
     nodes: Mutex<HashMap<u64, Arc<Node>>>,
     open: Mutex<HashMap<u64, Arc<File>>>,
     next: AtomicU64,
 }
 
-/// What a setattr changes.
+/// The changes of a setattr.
 #[derive(Default)]
 pub struct Changes {
     pub size: Option<u64>,
@@ -162,7 +162,7 @@ impl Tree {
         Ok((self.lookup(parent, name)?, self.opened(file)))
     }
 
-    /// Opens a file, for writing if that is allowed at all.
+    /// Opens a file, for writing if the permissions allow it.
     pub fn open(&self, inode: INodeNo) -> io::Result<FileHandle> {
         let path = self.node(inode)?.path();
         let file = OpenOptions::new().read(true).write(true).open(&path);
@@ -175,7 +175,7 @@ impl Tree {
         open.remove(&handle.0);
     }
 
-    /// At most `size` bytes; fewer only at the end.
+    /// Reads up to `size` bytes; fewer only at the end of the file.
     pub fn read(&self, handle: FileHandle, offset: u64, size: u32) -> io::Result<Vec<u8>> {
         let file = self.file(handle)?;
         let mut bytes = vec![0; size as usize];
@@ -190,18 +190,18 @@ impl Tree {
         Ok(bytes)
     }
 
-    /// Writes all of it.
+    /// Writes all bytes.
     pub fn write(&self, handle: FileHandle, offset: u64, bytes: &[u8]) -> io::Result<u32> {
         self.file(handle)?.write_all_at(bytes, offset)?;
         Ok(bytes.len() as u32)
     }
 
-    /// Waits until the backing file system has a file's data.
+    /// Waits until a file's data are in the backing file system's storage.
     pub fn fsync(&self, handle: FileHandle) -> io::Result<()> {
         self.file(handle)?.sync_data()
     }
 
-    /// Reserves room.
+    /// Reserves space.
     pub fn fallocate(
         &self,
         handle: FileHandle,
@@ -230,7 +230,7 @@ impl Tree {
         fs::remove_dir(self.name(parent, name)?)
     }
 
-    /// Moves a name; `flags` are those of `renameat2`.
+    /// Renames a file or folder; `flags` are those of `renameat2`.
     pub fn rename(
         &self,
         old: (INodeNo, &OsStr),
@@ -240,7 +240,7 @@ impl Tree {
         sys::rename(&self.name(old.0, old.1)?, &self.name(new.0, new.1)?, flags)
     }
 
-    /// Another name for a file.
+    /// Adds a name for a file.
     pub fn link(&self, inode: INodeNo, parent: INodeNo, name: &OsStr) -> io::Result<FileAttr> {
         sys::link(&self.node(inode)?.path(), &self.name(parent, name)?)?;
         self.lookup(parent, name)
@@ -272,7 +272,7 @@ impl Tree {
     }
 }
 
-/// An error by its number.
+/// The error for a number.
 pub fn from(errno: i32) -> io::Error {
     io::Error::from_raw_os_error(errno)
 }

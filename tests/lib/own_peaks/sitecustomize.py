@@ -1,5 +1,5 @@
-"""Writes PyTorch's own peaks of each GPU when a program ends that used one, into the folder that OWN_PEAKS names: the program needs no line
-for it. In front of PYTHONPATH. What came before a program's own reset of its peaks counts, too."""
+"""At the end of a program that used a GPU, writes PyTorch's own peaks of each GPU into the folder OWN_PEAKS. First
+in PYTHONPATH, so the program is unchanged. Peaks from before a program's own reset also count."""
 
 import atexit
 import json

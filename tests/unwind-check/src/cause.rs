@@ -1,4 +1,4 @@
-//! Why a stack was left to the system's unwinder.
+//! The causes for which a stack is taken by the system's unwinder.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,11 +8,11 @@ use gpumem_unwind::modules::{self, Span};
 use crate::counts::Cause;
 use crate::thread::Tools;
 
-/// Return addresses at which gpumem's unwinder gave up, and how often; 0: a free place.
+/// Return addresses at which gpumem's unwinder stopped, and their counts; 0: an unused entry.
 pub(crate) static CULPRITS: [[AtomicU64; 2]; 64] =
     [const { [AtomicU64::new(0), AtomicU64::new(0)] }; 64];
 
-/// Why the last stack was left.
+/// The cause for the last stack.
 pub(crate) fn of(tools: &Tools, own: Span) -> Cause {
     let [start, end] = tools.stack;
     let mut frames = tools.reference.frames().iter();
@@ -42,7 +42,7 @@ fn is_signal_return(pc: u64) -> bool {
     unsafe { (pc as *const [u8; 9]).read_unaligned() == CODE }
 }
 
-/// Counts the oldest frame from which on gpumem's unwinder cannot go: the one that it cannot express.
+/// Counts the oldest frame that gpumem's unwinder cannot express.
 pub(crate) fn find_culprit(tools: &mut Tools, own: Span) {
     let culprit = tools.reference.frames().iter().rev().find(|frame| {
         let before = tools.second.system_stacks();

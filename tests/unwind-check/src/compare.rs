@@ -1,4 +1,4 @@
-//! A stack by both unwinders.
+//! Takes a stack with both unwinders and compares them.
 
 use core::hash::Hasher;
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
@@ -12,19 +12,19 @@ use crate::seen::{Known, Seen};
 use crate::thread::{self, Tools};
 use crate::{cause, mismatch, pages};
 
-/// Calls to a stack; 0: nothing is compared.
+/// Calls per stack; 0: no comparisons.
 static EVERY: AtomicU32 = AtomicU32::new(0);
-/// Hashes with the fingerprints of their stacks, and the other way round.
+/// Hashes with the fingerprints of their stacks, and fingerprints with hashes.
 static OF_HASHES: AtomicPtr<Seen> = AtomicPtr::new(core::ptr::null_mut());
 static OF_STACKS: AtomicPtr<Seen> = AtomicPtr::new(core::ptr::null_mut());
 
-/// A fault that is planted, to see that it is noticed.
+/// A planted fault, which the check must detect.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
     /// A wrong frame in every stack of eight frames or more.
     Frame,
-    /// Unloads that nobody looks at.
+    /// `dlclose` does not look for unloaded modules.
     Unloads,
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn has_fault(fault: Fault) -> bool {
     FAULT.load(Ordering::Relaxed) == fault as u8
 }
 
-/// From now on there are stacks to compare, one for `every` calls on average.
+/// Starts comparisons, at one of `every` calls on average.
 pub(crate) fn begin(every: u32, fault: Fault) {
     FAULT.store(fault as u8, Ordering::Relaxed);
     thread::prepare();
@@ -49,12 +49,12 @@ pub(crate) fn begin(every: u32, fault: Fault) {
     EVERY.store(every.max(1), Ordering::Release);
 }
 
-/// Nothing is compared any more.
+/// Stops comparisons.
 pub(crate) fn end() {
     EVERY.store(0, Ordering::Release);
 }
 
-/// Compares at some of the calls.
+/// Compares at one of [`EVERY`] calls on average.
 #[inline]
 pub(crate) fn sometimes(entry: Entry, from: Registers) {
     let every = EVERY.load(Ordering::Acquire);
@@ -70,7 +70,7 @@ pub(crate) fn always(entry: Entry, from: Registers) {
     }
 }
 
-/// Where this library lies.
+/// The addresses of this library.
 fn own() -> Span {
     modules::find(own as *const () as u64).unwrap_or(Span::NONE)
 }
@@ -118,12 +118,12 @@ fn both(tools: &mut Tools, entry: Entry, from: Registers) {
     add(&COUNTS.truncated, taken.truncated.into());
 }
 
-/// The same frames have the same hash, and different ones have different ones.
+/// Counts different stacks with the same hash, and stacks whose hash changed.
 fn remember(taken: Stack, frames: &[u64]) {
     let mut hasher = DefaultHasher::new();
     frames.iter().for_each(|frame| hasher.write_u64(*frame));
     let fingerprint = hasher.finish();
-    // SAFETY: made in `begin`, for good.
+    // SAFETY: made in `begin`, never freed.
     let tables = unsafe {
         (
             OF_HASHES.load(Ordering::Acquire).as_ref(),

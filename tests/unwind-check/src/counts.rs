@@ -1,8 +1,8 @@
-//! What is counted, for the whole process.
+//! The counts of the whole process.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// Where a stack was taken.
+/// The function in which a stack was taken.
 #[derive(Clone, Copy)]
 pub(crate) enum Entry {
     Here,
@@ -23,16 +23,16 @@ pub(crate) const ENTRIES: [&str; 6] = [
     "pytorch",
 ];
 
-/// Why the system's unwinder took a stack.
+/// The cause for which the system's unwinder took a stack.
 #[derive(Clone, Copy)]
 pub(crate) enum Cause {
-    /// Not all of it lies on the thread's own stack.
+    /// Part of it is not on the thread's own stack.
     OtherStack,
-    /// A signal handler is on it.
+    /// It contains a signal handler.
     Signal,
-    /// Code that lies in no module is on it, and has tables of its own.
+    /// It contains code outside any module, which has separate tables.
     NoModule,
-    /// A frame that two registers cannot express is on it.
+    /// It contains a frame that two registers cannot express.
     Rule,
 }
 
@@ -44,23 +44,23 @@ pub(crate) const CAUSES: [&str; 4] = ["other_stack", "signal", "no_module", "rul
 pub(crate) struct Counts {
     /// Stacks that gpumem's unwinder took, by entry.
     pub(crate) compared: [AtomicU64; ENTRIES.len()],
-    /// Their frames.
+    /// The frames of these stacks.
     pub(crate) frames: AtomicU64,
-    /// The most frames of one, cut off at what is kept.
+    /// The most frames of a stack, up to the limit.
     pub(crate) deepest: AtomicU64,
-    /// Those of which older frames were cut off.
+    /// Stacks whose older frames were cut off.
     pub(crate) truncated: AtomicU64,
-    /// Stacks that were left to the system's unwinder, by cause.
+    /// Stacks that the system's unwinder took, by cause.
     pub(crate) by_system: [AtomicU64; CAUSES.len()],
     /// Stacks of either kind that differ from the system's.
     pub(crate) mismatches: AtomicU64,
     /// Different stacks.
     pub(crate) distinct: AtomicU64,
-    /// Stacks that have the hash of another one.
+    /// Stacks with the hash of another stack.
     pub(crate) shared_hashes: AtomicU64,
-    /// Stacks that had another hash earlier.
+    /// Stacks that had a different hash before.
     pub(crate) changed_hashes: AtomicU64,
-    /// Threads, or parts of their lives, on which stacks were taken.
+    /// Threads on which stacks were taken; a thread may count more than once.
     pub(crate) threads: AtomicU64,
 }
 
@@ -77,7 +77,7 @@ pub(crate) static COUNTS: Counts = Counts {
     threads: AtomicU64::new(0),
 };
 
-/// Adds `more` and returns what was there.
+/// Adds `more` and returns the previous count.
 pub(crate) fn add(count: &AtomicU64, more: u64) -> u64 {
     count.fetch_add(more, Ordering::Relaxed)
 }

@@ -1,6 +1,6 @@
-//! The exported functions. Each hands the stack pointer and the frame pointer that its caller had to the
-//! body as two more arguments, in registers that arguments like these travel in and no others are in use;
-//! so nothing is kept anywhere that a signal handler could overwrite.
+//! The exported functions. Each passes its caller's stack pointer and frame pointer to the body as two
+//! more arguments, in registers for arguments that are otherwise unused. So no signal handler can
+//! overwrite them.
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use gpumem_unwind::{Registers, modules};
 use crate::compare::{self, Fault};
 use crate::counts::Entry;
 
-/// The whole of an exported function.
+/// The machine code of an exported function.
 macro_rules! tell_and_go_on {
     ($body:path) => {
         core::arch::naked_asm!(
@@ -22,7 +22,7 @@ macro_rules! tell_and_go_on {
     };
 }
 
-/// What the exported function told.
+/// The registers from the exported function's arguments.
 #[inline(always)]
 fn caller(sp: f64, bp: f64) -> Registers {
     let sp = sp.to_bits();
@@ -52,7 +52,7 @@ extern "C" fn here(sp: f64, bp: f64) {
     compare::always(Entry::Here, caller(sp, bp));
 }
 
-/// `malloc`, for every program under the preload.
+/// `malloc`, for every program that preloads this library.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub extern "C" fn malloc(size: usize) -> *mut c_void {
@@ -65,7 +65,7 @@ extern "C" fn malloc_body(size: usize, sp: f64, bp: f64) -> *mut c_void {
     unsafe { __libc_malloc(size) }
 }
 
-/// `calloc`, for every program under the preload.
+/// `calloc`, for every program that preloads this library.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
@@ -78,7 +78,7 @@ extern "C" fn calloc_body(count: usize, size: usize, sp: f64, bp: f64) -> *mut c
     unsafe { __libc_calloc(count, size) }
 }
 
-/// `free`, for every program under the preload.
+/// `free`, for every program that preloads this library.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub extern "C" fn free(at: *mut c_void) {
@@ -91,7 +91,7 @@ extern "C" fn free_body(at: *mut c_void, sp: f64, bp: f64) {
     unsafe { __libc_free(at) }
 }
 
-/// `posix_memalign`, for every program under the preload: PyTorch's memory of the processor.
+/// `posix_memalign`, for every program that preloads this library: PyTorch's CPU memory.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub extern "C" fn posix_memalign(out: *mut *mut c_void, alignment: usize, size: usize) -> c_int {
@@ -109,17 +109,17 @@ extern "C" fn posix_memalign_body(
     if !alignment.is_power_of_two() || alignment < size_of::<usize>() {
         return libc::EINVAL;
     }
-    // SAFETY: the alignment is one that the function takes.
+    // SAFETY: the caller's alignment is valid for the function.
     let found = unsafe { __libc_memalign(alignment, size) };
     if found.is_null() {
         return libc::ENOMEM;
     }
-    // SAFETY: the caller gives a place for the result.
+    // SAFETY: the caller provides a variable for the result.
     unsafe { *out = found };
     0
 }
 
-/// What PyTorch 2.x calls for each tensor's memory that it takes or gives back.
+/// The function that PyTorch 2.x calls when it allocates or frees the memory of a tensor.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub extern "C" fn _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(
@@ -147,7 +147,7 @@ extern "C-unwind" fn pytorch(
     compare::always(Entry::PyTorch, caller(sp, bp));
     let name = c"_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE";
     let real = once(&REAL, || {
-        // SAFETY: the names are NUL-terminated, and nothing is loaded.
+        // SAFETY: the names are NUL-terminated, and no library is loaded.
         unsafe {
             let library = libc::dlopen(c"libc10.so".as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY);
             libc::dlsym(library, name.as_ptr())
@@ -161,10 +161,10 @@ extern "C-unwind" fn pytorch(
     }
 }
 
-/// `dlclose`, as the recorder has it: afterwards a look at what is gone.
+/// `dlclose` with a check for unloaded modules afterwards, as in the recorder.
 ///
 /// # Safety
-/// As `dlclose(3)`.
+/// The same as for `dlclose(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn dlclose(handle: *mut c_void) -> c_int {
     static REAL: AtomicUsize = AtomicUsize::new(0);

@@ -1,19 +1,19 @@
-//! A library to be preloaded: inside real programs it takes stacks by gpumem's unwinder and by the system's
-//! (libgcc's), from the same place, and compares them frame by frame.
+//! A library for `LD_PRELOAD`. Inside real programs it takes stacks with gpumem's unwinder and with the
+//! system's (libgcc's) at the same place, and compares them frame by frame.
 //!
-//! It does so in functions that real programs call deep in their stacks, for some of the calls, and
-//! wherever a program calls `unwind_check_here`. `UNWIND_CHECK_OUTPUT` names a folder: at exit, each process
-//! writes `PID.json` there, one line with what was found. Without the variable nothing is compared.
-//! `UNWIND_CHECK_EVERY` says how many calls there are to a stack, on average (16).
-//! `UNWIND_CHECK_FAULT` plants a fault, so that a test can see it noticed: `frame` or `unloads`.
+//! It takes them in functions that real programs call deep in their stacks, at some of the calls, and where
+//! a program calls `unwind_check_here`. `UNWIND_CHECK_OUTPUT` names a folder: at exit, each process writes
+//! its counts to `PID.json` there, in one line. Without the variable nothing is compared.
+//! `UNWIND_CHECK_EVERY` is the average number of calls per stack (16). `UNWIND_CHECK_FAULT` plants a fault
+//! that a test must see detected: `frame` or `unloads`.
 //!
 //! # Design constraints
-//! - Nothing is allocated while a stack is compared: the program may be in its allocator.
-//! - The recorder's own way: registers noted by the exported function, an unwinder for each thread that
-//!   other threads use later, a look at what is unloaded after each `dlclose`.
+//! - Nothing is allocated while a stack is compared, because the program may be in its allocator.
+//! - Stacks are taken as in the recorder: the exported function stores the registers, each thread has an
+//!   unwinder that other threads use later, and each `dlclose` checks for unloaded modules.
 //!
 //! # Not suitable for
-//! Measuring: the system's unwinder is asked for each stack.
+//! Measuring: the system's unwinder is called for each stack.
 
 #![cfg(target_arch = "x86_64")]
 

@@ -1,13 +1,13 @@
-//! A stack on which the two unwinders differ, printed.
+//! Prints a stack on which the two unwinders differ.
 
 use std::fmt::Write as _;
 
 use gpumem_unwind::{Registers, Stack, modules};
 
-/// Mismatches that are printed.
+/// The number of mismatches that are printed.
 pub(crate) const PRINTED: u64 = 5;
 
-/// Module and offset of a call.
+/// Module and offset of a return address.
 pub(crate) fn place(pc: u64) -> String {
     match modules::describe(pc - 1) {
         Some(module) => {
@@ -20,11 +20,11 @@ pub(crate) fn place(pc: u64) -> String {
 
 /// Writes to standard error.
 pub(crate) fn say(text: &str) {
-    // SAFETY: the text's own bytes. Nothing can be done where they are not taken.
+    // SAFETY: the text's own bytes. A failure to write them has no remedy.
     unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
 }
 
-/// Prints a stack on which the two do not agree.
+/// Prints a stack on which the two unwinders differ.
 #[cold]
 pub(crate) fn print(
     ours: &[u64],

@@ -1,9 +1,9 @@
-//! Zeroed memory from the kernel: no allocator is asked, and pages that are never written cost nothing.
+//! Zeroed memory from the kernel: no allocator is called, and unwritten pages take no memory.
 
-/// Room for one `T`, all zeros, for good.
+/// Permanent memory for one `T`, filled with zeros.
 ///
 /// # Safety
-/// All zeros are a valid `T`.
+/// All zeros must be a valid `T`.
 pub(crate) unsafe fn zeroed<T>() -> Option<&'static mut T> {
     // SAFETY: new private memory, at no fixed address.
     let at = unsafe {
@@ -16,6 +16,7 @@ pub(crate) unsafe fn zeroed<T>() -> Option<&'static mut T> {
             0,
         )
     };
-    // SAFETY: a page is aligned for every type here; nobody else has the memory; the caller's promise.
+    // SAFETY: a page is aligned for every type here; the memory has no other user; the caller ensures
+    // that zeros are valid.
     (at != libc::MAP_FAILED).then(|| unsafe { &mut *at.cast::<T>() })
 }

@@ -1,4 +1,4 @@
-//! The system's unwinder, asked directly: neither gpumem's own use of it nor a crate is in between.
+//! The system's unwinder, called directly, without gpumem's own code or a crate in between.
 
 use core::ffi::{c_int, c_void};
 
@@ -20,25 +20,25 @@ const STOP: c_int = 4;
 /// DWARF's number of the frame pointer.
 const BP: c_int = 6;
 
-/// One stack, the newest frame first. All zeros are an empty one.
+/// One stack, the newest frame first. All zeros are an empty stack.
 pub(crate) struct Reference {
     frames: [Registers; FRAMES],
     len: usize,
     /// Whether there are older frames.
     pub(crate) truncated: bool,
-    /// Whether the frame to begin with has been met.
+    /// Whether the first frame to record was found.
     begun: bool,
     from: Registers,
     own: Span,
 }
 
 impl Reference {
-    /// Takes the calling thread's stack from the frame of `from` on, less what lies in `own`.
+    /// Takes the calling thread's stack from the frame `from` on, without frames in `own`.
     #[inline(never)]
     pub(crate) fn take(&mut self, from: Registers, own: Span) {
         (self.len, self.truncated, self.begun) = (0, false, false);
         (self.from, self.own) = (from, own);
-        // SAFETY: the function gets what it is given, and nothing else has it meanwhile.
+        // SAFETY: the function gets this reference, which has no other user meanwhile.
         unsafe { _Unwind_Backtrace(visit, (&raw mut *self).cast()) };
     }
 
@@ -48,7 +48,7 @@ impl Reference {
 }
 
 unsafe extern "C" fn visit(context: *mut c_void, data: *mut c_void) -> c_int {
-    // SAFETY: the unwinder's own context, and what `take` gave it.
+    // SAFETY: the unwinder's own context, and the reference from `take`.
     let (reference, frame) = unsafe {
         let frame = Registers {
             pc: _Unwind_GetIP(context),

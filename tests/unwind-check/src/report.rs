@@ -1,4 +1,4 @@
-//! The life of the check: it begins when the library is loaded, and writes one line at exit.
+//! Start and end of the check: it starts when the library is loaded, and writes one line at exit.
 
 use std::ffi::CStr;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use crate::compare::{self, Fault};
 use crate::counts::{CAUSES, COUNTS, ENTRIES};
 use crate::mismatch::{place, say};
 
-/// The process whose stacks are compared: not those that it forks.
+/// The process whose stacks are compared; its forked children are not.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
 #[used]
@@ -20,7 +20,8 @@ static BEGIN: extern "C" fn() = begin;
 static FINISH: extern "C" fn() = finish;
 
 fn variable(name: &CStr) -> Option<&'static str> {
-    // SAFETY: the name is NUL-terminated, and nobody changes the environment this early or this late.
+    // SAFETY: the name is NUL-terminated, and no thread changes the environment this early or this
+    // late.
     unsafe {
         let value = libc::getenv(name.as_ptr());
         (!value.is_null())
@@ -33,7 +34,7 @@ extern "C" fn begin() {
     if variable(c"UNWIND_CHECK_OUTPUT").is_none() {
         return;
     }
-    // SAFETY: no arguments; the handler does what a child may do.
+    // SAFETY: no arguments; the handler does only what a child process may do.
     unsafe {
         PROCESS.store(libc::getpid(), Ordering::Relaxed);
         libc::pthread_atfork(None, None, Some(forked));
@@ -47,7 +48,7 @@ extern "C" fn begin() {
     compare::begin(every.unwrap_or(16), fault);
 }
 
-/// A child may have been forked while another thread held what is needed.
+/// Ends the check in a child, which may have been forked while another thread held a lock.
 unsafe extern "C" fn forked() {
     compare::end();
 }

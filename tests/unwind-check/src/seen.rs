@@ -1,28 +1,28 @@
-//! Numbers that are remembered with what they came with first, by any thread at any time: no lock, no
-//! allocation.
+//! A table that stores the first value of each key. Any thread can use it at any time: it has no lock
+//! and does not allocate.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// Places, a power of two.
+/// Number of entries, a power of two.
 const PLACES: usize = 1 << 20;
 
-/// A table of pairs. All zeros are an empty one.
+/// A table of pairs. All zeros are an empty table.
 pub(crate) struct Seen {
     places: [[AtomicU64; 2]; PLACES],
 }
 
-/// What a table knows of a pair.
+/// The table's state for a pair.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Known {
     New,
     Same,
     Other,
-    /// There is no room for it.
+    /// The table has no room for the pair.
     Full,
 }
 
 impl Seen {
-    /// Whether `key` came with `value` before.
+    /// Whether `key` was stored with `value`.
     pub(crate) fn note(&self, key: u64, value: u64) -> Known {
         let (key, value) = (key.max(1), value.max(1));
         let first = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 44;
@@ -72,7 +72,8 @@ mod tests {
     fn a_crowded_place_is_full() {
         // SAFETY: all zeros are an empty table.
         let seen: &Seen = unsafe { pages::zeroed() }.unwrap();
-        // The multiplier's inverse, by Newton's way: products with it all fall on the first place.
+        // The multiplier's inverse, by Newton's method: all of its multiples below have the first
+        // entry.
         let multiplier = 0x9e37_79b9_7f4a_7c15_u64;
         let better = |x: u64| x.wrapping_mul(2u64.wrapping_sub(multiplier.wrapping_mul(x)));
         let inverse = (0..6).fold(multiplier, |x, _| better(x));

@@ -1,5 +1,5 @@
-//! What each thread has: a guard against itself, and an unwinder that another thread uses when this one
-//! has ended.
+//! The state of each thread: a guard against reentry, and an unwinder that another thread uses after
+//! this one has ended.
 
 use core::cell::Cell;
 use core::ffi::c_void;
@@ -12,14 +12,14 @@ use crate::counts::{COUNTS, add};
 use crate::pages;
 use crate::reference::Reference;
 
-/// What it takes to compare. All zeros are one that has seen nothing.
+/// The tools for comparisons. All zeros are unused tools.
 pub(crate) struct Tools {
     pub(crate) unwinder: Unwinder,
-    /// For questions of its own, so that the other one sees nothing but the program.
+    /// For lookups of this crate, so that the other unwinder's state depends only on the program.
     pub(crate) second: Unwinder,
     pub(crate) reference: Reference,
     pub(crate) ours: [u64; FRAMES],
-    /// Where the thread's stack lies.
+    /// First address of the thread's stack, and the first one behind it.
     pub(crate) stack: [u64; 2],
     next: Option<&'static mut Tools>,
 }
@@ -42,21 +42,21 @@ thread_local! {
     };
 }
 
-/// Those of threads that have ended.
+/// The tools of threads that have ended.
 static FREE: Mutex<Option<&'static mut Tools>> = Mutex::new(None);
-/// The key whose destructor tells that a thread ends; none until [`prepare`].
+/// The key whose destructor runs at the end of a thread; `u32::MAX` before [`prepare`].
 static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 
-/// To be called once, before the first stack.
+/// Creates the key. Called once, before the first stack.
 pub(crate) fn prepare() {
     let mut key = 0;
-    // SAFETY: the place is valid, and the destructor has the type that is asked for.
+    // SAFETY: the variable is valid, and the destructor has the required type.
     if unsafe { libc::pthread_key_create(&mut key, Some(end)) } == 0 {
         KEY.store(key, Ordering::Release);
     }
 }
 
-/// Whether it is a call's turn, one of `every` on average.
+/// Whether to compare at this call, one of `every` on average.
 pub(crate) fn is_due(every: u32) -> bool {
     LOCAL.with(|local| {
         let left = local.countdown.get() - 1;
@@ -72,7 +72,7 @@ pub(crate) fn is_due(every: u32) -> bool {
     })
 }
 
-/// Runs `work` with the thread's tools, unless it is running already further up on this thread's stack.
+/// Runs `work` with the thread's tools, unless `work` is already running on this thread's stack.
 pub(crate) fn with(work: impl FnOnce(&mut Tools)) {
     LOCAL.with(|local| {
         if local.busy.replace(true) {
@@ -81,7 +81,7 @@ pub(crate) fn with(work: impl FnOnce(&mut Tools)) {
         if local.tools.get().is_null() {
             local.tools.set(adopt());
         }
-        // SAFETY: the thread's own, and the guard keeps it from being had twice.
+        // SAFETY: the tools are this thread's, and the guard prevents a second reference.
         if let Some(tools) = unsafe { local.tools.get().as_mut() } {
             work(tools);
         }
@@ -96,7 +96,7 @@ fn adopt() -> *mut Tools {
             *free = tools.next.take();
             Some(tools)
         }
-        // SAFETY: all zeros are tools that have seen nothing.
+        // SAFETY: all zeros are unused tools.
         None => unsafe { pages::zeroed() },
     };
     drop(free);
@@ -108,7 +108,7 @@ fn adopt() -> *mut Tools {
     tools.stack = stack();
     add(&COUNTS.threads, 1);
     let tools = &raw mut *tools;
-    // SAFETY: the key is there, since nothing is compared before.
+    // SAFETY: the key exists, because nothing is compared before.
     unsafe { libc::pthread_setspecific(KEY.load(Ordering::Acquire), tools.cast()) };
     tools
 }
@@ -119,7 +119,7 @@ unsafe extern "C" fn end(tools: *mut c_void) {
             return;
         }
         local.tools.set(core::ptr::null_mut());
-        // SAFETY: what `adopt` gave the thread, which has let go of it.
+        // SAFETY: the tools from `adopt`, which the thread no longer uses.
         if let Some(tools) = unsafe { tools.cast::<Tools>().as_mut() } {
             let mut free = FREE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             tools.next = free.take();

@@ -1,5 +1,5 @@
-"""What the checks of gpumem.compat share. Each `check_…` of a module is one check; `python run.py MODULE…` runs
-them in one process, in order, and says which passed."""
+"""Shared by the checks of gpumem.compat. Each `check_…` of a module is one check; `python run.py MODULE…` runs them
+in one process, in order, and prints which passed."""
 
 import contextlib
 import io

@@ -1,5 +1,5 @@
-"""Prints which cards the package takes for CUDA's, before CUDA is started and after: one line of UUIDs each, then
-NVML's number of each."""
+"""Prints the cards that the package identifies as CUDA's, before CUDA is started and after: one line of UUIDs each,
+then NVML's number of each."""
 
 from gpumem import _devices, _driver
 

@@ -1,4 +1,4 @@
-"""fastai: memory by epoch, what a star import brings, the names around `utils.mem`. CUDA is not started before."""
+"""fastai: memory by epoch, the names of a star import, the names around `utils.mem`. CUDA is not started before."""
 
 import gc
 import sys
@@ -49,7 +49,7 @@ class Learner:
 
 
 def trained(epoch):
-    """64 MB and a small tensor that stay after the first epoch, and 256 MB for a moment in each."""
+    """64 MB and a small tensor that stay after the first epoch, and 256 MB temporarily in each."""
     if epoch == 0:
         kept.extend([torch.empty(64 * MB, dtype=torch.uint8, device="cuda"), torch.ones(1, device="cuda")])
     torch.empty(256 * MB, dtype=torch.uint8, device="cuda")
@@ -62,7 +62,7 @@ def check_memory_by_epoch():
     rows = learner.fit(PeakMemMetric(learner), 3, trained)
     equal(learner.recorder.columns, ["cpu used", "peak", "gpu used", "peak"])
     equal([row[0] for row in rows], [0, 1, 2])
-    # The small tensor is in the block of 2 MB that starting CUDA has left in the pool, or in one of its own.
+    # The small tensor is in the block of 2 MB that starting CUDA has left in the pool, or in a separate one.
     figures = [row[3:] for row in rows]
     assert figures[0][0] in (64, 66), rows
     equal([row[0] for row in figures[1:]], [0, 0])
@@ -215,7 +215,7 @@ def within(fails):
 
 
 def check_exceptions_outside_of_ipython():
-    """The block is always cleared; the decorator leaves errors as they are unless it is told that this is IPython."""
+    """The block is always cleared; the decorator leaves errors unchanged unless it is set to IPython."""
     equal(is_held_after(within), False)
     equal(is_held_after(lambda fails: mem.gpu_mem_restore(fails)()), True)
     ipython.IS_IN_IPYTHON = True

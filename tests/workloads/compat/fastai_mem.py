@@ -248,7 +248,7 @@ def check_the_older_era():
 
 
 def check_a_forked_child():
-    """It is not recorded, and is told so; nothing of the parent's is counted as its own."""
+    """It is not recorded and gets a warning; no memory of the parent is counted as the child's."""
     trace = GPUMemTrace()
     child = os.fork()
     if child == 0:

@@ -1,4 +1,4 @@
-"""What works inside IPython: cells, exceptions that hold no memory, reduce_mem_usage; no framework."""
+"""Features inside IPython: cells, exceptions that hold no memory, reduce_mem_usage; no framework."""
 
 import os
 import sys
@@ -26,7 +26,7 @@ class Held:
 
 
 def raising(decorate, text):
-    """Runs a cell whose function fails with a local variable, and tells whether that is still held."""
+    """Runs a cell whose function fails with a local variable; returns whether that is still held."""
     references = []
 
     @decorate

@@ -1,4 +1,4 @@
-"""The cell logger in IPython: which cells are reported, and what of them."""
+"""The cell logger in IPython: the cells that are reported, and their figures."""
 
 import random
 

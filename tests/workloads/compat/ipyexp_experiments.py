@@ -57,7 +57,7 @@ def check_again_in_a_later_cell():
 
 
 def check_other_experiments_are_variables():
-    """Of its own type none is deleted; of another it is."""
+    """An experiment of the same type stays; one of another type is deleted."""
     run("first = IPyExperimentsPytorch(cl_enable=False)")
     out = run("second = IPyExperimentsPytorch(cl_enable=False)", "other = IPyExperimentsCPU(cl_enable=False)",
               "first.finish()")

@@ -16,7 +16,7 @@ LOADING = os.environ.get("CUDA_MODULE_LOADING")
 
 
 def check_kernels_are_loaded_at_once():
-    """Unless the user says otherwise: a kernel that is loaded later would count as a cell's."""
+    """Unless the user has chosen otherwise: a kernel that is loaded later would count as a cell's."""
     equal(torch.cuda.is_initialized(), False)
     IPyExperimentsPytorch(cl_enable=False).finish()
     equal(os.environ.get("CUDA_MODULE_LOADING"), LOADING or "EAGER")

@@ -1,4 +1,4 @@
-"""pytorch_memlab: lines, tensors, and giving way."""
+"""pytorch_memlab: lines, tensors, and Courtesy."""
 
 import io
 import sys

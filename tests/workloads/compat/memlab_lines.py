@@ -1,4 +1,4 @@
-"""pytorch_memlab's LineProfiler: what came and went in a line, which card it is of, and what it refuses."""
+"""pytorch_memlab's LineProfiler: memory allocated and freed in a line, the line's card, and invalid arguments."""
 
 import sys
 import warnings
@@ -63,7 +63,7 @@ def check_what_came_and_went_in_a_line():
 
 
 def check_peaks_that_pytorch_has_one_counter_for():
-    """As they are where a line sets them, else the greater of before and after."""
+    """The real peak where a line raises the counter, otherwise the greater of before and after."""
     torch.cuda.reset_peak_memory_stats()
     profiler = profiled(work, inner)
     base = torch.cuda.memory_stats()["active.all.current"]
@@ -139,7 +139,7 @@ def check_caches_are_emptied_at_the_start():
     held(512 * MB)
     assert torch.cuda.memory_reserved() >= 512 * MB
     last = rows(profiled(inner), inner, "reserved_bytes.all.peak")[-1][0]
-    assert last <= before + 20 * MB, (last, before)  # 20 MB is what PyTorch asks for at least
+    assert last <= before + 20 * MB, (last, before)  # 20 MB is the minimum that PyTorch requests
     torch.cuda.empty_cache()
 
 
@@ -158,7 +158,7 @@ def check_clearing():
 
 
 def check_the_card_can_be_changed_on_the_way():
-    """Each line is of the card that was chosen when it ended."""
+    """Each line is charged to the card that was current when it ended."""
     if torch.cuda.device_count() < 2:
         return
     clear_global_line_profiler()

@@ -84,7 +84,7 @@ def check_all_gradients_without_a_model():
         row("Tensor2", (512, 1024), "2.00M"), row("Tensor2.grad", (512, 1024), "2.00M"),
     ])
     equal(after[0], "Total Tensors: 3147776 \tUsed Memory: 12.01M")
-    # Once Python has seen gradients, the garbage collector knows them as tensors: each is listed once.
+    # Once Python has seen gradients, the garbage collector lists them as tensors: each is listed once.
     gradients = [linear.weight.grad, linear.bias.grad, leaf.grad]
     equal(reported(reporter)[0], rows)
     del gradients
@@ -107,7 +107,7 @@ def check_documented_shared_weights():
 
 
 def check_whose_memory_is_shared():
-    """Rows of the same memory count 0 bytes, but all their numbers; only `verbose` says whose it is."""
+    """Rows of the same memory count 0 bytes, but all their numbers; only `verbose` shows the owner."""
     whole = torch.empty(1024, 1024, device="cuda")
     part, scalar, none = whole[:2], torch.tensor(1.0, device="cuda"), torch.empty(0, device="cuda")
     small = torch.ones(10, dtype=torch.float16, device="cuda")

@@ -55,7 +55,7 @@ def check_the_documented_model():
     assert expected <= measured.held < expected + 5 * MB, (measured.held, expected)
     equal([one.held for one in measured.modules][1], 0)
     assert measured.forward_peak >= measured.held and measured.backward_peak >= measured.forward_peak
-    # PyTorch 1.12's own thread for backward lets go of the gradients a moment after they are gone.
+    # PyTorch 1.12's own thread for backward releases the gradients slightly later.
     deadline = time.monotonic() + 10
     while torch.cuda.memory_allocated() != before and time.monotonic() < deadline:
         time.sleep(0.001)

@@ -1,3 +1,3 @@
-"""Named before others, these are checked with PyTorch in use."""
+"""A module for the beginning of the list, which makes the checks after it run with PyTorch in use."""
 
 import torch  # noqa: F401

@@ -1,4 +1,4 @@
-"""A kernel whose code finds no room: all of the card is in one tensor, and nothing is asked for in bytes."""
+"""A kernel whose code does not fit: one tensor has all of the card, and the launch requests no bytes explicitly."""
 
 import torch
 

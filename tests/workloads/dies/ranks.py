@@ -1,4 +1,4 @@
-"""Two ranks, each on a card of its own: the second is given the larger share, and dies."""
+"""Two ranks, each on a separate card: the second has the larger share, and dies."""
 
 import os
 import subprocess

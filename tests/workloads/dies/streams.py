@@ -1,4 +1,4 @@
-"""Streams that find no room: all of the card is in one tensor, and PyTorch makes its streams when the first one is asked for."""
+"""Streams that do not fit: one tensor has all of the card, and the first request for a stream makes PyTorch's streams."""
 
 import torch
 

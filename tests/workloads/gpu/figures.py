@@ -1,5 +1,5 @@
-"""What a workload of gpu-check says of itself when it is done, as a line `FIGURES {json}`: NVML's figures
-by ctypes (not by the recorder), cuMemGetInfo, the recorder's counters, and PyTorch's own figures."""
+"""The final figures of a workload of gpu-check, as a line `FIGURES {json}`: NVML's by ctypes (not by the recorder),
+cuMemGetInfo, the recorder's counters, and PyTorch's own."""
 
 import ctypes
 import json

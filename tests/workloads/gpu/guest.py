@@ -1,5 +1,5 @@
-"""A training that says on stdout everything that must be the same with and without the recorder: each loss to the bit, a
-digest of the parameters, PyTorch's own accounts of its allocator. What may differ (times) goes to stderr.
+"""A training that prints on stdout everything that must be the same with and without the recorder: each loss to the
+bit, a digest of the parameters, PyTorch's own figures of its allocator. Figures that may differ (times) go to stderr.
 
     guest.py [--steps N] [--small] [--profiler | --graph | --compile | --loader | --out-of-memory | --history]"""
 
@@ -51,7 +51,7 @@ class Model(nn.Module):
 
 
 def batches(options, length):
-    """So many batches, made by the loader's processes if they are wanted."""
+    """Batches for all steps, made by the loader's processes with `--loader`."""
     generator = torch.Generator().manual_seed(1)
     rows = torch.randint(0, 8192, (8 * options.steps, length), generator=generator)
     if options.loader:
@@ -124,7 +124,7 @@ def replayed(model, options, length):
 
 
 def out_of_memory():
-    """Fills the card, and says what PyTorch says of it."""
+    """Fills the card, and prints PyTorch's message and figures."""
     kept = []
     try:
         while True:

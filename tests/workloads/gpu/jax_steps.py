@@ -1,4 +1,4 @@
-"""JAX: a few gradient steps. Which allocator is asked for is XLA_PYTHON_CLIENT_ALLOCATOR's matter."""
+"""JAX: a few gradient steps. XLA_PYTHON_CLIENT_ALLOCATOR selects the allocator."""
 
 import figures
 import jax

@@ -1,5 +1,5 @@
-"""numba-cuda: arrays on the card, pinned memory, a kernel compiled and launched (where numba can compile
-here; the figures say whether it could)."""
+"""numba-cuda: arrays on the card, pinned memory, a kernel compiled and launched (where numba can compile; the
+figures record whether it can)."""
 
 import figures
 import numpy

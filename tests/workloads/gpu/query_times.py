@@ -1,4 +1,4 @@
-"""How long the questions take that the recorder asks the card: medians in microseconds, on an idle card with one context."""
+"""Durations of the recorder's queries of the card: medians in microseconds, on an idle card with one context."""
 
 import ctypes
 import statistics
@@ -12,7 +12,7 @@ ROUNDS = 200
 
 
 def timed(ask):
-    """Median and the slowest of so many."""
+    """The median and the slowest of ROUNDS calls."""
     times = []
     for _ in range(ROUNDS):
         began = time.perf_counter()

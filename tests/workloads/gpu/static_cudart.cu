@@ -1,6 +1,6 @@
 // A C++ program as nvcc makes it by default, with the runtime linked in statically: cudaMalloc, pitched,
 // managed, pinned and stream-ordered memory, a kernel. Built and run by gpu-check where there is nvcc;
-// what lives at the end is printed, and stays.
+// memory that is live at the end is printed, and is not freed.
 #include <cstdio>
 #include <cstdlib>
 #include <cuda_runtime.h>

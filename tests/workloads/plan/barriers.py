@@ -1,4 +1,4 @@
-"""What barriers of a group of NCCL's add to PyTorch's memory, and what is left of it when the group is gone."""
+"""Memory that barriers of an NCCL group add to PyTorch's, and the rest after the end of the group."""
 
 import torch
 import torch.distributed as dist

@@ -1,6 +1,6 @@
-"""Detection as libraries write it, in plain PyTorch: masks, non-maximum suppression, a number of boxes that the values decide.
+"""Detection as libraries implement it, in plain PyTorch: masks, non-maximum suppression, boxes whose number is data.
 
-Known boxes give 3 of 5; boxes of a network give what is taken of unknown ones."""
+Known boxes give 3 of 5; boxes of a network give the assumed number for unknown ones."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Generation as libraries write it: `generate.py greedy|sample|beam`. Each loop ends on a flag of the device."""
+"""Generation as libraries implement it: `generate.py greedy|sample|beam`. Each loop ends on a flag of the device."""
 
 import sys
 

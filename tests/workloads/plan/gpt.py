@@ -1,5 +1,5 @@
-"""A training as a user's script would have it: blocks in a ModuleList, AdamW, the batch on the command line. Nothing in it knows of
-a plan. With `--report` it prints PyTorch's own peaks at the end."""
+"""A training like a user's script: blocks in a ModuleList, AdamW, the batch on the command line. It does not depend
+on a plan. With `--report` it prints PyTorch's own peaks at the end."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""Reads, on the host, what a file holds: sizes and values that a plan without weights does not know. `make FILE` writes it."""
+"""Reads values from a file on the host, which a plan without weights does not know. `make FILE` writes it."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Boxes that are suppressed by a kernel which counts on the device within, as torchvision's does since 0.29. Its memory was used before."""
+"""Boxes suppressed by a kernel that counts on the device, as torchvision's since 0.29, in memory that was used."""
 
 import torch
 

@@ -1,7 +1,7 @@
-"""A training of a large language model that is sharded over all ranks, with a decoder of Llama's shapes in plain PyTorch.
+"""A training of a large language model that is sharded over all ranks, with a decoder of Llama's shapes.
 
-Of the sizes that are usual; `--made` says how the parameters come to the device: from the host's memory, as most programs have it, from the
-meta device, or from a file (`--weights`). `--write FILE` makes such a file and ends: its data is a hole, so it takes next to no disk."""
+`--made` selects how the parameters come to the device: from the host's memory, as in most programs, from the meta
+device, or from a file (`--weights`). `--write FILE` makes such a file and ends: its data is a hole."""
 
 import argparse
 import os

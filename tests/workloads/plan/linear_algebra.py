@@ -1,6 +1,6 @@
-"""Factorizations, three times each, where freed memory holds other bytes than zeros: their error flags are read back. With
-`zeros` it holds zeros, with which most succeed without values, too; the others are left out. Says how many there were, the
-peak, and the bytes and number of all allocations."""
+"""Factorizations, three times each, in freed memory that holds other bytes than zeros: their error flags are read
+back. With `zeros` it holds zeros, with which most succeed without values, too; the others are left out. Prints their
+number, the peak, and the bytes and number of all allocations."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Operations on the device beside the same on the CPU: what a program reads back is what the CPU has."""
+"""Operations on the device and on the CPU: a program must read back the same results."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""One rank of a training that is sharded over all ranks, by FSDP2 or not at all (DDP), with groups of its own."""
+"""One rank of a training that is sharded over all ranks, by FSDP2 or not at all (DDP), with separate groups."""
 
 import os
 import sys

@@ -1,5 +1,5 @@
-"""A library puts functions of its own in the place of PyTorch's for a while, as DeepSpeed's zero.Init does: of floating-point numbers what
-they make is half as wide as asked for."""
+"""A library replaces functions of PyTorch's for a while, as DeepSpeed's zero.Init does: the new functions return
+floating-point numbers of half the requested width."""
 
 import torch
 

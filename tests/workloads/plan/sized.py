@@ -1,4 +1,4 @@
-"""Sizes that hang on device data: one by a count, one by arithmetic on the host, far from the line that read it."""
+"""Sizes that depend on device data: one by a count, one by arithmetic on the host, far from the line that read it."""
 
 import torch
 from torch import nn

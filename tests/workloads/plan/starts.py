@@ -1,4 +1,4 @@
-"""PyTorch below this program in all the ways that processes start: whether each has the mode, by what a tensor of ones says."""
+"""PyTorch in child processes of every kind. A tensor of ones shows whether each process has the mode."""
 
 import multiprocessing
 import subprocess

@@ -1,4 +1,4 @@
-"""Known memory that code past the dispatch mode writes: a compiled region, a CUDA graph's replay."""
+"""Known memory that code outside the dispatch mode writes: a compiled region, a CUDA graph's replay."""
 
 import torch
 

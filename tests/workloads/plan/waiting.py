@@ -1,4 +1,4 @@
-"""`waiting.py KIND`: loops that end on a value which only a real device computes."""
+"""`waiting.py KIND`: loops that end on a value that only a real device computes."""
 
 import sys
 

@@ -1,6 +1,6 @@
-"""Trainings that load their weights, in all the ways in which programs do.
+"""Trainings that load their weights, in all the ways that programs use.
 
-`make FOLDER` writes the files, with real random numbers. `train KIND FOLDER` loads them, trains and says what the allocator counted."""
+`make FOLDER` writes the files, with random numbers. `train KIND FOLDER` loads them, trains and prints counts."""
 
 import gc
 import json

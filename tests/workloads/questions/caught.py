@@ -1,4 +1,4 @@
-"""A retry with a smaller batch, while the exception of the first try is kept: its traceback holds the tensors of its frames."""
+"""A retry with a smaller batch, while the first exception is kept: its traceback holds the tensors of its frames."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""One number on the GPU: what else that takes of the card."""
+"""One number on the GPU, and the other memory that it takes."""
 
 import torch
 

@@ -1,5 +1,5 @@
-"""Has PyTorch's allocator call CUDA: blocks of many sizes three times over, with the cache emptied between; then, where the card is too
-small for it, a block that is not served. Prints the allocator's figures."""
+"""Makes PyTorch's allocator call CUDA: blocks of many sizes three times, with the cache emptied between; then, where
+the card is too small for it, a block that cannot be allocated. Prints the allocator's figures."""
 
 import json
 

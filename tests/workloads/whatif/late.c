@@ -1,5 +1,5 @@
-/* Preloaded before CUDA's runtime: streams are through with what they did only some time later. Of sixteen questions for an event one
- * is answered with yes, by a coin of the process, which GPUMEM_TEST_LATE seeds. */
+/* Preloaded before CUDA's runtime: streams finish with a delay. Only one query of an event in sixteen succeeds, by a
+ * random number generator of the process, which GPUMEM_TEST_LATE seeds. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-"""Nanoseconds of an allocation and its free from PyTorch's cache, the least of 60 rounds: as it is; once a block was used on
-another stream, from when on a recorder has the allocator trace what it does; or with a tracer of no one's that does nothing.
+"""Nanoseconds of an allocation and its free from PyTorch's cache, the minimum of 60 rounds: by default; after a use
+on another stream, from which on a recorder makes the allocator trace; or with an unused tracer that does nothing.
 
     python tests/workloads/whatif/pairs.py [traced | empty]"""
 
@@ -30,7 +30,7 @@ def attach_empty():
     wanted = address(python, TRACER)
     slot = next(n for n in range(100) if word(methods + 8 * n) == wanted)
     allocator = word(address(cuda, "_ZN3c104cuda20CUDACachingAllocator9allocatorE"))
-    # What it keeps (two words), what copies and destroys it, what it calls: the third asks for nothing, so one function is both.
+    # A std::function: data (two words), manager, invoker. No work is needed, so one function is both.
     nothing = address(ctypes.CDLL(None), "gnu_get_libc_version")
     function = (ctypes.c_size_t * 4)(0, 0, nothing, nothing)
     attach = ctypes.CFUNCTYPE(None, ctypes.c_size_t, ctypes.c_void_p)(word(word(allocator) + 8 * slot))

@@ -1,13 +1,13 @@
-"""Programs of PyTorch's for replays to equal: random ones, by a seed, and small trainings.
+"""PyTorch programs that replays must equal: random ones, by a seed, and small trainings.
 
-For each line of JSON on stdin, {"program", "settings", "card", "capture", "stop"}, a forked process runs the program under
-these settings on a card of that size, recorded into the capture if one is named, with PyTorch's own history on if a snapshot is to be dumped
-at the end ("history": how), without calls of empty_cache if it "keeps_cache", and prints one line of JSON: the figures of
-PyTorch's allocator at the end, or at the first failure if `stop` says so. Settings are read by the process in which the
-allocator is set up, so PyTorch is imported once for all.
+For each line of JSON on stdin, {"program", "settings", "card", "capture", "stop"}, a forked process runs the program
+under these settings on a card of that size. It is recorded into the capture if one is named, with PyTorch's own
+history on if a snapshot is to be dumped at the end ("history": how), without calls of empty_cache if it
+"keeps_cache". It prints one line of JSON: the figures of PyTorch's allocator at the end, or at the first failure
+with `stop`. Settings are read by the process in which the allocator is set up, so PyTorch is imported once for all.
 
-A program's decisions come from its seed, and never from addresses, figures or settings; but where it is `tight` it drops half
-of what it holds when an allocation fails, and goes on."""
+A program's decisions come from its seed, and never from addresses, figures or settings. A `tight` program, however,
+drops half of its blocks when an allocation fails, and continues."""
 
 import inspect
 import json
@@ -36,9 +36,9 @@ TRAININGS = {**trainings.ALL, **trees.ALL, **states.ALL}
 FILES = [module.__file__ for module in (trainings, trees, states)]
 
 
-# Of older releases: none before 2.5, where there are no pools and the decisions about them are all the same taken.
+# In older releases: `None` before 2.5, which has no pools; the decisions about them are made nevertheless.
 POOL = getattr(torch.cuda, "MemPool", None)
-# What a pool can be told when it is made.
+# The options of a pool's constructor.
 POOL_OPTIONS = set(inspect.signature(POOL.__init__).parameters) if POOL else set()
 
 
@@ -47,7 +47,7 @@ class Failed(Exception):
 
 
 def pool(**options):
-    """A pool, with those of the options that this release knows."""
+    """A pool, with those of the options that this release supports."""
     return POOL(**{name: value for name, value in options.items() if name in POOL_OPTIONS}) if POOL else None
 
 
@@ -276,8 +276,8 @@ def main():
         if child == 0:
             print(json.dumps(run(request)), flush=True)
             if not request.get("capture"):
-                # Nothing is left to be recorded; PyTorch's own end takes as long as the program, and aborts where a pool could not be
-                # set back.
+                # No more can be recorded; PyTorch's own end takes as long as the program, and aborts where a pool could
+                # not be restored.
                 os._exit(0)
             sys.exit(0)
         _, status = os.waitpid(child, 0)

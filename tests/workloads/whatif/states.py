@@ -1,4 +1,4 @@
-"""Private pools whose states are taken, and which are set back to them, as trees of CUDA graphs do it."""
+"""Private pools whose states are saved and restored, as by trees of CUDA graphs."""
 
 import torch
 

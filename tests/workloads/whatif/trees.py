@@ -1,5 +1,5 @@
-"""Trees of CUDA graphs, as `torch.compile` makes them: a function's graph is captured once for each way that leads to it, and
-before another branch the graphs' pool is set back to the state that it had where the branch begins."""
+"""Trees of CUDA graphs, as `torch.compile` makes them: a function's graph is captured once for each path that leads
+to it. Before another branch the graphs' pool is restored to the state at the beginning of the branch."""
 
 import os
 
@@ -14,7 +14,7 @@ def load():
     import torch._inductor.cudagraph_trees  # noqa: F401
 
     torch._dynamo.config.recompile_limit = 100
-    # Each length is a graph of its own.
+    # Each length has a separate graph.
     torch._dynamo.config.automatic_dynamic_shapes = False
 
 

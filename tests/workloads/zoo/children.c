@@ -1,4 +1,4 @@
-/* children HOW: a recording process that has children of every kind. None of them may reach its capture. */
+/* children HOW: a recording process with children of every kind, whose calls must not appear in its capture. */
 #include "../hook_client.h"
 #include <fcntl.h>
 #include <linux/seccomp.h>
@@ -61,8 +61,8 @@ static void *forks(void *unused) { /* from a thread that is not the first, while
     return unused;
 }
 
-/* A daemon as they are made: two forks, a session of its own, every descriptor closed and taken anew. The
- * numbers that the recorder may have had now lead to files of the daemon's. */
+/* A typical daemon: two forks, a new session, every descriptor closed and opened again. The numbers that
+ * the recorder may have had now lead to files of the daemon's. */
 static void become_daemon(const char *data) {
     char empty[] = "";
     for (int fd = 3; fd < 64; fd++)
@@ -98,7 +98,7 @@ int main(int argc, char **argv) {
             }
             AGREE("the daemon's work");
             tell_books("daemon");
-            exit(0); /* the pipe was closed with all the rest: our end is told otherwise */
+            exit(0); /* the pipe was closed with the others: the end of this process is reported in another way */
         }
         reap(child, 0);
         close(done[1]);

@@ -1,13 +1,13 @@
-/* confined HOW [ARGUMENT]: a process that gives up what it may do, before or after its first allocation.
- *   chroot FOLDER       before it: no /proc, none of the libraries is to be found any more
+/* confined HOW [ARGUMENT]: a process that drops privileges or access, before or after its first allocation.
+ *   chroot FOLDER       before it: neither /proc nor a library can be found any more
  *   chroot later FOLDER after it
  *   uid                 before it: becomes another user, who may not write here
- *   uid later           after it, with the recorder's thread under way
+ *   uid later           after it, while the recorder's thread runs
  *   no files            before it: a filter refuses to create files
  *   no writes           after it: a filter on all threads refuses pwrite and open
  *   deleted FOLDER      after it: removes the folder with the capture
- *   nowhere FOLDER      before it: removes the folder in which it is
- *   is it another       says who it is, and whether the recorder is there */
+ *   nowhere FOLDER      before it: removes its working folder
+ *   is it another       prints its user, and whether the recorder is loaded */
 #include "../hook_client.h"
 #include <fcntl.h>
 #include <linux/audit.h>

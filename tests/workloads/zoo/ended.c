@@ -1,4 +1,4 @@
-/* Words of the interpreter's memory, noted while a thread runs and looked at again when the interpreter is gone. */
+/* Words of the interpreter's memory, stored while a thread runs and read again when the interpreter is gone. */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static void exits(void)
 	printf("finalizing %d\n", is_finalizing());
 }
 
-/* To be called first. */
+/* Called first. */
 void prepare(int (*function)(void))
 {
 	is_finalizing = function;

@@ -1,5 +1,5 @@
-/* endings HOW: a process with live memory that ends, or nearly ends, by a fault, a signal or on a stack that
- * is not its usual one. What it tells last are the simulator's books at that moment. */
+/* endings HOW: a process with live memory that ends, or nearly ends, by a fault, a signal or on an
+ * unusual stack. Its last output is the simulator's books at that moment. */
 #include "../hook_client.h"
 #include <limits.h>
 #include <pthread.h>
@@ -31,7 +31,7 @@ static void at_once(int signal) { /* a crash reporter that uses the card once mo
     _exit(13);
 }
 
-static void and_back(int signal) { /* leaves its stack by a jump, with nothing of CUDA under way */
+static void and_back(int signal) { /* leaves its stack by a jump, while no call of CUDA runs */
     (void)signal;
     CHECK(release(use(6000)));
     use(7000);

@@ -1,4 +1,4 @@
-/* Preloaded beside the recorder: a disk whose owner's quota is used up. FULL says when:
+/* Preloaded beside the recorder: a disk whose owner's quota is used up. FULL selects when:
  *   at once   no space can be reserved
  *   later     the first five writes at an offset are refused, the later ones are not */
 #define _GNU_SOURCE

@@ -1,5 +1,5 @@
 /* Holds a thread in the middle of a call of the driver, right after the recorder has read whether the interpreter is
- * finalizing, until the interpreter is gone. The thread runs the call one instruction at a time to see it read that. */
+ * finalizing, until the interpreter is gone. The thread runs the call in single steps to detect that read. */
 #define _GNU_SOURCE
 #include <semaphore.h>
 #include <signal.h>
@@ -53,7 +53,7 @@ static void stepped(int number, siginfo_t *info, void *context)
 	reads_word = is_read((const uint8_t *)registers[REG_RIP], registers);
 }
 
-/* To be called first. `address` is that of the interpreter's word that tells whether it is finalizing. */
+/* Called first. `address` is that of the interpreter's word that shows whether it is finalizing. */
 void prepare(uintptr_t address)
 {
 	struct sigaction action = {.sa_sigaction = stepped, .sa_flags = SA_SIGINFO};
@@ -85,7 +85,7 @@ void wait_until_held(void)
 	sem_wait(&held);
 }
 
-/* For Py_AtExit: the interpreter is gone. The held thread goes on, and ends its call. */
+/* For Py_AtExit: the interpreter is gone. The held thread continues, and ends its call. */
 void interpreter_is_gone(void)
 {
 	let_go = 1;

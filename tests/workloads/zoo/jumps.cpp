@@ -1,5 +1,5 @@
-// jumps exception|longjmp: leaves calls of the driver on the way that thrower.cpp knows, again and again,
-// and goes on as ever. Linked with both, so that the order is program, recorder, thrower, driver.
+// jumps exception|longjmp: repeatedly leaves calls of the driver in the way of thrower.cpp, and
+// continues. Linked with both, so that the order is program, recorder, thrower, driver.
 #include <csetjmp>
 #include "../hook_client.h"
 

@@ -1,7 +1,7 @@
-/* killed LOG [PAIRS]: makes so many blocks and gives them back; then eight threads train until the process is
- * killed: forward makes activations, backward gives them back in reverse, and every few steps a state grows. Each
- * thread writes into its part of the file LOG, which is mapped, what a call has done once it has returned:
- * whatever stands there must be in the capture. */
+/* killed LOG [PAIRS]: allocates and frees PAIRS blocks; then eight threads train until the process is killed:
+ * forward allocates activations, backward frees them in reverse, and every few steps a state grows. After each
+ * call has returned, each thread writes its result into its part of the mapped file LOG: all of these must be
+ * in the capture. */
 #include "../hook_client.h"
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,10 +1,10 @@
-"""killed_training.py: imports PyTorch once; then for each line `LOG OUTPUT PAIRS` on stdin a forked child makes
-and gives back so many tensors one after the other and then trains with eight threads until it is killed from
-outside. Prints the child's number, a line when its first thread trains, and how it ended.
+"""killed_training.py: imports PyTorch once. For each line `LOG OUTPUT PAIRS` on stdin a forked child allocates and
+frees PAIRS tensors one after the other, then trains with eight threads until it is killed from outside. Prints the
+child's number, a line when its first thread trains, and how it ended.
 
-Each thread writes into its part of the file LOG, which is mapped, the address of each tensor that a call has
-made or given back once that call has returned: whatever stands there must be in the capture. With its size stand
-there all that come from `keep`, each of which the thread gives back itself, and weights, which it never does."""
+After each call has returned, each thread writes the address of each tensor that the call has allocated or freed into
+its part of the mapped file LOG; all of these must be in the capture. Sizes are logged for all tensors from `keep`,
+each of which the thread frees itself, and for weights, which it never frees."""
 
 import ctypes
 import mmap

@@ -1,4 +1,4 @@
-/* A library to be loaded and unloaded while others allocate: its frames are on stacks that are taken. */
+/* A library to be loaded and unloaded while other threads allocate: its frames are on recorded stacks. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
-"""python_ended.py LIBRARY: what is left of a daemon thread that is in native code without the GIL when the interpreter
-ends: its state, its frames, their code objects and those objects' tables of lines."""
+"""python_ended.py LIBRARY: the remains of a daemon thread that is in native code without the GIL when the
+interpreter ends: its state, its frames, their code objects and those objects' tables of lines."""
 
 import ctypes
 import sys

@@ -24,7 +24,7 @@ def churn(under_way):
 
 
 def churning(count):
-    """Starts so many threads that allocate until the process ends, and waits until all of them do."""
+    """Starts `count` threads that allocate until the process ends, and waits until all of them do."""
     under_way = threading.Semaphore(0)
     for _ in range(count):
         threading.Thread(target=churn, args=(under_way,), daemon=True).start()

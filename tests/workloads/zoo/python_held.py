@@ -1,6 +1,6 @@
-"""python_held.py LIBRARY AT CALLS: a daemon thread is held within its last of CALLS calls of the driver, after the
-interpreter's ATth answer that it is not finalizing, until the interpreter is gone. With AT 0: prints how many answers
-there are."""
+"""python_held.py LIBRARY AT CALLS: a daemon thread makes CALLS driver calls. It is held within the last one, after
+the interpreter's ATth answer that it is not finalizing, until the interpreter is gone. With AT 0: prints how many
+answers there are."""
 
 import ctypes
 import sys

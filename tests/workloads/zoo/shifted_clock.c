@@ -1,7 +1,7 @@
-/* Preloaded beside the recorder: clocks that do not go as they should. CLOCK_SHIFT says how:
- *   back   every fiftieth reading all clocks are put back by an hour
+/* Preloaded beside the recorder: clocks that run wrongly. CLOCK_SHIFT selects how:
+ *   back   at every fiftieth reading all clocks are set back by an hour
  *   forth  … or forward
- *   still  they stand still */
+ *   still  they stop */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdatomic.h>

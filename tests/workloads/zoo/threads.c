@@ -1,4 +1,4 @@
-/* threads: 200 threads that live at the same time, each with blocks of its own, and exit together. */
+/* threads: 200 threads that live at the same time, each with separate blocks, and exit together. */
 #include "../hook_client.h"
 #include <pthread.h>
 

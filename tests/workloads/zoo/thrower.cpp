@@ -1,6 +1,6 @@
-// Stands between the recorder and the driver, and leaves the calls of cuMemAlloc and cuMemFree as the program
-// says: by a C++ exception or by longjmp. An allocation is left before the driver has made it, a release
-// after the driver has it back: so in either case nothing is unknown.
+// Between the recorder and the driver; leaves the calls of cuMemAlloc and cuMemFree as the program selects:
+// by a C++ exception or by longjmp. An allocation is left before the driver has made it, a release after the
+// driver has freed the block, so no memory is unknown in either case.
 #include <csetjmp>
 #include <dlfcn.h>
 #include <cstddef>

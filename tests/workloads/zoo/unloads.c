@@ -1,4 +1,4 @@
-/* unloads PLUGIN…: each thread loads one of the libraries, calls through it and unloads it, again and again,
+/* unloads PLUGIN…: each thread repeatedly loads one of the libraries, calls through it and unloads it,
  * while two others allocate. */
 #include "../hook_client.h"
 #include <pthread.h>

@@ -1,27 +1,28 @@
-//! Memory of another process, device or API that this process can reach.
+//! Memory of another process, device or API that this process can access.
 
 use gpumem_capture::{DeviceOrdinal, Event, EventFlags, EventKind, Level};
 
 use super::origin::Origin;
 
-/// What is reached.
+/// Memory of another process, device or API.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Alias {
-    /// How large it is; 0: not known.
+    /// Its size; 0 if unknown.
     pub bytes: u64,
-    /// Where it is.
+    /// Its device.
     pub device: DeviceOrdinal,
-    /// The context that it was opened in; 0: it belongs to none, as pools and what comes from them.
+    /// The context in which it was opened; 0 for pools and memory from them, which belong to no
+    /// context.
     pub context: u64,
-    /// Of which kind it is.
+    /// Its kind.
     pub flags: EventFlags,
 }
 
-/// One that is open.
+/// An open alias.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opened {
     pub(crate) alias: Alias,
-    /// How often it was opened and not closed.
+    /// The number of openings that have not been closed.
     pub(crate) times: u32,
 }
 

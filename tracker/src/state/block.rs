@@ -1,14 +1,14 @@
-//! What programs asked the driver for and is live.
+//! Live blocks that programs requested from the driver.
 
 use gpumem_capture::{DeviceOrdinal, Event, EventFlags, EventKind, Level, StackId};
 use rustc_hash::FxHashMap;
 
 use super::origin::Origin;
 
-/// What a block is known by: a pointer of one level is never the same block as that of another.
+/// The key of a block: pointers of different levels are never the same block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// Whose pointer it is.
+    /// The level of the pointer.
     pub level: Level,
     /// Whether it is a physical handle, not an address.
     pub is_handle: bool,
@@ -19,20 +19,20 @@ pub struct Key {
 /// A live block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Block {
-    /// How large it is.
+    /// Its size.
     pub bytes: u64,
     /// The context that owns it, or the pool that stream-ordered memory came from; 0: its device alone.
     pub context: u64,
-    /// Where it is.
+    /// Its device.
     pub device: DeviceOrdinal,
-    /// Of which kind it is.
+    /// Its kind.
     pub flags: EventFlags,
     /// The Python stack of its allocation.
     pub py_stack: StackId,
 }
 
 impl Block {
-    /// The context that owns it; 0: its device alone.
+    /// The context that owns it; 0 if only its device does.
     pub(crate) fn owner(&self) -> u64 {
         match self.pool() {
             Some(_) => 0,
@@ -61,7 +61,7 @@ impl Block {
     }
 }
 
-/// The live blocks, and how many of them are managed memory.
+/// The live blocks, and the number of blocks of managed memory.
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
     pub(crate) all: FxHashMap<Key, Block>,
@@ -91,7 +91,7 @@ impl Blocks {
         self.all.values().any(|block| block.pool() == Some(pool))
     }
 
-    /// The blocks whose owner `wanted` picks by their device and their context, in the order of their keys.
+    /// The blocks whose owner `wanted` selects by device and context, in the order of their keys.
     pub(crate) fn owned(&self, wanted: impl Fn(DeviceOrdinal, u64) -> bool) -> Vec<Key> {
         let all = self.all.iter();
         let picked = all.filter(|(_, block)| wanted(block.device, block.owner()));

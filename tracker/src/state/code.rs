@@ -1,4 +1,4 @@
-//! Modules and libraries of kernels, in contexts.
+//! Modules and libraries of kernels, by context.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,22 +11,22 @@ pub(crate) struct Loaded {
     pub(crate) context: u64,
 }
 
-/// Which code there is.
+/// The known code.
 #[derive(Debug, Default)]
 pub(crate) struct Code {
-    /// What reservations of code stand for, by their handles.
+    /// The code behind each reservation of code, by handle.
     charged: BTreeMap<u64, Loaded>,
     /// The library of a module that is its part in one context.
     part_of: BTreeMap<u64, u64>,
     /// The module or library of a function or kernel.
     functions: BTreeMap<u64, u64>,
-    /// The libraries whose kernels were got: they are of every context.
+    /// The libraries whose kernels were looked up: they belong to every context.
     with_kernels: BTreeSet<u64>,
 }
 
 impl Code {
-    /// The reservation of a module or library in a context. Its handle is the library's or, of a library that has
-    /// one in another context already, a number of both.
+    /// The reservation of a module or library in a context. Its handle is the library's. If a library already has
+    /// one in another context, the handle is a number derived from both.
     pub(crate) fn reservation(&mut self, loaded: Loaded) -> Reservation {
         let Loaded { library, context } = loaded;
         // Handles are addresses: no library has an odd one.
@@ -46,7 +46,7 @@ impl Code {
         Kind::Module.of(handle)
     }
 
-    /// The reservations of code that `wanted` picks.
+    /// The reservations of code that `wanted` selects.
     pub(crate) fn reservations(
         &self,
         wanted: impl Fn(Loaded) -> bool,
@@ -66,48 +66,48 @@ impl Code {
         self.charged.insert(reservation.handle, loaded);
     }
 
-    /// A module is the part of a library in some context.
+    /// Records that a module is the part of a library in some context.
     pub(crate) fn is_part(&mut self, module: u64, library: u64) {
         self.part_of.insert(module, library);
     }
 
-    /// The library whose part a module is, or else the module itself.
+    /// The library that a module is a part of, or the module itself.
     pub(crate) fn library_of(&self, module: u64) -> u64 {
         self.part_of.get(&module).copied().unwrap_or(module)
     }
 
-    /// A function or kernel was got from a module or library.
+    /// Records that a function or kernel was looked up in a module or library.
     pub(crate) fn got(&mut self, function: u64, library: u64) {
         self.functions.insert(function, library);
     }
 
-    /// The module or library of a function or kernel; `None` if nobody was seen to get it.
+    /// The module or library of a function or kernel; `None` if its look-up was not seen.
     pub(crate) fn owner(&self, function: u64) -> Option<u64> {
         self.functions.get(&function).copied()
     }
 
-    /// Whether a function or kernel is known to be of a module or library.
+    /// Whether the module or library of a function or kernel is known.
     pub(crate) fn knows(&self, function: u64) -> bool {
         self.functions.contains_key(&function)
     }
 
-    /// A kernel was got from a library: it is of every context.
+    /// Records that a kernel was looked up in a library: it belongs to every context.
     pub(crate) fn kernel_got(&mut self, kernel: u64, library: u64) {
         self.functions.insert(kernel, library);
         self.with_kernels.insert(library);
     }
 
-    /// The newest module or library that has functions, as handles tell.
+    /// The module or library with functions that has the highest handle, which is taken as the newest.
     pub(crate) fn newest_with_functions(&self) -> Option<u64> {
         self.functions.values().copied().max()
     }
 
-    /// The libraries whose kernels were got.
+    /// The libraries whose kernels were looked up.
     pub(crate) fn with_kernels(&self) -> impl Iterator<Item = u64> {
         self.with_kernels.iter().copied()
     }
 
-    /// A module or library is no more, and its functions with it.
+    /// Removes a module or library and its functions.
     pub(crate) fn unloaded(&mut self, library: u64) {
         self.part_of.retain(|_, of| *of != library);
         self.functions.retain(|_, of| *of != library);

@@ -1,4 +1,4 @@
-//! Reservations that ended with a module or a context, should it not have ended.
+//! Reservations that ended with a module or a context, kept in case the call fails.
 
 use gpumem_capture::DeviceOrdinal;
 
@@ -6,7 +6,7 @@ use super::code::Loaded;
 use super::evidence::Evidence;
 use super::reservations::Reservation;
 
-/// What ended, should it not have.
+/// The ended state, to be restored if the call fails.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) all: Vec<EndedReservation>,

@@ -1,50 +1,50 @@
-//! What calls have left behind after which the card may have given or taken back what nobody asked for.
+//! Evidence from calls after which the driver may have allocated or freed memory implicitly.
 
 use super::origin::Origin;
 use super::reservations::Reservation;
 
-/// How it is known that a context is there.
+/// How a context became known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// A call made it.
+    /// A call created it.
     Made,
-    /// A call made a part of one: what it takes tells nothing of a whole one's cost.
+    /// A call created a green context: the memory it takes is not the cost of a whole context.
     Part,
-    /// It was found in use: it came to life at some moment before.
+    /// It was found in use: it was activated at some earlier time.
     Found,
 }
 
-/// What happened.
+/// The kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    /// A context is there.
+    /// A context was created or found.
     Context(Seen),
     /// A module or library was loaded.
     Load,
-    /// A function was got: its code may be loaded at its first launch only.
+    /// A function was looked up: its code may be loaded as late as its first launch.
     Function,
-    /// A limit of a context was set, which may take effect at a later launch only.
+    /// A limit of a context was set, which may take effect as late as a later launch.
     Limit,
-    /// A stream was made.
+    /// A stream was created.
     Stream,
-    /// Something ended, of which the driver may keep a part.
+    /// Something ended; the driver may keep a part of its memory.
     End,
 }
 
 impl What {
-    /// Whether it may show later than at the next reading.
+    /// Whether its memory may be allocated after the next reading.
     fn shows_later(self) -> bool {
         matches!(self, Self::Function | Self::Limit)
     }
 }
 
-/// How many bytes a piece of evidence stands for.
+/// The number of bytes that a piece of evidence stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Weight {
     Unknown,
-    /// As much as the last context of the device took.
+    /// The bytes that the last context of the device took.
     Remembered(u64),
-    /// As much as the card's free memory fell by.
+    /// The decrease in the card's free memory.
     Measured(u64),
 }
 
@@ -55,17 +55,17 @@ pub(crate) struct Evidence {
     pub(crate) context: u64,
     pub(crate) what: What,
     pub(crate) weight: Weight,
-    /// It came since the last reading.
+    /// It is newer than the last reading.
     pub(crate) is_fresh: bool,
-    /// It may show at a later reading.
+    /// Its memory may be allocated before a later reading.
     is_armed: bool,
-    /// It came since free memory was last asked for.
+    /// It is newer than the last query of free memory.
     is_unasked: bool,
     pub(crate) origin: Origin,
 }
 
 impl Evidence {
-    /// Its bytes, if it is of streams whose bytes are known.
+    /// Its bytes, if it consists of streams with known bytes.
     fn stream_bytes(&self) -> Option<u64> {
         match (self.what, self.weight) {
             (What::Stream, Weight::Measured(bytes)) => Some(bytes),
@@ -79,8 +79,8 @@ impl Evidence {
 pub(crate) struct Trail(Vec<Evidence>);
 
 impl Trail {
-    /// A stream was made, by which free memory fell by so many bytes; `None`: that is not known. Streams of one origin
-    /// whose bytes are known are one piece of evidence, and so are those of a context whose bytes are not.
+    /// Adds a stream that decreased free memory by `bytes`; `None` if that is unknown. Streams of one origin with known
+    /// bytes are one piece of evidence, and so are all streams of a context with unknown bytes.
     pub(crate) fn add_stream(
         &mut self,
         owner: Reservation,
@@ -109,18 +109,18 @@ impl Trail {
             weight: bytes.map_or(Weight::Unknown, Weight::Measured),
             is_fresh: true,
             is_armed: false,
-            // Free memory was asked for right after it.
+            // Free memory was queried right after it.
             is_unasked: false,
             origin,
         });
     }
 
-    /// Bytes of the streams whose bytes are known.
+    /// Bytes of the streams with known bytes.
     pub(crate) fn stream_bytes(&self) -> u64 {
         self.0.iter().filter_map(Evidence::stream_bytes).sum()
     }
 
-    /// Takes so many bytes off those streams, the oldest first: off which how many.
+    /// Removes bytes from those streams, the oldest first; returns how many from each.
     pub(crate) fn charge_streams(&mut self, bytes: u64) -> Vec<(Evidence, u64)> {
         let (mut left, mut charged) = (bytes, Vec::new());
         for one in &mut self.0 {
@@ -147,7 +147,7 @@ impl Trail {
         let before = self.0.iter().position(|one| one.owner == owner);
         let before = before.map(|place| self.0.remove(place));
         let (what, weight) = match before {
-            // What was measured of it says nothing of what came since.
+            // Its measured weight does not include later memory.
             Some(before) if matches!(before.what, What::Context(_)) => (before.what, before.weight),
             Some(_) => (what, Weight::Unknown),
             None => (what, weight),
@@ -164,7 +164,8 @@ impl Trail {
         });
     }
 
-    /// Free memory fell by so many bytes since it was last asked for: the weight of what came since, if that is one.
+    /// Applies a decrease in free memory since the last query: it is the weight of the evidence since then, if there is
+    /// only one piece.
     pub(crate) fn measured(&mut self, fell: Option<u64>) {
         let mut newest = self.0.iter_mut().filter(|one| one.is_unasked);
         if let (Some(only), None, Some(fell)) = (newest.next(), newest.next(), fell)
@@ -175,8 +176,9 @@ impl Trail {
         self.0.iter_mut().for_each(|one| one.is_unasked = false);
     }
 
-    /// Who may have caused what a reading shows beyond streams whose bytes are known: who left evidence since the last one
-    /// or has set a limit; if nobody has but streams, also those whose functions have not shown yet.
+    /// The possible owners of bytes that a reading shows beyond streams with known bytes: owners of evidence since the
+    /// last reading, and of limits that were set. If there is no evidence except of streams, also owners of functions
+    /// whose code may not be loaded yet.
     pub(crate) fn owners(&self) -> Vec<Evidence> {
         let others = self.0.iter().filter(|one| one.stream_bytes().is_none());
         let all: Vec<_> = others.copied().collect();
@@ -192,7 +194,7 @@ impl Trail {
         self.0.iter().any(|one| one.is_fresh)
     }
 
-    /// A reading was taken: what has not shown by now will not, but for what may show later.
+    /// Ends an interval after a reading: evidence is dropped, except where memory may be allocated later.
     pub(crate) fn read(&mut self) {
         self.0.retain(|one| one.is_armed);
         self.0.iter_mut().for_each(|one| one.is_fresh = false);

@@ -1,4 +1,4 @@
-//! Graphs with memory nodes, and what was instantiated from them.
+//! Graphs with memory nodes, and instantiated graphs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use gpumem_capture::{DeviceOrdinal, EventFlags};
 /// A memory node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Its handle; 0: a captured call, whose node nobody has named.
+    /// Its handle; 0 for a captured call whose node handle is unknown.
     pub handle: u64,
     /// The address that it allocates or frees.
     pub ptr: u64,
@@ -21,14 +21,14 @@ pub struct Node {
 pub enum NodeWork {
     /// It allocates a block.
     Allocate {
-        /// How large it is.
+        /// Its size.
         bytes: u64,
-        /// Where it is.
+        /// Its device.
         device: DeviceOrdinal,
-        /// Of which kind it is.
+        /// Its kind.
         flags: EventFlags,
     },
-    /// It frees one.
+    /// It frees a block.
     Free,
 }
 
@@ -39,7 +39,7 @@ pub(crate) type Nodes = Arc<[Node]>;
 #[derive(Clone, Debug)]
 pub(crate) struct Exec {
     pub(crate) nodes: Nodes,
-    /// A launch first frees what earlier ones left live.
+    /// Whether a launch first frees the live memory of earlier launches.
     pub(crate) frees_on_launch: bool,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Exec {
 pub(crate) struct Graphs {
     pub(crate) graphs: BTreeMap<u64, Vec<Node>>,
     pub(crate) execs: BTreeMap<u64, Exec>,
-    /// The devices that have had a memory node, by their bits.
+    /// The devices that have had a memory node, as a bit set.
     pub(crate) devices: u64,
 }
 
@@ -72,7 +72,7 @@ impl Graphs {
     }
 }
 
-/// How much nodes allocate on each device.
+/// The bytes that nodes allocate on each device.
 pub(crate) fn taken_by(nodes: &[Node]) -> BTreeMap<u8, u64> {
     let mut all = BTreeMap::new();
     for node in nodes {
@@ -84,7 +84,7 @@ pub(crate) fn taken_by(nodes: &[Node]) -> BTreeMap<u8, u64> {
     all
 }
 
-/// The addresses live before that a launch frees, and its own allocations with their frees, in order.
+/// The live addresses that a launch frees, and its own allocations with their frees, in order.
 pub(crate) fn work_of(exec: &Exec, is_live: impl Fn(u64) -> bool) -> (Vec<u64>, Nodes) {
     let (mut frees, mut nodes, mut own) = (Vec::new(), Vec::new(), BTreeSet::new());
     for node in exec.nodes.iter() {

@@ -22,7 +22,7 @@ pub(crate) struct Mapping {
     pub(crate) handle: u64,
 }
 
-/// Where something is bound: multicast object, device, offset in the object.
+/// The place of a binding: multicast object, device, offset in the object.
 pub(crate) type Binding = (u64, u8, u64);
 
 impl Mapping {
@@ -44,7 +44,7 @@ impl Mapping {
 }
 
 impl Handle {
-    /// With one reference.
+    /// A handle with one reference.
     pub(crate) fn new(level: Level, device: DeviceOrdinal, is_alias: bool) -> Self {
         Self {
             level,

@@ -1,4 +1,4 @@
-//! What the tracker knows: data, and what can be said of one piece alone.
+//! The data of the tracker, and operations on a single piece of it.
 
 pub(crate) mod alias;
 pub(crate) mod block;

@@ -1,8 +1,8 @@
-//! On whose behalf something changes, and the event that says so.
+//! The caller behind a change, and the event that describes the change.
 
 use gpumem_capture::{ApiId, Event, EventKind, Level, StackId, ThreadId};
 
-/// On whose behalf something changes: the fields that each of its events carries.
+/// The caller behind a change: the fields that each of its events has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     /// The thread that called.
@@ -16,7 +16,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// An event, but for its time and its figures.
+    /// An event without time and figures.
     pub(crate) fn event(self, kind: EventKind, level: Level) -> Event {
         Event {
             thread: self.thread,

@@ -1,7 +1,7 @@
 //! Pages under plain device memory.
 //!
-//! The driver gives memory in pages of 2 MiB and lets small blocks share them. A page is held from the first block
-//! that touches it to the last one that does, which the addresses tell.
+//! The driver allocates pages of 2 MiB and lets small blocks share them. A page is held from the first block that
+//! touches it to the last one, which the addresses determine.
 
 use rustc_hash::FxHashMap;
 
@@ -13,15 +13,15 @@ pub(crate) fn whole(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(PAGE).unwrap_or(bytes)
 }
 
-/// Addresses and bytes that the card gives or takes back for one block; of no bytes: none.
+/// Addresses and sizes of the memory that the card allocates or frees for one block; zero bytes: unused.
 type Spans = [(u64, u64); 3];
 
 /// The pages that a block touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Touched {
-    /// The pages that are all its own, from the first to past the last.
+    /// The pages that only the block uses: the first, and the end.
     own: (u64, u64),
-    /// The pages that it covers in part, with which it begins and ends; 0: none.
+    /// The pages that it covers partly, at its start and end; 0: none.
     partial: [u64; 2],
 }
 
@@ -39,7 +39,7 @@ impl Touched {
         }
     }
 
-    /// What changes with it, where `changes` says of a partial page whether it does.
+    /// The changed pages; `changes` returns whether a partial page changes.
     fn spans(self, mut changes: impl FnMut(u64) -> bool) -> Spans {
         let (start, end) = self.own;
         let mut span = |page: u64| match page != 0 && changes(page) {
@@ -51,12 +51,12 @@ impl Touched {
     }
 }
 
-/// Blocks on each page that more than one block may touch, by the page's address.
+/// The number of blocks on each page that several blocks may touch, by the page's address.
 #[derive(Debug, Default)]
 pub(crate) struct Pages(FxHashMap<u64, u32>);
 
 impl Pages {
-    /// A block has become live: what the card gives for it.
+    /// Adds a block; returns the memory that the card allocates for it.
     pub(crate) fn hold(&mut self, ptr: u64, bytes: u64) -> Spans {
         Touched::by(ptr, bytes).spans(|page| {
             let blocks = self.0.entry(page).or_default();
@@ -65,7 +65,7 @@ impl Pages {
         })
     }
 
-    /// A block ends: what the card takes back with it.
+    /// Removes a block; returns the memory that the card frees with it.
     pub(crate) fn release(&mut self, ptr: u64, bytes: u64) -> Spans {
         Touched::by(ptr, bytes).spans(|page| {
             let Some(blocks) = self.0.get_mut(&page) else {

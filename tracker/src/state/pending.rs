@@ -1,4 +1,4 @@
-//! What a call has ended that has not returned.
+//! Ends that were recorded for a call that has not returned.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use super::ended::Ended;
 use super::graph::Nodes;
 use super::handle::{Handle, Mapping};
 
-/// A call that is about to be made and has ended something: to be passed to [`crate::Tracker::settle`], unless it
-/// [is over](Pending::is_over). If it never returns (it was left by `longjmp`), what it ended stays so.
+/// A call that has not been made yet, for which ends were recorded. Pass it to [`crate::Tracker::settle`], unless
+/// it [is over](Pending::is_over). If the call never returns (it was left by `longjmp`), the ends stay.
 #[must_use]
 #[derive(Debug, Default)]
 pub struct Pending {
-    /// Most calls end one thing: that takes no memory of its own.
+    /// Most calls end one thing: that allocates no memory.
     first: Option<Undo>,
     more: Vec<Undo>,
     pub(crate) then: Option<Then>,
 }
 
 impl Pending {
-    /// Whether nothing is left to do once the call has returned.
+    /// Whether nothing remains to be done once the call has returned.
     pub fn is_over(&self, succeeded: bool) -> bool {
         succeeded && self.then.is_none()
     }
@@ -36,18 +36,18 @@ impl Pending {
         }
     }
 
-    /// What was ended last of what is not taken back yet.
+    /// Removes the last end that was not reverted yet.
     pub(crate) fn pop(&mut self) -> Option<Undo> {
         self.more.pop().or_else(|| self.first.take())
     }
 }
 
-/// The number of an event, once that is recorded.
+/// The number of an event, once the event is recorded.
 #[derive(Clone, Debug)]
 pub(crate) struct Number(Arc<AtomicU64>);
 
 impl Number {
-    /// Of an event that is not recorded, or that was lost: nothing has that number.
+    /// The number of an event that is not recorded, or that was lost: no event has this number.
     const NONE: Seq = Seq(u64::MAX);
 
     pub(crate) fn unknown() -> Self {
@@ -64,7 +64,7 @@ impl Number {
     }
 }
 
-/// How something is taken back.
+/// How an end is reverted.
 #[derive(Debug)]
 pub(crate) enum Undo {
     /// With the number of its FREE.
@@ -73,12 +73,12 @@ pub(crate) enum Undo {
         block: Block,
         free: Number,
     },
-    /// One opening less.
+    /// One opening was closed.
     Alias {
         ptr: u64,
         alias: Alias,
     },
-    /// As it was before.
+    /// The earlier state.
     Handle {
         handle: u64,
         before: Handle,
@@ -93,11 +93,11 @@ pub(crate) enum Undo {
     },
     Reserved(Ended),
     Context(Ending),
-    /// It was not known as destroyed.
+    /// The pool was not known as destroyed.
     Pool(u64),
 }
 
-/// What is done once the call has succeeded.
+/// What to do once the call has succeeded.
 #[derive(Debug)]
 pub(crate) enum Then {
     UnknownFree { key: Key, flags: EventFlags },

@@ -1,4 +1,4 @@
-//! Memory pools, and the questions that only the driver can answer.
+//! Memory pools, and queries that only the driver can answer.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use super::reservations::{Kind, Reservation};
 #[derive(Debug, Default)]
 pub(crate) struct Pools {
     pub(crate) all: BTreeMap<u64, Pool>,
-    /// How many of them are destroyed.
+    /// The number of destroyed pools among them.
     destroyed: u32,
     pub(crate) asked: Asked,
 }
@@ -20,8 +20,8 @@ pub(crate) struct Pools {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pool {
     pub(crate) device: DeviceOrdinal,
-    /// Destroyed while memory of it was live: the driver answers no more questions about it, and keeps what it holds
-    /// until the last block of it is released.
+    /// Destroyed while memory of it was live: the driver answers no further queries about it, and keeps its memory
+    /// until its last block is released.
     pub(crate) is_destroyed: bool,
 }
 
@@ -34,7 +34,7 @@ impl Pools {
         self.destroyed != 0
     }
 
-    /// Notes whether a pool is destroyed. Whether it is known and that is new.
+    /// Sets whether a pool is destroyed. Returns whether it is known and this changed.
     pub(crate) fn mark(&mut self, handle: u64, is_destroyed: bool) -> bool {
         match self.all.get_mut(&handle) {
             Some(known) if known.is_destroyed != is_destroyed => known.is_destroyed = is_destroyed,
@@ -47,19 +47,19 @@ impl Pools {
         true
     }
 
-    /// Nothing is known of a destroyed pool any more.
+    /// Forgets a destroyed pool.
     pub(crate) fn forget(&mut self, handle: u64) {
         self.mark(handle, false);
         self.all.remove(&handle);
     }
 }
 
-/// Counts the questions so far. It is shared: whoever knows what to ask needs nothing else of the tracker.
+/// Counts the queries. It is shared, so that queries can be created without access to the tracker.
 #[derive(Clone, Debug, Default)]
 pub struct Asked(Arc<AtomicU64>);
 
 impl Asked {
-    /// The question about the only thing that there is to ask about: see [`crate::Tracker::only_pool`].
+    /// The query of a single pool: see [`crate::Tracker::only_pool`].
     pub fn of_pool(&self, pool: u64, device: DeviceOrdinal) -> Questions {
         self.of(vec![(Kind::Pool.of(pool), device, None)])
     }
@@ -69,17 +69,17 @@ impl Asked {
         Questions { number, of }
     }
 
-    /// Whether nobody has asked since.
+    /// Whether there was no query since.
     pub(crate) fn is_last(&self, questions: &Questions) -> bool {
         self.0.load(Ordering::SeqCst) == questions.number
     }
 }
 
-/// What the driver is to be asked: what pools, and what the graphs of devices, hold now.
+/// Queries for the driver: the current sizes of pools and of the graphs of devices.
 #[derive(Debug)]
 pub struct Questions {
     number: u64,
-    /// The reservations and their devices, and what each holds by the driver's word once it was asked; `None`: it does not
-    /// answer.
+    /// The reservations with their devices, and the size of each as reported by the driver; `None` if it is not
+    /// reported.
     pub of: Vec<(Reservation, DeviceOrdinal, Option<u64>)>,
 }

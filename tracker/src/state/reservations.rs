@@ -1,24 +1,24 @@
-//! Reservations: what grows and shrinks under one name.
+//! Reservations: bytes that grow and shrink under one name.
 
 use std::collections::BTreeMap;
 
 use gpumem_capture::{DeviceOrdinal, EventFlags};
 
-/// What a reservation is known by.
+/// The key of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reservation {
-    /// Of which kind it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its handle: see [`gpumem_capture::EventKind::RESIZE`].
     pub handle: u64,
 }
 
-/// Of which kind a reservation is.
+/// The kind of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A memory pool.
     Pool,
-    /// What stands behind the graphs of a device; the handle is 1 + the device's ordinal.
+    /// The memory behind the graphs of a device; the handle is 1 + the device's ordinal.
     Graphs,
     /// A context, with its limits.
     Context,
@@ -54,7 +54,7 @@ impl Kind {
 struct Size {
     device: DeviceOrdinal,
     bytes: u64,
-    /// The change by which some of it was last estimated; 0: none of it is an estimate.
+    /// The change that last estimated some of it; 0 if no part is an estimate.
     estimate: u64,
 }
 
@@ -83,7 +83,7 @@ impl Reservations {
             .map(|(reservation, held)| (*reservation, held.bytes))
     }
 
-    /// The reservations of a device of which something was estimated, the newest estimate first.
+    /// The reservations of a device with an estimated part, the newest estimate first.
     pub(crate) fn estimated(&self, device: DeviceOrdinal) -> Vec<Reservation> {
         let mut all: Vec<(u64, Reservation)> = self
             .0
@@ -97,13 +97,13 @@ impl Reservations {
             .collect()
     }
 
-    /// Whether any of a reservation was estimated.
+    /// Whether a part of a reservation was estimated.
     pub(crate) fn is_estimated(&self, reservation: Reservation) -> bool {
         let held = self.0.get(&reservation);
         held.is_some_and(|held| held.estimate != 0)
     }
 
-    /// Sets a size; the one before. An estimate is numbered by its change.
+    /// Sets a size; returns the previous one. An estimate is numbered by its change.
     pub(crate) fn resize(
         &mut self,
         device: DeviceOrdinal,

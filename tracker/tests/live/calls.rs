@@ -50,7 +50,8 @@ impl World {
         }
     }
 
-    /// The driver answers what pools hold: as much as their blocks; nothing of a destroyed one.
+    /// The driver reports the sizes of pools: the sum of their blocks. It does not report destroyed
+    /// pools.
     pub fn ask(&mut self, used: Option<u64>) {
         if let Some(pool) = used {
             self.tracker.pool_used(pool, DeviceOrdinal(0));
@@ -79,7 +80,7 @@ impl World {
             }
         }
         self.tracker.answered(&questions, false, Origin::default());
-        // An older question's answer comes last: it says nothing any more.
+        // The answer to an older query comes last: it has no effect.
         for (_, _, answer) in &mut stale.of {
             *answer = Some(0);
         }

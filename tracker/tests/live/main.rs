@@ -1,8 +1,8 @@
-//! Random programs of blocks, handles, mappings, aliases, pools, graphs and contexts against a model that keeps sets and counts
-//! nothing: no driver, no process, no simulator.
+//! Random programs of blocks, handles, mappings, aliases, pools, graphs and contexts against a model of plain sets
+//! without counters: no driver, no process, no simulator.
 //!
-//! After each call, what is live by the events that the tracker queued is what is live by the model, and what the card gave
-//! is what the model's blocks touch. A call that fails leaves everything as it was.
+//! After each call, the live memory by the tracker's events equals the live memory of the model, and the physical
+//! memory equals the pages that the model's blocks touch. A call that fails changes nothing.
 
 mod calls;
 mod model;
@@ -28,7 +28,7 @@ proptest! {
     }
 }
 
-/// A block where another one is live by the tracker: that one's release went unseen.
+/// A block at an address where another one is live in the tracker: the release of that one was missed.
 #[test]
 fn what_was_live_at_an_address_that_is_handed_out_again_has_ended() {
     let mut world = World::default();
@@ -48,8 +48,8 @@ fn what_was_live_at_an_address_that_is_handed_out_again_has_ended() {
     assert_eq!(world.given.values().sum::<u64>(), PAGE);
 }
 
-/// The number that a CANCEL names is that of its own FREE, also if another thread's events are written in between, or the FREE
-/// itself was lost.
+/// A CANCEL names the number of the FREE that it reverts, also if another thread's events are written in between, or
+/// the FREE itself was lost.
 #[test]
 fn a_cancel_names_its_free() {
     let (mut tracker, origin) = (Tracker::new(), Origin::default());

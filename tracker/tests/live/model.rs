@@ -1,4 +1,4 @@
-//! What a program has by the model, and what the tracker's events say.
+//! The program's state in the model, and in the tracker's events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -82,7 +82,7 @@ impl World {
         self.next
     }
 
-    /// Reads the events, which must go on where they ended.
+    /// Reads the events, which must continue where the last read ended.
     pub fn read(&mut self) {
         while let Some(event) = self.tracker.unwritten().copied() {
             self.seq += 1;
@@ -165,7 +165,7 @@ impl World {
         }
     }
 
-    /// What the card gives for the model's blocks: every page that one touches, whole handles, whole arrays.
+    /// The physical memory behind the model's blocks: every touched page, whole handles, whole arrays.
     pub fn touched(&self) -> u64 {
         let (mut pages, mut own) = (BTreeSet::new(), 0);
         for ((is_handle, ptr), real) in &self.blocks {
@@ -241,7 +241,7 @@ impl World {
         self.blocks.insert((is_handle, ptr), real);
     }
 
-    /// A hold on a handle ends, and perhaps the handle with it, and what it holds.
+    /// Removes a reference to a handle, and perhaps the handle and what it holds.
     pub fn drop_hold(&mut self, handle: u64, hold: u64) {
         let Some(shared) = self.handles.get_mut(&handle) else {
             return;

@@ -1,4 +1,4 @@
-//! Random programs: what each call does to the model and says to the tracker.
+//! Random programs: the effect of each call on the model and its calls of the tracker.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::model::{HANDLE, MIB, NODES, Owner, PAGE, POOLED, Real, Shared, World, key};
 
-/// What a program does. Numbers pick among what there is; `fails`: the call returns an error.
+/// The operations of a program. Numbers select among existing objects; `fails`: the call returns an error.
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
     Allocate {
@@ -141,7 +141,7 @@ impl World {
                 } else {
                     EventFlags::NONE
                 };
-                // Small blocks lie side by side, on one page or across two; each device has addresses of its own.
+                // Small blocks are adjacent, on one page or across two; each device has separate addresses.
                 let end = self
                     .blocks
                     .range((false, 0)..(false, NODES))
@@ -238,7 +238,7 @@ impl World {
                 let Some((handle, hold)) = Self::any(by_reference, pick) else {
                     return;
                 };
-                // What was bound to an object that ended is not bound again if the end failed after all.
+                // Bindings to an object that ended are not restored if the end failed.
                 let fails = fails && !self.handles[&handle].is_object;
                 let pending = self
                     .tracker
@@ -407,7 +407,7 @@ impl World {
                     owner: pool,
                     flags: POOLED,
                 };
-                // The driver has given it when it is asked.
+                // The driver has already allocated it when it is queried.
                 self.blocks.insert((false, at), real);
                 self.ask(Some(pool));
                 self.allocate(false, at, real);

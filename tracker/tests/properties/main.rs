@@ -1,7 +1,7 @@
-//! Random programs on a card that is nothing but numbers, against the tracker: no driver, no process, no simulator.
+//! Random programs on a card that consists only of numbers, against the tracker: no driver, no process, no simulator.
 //!
-//! The model knows what every context and library really takes. After each reading that counts, what is explained and what
-//! is not add up to the card's figure; where calls come one at a time, every byte is whose it is.
+//! The model has the true size of every context and library. After each accepted reading, explained and unexplained
+//! bytes add up to the card's figure; if calls come one at a time, every byte has the right owner.
 
 mod streams;
 mod world;
@@ -15,7 +15,7 @@ use world::{Context, DEVICE, Library, MIB, Op, World, ops};
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever comes between two readings: the sum is right, events are in order, nothing is negative.
+    /// For all calls between two readings: the sum is right, events are in order, nothing is negative.
     #[test]
     fn explained_and_unexplained_bytes_are_the_cards(program in prop::collection::vec(ops(), 1..120)) {
         let mut world = World::default();
@@ -25,14 +25,16 @@ proptest! {
         world.read();
     }
 
-    /// Read after every call, with one library at most that could run: every byte is whose it is, and none is an estimate.
+    /// With a reading after every call, and at most one library that could run: every byte has the right owner, without
+    /// estimates.
     #[test]
     fn one_call_at_a_time_is_exact(program in prop::collection::vec(ops(), 1..80)) {
         let mut world = World::default();
         for op in program {
             let several = world.libraries.iter().filter(|one| one.has_function).count() > 1;
             let ambiguous = match op {
-                // It shows at a launch, with what else is to show then; one that changes nothing may show at any time.
+                // It takes effect at a launch, together with other pending changes; a limit that changes nothing may
+                // take effect at any time.
                 Op::SetLimit { pick, mib, later } => {
                     let state = world.context_at(pick).and_then(|one| world.contexts.get(&one));
                     later || state.is_none_or(|state| state.limit == mib * MIB)
@@ -61,7 +63,7 @@ proptest! {
         }
     }
 
-    /// Two that weigh nothing are told apart by the free memory that is asked for before each load.
+    /// Two loads without weights are distinguished by the free memory that is queried before each load.
     #[test]
     fn what_is_asked_before_loads_tells_them_apart(sizes in prop::collection::vec(1..64u64, 1..8), others in any::<bool>()) {
         let mut world = World::default();
@@ -76,7 +78,7 @@ proptest! {
             world.libraries.push(library);
             world.tracker.loaded(DEVICE, context, handle, world.origin);
             handles.push((handle, size * MIB));
-            // What calls tell in between is no one's weight.
+            // Explicitly reported memory in between adds to no weight.
             world.told += 3 * MIB;
         }
         let mut reading = world.reading(true);
@@ -88,11 +90,11 @@ proptest! {
         for (handle, size) in handles {
             prop_assert_eq!(world.tracker.bytes(Kind::Module.of(handle)), size);
         }
-        // Weights are of the card's free memory: if others moved, they may be theirs.
+        // Weights come from the card's free memory: if other processes changed theirs, the difference may be theirs.
         prop_assert_eq!(world.estimated, others && sizes.len() > 1);
     }
 
-    /// What managed memory may have on the card is nobody's until it is gone; then the sum is right.
+    /// Bytes that may be managed memory have no owner until that memory is freed; then the sum is right.
     #[test]
     fn managed_memory_hides_no_more_than_it_may_have(code in 0..64u64, managed in 1..64u64, resident in 0..64u64) {
         let mut world = World::default();
@@ -115,7 +117,8 @@ proptest! {
         prop_assert_eq!(world.tracker.bytes(Kind::Module.of(handle)), code * MIB);
     }
 
-    /// Without NVML's figure of this process the card's own serves, from before the first context; all is an estimate.
+    /// Without NVML's figure for this process, the card's figure is used, starting before the first context; everything
+    /// is an estimate.
     #[test]
     fn the_cards_figure_serves_where_processes_are_not_told(before in 0..512u64, contexts in 1..4usize) {
         let mut world = World::default();
@@ -134,7 +137,8 @@ proptest! {
     }
 }
 
-/// A context that comes back unseen after the last one has ended is charged when it is seen, whatever was read meanwhile.
+/// A context that is activated again without being noticed, after the last one has ended, is charged when it is seen,
+/// regardless of readings in between.
 #[test]
 fn what_grows_without_a_context_is_the_next_ones() {
     let mut world = World::default();
@@ -158,7 +162,7 @@ fn what_grows_without_a_context_is_the_next_ones() {
     assert_eq!(world.tracker.bytes(Kind::Context.of(0x10)), 500 * MIB);
 }
 
-/// What other processes keep of a context's memory after its end is no cost of the next one.
+/// Memory of a context that other processes keep after its end is not a cost of the next context.
 #[test]
 fn what_is_left_after_the_last_context_is_nobodys() {
     let mut world = World::default();
@@ -182,7 +186,7 @@ fn what_is_left_after_the_last_context_is_nobodys() {
     assert_eq!(world.explained_by_tracker(), 500 * MIB);
 }
 
-/// A library that is loaded into two contexts has bytes in each, and the end of one takes its own.
+/// A library that is loaded into two contexts has bytes in each, and the end of one context frees its own.
 #[test]
 fn a_library_has_bytes_of_its_own_in_each_context() {
     let mut world = World::default();
@@ -215,7 +219,7 @@ fn a_library_has_bytes_of_its_own_in_each_context() {
     assert!(!world.estimated);
 }
 
-/// The end of one device's primary context leaves alone what was loaded on another one and has not been read yet.
+/// The end of one device's primary context does not affect a load on another device that no reading has covered yet.
 #[test]
 fn what_was_loaded_elsewhere_outlives_a_primary_context() {
     let mut world = World::default();
@@ -241,7 +245,7 @@ fn what_was_loaded_elsewhere_outlives_a_primary_context() {
     assert_eq!(world.tracker.bytes(Kind::Module.of(0x30)), size);
 }
 
-/// Two that weigh nothing, in one interval: the sum is right, and whose it is is said to be an estimate.
+/// Two loads without weights in one interval: the sum is right, and the shares are marked as an estimate.
 #[test]
 fn what_cannot_be_told_apart_is_an_estimate() {
     let mut world = World::default();
@@ -256,7 +260,7 @@ fn what_cannot_be_told_apart_is_an_estimate() {
     assert_eq!(world.explained_by_tracker(), world.real());
 }
 
-/// What the driver keeps of a library that was unloaded is its context's.
+/// Memory that the driver keeps of an unloaded library belongs to its context.
 #[test]
 fn what_is_kept_of_code_is_the_contexts() {
     let mut world = World::default();
@@ -280,7 +284,7 @@ fn what_is_kept_of_code_is_the_contexts() {
     assert!(!world.estimated);
 }
 
-/// Millions of transitions a second, so that properties may make many.
+/// The tracker processes millions of transitions per second, so that properties can run many.
 #[test]
 fn transitions_are_quick() {
     let mut world = World::default();
@@ -293,7 +297,7 @@ fn transitions_are_quick() {
     assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
 }
 
-/// A module that is unloaded elsewhere leaves what a context took that nobody has seen yet to be charged to it.
+/// After an unload elsewhere, the bytes of a context that was not seen yet are still charged to that context.
 #[test]
 fn what_an_unseen_context_took_outlives_an_unloaded_library() {
     let mut world = World::default();
@@ -316,8 +320,8 @@ fn what_an_unseen_context_took_outlives_an_unloaded_library() {
     assert_eq!(world.read(), 0);
 }
 
-/// A share that was estimated ends with the module that it was charged to. If it was another one's, it is still there, and
-/// charged to what is.
+/// An estimated share ends with the module that it was charged to. If it belonged to another owner, the bytes still
+/// exist and are charged to a remaining one.
 #[test]
 fn an_estimate_that_was_wrong_is_not_lost_with_its_owner() {
     let mut world = World::default();
@@ -342,7 +346,7 @@ fn an_estimate_that_was_wrong_is_not_lost_with_its_owner() {
         });
         world.tracker.loaded(DEVICE, context, handle, origin);
     }
-    // Nothing tells whose the bytes are: the newest module's.
+    // The owner cannot be determined: the newest module is charged.
     assert_eq!(world.read(), 0);
     assert!(world.estimated);
     assert_eq!(world.tracker.bytes(Kind::Module.of(0x40)), size);

@@ -1,4 +1,4 @@
-//! What streams take, beside code that is loaded meanwhile.
+//! The memory of streams, with code that is loaded in the same interval.
 
 use gpumem_capture::{ApiId, EventKind, Seq};
 use gpumem_tracker::{FunctionOf, Kind, Origin};
@@ -28,7 +28,7 @@ fn load(world: &mut World, context: u64, size: u64, loaded: bool) -> u64 {
     handle
 }
 
-/// 128 streams, every fourth of which takes a page, and a library in the same interval: each has its own.
+/// 128 streams, every fourth of which takes a page, and a library in the same interval: each is charged its own bytes.
 #[test]
 fn streams_beside_code_in_one_interval() {
     let (mut world, context) = with_context();
@@ -42,7 +42,7 @@ fn streams_beside_code_in_one_interval() {
     assert!(!world.estimated);
 }
 
-/// A launch, which is not seen, loads the code of a function that was got before the last reading.
+/// A launch, which is not recorded, loads the code of a function that was looked up before the last reading.
 #[test]
 fn streams_beside_code_that_a_launch_loads() {
     let (mut world, context) = with_context();
@@ -61,7 +61,8 @@ fn streams_beside_code_that_a_launch_loads() {
     assert!(!world.estimated);
 }
 
-/// Where nothing was asked, a stream has what nothing else explains; beside code that may run, by estimate.
+/// Without queries of free memory, a stream is charged the bytes without another explanation; with code that may run,
+/// by estimate.
 #[test]
 fn streams_whose_bytes_are_not_known() {
     let (mut world, context) = with_context();
@@ -77,7 +78,7 @@ fn streams_whose_bytes_are_not_known() {
     assert_eq!(streams + code, 98 * MIB);
 }
 
-/// Growth beyond what the streams are known to have taken is not theirs.
+/// Growth beyond the known bytes of streams is not charged to them.
 #[test]
 fn streams_have_no_more_than_is_known() {
     let (mut world, context) = with_context();
@@ -87,7 +88,7 @@ fn streams_have_no_more_than_is_known() {
     assert_eq!(world.tracker.bytes(Kind::streams_of(context)), 2 * MIB);
 }
 
-/// Each line that made streams has what those took.
+/// Each line that created streams is charged their bytes.
 #[test]
 fn streams_of_two_lines_in_one_interval() {
     let (mut world, context) = with_context();
@@ -110,7 +111,8 @@ fn streams_of_two_lines_in_one_interval() {
     assert_eq!(grown, [(1, 4), (2, 4)]);
 }
 
-/// What others let go of meanwhile hides bytes: no more is charged than came, and it is an estimate.
+/// Memory that other processes release meanwhile hides bytes: no more is charged than the growth, and it is an
+/// estimate.
 #[test]
 fn streams_beside_others_that_move() {
     let (mut world, context) = with_context();
@@ -124,7 +126,7 @@ fn streams_beside_others_that_move() {
     assert!(world.estimated);
 }
 
-/// The end of a context takes its streams' memory along, read or not; one that fails leaves it.
+/// The end of a context frees its streams' memory, with or without a reading; a failed end does not.
 #[test]
 fn streams_end_with_their_context() {
     let (mut world, context) = with_context();
@@ -142,7 +144,7 @@ fn streams_end_with_their_context() {
     assert!(!world.estimated);
 }
 
-/// Managed memory may hide streams; once it is gone they have their own, once.
+/// Managed memory may hide streams; once it is freed they are charged their bytes, once.
 #[test]
 fn streams_beside_managed_memory() {
     let (mut world, context) = with_context();
@@ -157,8 +159,8 @@ fn streams_beside_managed_memory() {
     assert_eq!(world.read(), 0);
 }
 
-/// A pool that ended may have grown before: what it is charged is a guess. If it was a stream's, the pool gives it back
-/// when the stream's context ends, and the context has it when the pool goes first.
+/// A pool that ended may have grown before: its charge is an estimate. If the bytes belonged to a stream, they move
+/// from the pool when the stream's context ends, and the context is charged if the pool goes first.
 #[test]
 fn a_stream_beside_a_pool_that_ended() {
     for pool_goes_first in [false, true] {
@@ -168,7 +170,7 @@ fn a_stream_beside_a_pool_that_ended() {
         let pending = world.tracker.pool_ending(pool, None, origin);
         world.tracker.settle(pending, true, origin);
         let streams = world.contexts.get_mut(&context).expect("it is live");
-        // Of which no evidence was left.
+        // Memory without evidence.
         streams.streams += 2 * MIB;
         let owner = Kind::Pool.of(pool);
         world.tracker.pool_unasked(DEVICE, owner, origin);

@@ -1,4 +1,4 @@
-//! A card that is nothing but numbers, a program's view of it, and the tracker.
+//! A card that consists only of numbers, a program's view of it, and the tracker.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 pub const DEVICE: DeviceOrdinal = DeviceOrdinal(0);
 pub const MIB: u64 = 1 << 20;
 
-/// What a program does. Numbers pick among what there is.
+/// The operations of a program. Numbers select among existing objects.
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
     MakeContext,
@@ -26,7 +26,7 @@ pub enum Op {
     GetFunction {
         pick: usize,
     },
-    /// Not a call that is hooked.
+    /// A launch, which is not hooked.
     Launch {
         pick: usize,
     },
@@ -39,13 +39,13 @@ pub enum Op {
         pick: usize,
         fails: bool,
     },
-    /// Makes a stream, which takes so much. Whether it is asked before and after how much is free.
+    /// Creates a stream of this size. `is_asked`: whether free memory is queried before and after.
     Stream {
         pick: usize,
         mib: u64,
         is_asked: bool,
     },
-    /// Something that a call tells.
+    /// Memory that a call reports explicitly.
     Told {
         mib: u64,
     },
@@ -77,13 +77,14 @@ pub fn ops() -> impl Strategy<Value = Op> {
 pub struct Library {
     pub handle: u64,
     pub context: u64,
-    /// What its code takes once it is there.
+    /// The size of its code once it is loaded.
     pub size: u64,
     pub loaded: bool,
     pub has_function: bool,
 }
 
-/// What a context takes: itself, its limits, the limits that take effect at the next launch, and its streams.
+/// The memory of a context: its base, its limits, the limits that take effect at the next launch, and its
+/// streams.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Context {
     pub own: u64,
@@ -98,10 +99,10 @@ pub struct World {
     pub tracker: Tracker,
     pub contexts: BTreeMap<u64, Context>,
     pub libraries: Vec<Library>,
-    /// What calls tell.
+    /// Bytes that calls report explicitly.
     pub told: u64,
     pub next: u64,
-    /// What every reservation has by the changes that were recorded.
+    /// The size of every reservation according to the recorded changes.
     pub recorded: BTreeMap<(EventFlagsKey, u64), u64>,
     /// Whether any share was estimated.
     pub estimated: bool,
@@ -123,7 +124,7 @@ impl World {
         contexts.sum::<u64>() + code.map(|one| one.size).sum::<u64>()
     }
 
-    /// Takes what was queued into the record, which must go on where it ended.
+    /// Moves the queued events into the record, which must continue where it ended.
     pub fn record(&mut self) {
         while let Some(event) = self.tracker.unwritten() {
             let event: Event = *event;
@@ -157,14 +158,14 @@ impl World {
         bytes.iter().sum()
     }
 
-    /// The driver says how much is free; by how much that fell.
+    /// Queries the free memory from the driver; returns its decrease.
     pub fn ask(&mut self) -> Option<u64> {
         let free = 64 * 1024 * MIB - self.told - self.real();
         let explained = self.told + self.explained_by_tracker();
         self.tracker.asked_free(DEVICE, Some(free), explained)
     }
 
-    /// A stream is made in a context, and takes so much.
+    /// Creates a stream of this size in a context.
     pub fn make_stream(&mut self, context: u64, bytes: u64, is_asked: bool) {
         let before = is_asked.then(|| self.ask());
         if let Some(context) = self.contexts.get_mut(&context) {
@@ -192,7 +193,8 @@ impl World {
         }
     }
 
-    /// A reading that counts: explained and unexplained bytes are NVML's figure. What stays unexplained.
+    /// An accepted reading: explained and unexplained bytes add up to NVML's figure. Returns the unexplained
+    /// bytes.
     pub fn read(&mut self) -> i64 {
         let reading = self.reading(true);
         let Verdict::Taken {
@@ -215,7 +217,7 @@ impl World {
         let moving = self.reading(false);
         assert_eq!(self.tracker.read(&moving), Verdict::Disturbed);
         let stale = self.reading(true);
-        // Anything that changes between the question and its answer.
+        // A change between the query and its answer.
         self.tracker.limit_set(DEVICE, 0, self.origin);
         assert_eq!(self.tracker.read(&stale), Verdict::Disturbed);
         assert_eq!(self.explained_by_tracker(), before);
@@ -243,7 +245,7 @@ impl World {
         }
     }
 
-    /// The tracker sees a context that the program made.
+    /// Records a context that the program created in the tracker.
     pub fn see(&mut self, context: u64, how: Seen) {
         let origin = self.origin;
         self.tracker.context_made(context, DEVICE, true, 0, origin);

@@ -1,7 +1,7 @@
-//! Which module an address lies in.
+//! The module that an address belongs to.
 //!
-//! [`find`] is for every address, [`describe`] for the first one in a module, [`unloads`] tells when
-//! to ask again.
+//! [`find`] is for every address, [`describe`] for the first one in a module. A change of [`unloads`]
+//! means that both must be called again.
 
 mod phdr;
 pub(crate) mod span;
@@ -17,10 +17,9 @@ use crate::{BuildId, object};
 pub struct Module {
     /// Where it lies.
     pub span: Span,
-    /// Where it was loaded from, as the loader has it (symbolic links are kept: their names are the
-    /// ones that people know), made absolute; the executable's real path for the program itself, also
-    /// where it was started as an argument of the loader;
-    /// `linux-vdso.so.1` for the vDSO.
+    /// The file it was loaded from, as stored by the loader, made absolute; symbolic links are kept,
+    /// because users know their names. For the program itself the executable's real path, also if it was
+    /// started as an argument of the loader. `linux-vdso.so.1` for the vDSO.
     pub path: PathBuf,
     /// Its GNU build id.
     pub build_id: BuildId,
@@ -28,8 +27,9 @@ pub struct Module {
     pub is_program: bool,
 }
 
-/// The module that holds `address`, which is executing or about to; None for code that no module
-/// holds (made at run time). No lock where the C library has `_dl_find_object`, else the loader's.
+/// The module that holds `address`, whose code is executing or about to; None for code outside modules
+/// (generated at run time). Takes no lock where the C library has `_dl_find_object`, otherwise the
+/// loader's lock.
 pub fn find(address: u64) -> Option<Span> {
     if object::is_available() {
         object::find(address)
@@ -38,8 +38,8 @@ pub fn find(address: u64) -> Option<Span> {
     }
 }
 
-/// The module that holds `address`, with its path and build id. Allocates, and takes the loader's
-/// lock for a moment: for the first address in a module.
+/// The module that holds `address`, with its path and build id. Allocates, and takes the loader's lock
+/// briefly: for the first address in a module.
 pub fn describe(address: u64) -> Option<Module> {
     let found = phdr::find(address)?;
     let name = found.name();
@@ -55,16 +55,17 @@ pub fn describe(address: u64) -> Option<Module> {
     })
 }
 
-/// How many modules have been unloaded since the process began: as long as this stays, what [`find`]
-/// said stays true. Takes the loader's lock for a moment (dl_iterate_phdr has no other way).
+/// The number of modules that have been unloaded since the process started. As long as it does not
+/// change, results of [`find`] stay valid. Takes the loader's lock briefly, because dl_iterate_phdr
+/// requires it.
 pub fn unloads() -> u64 {
     phdr::unloads()
 }
 
-/// The unloads of this process that have been noticed.
+/// The unloads of this process that have been detected.
 struct Unloads {
     noticed: AtomicU64,
-    /// How often some were.
+    /// The number of times that unloads were detected.
     generation: AtomicU64,
 }
 
@@ -73,14 +74,14 @@ static UNLOADS: Unloads = Unloads {
     generation: AtomicU64::new(0),
 };
 
-/// Changes whenever modules have been noticed to be unloaded: by [`look`], or by an unwinder that met an
-/// address that it did not know.
+/// Changes whenever unloaded modules have been detected: by [`look`], or by an unwinder at an unknown
+/// address.
 #[inline]
 pub fn generation() -> u64 {
     UNLOADS.generation.load(Ordering::Acquire)
 }
 
-/// Notices unloaded modules: to be called after a `dlclose`. Takes the loader's lock for a moment.
+/// Detects unloaded modules; call it after a `dlclose`. Takes the loader's lock briefly.
 pub fn look() {
     let unloads = unloads();
     if UNLOADS.noticed.swap(unloads, Ordering::AcqRel) != unloads {
@@ -90,7 +91,7 @@ pub fn look() {
 
 /// The path of the program itself, which has code at `address`.
 fn program(address: u64) -> PathBuf {
-    // SAFETY: reads what the kernel passed to the process; any type may be asked for.
+    // SAFETY: reads what the kernel passed to the process; any type may be requested.
     let loader = unsafe { libc::getauxval(libc::AT_BASE) };
     if loader != 0 {
         return std::fs::read_link("/proc/self/exe").unwrap_or_default();
@@ -174,7 +175,7 @@ mod tests {
         assert!(done.status.success() && said.contains("1 passed"), "{said}");
     }
 
-    /// What another program reads in the file.
+    /// The build id according to readelf.
     fn build_id_by_readelf(path: &std::path::Path) -> BuildId {
         let output = std::process::Command::new("readelf")
             .arg("-n")
@@ -253,7 +254,7 @@ mod tests {
 
     #[test]
     fn unloading_is_seen() {
-        // A library that nothing else here needs, from the C library's own package.
+        // A library from the C library's package that no other code in this process uses.
         let name = c"libnss_compat.so.2";
         let before = unloads();
         // SAFETY: the name is NUL-terminated; the library's constructors are harmless.

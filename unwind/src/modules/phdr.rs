@@ -1,4 +1,4 @@
-//! Modules by `dl_iterate_phdr`: on every C library, under the loader's lock.
+//! Modules by `dl_iterate_phdr`: available in every C library, takes the loader's lock.
 
 use core::ops::ControlFlow;
 
@@ -13,7 +13,7 @@ const LONGEST: usize = 4096;
 /// Readable, in `p_flags` (`PF_R` of elf.h).
 const READABLE: u32 = 4;
 
-/// A module that holds the address asked for.
+/// The module that holds the requested address.
 pub(super) struct Found {
     pub(super) span: Span,
     pub(super) build_id: BuildId,
@@ -68,7 +68,7 @@ fn in_memory(bias: u64, header: &libc::Elf64_Phdr) -> core::ops::Range<u64> {
 
 fn build_id(bias: u64, headers: &[libc::Elf64_Phdr]) -> BuildId {
     for header in headers.iter().filter(|h| h.p_type == libc::PT_NOTE) {
-        // The notes must lie in what the file gave to a readable segment.
+        // The notes must be in the part of a readable segment that comes from the file.
         let last = header.p_vaddr.saturating_add(header.p_filesz);
         let mapped = loads(headers).any(|load| {
             load.p_flags & READABLE != 0

@@ -1,18 +1,18 @@
-//! Where a module lies.
+//! The address range of a module.
 
-/// Where a module lies in memory.
+/// The address range of a module in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// First address.
     pub start: u64,
-    /// First address behind it.
+    /// First address after the module.
     pub end: u64,
-    /// Load address less link address.
+    /// Load address minus link address.
     pub bias: u64,
 }
 
 impl Span {
-    /// Of nothing.
+    /// An empty range.
     pub const NONE: Self = Self {
         start: 0,
         end: 0,

@@ -10,7 +10,7 @@ impl Unwinder {
     #[inline(always)]
     pub(super) fn cached(&mut self, from: &Registers) -> Option<Stack> {
         let Registers { pc, sp, bp } = *from;
-        // Another stack than the thread's own has other words at these places.
+        // A stack other than the thread's own has other words at these addresses.
         if sp < self.start || sp >= self.end || self.generation != modules::generation() {
             return None;
         }
@@ -35,7 +35,7 @@ impl Unwinder {
         }
         let mut kept = [false; stack_cache::MOST];
         for state in self.states.get(..self.states_len).unwrap_or_default() {
-            // The first of a frame's words is the return address that leads to the older one.
+            // The first word of a frame is the return address that leads to the older frame.
             if let Some(kept) = kept.get_mut(state.words as usize) {
                 *kept = !own.contains(state.at.pc.wrapping_sub(1));
             }

@@ -1,21 +1,19 @@
-//! The unwinder of x86-64: rules remembered by return address, and whole stacks remembered by their
-//! slots.
+//! The unwinder of x86-64: remembers rules by return address, and whole stacks by their slots.
 //!
-//! A frame's state is (return address, stack pointer, frame pointer). With the unwind tables it
-//! determines the next older state, but for what three slots of the stack hold: the older return
-//! address, the saved frame pointer, and, where a function aligns its stack, the saved CFA. So if a
-//! state is one that the last capture had, and the slots of all older frames still hold what they held,
-//! the rest of the stack is that of the last capture. And where a walk from the same place was made before, its
-//! words are compared before all else ([`stack_cache`]).
+//! A frame's state is (return address, stack pointer, frame pointer). With the unwind tables it determines the next
+//! older state, except for the contents of three stack slots: the older return address, the saved frame pointer, and,
+//! where a function aligns its stack, the saved CFA. So if the last capture had the same state, and the slots of all
+//! older frames are unchanged, the rest of the stack is that of the last capture. If an earlier walk started at the
+//! same place, its words are compared first ([`stack_cache`]).
 //!
-//! | what | cost |
+//! | step | cost |
 //! |---|---|
-//! | a frame that is as it was, in a stack that was walked before | the loads of its slots |
-//! | a frame with a known rule | a look-up in a table of this thread's own |
-//! | an unknown return address | the system's unwinder is asked for its table entry, gimli reads it |
-//! | a rule that two registers cannot express, made code with tables | the system's unwinder does the stack |
+//! | an unchanged frame, in a stack that was walked before | the loads of its slots |
+//! | a frame with a known rule | a look-up in a per-thread table |
+//! | an unknown return address | the system's unwinder finds the table entry, gimli reads it |
+//! | a rule that two registers cannot express, generated code with tables | the system's unwinder captures the stack |
 //! | code in no module and without tables | some look-ups and system calls; the stack ends |
-//! | a word that no memory holds | a system call; the stack ends |
+//! | a word at an address without memory | a system call; the stack ends |
 
 mod cached;
 mod rule;
@@ -38,39 +36,38 @@ const STATES: usize = WALK + 2 * SPARE;
 
 const _: () = assert!(WALK + STATES < u16::MAX as usize);
 
-/// End of a stack whose bounds are not known yet.
+/// The end of a stack whose bounds have not been determined yet.
 const UNKNOWN: u64 = 0;
-/// End of one whose bounds the system does not tell: nothing lies before it.
+/// The end of a stack whose bounds the system does not report: no address is before it.
 const UNTOLD: u64 = 1;
 
-/// One thread's unwinder. All zeros are one that has seen nothing, so that its half a megabyte need not be
-/// written to be had.
+/// One thread's unwinder. All zeros are an empty unwinder, so that its half a megabyte need not be initialised.
 pub struct Unwinder {
-    /// Two for return addresses that fall on the same place, the one that was met last first: a training's
-    /// few thousand would push one another out of single places, and to read a rule anew takes a microsecond.
+    /// Two rules for return addresses with the same slot, the most recently used first. The few thousand addresses of
+    /// a training would evict each other from single slots, and reading a rule again takes a microsecond.
     rules: [[Rule; 2]; PAIRS],
-    /// Unloads of modules that the rules know of.
+    /// The generation of module unloads that the rules are based on.
     generation: u64,
-    /// Where this thread's stack lies; the end may be one of the two words above.
+    /// The bounds of this thread's stack; the end may be one of the two constants above.
     start: u64,
     end: u64,
     /// The last stack that was walked, the oldest frame first.
     states: [State; STATES],
     states_len: usize,
-    /// The words that show that its frames are as they were, those of the oldest frame first.
+    /// The words that show that its frames are unchanged, those of the oldest frame first.
     words: [Word; 3 * STATES],
     /// Stacks that were walked before.
     cache: StackCache,
-    /// The last stack is the cache's entry at this place less one; 0: that of `states`.
+    /// The last stack is the cache's entry at this index minus one; 0: it is in `states`.
     entry: usize,
-    /// Whether the oldest of them is the stack's oldest frame. If not, they are the newest of a deep stack,
-    /// and enough as long as they make all frames that are kept.
+    /// Whether the oldest of `states` is the stack's oldest frame. Otherwise they are the newest frames of a deep
+    /// stack, and sufficient as long as they cover all frames that are kept.
     whole: bool,
-    /// Whether that is so wherever the same state is met again.
+    /// Whether that holds wherever the same state occurs again.
     lasting: bool,
-    /// The last one that was too deep.
+    /// The last stack that was too deep.
     deep: Deep,
-    /// Frames on the way to one that is known, the newest first.
+    /// Frames up to a known one, the newest first.
     fresh: [Fresh; WALK],
     /// The last stack, if the system's unwinder took it, the newest frame first.
     others: [u64; FRAMES],
@@ -79,7 +76,7 @@ pub struct Unwinder {
     system_stacks: u64,
 }
 
-/// A stack that is too deep: of all that is remembered of it, the hash and how many frames; and what is kept.
+/// A stack that is too deep: only its hash, its number of frames and its newest frames are remembered.
 struct Deep {
     hash: u64,
     kept: u16,
@@ -87,18 +84,18 @@ struct Deep {
 }
 
 impl Unwinder {
-    /// For another thread from now on.
+    /// Continues with another thread.
     pub fn change_thread(&mut self) {
         self.end = UNKNOWN;
         self.states_len = 0;
         self.cache.clear();
     }
 
-    /// Takes the calling thread's stack from `from` on, or its own caller's if there is none to begin
-    /// with. Frames in `own`, which is the same in all calls, are left out.
+    /// Captures the calling thread's stack from `from` on, or from its caller if `from` is None. Frames in `own`,
+    /// which is the same in all calls, are omitted.
     #[inline]
     pub fn take(&mut self, from: Option<Registers>, own: Option<Span>) -> Stack {
-        // Inlined here, which a function passed on would not be: it would be gone before the walk.
+        // Must be inlined here: the frame of a closure would be gone before the walk.
         let from = match from {
             Some(from) => from,
             None => Registers::here(),
@@ -113,7 +110,7 @@ impl Unwinder {
     fn walked(&mut self, from: Registers, own: &Span) -> Stack {
         loop {
             let walked = self.walk(from);
-            // A rule that was learnt meanwhile may have told of modules that are gone.
+            // Reading a new rule may have detected unloaded modules.
             let generation = modules::generation();
             if generation != self.generation {
                 self.forget(generation);
@@ -131,26 +128,26 @@ impl Unwinder {
                 self.remember(own);
                 return self.stack();
             }
-            // Of a deep stack that is less deep now: walked with nothing remembered.
+            // The stack is less deep than the remembered deep stack: walk it without remembered frames.
             self.states_len = 0;
         }
     }
 
-    /// What was noted of the last stack, if `by` noted it.
+    /// The note on the last stack, if it is a note of `by`.
     #[inline]
     pub fn noted(&self, by: u64) -> Option<u32> {
         self.cache.noted(self.entry.checked_sub(1)?, by)
     }
 
-    /// Notes a number that is not 0 of the last stack, to be had when it is met again, or else lost. What others than
-    /// `by` noted of any stack is forgotten.
+    /// Adds a note, which is not 0, to the last stack; it may be lost. [`Self::noted`] returns it when the stack
+    /// occurs again. Drops all notes of others than `by`.
     pub fn note(&mut self, by: u64, note: u32) {
         if let Some(place) = self.entry.checked_sub(1) {
             self.cache.note(place, by, note);
         }
     }
 
-    /// Whether what is remembered makes all frames that are kept.
+    /// Whether the remembered frames cover all frames that are kept.
     #[inline(always)]
     fn is_enough(&self) -> bool {
         self.whole || usize::from(self.newest().kept) >= FRAMES
@@ -170,8 +167,8 @@ impl Unwinder {
         }
     }
 
-    /// The system's unwinder reads wherever the tables lead it, and greenlets leave stacks that lead it
-    /// nowhere: such a stack ends there.
+    /// The system's unwinder reads at any address that the tables lead to, and greenlets leave stacks that lead to
+    /// invalid addresses: such a stack ends there.
     #[cold]
     #[inline(never)]
     fn otherwise(&mut self, otherwise: Otherwise, own: &Span) -> Stack {
@@ -183,13 +180,13 @@ impl Unwinder {
             _ => return self.system(own),
         };
         self.join(0, len, own);
-        // Where the stack goes on as long as the slots hold what they held, it is met again.
+        // If the stack continues while the slots are unchanged, the same state occurs again.
         (self.whole, self.lasting) = (whole, !whole);
         self.from_system = false;
         self.stack()
     }
 
-    /// How many stacks the system's unwinder had to take.
+    /// The number of stacks that the system's unwinder had to capture.
     pub fn system_stacks(&self) -> u64 {
         self.system_stacks
     }
@@ -233,7 +230,7 @@ impl Unwinder {
         self.generation = generation;
     }
 
-    /// Of a stack that is too deep: its newest frames.
+    /// Captures a stack that is too deep: its newest frames.
     #[cold]
     fn truncated(&mut self) -> Stack {
         let State { hash, kept, .. } = self.newest();

@@ -1,14 +1,14 @@
-//! How to get from one frame to the next older one, where the two registers that compilers keep frames
-//! by are all that it takes.
+//! How to get from one frame to the next older one, where the stack pointer and the frame pointer are
+//! sufficient.
 
 /// Where the canonical frame address (CFA: the stack pointer before the call) comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cfa {
-    /// The stack pointer, and an offset.
+    /// The stack pointer plus an offset.
     Sp(i32),
-    /// The frame pointer, and an offset.
+    /// The frame pointer plus an offset.
     Bp(i32),
-    /// What stands at the frame pointer and an offset: functions that align their stack.
+    /// The word at the frame pointer plus an offset: functions that align their stack.
     AtBp(i32),
 }
 
@@ -17,44 +17,45 @@ pub(super) enum Cfa {
 pub(super) enum OlderBp {
     /// It is still in the register.
     Same,
-    /// It stands at the CFA and an offset.
+    /// The word at the CFA plus an offset.
     AtCfa(i32),
-    /// It stands at the frame pointer and an offset.
+    /// The word at the frame pointer plus an offset.
     AtBp(i32),
 }
 
 /// What to do at a return address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The return address stands below the CFA.
+    /// The return address is the word below the CFA.
     Older(Cfa, OlderBp),
     /// There is no older frame.
     End,
-    /// Two registers are not enough, or it is not known: the system's unwinder must do the whole stack.
+    /// Two registers are not enough, or the rule is unknown: the system's unwinder must capture the
+    /// whole stack.
     Other,
 }
 
-/// A step in 16 bytes, with the return address that it is for. All zeros are for none.
+/// A step in 16 bytes, with its return address. All zeros are an empty rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Rule {
     pub(super) pc: u64,
     /// Offset × 4 and the kind.
     cfa: i32,
-    /// Offset × 2 and the kind, or one of the words below.
+    /// Offset × 2 and the kind, or one of the constants below.
     bp: i32,
 }
 
 const SP: i32 = 0;
 const BP: i32 = 1;
 const AT_BP: i32 = 2;
-/// No older frame, or the system's unwinder: told apart by `bp`.
+/// No older frame, or the system's unwinder: `bp` distinguishes them.
 const NONE: i32 = 3;
 
 const SAME: i32 = i32::MIN;
 
 impl Rule {
-    /// The step at `pc`; one whose offsets do not fit is left to the system's unwinder.
+    /// The step at `pc`. If its offsets do not fit, the system's unwinder is used.
     pub(super) fn new(pc: u64, step: Step) -> Self {
         let other = Self {
             pc,

@@ -3,13 +3,13 @@
 use super::stack_cache::{Place, Word};
 use crate::{FRAMES, chain};
 
-/// How many frames more than are kept a walk goes through: those that are left out, and room for a deep
-/// stack to become less deep before it has to be walked anew.
+/// The number of frames that a walk visits beyond those that are kept: frames that are omitted, and
+/// room for a deep stack to become less deep before it must be walked again.
 pub(super) const SPARE: usize = 256;
 /// Frames of one walk.
 pub(super) const WALK: usize = FRAMES + SPARE;
 
-/// A frame on the way to one that is known. Slots are addresses on the stack; 0: none.
+/// A frame on the way to a known one. Slots are addresses on the stack; 0 for no slot.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fresh {
     pub(super) at: Place,
@@ -17,7 +17,7 @@ pub(super) struct Fresh {
     pub(super) bp_slot: u64,
     /// Where the CFA was read.
     pub(super) cfa_slot: u64,
-    /// Whether the frame pointer was gone by.
+    /// Whether the frame pointer was used.
     pub(super) by_bp: bool,
 }
 
@@ -25,25 +25,25 @@ pub(super) struct Fresh {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct State {
     pub(super) at: Place,
-    /// Of this frame and all older ones.
+    /// The hash of this frame and all older ones.
     pub(super) hash: u64,
     /// How many of those are kept.
     pub(super) kept: u16,
-    /// Whether the walk from here goes by the frame pointer; if not, it is of no account what that is.
+    /// Whether the walk from here uses the frame pointer; if not, its value does not matter.
     pub(super) by_bp: bool,
-    /// How many words show that all those are as they were, if this frame is.
+    /// The number of words that show that all older frames are unchanged, if this frame is.
     pub(super) words: u32,
 }
 
 impl State {
-    /// Whether the walk from this frame on is that from `at` on, where the words are the same.
+    /// Whether the walk from this frame on equals the one from `at` on, with unchanged words.
     #[inline(always)]
     pub(super) fn is_at(&self, at: Place) -> bool {
         let Place { pc, sp, bp } = self.at;
         (pc, sp) == (at.pc, at.sp) && (bp == at.bp || !self.by_bp)
     }
 
-    /// The frame that lies on this one.
+    /// The frame on top of this one.
     #[inline(always)]
     pub(super) fn newer(&self, frame: &Fresh, is_own: bool) -> Self {
         Self {
@@ -58,7 +58,7 @@ impl State {
         }
     }
 
-    /// Gives the words by which a walk comes from `frame` to this one.
+    /// Passes the words on which the walk from `frame` to this one depends to `take`.
     #[inline(always)]
     pub(super) fn words_from(&self, frame: &Fresh, mut take: impl FnMut(Word)) {
         let Place { pc, sp, bp } = self.at;
@@ -81,7 +81,7 @@ impl State {
     }
 }
 
-/// `states[..keep]` goes on where `fresh[..len]` ends.
+/// `states[..keep]` continues where `fresh[..len]` ends.
 pub(super) struct Joined {
     pub(super) keep: usize,
     pub(super) len: usize,
@@ -89,14 +89,15 @@ pub(super) struct Joined {
 
 /// How else a walk ended.
 pub(super) enum Otherwise {
-    /// The stack ends where `fresh[..len]` ends, for now: not by a rule, but by what some word held.
+    /// The stack ends where `fresh[..len]` ends, for now: because of the value of some word, not a
+    /// rule.
     Ended { len: usize },
     /// After `len` frames the next word, at `slot`, is not on the thread's stack.
     Outside { slot: u64, len: usize },
-    /// No rule is for the return address of the last of `len` frames.
+    /// There is no rule for the return address of the last of `len` frames.
     Unknown { pc: u64, len: usize },
     /// There was no room for older frames.
     Full,
-    /// Only the system's unwinder can.
+    /// Only the system's unwinder can capture it.
     Other,
 }

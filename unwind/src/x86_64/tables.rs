@@ -1,7 +1,7 @@
-//! Rules out of the unwind tables that compilers write (DWARF call frame information).
+//! Reads rules from the unwind tables that compilers write (DWARF call frame information).
 //!
-//! Which table entry (FDE) covers an address is the system's unwinder's own answer, so that both see the
-//! same entries; what it says is read with gimli. Nothing is allocated.
+//! The system's unwinder finds the table entry (FDE) that covers an address, so that both use the same
+//! entries. The entry is read with gimli. Nothing is allocated.
 
 use core::ffi::c_void;
 
@@ -30,7 +30,7 @@ fn finder() -> Option<FindFde> {
     Some(unsafe { core::mem::transmute::<usize, FindFde>(address) })
 }
 
-/// The same on the stack: this runs in programs whose memory is short.
+/// The same on the stack, because programs may be short of memory here.
 struct OnStack;
 
 impl UnwindContextStorage<usize> for OnStack {
@@ -46,10 +46,10 @@ pub(super) fn step(pc: u64) -> Step {
     read(pc).unwrap_or(Step::Other)
 }
 
-/// `None`: not to be told from the tables.
+/// `None` if the tables do not determine the step.
 fn read(pc: u64) -> Option<Step> {
     let call = pc.checked_sub(1)?;
-    // Code that is in no module may be gone tomorrow, and other code in its place.
+    // Code that is in no module may be replaced by other code later.
     let module = modules::find(call)?;
     let (entry, bases) = entry(call)?;
     if entry.is_null() {
@@ -74,7 +74,7 @@ fn read(pc: u64) -> Option<Step> {
     of_row(&section, row)
 }
 
-/// The entry that covers `call`, null if there is none; `None` if there is nobody to ask.
+/// The entry that covers `call`, null if there is no entry; `None` if no look-up function exists.
 fn entry(call: u64) -> Option<(*const u8, Bases)> {
     let mut bases = Bases {
         text: core::ptr::null(),
@@ -86,8 +86,8 @@ fn entry(call: u64) -> Option<(*const u8, Bases)> {
     Some((entry, bases))
 }
 
-/// Whether a stack ends at the return address `pc`, as long as nobody makes code there: it lies in no
-/// module, and no entry covers it. The system's unwinder would read there without a look.
+/// Whether a stack ends at the return address `pc`, as long as no code is generated there: it is in no
+/// module, and no entry covers it. The system's unwinder would read there without a check.
 #[cold]
 pub(super) fn is_no_code(pc: u64) -> bool {
     let call = pc.wrapping_sub(1);
@@ -98,7 +98,7 @@ pub(super) fn is_no_code(pc: u64) -> bool {
             && is_signal_return(pc, u64::MAX))
 }
 
-/// The bytes that hold an entry and what it refers to, where they begin, and where the entry is in them.
+/// The bytes that hold an entry and the data it refers to, their address, and the offset of the entry.
 ///
 /// # Safety
 /// `entry` is an entry of a loaded `.eh_frame`.
@@ -166,7 +166,8 @@ fn of_row(section: &Section, row: &UnwindTableRow<usize, OnStack>) -> Option<Ste
     Some(Step::Older(cfa, bp))
 }
 
-/// An expression that is the frame pointer and an offset; whether what stands there is meant.
+/// Whether an expression is the frame pointer plus an offset; also whether the word at that address is
+/// meant.
 fn at_bp(section: &Section, expression: &UnwindExpression<usize>) -> Option<(i32, bool)> {
     let encoding = gimli::Encoding {
         address_size: 8,

@@ -1,4 +1,4 @@
-//! The unwinder against the system's, on stacks of this test program.
+//! The unwinder compared with the system's, on stacks of this test program.
 
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::hint::black_box;
@@ -18,7 +18,7 @@ fn unwinder() -> Box<Unwinder> {
     }
 }
 
-/// The stack as both see it, from the function that calls this on.
+/// The stack by both, starting at the function that calls this.
 #[inline(never)]
 fn both(unwinder: &mut Unwinder) -> (Vec<u64>, Vec<u64>, Stack) {
     let mut system = [0; FRAMES * 2];
@@ -27,8 +27,7 @@ fn both(unwinder: &mut Unwinder) -> (Vec<u64>, Vec<u64>, Stack) {
     let len = unwinder.frames(&mut ours);
     assert_eq!(len, stack.len);
     assert!(!stack.truncated || len == FRAMES);
-    // Newer than what both share: `take` itself, and this function, in which the two calls are in two
-    // places.
+    // Newer than the shared frames: `take` itself, and this function, which calls both from two different places.
     let system = &system[1..captured.len];
     let first = ours
         .iter()
@@ -59,7 +58,7 @@ fn recurse(depth: usize, unwinder: &mut Unwinder, hashes: &mut Vec<u64>) -> usiz
         0 => stack.len,
         _ => recurse(depth - 1, unwinder, hashes),
     };
-    // On the way back the memory of the deeper stack is of no use.
+    // On the way back, the memory of the deeper stack does not help.
     hashes.push(check(unwinder).hash);
     black_box(below)
 }
@@ -135,7 +134,7 @@ fn another_way(unwinder: &mut Unwinder) -> (Vec<u64>, Vec<u64>, Stack) {
     black_box(deep(8, unwinder))
 }
 
-/// Calls `next` from one of three places, so many times within one another: other older frames for the same entry.
+/// Calls `next` from one of three places, nested that often: different older frames for the same entry.
 #[inline(never)]
 fn around(
     unwinder: &mut Unwinder,
@@ -242,7 +241,7 @@ fn deep_stacks_keep_the_newest_frames() {
     assert_eq!(unwinder.system_stacks(), 0);
 }
 
-/// Takes the stack on the way down and on the way up: how many of its frames were walked, at each place.
+/// Captures the stack on the way down and on the way up; records the number of walked frames at each place.
 #[inline(never)]
 fn down_and_up(depth: usize, unwinder: &mut Unwinder, walked: &mut Vec<usize>) -> u64 {
     let before = look(unwinder, walked);
@@ -328,7 +327,7 @@ fn frames_of_our_own_are_left_out() {
 
 #[test]
 fn another_stack_is_left_to_the_system() {
-    // A stack that is not the thread's: what it is taken from lies on the heap.
+    // A stack that is not the thread's: it is captured from an address on the heap.
     let mut unwinder = unwinder();
     let heap = vec![0u64; 64];
     let from = Registers {
@@ -387,7 +386,8 @@ fn damaged_registers_read_nothing_outside_the_stack() {
     check(&mut unwinder);
 }
 
-/// Calls `function(unwinder)` from a frame whose CFA, as its table entry has it, is where no memory is.
+/// Calls `function(unwinder)` from a frame whose CFA, according to its table entry, is at an address without
+/// memory.
 #[unsafe(naked)]
 extern "C" fn from_nowhere(function: extern "C" fn(&mut Unwinder), unwinder: &mut Unwinder) {
     core::arch::naked_asm!(
@@ -415,8 +415,8 @@ extern "C" fn take_from_nowhere(unwinder: &mut Unwinder) {
     assert!(len <= 3 && (nowhere..nowhere + 64).contains(&frames[len - 1]));
 }
 
-/// Greenlets leave such stacks: beyond their first frame is what another one left there. The system's
-/// unwinder would read without a look, and take the program down.
+/// Greenlets leave such stacks: beyond their first frame is the data of another greenlet. The system's unwinder
+/// would read there without a check and crash the program.
 #[test]
 fn a_stack_that_leads_nowhere_ends() {
     let mut unwinder = unwinder();
@@ -454,8 +454,8 @@ extern "C" fn check_here(unwinder: &mut Unwinder) {
     assert_eq!(ours, system);
 }
 
-/// The state of the newest frames is the same, and what the stack goes on to differs: no caller, one in
-/// no module, one in a module without a table entry there, the real one.
+/// The state of the newest frames is the same, and the rest of the stack differs: no caller, one in no module, one
+/// in a module without a table entry there, the real one.
 #[test]
 fn what_a_stack_ended_with_is_looked_at_anew() {
     let mut unwinder = unwinder();

@@ -1,4 +1,4 @@
-//! The walk from a frame to the next older one, until one that the last stack had.
+//! The walk from a frame to the next older one, until a frame of the last stack.
 
 use super::rule::{Cfa, OlderBp, Rule, Step};
 use super::stack_cache::Place;
@@ -10,7 +10,7 @@ use crate::{Registers, bounds};
 impl Unwinder {
     #[cold]
     fn find_bounds(&mut self) {
-        // A thread whose bounds are not told has no stack that could be read safely.
+        // A thread without known bounds has no stack that can be read safely.
         let (start, end) = bounds::stack().unwrap_or((UNTOLD, UNTOLD));
         (self.start, self.end) = (start, end & !7);
     }
@@ -53,7 +53,7 @@ impl Unwinder {
             inside.then(|| unsafe { *(at as *const u64) })
         };
         let mut known = if self.lasting { self.states_len } else { 0 };
-        // Where the newest of them lies: a frame that is newer is none of them.
+        // The stack pointer of the newest known frame: a newer frame is not a known one.
         let mut known_sp = self.sp_of(known);
         let mut len = 0;
         loop {
@@ -141,8 +141,7 @@ impl Unwinder {
         }
     }
 
-    /// The stack pointer of the newest of so many of the oldest states; what no stack pointer reaches if there is
-    /// none.
+    /// The stack pointer of the newest of the `known` oldest states; above every stack pointer if `known` is 0.
     #[inline(always)]
     fn sp_of(&self, known: usize) -> u64 {
         let newest = known
@@ -151,8 +150,8 @@ impl Unwinder {
         newest.map_or(u64::MAX, |newest| newest.at.sp)
     }
 
-    /// Whether all frames older than the newest of `states[..known]` are as they were; if not, how many of the
-    /// oldest may still be.
+    /// Checks whether all frames older than the newest of `states[..known]` are unchanged; if not, returns how
+    /// many of the oldest may still be.
     #[inline]
     fn changed(&self, known: usize) -> Option<usize> {
         let newest = known
@@ -170,7 +169,7 @@ impl Unwinder {
         Some(states.partition_point(|state| state.words as usize <= changed))
     }
 
-    /// Puts the fresh frames on top of those that are as they were.
+    /// Puts the fresh frames on top of the unchanged ones.
     #[inline]
     pub(super) fn join(&mut self, keep: usize, len: usize, own: &Span) {
         let before = keep.checked_sub(1).and_then(|last| self.states.get(last));
@@ -178,7 +177,7 @@ impl Unwinder {
         let fresh = self.fresh.get(..len).unwrap_or_default();
         let free = self.states.get_mut(keep..).unwrap_or_default();
         for (place, frame) in free.iter_mut().zip(fresh.iter().rev()) {
-            // The oldest of all lies on none.
+            // The oldest frame is not on top of another one.
             if newest.at.sp != 0 {
                 let mut count = newest.words;
                 newest.words_from(frame, |word| {

@@ -1,4 +1,4 @@
-// The JSON of a folder's ranks, as analyzer/live-serve/src/ranks.rs writes it.
+// The JSON of a folder's ranks, written by analyzer/live-serve/src/ranks.rs.
 
 export interface Ranks {
   folder: string;
@@ -11,7 +11,7 @@ export interface Ranks {
 export interface Rank {
   number: number;
   name: string;
-  /** null: nothing of it has been read yet. */
+  /** null: nothing has been read yet. */
   now: Now | null;
   differs: { metric: string; off: number; peers: number }[];
 }
@@ -22,7 +22,7 @@ export interface Now {
   host: string | null;
   pid: number;
   state: "reading" | "running" | "ended" | "killed" | "stopped";
-  /** Bytes read, and all. */
+  /** Bytes read, and bytes in all. */
   read: [number, number] | null;
   why: string | null;
   device: number | null;

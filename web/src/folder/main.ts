@@ -1,4 +1,4 @@
-// The ranks of a folder: one row each, and each a link to its capture's page.
+// The ranks of a folder: one row each, with a link to the capture's page.
 
 import { offer } from "../lib/console";
 import { type Child, byId, fill, keepingFocus, make, say } from "../lib/dom";
@@ -7,7 +7,7 @@ import { bytes, count, many } from "../lib/format";
 import { type Head, plainTable } from "../lib/table";
 import type { Now, Rank, Ranks } from "./data";
 
-/** Milliseconds from question to question. */
+/** Milliseconds between requests. */
 const AGAIN = 500;
 const HEADS: Head[] = [["rank", ""], ["local", "number"], ["host/pid", "optional"], ["state", ""], ["tensors", "number"], ["peak", "number"],
   ["reserved", "number"], ["process", "number"], ["NVML", "number"], ["card", "number"], ["step", "number"], ["fail", "number"], ["differs", ""]];
@@ -27,7 +27,7 @@ function differs(row: Rank): string {
   return row.differs.map((of) => `${of.metric}: ${bytes(Math.abs(of.off))} ${of.off < 0 ? "less" : "more"} than the median of ${of.peers} peers`).join("; ");
 }
 
-/** Rows come by rank; equal ones stay so. */
+/** Sorts rows that come by rank; equal rows stay in that order. */
 function ordered(rows: readonly Rank[], by: string): Rank[] {
   const off = (row: Rank) => (row.differs[0] ? Math.abs(row.differs[0].off) : -1);
   const peak = (row: Rank) => row.now?.tensor_peak ?? 0;

@@ -1,6 +1,6 @@
-// What tests, and people at the browser's console, may use of a page: the object `gpumem`. Nothing else is global.
+// The parts of a page for tests and for users of the browser's console: the object `gpumem`. It is the only global.
 
-/** Offers these under their names, as `gpumem.NAME`. */
+/** Adds these to the object under their names: `gpumem.NAME`. */
 export function offer(parts: object): void {
   Object.defineProperty(globalThis, "gpumem", { value: parts });
 }

@@ -1,4 +1,4 @@
-// Elements. Names come from captures that anybody may have written: they are only ever text.
+// Elements. Names come from captures of unknown origin, so they are only ever inserted as text.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -6,10 +6,10 @@ export type Child = Node | string | false | 0 | null | undefined;
 
 type Listeners = { [K in keyof HTMLElementEventMap]?: (event: HTMLElementEventMap[K]) => void };
 
-/** What an element is given. A value that is undefined or false is left out, true is an attribute without a value. */
+/** Attributes of an element. Values that are undefined or false are omitted; true is an attribute without a value. */
 export interface Attributes {
   text?: string | number | undefined;
-  /** Set property by property: the page's policy allows no style attribute. */
+  /** Set property by property, because the page's policy allows no style attribute. */
   style?: Record<string, string | number>;
   on?: Listeners;
   [name: string]: string | number | boolean | undefined | Record<string, string | number> | Listeners;
@@ -40,7 +40,7 @@ export function draw<K extends keyof SVGElementTagNameMap>(
   return put(document.createElementNS(SVG, tag), attributes, children);
 }
 
-/** The element with an id, of a kind. */
+/** The element with an id, and of a kind. */
 export function byId(id: string): HTMLElement;
 export function byId<E extends HTMLElement | SVGElement>(id: string, kind: new () => E): E;
 export function byId(id: string, kind: new () => HTMLElement | SVGElement = HTMLElement): HTMLElement | SVGElement {
@@ -49,26 +49,26 @@ export function byId(id: string, kind: new () => HTMLElement | SVGElement = HTML
   return found;
 }
 
-/** Puts these children in the place of all that an element has. */
+/** Replaces all children of an element. */
 export function fill(id: string, ...children: Child[]): HTMLElement {
   const element = byId(id);
   element.replaceChildren(...children.filter((child): child is Node | string => Boolean(child)));
   return element;
 }
 
-/** The text that an element has. */
+/** Sets the text of an element. */
 export function say(id: string, text: string): void {
   byId(id).textContent = text;
 }
 
-/** What an input or a list that listens has now. */
+/** The current value of an input or list that handles an event. */
 export function valueOf(event: Event): string {
   const of = event.currentTarget;
   if (of instanceof HTMLInputElement || of instanceof HTMLSelectElement) return of.value;
   throw new TypeError("the event is of no input");
 }
 
-/** A list of names, of which one is chosen by its number. */
+/** A list of names; the selected one is given by its index. */
 export function options(
   id: string, label: string, names: readonly string[], chosen: number, choose: (index: number) => void,
 ): HTMLLabelElement {
@@ -77,7 +77,7 @@ export function options(
   return make("label", {}, [label, select]);
 }
 
-/** Draws controls anew; the one that has the focus keeps it. */
+/** Redraws controls; the focused one keeps the focus. */
 export function keepingFocus(redraw: () => void): void {
   const id = document.activeElement?.id;
   redraw();

@@ -1,4 +1,4 @@
-// A figure, with its bytes to the last one.
+// A figure with its exact bytes.
 
 import { make } from "./dom";
 import { bytes, many } from "./format";

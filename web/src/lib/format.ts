@@ -2,7 +2,7 @@
 
 const KIB = 1024;
 const UNITS = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-/** Digits after the point, and the figure from which there are fewer. */
+/** Digits after the point, and the figure from which on there are fewer. */
 const DECIMALS: [number, number][] = [[2, 10], [1, 100], [0, 1024]];
 
 export function bytes(value: number): string {
@@ -27,7 +27,10 @@ export function many(value: number, one: string, more: string): string {
   return `${count(value)} ${value === 1 ? one : more}`;
 }
 
-/** To the nearest percent, as the command line has it: what is there is never 0 %, what is not all never 100 %. */
+/**
+ * To the nearest percent, as on the command line: a nonzero part is never 0 %, and less than the whole is never 100
+ * %.
+ */
 export function percent(part: number, whole: number): string {
   if (whole <= 0) return "";
   const nearest = Math.floor((part / whole) * 100 + 0.5);
@@ -35,7 +38,7 @@ export function percent(part: number, whole: number): string {
   return nearest === 100 && part < whole ? ">99 %" : `${nearest} %`;
 }
 
-/** A moment of the run, to a thousandth of a second, or finer where the run is short. */
+/** A time of the run, to a thousandth of a second, or finer if the run is short. */
 export function time(nanos: number, span?: number): string {
   const digits = span !== undefined && span < 2e7 ? 6 : 3;
   const seconds = nanos / 1e9;

@@ -1,4 +1,4 @@
-// A table without a caption: its heads, each with the class of its column, and its rows.
+// A table without a caption: its headings, each with the class of its column, and its rows.
 
 import { type Child, make } from "./dom";
 

@@ -1,11 +1,11 @@
-// Where ticks of an axis are, and what stands at them.
+// Positions and labels of an axis' ticks.
 
 import { time } from "./format";
 import { last } from "./item";
 
 const SECONDS = [20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400].map((s) => s * 1e9);
 
-/** Bytes come in powers of two, so that ticks are whole KiB, MiB and GiB. */
+/** Bytes in powers of two, so that ticks are whole KiB, MiB and GiB. */
 export function byteStep(most: number): number {
   let step = 1;
   while (most / step > 6) step *= 2;

@@ -1,7 +1,7 @@
-// Numbers that a page carries as base64 of zlib's bytes (analyzer/src/packed.rs).
+// Numbers that a page contains as base64 of zlib data (analyzer/src/packed.rs).
 
 export async function inflated(text: string): Promise<Uint8Array> {
-  // A loop: from() with a function takes a second where there are 10,000 ranks.
+  // A loop, because from() with a function takes a second with 10,000 ranks.
   const letters = atob(text), packed = new Uint8Array(letters.length);
   for (let place = 0; place < letters.length; place++) packed[place] = letters.charCodeAt(place);
   const whole = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
@@ -11,7 +11,7 @@ export async function inflated(text: string): Promise<Uint8Array> {
 /** Sums of smaller numbers are exact. */
 const EXACT = 2 ** 51;
 
-/** Numbers in groups of seven bits, the least first. */
+/** Numbers in groups of seven bits, the lowest first. */
 export class Numbers {
   private at = 0;
 
@@ -33,7 +33,10 @@ export class Numbers {
     return value % 2 ? -(value + 1) / 2 : value / 2;
   }
 
-  /** Addresses and handles, each by how much it is greater than the one before: added exactly, and rounded once where one has more than 53 bits. */
+  /**
+   * Addresses and handles, each as the difference from the one before. They are added exactly, and rounded once if
+   * one has more than 53 bits.
+   */
   sums(length: number): Float64Array {
     let small = 0, large: bigint | null = null;
     return Float64Array.from({ length }, () => {

@@ -1,17 +1,17 @@
-// Questions about moments of the past.
+// Requests about past points in time.
 
 import { many } from "../lib/format";
 import type { Answer, Moment } from "./data";
 import { query } from "./state";
 
-/** Names this page among those that wait. */
+/** Identifies this page among the waiting clients. */
 const CLIENT = Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, "0")).join("");
-/** Milliseconds from question to question. */
+/** Milliseconds between requests. */
 const AGAIN = 200;
 
 let turn = 0;
 
-/** Gives up the question that is asked, if one is. */
+/** Cancels the current request, if there is one. */
 export function giveUp(): void {
   turn++;
 }
@@ -26,7 +26,10 @@ async function answerTo(asked: URLSearchParams): Promise<Answer> {
   }
 }
 
-/** Asks until the answer is there. A newer question ends an older one: the answer is null then, or where there is none. */
+/**
+ * Repeats the request until its answer is available. A newer request ends an older one: the answer is then null, as
+ * it is after an error.
+ */
 export async function ask(at: string, want: string, choices: Record<string, string>, say: (text: string) => void): Promise<Moment | null> {
   const own = ++turn;
   const asked = query();

@@ -1,4 +1,4 @@
-// Memory over the whole run: the greatest of each stretch of time.
+// Memory over the whole run: the highest in each time interval.
 
 import { byId, draw, fill, make } from "../lib/dom";
 import { bytes } from "../lib/format";
@@ -7,7 +7,7 @@ import type { Course } from "./data";
 import { choice, shown, view } from "./state";
 
 const LEFT = 78, RIGHT = 12, TOP = 10, HIGH = 230, BASE = TOP + HIGH;
-/** By the places of their figures. */
+/** By the index of their figures. */
 const PARTS = [["tensors", "var(--tensors)"], ["PyTorch's allocator", "var(--cached)"], ["the process", "var(--beyond)"]] as const;
 
 function courseShown(): Course | undefined {
@@ -15,7 +15,7 @@ function courseShown(): Course | undefined {
   return all.find((of) => String(of.device) === choice.device) ?? all[0];
 }
 
-/** The outline of a part, as steps from bucket to bucket. */
+/** The outline of a part, in steps from bucket to bucket. */
 function outline(values: readonly number[], x: (index: number) => string, y: (value: number) => string): string {
   let path = `M${x(0)} ${BASE}`;
   values.forEach((value, index) => { path += `V${y(value)}H${x(index + 1)}`; });
@@ -29,7 +29,7 @@ export function drawCourse(): void {
     return;
   }
   const buckets = course.greatest;
-  // As wide as its place, so that its text is as large as the page's.
+  // Its width is that of its container, so that its text has the size of the page's.
   const wide = Math.max(300, byId("chart").clientWidth);
   const begin = Math.max(course.start, 0), end = course.start + buckets.length * course.width;
   const across = (at: number) => LEFT + ((at - begin) / (end - begin)) * (wide - LEFT - RIGHT);
@@ -37,7 +37,7 @@ export function drawCourse(): void {
   const most = buckets.reduce((all, parts) => Math.max(all, ...parts), 1);
   const y = (value: number) => (BASE - (value / most) * (HIGH - 6)).toFixed(1);
   const parts: SVGElement[] = [];
-  // The largest first, so that each stands before the one that contains it.
+  // The largest first, so that each is drawn behind the parts that it contains.
   for (const part of [2, 1, 0] as const) {
     const [name, colour] = PARTS[part];
     parts.push(draw("path", { style: { fill: colour }, d: outline(buckets.map((of) => of[part]), x, y) }, [draw("title", { text: name })]));

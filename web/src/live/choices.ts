@@ -1,4 +1,4 @@
-// What is chosen of the table.
+// The choices for the table.
 
 import { fill, keepingFocus, make, valueOf } from "../lib/dom";
 import { goTo } from "./past";
@@ -6,7 +6,7 @@ import { KINDS, choice, redraw, show, shown, view } from "./state";
 import { connect } from "./stream";
 import { BY, LEVELS, MOMENTS, SORTS } from "./words";
 
-/** Milliseconds of a pause in typing that are waited for. */
+/** Milliseconds without typing before the filter applies. */
 const PAUSE = 250;
 
 type Name = keyof typeof choice;
@@ -32,7 +32,7 @@ function select(name: Name, label: string, options: Record<string, string>): HTM
   return make("label", {}, [label, make("select", { id: name, on: { change: (event) => { choose(name, valueOf(event)); } } }, list)]);
 }
 
-/** Drawn anew only where it changes, so that an open list stays open. */
+/** Redrawn only when it changes, so that an open list stays open. */
 export function drawChoices(): void {
   const devices: Record<string, string> = { "": "all" };
   for (const on of shown.now?.devices ?? []) devices[on.device] = `GPU ${on.device}`;

@@ -1,13 +1,13 @@
-// The JSON that analyzer/live-serve sends: events, and answers to questions about moments of the past.
+// The JSON that analyzer/live-serve sends: events, and answers to requests about past points in time.
 
-/** now.rs: the program, its devices, its failures. */
+/** From now.rs: the program, its devices, its failures. */
 export interface Now {
   state: "reading" | "running" | "ended" | "killed" | "stopped";
-  /** Bytes read, and all. */
+  /** Bytes read, and bytes in all. */
   read?: [number, number];
   /** When the program ended. */
   ended?: number;
-  /** Why reading has stopped. */
+  /** Why reading stopped. */
   why?: string;
   seq: number;
   time: number;
@@ -37,7 +37,7 @@ export interface Device {
   nvml: number | null;
 }
 
-/** When a device held most of a level, so far. */
+/** The peak so far of a level on a device. */
 export interface Peak {
   device: number;
   level: LevelName;
@@ -53,7 +53,7 @@ export interface Failure {
   is_exception: boolean;
 }
 
-/** course.rs: the greatest memory of each stretch of time. */
+/** From course.rs: the highest memory in each time interval. */
 export interface Course {
   device: number;
   start: number;
@@ -66,7 +66,7 @@ export type By = "line" | "category" | "module";
 export type LevelName = "tensor" | "driver" | "host" | "physical";
 export type MomentName = "now" | "peak";
 
-/** table.rs: who owns the memory. */
+/** From table.rs: the owners of the memory. */
 export interface Table {
   seq: number;
   by: By;
@@ -81,19 +81,19 @@ export interface Table {
 }
 
 export interface Row {
-  /** Names the row in a request. */
+  /** Identifies the row in a request. */
   key: string;
   device: number | null;
   bytes: number;
   blocks: number;
-  /** Of all rows, in words: `31 %`. */
+  /** The share of all rows: `31 %`. */
   share: string;
   name: string;
   of: string;
   more: string;
 }
 
-/** moments.rs: how far an answer is, or the answer. */
+/** From moments.rs: the progress of an answer, or the answer. */
 export type Answer =
   | { state: "waiting"; before: number }
   | { state: "reading"; read: [number, number] | null }

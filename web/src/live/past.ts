@@ -1,4 +1,4 @@
-// Where the page stands in time: now, or at a moment of the past.
+// The point in time that the page shows: now, or a past one.
 
 import { byId, say } from "../lib/dom";
 import { count, time } from "../lib/format";
@@ -10,7 +10,7 @@ function sayPlace(text: string): void {
   say("moment-state", text);
 }
 
-/** Shows a moment in the place of now: `at` is event:N or time:N. What is shown stays where it is refused. */
+/** Shows a past point in time: `at` is event:N or time:N. If the request fails, the page stays unchanged. */
 export async function goTo(at: string, name?: string): Promise<void> {
   const told = await ask(at, "frame", choice, sayPlace);
   if (!told) return;

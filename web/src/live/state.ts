@@ -1,8 +1,8 @@
-// What is chosen, what came last, and what of it is shown.
+// The choices, the newest data, and the data that is shown.
 
 import type { Course, Now, Table } from "./data";
 
-/** What the table is asked for. Each is a part of the query. */
+/** The request for the table. Each field is a part of the query. */
 export const choice = {
   by: "line",
   level: document.body.dataset["level"] ?? "",
@@ -12,7 +12,7 @@ export const choice = {
   filter: "",
 };
 
-/** What the server sends. */
+/** The data that the server sends. */
 export interface Events {
   now: Now | null;
   course: Course[] | null;
@@ -27,11 +27,11 @@ export const shown: Events = { now: null, course: null, table: null };
 
 export const view = {
   paused: false,
-  /** The moment that is shown in the place of now: `at` is event:N or time:N. */
+  /** The past point in time that is shown: `at` is event:N or time:N. */
   past: null as { at: string; name: string | undefined } | null,
 };
 
-/** What is drawn: what the server sends, the choices, where the page stands in time. */
+/** The parts that are drawn: data from the server, the choices, the point in time. */
 export type Part = Kind | "choices" | "place";
 
 const draws = new Map<Part, () => void>();
@@ -44,14 +44,17 @@ export function redraw(part: Part): void {
   draws.get(part)?.();
 }
 
-/** Shows the newest of a kind. In the past only the course goes on. */
+/**
+ * Shows the newest data of a kind. While the past is shown, only the memory over time is
+ * updated.
+ */
 export function show(kind: Kind): void {
   if (view.paused || !newest[kind] || (view.past && kind !== "course")) return;
   Object.assign(shown, { [kind]: newest[kind] });
   redraw(kind);
 }
 
-/** The token is that of the page's own address. */
+/** The token comes from the page's own URL. */
 export function query(): URLSearchParams {
   return new URLSearchParams({ token: new URLSearchParams(location.search).get("token") ?? "" });
 }

@@ -10,7 +10,7 @@ function sayConnection(text: string): void {
   if (place.textContent !== text) place.textContent = text;
 }
 
-/** Asks for what is chosen. The browser connects again by itself after a break. */
+/** Requests the chosen data. After an interruption the browser reconnects by itself. */
 export function connect(): void {
   source?.close();
   const asked = query();

@@ -1,4 +1,4 @@
-// Who owns the memory.
+// The owners of the memory.
 
 import { type Child, fill, make } from "../lib/dom";
 import { figure } from "../lib/figure";
@@ -9,7 +9,7 @@ import { choice, shown, view } from "./state";
 import { openRow } from "./text";
 import { BY, LEVELS, MOMENTS, ONE, THEN } from "./words";
 
-/** Characters of a name that are shown. */
+/** The most characters of a name. */
 const NAME = 60;
 
 interface Column {

@@ -1,4 +1,4 @@
-// The page's last section: the account, the stacks of a row, the cause of a failure, in lines of text.
+// The page's last section, as lines of text: the account, the stacks of a row, or the cause of a failure.
 
 import { byId, fill, make, say } from "../lib/dom";
 import { ask, giveUp } from "./ask";
@@ -23,7 +23,7 @@ function openAccount(): void {
   if (shown.now) void openText(momentShown(shown.now.seq), "account", choice);
 }
 
-/** The level is that of the table, which has the row. */
+/** The level is that of the table that has the row. */
 export function openRow(key: string): void {
   const table = shown.table;
   if (table) void openText(momentShown(table.seq), `row:${key}`, { ...choice, level: table.level });

@@ -1,4 +1,4 @@
-// The table of all ranks, which is sorted and searched. Only rows that can be seen are in the page.
+// The table of all ranks, which can be sorted and searched. Only visible rows are in the page.
 
 import { byId, fill, make, say, valueOf } from "../lib/dom";
 import { bytes, count, many } from "../lib/format";
@@ -7,9 +7,9 @@ import type { Part } from "./data";
 import { PARTS, data, ended, host, isOutlying, order, peaks, place, rankOf } from "./job";
 import { choose, state } from "./state";
 
-/** How high a row is, and how many are in the page above and below those that can be seen. */
+/** The height of a row, and the number of rows above and below the visible ones. */
 const LINE = 28, BESIDE = 12;
-/** Where the box has no height yet. */
+/** The height while the box has none. */
 const FIRST_HIGH = 460;
 
 interface Column {

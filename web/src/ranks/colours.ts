@@ -9,7 +9,7 @@ import { durationText } from "./words";
 
 type Rgb = [number, number, number];
 
-/** By mode: of memory, or of differences with the middle for none. */
+/** By mode: for memory, or for differences, where the middle means no difference. */
 const RAMPS = {
   light: [["#ffffe0", "#c4e6c3", "#52b3c4", "#2a66ae", "#0d1f5c"], ["#1f5fa8", "#8fc1e0", "#f6f6f4", "#f2a184", "#ad1328"]],
   dark: [["#1d1a3d", "#2f4f8f", "#268e8c", "#66c95e", "#fde725"], ["#6cb8f5", "#2c5f8a", "#20252b", "#96463a", "#ff8f75"]],
@@ -27,12 +27,12 @@ function rgb(text: string): Rgb {
   return [part(1), part(3), part(5)];
 }
 
-/** What is drawn where nothing runs. */
+/** The colour where no program runs. */
 export function noColour(): Rgb {
   return rgb(NOTHING[scheme()]);
 }
 
-/** 256 colours of a ramp. */
+/** The 256 colours of a ramp. */
 export function ramp(mode: 0 | 1): Uint8Array {
   const key = `${scheme()}${mode}`;
   let all = ramps.get(key);
@@ -48,7 +48,7 @@ export function ramp(mode: 0 | 1): Uint8Array {
   return all;
 }
 
-/** One of a ramp's colours as a pixel. */
+/** A ramp's colour as a pixel. */
 export function pixel(colours: Uint8Array, number: number): [...Rgb, number] {
   return [item(colours, number * 3), item(colours, number * 3 + 1), item(colours, number * 3 + 2), 255];
 }
@@ -57,7 +57,7 @@ export function variable(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/** A canvas' pen. */
+/** A canvas' drawing context. */
 export function penOf(canvas: HTMLCanvasElement): CanvasRenderingContext2D {
   const pen = canvas.getContext("2d");
   if (!pen) throw new Error("this browser draws no canvas");

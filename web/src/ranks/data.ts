@@ -1,7 +1,7 @@
-// The JSON of the page of a job, as analyzer/src/render/ranks/page/data.rs writes it. Ranks are called by their places in
-// `ranks`, columns of the heatmap by their numbers; times are nanoseconds from where the heatmap begins.
+// The JSON of a job's page, written by analyzer/src/render/ranks/page/data.rs. Ranks are referred to by their indices
+// in `ranks`, columns of the heatmap by their numbers; times are nanoseconds from the heatmap's start.
 
-/** A part of the memory, by its place in `PARTS`. */
+/** A part of the memory, by its index in `PARTS`. */
 export type Part = 0 | 1 | 2;
 type PerPart = [number, number, number];
 
@@ -13,12 +13,12 @@ export interface Data {
   column_ns: number;
   columns: number;
   most: PerPart;
-  /** Bytes of which each part's cells are multiples; 1: they are exact. */
+  /** The unit of each part's cells in bytes; 1: they are exact. */
   units: PerPart;
   ranks: Ranks;
   groups: Group[];
   outliers: Outlier[];
-  /** All ranks that differ, by their numbers. */
+  /** The numbers of all ranks that differ. */
   outlying: number[];
   endings: Endings;
   clocks: { host: string; ahead_ns: number; scatter_ns: number; steps: number }[];
@@ -32,11 +32,11 @@ export interface Ranks {
   hosts: string[];
   places: string[];
   rank: number[];
-  /** Numbers of `hosts`. */
+  /** Indices into `hosts`. */
   host: (number | null)[];
   local_rank: (number | null)[];
   device: (number | null)[];
-  /** Numbers of `places`. */
+  /** Indices into `places`. */
   place: (number | null)[];
   tensors: number[];
   reserved: number[];
@@ -47,9 +47,9 @@ export interface Ranks {
   steps: number[];
   ended: Ended[];
   ended_ns: number[];
-  /** What could not be allocated, by place. */
+  /** The bytes that could not be allocated, by index. */
   wanted: Record<string, number>;
-  /** Places of those whose capture lacks something. */
+  /** Indices of ranks whose capture is incomplete. */
   partial: number[];
   pid: number[];
   file: string[];
@@ -57,7 +57,7 @@ export interface Ranks {
 
 export interface Group {
   place: string;
-  /** Places in the columns. */
+  /** Indices into the columns. */
   ranks: number[];
 }
 
@@ -93,7 +93,7 @@ export interface Outlier {
 }
 
 export interface Endings {
-  /** Ranks by their numbers. */
+  /** The numbers of these ranks. */
   out_of_memory: number[];
   killed: number[];
   running: number;

@@ -1,4 +1,4 @@
-// By what ranks differ from their peers: each figure with its parts.
+// The differences of ranks from their peers: each figure with its parts.
 
 import { make } from "../lib/dom";
 import { bytes, many } from "../lib/format";
@@ -6,7 +6,7 @@ import { item } from "../lib/item";
 import type { Difference, Metric, Of, Outlier } from "./data";
 import { signed, since } from "./words";
 
-/** What a metric consists of. */
+/** The parts of a metric. */
 export const EXPLAIN: Record<Metric, readonly Of[]> = {
   tensors: ["line", "category", "module"],
   cache: ["pool"],

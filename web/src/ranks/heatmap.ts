@@ -1,4 +1,4 @@
-// Rank by time, drawn.
+// Draws ranks over time.
 
 import { byId, draw, make } from "../lib/dom";
 import { many } from "../lib/format";
@@ -9,20 +9,20 @@ import { cell, data, endedAt, groupOf, isDead, isOutlying, mostOff, order, peers
 import { HEADING, HIGH, type Places, type Strip, between, strips, topOf, whole } from "./rows";
 import { state } from "./state";
 
-/** At the left the ranks' numbers, at the right marks. */
+/** The ranks' numbers at the left, marks at the right. */
 export const SIDE = 46, MARKS = 16;
 const FONT = "system-ui, sans-serif";
 
 export const canvas = make("canvas", { id: "cells", tabindex: 0, role: "img" });
 
-/** What a cell is by: its figure, or how far it is from its peers. */
+/** The value of a cell: its figure, or its distance from its peers. */
 export function weight(index: number, column: number): number | null {
   const value = cell(state.part, index, column);
   if (value === 0) return null;
   return state.mode ? value - figureAt(peersOver(state.part, groupOf(index)).median, column) : value - 1;
 }
 
-/** Of the ranks in a line, the figure of each column that is the farthest out; NaN where none runs. */
+/** For the ranks in a line, the most extreme figure of each column; NaN where none of them runs. */
 function lineOf([from, to]: Places, wide: number): Float64Array {
   const row = new Float64Array(wide).fill(NaN);
   for (const index of order.slice(from, to)) {
@@ -92,7 +92,7 @@ export function drawMap(): void {
   }
 }
 
-/** The numbers and marks of a strip's rows, or its heading. Down to where the labels are then. */
+/** The numbers and marks of a strip's rows, or its heading. Returns the lower edge of the labels. */
 function labelStrip(pen: CanvasRenderingContext2D, strip: Strip, view: { top: number; high: number; wide: number; free: number }): number {
   const { top, high, wide } = view;
   let free = view.free;
@@ -117,7 +117,7 @@ function labelStrip(pen: CanvasRenderingContext2D, strip: Strip, view: { top: nu
   return free;
 }
 
-/** The least of 1, 2, 5, 10, 20, … that is at least so much. */
+/** The smallest of 1, 2, 5, 10, 20, … that is at least this number. */
 function roundStep(least: number): number {
   for (let power = 1; ; power *= 10) for (const digit of [1, 2, 5]) if (power * digit >= least) return power * digit;
 }
@@ -152,7 +152,7 @@ function frameRow(pen: CanvasRenderingContext2D, index: number, wide: number, co
   pen.strokeRect(SIDE - 1, top - 0.5, wide - SIDE - MARKS + 2, Math.max(tall, 2) + 1);
 }
 
-/** Times below the rows; as many as there is room for. */
+/** Times below the rows; as many as fit. */
 export function drawAxis(): void {
   const wide = Math.max(byId("map").clientWidth, 200);
   const span = data.column_ns * data.columns, step = timeStep(span) * (wide < 600 ? 2 : 1);

@@ -1,15 +1,15 @@
-// The job whose page it is: its figures, and what follows from them alone.
+// The job of the page: its figures, and values derived from them.
 
 import { bytes } from "../lib/format";
 import { figureAt, item } from "../lib/item";
 import type { Data, Ended, Part } from "./data";
 
-/** Parts of the memory: the column of the ranks' most, and how it is called. */
+/** Parts of the memory: the column of the ranks' peaks, and the label. */
 export const PARTS = [["tensors", "tensors"], ["reserved", "PyTorch's allocator"], ["process", "the process"]] as const;
 
 export let data!: Data;
 let cells: Float64Array[] = [];
-/** Ranks in the picture's order: by group, each group's by number. */
+/** Ranks in the order of the picture: by group, then by number. */
 export const order: number[] = [];
 const groupNumbers: number[] = [], places: number[] = [];
 export let outlying = new Set<number>();
@@ -26,17 +26,17 @@ export function setJob(of: Data, itsCells: Float64Array[]): void {
   });
 }
 
-/** The number of a rank's group. */
+/** The index of a rank's group. */
 export function groupOf(index: number): number {
   return item(groupNumbers, index);
 }
 
-/** Where a rank stands in `order`. */
+/** The index of a rank in `order`. */
 export function placeOf(index: number): number {
   return item(places, index);
 }
 
-/** The ranks of a rank's group, itself among them. */
+/** The ranks of a rank's group, including itself. */
 export function peersOf(index: number): readonly number[] {
   return item(data.groups, groupOf(index)).ranks;
 }
@@ -49,12 +49,15 @@ export function isOutlying(index: number): boolean {
   return outlying.has(rankOf(index));
 }
 
-/** Each rank's most of a part. */
+/** Each rank's peak of a part. */
 export function peaks(part: Part): readonly number[] {
   return data.ranks[PARTS[part][0]];
 }
 
-/** A cell's bytes: at most so many, and more than one unit less. 0 units: it held nothing then, or did not run. */
+/**
+ * The highest bytes of a cell; the real value is less than one unit lower. 0 units: the rank held nothing then, or
+ * did not run.
+ */
 export function cell(part: Part, index: number, column: number): number {
   return figureAt(item(cells, part), index * data.columns + column);
 }
@@ -69,7 +72,7 @@ export function cellText(part: Part, value: number): string {
   return unit === 1 || most === 0 ? bytes(most) : `${bytes(most - unit)} to ${bytes(most)}`;
 }
 
-/** The lower of the middle ones, as the rest of the tool has it. The values are sorted. */
+/** The lower of the middle ones, as in the rest of gpumem. The values are sorted. */
 export function middle(sorted: readonly number[]): number {
   return item(sorted, (sorted.length - 1) >> 1);
 }
@@ -86,7 +89,7 @@ interface Over {
 
 const overs = new Map<string, Over>();
 
-/** Of each column: the median, the least and the greatest of a group's cells; 0 where none of it runs. */
+/** For each column: the median, the lowest and the highest of a group's cells; 0 where none of it runs. */
 export function peersOver(part: Part, group: number): Over {
   const key = `${part}:${group}`;
   let of = overs.get(key);
@@ -104,7 +107,7 @@ export function peersOver(part: Part, group: number): Over {
 
 const farthest = new Map<Part, number>();
 
-/** The bytes by which a cell is farthest from the median of its peers. */
+/** The largest distance of a cell from the median of its peers, in bytes. */
 export function mostOff(part: Part): number {
   let most = farthest.get(part);
   if (most !== undefined) return most;
@@ -135,7 +138,7 @@ export function place(index: number): string {
 
 const ENDED: Record<Ended, string> = { clean: "", running: "runs", killed: "killed", out_of_memory: "out of memory" };
 
-/** How a rank ended, if not in an orderly way. */
+/** How a rank ended, if it did not end cleanly. */
 export function ended(index: number): string {
   return ENDED[item(data.ranks.ended, index)];
 }

@@ -1,4 +1,4 @@
-// The page of a job's ranks: the head, the choices, and who redraws what.
+// The page of a job's ranks: the head, the choices, and the parts that each change redraws.
 
 import { offer } from "../lib/console";
 import { byId, fill, make, options, say } from "../lib/dom";

@@ -1,4 +1,4 @@
-// The rank that is pinned: its figures, its course beside its peers', what makes it differ.
+// The pinned rank: its figures, its memory over time compared with its peers', and its differences.
 
 import { type Child, byId, draw, fill, make, say } from "../lib/dom";
 import { bytes, count } from "../lib/format";
@@ -47,7 +47,7 @@ function facts(index: number): HTMLDivElement[] {
 
 const TOP = 10, HIGH = 150, LEFT = 70, RIGHT = 12;
 
-/** What one rank held over time, in front of what its peers did. */
+/** The memory of one rank over time, in front of that of its peers. */
 function courseChart(index: number): HTMLElement | null {
   const part = state.part, over = peersOver(part, groupOf(index)), columns = data.columns, peerCount = peersOf(index).length;
   if (!columns) return null;
@@ -88,7 +88,7 @@ function courseChart(index: number): HTMLElement | null {
   ]);
 }
 
-/** A line of steps over all columns, with gaps where it has nothing. */
+/** A line of steps over all columns, with gaps where there is no value. */
 function steps(of: (column: number) => number, x: (column: number) => string, y: (value: number) => string): string {
   let path = "", runs = false;
   for (let column = 0; column < data.columns; column++) {

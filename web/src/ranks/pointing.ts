@@ -1,4 +1,4 @@
-// The mouse and the keyboard on the heatmap: which rank and column is looked at, which rank is pinned.
+// Mouse and keyboard on the heatmap: the rank and column under the pointer, and the pinned rank.
 
 import { byId, fill, make, say } from "../lib/dom";
 import { count } from "../lib/format";
@@ -29,7 +29,7 @@ export function startMap(): void {
   });
 }
 
-/** Lays the rows out anew, and draws them. */
+/** Updates the layout of the rows, and draws them. */
 export function relayMap(): void {
   layOut();
   byId("tall").style.height = `${whole}px`;
@@ -38,7 +38,7 @@ export function relayMap(): void {
   drawMap();
 }
 
-/** Of the ranks at a height: the one whose cell is the farthest out. */
+/** Of the ranks at a height: the one whose cell is the most extreme. */
 function lookAt([from, to]: Places, column: number): void {
   let index = item(order, from), most = -1;
   for (const each of order.slice(from, to)) {

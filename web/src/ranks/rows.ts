@@ -1,11 +1,11 @@
-// Where ranks are in the heatmap: a row for each, or for several where there are more ranks than lines.
+// Positions of ranks in the heatmap: a row for each, or for several if there are more ranks than lines.
 
 import { item } from "../lib/item";
 import type { Group } from "./data";
 import { data, order, placeOf } from "./job";
 import { state } from "./state";
 
-/** The most that the rows are high in all, a heading, and a row at most. */
+/** The highest total of the rows, the height of a heading, and the highest row. */
 export const HIGH = 640, HEADING = 18, TALL = 15;
 /** With more groups there are no headings. */
 const HEADINGS = 64;
@@ -36,10 +36,10 @@ export function layOut(): void {
   whole = Math.max(Math.ceil(whole), 1);
 }
 
-/** Places of ranks: from, to. */
+/** Indices of ranks: from, to. */
 export type Places = [number, number];
 
-/** Places of the ranks that lie between two heights. */
+/** Indices of the ranks between two heights. */
 export function between(from: number, to: number): Places | null {
   let low = 0, high = strips.length - 1;
   while (low < high) {
@@ -54,7 +54,7 @@ export function between(from: number, to: number): Places | null {
   return [strip.first + begin, strip.first + end];
 }
 
-/** Where a rank's row begins, and how tall it is. */
+/** The top and the height of a rank's row. */
 export function topOf(index: number): [top: number, tall: number] {
   const at = placeOf(index);
   for (const strip of strips) {

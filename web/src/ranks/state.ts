@@ -1,9 +1,9 @@
-// What is chosen: a part of the memory, what colours mean, how tall rows are, a rank.
+// The choices: a part of the memory, the meaning of colours, the height of rows, a rank.
 
 import type { Part } from "./data";
 import { data } from "./job";
 
-/** A place in the heatmap: a rank, a column, and how many other ranks are in the same line. */
+/** A position in the heatmap: a rank, a column, and the number of other ranks in the same line. */
 export interface At {
   index: number;
   column: number;
@@ -12,11 +12,11 @@ export interface At {
 
 export const state = {
   part: 0 as Part,
-  /** 0: colours show bytes, 1: the difference from peers. */
+  /** 0: colours show bytes, 1: they show the difference from peers. */
   mode: 0 as 0 | 1,
   /** 0: all rows in view, 1: large ones. */
   tall: 0 as 0 | 1,
-  /** A rank; -1: none. */
+  /** A rank's index; -1: no rank. */
   pinned: -1,
   at: null as At | null,
 };
@@ -39,7 +39,7 @@ export function choose<K extends Change>(what: K, value: Choices[K]): void {
   tell(what);
 }
 
-/** Begins with the rank that differs most, and with the part by which it does. */
+/** Starts with the rank that differs most, and with the part in which it differs. */
 export function startState(): void {
   const [first] = data.outliers;
   if (!first) return;

@@ -10,7 +10,7 @@ import { topOf } from "./rows";
 import { choose, state } from "./state";
 import { durationText, signed, since, timeFrom } from "./words";
 
-/** The first ones are open. */
+/** The number of groups that are open at first. */
 const OPEN = 3;
 
 export function drawOutliers(): void {
@@ -26,7 +26,7 @@ export function drawOutliers(): void {
   fill("outliers", ...parts);
 }
 
-/** By what a rank differs, and the first of what explains it. */
+/** The differences of a rank, and the first explanation. */
 function summary(told: readonly Outlier[]): string {
   const main = item(told, 0);
   const place = main.differences.find((part) => part.of !== "category" && part.of !== "module" &&

@@ -3,8 +3,8 @@
 import { Numbers } from "../lib/unpack";
 
 /**
- * Cells by part, rank and column: 0 is nothing, else 1 more than the units of bytes. Each row's numbers are written by how much
- * they differ from the one before (analyzer/src/render/ranks/page/cells.rs).
+ * Cells by part, rank and column: 0 is nothing, else 1 more than the number of units. Each row's numbers are stored
+ * as differences from the one before (analyzer/src/render/ranks/page/cells.rs).
  */
 export function unpackCells(packed: Uint8Array, parts: number, ranks: number, columns: number): Float64Array[] {
   const all: Float64Array[] = [];

@@ -1,4 +1,4 @@
-// Times and differences in words.
+// Times and differences as text.
 
 import { bytes, count } from "../lib/format";
 import { tickText, timeStep } from "../lib/ticks";
@@ -14,7 +14,7 @@ export function signed(value: number): string {
   return (value > 0 ? "+" : "") + bytes(value);
 }
 
-/** A time from the heatmap's begin, to a hundredth of its axis' ticks. */
+/** A time from the heatmap's start, to a hundredth of its axis' ticks. */
 export function timeFrom(nanos: number): string {
   return tickText(nanos, timeStep(data.column_ns * data.columns) / 100);
 }

@@ -1,4 +1,5 @@
-// What stands first: whether memory ran out and why, who held what at the peak, and whether the account is exact.
+// The first section: whether and why memory ran out, the owners of memory at the peak, and whether the account is
+// exact.
 
 import { type Child, byId, fill, make, say } from "../lib/dom";
 import { figure } from "../lib/figure";
@@ -17,12 +18,12 @@ export function drawAnswer(): void {
     make("ul", { "aria-label": "What is missing" }, data.missing.map((line) => make("li", { class: "not-exact", text: line })));
   fill("account", make("p", { id: "claim", class: data.exact ? "exact" : "not-exact", text: claim }), missing,
     ...more.map((line) => make("p", { class: "faint", text: line })));
-  // As in the report: what is not exact is said before all figures.
+  // As in the report, inexact figures are marked before all figures.
   if (!data.exact) byId("answer").before(byId("account"));
   fill("answer", ...failed(), data.cause && why(data.cause), retries(), ...data.answer.peaks.map(peak), part());
 }
 
-/** The cause's figures are of another device than the peak's: each says where it is. */
+/** The cause's figures may belong to another device than the peak's, so each names its device. */
 function failed(): Child[] {
   const { failed, others, peaks } = data.answer;
   if (failed === null) return peaks.length ? [make("p", { id: "outcome", class: "exact", text: "No allocation failed because memory ran out." })] : [];

@@ -1,10 +1,10 @@
-// What stacks held at any event, and what a stretch left behind, out of the blocks that are in the page.
+// The memory of stacks at any event, and the memory that an interval left, computed from the blocks in the page.
 
 import { item } from "../lib/item";
 import type { Level, Moment } from "./data";
 import { type History, isInside, isLive, isWhole, lastUpTo } from "./history";
 
-/** Bytes and blocks by stack, as moments have them. Blocks whose stack is not in the page are the others. */
+/** Bytes and blocks by stack, in the form of a point in time. Blocks whose stack is not in the page count as others. */
 function byStack(history: History, blocks: Iterable<number>): Pick<Level, "bytes" | "stacks" | "others"> {
   const rows = new Map<number, [stack: number, bytes: number, blocks: number]>();
   const others: [number, number, number] = [0, 0, 0];
@@ -30,12 +30,12 @@ function* blocksOf(history: History, takes: (block: number) => boolean): Iterabl
   for (let block = 0; block < history.count; block++) if (takes(block)) yield block;
 }
 
-/** Whether it is known what was live of a level just after an event. */
+/** Whether the live blocks of a level just after an event are known. */
 export function isKnown(history: History, seq: number): boolean {
   return isInside(history, seq) && (lastUpTo(history.ticks.seqs, seq) < 0 || isWhole(history, seq));
 }
 
-/** The moment just after an event; undefined: blocks are left out that were live then. */
+/** The point in time just after an event; undefined if blocks that were live then are not in the page. */
 export function momentAt(histories: readonly History[], seq: number): Moment | undefined {
   const levels: Level[] = [];
   let time = 0;
@@ -48,10 +48,13 @@ export function momentAt(histories: readonly History[], seq: number): Moment | u
   return { kind: "event", seq, time, levels };
 }
 
-/** What was allocated after one event and not later than another, and was live at the second. */
+/** Blocks allocated after one event and not later than another, and live at the second. */
 export interface Survivors extends Moment {
   kind: "survivors";
-  /** Bytes that were live at the end in blocks that are not in the page: some of them may have been allocated in the stretch. */
+  /**
+   * Bytes that were live at the end in blocks that are not in the page; some of them may have been allocated in the
+   * interval.
+   */
   unknown: number[];
 }
 

@@ -1,4 +1,4 @@
-// The chart's places: times from left to right, and the points of the view.
+// Positions in the chart: times from left to right, and the points of the view.
 
 import { byId } from "../lib/dom";
 import { item, last, sumOf } from "../lib/item";
@@ -6,19 +6,19 @@ import type { Point } from "./data";
 import { type History, lastUpTo } from "./history";
 import { type Span, data, history, state } from "./state";
 
-/** Room beside and above the plot, in the units of the chart, which are pixels. */
+/** Margins of the plot and its height, in the chart's units, which are pixels. */
 export const LEFT = 72, RIGHT = 12, TOP = 10, HIGH = 300;
 const NARROWEST = 300;
 
 let wide = 0;
 
-/** How wide the chart is: as the page has room for. */
+/** The width of the chart: the available width. */
 export function width(): number {
-  // A browser that is asked for it lays out what has changed: it is asked once.
+  // Reading the width makes a browser compute the layout, so it is read once.
   return (wide ||= Math.max(NARROWEST, byId("chart").clientWidth));
 }
 
-/** The page may have more room, or less. */
+/** Call it when the available width changes. */
 export function measureAgain(): void {
   wide = 0;
 }
@@ -27,18 +27,18 @@ export function plotWidth(): number {
   return width() - LEFT - RIGHT;
 }
 
-/** What a fold has of an axis, and what all of them have at most (analyzer/src/views/timeline/folds.rs). */
+/** The share of an axis that a fold takes, and the most that all folds take (analyzer/src/views/timeline/folds.rs). */
 const FOLD = 0.02, ALL_FOLDS = 0.24;
 
-/** An axis of time: stretches of one scale, with narrow folds between them. */
+/** An axis of time: intervals of one scale, with narrow folds between them. */
 export class TimeAxis {
-  /** Where the scale changes: times, and their places from 0 to 1. */
+  /** The points at which the scale changes: times, and their positions from 0 to 1. */
   private readonly times: number[];
   private readonly shares: number[];
   readonly folds: readonly (readonly [number, number])[];
 
   constructor([from, to]: Span) {
-    // A fold of which only a part is in the view is none: it is what is looked at.
+    // A fold that is only partly in the view is unfolded, because it is what the user looks at.
     this.folds = data.folds.filter(([begin, end]) => begin >= from && end <= to);
     const folded = sumOf(this.folds, ([begin, end]) => end - begin);
     const narrow = Math.min(FOLD, ALL_FOLDS / Math.max(this.folds.length, 1));
@@ -54,7 +54,7 @@ export class TimeAxis {
     this.shares.push(1);
   }
 
-  /** The place of a time, from 0 to 1; beyond the axis as if the scale went on. */
+  /** The position of a time, from 0 to 1; beyond the axis the scale continues. */
   share(time: number): number {
     return between(this.times, this.shares, time);
   }
@@ -69,7 +69,7 @@ export class TimeAxis {
   }
 }
 
-/** What stands in `to` where `value` stands in `from`; both rise. */
+/** The value of `to` that corresponds to `value` in `from`, by linear interpolation; both are ascending. */
 function between(from: readonly number[], to: readonly number[], value: number): number {
   let piece = 1;
   while (piece < from.length - 1 && item(from, piece) < value) piece++;
@@ -77,10 +77,10 @@ function between(from: readonly number[], to: readonly number[], value: number):
   return end > begin ? low + ((value - begin) / (end - begin)) * (high - low) : high;
 }
 
-/** An axis of a level's events: each is as wide as the next. What lies between two of them lies between their places. */
+/** An axis of a level's events, all with the same width. Other events are between the positions of two of them. */
 export class EventAxis {
   readonly folds: readonly (readonly [number, number])[] = [];
-  /** The first tick, and how many there are. */
+  /** The first tick, and the number of ticks. */
   readonly first: number;
   readonly count: number;
 
@@ -94,7 +94,7 @@ export class EventAxis {
     return (tick - this.first + (end > begin ? Math.min(1, (time - begin) / (end - begin)) : 0)) / this.count;
   }
 
-  /** The tick at a place, which may lie beyond the axis. */
+  /** The tick at a position, which may be beyond the axis. */
   tick(share: number): number {
     return this.first + Math.floor(share * this.count);
   }
@@ -104,7 +104,7 @@ export class EventAxis {
     return times[Math.max(0, Math.min(times.length - 1, this.first + this.count - 1, this.tick(Math.max(0, share))))] ?? data.from;
   }
 
-  /** From the tick at one place to the one before another; to the ends of the run where they lie beyond it. */
+  /** From the tick at one position to the one before another; the ends of the run for positions beyond them. */
   span(left: number, right: number): Span {
     const { times } = this.of.ticks, first = this.first + Math.round(left * this.count), end = this.first + Math.round(right * this.count) - 1;
     return [first <= 0 ? data.from : times[first] ?? data.from, end >= times.length - 1 ? data.to : times[Math.max(first, end)] ?? data.to];
@@ -113,7 +113,7 @@ export class EventAxis {
 
 let axis: TimeAxis | EventAxis | null = null, axisOf: Span | null = null;
 
-/** Whether the chart's axis is of events: it has to have blocks. */
+/** The level whose events the chart's axis shows, if it does; the level must have blocks. */
 function axisLevel(): History | undefined {
   return state.axis === "event" && state.picture === "blocks" ? history() : undefined;
 }
@@ -125,7 +125,7 @@ export function viewAxis(): TimeAxis | EventAxis {
   return axis;
 }
 
-/** The place of an event of the level; of other events, that of their time. */
+/** The position of an event of the level; for other events, that of their time. */
 export function acrossEvent(seq: number, time: number): number {
   const now = viewAxis();
   if (!(now instanceof EventAxis)) return across(time);
@@ -133,7 +133,7 @@ export function acrossEvent(seq: number, time: number): number {
   return now.of.ticks.seqs[tick] === seq ? LEFT + ((tick - now.first) / now.count) * plotWidth() : across(time);
 }
 
-/** The last tick before each of so many columns, and the last one of all. */
+/** The last tick before each of these columns, and the last tick of all. */
 export function columnEdges(of: History, columns: number): Int32Array {
   const now = viewAxis(), out = new Int32Array(columns + 1), { times } = of.ticks;
   let at = -1;
@@ -147,7 +147,7 @@ export function across(at: number): number {
   return LEFT + viewAxis().share(at) * plotWidth();
 }
 
-/** The time at a place between the plot's left edge (0) and its right one (1). */
+/** The time at a position between the plot's left edge (0) and its right one (1). */
 export function timeAtShare(share: number): number {
   return viewAxis().time(share);
 }
@@ -161,7 +161,9 @@ export function isInView(at: number): boolean {
   return at >= from && at <= to;
 }
 
-/** The points of the view, with the last one before it at its edge, and the newest held until its end. */
+/**
+ * The points of the view. The last one before the view is placed at its edge, and the newest is extended to its end.
+ */
 export function visible(points: readonly Point[]): Point[] {
   const [from, to] = state.view;
   const before = points.filter((point) => point[0] < from).at(-1);
@@ -171,7 +173,7 @@ export function visible(points: readonly Point[]): Point[] {
   return inside;
 }
 
-/** The outline of points as steps; with a bottom, of the area above it. */
+/** The outline of points as steps; with `bottom`, of the area above it. */
 export function stepPath(points: readonly Point[], top: (point: Point) => number, bottom?: (point: Point) => number): string {
   const first = points[0];
   if (!first) return "";

@@ -1,4 +1,4 @@
-// The level block by block: the picture, what stands under the pointer, and the block that is pinned.
+// The level block by block: the picture, the block under the pointer, and the pinned block.
 
 import { make, say } from "../lib/dom";
 import { bytes, count, time } from "../lib/format";
@@ -15,13 +15,13 @@ let shown: Raster | null = null;
 
 export interface BlocksArea {
   canvas: HTMLCanvasElement;
-  /** Bytes at the foot and at the top. */
+  /** Bytes at the bottom and at the top. */
   low: number;
   most: number;
   legend: Painted["legend"];
 }
 
-/** The picture, which is drawn into again and again. */
+/** The picture, which is reused for all drawings. */
 let plot: { canvas: HTMLCanvasElement; context: CanvasRenderingContext2D; image: ImageData; pixels: Int32Array } | null = null;
 
 function plotOf(wide: number, high: number): NonNullable<typeof plot> {
@@ -51,14 +51,14 @@ export function bytesAt(y: number): [at: number, most: number] {
   return [low + (1 - Math.max(0, Math.min(HIGH, y)) / HIGH) * (most - low), most];
 }
 
-/** The block at a place of the plot, and the tick that is shown there. */
+/** The block at a position of the plot, and the tick that is shown there. */
 export function hit(x: number, y: number): { block: number; tick: number } | null {
   const column = Math.floor(x), row = Math.floor(y);
   if (!shown || column < 0 || column >= shown.width || row < 0 || row >= shown.height) return null;
   return { block: item(shown.blocks, column * shown.height + row), tick: item(shown.ticks, column) };
 }
 
-/** The line that a block is of, and what it is for. */
+/** The line that owns a block, and its category. */
 export function named(of: History, block: number): string {
   const stack = item(of.stacks, block), category = item(of.categories, block);
   const owner = stack < 0 ? null : item(data.stacks.owners, item(data.stacks.stacks, stack)[1]);
@@ -66,7 +66,7 @@ export function named(of: History, block: number): string {
   return category < 0 ? line : `${item(data.categories, category)}, ${line}`;
 }
 
-/** How long a block lived, in words. */
+/** The lifetime of a block, as text. */
 export function life(of: History, block: number): string {
   const { times } = of.ticks, ended = times[item(of.ended, block)];
   const made = item(times, item(of.made, block));
@@ -77,7 +77,7 @@ function spanOf(): number {
   return state.view[1] - state.view[0];
 }
 
-/** Says what stands at a place of the plot. */
+/** Shows what is at a position of the plot. */
 export function sayAt(x: number, y: number): void {
   const of = history(), at = hit(x, y);
   if (!of || !at || at.tick < 0) {
@@ -94,7 +94,7 @@ export function sayAt(x: number, y: number): void {
   say("at", now + what + off);
 }
 
-/** A click: pins the block that stands there, and shows the moment. Whether there is any. */
+/** Handles a click: pins the block there, and shows the point in time. Returns whether there is a block. */
 export function clickAt(x: number, y: number): boolean {
   const of = history(), at = hit(x, y);
   if (!of || !at || at.tick < 0) return false;
@@ -103,7 +103,7 @@ export function clickAt(x: number, y: number): boolean {
   return true;
 }
 
-/** Goes on by so many events of the level's blocks. */
+/** Moves by this many events of the level's blocks. */
 export function stepEvents(by: number): void {
   const of = history(), now = moment();
   if (!of || !now) return;
@@ -112,7 +112,7 @@ export function stepEvents(by: number): void {
   chooseEvent(item(of.ticks.seqs, tick));
 }
 
-/** Pins the block above the pinned one, or below it, among those that are live at the moment. */
+/** Pins the block above or below the pinned one, among those that are live at the point in time. */
 export function stepBlocks(by: number): void {
   const of = history(), now = moment();
   if (!of || !now) return;
@@ -122,7 +122,7 @@ export function stepBlocks(by: number): void {
   pin(item(live, place < 0 ? live.length - 1 : Math.max(0, Math.min(live.length - 1, place + by))));
 }
 
-/** The blocks that have pixels in the picture. */
+/** The blocks with pixels in the picture. */
 export function visibleBlocks(): number[] {
   return shown ? [...new Set(shown.blocks)].filter((block) => block >= 0) : [];
 }

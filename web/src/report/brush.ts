@@ -1,4 +1,4 @@
-// A stretch of time is chosen by dragging over the chart, or with two sliders.
+// Selects an interval of time by dragging over the chart, or with two sliders.
 
 import { byId, fill, make, valueOf } from "../lib/dom";
 import { time } from "../lib/format";
@@ -11,7 +11,7 @@ const NOTCHES = 1000;
 /** A pointer that moves less is a click. */
 const LEAST_DRAG = 3;
 
-/** The place of a pointer in the chart, in its units. */
+/** The position of a pointer in the chart's units. */
 export function placeOf(event: MouseEvent): [x: number, y: number] {
   const box = byId("chart").querySelector("svg")?.getBoundingClientRect();
   if (!box) return [0, 0];
@@ -62,7 +62,7 @@ export function startBrush(): void {
     make("span", { class: "faint", text: "Drag over the chart, or use the sliders, to select a stretch of time." }));
 }
 
-/** The sliders stay where they are while they are moved. */
+/** The sliders keep their positions while they are moved. */
 export function drawBrush(): void {
   const span = Math.max(data.to - data.from, 1);
   for (const [id, at] of [["from", state.from], ["to", state.to]] as const) {

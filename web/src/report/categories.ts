@@ -1,4 +1,4 @@
-// What the memory is for: bytes by category, at the peak and at the end of the run.
+// Bytes by category, at the peak and at the end of the run.
 
 import { byId, make } from "../lib/dom";
 import { figure } from "../lib/figure";
@@ -17,18 +17,18 @@ interface Row {
   end: CategoryRow | undefined;
 }
 
-/** The holders of the device that is shown. */
+/** The owners of the device that is shown. */
 export function holdersNow(): { peak: Held | null; end: Held | null } {
   return data.sections.devices.find((of) => of.device === device().device) ?? { peak: null, end: null };
 }
 
-/** The level that tables of the whole run are of, in a caption. */
+/** The level of tables of the whole run, for a caption. */
 export function levelNow(): string {
   const { level, estimated } = data.sections;
   return `${level === "tensor" ? "tensors" : "driver level"}${estimated ? ", estimates: stacks are sampled" : ""}`;
 }
 
-/** Links to the moments that a table is of. */
+/** Links to a table's points in time. */
 export function moments(peak: Held, end: Held | null): HTMLElement {
   const of = device().device, own = device().peak?.[1] === peak.seq ? "peak" : undefined;
   return make("p", { class: "faint" }, ["The peak: ", momentLink(atMoment(peak), peak.seq, of, own),

@@ -18,10 +18,10 @@ type Parts = SVGElement[];
 const BASE = TOP + HIGH;
 
 interface Area {
-  /** Bytes at the foot and at the top. */
+  /** Bytes at the bottom and at the top. */
   low: number;
   most: number;
-  /** Below the axes. */
+  /** It is below the axes. */
   canvas: HTMLCanvasElement | null;
   parts: Parts;
   legend: HTMLLIElement[];
@@ -37,7 +37,7 @@ export function drawChart(): void {
     grid.push(draw("path", { class: "grid", d: `M${LEFT} ${y.toFixed(1)}H${width() - RIGHT}` }));
     grid.push(draw("text", { x: LEFT - 6, y: (y + 4).toFixed(1), "text-anchor": "end", text: bytes(tick) }));
   }
-  // The lines of the grid lie above a canvas, and below areas.
+  // The grid's lines are above a canvas, and below areas.
   const parts = area.canvas ? [...area.parts, ...grid] : [...grid, ...area.parts];
   drawTimes(parts);
   let height = drawLanes(BASE + 24, parts);
@@ -60,7 +60,7 @@ export function drawChart(): void {
   legend.replaceChildren(...area.legend, ...leftOut());
 }
 
-/** What stays in the page from frame to frame: a browser takes long to arrange one that has other elements. */
+/** Elements that are reused for all frames, because browsers are slow to lay out changed elements. */
 let places: { plot: HTMLDivElement; svg: SVGSVGElement; legend: HTMLUListElement } | null = null;
 
 function makePlaces(): NonNullable<typeof places> {
@@ -71,7 +71,7 @@ function makePlaces(): NonNullable<typeof places> {
   return { plot, svg, legend };
 }
 
-/** The canvas lies below the plot however wide the chart is shown: paper is narrower. */
+/** Keeps the canvas below the plot at any width of the chart: paper is narrower. */
 function placeCanvas({ style }: HTMLCanvasElement, height: number): void {
   const share = (part: number, whole: number) => `${(part / whole) * 100}%`;
   [style.left, style.top] = [share(LEFT, width()), share(TOP, height)];
@@ -106,10 +106,10 @@ function cardArea(): Area {
   return { canvas: null, low: 0, most, parts, legend: legend(colours) };
 }
 
-/** Room that the text of a tick takes. */
+/** Width of the text of a tick. */
 const TICK_ROOM = 64;
 
-/** The numbers of events along an axis of them. */
+/** The numbers of events along an event axis. */
 function drawEventNumbers({ of, first, count: all }: EventAxis, parts: Parts): void {
   const labels = Math.min(all, Math.max(2, Math.floor(plotWidth() / (TICK_ROOM * 1.6))));
   for (let label = 0; label < labels; label++) {
@@ -160,10 +160,10 @@ function seconds(nanos: number): string {
   return nanos >= 1e9 ? `${(nanos / 1e9).toFixed(1)} s` : nanos >= 1e6 ? `${Math.round(nanos / 1e6)} ms` : `${Math.round(nanos / 1e3)} µs`;
 }
 
-/** Less of the chart's scale than this is said, and not drawn. */
+/** Host memory of less than this share of the chart's scale is printed as text, and not drawn. */
 const LEAST_SHARE = 0.005;
 
-/** Pinned host memory below the rest, in a scale of its own. The new height. */
+/** Pinned host memory below the rest, in a separate scale. Returns the new height. */
 function drawHost(host: readonly Point[], scale: number, height: number, parts: Parts): number {
   const most = Math.max(0, ...host.map((point) => item(point, 1)));
   if (most <= 0) return height;
@@ -199,7 +199,7 @@ function leftOut(): HTMLLIElement[] {
 
 const LANE = 14;
 
-/** Spans of each kind, each in a lane of its own. The new height. */
+/** Spans of each kind, each in a separate lane. Returns the new height. */
 function drawLanes(top: number, parts: Parts): number {
   const right = width() - RIGHT;
   for (const lane of data.lanes) {
@@ -210,7 +210,7 @@ function drawLanes(top: number, parts: Parts): number {
     let drawn = 0;
     spans.forEach(([begins, ends, label], index) => {
       const x = Math.max(across(begins), LEFT);
-      // What would lie in a pixel that has a span already is not seen.
+      // A span within a pixel that already has a span is not visible.
       if (Math.min(across(ends), right) < drawn + 0.5) return;
       const wide = Math.max(Math.min(across(ends), right) - x, 1);
       drawn = x + wide;
@@ -224,12 +224,12 @@ function drawLanes(top: number, parts: Parts): number {
   return top + 6;
 }
 
-/** A phase has its own colour; others take turns. */
+/** Phases have fixed colours; other spans alternate. */
 function spanColour(label: string, index: number): string {
   return PHASES.find(([name]) => name === label)?.[1] ?? (index % 2 ? "var(--lane-odd)" : "var(--lane-even)");
 }
 
-/** The chosen stretch, the moments that are kept, the one that is shown, failures. */
+/** The chosen interval, the stored points in time, the shown one, and failures. */
 function drawMarks(parts: Parts): void {
   if (!isWholeRun()) {
     const x = Math.max(across(state.from), LEFT), end = Math.min(across(state.to), width() - RIGHT);

@@ -1,4 +1,4 @@
-// The chart by keys, and by a wheel.
+// Keys and wheel of the chart.
 
 import { EventAxis, TOP, timeAt, viewAxis } from "./axis";
 import { bytesAt, stepBlocks, stepEvents } from "./blocks";
@@ -7,10 +7,10 @@ import { enlarge, middleOfScale, moveScale, scaleAbout } from "./scale";
 import { type Span, chooseAxis, chooseView, chooseViewSoon, data, moment, pin, state } from "./state";
 
 const CLOSER = 0.7, FARTHER = 1 / CLOSER;
-/** What a key moves the view by, as a share of it. */
+/** The share of the view by which a key moves it. */
 const PAN = 0.2;
 
-/** The view as many times as long, with a time where it is; never beyond the run. */
+/** Scales the view by a factor, keeping the position of a time; never beyond the run. */
 export function zoomAbout(at: number, times: number): void {
   const [from, to] = state.view;
   const left = at - (at - from) * times, right = at + (to - at) * times;
@@ -24,7 +24,7 @@ export function zoomAbout(at: number, times: number): void {
   chooseViewSoon(Math.max(data.from, Math.round(left)), Math.min(data.to, Math.round(right)));
 }
 
-/** The view as it is where that stretch has no time. */
+/** Shows this interval; the view stays unchanged if the interval is empty. */
 function moveTo([from, to]: Span): void {
   if (to > from) chooseViewSoon(from, to);
 }
@@ -41,7 +41,7 @@ export function panBy(share: number): void {
   if (by) chooseViewSoon(from + by, to + by);
 }
 
-/** The middle of the view, or the moment where that is in it. */
+/** The middle of the view, or the point in time if it is in the view. */
 function middle(): number {
   const [from, to] = state.view, at = moment()?.time ?? from;
   return at >= from && at <= to ? at : (from + to) / 2;
@@ -87,7 +87,10 @@ export function chartKey(event: KeyboardEvent): void {
   event.preventDefault();
 }
 
-/** With Ctrl, as a pinch of two fingers comes, the view grows or shrinks about the pointer, with Shift its bytes; sideways it moves. */
+/**
+ * With Ctrl, which browsers also report for a pinch, zooms the view about the pointer; with Shift zooms its bytes;
+ * sideways moves it.
+ */
 export function chartWheel(event: WheelEvent): void {
   const by = event.deltaY || event.deltaX, times = Math.exp(Math.max(-1, Math.min(1, by / 200))), [x, y] = placeOf(event);
   if (event.ctrlKey) zoomAbout(timeAt(x), times);

@@ -1,4 +1,4 @@
-// The choice of a device, a level and a moment, and what is shown in words.
+// The choice of a device, a level and a point in time, and a description of what is shown.
 
 import { fill, make, options, say } from "../lib/dom";
 import { bytes, count, many, time } from "../lib/format";
@@ -50,7 +50,7 @@ export function sayShown(): void {
   fill("shown", offBy(then), shown, isWholeRun() ? make("span", { class: "hint", text: sayMoments() }) : saySelected(span));
 }
 
-/** That it is not the moment that was asked for, and how far off it is. */
+/** The note that the shown point in time is not the requested one, with the distance. */
 function offBy(then: Moment): HTMLElement | null {
   const { asked } = state;
   return asked && make("span", { id: "off", text: `Blocks are left out of this page at event ${count(asked.seq)}: this is the nearest moment that it has in full, ${apart(asked, then)}. ` });

@@ -1,4 +1,4 @@
-// Links to the parts of the page that there are.
+// Links to the existing parts of the page.
 
 import { fill, make } from "../lib/dom";
 

@@ -1,12 +1,12 @@
-// The JSON of the page, as the structs of analyzer/src/views/page write it. Times are nanoseconds of the run.
+// The page's JSON, written by the structs of analyzer/src/views/page. Times are nanoseconds of the run.
 
 import type { Answer, CategoryBytes, Holder, Sections } from "./sections_data";
 
 export interface Page {
   answer: Answer;
-  /** Which part of the run the page is of, in words; null: all of it. */
+  /** The part of the run that the page covers, as text; null: the whole run. */
   part: string | null;
-  /** The events after which such a part begins and ends. */
+  /** The events after which this part begins and ends. */
   events: [number | null, number | null];
   /** Tables of the whole run. */
   sections: Sections;
@@ -17,15 +17,15 @@ export interface Page {
   missing: string[];
   from: number;
   to: number;
-  /** The event of the moment to show first; else the peak is. */
+  /** The event of the point in time to show first; null: the peak. */
   shown: number | null;
   trains: boolean;
-  /** Idle stretches that are drawn narrow: from, to; in the order of time. */
+  /** Idle intervals that are drawn narrow: from, to; in the order of time. */
   folds: [number, number][];
   lanes: Lane[];
-  /** What tensors are for. */
+  /** Categories of tensors. */
   categories: string[];
-  /** Libraries that asked the driver for memory. */
+  /** Libraries that requested memory from the driver. */
   libraries: string[];
   /** PyTorch's allocator and its settings. */
   allocator: string | null;
@@ -40,28 +40,28 @@ export interface Page {
   cause: Cause | null;
 }
 
-/** Spans of one kind, in the order of their beginnings: from, to, label. */
+/** Spans of one kind, in the order of their starts: from, to, label. */
 export interface Lane {
   name: string;
   spans: [number, number, string][];
-  /** How many narrower ones are left out. */
+  /** The number of narrower ones that are omitted. */
   left_out: number;
 }
 
 export interface Stacks {
   names: string[];
-  /** Of each name, what such a frame is: see FrameKind. */
+  /** The kind of the frames of each name: see FrameKind. */
   kinds: number[];
-  /** Of each name, its line of source: 1 more than its number in `texts`, 0: none. */
+  /** The line of source of each name: 1 more than its index in `texts`, 0: no line. */
   text_of: number[];
   texts: string[];
-  /** Of each frame in the tree: the one that called it (its number plus 1, 0: none) and its name. */
+  /** For each frame in the tree: its caller (its index plus 1, 0: no caller) and its name. */
   tree: [number, number][];
   owners: Owner[];
-  /** Of each stack: its newest frame in the tree, and its owner. */
+  /** For each stack: its newest frame in the tree, and its owner. */
   stacks: [number, number][];
   modules: string[];
-  /** Of each stack: 1 more than the number of its module, 0: none. */
+  /** For each stack: 1 more than the index of its module, 0: no module. */
   module_of: number[];
 }
 
@@ -84,14 +84,14 @@ export interface Device {
   history: PageHistory[];
   /** Pinned host memory. */
   host: PageHistory | null;
-  /** Whether it was recorded what stands behind pools and graphs. */
+  /** Whether the memory behind pools and graphs was recorded. */
   has_physical: boolean;
   moments: Moment[];
   ledger: LedgerRow[];
   pool: Pool | null;
 }
 
-/** Blocks over their lives. */
+/** Blocks with their lifetimes. */
 export interface PageHistory {
   level: string;
   all: number;
@@ -104,7 +104,7 @@ export interface PageHistory {
   columns: string;
 }
 
-/** What is no block, over its life. */
+/** Things other than blocks, with their lifetimes. */
 export interface PageSpans {
   spans: number;
   events: number;
@@ -132,7 +132,7 @@ export interface Chart {
   nvml: Point[];
 }
 
-/** `event`: any one that was chosen; `survivors`: what was allocated in a stretch and was live at its end. */
+/** `event`: any one that was chosen; `survivors`: blocks allocated in an interval and live at its end. */
 export type MomentKind = "peak" | "end" | "most" | "failure" | "asked" | "event" | "survivors";
 
 export interface Moment {
@@ -147,7 +147,7 @@ export interface Level {
   bytes: number;
   /** Stack, bytes, blocks; largest first. */
   stacks: [number, number, number][];
-  /** What other stacks held: how many, bytes, blocks. */
+  /** The memory of other stacks: their number, bytes, blocks. */
   others: [number, number, number];
 }
 
@@ -164,7 +164,7 @@ export interface Pool {
   live: number;
   largest_free: number;
   segments: Segment[];
-  /** The smaller segments: how many, bytes, tensors in them. */
+  /** The smaller segments: their number, bytes, and tensors in them. */
   others: [number, number, number];
 }
 
@@ -192,6 +192,6 @@ export interface Cause {
   what: string;
   advice: string;
   owners: Holder[];
-  /** All that was live then of their level. */
+  /** The level's live bytes at that point. */
   live: number;
 }

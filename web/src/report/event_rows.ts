@@ -1,4 +1,4 @@
-// The table of events around the moment that is shown. It follows the moment; a row leads to its event.
+// The table of events around the shown point in time. It follows that point; a row leads to its event.
 
 import { byId, fill, make, say } from "../lib/dom";
 import { count, many, time } from "../lib/format";
@@ -12,7 +12,7 @@ import { hex } from "./map_kinds";
 import { allSpans, chooseEvent, data, device, histories, hostHistory, levelWord, moment, state } from "./state";
 
 let shown: readonly Event[] = [];
-/** Whether only events of what the search finds are listed. */
+/** Whether only events of blocks that match the search are listed. */
 let isFiltered = false;
 
 function only(): Only | null {
@@ -62,7 +62,7 @@ export function drawEvents(): void {
   requestAnimationFrame(showNow);
 }
 
-/** Scrolls the table, and not the page, to the moment. */
+/** Scrolls the table, and not the page, to the point in time. */
 function showNow(): void {
   const box = byId("events"), now = [...box.querySelectorAll<HTMLElement>("tr.now")].at(-1);
   const after = shown.findIndex((of) => of.seq > (moment()?.seq ?? 0)), rows = box.querySelectorAll<HTMLElement>("tbody tr");
@@ -70,7 +70,7 @@ function showNow(): void {
   box.scrollTop = to ? to.offsetTop - box.clientHeight / 2 : 0;
 }
 
-/** To an event: its block is pinned where the chart's level has it. */
+/** Shows an event: its block is pinned if the chart's level has it. */
 function goTo(of: Event | undefined): void {
   if (!of) return;
   const now = moment()?.levels.findIndex((level) => typeof of.of !== "string" && level.level === of.of.history.level) ?? -1;

@@ -1,4 +1,4 @@
-// What happened around the moment that is shown, event by event: blocks, mappings and failures.
+// The events around the shown point in time: of blocks, mappings and failures.
 
 import { item, sumOf } from "../lib/item";
 import { HANDLE, type History, NEVER, isInside, lastUpTo } from "./history";
@@ -9,16 +9,16 @@ export interface Event {
   time: number;
   what: string;
   bytes: number;
-  /** null: it has none. */
+  /** null: no address. */
   address: number | null;
-  /** The block that it is of; else a text. */
+  /** The block of the event, or a text. */
   of: { history: History; block: number } | string;
 }
 
-/** So many events before the moment, it included, and so many after it. */
+/** The number of events up to the point in time, and of events after it. */
 export const AROUND = 100;
 
-/** Something that happened to blocks of a level, in the order of ticks. */
+/** Events of a level's blocks, in the order of ticks. */
 interface Index {
   blocks: Uint32Array;
   ticks: Uint32Array;
@@ -30,7 +30,7 @@ const WORDS: Record<string, readonly [made: string, ended: string]> = {
 };
 const HANDLES = ["VMM handle created", "VMM handle released"] as const;
 
-/** Blocks by a tick of theirs: those that have it, in its order. */
+/** Blocks sorted by one of their ticks; only blocks that have it. */
 function inOrder(of: Uint32Array, takes: (block: number) => boolean): Pick<Index, "blocks" | "ticks"> {
   const blocks = Uint32Array.from(of.keys()).filter((block) => of[block] !== NEVER && takes(block)).sort((a, b) => item(of, a) - item(of, b) || a - b);
   return { blocks, ticks: blocks.map((block) => item(of, block)) };
@@ -52,9 +52,9 @@ function indexesOf(of: History): readonly Index[] {
   return found;
 }
 
-/** Of which blocks events are shown, and of what else, by its line. */
+/** Which blocks' events are shown, and which other events, by their line. */
 export interface Only {
-  /** Changes with what is searched for. */
+  /** Changes with the search. */
   name: string;
   blocks: (of: History) => Uint8Array | null;
   others: (line: string) => boolean;
@@ -98,12 +98,12 @@ const SPAN_WORDS = new Map<number, readonly [made: string, ended: string]>([
 
 const spanEvents = new Map<number | null, readonly Event[]>();
 
-/** What began and ended of a device's spans, in order. */
+/** Starts and ends of a device's spans, in order. */
 function eventsOf(spans: Spans, device: number | null): readonly Event[] {
   const { seqs, times } = spans, timeOf = (seq: number) => times[lastUpTo(seqs, seq)] ?? 0;
   return spans.all.flatMap((of): Event[] => {
     const words = SPAN_WORDS.get(of.kind);
-    // What is of no device, as reserved addresses, is any device's.
+    // Things that belong to no device, such as reserved addresses, are shown for any device.
     if (!words || (of.device !== null && of.device !== device)) return [];
     const on = of.kind === SPAN.mapping ? `handle 0x${of.handle.toString(16)}` : of.kind === SPAN.node ? `graph 0x${of.handle.toString(16)}` : "";
     const event = (seq: number, what: string): Event => ({ seq, time: timeOf(seq), what, bytes: of.bytes, address: of.address, of: on });
@@ -111,13 +111,13 @@ function eventsOf(spans: Spans, device: number | null): readonly Event[] {
   }).sort((a, b) => a.seq - b.seq);
 }
 
-/** Those around an event: as many as are shown at most. */
+/** The events around an event, at most as many as are shown. */
 function near(sorted: readonly Event[], seq: number): Event[] {
   const after = sorted.findIndex((of) => of.seq > seq), end = after < 0 ? sorted.length : after;
   return sorted.slice(Math.max(0, end - AROUND), end + AROUND);
 }
 
-/** Where events are taken from. */
+/** The sources of events. */
 export interface Sources {
   histories: readonly History[];
   spans: Spans;
@@ -132,13 +132,13 @@ function otherEvents({ spans, device, failures }: Sources, only: Only | null): r
   return [ofSpans.filter(takes), failures.filter(takes)];
 }
 
-/** How many events there are in the page. */
+/** The number of events in the page. */
 export function countEvents(from: Sources, only: Only | null): number {
   const blocks = sumOf(from.histories, (of) => sumOf(indexesFor(of, only), ({ ticks }) => ticks.length));
   return blocks + sumOf(otherEvents(from, only), (of) => of.length);
 }
 
-/** The events around one, in order, of what is in the page: of a device's blocks and spans, and failures. */
+/** The events around one, in order: of a device's blocks and spans, and failures, as far as they are in the page. */
 export function eventsAround(seq: number, from: Sources, only: Only | null): Event[] {
   const { histories } = from;
   const all = [...histories.flatMap((of) => aroundIn(of, seq, only)), ...otherEvents(from, only).flatMap((of) => near(of, seq))];

@@ -1,10 +1,10 @@
-// Which blocks a search finds: by address, or by a text of their stack, line, module, category or library.
+// The blocks that a search finds: by address, or by a text in their stack, line, module, category or library.
 
 import { item } from "../lib/item";
 import { HANDLE, type History, isLive, lastUpTo } from "./history";
 import { data, histories } from "./state";
 
-/** Blocks of a level that match: 1 where one does. */
+/** Blocks of a level that match: 1 for a match. */
 interface Found {
   readonly is: Uint8Array;
   readonly count: number;
@@ -13,7 +13,7 @@ interface Found {
 let wanted = "";
 let found = new WeakMap<History, Found>();
 
-/** What is searched for; empty: nothing. */
+/** The search text; empty: no search. */
 export function searchedFor(): string {
   return wanted;
 }
@@ -23,17 +23,17 @@ export function searchFor(text: string): void {
   found = new WeakMap();
 }
 
-/** Whether a text has what is searched for. */
+/** Whether a text contains the search text. */
 export function has(text: string | null): boolean {
   return text?.toLowerCase().includes(wanted) ?? false;
 }
 
-/** Of each stack whether a frame of it, its line, its phase or its module has the text. */
+/** For each stack, whether a frame, its line, its phase or its module contains the text. */
 function stacksFound(): boolean[] {
   const { names, text_of, texts, tree, owners, stacks, modules, module_of } = data.stacks;
   const inText = texts.map(has), inName = names.map((name, place) => has(name) || inText[item(text_of, place) - 1] === true);
   const inTree: boolean[] = [];
-  // A frame stands after the one that called it.
+  // A frame comes after its caller.
   for (const [above, name] of tree) inTree.push(inName[name] === true || inTree[above - 1] === true);
   const inOwner = owners.map((of) => has(`${of.line} ${of.function}`) || has(of.path) || has(of.source) || has(of.phase)), inModule = modules.map(has);
   return stacks.map(([frame, owner], place) => inTree[frame] === true || inOwner[owner] === true || inModule[item(module_of, place) - 1] === true);
@@ -45,7 +45,7 @@ function byText(of: History): (block: number) => boolean {
     || (of.level !== "tensor" && libraries[item(of.libraries, block)] === true);
 }
 
-/** Those that an address lies in. A handle's number is no address: it has to be the same. */
+/** The blocks that contain an address. A handle's number is not an address: it must be equal. */
 function byAddress(of: History, address: number): (block: number) => boolean {
   return (block) => {
     const from = item(of.addresses, block);
@@ -63,7 +63,7 @@ function foundIn(of: History): Found {
   return all;
 }
 
-/** The blocks of a level that match; null: nothing is searched for. */
+/** The blocks of a level that match; null without a search. */
 export function foundBlocks(of: History): Uint8Array | null {
   return wanted ? foundIn(of).is : null;
 }
@@ -72,11 +72,14 @@ export function isFound(of: History, block: number): boolean {
   return wanted !== "" && foundIn(of).is[block] === 1;
 }
 
-/** What matches of a level: how many blocks there are in the page, how many match, and of these what is live just after an event. */
+/**
+ * The matches of a level: the number of blocks in the page, the number of matches, and the matches that are live
+ * just after an event.
+ */
 export interface Matches {
   of: History;
   count: number;
-  /** Bytes of all that match, whenever they were allocated. */
+  /** Bytes of all matches, at any time of their allocation. */
   bytes: number;
   live: number;
   liveBytes: number;
@@ -97,7 +100,7 @@ export function matchesAt(seq: number): Matches[] {
   });
 }
 
-/** The match before or after a block of the level, in the order in which they were allocated; around at the ends. */
+/** The match before or after a block of the level, in the order of allocations; wraps around at the ends. */
 export function matchBeside(of: History, block: number | null, by: 1 | -1): number | undefined {
   const is = foundBlocks(of);
   let at = block ?? (by > 0 ? -1 : 0);

@@ -1,4 +1,4 @@
-// The flamegraph of the moment that is shown: the oldest frames at the top, or as flames at the foot.
+// The flamegraph of the shown point in time: the oldest frames at the top, or at the bottom as flames.
 
 import { byId, fill, make, say, valueOf } from "../lib/dom";
 import { bytes, many, percent } from "../lib/format";
@@ -8,12 +8,12 @@ import { jump } from "./jumps";
 import { state, tell } from "./state";
 
 const ROW = 20, NARROWEST = 0.0012;
-/** A box has no text where it has fewer pixels: nothing of it could be read, and each box that cuts text costs a browser time in every frame. */
+/** Narrower boxes have no text: it would be illegible, and each box that cuts text costs time in every frame. */
 const LEGIBLE = 24;
 const NOTHING: Frame = { number: 0, name: "all", kind: 7, text: "", bytes: 0, blocks: 0, parent: null, children: [] };
 let root = NOTHING, wanted = "", focused = 0, room = 0;
 
-/** The colour of a kind, as the style names it. */
+/** The style's name of a kind's colour. */
 function frameColour(kind: number): string {
   return `var(--frame-${item(KINDS, kind).toLowerCase().replace(/ /g, "-")})`;
 }
@@ -94,7 +94,7 @@ function zoom(number: number): void {
   });
 }
 
-/** The number of the frame that an event is at. */
+/** The number of the frame under an event. */
 function frameAt(event: Event): number | undefined {
   const box = event.target instanceof Element ? event.target.closest<HTMLElement>("[data-frame]") : null;
   return box ? Number(box.dataset["frame"]) : undefined;
@@ -135,7 +135,7 @@ function flameKey(event: KeyboardEvent): void {
   const number = frameAt(event);
   const frame = number === undefined ? null : findFrame(root, number);
   if (!frame) return;
-  // Up and down are as one sees them: the calls of flames stand above their caller.
+  // Up and down follow the screen: callees of flames are above their caller.
   const turned: Record<string, string> = { ArrowUp: "ArrowDown", ArrowDown: "ArrowUp" };
   const move = MOVES[(state.flames && turned[event.key]) || event.key];
   if (move) {
@@ -149,7 +149,7 @@ function flameKey(event: KeyboardEvent): void {
   event.preventDefault();
 }
 
-/** Marks the frames that have a text. */
+/** Marks the frames that contain a text. */
 export function searchFrames(text: string): void {
   const input = byId("flame-search", HTMLInputElement);
   if (input.value !== text) input.value = text;

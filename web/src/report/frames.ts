@@ -1,21 +1,21 @@
-// The frames of the moment that is shown, as a tree with the bytes below each.
+// The frames of the shown point in time, as a tree with the bytes below each.
 
 import { many } from "../lib/format";
 import { compare, item, sumOf } from "../lib/item";
 import { data, level } from "./state";
 
-/** What a frame is, as analyzer/src/stacks/kind.rs numbers it. */
+/** Kinds of frames, numbered as in analyzer/src/stacks/kind.rs. */
 export const FrameKind = { python: 0, library: 1, native: 2, dispatch: 3, backward: 4, optimizer: 5, note: 6, group: 7 } as const;
 
-/** The style's name of each kind's colour, and what it is called. */
+/** The style's name of each kind's colour, and its label. */
 export const KINDS = ["your Python", "installed Python", "native", "dispatch", "backward", "optimizer", "not known", "GPU or module"];
 
 export interface Frame {
-  /** 0: the root; -1: no frame, but the stacks that are not in the page. */
+  /** 0: the root; -1: stacks that are not in the page. */
   number: number;
   name: string;
   kind: number;
-  /** Its line of source, where that is known. */
+  /** Its line of source, if known. */
   text: string;
   bytes: number;
   blocks: number;
@@ -29,13 +29,14 @@ function newFrame(number: number, name: string, kind: number, text: string, pare
   return frame;
 }
 
-/** The tree of frames. A frame of dispatch folds into its caller unless `all` are wanted. */
+/** The tree of frames. Dispatch frames are folded into their caller unless `all` is set. */
 export function flameTree(all: boolean): Frame {
   const now = level(), { tree, names, stacks, kinds, text_of, texts } = data.stacks;
   const root = newFrame(0, "all", FrameKind.group, "", null, now?.bytes);
   if (!now) return root;
   const frames = new Map([[0, root]]);
-  // Frames of one name below one caller are one, where what lies between them is folded.
+  // Frames with the same name below the same caller are merged if the frames between them are
+  // folded.
   const folded = new Map<string, Frame>();
   const frameOf = (number: number): Frame => {
     let found = frames.get(number);
@@ -78,7 +79,7 @@ export function findFrame(of: Frame, number: number): Frame | null {
   return null;
 }
 
-/** Whether a frame's name has the text that is wanted, if any is. */
+/** Whether a frame's name contains the search text, if there is one. */
 export function matches(frame: Frame, wanted: string): boolean {
   return wanted !== "" && `${frame.name}: ${frame.text}`.toLowerCase().includes(wanted);
 }

@@ -1,4 +1,4 @@
-// What could be done about the memory, with the lines that bear it out.
+// Possible savings of memory, with the lines as evidence.
 
 import { type Child, byId, fill, make } from "../lib/dom";
 import { figure } from "../lib/figure";
@@ -9,7 +9,7 @@ import { type Column, drawSortable } from "./sortable";
 import { data } from "./state";
 import { gpu, lineCell, ofRun } from "./words";
 
-/** Hints that are about what is live at the device's peak. */
+/** Hints about memory that is live at the device's peak. */
 const AT_PEAK = ["optimizer_state", "not_in_place", "no_grad", "workspaces", "cached_unused", "other_processes", "imbalance"];
 
 function evidence(of: Evidence): HTMLLIElement {

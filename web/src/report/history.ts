@@ -1,4 +1,4 @@
-// The blocks of a level over their lives, as analyzer/src/views/page/history.rs writes them.
+// The blocks of a level with their lifetimes, written by analyzer/src/views/page/history.rs.
 
 import { Numbers, inflated } from "../lib/unpack";
 import type { PageHistory } from "./data";
@@ -6,11 +6,14 @@ import type { PageHistory } from "./data";
 /** Not at any tick. */
 export const NEVER = 0xffffffff;
 
-/** Kind of a driver block: memory of a VMM handle, whose address is where it is mapped. */
+/** Kind of a driver block: memory of a VMM handle, whose address is that of its mapping. */
 export const HANDLE = 1;
-/** Kind of a driver block: PyTorch's pool has it. */
+/** Kind of a driver block: it belongs to PyTorch's pool. */
 export const POOL = 2;
-/** Other kinds of driver blocks. MAYBE: the caller is not known, so that the pool may have it; BROUGHT: host memory of the program's own. */
+/**
+ * Other kinds of driver blocks. MAYBE: the caller is unknown, so the block may belong to the pool; BROUGHT: the
+ * program's own host memory that it pinned.
+ */
 export const MANAGED = 4, ARRAY = 8, CUDA_POOL = 16, GRAPH = 32, MAYBE = 64, BROUGHT = 128;
 
 function column<T extends Float64Array | Uint32Array | Uint8Array>(out: T, of: (before: number) => number): T {
@@ -19,46 +22,46 @@ function column<T extends Float64Array | Uint32Array | Uint8Array>(out: T, of: (
   return out;
 }
 
-/** Something happened to a block at each tick, or the level is known then. Ticks are in the order of events. */
+/** At each tick something happened to a block, or the level's bytes are known. Ticks are in the order of events. */
 export interface Ticks {
   readonly seqs: Float64Array;
-  /** ns; never less than the one before. */
+  /** ns; ascending. */
   readonly times: Float64Array;
   /** Bytes of the level just after it. */
   readonly totals: Float64Array;
-  /** Bytes of the blocks that are in the page. */
+  /** Bytes of the blocks in the page. */
   readonly kept: Float64Array;
 }
 
-/** The blocks of a level, in the order in which they were allocated; each column has a number for each. */
+/** The blocks of a level, in the order of their allocations; each column has a number for each block. */
 export interface History {
   readonly level: string;
   readonly count: number;
-  /** How many there were, with those that are left out. */
+  /** The number of all blocks, including omitted ones. */
   readonly all: number;
   readonly whole: boolean;
-  /** First and last event of the stretches of which no block is left out. */
+  /** First and last event of the intervals without omitted blocks. */
   readonly stretches: readonly [number, number][];
-  /** First and last event of the part of the run that the page is of. */
+  /** First and last event of the part of the run that the page covers. */
   readonly span: readonly [number, number];
   readonly ticks: Ticks;
-  /** Ticks. `ended` is NEVER where a block is live at the end. */
+  /** Ticks. `ended` is NEVER if a block is live at the end. */
   readonly made: Uint32Array;
   readonly ended: Uint32Array;
-  /** The tick from which the pool could use it again: `ended`, or a later one where it waited for other streams. */
+  /** The tick from which on the pool could use it again: `ended`, or a later one if it waited for other streams. */
   readonly released: Uint32Array;
   readonly bytes: Float64Array;
   readonly addresses: Float64Array;
-  /** By how much it is larger than what was asked for; -1: not known. */
+  /** The bytes beyond the requested ones; -1: unknown. */
   readonly slack: Float64Array;
   /** -1: not in the page. */
   readonly stacks: Float64Array;
-  /** The place in data.categories, -1: none. */
+  /** The index in data.categories; -1: no category. */
   readonly categories: Float64Array;
-  /** 0: the default pool and stream; 1: not known; else 2 more than the place in data.placements. */
+  /** 0: the default pool and stream; 1: unknown; else 2 more than the index in data.placements. */
   readonly placements: Float64Array;
   readonly kinds: Uint8Array;
-  /** The place in data.libraries, -1: not known. Not of tensors. */
+  /** The index in data.libraries; -1: unknown. Not for tensors. */
   readonly libraries: Float64Array;
   /** The stack that freed it; -1: not recorded, or not in the page. */
   readonly freedBy: Float64Array;
@@ -98,8 +101,10 @@ export async function unpacked(from: PageHistory, [begin, end]: readonly [number
   return history;
 }
 
-/** The blocks' events and the points of the level, in one order; `numbers` are the ticks of the former. What comes after
-  the last event of the page's part of the run is later than all of it. */
+/**
+ * The blocks' events and the points of the level, in one order; `numbers` are the ticks of the former. Events after
+ * the last event of the page's part of the run get a later time.
+ */
 function withPoints({ points }: PageHistory, seqs: Float64Array, times: Float64Array, end: number): { ticks: Ticks; numbers: Uint32Array } {
   const size = seqs.length + points.length, order = new Float64Array(size), moments = new Float64Array(size);
   const numbers = new Uint32Array(seqs.length);
@@ -119,7 +124,7 @@ function withPoints({ points }: PageHistory, seqs: Float64Array, times: Float64A
   return { ticks: { seqs: order.slice(0, length), times: moments.slice(0, length), totals: figures(), kept: figures() }, numbers };
 }
 
-/** What is left out is known where the level's bytes are, and holds from there to the next such tick. */
+/** The omitted bytes are known at ticks with the level's bytes, and apply until the next such tick. */
 function addUp(history: History, from: PageHistory): void {
   const { ticks, made, ended, bytes } = history;
   const { kept, totals, seqs } = ticks;
@@ -141,7 +146,7 @@ function addUp(history: History, from: PageHistory): void {
   }
 }
 
-/** The last tick that is not after `value`; -1: none. `from`: one that is not after it. */
+/** The last tick that is not after `value`; -1: no tick. `from`: a tick that is not after it. */
 export function lastUpTo(sorted: Float64Array, value: number, from = -1): number {
   let low = from + 1, high = sorted.length;
   while (low < high) {
@@ -163,12 +168,12 @@ export function liveAt(history: History, tick: number): number[] {
   return found;
 }
 
-/** Whether an event is in the part of the run that the page is of. */
+/** Whether an event is in the part of the run that the page covers. */
 export function isInside({ span }: Partial<Pick<History, "span">>, seq: number): boolean {
   return !span || (span[0] <= seq && seq <= span[1]);
 }
 
-/** Whether all blocks are in the page that were live just after an event. */
+/** Whether all blocks that were live just after an event are in the page. */
 export function isWhole(history: Pick<History, "whole" | "stretches"> & Partial<Pick<History, "span">>, seq: number): boolean {
   if (!isInside(history, seq)) return false;
   return history.whole || history.stretches.some(([begin, end]) => begin <= seq && seq <= end);

@@ -1,15 +1,15 @@
-// What somebody goes to on purpose: the browser's Back leads to what was shown before it.
+// Jumps: deliberate navigation, which the browser's Back button undoes.
 
 let isOne = false;
 
-/** Does something that the browser's Back undoes. */
+/** Runs a change that the browser's Back button undoes. */
 export function jump(does: () => void): void {
   isOne = true;
   does();
   isOne = false;
 }
 
-/** Whether what changes now is a jump that nobody has asked for yet. */
+/** Whether the current change is a jump that was not taken yet. */
 export function takeJump(): boolean {
   const was = isOne;
   isOne = false;

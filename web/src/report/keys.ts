@@ -1,4 +1,4 @@
-// Keys of the page as a whole, and the list of all keys.
+// Keys of the whole page, and the list of all keys.
 
 import { byId, fill, make } from "../lib/dom";
 import { jump } from "./jumps";

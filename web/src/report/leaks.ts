@@ -1,4 +1,5 @@
-// What stays from step to step, line by line: what grows, caches, what is kept since the warm-up.
+// Memory that stays live from step to step, by line: growth, caches, and what is kept since the
+// warm-up.
 
 import { type Child, byId, fill, make } from "../lib/dom";
 import { figure } from "../lib/figure";

@@ -1,4 +1,4 @@
-// The lines that own the memory at the moment that is shown.
+// The lines that own the memory at the shown point in time.
 
 import { fill, make, valueOf } from "../lib/dom";
 import { bytes, count, many, percent, time } from "../lib/format";
@@ -35,7 +35,9 @@ function sortBy(key: string): void {
   document.querySelectorAll<HTMLElement>("#lines th button")[head]?.focus();
 }
 
-/** Rows by owner; with the stacks that are not in the page they sum to the level's own figure. */
+/**
+ * Rows by owner; with the stacks that are not in the page they add up to the level's own figure.
+ */
 function lineRows(now: Level): Row[] {
   const rows = new Map<number, Row>();
   for (const [stack, size, blocks] of now.stacks) {

@@ -1,4 +1,4 @@
-// What is chosen as the end of the page's address, so that it can be sent to somebody: #at=oom, #at=4862&show=driver, …
+// The choices as the fragment of the page's URL, so that it can be shared: #at=oom, #at=4862&show=driver, …
 
 import { item } from "../lib/item";
 import type { MomentKind } from "./data";
@@ -7,7 +7,7 @@ import {
   MAP_NAMES, type Span, chooseCard, chooseDevice, chooseEvent, chooseLevel, chooseMap, chooseMoment, chooseScale, chooseView, data, device, level, moment, on, state, tell,
 } from "./state";
 
-/** Moments that have a name in a link. */
+/** Points in time with a name in links. */
 const NAMES: Partial<Record<MomentKind, string>> = { peak: "peak", end: "end", failure: "oom" };
 
 /** The link to what is shown. */
@@ -32,7 +32,7 @@ function spanOf(text: string | null): Span | null {
   return found && [Number(found[1]), Number(found[2])];
 }
 
-/** Goes where the address says. `isAll`: what it does not name is as it is at first; else it stays as it is. */
+/** Applies the URL. `isAll`: choices that it does not name are reset; otherwise they stay unchanged. */
 function follow(isAll: boolean): void {
   const of = new URLSearchParams(location.hash.slice(1));
   const has = (name: string) => isAll || of.has(name);
@@ -58,13 +58,15 @@ function follow(isAll: boolean): void {
   if (has("frame") || has("frames") || has("flames")) tell("frame");
 }
 
-/** In the browser's history: an entry that names all that is shown. */
+/** The state of an entry in the browser's history that names all choices. */
 const ALL = "all";
-/** A view that moved is written after so many ms. */
+/** A moved view is written after this many ms. */
 const REST = 250;
 
-/** Goes where the address says, and keeps the address as what is shown. A jump is an entry of its own in the browser's history, so that
- Back leads to what was shown before it. Called once blocks are there. */
+/**
+ * Applies the URL, and keeps it up to date. A jump is a separate entry in the browser's history, so that Back
+ * returns to the previous choices. Call it once blocks are there.
+ */
 export function startLinks(): void {
   let isStarted = false, written = "", later = 0;
   const write = () => {
@@ -84,7 +86,7 @@ export function startLinks(): void {
         history.pushState(ALL, "", now);
       }
       written = now;
-      // A view may move with each frame, and a browser takes long to write an address: it is written when the view rests.
+      // A view may move with each frame, and browsers are slow to write a URL, so it is written when the view rests.
       if (what === "view" && !isJump) later ||= setTimeout(write, REST);
       else if (!isJump) write();
     }

@@ -1,8 +1,8 @@
-// The blocks that are live at a tick, as a stack from the oldest up, and how they fill a column of pixels.
+// The blocks that are live at a tick, stacked from the oldest up, and the column of pixels that they fill.
 
 import type { History } from "./history";
 
-/** Goes on from tick to tick. What is the same at the bottom of the stack is not worked out again. */
+/** Moves from tick to tick. The unchanged bottom of the stack is not computed again. */
 export class Live {
   private order = new Int32Array(1024);
   private ends = new Uint32Array(1024);
@@ -10,14 +10,14 @@ export class Live {
   private sums = new Float64Array(1024);
   private length = 0;
   private begun = 0;
-  /** How many blocks at the bottom are as they were in the column that was drawn last, if there is one. */
+  /** The number of blocks at the bottom that are unchanged since the column drawn last, if there is one. */
   private same = 0;
   private drawn = -1;
 
-  /** `blocks`: the columns' pixels, each from `low` bytes at its foot to `most` at its top. */
+  /** `blocks`: the columns' pixels, each from `low` bytes at its bottom to `most` at its top. */
   constructor(private readonly history: History, private readonly blocks: Int32Array, private readonly height: number, private readonly low: number, private readonly most: number) {}
 
-  /** Goes on to a tick, which is later than the one before. */
+  /** Moves to a tick, which is later than the one before. */
   goTo(tick: number): void {
     const { made, ended, bytes, count } = this.history, { order, ends, sums, length } = this;
     let same = 0;
@@ -58,7 +58,7 @@ export class Live {
     this.sums[this.length++] = sum;
   }
 
-  /** Fills the column that begins at a place, which is empty: the blocks, and `rest` bytes more above them. */
+  /** Fills an empty column that begins at an index: the blocks, and `rest` more bytes above them. */
   draw(column: number, rest: number, restIs: number): void {
     const { blocks, height, low, order, sums, length, same } = this, foot = column + height;
     const span = this.most - low, topOf = (sum: number) => Math.min(foot, Math.max(column, column + Math.round(height - (sum - low) / span * height)));

@@ -1,4 +1,4 @@
-// The page of a capture: who draws what anew when something changes.
+// The page of a capture: which parts are redrawn when something changes.
 
 import { offer } from "../lib/console";
 import { byId, keepingFocus, make } from "../lib/dom";

@@ -1,4 +1,4 @@
-// A map of PyTorch's segments at the moment that is shown.
+// A map of PyTorch's segments at the shown point in time.
 
 import { bytes, count, many, time } from "../lib/format";
 import { item, sumOf } from "../lib/item";
@@ -14,7 +14,7 @@ import { poolNameOf, poolWords } from "./pool_names";
 import { type Placed, type Segment, type Segments, largestFree, liveBytes, segmentsAt } from "./segments";
 import { callWords } from "./stack_words";
 
-/** A map that has tensors and the driver's level. */
+/** A map with tensors and the driver's level. */
 export interface PoolAt extends MapAt {
   tensors: History;
   driver: History;
@@ -28,7 +28,7 @@ export function cssOf(pixel: number): string {
   return `rgb(${pixel & 0xff} ${pixel >>> 8 & 0xff} ${pixel >>> 16 & 0xff})`;
 }
 
-/** The lines that have most of a segment, and so keep it from being given back. */
+/** The lines that hold most of a segment, and so prevent its release. */
 function pinnedBy(tensors: History, segment: Segment): string {
   const lines = new Map<string, number>();
   for (const { block, bytes: size } of segment.blocks) {
@@ -47,7 +47,10 @@ function segmentWords(at: PoolAt, segment: Segment): string {
     `${bytes(liveBytes(segment))} allocated in ${many(segment.blocks.length, "block", "blocks")}; ${pinnedBy(at.tensors, segment)}; ${takenBy(at.driver, segment)}`;
 }
 
-/** Who took a segment from the driver: its line, when, and the newest calls. Of one that is made of handles, the first that is mapped. */
+/**
+ * The origin of a segment: the line, the time, and the newest calls. For a segment made of handles, that of the
+ * first mapped one.
+ */
 function takenBy(driver: History, segment: Segment): string {
   const block = segment.made[0]?.block;
   if (block === undefined) return "the line that took it from the driver is not known";
@@ -56,7 +59,7 @@ function takenBy(driver: History, segment: Segment): string {
   return `${which} from the driver by ${named(driver, block)}, ${time(item(driver.ticks.times, tick), 0)}, event ${count(item(driver.ticks.seqs, tick))}${stack ? `: ${stack}` : ""}`;
 }
 
-/** A segment's blocks and what is free between them. */
+/** A segment's blocks and the free memory between them. */
 export function segmentPieces(at: PoolAt, segment: Segment, paint: Painted): Piece[] {
   const { tensors, levels } = at, asked = failureNow()?.bytes, place = segmentWords.bind(null, at, segment);
   const pieces = segment.blocks.flatMap(({ block, address, bytes: size, waits }): Piece[] => {
@@ -70,7 +73,7 @@ export function segmentPieces(at: PoolAt, segment: Segment, paint: Painted): Pie
   const pinned = made !== undefined && isPinned(at.driver, made, levels);
   const free = segment.free.map(({ address, bytes: size }): Piece => {
     const fits = asked !== undefined && size >= asked;
-    // What is free is nobody's: a click pins the segment itself, as the driver gave it.
+    // Free memory has no owner: a click pins the segment itself, as the driver allocated it.
     return { from: address - segment.address, wide: size, pin: itself, pinned, colour: fits ? "--good" : "--soft", look: fits ? "outline" : "full", bytes: size,
       says: () => `${bytes(size)} free${fits ? ", room for the request that failed" : ""} · ${place()}` };
   });
@@ -87,7 +90,7 @@ export function sizeOf(of: { bytes: number }): number {
   return of.bytes;
 }
 
-/** What is allocated, rounded up, waiting and free in segments. */
+/** The allocated, rounding, waiting and free bytes in segments. */
 export function partsOf(at: PoolAt, segments: readonly Segment[]): { live: number; slack: number; waiting: number; free: number } {
   const blocks = segments.flatMap((of) => of.blocks), live = blocks.filter((of) => !of.waits);
   const slack = (of: Placed) => Math.max(0, item(at.tensors.slack, of.block));
@@ -117,7 +120,7 @@ export function segmentsView(at: PoolAt): MapView {
   };
 }
 
-/** Handles that PyTorch has made for an expandable segment and not mapped yet, or unmapped and not released yet. */
+/** Handles that PyTorch has created for an expandable segment and not mapped yet, or unmapped and not released yet. */
 function unmappedGroup({ driver, levels }: PoolAt, blocks: readonly number[], sum: number): Group {
   const rows = blocks.map((block): Row => {
     const size = item(driver.bytes, block);

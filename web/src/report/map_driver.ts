@@ -1,4 +1,4 @@
-// A map of what the driver gave and PyTorch's pool does not have, library by library.
+// A map of driver memory outside PyTorch's pool, library by library.
 
 import { bytes } from "../lib/format";
 import { grouped, item, sumOf } from "../lib/item";
@@ -12,7 +12,7 @@ import type { MapAt, MapView } from "./map_view";
 import { segmentsAt } from "./segments";
 import { SPAN, spansAt } from "./spans";
 
-/** The driver's level, and how it is the sum of both maps. */
+/** The driver's level as the sum of both maps. */
 export interface DriverParts {
   level: number;
   pool: number;

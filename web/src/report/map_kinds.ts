@@ -1,4 +1,4 @@
-// What driver blocks are, in words and colours.
+// Kinds of driver blocks, with their labels and colours.
 
 import { bytes, count, many, time } from "../lib/format";
 import { item } from "../lib/item";
@@ -12,7 +12,7 @@ export interface BlockKind {
 }
 
 const PLAIN: BlockKind = { name: "device memory (cudaMalloc)", colour: "--hue-0" };
-/** The first whose bit a block has. */
+/** The first entry whose bit a block has applies. */
 const KINDS: readonly [bit: number, kind: BlockKind][] = [
   [MANAGED, { name: "managed memory (on the card or the host: not recorded)", colour: "--hue-6" }],
   [HANDLE, { name: "VMM handle (cuMemCreate)", colour: "--hue-3" }],
@@ -29,13 +29,13 @@ export function kindOf(of: History, block: number): BlockKind {
   return found ? found[1] : PLAIN;
 }
 
-/** The library that asked for a driver block. */
+/** The library that requested a driver block. */
 export function libraryOf(of: History, block: number): string {
   const library = item(of.libraries, block);
   return library < 0 ? "unknown caller" : item(data.libraries, library);
 }
 
-/** A driver block in words. */
+/** A description of a driver block. */
 export function blockWords(of: History, block: number): string {
   const { seqs, times } = of.ticks, made = item(of.made, block), handle = item(of.kinds, block) & HANDLE;
   return `${bytes(item(of.bytes, block))} (${many(item(of.bytes, block), "byte", "bytes")}), ${kindOf(of, block).name}, ` +

@@ -1,4 +1,4 @@
-// A map of pools: PyTorch's default and private ones, CUDA's own, and what the driver keeps for graphs.
+// A map of pools: PyTorch's default and private ones, CUDA's own, and the driver's memory for graphs.
 
 import { bytes, many } from "../lib/format";
 import { compare, item, sumOf } from "../lib/item";
@@ -61,7 +61,7 @@ function blockPieces(at: MapAt, blocks: readonly number[]): Piece[] {
   return pieces;
 }
 
-/** What is live out of what the card gave. */
+/** Live bytes as a part of the physical memory. */
 function usedRow(at: MapAt, label: string, blocks: readonly number[], reserved: number): Row {
   const pieces = blockPieces(at, blocks), used = sumOf(pieces, (of) => of.wide), unused = reserved - used;
   if (unused > 0) pieces.push({ from: used, wide: unused, colour: "--soft", look: "full", bytes: unused, says: () => `${bytes(unused)} reserved and unused` });

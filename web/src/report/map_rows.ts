@@ -1,4 +1,4 @@
-// Rows of boxes, as maps have them: drawn, pointed at, and gone through by keys.
+// Rows of boxes in maps: drawing, pointing, and keys.
 
 import { type Child, byId, make, say } from "../lib/dom";
 import { figure } from "../lib/figure";
@@ -9,34 +9,34 @@ import { styled } from "./paint";
 import { LEAST_WIDE, panZoom, showAll, showPlace, zoomAt, zoomNow } from "./map_zoom";
 import { type MapName, state } from "./state";
 
-/** The outline of what was found, as in the chart and the flamegraph. */
+/** The outline of matches, as in the chart and the flamegraph. */
 const FOUND = "#d65cff";
 const BAR = 14, GAP = 4, TEXT = 15, LABEL = 300, NARROW = 640;
-/** So many rows of a group are drawn, the first ones. */
+/** The most rows of a group that are drawn. */
 export const MOST_ROWS = 120;
 
-/** What a box is: filled; striped; the lower half; the place of much that is left out; an outline. */
+/** How a box is drawn: filled; striped; the lower half; a fold of omitted space; an outline. */
 export type Look = "full" | "striped" | "low" | "fold" | "outline";
 
 export interface Piece {
   /** In bytes of the row's bar. */
   from: number;
   wide: number;
-  /** A colour; one that begins with -- is the style's. */
+  /** A colour; one that begins with -- belongs to the style. */
   colour: string;
   look: Look;
   says: () => string;
-  /** How many bytes it stands for. */
+  /** The bytes that it stands for. */
   bytes: number;
   pin?: (() => void) | undefined;
   pinned?: boolean;
-  /** Whether a search found it. */
+  /** Whether it matches a search. */
   found?: boolean;
 }
 
 export interface Row {
   label: string;
-  /** Of the bar. */
+  /** The width of the bar. */
   wide: number;
   pieces: Piece[];
   bytes: number;
@@ -55,14 +55,14 @@ interface Drawn {
   most: number;
   left: number;
   high: number;
-  /** The place among all pieces that keys have come to; -1: none. */
+  /** The index of the piece that is selected by keys; -1: no piece. */
   cursor: number;
-  /** Says how many rows are wider than to scale. */
+  /** Shows how many rows are wider than to scale. */
   note: HTMLParagraphElement;
 }
 
 let drawn: Drawn[] = [];
-/** The map that they are of. */
+/** The map of the rows. */
 let shown: MapName | null = null;
 
 /** The groups that are shown. */
@@ -85,7 +85,7 @@ function stripes(context: CanvasRenderingContext2D, from: number, to: number, to
   context.stroke();
 }
 
-/** A zigzag: more lies here than is drawn. */
+/** A zigzag: a larger area is folded here. */
 function fold(context: CanvasRenderingContext2D, from: number, to: number, top: number): void {
   context.strokeStyle = styled("--faint");
   context.lineWidth = 1.5;
@@ -111,7 +111,7 @@ function box(context: CanvasRenderingContext2D, piece: Piece, x: (at: number) =>
   context.strokeRect(from, top, Math.max(wide, 2), BAR);
 }
 
-/** Where the bytes of a row lie. A narrow row has a scale of its own, in which it is just wide enough to be seen. */
+/** The position of bytes in a row. A narrow row has a larger scale, so that it is just wide enough to be visible. */
 function xOf(of: Drawn, row: Row): (at: number) => number {
   const wide = of.canvas.width - of.left - 2, { times, left } = zoomNow(), scale = Math.max((wide * times) / of.most, isNarrow(of, row) ? LEAST_WIDE / Math.max(row.wide, 1) : 0);
   const begin = of.left + 1 - left * wide * times;
@@ -122,7 +122,7 @@ function isNarrow(of: Drawn, row: Row): boolean {
   return (of.canvas.width - of.left - 2) * zoomNow().times * row.wide < LEAST_WIDE * of.most;
 }
 
-/** As much of a label as there is room for, cut at its right end. */
+/** As much of a label as fits, cut at its right end. */
 function cut(context: CanvasRenderingContext2D, text: string, wide: number): string {
   if (context.measureText(text).width <= wide) return text;
   let length = Math.min(text.length, Math.floor(wide / 4));
@@ -159,7 +159,7 @@ function draw(of: Drawn): void {
   of.note.textContent = narrow ? `${many(narrow, "row is", "rows are")} drawn wider than to scale, ${LEAST_WIDE} pixels, so that you see what is in them: zoom in for their true width.` : "";
 }
 
-/** Where the keys are. */
+/** Marks the piece that is selected by keys. */
 function mark(of: Drawn, context: CanvasRenderingContext2D): void {
   const at = pieces(of)[of.cursor];
   if (!at) return;
@@ -174,7 +174,7 @@ function pieces(of: Drawn): { row: number; piece: Piece }[] {
   return of.group.rows.slice(0, MOST_ROWS).flatMap((row, index) => row.pieces.map((piece) => ({ row: index, piece })));
 }
 
-/** What stands at a place: the narrowest box, for boxes may lie on each other. */
+/** The narrowest box at a position, because boxes may overlap. */
 function pieceAt(of: Drawn, event: MouseEvent): Piece | undefined {
   const seen = of.canvas.getBoundingClientRect();
   const left = ((event.clientX - seen.left) / seen.width) * of.canvas.width, top = ((event.clientY - seen.top) / seen.height) * of.canvas.height;
@@ -193,7 +193,7 @@ function redraw(): void {
   for (const of of drawn) draw(of);
 }
 
-/** The map wider or narrower; what stands at a place from 0 to 1 stays there. */
+/** Scales the map; the content at a position from 0 to 1 stays there. */
 function zoomMap(by: number, place = 0.5): void {
   zoomAt(place, by);
   redraw();
@@ -213,20 +213,23 @@ const ZOOMS: Record<string, (place: number) => void> = {
   "+": (place) => { zoomMap(CLOSER, place); }, "=": (place) => { zoomMap(CLOSER, place); }, "-": (place) => { zoomMap(1 / CLOSER, place); }, "0": wholeMap,
 };
 
-/** Where the piece is that keys have come to, from 0 to 1; else the middle. */
+/** The position of the selected piece, from 0 to 1; else the middle. */
 function cursorPlace(of: Drawn): number {
   const at = pieces(of)[of.cursor], wide = of.canvas.width - of.left - 2;
   if (!at) return 0.5;
   return Math.max(0, Math.min(1, (xOf(of, item(of.group.rows, at.row))(at.piece.from + at.piece.wide / 2) - of.left) / wide));
 }
 
-/** Zooms about the piece that keys have come to, else about the middle. */
+/** Zooms about the selected piece, else about the middle. */
 export function zoomMapBy(by: number): void {
   const chosen = drawn.find((of) => pieces(of)[of.cursor]);
   zoomMap(by, chosen && cursorPlace(chosen));
 }
 
-/** With Ctrl, as a pinch comes, the map is zoomed about the pointer; with Shift or sideways it moves. */
+/**
+ * With Ctrl, which browsers also report for a pinch, zooms the map about the pointer; with Shift or sideways moves
+ * it.
+ */
 function wheeled(of: Drawn, event: WheelEvent): void {
   const seen = of.canvas.getBoundingClientRect(), wide = of.canvas.width - of.left;
   const place = (((event.clientX - seen.left) / seen.width) * of.canvas.width - of.left) / wide, by = event.deltaY || event.deltaX;

@@ -1,4 +1,4 @@
-// From event to event of the map that is shown, and from failure to failure.
+// Moves from event to event of the shown map, and from failure to failure.
 
 import { item } from "../lib/item";
 import type { Failure } from "./data";
@@ -6,7 +6,7 @@ import { HANDLE, type History, NEVER, lastUpTo } from "./history";
 import { SPAN, type SpanKind } from "./spans";
 import { type MapName, allSpans, chooseEvent, data, device, histories, hostHistory, moment, state } from "./state";
 
-/** What is no block and changes a map. */
+/** Things other than blocks that change a map. */
 const SPANS_OF: Record<MapName, readonly SpanKind[]> = {
   segments: [SPAN.mapping], driver: [SPAN.alias], vmm: [SPAN.mapping, SPAN.addresses], pools: [SPAN.pool, SPAN.graphs, SPAN.node],
 };
@@ -46,14 +46,14 @@ export function mapEvents(): Float64Array {
   return found;
 }
 
-/** To the map's event before or after the moment. */
+/** Moves to the map's event before or after the point in time. */
 export function stepMap(by: number): void {
   const seqs = mapEvents(), now = moment()?.seq ?? 0, at = lastUpTo(seqs, now);
   const next = seqs[by > 0 ? at + 1 : seqs[at] === now ? at - 1 : at];
   if (next !== undefined) chooseEvent(next);
 }
 
-/** To the failure before or after the moment. */
+/** Moves to the failure before or after the point in time. */
 export function stepFailures(by: number): void {
   const seq = moment()?.seq ?? 0;
   const all = data.failures.filter((of) => of.device === device().device);
@@ -61,7 +61,7 @@ export function stepFailures(by: number): void {
   if (next) chooseEvent(next.seq);
 }
 
-/** The failure of the device's that the moment is. */
+/** The device's failure at the point in time, if there is one. */
 export function failureNow(): Failure | undefined {
   const seq = moment()?.seq ?? 0;
   return data.failures.find((of) => of.device === device().device && of.seq === seq);

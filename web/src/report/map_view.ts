@@ -1,10 +1,10 @@
-// What every map is made from and gives.
+// The input and the output of every map.
 
 import type { Group } from "./map_rows";
 import type { History } from "./history";
 import type { Spans } from "./spans";
 
-/** The moment that a map is of, and what is known of the device. */
+/** The point in time of a map, and what is known of the device. */
 export interface MapAt {
   seq: number;
   /** Ordinal; null: no device. */
@@ -19,7 +19,7 @@ export interface MapAt {
 }
 
 export interface MapView {
-  /** What is to be said before the groups: what is missing or not known. */
+  /** Notes before the groups: what is missing or unknown. */
   said: string;
   figures: [name: string, bytes: number][];
   legend: { name: string; colour: string; look?: "striped" | "outline" | "low" }[];

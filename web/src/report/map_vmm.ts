@@ -12,19 +12,19 @@ import { poolNameOf, poolWords } from "./pool_names";
 import { type Segment, segmentsAt } from "./segments";
 import { SPAN, type Span, spansAt } from "./spans";
 
-/** Two handles that lie side by side have different ones. */
+/** Adjacent handles alternate between these colours. */
 const COLOURS = ["--hue-3", "--hue-9"];
-/** What is unmapped is drawn as wide as this part of what is mapped, and folded where it is more. */
+/** Unmapped space takes at most this part of the mapped space's width; more is folded. */
 const FOLD = 1 / 16;
 
 interface Handle {
-  /** Its driver block; undefined: the memory is another device's or process's. */
+  /** Its driver block; undefined: the memory belongs to another device or process. */
   block: number | undefined;
   bytes: number;
   mappings: Span[];
 }
 
-/** What the map is made from. */
+/** The input of the map. */
 interface Space {
   at: MapAt;
   handles: Map<number, Handle>;
@@ -38,7 +38,7 @@ function spaceAt(at: MapAt): Space {
   for (const block of driver ? liveAt(driver, lastUpTo(driver.ticks.seqs, seq)) : []) {
     if (driver && item(driver.kinds, block) & HANDLE) handles.set(item(driver.addresses, block), { block, bytes: item(driver.bytes, block), mappings: [] });
   }
-  // Address space belongs to no device: it is shown where the device's memory is mapped in it, and where nothing is.
+  // Address space belongs to no device: it is shown if memory of the device is mapped in it, or if it is empty.
   const all = spansAt(spans, SPAN.mapping, seq), isOwn = (of: Span) => of.device === at.device || of.device === null || handles.has(of.handle);
   const ranges = spansAt(spans, SPAN.addresses, seq).filter((range) => {
     const inside = all.filter((of) => isIn(of, range));
@@ -73,7 +73,7 @@ function mappingWords(space: Space, of: Span): string {
   return `${here}${part}${more}: ${blockWords(at.driver, handle.block)}${segmentWords(space, of)}`;
 }
 
-/** The boxes of what is mapped, the others folded where they are wide; the length of the bar. */
+/** The boxes of mapped space, with wide unmapped space folded; and the length of the bar. */
 function bar(space: Space, from: number, to: number, mappings: readonly Span[], most: number): { pieces: Piece[]; wide: number } {
   const { at, handles } = space, pieces: Piece[] = [], fold = most * FOLD;
   let address = from, wide = 0;
@@ -97,7 +97,7 @@ function bar(space: Space, from: number, to: number, mappings: readonly Span[], 
   return { pieces, wide };
 }
 
-/** Whose a range is, as its label says. */
+/** The owner of a range, for its label. */
 function ownerOf(space: Space, range: Span): string {
   const { at } = space, of = space.segments.find((segment) => range.address <= segment.address && segment.address < range.address + range.bytes);
   if (!of || !hasPool(at)) return hex(range.address);

@@ -1,4 +1,4 @@
-// The maps of memory at the moment that is shown: which there are, which is chosen, and what stands around it.
+// The maps of memory at the shown point in time: the available ones, the chosen one, and the text around it.
 
 import { byId, fill, make, say } from "../lib/dom";
 import { figure } from "../lib/figure";
@@ -21,7 +21,7 @@ export { stepFailures } from "./map_steps";
 interface MapKind {
   name: string;
   caption: string;
-  /** Whether the device has anything for it. */
+  /** Whether the device has data for it. */
   is: (at: MapAt) => boolean;
   view: (at: MapAt) => MapView;
 }
@@ -85,7 +85,7 @@ function swatch(colour: string, look = "full"): HTMLSpanElement {
   return make("span", { class: "swatch", style: { background: style[look] ?? plain, ...border } });
 }
 
-/** The driver's level as the sum of two maps. */
+/** Shows the driver's level as the sum of two maps. */
 function saySum(at: MapAt): void {
   const { level, pool, others, leftOut } = driverParts(at);
   if (!at.driver) {

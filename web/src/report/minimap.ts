@@ -1,4 +1,4 @@
-// The whole run in small, with the view as a window that can be moved and resized.
+// A small chart of the whole run, with the view as a window that can be moved and resized.
 
 import { brushX } from "d3-brush";
 import { select } from "d3-selection";
@@ -11,7 +11,7 @@ import { chooseView, chooseViewSoon, data, device, history, state } from "./stat
 
 const HIGH = 44;
 
-/** Bytes at most in each column of the whole run. */
+/** The highest bytes in each column of the whole run. */
 function levelColumns(of: History, columns: number): number[] {
   const { times, totals } = of.ticks, out: number[] = [];
   let tick = -1;
@@ -79,5 +79,5 @@ export function drawMinimap(): void {
   moveWindow();
 }
 
-/** Puts the window where the view is. */
+/** Moves the window to the view. */
 export let moveWindow = (): void => undefined;

@@ -1,4 +1,4 @@
-// Bytes by module of PyTorch's, as a tree whose rows open and close.
+// Bytes by PyTorch module, as a tree whose rows open and close.
 
 import { type Child, byId, fill, make, options } from "../lib/dom";
 import { figure } from "../lib/figure";
@@ -19,9 +19,9 @@ interface Row {
   depth: number;
 }
 
-/** So many rows are open at first. */
+/** The number of rows that are open at first. */
 const FIRST_ROWS = 16;
-/** The columns beside that of names. */
+/** The columns in addition to that of names. */
 const COLUMNS: readonly { name: string; kind?: string; key?: Key; cell: (of: Module, whole: number) => Child }[] = [
   { name: "Class", cell: (of) => of.class ?? "" },
   { name: "With its parts", kind: "number", key: "bytes", cell: (of) => figure(of.bytes) },
@@ -43,7 +43,7 @@ function pathOf(parent: string, of: Module): string {
   return `${parent}\n${of.name}`;
 }
 
-/** The rows below a module, of those that are open. */
+/** The visible rows below a module. */
 function rowsOf(of: Module, path = "", depth = 0): Row[] {
   return partsOf(of).flatMap((module): Row[] => {
     const own = pathOf(path, module);
@@ -51,7 +51,7 @@ function rowsOf(of: Module, path = "", depth = 0): Row[] {
   });
 }
 
-/** Opens the largest modules as far as there is room for their parts. */
+/** Opens the largest modules as long as their parts fit. */
 function openLargest(root: Module): void {
   opened = new Set();
   const queue = rowsOf(root);
@@ -88,7 +88,9 @@ function buttons(): HTMLElement[] {
   return [...document.querySelectorAll<HTMLElement>("#modules [data-path]")];
 }
 
-/** Right opens or goes in, left closes or goes out, up and down go from row to row. */
+/**
+ * Right opens a row or enters it, left closes it or leaves it, up and down move from row to row.
+ */
 function treeKey(event: KeyboardEvent): void {
   const all = buttons(), place = all.findIndex((of) => of === event.target), now = all[place];
   const path = now?.dataset["path"];
@@ -103,7 +105,7 @@ function treeKey(event: KeyboardEvent): void {
   event.preventDefault();
 }
 
-/** The columns that say something: names alone have no classes. */
+/** The columns, without that of classes if no module has one. */
 function columnsOf(root: Module): typeof COLUMNS {
   const hasClass = (of: Module): boolean => of.class !== undefined || (of.parts ?? []).some(hasClass);
   return hasClass(root) ? COLUMNS : COLUMNS.filter((of) => of.name !== "Class");

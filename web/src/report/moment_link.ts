@@ -1,15 +1,18 @@
-// Links that set the page's moment, and go to the chart that shows it.
+// Links that set the page's point in time, and scroll to the chart.
 
 import { byId, make } from "../lib/dom";
 import { data } from "./state";
 
-/** Whether an event is in the part of the run that the page is of. */
+/** Whether an event is in the part of the run that the page covers. */
 export function isInPage(seq: number): boolean {
   const [begin, end] = data.events;
   return seq >= (begin ?? 0) && seq <= (end ?? Infinity);
 }
 
-/** A link to the moment just after an event; `at`: its name in links, if it has one. Plain text where the page is of another part of the run. */
+/**
+ * A link to the point in time just after an event; `at`: its name in links, if it has one. Plain text if the event
+ * is outside the page's part of the run.
+ */
 export function momentLink(text: string, seq: number, device: number | null, at = String(seq)): HTMLElement {
   if (!isInPage(seq)) return make("span", { text, title: "not in the part of the run that this page is of" });
   const of = new URLSearchParams({ at });

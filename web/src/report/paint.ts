@@ -1,4 +1,4 @@
-// The colours of blocks: by what they are for, by line or by module.
+// The colours of blocks: by category, line or module.
 
 import { item } from "../lib/item";
 import type { History } from "./history";
@@ -6,10 +6,10 @@ import type { Paint } from "./paints";
 import type { Colours } from "./raster";
 import { data, paintBy } from "./state";
 
-/** 0xAABBGGRR, as the pixels of a canvas are, in 32 bits with a sign. */
+/** 0xAABBGGRR as a signed 32-bit number, like the pixels of a canvas. */
 type Pixel = number;
 
-/** A colour of the style, as pixels have it. */
+/** A colour of the style as a pixel. */
 function pixelOf(colour: string): Pixel {
   const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   if (!context) return 0xff808080 | 0;
@@ -25,10 +25,10 @@ export function styled(name: string): string {
 }
 
 const UNKNOWN = "--unknown";
-/** So many lines or modules have a colour of their own; all others share one. */
+/** The most lines or modules with distinct colours; all others share one. */
 const HUES = 12;
 
-/** What a block is told apart by; -1: not known. */
+/** The key that determines a block's colour; -1: unknown. */
 function keyOf(history: History, paint: Paint): (block: number) => number {
   const { stacks, module_of } = data.stacks;
   if (paint === "category") return (block) => item(history.categories, block);
@@ -40,7 +40,7 @@ function keyOf(history: History, paint: Paint): (block: number) => number {
 }
 
 export interface Painted extends Colours {
-  /** Name and colour of each key that has one of its own, the weightiest first. */
+  /** Name and colour of each key with a distinct colour, the largest first. */
   legend: { name: string; colour: string }[];
 }
 
@@ -60,7 +60,7 @@ function darker(colour: Pixel): Pixel {
   return (0xff000000 | part(16) | part(8) | part(0));
 }
 
-/** Colours of a level's blocks; of equal weight in bytes over time, the weightiest keys have their own. */
+/** Colours of a level's blocks. The keys with the most bytes over time have distinct colours. */
 function workOut(history: History, paint: Paint): Painted {
   const key = keyOf(history, paint), { times } = history.ticks;
   const weights = new Map<number, number>();
@@ -87,9 +87,10 @@ function workOut(history: History, paint: Paint): Painted {
 const scheme = matchMedia("(prefers-color-scheme: dark)");
 const known = new Map<History, { by: Paint; look: string; painted: Painted }>();
 
-/** Colours of a level's blocks as they are chosen. */
+/** Colours of a level's blocks as chosen. */
 export function paintOf(history: History): Painted {
-  // Light and dark have backgrounds of their own, and paper has the light one. A computed style would cost each frame some milliseconds.
+  // Light and dark mode have different backgrounds, and paper has the light one. Computed styles would cost each frame
+  // some milliseconds.
   const look = document.documentElement.classList.contains("printing") ? "paper" : String(scheme.matches);
   const before = known.get(history), by = paintBy(history);
   if (before?.by === by && before.look === look) return before.painted;

@@ -1,4 +1,4 @@
-// By what blocks have their colours.
+// What determines the colours of blocks.
 
 export const PAINTS = ["category", "line", "module"] as const;
 export type Paint = (typeof PAINTS)[number];

@@ -1,4 +1,4 @@
-// What is known of the peak, and of failures: the ledger, PyTorch's pool, allocations that failed.
+// Details of the peak and of failures: the ledger, PyTorch's pool, failed allocations.
 
 import { byId, fill, make, say } from "../lib/dom";
 import { bytes, count, many, percent, time } from "../lib/format";
@@ -25,7 +25,7 @@ export function drawLedger(): void {
     ...(row.categories ?? []).map((of): Cell[] =>
       [make("span", { class: "part", text: `of which ${of.category}` }), bytes(of.bytes), percent(of.bytes, whole), "", ""]),
   ]);
-  // The ledger is of the whole run, and the device's peak of the page's part of it.
+  // The ledger covers the whole run, and the device's peak the page's part of it.
   const peak = data.answer.peaks.find((of) => of.device === now.device);
   const { time: then, seq, when } = peak ?? { time: null, seq: null, when: "" };
   const at = then !== null && seq !== null ? `${now.title} at its peak, ${time(then)}, event ${count(seq)}${when}${ofRun()}` : now.title;

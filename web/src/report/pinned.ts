@@ -1,4 +1,4 @@
-// The block that is pinned: its size, its life, and the calls that allocated it.
+// The pinned block: its size, its lifetime, and the calls that allocated it.
 
 import { byId, fill, make } from "../lib/dom";
 import { bytes, count, many, time } from "../lib/format";
@@ -10,7 +10,7 @@ import { calls } from "./stack_words";
 import type { Owner } from "./data";
 import { data, history, pin, state } from "./state";
 
-/** Frames of a stack without those that only pass a call on, the newest first, each with the text of its line. */
+/** Frames of a stack without those that only forward a call, newest first, each with the text of its line. */
 function frames(stack: number): HTMLLIElement[] {
   return calls(stack).map(([name, text]) => make("li", {}, [name, text ? make("code", { text }) : null]));
 }

@@ -1,4 +1,4 @@
-// Which of PyTorch's pools a segment is of: what the tensors say that lie in it now, or that lay in it before or after.
+// Finds the PyTorch pool of a segment, from the tensors that are in it now, or were in it before or after.
 
 import { item } from "../lib/item";
 import { type History, NEVER } from "./history";
@@ -6,23 +6,23 @@ import type { Segment } from "./segments";
 import { SPAN, type Spans, spansAt } from "./spans";
 import { data } from "./state";
 
-/** Larger requests are cut from other segments than smaller ones: kSmallSize of c10/cuda/CUDACachingAllocator.cpp. */
+/** Larger requests come from other segments than smaller ones: kSmallSize of c10/cuda/CUDACachingAllocator.cpp. */
 const SMALL = 1 << 20;
-/** A block's placement: not known, and the first one that is a place in data.placements. */
+/** A block's placement: the value for unknown, and the first value that is an index into data.placements. */
 const UNKNOWN = 1, FIRST = 2;
 
 export interface PoolName {
-  /** The pool's id: zeros: the default one. */
+  /** The pool's id; zeros: the default pool. */
   high: number;
   low: number;
-  /** The stream's handle; 0: the default one. */
+  /** The stream's handle; 0: the default stream. */
   stream: number;
   isSmall: boolean;
 }
 
 const sorted = new WeakMap<History, Uint32Array>();
 
-/** All blocks of the tensors, in the order of their addresses. */
+/** All blocks of the tensors, sorted by address. */
 function byAddress(tensors: History): Uint32Array {
   let order = sorted.get(tensors);
   if (!order) {
@@ -51,7 +51,7 @@ function nameOf(tensors: History, block: number): PoolName | undefined {
   return { high, low, stream, isSmall };
 }
 
-/** The events between which a segment lies where it does. */
+/** The events between which a segment exists at its address. */
 function lifeOf(segment: Segment, driver: History, spans: Spans, seq: number): [from: number, to: number] {
   const { seqs } = driver.ticks, made = segment.made[0]?.block ?? 0;
   if (segment.expandable) {
@@ -62,7 +62,7 @@ function lifeOf(segment: Segment, driver: History, spans: Spans, seq: number): [
   return [item(seqs, item(driver.made, made)), ended === NEVER ? Infinity : item(seqs, ended)];
 }
 
-/** The pool of a segment; undefined: no tensor that is in the page ever lay there, or none says where it came from. */
+/** The pool of a segment; undefined if the page has no tensor that was in it with a known placement. */
 export function poolNameOf(segment: Segment, tensors: History, driver: History, spans: Spans, seq: number): PoolName | undefined {
   for (const { block } of segment.blocks) {
     const name = nameOf(tensors, block);
@@ -79,7 +79,7 @@ export function poolNameOf(segment: Segment, tensors: History, driver: History, 
   return undefined;
 }
 
-/** The pool in words. */
+/** A description of the pool. */
 export function poolWords(name: PoolName | undefined): string {
   if (!name) return "pool not known: no tensor lay here in this page";
   const blocks = name.isSmall ? "blocks up to 1 MiB" : "blocks above 1 MiB";
@@ -87,7 +87,10 @@ export function poolWords(name: PoolName | undefined): string {
   return `${poolTitle(name)}, ${blocks}${stream}`;
 }
 
-/** A pool without its parts. PyTorch numbers pools of captures in the first number, pools of programs in the second. */
+/**
+ * The pool without its parts. PyTorch numbers pools of graph captures in the first number, pools of programs in the
+ * second.
+ */
 export function poolTitle({ high, low }: PoolName): string {
   if (!high && !low) return "default pool";
   return `private pool ${high}.${low} (${high ? "a CUDA graph's capture" : "torch.cuda.MemPool or graph_pool_handle()"})`;

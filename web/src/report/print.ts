@@ -1,4 +1,4 @@
-// The page on paper: light colours, and what can be opened is open.
+// The page on paper: light colours, and all details open.
 
 import { tell } from "./state";
 
@@ -11,12 +11,12 @@ function print(isOnPaper: boolean): void {
   root.classList.toggle("printing", isOnPaper);
   if (isOnPaper) closed = [...document.querySelectorAll("details")].filter((of) => !of.open);
   for (const of of closed) of.open = isOnPaper;
-  // Canvases have the colours that the style had when they were drawn.
+  // Canvases keep the colours of the style at the time of drawing.
   tell("pinned");
   for (const canvas of document.querySelectorAll("main canvas")) if (canvas instanceof HTMLCanvasElement) flatten(canvas);
 }
 
-/** What is drawn while a page is made ready for paper is kept as drawing commands, and paper has none that clear. */
+/** Canvases are stored for paper as drawing commands, which cannot be cleared. */
 function flatten(canvas: HTMLCanvasElement): void {
   const context = canvas.getContext("2d");
   if (canvas.width && canvas.height) context?.putImageData(context.getImageData(0, 0, canvas.width, canvas.height), 0, 0);
@@ -25,7 +25,7 @@ function flatten(canvas: HTMLCanvasElement): void {
 export function startPrint(): void {
   addEventListener("beforeprint", () => { print(true); });
   const paper = matchMedia("print");
-  // A page may still have the style of paper when it has been printed: it changes back with the style.
+  // A page may still have the style of paper after printing: the colours change back with the style.
   addEventListener("afterprint", () => { print(paper.matches); });
   paper.addEventListener("change", ({ matches }) => { print(matches); });
 }

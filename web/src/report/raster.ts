@@ -1,37 +1,40 @@
-// Blocks over their lives as a picture: each is a band as high as its bytes, from when it was allocated to when it was freed,
-// above those that are older. Pixels are worked out column by column, so that a frame takes as long however many blocks there
-// are: in each column stands the moment at which the level held most in its time.
+// Blocks over their lifetimes as a picture: each is a band whose height is its bytes, from its allocation to its free,
+// above older ones. Pixels are computed column by column, so the time of a frame does not depend on the number of
+// blocks. Each column shows the point in its time interval at which the level held most.
 
 import type { History } from "./history";
 import { Live } from "./live";
 
-/** What stands in no block's pixel. */
+/** The value of a pixel without a block. */
 export const NOTHING = -1;
-/** What is not in the page: the part of the level that no block of it explains. */
+/** The part of the level that no block in the page explains. */
 export const REST = -2;
 
-/** The picture: which block each pixel is of. */
+/** The picture: the block of each pixel. */
 export interface Raster {
   readonly of: History;
   readonly width: number;
   readonly height: number;
   /** Column by column, each from its top. */
   readonly blocks: Int32Array;
-  /** Bytes at the foot and at the top edge. */
+  /** Bytes at the bottom and at the top edge. */
   readonly low: number;
   readonly most: number;
   /** The tick that each column shows; -1: before the first. */
   readonly ticks: Int32Array;
 }
 
-/** The ticks at which the columns of a picture hold most. `edges`: the last tick of what comes before each column, and of the last one. */
+/**
+ * The ticks at which the columns of a picture hold most. `edges`: the last tick before each column, and the last one
+ * of the last column.
+ */
 function columnTicks(history: History, edges: Int32Array): Int32Array {
   const { totals } = history.ticks;
   const out = new Int32Array(edges.length - 1);
   let at = edges[0] ?? -1;
   for (let x = 0; x < out.length; x++) {
     const end = Math.max(at, edges[x + 1] ?? -1);
-    // What came before the column is still there where nothing in it is more, or where it is all there is.
+    // The state before the column applies if nothing in the column is higher, or if the column has no ticks.
     let best = at, most = at < 0 ? -1 : totals[at] ?? 0;
     for (let tick = at + 1; tick <= end; tick++) {
       const total = totals[tick] ?? 0;
@@ -43,8 +46,10 @@ function columnTicks(history: History, edges: Int32Array): Int32Array {
   return out;
 }
 
-/** The picture of a stretch. Columns that a picture before has too are taken from it, as where a view was moved a little. `scale`: the bytes
- at its foot and at its top; null: as the stretch has them. */
+/**
+ * The picture of an interval. Columns that an earlier picture also has are copied from it, for example after a small
+ * move of the view. `scale`: the bytes at its bottom and at its top; null: as the interval requires.
+ */
 export function raster(history: History, edges: Int32Array, height: number, before: Raster | null, scale: readonly [number, number] | null): Raster {
   const ticks = columnTicks(history, edges), width = ticks.length;
   const { totals, kept } = history.ticks;
@@ -76,10 +81,13 @@ export function raster(history: History, edges: Int32Array, height: number, befo
   return { of: history, width, height, blocks, low, most, ticks };
 }
 
-/** The colours of a picture's pixels, as 0xAABBGGRR in 32 bits with a sign: of each block, of what is not in the page, and of nothing. */
+/**
+ * The colours of a picture's pixels, as 0xAABBGGRR in signed 32-bit numbers: of each block, of blocks that are not
+ * in the page, and of the background.
+ */
 export interface Colours {
   pixels: Int32Array;
-  /** The same, darker: of the edges of blocks. */
+  /** The same, darker, for the edges of blocks. */
   dark: Int32Array;
   others: number;
   othersDark: number;
@@ -88,12 +96,15 @@ export interface Colours {
 
 const MARK = 0xffff5cd6 | 0;
 
-/** Half of a colour and half of another. */
+/** The mean of two colours. */
 function between(one: number, other: number): number {
   return 0xff000000 | ((one >>> 1) & 0x7f7f7f) + ((other >>> 1) & 0x7f7f7f);
 }
 
-/** Puts the colours of a picture into pixels, which lie row by row. `found`: blocks that a search found, which are outlined; others fade. */
+/**
+ * Writes the colours of a picture into pixels, which are stored row by row. `found`: blocks that a search found,
+ * which are outlined; others fade.
+ */
 export function paintInto(out: Int32Array, of: Raster, colours: Colours, marked: number | null, found: Uint8Array | null): void {
   const { width, height, blocks } = of, { pixels, dark, others, othersDark, back } = colours;
   for (let x = 0; x < width; x++) {
@@ -108,7 +119,7 @@ export function paintInto(out: Int32Array, of: Raster, colours: Colours, marked:
       } else if (block === marked) {
         out[to] = MARK;
       } else {
-        // A line between a block and the one above it or before it, where both are large enough to be told apart.
+        // A line between a block and the one above it or before it, if both are large enough to be distinguished.
         const isEdge = (above !== block && (at === foot || blocks[at + 1] === block)) || (blocks[at - toLeft] !== block && blocks[at + toRight] === block);
         out[to] = (isEdge ? dark[block] : pixels[block]) ?? others;
       }
@@ -118,7 +129,7 @@ export function paintInto(out: Int32Array, of: Raster, colours: Colours, marked:
   if (found) outline(out, of, colours.back, marked, found);
 }
 
-/** Outlines what was found, and fades all else. */
+/** Outlines the matches, and fades everything else. */
 function outline(out: Int32Array, { width, height, blocks }: Raster, back: number, marked: number | null, found: Uint8Array): void {
   for (let x = 0; x < width; x++) {
     const column = x * height, toLeft = x > 0 ? height : 0, toRight = x + 1 < width ? height : 0;

@@ -1,15 +1,15 @@
-// The chart's bytes: which of them are from its foot to its top, by keys, by the wheel, and about the pinned block.
+// The range of bytes in the chart: set by keys, by the wheel, and to the pinned block.
 
 import { item } from "../lib/item";
 import { type History, NEVER, lastUpTo, liveAt } from "./history";
 import { chooseEvent, chooseScale, chooseView, data, history, moment, state } from "./state";
 
-/** No band of fewer bytes is enlarged: a pixel would be less than one. */
+/** Narrower ranges are not enlarged: a byte would be taller than a pixel. */
 const NARROWEST = 512;
-/** Room around a block that is enlarged, in its own size. */
+/** Space around an enlarged block, as a multiple of its size. */
 const ROOM = 1;
 
-/** The most that the chart's level held in the run: the scale where it shows all. */
+/** The most that the chart's level held in the run: the scale if the chart shows everything. */
 function whole(): number {
   const totals = history()?.ticks.totals ?? [];
   let most = 1;
@@ -17,7 +17,10 @@ function whole(): number {
   return most;
 }
 
-/** The bytes as many times as high, with a byte where it is; all of them where that is more. `most`: at the top now. */
+/**
+ * Scales the bytes by a factor, keeping the position of a byte; shows all of them if the result is larger. `most`:
+ * the bytes at the top now.
+ */
 export function scaleAbout(at: number, times: number, most: number): void {
   const [low, high] = state.scale ?? [0, most];
   const from = Math.max(0, Math.round(at - (at - low) * times)), to = Math.round(at + (high - at) * times);
@@ -31,7 +34,7 @@ export function moveScale(share: number): void {
   if (by) chooseScale([low + by, high + by]);
 }
 
-/** Where the pinned block lies in the stack of blocks at a tick: its lower edge. */
+/** The lower edge of the pinned block in the stack of blocks at a tick. */
 function footOf(of: History, block: number, tick: number): number {
   let sum = 0;
   for (const each of liveAt(of, tick)) {
@@ -41,7 +44,7 @@ function footOf(of: History, block: number, tick: number): number {
   return sum;
 }
 
-/** The middle of what is enlarged by keys: the pinned block at the moment, or the middle of the chart. */
+/** The centre for enlarging by keys: the pinned block at the point in time, or the middle of the chart. */
 export function middleOfScale(most: number): number {
   const of = history(), block = state.pinned, then = moment(), [low, high] = state.scale ?? [0, most];
   if (of && then && block !== null) {
@@ -51,7 +54,7 @@ export function middleOfScale(most: number): number {
   return (low + high) / 2;
 }
 
-/** The chart shows the pinned block, with as much again around it. */
+/** Shows the pinned block, with its own size as space around it. */
 export function enlarge(): void {
   const of = history(), block = state.pinned;
   if (!of || block === null) return;

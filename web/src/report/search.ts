@@ -15,13 +15,13 @@ function levelSaid({ of, count: found, bytes: size, live, liveBytes }: Matches):
     : `${levelWord(of)}: none ${among} found.`;
 }
 
-/** How many blocks match, with their bytes. */
+/** Shows how many blocks match, with their bytes. */
 export function sayFound(): void {
   const then = moment();
   say("found", searchedFor() && then ? matchesAt(then.seq).map(levelSaid).join(" ") : "");
 }
 
-/** To the next match of the level that the chart shows, or to the one before: it is pinned, at its allocation. */
+/** Moves to the next or previous match of the level in the chart: it is pinned, at its allocation. */
 function stepMatches(by: 1 | -1): void {
   const of = history(), next = of && matchBeside(of, state.pinned, by);
   if (!of || next === undefined) return;
@@ -49,7 +49,7 @@ export function startSearch(): void {
     make("button", { type: "button", id: "match-after", text: "Match after", on: { click: () => { stepMatches(1); } } }));
 }
 
-/** The page's search; the next one on the page where the focus is in one already. */
+/** Focuses the page's search; the next one on the page if one has the focus already. */
 export function focusSearch(): void {
   const all = ["find", "flame-search", "filter"].map((id) => byId(id, HTMLInputElement));
   const at = all.findIndex((of) => of === document.activeElement);

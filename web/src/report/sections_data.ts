@@ -1,11 +1,12 @@
-// The page's JSON of what stands first, and of the tables of the whole run (analyzer/src/views/page/{answer,sections,modules,rows}.rs).
+// The page's JSON of the first section, and of the tables of the whole run
+// (analyzer/src/views/page/{answer,sections,modules,rows}.rs).
 
 export interface CategoryBytes {
   category: string;
   bytes: number;
 }
 
-/** A line with what it holds. */
+/** A line with its memory. */
 export interface Holder {
   line: string;
   function: string;
@@ -28,7 +29,7 @@ export interface PeakAnswer {
 }
 
 export interface Answer {
-  /** The failure to tell of first; null: nothing failed. */
+  /** The failure to show first; null: no failure. */
   failed: string | null;
   others: number;
   peaks: PeakAnswer[];
@@ -38,20 +39,20 @@ export interface CategoryRow extends CategoryBytes {
   blocks: number;
 }
 
-/** A module with what its parts hold. */
+/** A module with the memory of its parts. */
 export interface Module {
   name: string;
   class?: string;
   bytes: number;
   blocks: number;
-  /** Bytes of it alone. */
+  /** Bytes of the module itself. */
   own: number;
-  /** It stands for so many modules that are left out. */
+  /** The number of omitted modules that it stands for. */
   more?: number;
   parts?: Module[];
 }
 
-/** A level at a moment. */
+/** A level at a point in time. */
 export interface Held {
   seq: number;
   time: number;
@@ -108,9 +109,9 @@ export interface Leaks {
   least: number;
   bytes: number;
   rows: Leak[];
-  /** Lines that are left out: how many, bytes, blocks. */
+  /** Omitted lines: their number, bytes, blocks. */
   others: [number, number, number];
-  /** The line that keeps the rest of what grows, its blocks, bytes of the others. */
+  /** The line that keeps the rest of the growth, its blocks, bytes of the others. */
   holder: [Line, number, number] | null;
 }
 

@@ -1,5 +1,5 @@
-// PyTorch's segments and what lies in them at an event, out of the blocks that are in the page: as analyzer/src/views/ledger/pool.rs
-// has them.
+// PyTorch's segments and their contents at an event, computed from the blocks in the page in the same way as in
+// analyzer/src/views/ledger/pool.rs.
 
 import { grouped, item, sumOf } from "../lib/item";
 import { HANDLE, type History, MAYBE, NEVER, POOL, isWhole, lastUpTo, liveAt } from "./history";
@@ -13,14 +13,14 @@ export interface Placed {
   waits: boolean;
 }
 
-/** A piece of address space that PyTorch's pool cuts blocks from. */
+/** A range of address space from which PyTorch's pool cuts blocks. */
 export interface Segment {
   address: number;
   bytes: number;
   expandable: boolean;
-  /** The driver's blocks that it is made of: one, or the handles that are mapped side by side. */
+  /** The driver's blocks that it is made of: one, or adjacent mapped handles. */
   made: { block: number; address: number; bytes: number }[];
-  /** In the order of their addresses. */
+  /** Sorted by address. */
   blocks: Placed[];
   free: { address: number; bytes: number }[];
 }
@@ -28,13 +28,13 @@ export interface Segment {
 export interface Segments {
   /** The largest first. */
   pool: Segment[];
-  /** Driver allocations that are not the pool's: numbers of blocks, the largest first. */
+  /** Indices of driver blocks outside the pool, the largest first. */
   others: number[];
   /** The pool's handles that are mapped nowhere. */
   unmapped: number[];
-  /** Bytes of tensors that lie in none of the segments. */
+  /** Bytes of tensors that are in none of the segments. */
   loose: number;
-  /** Whether all blocks are in the page that were live then. */
+  /** Whether all blocks that were live then are in the page. */
   isWhole: boolean;
 }
 
@@ -42,7 +42,7 @@ export function largestFree(segment: Segment): number {
   return Math.max(0, ...segment.free.map((of) => of.bytes));
 }
 
-/** What other blocks than those that wait have. */
+/** Bytes of blocks that do not wait. */
 export function liveBytes(segment: Segment): number {
   return sumOf(segment.blocks, (of) => (of.waits ? 0 : of.bytes));
 }
@@ -59,7 +59,7 @@ function freeIn(segment: Segment): Segment["free"] {
   return free;
 }
 
-/** Blocks that are live just after an event, and those that wait then, in the order of their addresses. */
+/** Blocks that are live just after an event, and those that wait then, sorted by address. */
 function placed(tensors: History, tick: number): Placed[] {
   const found: Placed[] = [];
   for (let block = 0; block < tensors.count && item(tensors.made, block) <= tick; block++) {
@@ -70,7 +70,7 @@ function placed(tensors: History, tick: number): Placed[] {
   return found.sort((a, b) => a.address - b.address);
 }
 
-/** The place of the first block that begins at an address or after it. */
+/** The index of the first block that begins at or after an address. */
 function firstFrom(blocks: readonly Placed[], address: number): number {
   let low = 0, high = blocks.length;
   while (low < high) {
@@ -81,7 +81,7 @@ function firstFrom(blocks: readonly Placed[], address: number): number {
   return low;
 }
 
-/** Whether a live tensor lies in a range, or reaches into it. */
+/** Whether a live tensor is in a range, or overlaps it. */
 function holds(live: readonly Placed[], address: number, bytes: number): boolean {
   const first = firstFrom(live, address), before = live[first - 1], next = live[first];
   return (next !== undefined && next.address < address + bytes) || (before !== undefined && before.address + before.bytes > address);
@@ -89,7 +89,7 @@ function holds(live: readonly Placed[], address: number, bytes: number): boolean
 
 type Unit = Segment["made"][number];
 
-/** Where the memory of driver blocks lies: a handle's where it is mapped. */
+/** The memory of driver blocks: a handle's memory is where it is mapped. */
 function unitsOf(driver: History, mappings: readonly Span[]): (block: number) => Unit[] {
   const mapped = grouped(mappings, (of) => of.handle);
   return (block) => {
@@ -99,7 +99,7 @@ function unitsOf(driver: History, mappings: readonly Span[]): (block: number) =>
   };
 }
 
-/** Mappings that lie side by side in one piece of reserved address space, as one segment. */
+/** Merges adjacent mappings in one range of reserved address space into one segment. */
 function runs(units: readonly Unit[], starts: ReadonlySet<number>): Segment[] {
   const found: Segment[] = [];
   for (const unit of [...units].sort((a, b) => a.address - b.address)) {
@@ -114,7 +114,10 @@ function runs(units: readonly Unit[], starts: ReadonlySet<number>): Segment[] {
 
 let newest: { tensors: History; seq: number; found: Segments } | undefined;
 
-/** The segments just after an event; those of the event that was asked for last are kept, for several parts of the page ask. */
+/**
+ * The segments just after an event. Those of the newest event are cached, because several parts of the page use
+ * them.
+ */
 export function segmentsAt(tensors: History, driver: History, spans: Spans, seq: number): Segments {
   if (newest?.tensors !== tensors || newest.seq !== seq) newest = { tensors, seq, found: cut(tensors, driver, spans, seq) };
   return newest.found;
@@ -130,7 +133,7 @@ function cut(tensors: History, driver: History, spans: Spans, seq: number): Segm
   for (const block of own) {
     const [first] = units(block);
     if (!first) unmapped.push(block);
-    // Mapped twice it is still one piece of memory: the first address stands for it.
+    // Memory that is mapped twice counts once, at its first address.
     else if (kind(block) & HANDLE) mapped.push(first);
     else plain.push({ address: first.address, bytes: first.bytes, expandable: false, made: [first], blocks: [], free: [] });
   }

@@ -1,4 +1,4 @@
-// Tables of the page whose rows a click on a head sorts.
+// Tables whose rows are sorted by a click on a heading.
 
 import { fill } from "../lib/dom";
 import { compare } from "../lib/item";
@@ -6,14 +6,14 @@ import { type Cell, type Head, type Sorting, table } from "./tables";
 
 export interface Column<Row> extends Head {
   cell: (row: Row) => Cell;
-  /** What rows are sorted by; a figure begins with the greatest. */
+  /** The value by which rows are sorted; figures are sorted in descending order first. */
   value?: (row: Row) => string | number;
 }
 
-/** How each table is sorted, by the element that it is in. */
+/** The sorting of each table, by the id of its element. */
 const sorted = new Map<string, { name: string; up: boolean }>();
 
-/** Puts a table in the place of what an element has. Its rows stand as they come until a head is clicked. */
+/** Replaces the contents of an element by a table. Its rows are in the given order until a heading is clicked. */
 export function drawSortable<Row>(
   id: string, caption: string, columns: readonly Column<Row>[], rows: readonly Row[], foot: readonly Cell[][] = [], above: readonly Node[] = [],
 ): void {

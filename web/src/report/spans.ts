@@ -1,22 +1,22 @@
-// What is no block, over its life, as analyzer/src/views/page/spans.rs writes it: mappings, address space, reservations.
+// Mappings, address space and reservations with their lifetimes, written by analyzer/src/views/page/spans.rs.
 
 import { item } from "../lib/item";
 import { Numbers, inflated } from "../lib/unpack";
 import type { PageSpans } from "./data";
 
-/** The places of SpanKind in analyzer/src/views/past_blocks/spans.rs. */
+/** The values of SpanKind in analyzer/src/views/past_blocks/spans.rs. */
 export const SPAN = { mapping: 0, addresses: 1, pool: 2, graphs: 3, node: 4, alias: 5 } as const;
 export type SpanKind = (typeof SPAN)[keyof typeof SPAN];
 
 export interface Span {
   kind: number;
-  /** null: of no device. */
+  /** null: no device. */
   device: number | null;
   address: number;
   bytes: number;
-  /** Of a mapping what is mapped there, of a node its graph. */
+  /** For a mapping the mapped handle, for a node its graph. */
   handle: number;
-  /** Events. `ended` is Infinity where it did not. */
+  /** Events. `ended` is Infinity if it did not end. */
   made: number;
   ended: number;
 }
@@ -58,7 +58,7 @@ export async function unpackedSpans(from: PageSpans): Promise<Spans> {
   return { all, seqs, times, whole: from.whole, stretches: from.stretches, nodesLeftOut: from.nodes_left_out };
 }
 
-/** Those of a kind that were there just after an event, in the order of their addresses. */
+/** The spans of a kind that existed just after an event, sorted by address. */
 export function spansAt(spans: Spans, kind: SpanKind, seq: number): Span[] {
   return spans.all.filter((of) => of.kind === kind && of.made <= seq && of.ended > seq).sort((a, b) => a.address - b.address);
 }

@@ -1,4 +1,4 @@
-// What is chosen: a device, a level, a stretch of time, and the moment that all figures are of.
+// The choices: a device, a level, an interval of time, and the point in time of all figures.
 
 import { byId } from "../lib/dom";
 import { item } from "../lib/item";
@@ -12,10 +12,10 @@ import type { Device, Level, Moment, MomentKind, Page } from "./data";
 export type Span = [number, number];
 /** What changed. */
 export type Change = "device" | "level" | "range" | "view" | "moment" | "blocks" | "pinned" | "found" | "frame";
-/** What the chart shows: a level block by block, or all that the card gave, by its parts. */
+/** The content of the chart: a level block by block, or all physical memory by its parts. */
 export type Picture = "blocks" | "card";
 
-/** What the chart is drawn over. */
+/** The quantities of the chart's horizontal axis. */
 export const AXES = ["time", "event"] as const;
 export type Axis = (typeof AXES)[number];
 
@@ -29,26 +29,29 @@ export const state = {
   device: 0,
   level: 0,
   moment: 0,
-  /** A moment that is none of the device's: any event, or what a stretch left behind. */
+  /** A point in time that the device does not list: any event, or the memory that an interval left. */
   chosen: null as Moment | null,
-  /** The event that was asked for, where the moment is only the nearest to it. */
+  /** The requested event, if the shown point in time is only the nearest to it. */
   asked: null as { seq: number; time: number } | null,
   picture: "blocks" as Picture,
-  /** By what the blocks of each level have their colours. What driver memory is for is not known: its lines are told apart. */
+  /**
+   * What determines the colours of each level's blocks. Driver memory has no categories, so its lines have the
+   * colours.
+   */
   paints: { driver: "line" } as Partial<Record<string, Paint>>,
-  /** The block of the level that is looked at by itself. */
+  /** The pinned block of the level. */
   pinned: null as number | null,
   from: data.from,
   to: data.to,
   view: [data.from, data.to] as Span,
-  /** The flamegraph's frame that is enlarged. */
+  /** The enlarged frame of the flamegraph. */
   frame: 0,
-  /** Whether the flamegraph has frames of dispatch and native ones, and whether the oldest are at its foot. */
+  /** Whether the flamegraph has dispatch and native frames, and whether the oldest are at its bottom. */
   allFrames: false,
   flames: false,
-  /** What the chart's axis is of: time, or one event as wide as the next. */
+  /** The quantity of the chart's axis: time, or events of equal width. */
   axis: "time" as Axis,
-  /** Bytes at the foot and at the top of the chart; null: all. */
+  /** Bytes at the bottom and at the top of the chart; null: all. */
   scale: null as Span | null,
   map: "segments" as MapName,
 };
@@ -70,7 +73,7 @@ export function device(): Device {
 /** The blocks of each level of each device, once they are unpacked. */
 const known: (readonly History[])[] = [];
 
-/** The blocks of the device's levels; none until they are unpacked. */
+/** The blocks of the device's levels; empty until they are unpacked. */
 export function histories(): readonly History[] {
   return known[state.device] ?? [];
 }
@@ -81,7 +84,7 @@ export function history(): History | undefined {
   return now && histories().find((of) => of.level === now.level);
 }
 
-/** Pinned host memory of each device, and what is no block. */
+/** Pinned host memory of each device, and spans. */
 const hosts: (History | null)[] = [];
 let spans: Spans | undefined;
 
@@ -110,19 +113,19 @@ export function level(): Level | undefined {
   return levels[Math.min(state.level, levels.length - 1)];
 }
 
-/** Of moments by their numbers, the one that `order` has first; -1: there are none. */
+/** Of points in time given by index, the first by `isBefore`; -1 if the list is empty. */
 function best(moments: readonly number[], isBefore: (a: Moment, b: Moment) => boolean): number {
   const all = device().moments;
   return moments.reduce((best, index) => (best < 0 || isBefore(item(all, index), item(all, best)) ? index : best), -1);
 }
 
-/** The moment that is nearest to a time; -1: there are none. */
+/** The point in time nearest to a time; -1 without any. */
 function nearest(at: number): number {
   const apart = (then: Moment) => Math.abs(then.time - at);
   return best([...device().moments.keys()], (a, b) => apart(a) < apart(b));
 }
 
-/** The moments that lie in the chosen stretch. */
+/** The points in time in the chosen interval. */
 export function within(): number[] {
   const all = device().moments;
   return [...all.keys()].filter((index) => {
@@ -166,7 +169,7 @@ export function chooseMap(name: MapName): void {
   tell("pinned");
 }
 
-/** By what a level's blocks have their colours. */
+/** What determines the colours of a level's blocks. */
 export function paintBy({ level }: Pick<Level, "level">): Paint {
   return state.paints[level] ?? "category";
 }
@@ -177,13 +180,16 @@ export function choosePaint(paint: Paint): void {
   tell("view");
 }
 
-/** Looks at one block by itself. */
+/** Pins a block. */
 export function pin(block: number | null): void {
   state.pinned = block;
   tell("pinned");
 }
 
-/** The moment just after an event; the nearest one of the device's where blocks are left out that were live then. */
+/**
+ * Shows the point in time just after an event; or the device's nearest one, if blocks that were live then are not in
+ * the page.
+ */
 export function chooseEvent(seq: number): void {
   const at = histories().length ? momentAt(histories(), seq) : undefined;
   if (at) {
@@ -201,17 +207,17 @@ export function chooseEvent(seq: number): void {
   if (index >= 0) show(index, asked);
 }
 
-/** When an event was, as far as the page knows. */
+/** The time of an event, as far as the page has it. */
 function timeOf(seq: number): number {
   return Math.max(0, ...histories().map(({ ticks }) => ticks.times[Math.max(0, lastUpTo(ticks.seqs, seq))] ?? 0));
 }
 
-/** What a click on an event shows where it is not the moment just after it. */
+/** What a click on an event shows if it is not the point in time just after it. */
 export function insteadOf(seq: number): Moment | undefined {
   return histories().every((of) => isKnown(of, seq)) ? undefined : device().moments[nearest(timeOf(seq))];
 }
 
-/** What was allocated in the chosen stretch and was live at its end. */
+/** Shows the blocks allocated in the chosen interval and live at its end. */
 export function chooseSurvivors(): void {
   const seqAt = (time: number) => Math.max(-1, ...histories().map(({ ticks }) => {
     const tick = lastUpTo(ticks.times, time);
@@ -236,7 +242,7 @@ export function chooseNearest(at: number): void {
   if (index >= 0) chooseMoment(index);
 }
 
-/** A stretch of time: its greatest moment is shown, or the nearest one if it has none. */
+/** Chooses an interval of time and shows its highest point in time, or the nearest one if it has none. */
 export function chooseRange(from: number, to: number): void {
   state.from = Math.max(data.from, Math.min(from, to));
   state.to = Math.min(data.to, Math.max(from, to));
@@ -252,7 +258,7 @@ export function chooseView(from: number, to: number): void {
   tell("view");
 }
 
-/** The bytes from the chart's foot to its top; null: all that the view has. */
+/** Sets the bytes from the chart's bottom to its top; null: all that the view has. */
 export function chooseScale(scale: Span | null): void {
   state.scale = scale && scale[1] > scale[0] ? scale : null;
   tell("view");
@@ -260,7 +266,7 @@ export function chooseScale(scale: Span | null): void {
 
 let isComing = false;
 
-/** The same with what is drawn once a frame: for a pointer that goes on moving. */
+/** The same, drawn once per frame, for a moving pointer. */
 export function chooseViewSoon(from: number, to: number): void {
   state.view = to > from ? [from, to] : [data.from, data.to];
   if (isComing) return;

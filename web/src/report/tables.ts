@@ -1,17 +1,17 @@
-// Tables of the page: heads that sort, rows, and a foot with sums.
+// Tables of the page: headings that sort, rows, and a footer with sums.
 
 import { type Child, make } from "../lib/dom";
 
 export interface Head {
   name: string;
   kind?: string;
-  /** By this the rows are sorted, if the head is clicked. */
+  /** The key by which rows are sorted if the heading is clicked. */
   key?: string;
 }
 
 export type Cell = Node | string | undefined;
 
-/** By what a table's rows are sorted, and what a click on a head does. */
+/** The sort key of a table, and the handler of a click on a heading. */
 export interface Sorting {
   key: string;
   up: boolean;
@@ -29,7 +29,7 @@ export function table(caption: string, heads: readonly Head[], rows: readonly Ce
   ]);
 }
 
-/** A head; one with a key is a button that sorts. */
+/** A heading; one with a key is a button that sorts. */
 export function headCell({ name, kind, key }: Head, sorting: Sorting | undefined): HTMLTableCellElement {
   const attributes = { scope: "col", class: kind };
   if (key === undefined || !sorting) return make("th", attributes, [name]);

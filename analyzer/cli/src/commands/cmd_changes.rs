@@ -31,13 +31,13 @@ pub struct Args {
     pub file: PathBuf,
 }
 
-/// Changes are of no moment.
+/// Rejects `--at`: changes cover the whole run.
 fn no_moment(_: &str) -> Result<String, String> {
     Err("changes covers the whole run: use lines --at for one point in time, diff --at A --to B for two"
     .into())
 }
 
-/// Runs it. The capture is read twice, for what is missing has to be said before the first line.
+/// Runs it. The capture is read twice, because missing records must be reported before the first line.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let part = &args.part;
     let file = &part.capture(&args.file);
@@ -104,7 +104,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     Ok(Exit::of(&first))
 }
 
-/// Whether the script was at a line that is asked for.
+/// Whether the script was at a requested line.
 fn is_wanted(change: &Change, part: &Part) -> bool {
     let has = |text: &Option<std::sync::Arc<str>>, part: &Option<String>| match (text, part) {
         (_, None) => true,

@@ -95,7 +95,7 @@ pub struct Args {
     pub file: PathBuf,
 }
 
-/// Runs it.
+/// Runs the command.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let session = read(&args.file, At::End)?;
     let length = std::fs::metadata(&args.file)

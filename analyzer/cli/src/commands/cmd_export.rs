@@ -67,7 +67,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     })
 }
 
-/// Says that a bounded capture has not all events.
+/// Prints that a bounded capture does not have all events.
 fn say_not_kept(session: &Session) {
     if let Some(restored) = session.replay.restored {
         eprintln!(
@@ -77,18 +77,18 @@ fn say_not_kept(session: &Session) {
     }
 }
 
-/// Where it is written to.
+/// The output file.
 fn path(args: &Args, file: &Path) -> PathBuf {
     let asked = args.output.clone();
     asked.unwrap_or_else(|| beside(file, args.format.suffix()))
 }
 
-/// A pipe or device, which no file can take the place of.
+/// A pipe or device, which no file can replace.
 fn is_special(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|facts| !facts.is_file())
 }
 
-/// Where there is room for what is written.
+/// A folder for temporary files.
 fn folder(path: &Path, to_stdout: bool) -> PathBuf {
     match path.parent() {
         _ if to_stdout || is_special(path) => std::env::temp_dir(),
@@ -97,10 +97,10 @@ fn folder(path: &Path, to_stdout: bool) -> PathBuf {
     }
 }
 
-/// What was written, and how it ended.
+/// The description of the output, and the exit code.
 type Written = anyhow::Result<(String, Exit)>;
 
-/// Has it written to standard output, or to a file, and then says what that is.
+/// Writes to standard output, or to a file and then prints its description.
 fn deliver(
     args: &Args,
     file: &Path,
@@ -126,7 +126,7 @@ fn deliver(
     Ok(exit)
 }
 
-/// The first reading: all that the second one and the names need, and figures of the peak and the end.
+/// The first reading: everything that the second one and the names need, and figures of the peak and the end.
 fn first(args: &Args, file: &Path) -> anyhow::Result<(Session, Steps)> {
     let moment = match args.format {
         Format::Folded | Format::Firefox => args.at.unwrap_or_default(),
@@ -141,7 +141,7 @@ fn first(args: &Args, file: &Path) -> anyhow::Result<(Session, Steps)> {
     Ok((session, steps))
 }
 
-/// Writes it, and says what it is.
+/// Writes the output; returns its description.
 fn write(task: &Task<'_>, out: &mut dyn Write) -> anyhow::Result<String> {
     match task.args.format {
         Format::Folded => task.folded(out),
@@ -156,7 +156,7 @@ fn write(task: &Task<'_>, out: &mut dyn Write) -> anyhow::Result<String> {
         Format::Sqlite => task.sqlite(out),
         #[cfg(feature = "full")]
         Format::Parquet => task.parquet(out),
-        // Of a full build it is written from a survey.
+        // In a full build it is written from a survey.
         Format::Arrow => bail!(WITHOUT_DATABASES),
         #[cfg(not(feature = "full"))]
         Format::Sqlite | Format::Parquet => bail!(WITHOUT_DATABASES),

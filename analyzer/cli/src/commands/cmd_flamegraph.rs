@@ -107,12 +107,12 @@ pub struct Args {
     pub file: PathBuf,
 }
 
-/// Stacks of a capture, and what they are of.
+/// The stacks of a capture, and their description.
 struct Told {
     folded: Folded,
     session: Session,
     level: Level,
-    /// What stands after "GPU memory of tensors".
+    /// The text after "GPU memory of tensors".
     said: String,
 }
 
@@ -197,7 +197,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-/// That there is nothing to draw.
+/// The message that there is nothing to draw.
 fn nothing(of: OfArg, level: Level) -> String {
     match of {
         OfArg::Live => format!("no memory was live at the {level} level at this point in time"),
@@ -207,7 +207,7 @@ fn nothing(of: OfArg, level: Level) -> String {
     }
 }
 
-/// Of which part of the run all that was allocated is.
+/// The part of the run in which the allocations were made, as text.
 fn allocated_when(moment: At) -> String {
     match moment {
         At::Peak | At::End => "allocated over the whole run".into(),
@@ -215,7 +215,7 @@ fn allocated_when(moment: At) -> String {
     }
 }
 
-/// The threads that have a number or a name.
+/// The threads with this id or name.
 fn threads_called(file: &Path, session: &Session, called: &str) -> anyhow::Result<Vec<ThreadId>> {
     let threads = &session.replay.names.threads;
     let number = called.parse().ok().map(ThreadId);

@@ -43,7 +43,7 @@ pub struct Args {
     pub others: Vec<PathBuf>,
 }
 
-/// PyTorch asks the driver for this much where a tensor is larger than what it puts together.
+/// PyTorch requests at least this much from the driver for a tensor that is too large for its shared segments.
 const DEFAULT_REQUEST: u64 = 20 << 20;
 
 fn request(text: &str) -> Result<u64, String> {

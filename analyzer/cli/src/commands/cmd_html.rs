@@ -1,4 +1,4 @@
-//! `gpumem-analyze html`: one page for a browser, that needs nothing else.
+//! `gpumem-analyze html`: one self-contained HTML page.
 
 mod last_step;
 
@@ -23,10 +23,10 @@ use crate::args::SymbolArgs;
 use crate::selection::{Capture, moment};
 use last_step::LastStep;
 
-/// No page is larger.
+/// The most bytes of a page.
 const LARGEST: usize = 5_000_000;
 
-/// How many blocks are kept of each level, shared among the devices.
+/// The most blocks that are kept of each level, shared among the devices.
 const ROOM: Room = Room {
     run: 120_000,
     stretch: 20_000,
@@ -106,7 +106,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         blocks: &blocks,
         ledgers: &ledgers,
         cause: cause.as_ref(),
-        // Why it failed stands above all of them.
+        // The cause of the failure comes before all hints.
         hints: &Hints::of(&session, None, &ledgers, &watch),
         leaks: leaks.as_ref(),
         stretch,
@@ -173,7 +173,7 @@ fn head(file: &Path, session: &Session) -> PageHead {
     }
 }
 
-/// The event of the moment to show first; `None`: the peak is.
+/// The event of the point in time to show first; `None`: the peak.
 fn shown(file: &Path, at: At, stretch: Stretch, replay: &Replay) -> anyhow::Result<Option<u64>> {
     let found = match at {
         At::Peak => return Ok(None),

@@ -36,7 +36,7 @@ pub struct Args {
     pub file: PathBuf,
 }
 
-/// Reads a moment that is known before the capture has been read.
+/// Reads a point in time that is known before the capture is read.
 fn not_the_peak(text: &str) -> Result<At, String> {
     match moment(text)? {
         At::Peak => {

@@ -14,16 +14,16 @@ use crate::args::Format;
 use crate::devices;
 use crate::selection::{Capture, moment};
 
-/// The moment of a ledger.
+/// The point in time of a ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// As other views have it.
+    /// The same as in other views.
     Moment(At),
     /// The peak of one level of each device.
     PeakOf(Level),
 }
 
-/// Reads `peak=LEVEL`, or a moment.
+/// Reads `peak=LEVEL`, or a point in time.
 fn when(text: &str) -> Result<When, String> {
     let level = match text.split_once('=') {
         Some(("peak", "tensor")) => Level::TENSOR,

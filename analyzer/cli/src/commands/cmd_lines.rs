@@ -40,7 +40,7 @@ pub enum PhaseArg {
 }
 
 impl PhaseArg {
-    /// Whether it takes an allocation of this phase.
+    /// Whether it includes an allocation of this phase.
     pub fn takes(self, phase: Option<Phase>) -> bool {
         match phase {
             Some(Phase::Forward) => self == Self::Forward,
@@ -54,7 +54,7 @@ impl PhaseArg {
         }
     }
 
-    /// Who allocated, in a sentence.
+    /// The phase in a sentence.
     pub fn said(self) -> &'static str {
         match self {
             Self::Forward => "forward",
@@ -180,7 +180,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     })
 }
 
-/// Of what the rows are, and when.
+/// What the rows stand for, and their point in time.
 fn said(args: &Args) -> (Option<String>, String) {
     let of = match (args.phase.map(PhaseArg::said), args.step) {
         (None, None) => None,
@@ -195,7 +195,7 @@ fn said(args: &Args) -> (Option<String>, String) {
     (of, when + &args.selection.part.said())
 }
 
-/// Says where rows do not sum to the level's own figure.
+/// Prints which rows do not add up to the level's own figure.
 fn say_mismatches(mismatches: &[(DeviceOrdinal, u64, u64)], rows: &str, level: Level) {
     for (device, sum, figure) in mismatches {
         let device = if *device == DeviceOrdinal::NONE {
@@ -209,7 +209,7 @@ fn say_mismatches(mismatches: &[(DeviceOrdinal, u64, u64)], rows: &str, level: L
     }
 }
 
-/// Modules in the place of lines.
+/// Modules instead of lines.
 fn by_module(
     args: &Args,
     of: Of<'_>,
@@ -237,7 +237,7 @@ fn by_module(
     })
 }
 
-/// Categories in the place of lines.
+/// Categories instead of lines.
 fn by_category(
     args: &Args,
     of: Of<'_>,

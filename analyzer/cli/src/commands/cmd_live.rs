@@ -19,9 +19,9 @@ use super::output::beside;
 use crate::locale::is_utf_8;
 use crate::selection::LevelArg;
 
-/// How often the screen changes.
+/// The interval of screen updates.
 const EVERY: Duration = Duration::from_millis(100);
-/// How often a rank's row of a folder changes.
+/// The interval of updates of a rank's row in a folder.
 const EVERY_RANK: Duration = Duration::from_millis(500);
 
 /// `live`.
@@ -78,16 +78,16 @@ pub fn run(args: &Args, has_colour: bool) -> anyhow::Result<Exit> {
     Ok(Exit::Complete)
 }
 
-/// Writes pages of this capture.
+/// Writes HTML pages of this capture.
 fn export_of(path: &Path) -> Arc<Export> {
     let path = path.to_owned();
     Arc::new(move |seq| write_page(&path, seq))
 }
 
-/// So many names are tried for a page.
+/// The most names that are tried for a page.
 const NAMES: u32 = 1000;
 
-/// Writes the page that `html` writes of an event, beside the capture and in no other file's place.
+/// Writes the page of `html` for an event, next to the capture; no existing file is replaced.
 fn write_page(capture: &Path, seq: Seq) -> Result<String, String> {
     let cannot = |error: std::io::Error| format!("no page was written: {error}");
     let program = std::env::current_exe().map_err(cannot)?;
@@ -136,7 +136,7 @@ fn write_page(capture: &Path, seq: Seq) -> Result<String, String> {
     Err("no page was written: the folder has too many pages of this event".into())
 }
 
-/// Serves the page until a signal ends the process. Nothing is left to be put right then.
+/// Serves the page until a signal ends the process. No cleanup is needed then.
 fn serve(path: &Path, ask: Ask, address: SocketAddr) -> anyhow::Result<Exit> {
     let server = LiveServer::start(path, ask, address).map_err(|error| match error {
         ServeError::Open(error) => explained(path, &error.into()),
@@ -154,7 +154,8 @@ fn serve(path: &Path, ask: Ask, address: SocketAddr) -> anyhow::Result<Exit> {
     }
 }
 
-/// The capture that a process of this machine writes: a file that it has open or mapped, and whose head names it.
+/// The capture that a process of this machine writes: a file that it has open or mapped, whose header names the
+/// process.
 fn of_process(pid: u32) -> anyhow::Result<PathBuf> {
     let process = PathBuf::from(format!("/proc/{pid}"));
     if !process.exists() {

@@ -18,7 +18,7 @@ pub struct Args {
     pub allow_plan: bool,
 }
 
-/// Runs it. Standard output is the protocol's.
+/// Runs it. Standard output carries the protocol.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     gpumem_mcp::serve(gpumem_mcp::Options {
         roots: args.root.clone(),

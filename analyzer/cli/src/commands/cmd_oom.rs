@@ -34,7 +34,7 @@ struct Failure<'a> {
     device: u8,
     /// The level.
     level: String,
-    /// What was asked for.
+    /// Requested bytes.
     requested_bytes: u64,
     /// The function of CUDA that failed, or of the allocator.
     function: Option<&'a str>,
@@ -185,7 +185,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     Ok(Exit::of(&session))
 }
 
-/// Which failures there are.
+/// The numbers of the failures that are kept.
 fn kept(failures: &[(u64, OutOfMemory)], count: u64) -> String {
     let last_in_a_row = (1..)
         .zip(failures)
@@ -199,7 +199,7 @@ fn kept(failures: &[(u64, OutOfMemory)], count: u64) -> String {
     }
 }
 
-/// That no allocation failed.
+/// Output if no allocation failed.
 fn none(args: &Args, session: &Session, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let replay = &session.replay;
     let nothing = Report {
@@ -229,7 +229,7 @@ fn none(args: &Args, session: &Session, output: &mut Output<'_>) -> anyhow::Resu
     Ok(Exit::of(session))
 }
 
-/// What was printed when it happened.
+/// The text that was printed when it happened.
 fn postmortem<'a>(replay: &'a Replay, failure: &OutOfMemory) -> Option<&'a str> {
     replay
         .names
@@ -255,7 +255,7 @@ fn described<'a>(replay: &'a Replay, number: u64, failure: &OutOfMemory) -> Fail
     }
 }
 
-/// Which failure it is, and what was printed then.
+/// The failure, and the text that was printed then.
 fn head(
     session: &Session,
     (cause, known): (&Cause, u64),

@@ -80,7 +80,7 @@ struct Read {
     unreadable: Vec<String>,
 }
 
-/// Reads captures beside one another, one on each processor, in the order of their names.
+/// Reads captures in parallel, one on each CPU, in the order of their names.
 fn read_all(captures: &[PathBuf], columns: Option<usize>) -> Read {
     let read = Mutex::new(Read::default());
     each(captures, "reading captures", |path| {
@@ -94,7 +94,7 @@ fn read_all(captures: &[PathBuf], columns: Option<usize>) -> Read {
 
 fn read_one(path: &Path, columns: Option<usize>, read: &Mutex<Read>) {
     let mut watch = StepWatch::default();
-    // What cannot be opened is said by the reading below.
+    // If it cannot be opened, the reading below reports that.
     let started = Reader::open(path).map_or(0, |reader| reader.header().started_wall_ns);
     let mut drawn = DrawnWatch::new(started, columns);
     let session = session::read(

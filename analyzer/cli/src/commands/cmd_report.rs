@@ -1,4 +1,5 @@
-//! `gpumem-analyze report.bin`: the report, and the flamegraph of the peak beside the capture; or all of it as JSON, and no picture.
+//! `gpumem-analyze report.bin`: the report, and the flamegraph of the peak next to the capture; or everything as JSON,
+//! without a picture.
 
 use std::path::Path;
 

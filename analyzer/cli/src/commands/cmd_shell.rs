@@ -21,7 +21,7 @@ pub fn completions(
     Ok(Exit::Complete)
 }
 
-/// Prints the manual page of a command, or writes those of all into a folder.
+/// Prints the manual page of a command, or writes those of all commands into a folder.
 pub fn man(
     mut line: Command,
     command: &[String],

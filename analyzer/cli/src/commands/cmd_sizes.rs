@@ -29,7 +29,7 @@ pub struct Args {
     pub file: PathBuf,
 }
 
-/// Runs it. The capture is read twice: the level and all names have to be known first.
+/// Runs it. The capture is read twice, because the level and all names must be known first.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let part = &args.selection.part;
     let file = &part.capture(&args.file);

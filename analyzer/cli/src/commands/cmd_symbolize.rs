@@ -20,7 +20,7 @@ use super::progress::Bar;
 use super::read::{read, symbols};
 use crate::args::SymbolArgs;
 
-/// Modules without names that are listed; what they have is summed up for the rest.
+/// The most modules without names that are listed; the rest is summed.
 const MODULES_LISTED: usize = 12;
 
 /// `symbolize`.
@@ -81,7 +81,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         )?;
         file.flush()?;
         let file = file.into_inner().map_err(|error| error.into_error())?;
-        // It may be put in the place of the only copy.
+        // It may replace the only copy.
         file.sync_all()?;
         Ok((written, file.metadata()?.len()))
     });
@@ -106,8 +106,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     Ok(Exit::of(&session))
 }
 
-/// The file to write: where a link is named, what it leads to. Devices, pipes and folders are refused:
-/// another file would be put in their place.
+/// The file to write; links are followed. Devices, pipes and folders are rejected, because they would be replaced.
 fn target(path: &Path) -> anyhow::Result<PathBuf> {
     let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let is_other = target.metadata().is_ok_and(|facts| !facts.is_file());
@@ -117,7 +116,7 @@ fn target(path: &Path) -> anyhow::Result<PathBuf> {
     Ok(target)
 }
 
-/// What has no name, by module, the most places first.
+/// The addresses without names, by module, the most addresses first.
 fn lines(mut nameless: Vec<Nameless>) -> Vec<String> {
     nameless.sort_by(|a, b| (b.places, &a.module).cmp(&(a.places, &b.module)));
     let places = |places| many(places, "place", "places");

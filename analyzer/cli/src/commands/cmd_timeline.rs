@@ -134,7 +134,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     Ok(Exit::of(&session))
 }
 
-/// The devices with their peaks, in a line.
+/// The devices with their peaks, in one line.
 fn said(timeline: &Timeline) -> String {
     let devices = timeline.devices.iter().filter_map(|device| {
         let (peak, ordinal) = (device.peak.as_ref()?, device.device?);

@@ -1,4 +1,4 @@
-//! The same for many captures, one on each processor, with a bar.
+//! Processes many items in parallel, one on each CPU, with a progress bar.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -9,12 +9,12 @@ use std::thread;
 
 use super::progress::Bar;
 
-/// Does `what` with each of them, in their order as processors are free. `doing` stands before the bar.
+/// Runs `what` on each item, in order as CPUs become free. `doing` is the label of the bar.
 pub fn each<T: Sync>(all: &[T], doing: &str, what: impl Fn(&T) + Sync) {
     each_with(all, doing, || (), |(), one| what(one));
 }
 
-/// The same, where each processor has something of its own, which `own` makes.
+/// The same with a state for each CPU, which `own` creates.
 pub fn each_with<T: Sync, S>(
     all: &[T],
     doing: &str,
@@ -39,15 +39,15 @@ pub fn each_with<T: Sync, S>(
     });
 }
 
-/// Does `work` on each item as [`each`] does, and gives the results to `take` in the items' order, few of them in memory.
-/// Ends early if that fails.
+/// Runs `work` on each item like [`each`], and passes the results to `take` in the items' order, few of them in memory
+/// at once. Ends early if `take` fails.
 pub fn in_order<I: Sync, T: Send, E>(
     items: &[I],
     doing: &str,
     work: impl Fn(&I) -> T + Sync,
     mut take: impl FnMut(&I, T) -> Result<(), E>,
 ) -> Result<(), E> {
-    // How far workers may be ahead of who takes the results.
+    // The number of items that workers may be ahead of `take`.
     let ahead = 2 * processors() + 1;
     let (allow, allowed) = channel();
     let (done, results) = channel();
@@ -65,7 +65,7 @@ pub fn in_order<I: Sync, T: Send, E>(
     };
     thread::scope(|scope| {
         scope.spawn(move || each(items, doing, one));
-        // Once it is dropped, workers wait no longer.
+        // When it is dropped, workers stop waiting.
         let allow = allow;
         let mut next = items.iter().enumerate();
         let _ = next

@@ -1,4 +1,4 @@
-//! How a command ends, and what is said on stderr about what its result lacks.
+//! Exit codes of commands, and messages on stderr about what a result lacks.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -9,19 +9,19 @@ use gpumem_capture::{DeviceOrdinal, Level, OpenError};
 
 use super::foreign;
 
-/// How a command ended that has a result.
+/// The outcome of a command that has a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Nothing is missing.
     Complete,
-    /// Something is, and it was said.
+    /// Something is missing, and was reported.
     Partial,
-    /// A limit was broken, and that was said.
+    /// A limit was exceeded, and that was reported.
     Beyond,
 }
 
 impl Exit {
-    /// By whether the account is exact.
+    /// Depends on whether the account is exact.
     pub fn of(session: &Session) -> Self {
         if session.account.is_exact() {
             Self::Complete
@@ -40,7 +40,7 @@ impl Exit {
     }
 }
 
-/// The error with what to do about it.
+/// The error, with advice.
 pub fn explained(path: &Path, error: &session::Error) -> anyhow::Error {
     if let Some(advice) = foreign::advice(path)
         && let session::Error::Open(_) = error
@@ -71,7 +71,7 @@ pub fn explained(path: &Path, error: &session::Error) -> anyhow::Error {
     anyhow::anyhow!("{error}: {advice}")
 }
 
-/// Says on stderr what is missing and that stacks are sampled, for results in JSON and pictures that have no room for it.
+/// Prints to stderr what is missing and whether stacks are sampled, for JSON and pictures, which do not contain it.
 pub fn say_caveats(session: &Session) {
     if let Some(sampled) = session.account.sampled() {
         eprintln!("gpumem-analyze: {sampled}");
@@ -81,7 +81,7 @@ pub fn say_caveats(session: &Session) {
     }
 }
 
-/// Says on stderr that a bounded capture does not tell all of something.
+/// Prints to stderr that a bounded capture lacks a part of something.
 pub fn say_bounded(session: &Session, what: &str) {
     if let Some(restored) = session.replay.restored {
         eprintln!(
@@ -91,7 +91,7 @@ pub fn say_bounded(session: &Session, what: &str) {
     }
 }
 
-/// Says on stderr on which devices the lines do not sum to the level's own figure: (device, sum, figure).
+/// Prints to stderr on which devices the lines do not add up to the level's own figure: (device, sum, figure).
 pub fn say_mismatches(mismatches: &[(DeviceOrdinal, u64, u64)], level: Level) {
     for (device, sum, figure) in mismatches {
         let device = place(*device);

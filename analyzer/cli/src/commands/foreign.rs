@@ -1,13 +1,13 @@
-//! Files that are no captures: what they are, and what takes them.
+//! Files that are not captures: their kind, and the command for them.
 
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-/// Captures of a folder that are named.
+/// The most captures of a folder that are named.
 const NAMED: usize = 3;
 
-/// What to do with something that is no capture; `None` where it is not known what it is.
+/// Advice for a file that is not a capture; `None` if its kind is unknown.
 pub fn advice(path: &Path) -> Option<String> {
     if path.is_dir() {
         return Some(of_folder(path));
@@ -61,7 +61,7 @@ pub fn advice(path: &Path) -> Option<String> {
     None
 }
 
-/// What there is in a folder.
+/// A description of a folder's contents.
 fn of_folder(path: &Path) -> String {
     let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
     let mut captures: Vec<_> = entries

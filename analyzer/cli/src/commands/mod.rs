@@ -1,4 +1,4 @@
-//! One module for each subcommand, and what they share.
+//! One module for each subcommand, and shared modules.
 
 pub mod cmd_changes;
 pub mod cmd_check;

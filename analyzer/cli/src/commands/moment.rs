@@ -1,4 +1,4 @@
-//! The event of a moment that was asked for: found by reading the capture.
+//! Finds the event of a requested point in time, by reading the capture.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use gpumem_capture::{DeviceOrdinal, Level, Record, Seq};
 
 use super::read::{not_kept, read, read_with};
 
-/// Of which device and level a peak is meant: by default of the device that held most.
+/// The device and level of a peak; by default the device that held most.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PeakOf {
     /// The device.
@@ -20,7 +20,7 @@ pub struct PeakOf {
     pub level: Option<Level>,
 }
 
-/// The last recorded event of a moment, and its time.
+/// The last recorded event at a point in time, and its time.
 pub fn moment_of(file: &Path, at: At, peak: PeakOf) -> anyhow::Result<Moment> {
     let moment = match at {
         At::Peak | At::End | At::Failure => {
@@ -50,7 +50,7 @@ pub fn moment_of(file: &Path, at: At, peak: PeakOf) -> anyhow::Result<Moment> {
             }
             moment
         }
-        // It may not be there, and is refused then.
+        // The event may not exist; it is then rejected.
         at => {
             let mut last = Moment::default();
             read_with(file, at, &mut |replay, record, _| match record {
@@ -90,7 +90,7 @@ fn greatest(replay: &Replay, of: PeakOf) -> Option<Moment> {
     Some(Moment { seq, time })
 }
 
-/// The part of a run between two moments; `None`: the run's begin or end.
+/// The part of a run between two points in time; `None`: the run's start or end.
 pub fn stretch(
     file: &Path,
     from: Option<At>,
@@ -120,7 +120,7 @@ pub fn stretch(
     Ok(stretch)
 }
 
-/// Which part of the run is shown; `None`: all of it.
+/// The part of the run that is shown; `None`: the whole run.
 pub fn part((from, to): (Option<At>, Option<At>), stretch: Stretch) -> Option<String> {
     let end = |at: Option<At>, moment: Option<Moment>, whole: &str| match (at, moment) {
         (Some(At::Time(asked)), Some(_)) => time(asked),
@@ -142,7 +142,7 @@ pub fn part((from, to): (Option<At>, Option<At>), stretch: Stretch) -> Option<St
     (!stretch.is_whole()).then(|| format!("from {from} to {to}"))
 }
 
-/// Refuses a stretch after which the run has no event.
+/// Rejects a part of the run that has no events.
 pub fn has_events(file: &Path, stretch: Stretch, last: Seq) -> anyhow::Result<()> {
     match stretch.from {
         Some(from) if from.seq >= last => bail!(

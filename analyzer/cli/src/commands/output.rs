@@ -1,4 +1,4 @@
-//! Where results go: standard output, or files that are written whole or not at all.
+//! Output to standard output, or to files that are written completely or not at all.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use serde::Serialize;
 
 use crate::locale::{ascii, wants_ascii};
 
-/// What commands print to.
+/// The output of commands.
 pub struct Output<'a> {
     /// Standard output.
     pub out: &'a mut dyn Write,
-    /// What it is.
+    /// The terminal's properties.
     pub terminal: Terminal,
 }
 
@@ -29,12 +29,12 @@ impl Output<'_> {
         Ok(())
     }
 
-    /// Prints text as it is, for programs.
+    /// Prints text unchanged, for programs.
     pub fn raw(&mut self, text: &str) -> anyhow::Result<()> {
         Ok(self.out.write_all(text.as_bytes())?)
     }
 
-    /// Prints what was found as JSON, indented, with a line end.
+    /// Prints a result as indented JSON, with a final newline.
     pub fn json<V: View + Serialize>(
         &mut self,
         captures: &Captures,
@@ -45,7 +45,7 @@ impl Output<'_> {
         Ok(())
     }
 
-    /// Writes a whole file and says so: its name and `said`; where the file is `-`, prints its contents.
+    /// Writes a file and prints its name and `said`; if the file is `-`, prints the contents.
     pub fn deliver(&mut self, to: &Path, contents: &[u8], said: &str) -> anyhow::Result<()> {
         if to == Path::new("-") {
             self.out.write_all(contents)?;
@@ -56,22 +56,22 @@ impl Output<'_> {
     }
 }
 
-/// Writes a file in one go: a browser that has it open never sees half of it.
+/// Writes a file atomically: a browser that has it open never reads a part of it.
 ///
 /// # Errors
 /// The system's.
 pub fn write_file(path: &Path, contents: &[u8]) -> std::io::Result<()> {
-    // Only an ordinary file can be put in another's place; pipes and devices are written to.
+    // Only a regular file can be replaced; pipes and devices are written to.
     if path.symlink_metadata().is_ok_and(|facts| !facts.is_file()) {
         return std::fs::write(path, contents);
     }
     in_its_place(path, |part| std::fs::write(part, contents))
 }
 
-/// Has a file written under another name, and then puts it in the place of `path`: whole or not at all.
+/// Calls `write` with a temporary name, and then renames the file to `path`: it is replaced completely or not at all.
 ///
 /// # Errors
-/// What `write` says, or the system's.
+/// Those of `write`, or the system's.
 pub fn in_its_place<T, E: From<std::io::Error>>(
     path: &Path,
     write: impl FnOnce(&Path) -> Result<T, E>,
@@ -89,7 +89,7 @@ pub fn in_its_place<T, E: From<std::io::Error>>(
     written
 }
 
-/// Where what is made of a capture goes: `report.rank0.bin` → `report.rank0.svg`.
+/// The name of a file made from a capture: `report.rank0.bin` → `report.rank0.svg`.
 pub fn beside(file: &Path, suffix: &str) -> PathBuf {
     if file.extension().is_some_and(|extension| extension == "bin") {
         return file.with_extension(suffix);
@@ -100,7 +100,7 @@ pub fn beside(file: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// The file's name as the report's first word.
+/// The file's name, which begins the report.
 pub fn file_name(path: &Path) -> String {
     path.file_name()
         .unwrap_or(path.as_os_str())

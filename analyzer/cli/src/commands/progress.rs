@@ -12,14 +12,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 const PATIENCE: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Shows how far work has come until it is dropped.
+/// Shows the progress of work until it is dropped.
 pub struct Bar {
     done: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Bar {
-    /// Watches a capture being read.
+    /// Shows the progress of reading a capture.
     pub fn start(progress: Progress) -> Self {
         let template = "reading {bar:30} {binary_bytes} of {binary_total_bytes}, {eta} left";
         Self::watching(template.to_owned(), move || {
@@ -27,7 +27,7 @@ impl Bar {
         })
     }
 
-    /// Watches other work: how many are done, of how many.
+    /// Shows the progress of other work: how many items are done, of how many.
     pub fn counting(doing: &str, so_far: impl Fn() -> (u64, u64) + Send + 'static) -> Self {
         let template = format!("{doing} {{bar:30}} {{human_pos}} of {{human_len}}, {{eta}} left");
         Self::watching(template, so_far)

@@ -1,4 +1,4 @@
-//! Reads captures of ranks again for the very step since which ranks differ.
+//! Reads captures of ranks again, to find the exact step since which ranks differ.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,7 +8,8 @@ use gpumem_analyzer::session;
 
 use super::each::each;
 
-/// Asks the captures what the job wants to know of them. What cannot be read again stays as it is.
+/// Answers the job's questions from its captures. Answers that need an unreadable capture are left
+/// out.
 pub fn find_steps(job: &mut Job) {
     let questions = job.questions();
     let answers = Mutex::new(Vec::with_capacity(questions.len()));

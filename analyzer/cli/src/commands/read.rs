@@ -1,4 +1,4 @@
-//! Captures read with a progress bar.
+//! Reads captures with a progress bar.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub fn read(path: &Path, query: impl Into<Query>) -> anyhow::Result<Session> {
     read_with(path, query, &mut |_, _, _| {})
 }
 
-/// The same, and shows each record to `observer`.
+/// The same; passes each record to `observer`.
 pub fn read_with(
     path: &Path,
     query: impl Into<Query>,
@@ -28,7 +28,7 @@ pub fn read_with(
     read_watched(path, query, observer, &mut |_| {})
 }
 
-/// The same; `started` is given a handle that can stop it. The session is of no use then.
+/// The same; `started` gets a handle that can stop the reading. A stopped session is unusable.
 pub fn read_watched(
     path: &Path,
     query: impl Into<Query>,
@@ -44,14 +44,14 @@ pub fn read_watched(
     .and_then(|session| told(path, session, query))
 }
 
-/// Reads a capture with a progress bar for what its events mean.
+/// Surveys a capture's events with a progress bar.
 pub fn survey(path: &Path) -> anyhow::Result<Survey> {
     let mut bar = None;
     session::survey(path, &mut |progress| bar = Some(Bar::start(progress)))
         .map_err(|error| explained(path, &error))
 }
 
-/// The query with the event of the failure, where it asks for that one: it is known once all has been read.
+/// The query; the point in time of the failure is replaced by its event, which is known only after a complete reading.
 fn known(path: &Path, query: Query) -> anyhow::Result<Query> {
     if query.moment != At::Failure {
         return Ok(query);
@@ -69,8 +69,8 @@ fn known(path: &Path, query: Query) -> anyhow::Result<Query> {
     }
 }
 
-/// The first reading for a view that sees each block, and the level that is asked for. Refused where that
-/// level's peak is asked for and lies before the records of a bounded capture.
+/// The first reading for a view of each block, and the requested level. It fails if the level's peak is requested and
+/// is before the records of a bounded capture.
 pub fn read_for_blocks(path: &Path, query: Query, part: &Part) -> anyhow::Result<(Session, Level)> {
     let first = read(path, query)?;
     let level = part.level(&first)?;
@@ -92,7 +92,7 @@ fn told(path: &Path, session: Session, query: Query) -> anyhow::Result<Session> 
     }
 }
 
-/// That a bounded capture no longer has something.
+/// The error that a bounded capture no longer has something.
 pub fn not_kept(path: &Path, session: &Session) -> anyhow::Error {
     anyhow::anyhow!("{}: {}", path.display(), Unanswered::not_kept(session))
 }
@@ -106,7 +106,7 @@ pub fn ledgers(path: &Path, session: &Session, asked: Asked) -> anyhow::Result<V
     .map_err(|error| explained(path, &error))
 }
 
-/// Why the failure to tell of first happened, with a progress bar; `None`: nothing failed.
+/// The cause of the failure to show first, with a progress bar; `None` if no allocation failed.
 pub fn cause(path: &Path, session: &Session) -> anyhow::Result<Option<Cause>> {
     match session.replay.failures.main() {
         Some(main) => cause_of(path, session, main).map(Some),
@@ -114,7 +114,7 @@ pub fn cause(path: &Path, session: &Session) -> anyhow::Result<Option<Cause>> {
     }
 }
 
-/// Why one failure happened.
+/// The cause of a failure.
 pub fn cause_of(
     path: &Path,
     session: &Session,
@@ -127,8 +127,8 @@ pub fn cause_of(
     .map_err(|error| explained(path, &error))
 }
 
-/// Looks names up for a capture that was read as `session`, where the user, the environment and the
-/// capture's own folder say. The bar shows long searches until it is dropped.
+/// Looks up names for a capture that was read as `session`, in the places given by the user, the environment and the
+/// capture's own folder. The bar shows long searches until it is dropped.
 pub fn symbols(path: &Path, session: &Session, asked: &SymbolArgs) -> (Symbols, Option<Bar>) {
     let symbols = Symbols::new(places(asked), PerfMap::of(path, &session.header));
     let work = symbols.work();
@@ -136,7 +136,7 @@ pub fn symbols(path: &Path, session: &Session, asked: &SymbolArgs) -> (Symbols, 
     (symbols, Some(bar))
 }
 
-/// Where names are looked for: where the user and the environment say.
+/// The places for names that the user and the environment give.
 pub fn places(asked: &SymbolArgs) -> Places {
     let mut places = Places::of_environment(|name| std::env::var_os(name));
     places.sysroot.clone_from(&asked.sysroot);
@@ -147,14 +147,14 @@ pub fn places(asked: &SymbolArgs) -> Places {
     places
 }
 
-/// The process that was recorded.
+/// The id of the recorded process.
 pub fn pid(path: &Path) -> anyhow::Result<u32> {
     let reader = Reader::open(path).map_err(|error| explained(path, &error.into()))?;
     Ok(reader.header().pid)
 }
 
-/// What is alive at a moment, by default the end of the last step, with how old it is. The capture is read
-/// twice: which step is the last is known at its end.
+/// What is live at a point in time, by default the end of the last step, and how old it is. The capture is read twice,
+/// because the number of the last step is known only at its end.
 pub fn survivors(
     file: &Path,
     part: &Part,

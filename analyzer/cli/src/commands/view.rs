@@ -1,4 +1,4 @@
-//! What a view found, in the form that was asked for.
+//! Prints the result of a view in the requested format.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use super::exit::say_caveats;
 use super::output::Output;
 use crate::args::Format;
 
-/// A capture that was read, for what is said of it beside what was found.
+/// A capture that was read, for the messages about it.
 #[derive(Clone, Copy)]
 pub struct Of<'a> {
     /// Its file.
@@ -21,13 +21,14 @@ pub struct Of<'a> {
 }
 
 impl Of<'_> {
-    /// The same, as JSON carries it.
+    /// The same, for JSON.
     pub fn captures(self) -> Captures {
         Captures::One(Box::new(Capture::of(self.file, self.session)))
     }
 }
 
-/// Prints what was found as JSON, and on stderr what the capture lacks and what is estimated; or as text, with that above it.
+/// Prints the result as JSON, and on stderr what the capture lacks and what is estimated; or as text below these
+/// messages.
 pub fn print<V: View + Serialize>(
     output: &mut Output<'_>,
     of: Of<'_>,

@@ -1,4 +1,4 @@
-//! Temporary blocks and sizes, on captures whose every byte is known.
+//! Temporary blocks and sizes, on captures with known bytes.
 
 use std::path::{Path, PathBuf};
 
@@ -13,8 +13,8 @@ use crate::training::training;
 
 const TRAIN: &str = "/home/me/run/train.py";
 
-/// Kept: 10 MiB (line 5). Line 8 makes three blocks that the next event frees, 4, 20 and 6 MiB: the second makes
-/// the peak, 30 MiB. Line 9 makes one of 2 MiB that is freed two events later, and one of 1 MiB that is kept.
+/// Kept: 10 MiB (line 5). Line 8 allocates three blocks that the next event frees: 4, 20 and 6 MiB. The second makes
+/// the peak, 30 MiB. Line 9 allocates one of 2 MiB that is freed two events later, and one of 1 MiB that is kept.
 fn passing(folder: &Path) -> PathBuf {
     let mut capture = Synthetic::new(folder);
     let [keep, spike, other] =
@@ -23,7 +23,7 @@ fn passing(folder: &Path) -> PathBuf {
     capture.tensor(0x100, 10 * M, 0, keep, none);
     for mib in [4, 20, 6] {
         capture.tensor(0x200, mib * M, 0, spike, none);
-        // Another level's events are no events here.
+        // Events of another level do not count here.
         capture.alloc(Level::DRIVER, 0x900 + mib, M, spike, none);
         capture.free_tensor(0x200, mib * M, 0, none);
     }
@@ -85,7 +85,7 @@ fn what_the_next_event_frees_is_temporary() {
 fn what_is_freed_soon_enough_is_temporary_too() {
     let folder = tempdir().expect("a folder");
     let file = passing(folder.path());
-    // A millisecond an event: those of line 8 live for two, and so does that of line 9.
+    // A millisecond per event: those of line 8 live for two, and so does that of line 9.
     assert_eq!(
         rows(&of(&["temporary", "--within-ms", "1.999"], &file)),
         [[0_u64; 6]; 0]

@@ -1,4 +1,4 @@
-//! A bounded capture of the same records gives the same answers.
+//! A bounded capture of the same records gives the same results.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use crate::again::Again;
 use crate::run::{analyze, found};
 use crate::training::training;
 
-/// Records all that `from` holds once more, with a good many definitions that mean nothing after these
-/// numbers of records: so many that the log of a bounded capture goes round.
+/// Records everything in `from` again. After these numbers of records it adds so many meaningless definitions that the
+/// log of a bounded capture wraps around.
 fn again(from: &Path, to: &Path, bounded: Option<u64>, states: &[usize]) {
     let writer = Writer::create(to, &Options::default().bounded(bounded)).expect("a new file");
     let mut noise = 1_u64;
@@ -34,7 +34,7 @@ fn again(from: &Path, to: &Path, bounded: Option<u64>, states: &[usize]) {
     again.finish();
 }
 
-/// Compares what each view says of the same records in both kinds of captures.
+/// Compares the output of each view for both kinds of captures.
 pub fn compare(capture: &Path) {
     let mut records = 0;
     Reader::open(capture)

@@ -1,4 +1,4 @@
-//! A change's captures compared and judged.
+//! Compares the captures of a change, and checks limits and budgets.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -64,7 +64,7 @@ impl Change {
             .expect("the program starts")
     }
 
-    /// Of both folders: what it says, and its exit code.
+    /// Compares both folders; returns the output and the exit code.
     fn compared(&self, arguments: &[&str]) -> (String, i32) {
         let folders = ["--base", "base", "--head", "head"];
         let done = self.ci(&[&folders[..], arguments].concat());
@@ -82,7 +82,7 @@ fn first(said: &str) -> &str {
     said.lines().next().unwrap_or_default()
 }
 
-/// Four workloads. In `train` two lines were put in, and one of the others grew by 48 MiB: 3.1 %.
+/// Four workloads. In `train` two lines were added, and one of the others grew by 48 MiB: 3.1 %.
 fn planted() -> Change {
     let change = Change::new();
     let train = "/home/me/run/train.py";
@@ -119,7 +119,7 @@ fn a_planted_growth_is_named_with_its_line() {
         said.contains("**Passes.** Each workload may grow by 4 %."),
         "{said}"
     );
-    // To the byte.
+    // Exact to the byte.
     assert_eq!(change.compared(&["--fail-over", "50331648"]).1, 0);
     assert_eq!(change.compared(&["--fail-over", "50331647"]).1, 4);
 }
@@ -227,7 +227,7 @@ fn budgets_and_allowances_hold_until_their_day() {
         said.contains("- expired: `train` was allowed 64.0 MiB until 2026-11-25"),
         "{said}"
     );
-    // An allowance that is too small is said as the limit; a growth within it is not.
+    // An exceeded allowance is printed as the limit; a growth within an allowance is not printed.
     let (said, exit) = rules("2026-12-31", "40 MiB", "1.6 GiB");
     assert!(
         exit == 4 && said.contains("40.0 MiB (41,943,040 bytes) allowed"),
@@ -251,7 +251,7 @@ fn budgets_hold_without_a_base() {
         first(&stdout(&done)),
         "### GPU memory: `train` is 572 MiB above its budget of 1.00 GiB"
     );
-    // A limit that is not checked is no limit.
+    // A limit that is not checked counts as an error.
     change.budgets("[budget.gone]\npeak = \"1 GiB\"\n");
     let done = change.ci(&["--head", "head"]);
     assert_eq!(done.status.code(), Some(3));
@@ -288,7 +288,7 @@ fn a_partial_capture_is_not_judged() {
         "{said}"
     );
     assert!(said.contains("- not judged: `eval`, head:"), "{said}");
-    // What is certain counts more.
+    // A certain failure takes precedence.
     let (said, exit) = change.compared(&["--fail-over", "2%"]);
     assert!(exit == 4 && said.contains("not judged: `eval`"), "{said}");
 }
@@ -300,7 +300,7 @@ fn memory_without_tensors_is_no_peak_of_tensors() {
     let mut capture = Synthetic::new(scratch.path());
     capture.alloc(Level::DRIVER, 0x1000, 400 * M, StackId::NONE, StackId::NONE);
     std::fs::copy(capture.finish(), change.path().join("head/eval.bin")).expect("a copy");
-    // Nothing of the level was recorded: that is not 0 bytes.
+    // Nothing was recorded at this level, which differs from 0 bytes.
     let (said, exit) = change.compared(&["--fail-over", "4%"]);
     assert!(
         exit == 3 && said.contains("it has memory from CUDA, but no tensors"),

@@ -1,4 +1,4 @@
-//! The commands on a whole capture.
+//! The commands on an intact capture.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -106,7 +106,7 @@ fn the_summary_is_as_the_contract_says() {
     assert_eq!(summary["lost_events"], 0);
     assert_eq!(summary["process"]["pid"], std::process::id());
     assert_eq!(summary["process"]["rank"], 0);
-    // What captures of before these facts were written do not say.
+    // Captures from before these facts existed do not have them.
     for unknown in ["local_rank", "node_rank", "coordinates", "job", "restarts"] {
         assert_eq!(summary["process"][unknown], Value::Null, "{unknown}");
     }

@@ -1,4 +1,4 @@
-//! `export` on captures whose every byte is known.
+//! `export` on captures with known bytes.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::run::{analyze, stderr, stdout};
 use crate::synthetic::{M, Synthetic};
 use crate::training::training;
 
-/// What is written to standard output, of a complete capture.
+/// The standard output for a complete capture.
 fn exported(arguments: &[&str], file: &Path) -> String {
     let output = analyze(&[&["export"], arguments, &["-o", "-"]].concat(), file);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -80,7 +80,7 @@ fn perfetto(file: &Path, options: &[&str]) -> Vec<Value> {
     trace["traceEvents"].as_array().expect("a list").clone()
 }
 
-/// The events of some letters on tracks of this difference to the process's number: letter and name.
+/// The events with some letters on the track with this offset from the process id: letter and name.
 fn slices(events: &[Value], letters: &str, track: u64) -> Vec<(String, String)> {
     let tid = u64::from(std::process::id()) + track;
     let of = |event: &Value, key: &str| event[key].as_str().unwrap_or_default().to_owned();
@@ -99,7 +99,7 @@ fn slices_nest_whatever_the_marks_say() {
     capture.mark(begin, 2);
     capture.push_range(7, "layer");
     capture.mark(begin, 1);
-    // The end of the inner one is lost; one comes that fits none.
+    // The end of the inner one is lost; another end matches none.
     capture.mark(end, 2);
     capture.mark(end, 3);
     capture.mark(EventKind::RANGE_END, 0);
@@ -196,7 +196,7 @@ fn parts_of_a_level_sum_to_it() {
     assert_eq!(weights(&file, &[]), 202 * M);
     assert_eq!(weights(&file, &["--at", "end"]), 102 * M);
     assert_eq!(weights(&file, &["--file", "train.py"]), 172 * M);
-    // All of it was called for by that library, whichever line owns it.
+    // All of it was requested by that library, whichever line owns it.
     assert_eq!(weights(&file, &["--library", "libtorch_cuda"]), 202 * M);
     assert_eq!(weights(&file, &["--library", "libcublas"]), 0);
     let called = ["--level", "driver", "--library", "libcublas"];

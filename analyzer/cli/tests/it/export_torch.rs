@@ -1,4 +1,4 @@
-//! Captures as snapshots of PyTorch's, and back.
+//! Exports captures as PyTorch snapshots, and imports them again.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::run::json_of;
 use crate::synthetic::{M, Synthetic};
 use crate::training::training;
 
-/// Exports a capture, and imports that again: what was written, and the new capture.
+/// Exports a capture, and imports the result; returns the snapshot and the new capture.
 fn there_and_back(file: &Path, folder: &Path) -> (TorchSnapshot, PathBuf) {
     let session = session::read(file, At::End, &mut |_, _, _| {}, &mut |_| {}).expect("a capture");
     let mut pickle = Vec::new();
@@ -135,7 +135,7 @@ fn expandable_segments_and_tensors_without_a_segment() {
             (0x5000_0000, 3 * M, 3 * M, false)
         ]
     );
-    // The stray tensor's segment has no entry of its own, so it was there before.
+    // The stray tensor's segment has no allocation entry, so it existed before.
     assert_eq!(
         lines(&["--at", "end"], &back),
         lines(&["--at", "end"], &file)

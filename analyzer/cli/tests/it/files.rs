@@ -1,4 +1,4 @@
-//! Files that are no whole captures.
+//! Files that are not intact captures.
 
 use std::fs;
 use std::path::Path;
@@ -57,7 +57,8 @@ fn a_damaged_capture_gives_a_labelled_partial_result() {
     let folder = tempdir().expect("a folder");
     let file = training(folder.path()).finish();
     let mut bytes = fs::read(&file).expect("the capture");
-    // A byte of the pointer of a tensor of the model: its record no longer fits its commit word.
+    // Changes a byte of the pointer of a tensor of the model: its record no longer matches its
+    // commit word.
     let needle = (0x1000_0000_u64 + 3 * M).to_le_bytes();
     let at = bytes
         .chunks(8)

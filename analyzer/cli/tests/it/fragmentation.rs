@@ -1,4 +1,4 @@
-//! PyTorch's pool in pieces, and kinds of flamegraph, on captures whose every byte is known.
+//! Fragmentation of PyTorch's pool, and kinds of flamegraph, on captures with known bytes.
 
 use std::path::{Path, PathBuf};
 
@@ -15,8 +15,8 @@ use crate::training::training;
 
 const TRAIN: &str = "/home/me/run/train.py";
 
-/// Two segments, 32 MiB and 8. In the first live 4 MiB at its start, 8 at 16 MiB, 2 at its end; before, 10 at 5
-/// MiB. A request for 12 MiB fails. The second is full, then empty.
+/// Two segments, of 32 MiB and 8 MiB. Live in the first are 4 MiB at its start, 8 at 16 MiB, and 2 at its end; earlier
+/// also 10 at 5 MiB. A request for 12 MiB fails. The second is full, then empty.
 fn pieces(folder: &Path) -> PathBuf {
     let mut capture = Synthetic::new(folder);
     let [a, b] = [5, 8].map(|line| capture.python(&[(TRAIN, "train", line, true)]));

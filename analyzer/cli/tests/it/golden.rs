@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// What differs from run to run: this process's id and the temporary folder.
+/// Masks text that differs from run to run: this process's id and the temporary folder.
 pub fn masked(text: &str, folder: &Path) -> String {
     let pid = std::process::id();
     let text = text
@@ -10,7 +10,7 @@ pub fn masked(text: &str, folder: &Path) -> String {
         .replace(&format!("\"pid\": {pid}"), "\"pid\": 1")
         .replace(&format!("\"pid\":{pid}"), "\"pid\":1")
         .replace(&format!("{}/", folder.display()), "");
-    // The real time at which a test's capture was made.
+    // The real time at which a test's capture was written.
     let mut parts = text.split("\"started_unix_ns\":");
     let mut masked = parts.next().unwrap_or_default().to_owned();
     for part in parts {

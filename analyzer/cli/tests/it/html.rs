@@ -1,4 +1,4 @@
-//! The page for a browser.
+//! The HTML page.
 
 use std::path::Path;
 
@@ -127,7 +127,7 @@ fn names_of_a_hostile_capture_are_only_text() {
     assert!(page.contains("<title>GPU memory: a&amp;&lt;b&gt;.bin</title>"));
 }
 
-/// More stacks, frames and text than fit: what is left out is summed, and the page stays small.
+/// More stacks, frames and text than fit: the omitted ones are summed, and the page stays small.
 #[test]
 fn a_page_is_never_larger_than_five_megabytes() {
     const STACKS: u64 = 8000;

@@ -1,4 +1,4 @@
-//! `gpumem-analyze import` on snapshots whose every byte is known.
+//! `gpumem-analyze import` on snapshots with known bytes.
 
 mod allocator;
 mod refused;
@@ -18,8 +18,8 @@ use snapshots::{
     snapshot, text,
 };
 
-/// A training's end: a block from before the trace, one that is freed in it and was allocated before, a pool
-/// that grew, and an allocation that failed.
+/// The end of a training: a block from before the trace, one that was allocated before and is freed in it, a pool that
+/// grew, and an allocation that failed.
 fn training() -> Vec<u8> {
     snapshot(
         &[
@@ -116,7 +116,7 @@ fn the_end_is_the_snapshots_and_the_peak_the_traces() {
         lines(&["--at", "end"], &file),
         [(7, 0xf_0001, 1), (20, 0xf000, 1)]
     );
-    // In use at the peak: what the trace found, and all it allocated.
+    // In use at the peak: the memory from before the trace, and all that it allocated.
     let peak = 0xf000 + 0xf_0001 + 0x100_0000 + 0x1_0000;
     assert_eq!(
         tensors(&file),
@@ -294,7 +294,7 @@ fn a_trace_that_contradicts_itself_is_partial_and_ends_as_the_segments_do() {
     assert_eq!(tensors(&file)["live_bytes"], 0x300);
 }
 
-/// The forms that older versions have.
+/// The forms of older versions.
 #[test]
 fn older_snapshots() {
     let folder = tempdir().expect("a folder");

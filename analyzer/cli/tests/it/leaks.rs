@@ -1,4 +1,4 @@
-//! What stays alive from step to step, on captures whose every byte is known.
+//! Memory that stays live from step to step, on captures with known bytes.
 
 use std::path::{Path, PathBuf};
 
@@ -25,10 +25,15 @@ fn tensor(capture: &mut Synthetic, ptr: u64, bytes: u64, flags: EventFlags, py_s
     });
 }
 
-/// A training of `steps` steps. Kept: a model of 12 MiB (line 5) and an optimizer's state of 24 of the first
-/// step (line 22), a workspace of 8 from the second step on (line 16), a ring buffer of 1 MiB for each of the
-/// last five steps (line 30), 2 MiB more in every step (line 31), and 64 KiB more in every fifth (line 32).
-/// Each step has an input (line 8) that lives until the next one's is there.
+/// A training of `steps` steps. Kept are:
+///
+/// - a model of 12 MiB (line 5)
+/// - an optimizer's state of 24 MiB from the first step (line 22)
+/// - a workspace of 8 MiB from the second step on (line 16)
+/// - a ring buffer of 1 MiB for each of the last five steps (line 30)
+/// - 2 MiB more in every step (line 31), and 64 KiB more in every fifth (line 32)
+///
+/// Each step has an input (line 8) that lives until the next step has its own.
 pub fn many_steps(folder: &Path, steps: u64) -> PathBuf {
     let mut capture = Synthetic::new(folder);
     let [load, state, workspace, ring, leak, drip, input] =

@@ -25,7 +25,7 @@ pub const CUBLAS: u64 = 0x40_0100;
 const CUDART: u64 = 0x50_0100;
 const PYTHON: u64 = 0x10_0100;
 
-/// The ledgers, each of which must sum.
+/// The ledgers; each must add up.
 fn ledgers(arguments: &[&str], file: &Path) -> Vec<Value> {
     let arguments = [&["ledger", "--format", "json"], arguments].concat();
     let (value, exit) = json_of(&arguments, file);
@@ -87,9 +87,9 @@ fn load(capture: &mut Synthetic, ptr: u64, image: u64, caller: u64, py: StackId)
     });
 }
 
-/// A training of which all is known: a context of 300 MiB and 8 more for its limits; kernels of cuBLAS
-/// (found by their image) and of a user's file (found by who loaded it), 20 and 6 MiB; PyTorch's pool
-/// of 64 MiB with 40 of tensors; a cuBLAS workspace of 33 MiB on 34 of pages. NVML sees 5 MiB more.
+/// A training with known figures: a context of 300 MiB and 8 more for its limits; kernels of cuBLAS (found by their
+/// image) and of a user's file (found by its loader), 20 and 6 MiB; PyTorch's pool of 64 MiB with 40 of tensors; a
+/// cuBLAS workspace of 33 MiB on 34 of pages. NVML reports 5 MiB more.
 pub fn known(folder: &Path) -> Synthetic {
     let mut capture = Synthetic::new(folder);
     let module = |line| ("/home/me/run/train.py", "<module>", line, true);
@@ -221,7 +221,7 @@ fn stream_ordered_memory_and_graphs_come_out_right() {
     capture.resize(0xb0, (0, 64 * M), POOL, line);
     capture.asked(0x1000_0000, 40 * M, POOL, C10, line);
     capture.asked(0x2000_0000, 10 * M, POOL, CUBLAS, line);
-    // A graph's nodes are live, on more than they need.
+    // A graph's nodes are live, with more memory than they need.
     capture.resize(1, (0, 32 * M), GRAPH, line);
     capture.asked(0x3000_0000, 24 * M, GRAPH, TORCH, line);
     capture.sample(96 * M, 0, 96 * M, NONE);
@@ -358,7 +358,7 @@ fn the_owner_is_who_called_or_who_called_the_runtime() {
             ..native(caller)
         });
     }
-    // A library that is gone by the end, and another in its place.
+    // A library that is unloaded at the end, and another at its address.
     capture.define(&gpumem_capture::Definition::ModuleEnd {
         id: gpumem_capture::ModuleId(3),
     });

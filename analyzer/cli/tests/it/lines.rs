@@ -1,4 +1,4 @@
-//! `gpumem-analyze lines`: who owns what, when.
+//! `gpumem-analyze lines`: the owners of memory over time.
 
 use gpumem_capture::StackId;
 use serde_json::Value;

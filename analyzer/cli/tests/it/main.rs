@@ -1,4 +1,4 @@
-//! `gpumem-analyze` on captures whose every byte is known.
+//! `gpumem-analyze` on captures with known bytes.
 
 #[path = "../../../../replay/examples/record_again/again.rs"]
 mod again;

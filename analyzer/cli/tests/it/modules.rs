@@ -1,4 +1,4 @@
-//! Bytes by the module of PyTorch's that was at work.
+//! Bytes by the PyTorch module that ran.
 
 use std::path::{Path, PathBuf};
 
@@ -9,8 +9,8 @@ use tempfile::tempdir;
 use crate::run::{analyze, json_of, stdout};
 use crate::synthetic::{M, Synthetic};
 
-/// Two blocks of a net, in which the same lines run; the first has a name, the second has none. MiB: 1 and 2 in the
-/// linear layers, 4 in the second block itself, 8 in the first block's backward, 16 in no module.
+/// Two blocks of a net with the same lines; the first has a name, the second does not. MiB: 1 and 2 in the linear
+/// layers, 4 in the second block itself, 8 in the first block's backward, 16 in no module.
 fn capture(folder: &Path) -> PathBuf {
     let mut capture = Synthetic::new(folder);
     for (id, class) in [

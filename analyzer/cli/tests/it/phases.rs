@@ -91,9 +91,9 @@ fn free(capture: &mut Synthetic, ptr: u64, mib: u64) {
     capture.free_tensor(ptr, mib * M, 256 * M, StackId::NONE);
 }
 
-/// The forward of a step, and its backward up to where that held most: 60 MiB of train.py:15 and a
-/// workspace of 32 at train.py:16; of nodes 30 for train.py:15, 2 whose line is lost, 3 made by a node,
-/// 4 in the user's own code, and a workspace of 8.
+/// The forward of a step, and its backward up to its peak: 60 MiB of train.py:15 and a workspace of 32 at train.py:16.
+/// The nodes have 30 MiB for train.py:15, 2 whose line is lost, 3 made by a node, 4 in the user's own code, and a
+/// workspace of 8.
 fn to_the_peak(capture: &mut Synthetic, stacks: &Stacks) {
     capture.push_range(1, "step");
     capture.push_range(2, "forward; 1");
@@ -111,8 +111,8 @@ fn to_the_peak(capture: &mut Synthetic, stacks: &Stacks) {
     capture.thread = 0;
 }
 
-/// Two steps of a training with 12 MiB of a model and 24 of an optimizer's state. It holds most in the
-/// backward of the second one: 175 MiB.
+/// Two steps of a training with 12 MiB of a model and 24 of an optimizer's state. Its peak is in the backward of the
+/// second one: 175 MiB.
 pub fn two_steps(folder: &Path) -> Synthetic {
     let mut capture = Synthetic::new(folder);
     let stacks = stacks(&mut capture);

@@ -40,7 +40,7 @@ fn expandable_segments_are_counted_once_and_given_back_in_pieces() {
             ..Event::default()
         });
     }
-    // One handle of NCCL's, mapped far away.
+    // One handle of NCCL, mapped far away.
     capture.asked(0x99, 2 * M, VMM, CUBLAS, b);
     capture.given(0x99, 2 * M, VMM);
     capture.tensor(base, 10 * M, 80 * M, a, StackId::NONE);
@@ -81,7 +81,7 @@ fn expandable_segments_are_counted_once_and_given_back_in_pieces() {
         .iter()
         .map(|line| (line["line"].as_u64(), line["given_back_bytes"].as_u64()))
         .collect();
-    // The first handle has tensors of both lines, the second and fourth of line 2 alone.
+    // The first handle has tensors of both lines, the second and fourth only of line 2.
     assert_eq!(given, [(Some(2), Some(40 * M)), (Some(1), Some(0))]);
     let text = stdout(&analyze(&[], &file));
     assert!(text.contains("agrees with NVML to the byte"), "{text}");

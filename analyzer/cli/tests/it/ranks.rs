@@ -16,7 +16,7 @@ use crate::synthetic::{M, Synthetic};
 const STARTED: u64 = 1_790_000_000_000_000_000;
 const SECOND: u64 = 1_000_000_000;
 
-/// A rank of a job, on a machine whose clock is so far ahead: ten steps, each with a tensor of so many MiB.
+/// A rank of a job, on a host whose clock is ahead by `ahead`: ten steps, each with a tensor of `size` MiB.
 fn rank(folder: &Path, rank: u64, host: &str, ahead: u64, size: u64) -> PathBuf {
     let folder = folder.join(rank.to_string());
     std::fs::create_dir(&folder).expect("a folder");
@@ -66,7 +66,7 @@ fn a_machine_whose_clock_is_off_is_moved_and_named() {
     let rows = job["timeline"]["ranks"].as_array().expect("rows");
     let all: Vec<_> = rows.iter().map(peaks).collect();
     assert_eq!(all.len(), 4);
-    // To within a column: it is moved by whole ones.
+    // The shift has the precision of a column.
     assert!(
         all[3][0].abs_diff(all[0][0]) <= 1 && all[0] == all[1],
         "{all:?}"
@@ -163,13 +163,13 @@ fn many(ranks: u64, buckets: u64, size: impl Fn(u64, u64) -> u64) -> (Vec<Figure
     (figures.collect(), keys)
 }
 
-/// Numbers without a pattern.
+/// Pseudorandom numbers.
 fn noise(seed: u64) -> u64 {
     let mixed = (seed ^ (seed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     (mixed ^ (mixed >> 32)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 40
 }
 
-/// What cannot be made small: each cell of each rank is another one.
+/// Incompressible data: each cell of each rank differs.
 #[test]
 fn the_page_of_ten_thousand_ranks_that_never_do_the_same_has_5_mb_at_most() {
     let (mut figures, keys) = many(10_000, 128, |rank, at| {

@@ -1,4 +1,4 @@
-//! The program, run on a capture.
+//! Runs the program on a capture.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -22,14 +22,14 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).expect("UTF-8")
 }
 
-/// What a command prints as JSON below its head, and its exit code.
+/// The JSON output of a command below its head, and its exit code.
 pub fn json_of(arguments: &[&str], file: &Path) -> (Value, i32) {
     let output = analyze(arguments, file);
     let found = found(&output.stdout);
     (found, output.status.code().expect("an exit code"))
 }
 
-/// What JSON has below its head: a list of rows, or an object.
+/// The JSON below its head: a list of rows, or an object.
 pub fn found(text: &[u8]) -> Value {
     let mut said: Value = serde_json::from_slice(text)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(text)));

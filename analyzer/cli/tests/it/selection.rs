@@ -1,4 +1,4 @@
-//! Moments and filters, which all views take.
+//! Points in time and filters, which all views share.
 
 use std::path::Path;
 
@@ -116,7 +116,7 @@ fn every_view_has_the_same_part() {
 fn a_time_and_the_event_before_it_are_one_moment() {
     let folder = tempdir().expect("a folder");
     let file = training(folder.path()).finish();
-    // One millisecond an event, the first at 3.201 s; the definitions have numbers too.
+    // One millisecond per event, the first at 3.201 s; the definitions have numbers too.
     let (changes, _) = json_of(&["changes", "--format", "json"], &file);
     let change = &changes[1];
     let (seq, time) = (&change["seq"], change["time_ns"].as_u64().unwrap());
@@ -202,7 +202,7 @@ fn a_rank_is_the_file_beside() {
     assert!(folder.path().join("report.rank3.svg").exists());
 }
 
-/// MiB that changes added in all, less what they removed, and the last total.
+/// MiB that changes added in total, minus those that they removed, and the last total.
 fn moved(arguments: &[&str], file: &Path) -> (i64, u64) {
     let (changes, exit) = json_of(
         &[&["changes", "--format", "json"], arguments].concat(),
@@ -227,7 +227,7 @@ fn changes_take_the_filters_of_other_views() {
     assert_eq!(of(&["--device", "0"]), (102, 102));
     let none = analyze(&["changes", "--device", "1"], &file);
     assert_eq!(none.status.code(), Some(2), "it has one GPU");
-    // Totals are those of the blocks that are asked for: two of 60 MiB, one of them freed.
+    // Totals count only matching blocks: two of 60 MiB, one of them freed.
     assert_eq!(of(&["--size", "60MiB"]), (60, 60));
     assert_eq!(of(&["--size", "..59MiB"]), (42, 42));
     assert_eq!(of(&["--library", "libtorch_cuda"]), (102, 102));
@@ -237,7 +237,7 @@ fn changes_take_the_filters_of_other_views() {
         (driver("libc10"), driver("libcublas")),
         ((256, 256), (32, 32))
     );
-    // Lines are the script's own; what autograd's thread allocates meanwhile belongs to them, and so do frees.
+    // The lines are the script's own; allocations and frees of autograd's thread belong to the current line.
     let of_functions = |part| of(&["--function", part]).0;
     let (module, net) = (of_functions("<module>"), of_functions("Net.forward"));
     assert_eq!((module, net), (12 + 40 - 100, 60 + 60 + 30));

@@ -1,4 +1,4 @@
-//! Captures written with the real writer, of programs that never ran.
+//! Captures of programs that never ran, written with the real writer.
 
 use std::path::{Path, PathBuf};
 
@@ -7,15 +7,15 @@ use gpumem_capture::*;
 /// MiB.
 pub const M: u64 = 1 << 20;
 
-/// A capture under construction. Event times are its own: one millisecond an event, from 3.2 s on, so
-/// that the real time of the test's end is earlier.
+/// A capture under construction. Its event times are artificial: one millisecond per event, from 3.2 s on, so that the
+/// real time of the test's end is earlier.
 pub struct Synthetic {
     writer: &'static Writer,
     path: PathBuf,
     now: u64,
     /// Python stacks by their lines, native stacks by their addresses.
     next: u32,
-    /// The thread that events are of: 0 is the main thread.
+    /// The thread of the next events: 0 is the main thread.
     pub thread: u32,
 }
 
@@ -114,7 +114,7 @@ impl Synthetic {
         self.python_in(lines, &[])
     }
 
-    /// The same; and which of its frames, from the newest on, call which modules of PyTorch's.
+    /// The same, with the PyTorch modules that its frames, from the newest on, call.
     pub fn python_in(&mut self, lines: &[PyLine], modules: &[(u32, u32)]) -> StackId {
         let mut frames = Vec::new();
         for (file, name, line, entered_from_c) in lines {
@@ -162,8 +162,8 @@ impl Synthetic {
         id
     }
 
-    /// A run of an autograd node: the stack of its forward, the thread's own stack and how many frames of
-    /// that are newer, whether the forward is lost, the class.
+    /// A run of an autograd node: the stack of its forward, the thread's own stack and how many of its frames are newer
+    /// than the node, whether the forward is lost, and the class.
     pub fn backward(
         &mut self,
         forward: StackId,
@@ -203,7 +203,7 @@ impl Synthetic {
         self.mark(EventKind::RANGE_BEGIN, u64::from(id));
     }
 
-    /// Nothing happens for so many ns.
+    /// Advances the time by `ns`.
     pub fn idle(&mut self, ns: u64) {
         self.now += ns;
     }
@@ -260,7 +260,7 @@ impl Synthetic {
         })
     }
 
-    /// A tensor, if the ring has room; says whether it had.
+    /// A tensor, if the ring has space; returns whether it had.
     pub fn try_tensor(&mut self, ptr: u64, bytes: u64, py_stack: StackId) -> bool {
         self.now += 1_000_000;
         let (kind, time) = (EventKind::ALLOC, Nanos(self.now));
@@ -289,7 +289,7 @@ impl Synthetic {
         })
     }
 
-    /// Device memory from CUDA, of the kind that `flags` say, asked for by the code at `caller`.
+    /// Device memory from CUDA, of the kind in `flags`, requested by the code at `caller`.
     pub fn asked(&mut self, ptr: u64, bytes: u64, flags: EventFlags, caller: u64, py: StackId) {
         self.event(Event {
             kind: EventKind::ALLOC,
@@ -303,7 +303,7 @@ impl Synthetic {
         });
     }
 
-    /// What the card gave for it: pages, or a VMM handle.
+    /// The physical memory for it: pages, or a VMM handle.
     pub fn given(&mut self, ptr: u64, bytes: u64, flags: EventFlags) {
         self.event(Event {
             kind: EventKind::ALLOC,
@@ -347,7 +347,7 @@ impl Synthetic {
         });
     }
 
-    /// A reading of NVML: this process, all others, the physical level at that moment.
+    /// A reading of NVML: this process, all others, and the physical level at that time.
     pub fn sample(&mut self, process: u64, others: u64, physical: u64, flags: EventFlags) -> Seq {
         self.event(Event {
             kind: EventKind::SAMPLE,
@@ -370,13 +370,13 @@ impl Synthetic {
         });
     }
 
-    /// Ends the process in an orderly way.
+    /// Ends the process cleanly.
     pub fn finish(self) -> PathBuf {
         self.writer.finish();
         self.path
     }
 
-    /// The same at the last event's time: of records that another process made.
+    /// The same at the last event's time, for records made by another process.
     pub fn finish_then(self) -> PathBuf {
         self.writer.finish_at(Nanos(self.now));
         self.path

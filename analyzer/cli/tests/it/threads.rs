@@ -1,4 +1,4 @@
-//! What each thread allocated and freed, on captures whose every byte is known.
+//! Allocations and frees of each thread, on captures with known bytes.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ const FIGURES: [&str; 6] = [
     "live_bytes",
 ];
 
-/// The threads of GPU 0 as (name, figures), in their order. They sum.
+/// The threads of GPU 0 as (name, figures), in order. They add up.
 fn threads(arguments: &[&str], file: &Path) -> Vec<(Value, [u64; 6])> {
     let (value, exit) = json_of(
         &[&["threads", "--format", "json"], arguments].concat(),
@@ -38,8 +38,8 @@ fn threads(arguments: &[&str], file: &Path) -> Vec<(Value, [u64; 6])> {
     rows
 }
 
-/// The main thread allocates 10 and 6 MiB and frees one; a worker allocates 20 MiB, the peak, and frees the
-/// other of the main thread's; a free of its own fails.
+/// The main thread allocates 10 and 6 MiB and frees one; a worker allocates 20 MiB, which makes the peak, frees the
+/// main thread's other block, and fails to free the 20 MiB.
 fn two_threads(folder: &Path) -> Synthetic {
     let mut capture = Synthetic::new(folder);
     let none = StackId::NONE;

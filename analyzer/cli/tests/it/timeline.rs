@@ -177,7 +177,7 @@ fn host_memory_of_no_device_and_nothing_at_all() {
     assert_eq!(picture.status.code(), Some(1));
 }
 
-/// Tensors that come and go, a millisecond each.
+/// Tensors that are allocated and freed, one per millisecond.
 fn busy(capture: &mut Synthetic, times: u64) {
     let stack = StackId::NONE;
     for index in 0..times {

@@ -1,4 +1,4 @@
-//! A small training as a capture.
+//! The capture of a small training.
 
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use crate::synthetic::{M, Synthetic};
 const TRAIN: &str = "/home/me/run/train.py";
 const CONV: &str = "/env/lib/python3.12/site-packages/torch/nn/modules/conv.py";
 
-/// A small training on GPU 0: a model, activations of a forward pass, a workspace of cuBLAS, gradients
-/// that autograd makes on a thread with no Python, and a failed allocation at its end.
+/// A small training on GPU 0: a model, activations of a forward, a cuBLAS workspace, gradients that autograd allocates
+/// on a thread without Python, and a failed allocation at its end.
 ///
 /// Tensors: model 12 MiB (train.py:5), x 40 MiB (train.py:8), forward 2 × 60 MiB (train.py:15), one of
 /// them freed; gradients 30 MiB. Peak 202 MiB. Driver: 256 MiB pool, 32 MiB cuBLAS.

@@ -1,4 +1,4 @@
-//! What NVML said of whole cards, by OpenTelemetry's names. The recorders asked it: the exporter never does.
+//! NVML's readings of whole cards, by OpenTelemetry's names. The recorders read NVML; the exporter never does.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,8 @@ use gpumem_live::{DeviceNow, State};
 use crate::captures::Now;
 use crate::family::Families;
 
-/// Each card's newest reading, of all captures whose programs run: one card is one series, however many use it.
+/// Each card's newest reading, from all captures of running programs. A card has one series, even if several programs
+/// use it.
 pub(super) fn add(to: &mut Families, captures: &[Now], now_ns: u64) {
     let mut newest: BTreeMap<&str, (u64, &DeviceNow)> = BTreeMap::new();
     let running = |of: &&Now| matches!(of.frame.state, State::Running | State::CatchingUp(..));

@@ -26,7 +26,7 @@ impl Common {
         }
     }
 
-    /// These, and more.
+    /// These labels and more.
     pub(super) fn with<'a>(&'a self, more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
         let mut labels = vec![
             ("capture", &*self.path),

@@ -1,4 +1,4 @@
-//! The lines that hold most.
+//! The lines that hold the most memory.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,7 +12,8 @@ use crate::family::Families;
 
 type Line<'a> = (Option<u8>, &'a str, u32, &'a str);
 
-/// The first `most` of a capture. A line's hash is that of its file, number and function, so that ranks and runs have the same.
+/// The first `most` lines of a capture. A line's hash is computed from its file, number and function, so that ranks and
+/// runs share it.
 pub(super) fn add(to: &mut Families, capture: &Now, common: &Common, most: usize) {
     let Rows::Lines(lines) = &capture.frame.table.rows else {
         return;

@@ -1,4 +1,4 @@
-//! What a process holds.
+//! The memory of a process.
 
 use gpumem_capture::Level;
 use gpumem_live::{DeviceNow, State};
@@ -164,7 +164,7 @@ fn info(to: &mut Families, capture: &Now, common: &Common) {
         ("pid", frame.pid.to_string()),
         ("command", text(&frame.command)),
         ("host", text(&process.host)),
-        // `job` is Prometheus' own label.
+        // `job` is one of Prometheus' own labels.
         ("job_name", text(&process.job)),
         ("world_size", number(process.world_size)),
         ("local_rank", number(process.local_rank)),

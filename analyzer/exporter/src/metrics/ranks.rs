@@ -8,7 +8,7 @@ use super::common::Common;
 use crate::captures::Now;
 use crate::family::Families;
 
-/// What is compared.
+/// A compared figure.
 type Part = (&'static str, fn(&Now) -> u64);
 
 const PARTS: [Part; 3] = [
@@ -21,7 +21,7 @@ fn peak(of: &Now, figure: fn(&gpumem_live::DeviceNow) -> u64) -> u64 {
     of.frame.devices.iter().map(figure).max().unwrap_or(0)
 }
 
-/// Only ranks that this exporter sees are compared.
+/// Only ranks that this exporter follows are compared.
 pub(super) fn add(to: &mut Families, captures: &[Now]) {
     let mut jobs: BTreeMap<(&str, u64, Option<&Coordinates>), Vec<&Now>> = BTreeMap::new();
     for capture in captures {

@@ -1,4 +1,4 @@
-//! What the memory of each device consists of, and how the training goes.
+//! The page with the ledgers of each device and the state of the training.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,7 +13,8 @@ use gpumem_capture::{DeviceOrdinal, Level};
 use super::text::{Kind, Page};
 use crate::pace::Pace;
 
-/// The ledgers of a moment, the pace of the newest steps, and what each phase of the training has left in memory.
+/// The ledgers at a point in time, the speed of the newest steps, and the memory that each phase of the training has
+/// left.
 pub(crate) fn account(
     session: &Session,
     ledgers: &[Ledger],

@@ -1,4 +1,4 @@
-//! Why an allocation failed.
+//! The page with the cause of a failure.
 
 use gpumem_analyzer::render::{Terminal, cause_text, failure_line};
 use gpumem_analyzer::replay::{OutOfMemory, Replay};
@@ -6,7 +6,7 @@ use gpumem_analyzer::views::Cause;
 
 use super::text::Page;
 
-/// What `oom` says first of a failure.
+/// The first part of the output of `oom` for a failure.
 pub(crate) fn cause(replay: &Replay, failure: &OutOfMemory, cause: &Cause, columns: u16) -> Page {
     let mut page = Page::of(format!("Failure {}", cause.number));
     let terminal = Terminal {

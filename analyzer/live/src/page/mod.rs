@@ -1,4 +1,4 @@
-//! What is told of a moment beside its table.
+//! Pages about a point in time, apart from its table.
 
 mod account;
 mod cause;

@@ -1,4 +1,4 @@
-//! The stacks of a row, and the source around its line.
+//! The page with the stacks of a row and the source around its line.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -15,12 +15,12 @@ use gpumem_capture::{DeviceOrdinal, Level};
 use super::text::{Kind, Page};
 use crate::which::{Of, Which};
 
-/// Stacks that are shown.
+/// The most stacks that are shown.
 const STACKS: usize = 200;
-/// Lines of source around that of the row.
+/// Lines of source before and after that of the row.
 const AROUND: u32 = 5;
 
-/// The source and the stacks of a row at a moment that a session was read for.
+/// The source and the stacks of a row at the point in time of a session.
 pub(crate) fn stacks(
     session: &Session,
     symbols: &mut Symbols,
@@ -67,10 +67,10 @@ pub(crate) fn stacks(
     page
 }
 
-/// What each sequence of frames holds: stacks that differ in nothing that is shown are one.
+/// The memory of each sequence of frames; stacks that look the same count as one.
 fn by_frames(replay: &Replay, symbols: &mut Symbols, held: &ByStack) -> Vec<(Vec<String>, Figure)> {
     let mut by_frames: BTreeMap<Vec<String>, Figure> = BTreeMap::new();
-    // All names are looked up at once.
+    // All names are looked up together.
     Node::tree(replay, symbols, held, true);
     for on in &held.devices {
         for (stacks, figure) in &on.figures {
@@ -81,7 +81,7 @@ fn by_frames(replay: &Replay, symbols: &mut Symbols, held: &ByStack) -> Vec<(Vec
     by_frames.into_iter().collect()
 }
 
-/// The frames of one stack as a tree of it alone has them.
+/// The frames of one stack, as a tree of this stack alone has them.
 fn frames(
     replay: &Replay,
     symbols: &mut Symbols,
@@ -106,7 +106,7 @@ fn frames(
     frames
 }
 
-/// The lines around the owner's, with what each holds in the margin.
+/// The lines around the owner's, with the memory of each in the margin.
 fn add_source(
     page: &mut Page,
     session: &Session,

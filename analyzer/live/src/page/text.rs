@@ -1,22 +1,22 @@
-//! Lines of text that are shown page by page.
+//! Lines of text with their emphasis.
 
-/// How a line stands out.
+/// The emphasis of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Not at all.
+    /// None.
     Plain,
     /// A heading.
     Strong,
-    /// Of less interest.
+    /// Less important.
     Faint,
-    /// The line that all is about.
+    /// The line that the page is about.
     Marked,
 }
 
 /// A text that is read page by page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
-    /// What it is of, and of when.
+    /// Its subject and point in time.
     pub title: String,
     /// Its lines.
     pub lines: Vec<(Kind, String)>,
@@ -40,7 +40,7 @@ impl Page {
         }
     }
 
-    /// Adds the lines of a text whose first is a heading.
+    /// Adds the lines of a text; the first one is a heading.
     pub(crate) fn headed(&mut self, text: &str) {
         let kinds = std::iter::once(Kind::Strong).chain(std::iter::repeat(Kind::Plain));
         self.lines

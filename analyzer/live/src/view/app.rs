@@ -1,4 +1,4 @@
-//! What the view shows.
+//! The state of the view.
 
 use std::sync::Arc;
 
@@ -13,69 +13,69 @@ use crate::request::{Answer, Request, Want};
 use super::rows::{Row, Sort, rows};
 use super::spot::{Spot, TimeAxis};
 
-/// What is on the screen.
+/// The content of the screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// The table.
     #[default]
     Table,
-    /// The table, and a filter is being typed.
+    /// The table, while a filter is being typed.
     Filter,
-    /// A row's stacks and its source.
+    /// A row's stacks and source.
     Stacks,
     /// The ledgers.
     Account,
     /// Failures.
     Failures,
-    /// Keys.
+    /// The keys.
     Help,
 }
 
 /// The view's state.
 #[derive(Default)]
 pub struct App {
-    /// What frames are to have.
+    /// The requested content of frames.
     pub ask: Ask,
     /// What is on the screen.
     pub mode: Mode,
     /// The order of rows.
     pub sort: Sort,
-    /// Only rows that contain this.
+    /// Only rows that contain this text.
     pub filter: String,
     /// Whether new frames are shown.
     pub is_paused: bool,
     /// Whether the view is to end.
     pub is_over: bool,
-    /// Whether it was entered from another view, and is to go back to that.
+    /// Whether it was opened from another view, to which it returns.
     pub(super) is_within: bool,
     pub(super) is_back: bool,
-    /// The event of which a page for a browser is to be written.
+    /// The event for which to write an HTML page.
     pub page_wanted: Option<Seq>,
-    /// What is said until the next key.
+    /// The message that is shown until the next key.
     pub message: Option<String>,
-    /// How far the capture has been read for the moment that is wanted.
+    /// The progress of reading the capture for the requested point in time.
     pub progress: Option<(u64, u64)>,
-    /// The frame that is shown, and the newest.
+    /// The shown frame, and the newest one.
     pub(super) frame: Option<Arc<Frame>>,
     pub(super) newest: Option<Arc<Frame>>,
-    /// The moment that is shown, or read; `None`: the newest, or where the view was stopped.
+    /// The point in time that is shown or being read; `None`: the newest, or the one at which the view was paused.
     pub(super) spot: Option<Spot>,
-    /// What the page on the screen is asked with, and the page.
+    /// The request for the page on the screen, and the page.
     pub(super) wanted: Option<Request>,
     pub(super) page: Option<Arc<Page>>,
-    /// The question whose answer is shown.
+    /// The request whose answer is shown.
     answered: Option<Request>,
     pub(super) rows: Vec<Row>,
     pub(super) selected: usize,
-    /// The first row on the screen, and how many fit it. Drawing says how many.
+    /// The first row on the screen, and how many fit. Drawing sets them.
     pub(super) first: usize,
     pub(super) fit: usize,
-    /// The same of a page's lines.
+    /// The same for a page's lines.
     pub(super) page_first: usize,
     pub(super) page_fit: usize,
-    /// The failure that is chosen, of a frame's.
+    /// The index of the selected failure in the frame.
     pub(super) failure: usize,
-    /// The screen's line of the first row, its width, and where the chart is and of when. Drawing says so.
+    /// The screen's line of the first row, its width, and the chart's position and time axis. Drawing sets them.
     pub(super) rows_at: u16,
     pub(super) columns: u16,
     pub(super) chart: Rect,
@@ -83,7 +83,7 @@ pub struct App {
 }
 
 impl App {
-    /// Begins with what is asked for.
+    /// Starts with a request.
     pub fn new(ask: Ask) -> Self {
         Self {
             ask,
@@ -92,7 +92,7 @@ impl App {
         }
     }
 
-    /// The same, entered from another view, to which Esc goes back.
+    /// The same, opened from another view, to which Esc returns.
     pub(super) fn within(ask: Ask) -> Self {
         Self {
             is_within: true,
@@ -100,7 +100,7 @@ impl App {
         }
     }
 
-    /// Takes a new frame. Whether the screen changes by it.
+    /// Takes in a new frame; returns whether the screen changes.
     pub fn take(&mut self, frame: Arc<Frame>) -> bool {
         let newest = self.newest.as_ref();
         if newest.is_some_and(|newest| Arc::ptr_eq(newest, &frame)) {
@@ -110,7 +110,7 @@ impl App {
             return false;
         }
         if let Some(newest) = newest.filter(|_| self.failure > 0) {
-            // The chosen failure stays chosen, however many come before it in the list.
+            // The selected failure stays selected when new ones come before it in the list.
             let more = frame.failures.len().saturating_sub(newest.failures.len());
             self.failure += more;
         }
@@ -130,7 +130,7 @@ impl App {
         }
     }
 
-    /// What is to be asked of the past; `None`: nothing.
+    /// The request about the past; `None` if nothing is needed.
     pub fn request(&self) -> Option<Request> {
         match self.mode {
             Mode::Stacks | Mode::Account => {
@@ -156,13 +156,13 @@ impl App {
         }
     }
 
-    /// Whether an answer is waited for.
+    /// Whether the view waits for an answer.
     pub fn is_waiting(&self) -> bool {
         let request = self.request();
         request.is_some() && request != self.answered
     }
 
-    /// Takes an answer. Whether it is the one that is waited for.
+    /// Takes in an answer; returns whether it is the one that the view waits for.
     pub fn answer(&mut self, answer: &Answer) -> bool {
         if !self.is_waiting() || self.request().as_ref() != Some(&answer.request) {
             return false;
@@ -198,7 +198,7 @@ impl App {
         self.keep_in_sight();
     }
 
-    /// Moves the rows so that the selected one is on the screen.
+    /// Scrolls so that the selected row is on the screen.
     pub(super) fn keep_in_sight(&mut self) {
         let fit = self.fit.max(1);
         let last = self.rows.len().saturating_sub(fit);
@@ -206,13 +206,13 @@ impl App {
         self.first = self.first.clamp(least, self.selected).min(last);
     }
 
-    /// Moves a page's lines, no further than to its last ones.
+    /// Scrolls a page, at most to its last lines.
     pub(super) fn scroll(&mut self, first: usize) {
         let lines = self.page.as_ref().map_or(0, |page| page.lines.len());
         self.page_first = first.min(lines.saturating_sub(self.page_fit));
     }
 
-    /// Goes to a moment of the past.
+    /// Shows a past point in time.
     pub(super) fn go_to(&mut self, spot: Spot) {
         if let Some(wanted) = &mut self.wanted {
             wanted.then = spot.then;
@@ -220,7 +220,7 @@ impl App {
         self.spot = Some(spot);
     }
 
-    /// Goes back to the newest frame.
+    /// Returns to the newest frame.
     pub(super) fn follow(&mut self) {
         (self.spot, self.is_paused) = (None, false);
         if let Some(newest) = self.newest.clone() {
@@ -231,14 +231,14 @@ impl App {
         }
     }
 
-    /// The moment of what is on the screen, as a question has it.
+    /// The point in time on the screen, as a request has it.
     pub(super) fn then(&self, seq: Seq) -> Then {
         self.spot
             .as_ref()
             .map_or(Then::Event(seq), |spot| spot.then)
     }
 
-    /// The time of what is on the screen.
+    /// The time of the point on the screen.
     pub(super) fn time(&self) -> Option<Nanos> {
         let shown = || self.frame.as_ref().map(|frame| frame.time);
         self.spot.as_ref().map(|spot| spot.time).or_else(shown)
@@ -254,7 +254,7 @@ impl App {
         });
     }
 
-    /// Goes back to the table.
+    /// Returns to the table.
     pub(super) fn close(&mut self) {
         (self.mode, self.page, self.wanted) = (Mode::Table, None, None);
     }

@@ -1,22 +1,22 @@
-//! Memory over time, as columns of characters.
+//! Memory over time as columns of characters.
 
 use gpumem_analyzer::ranks::{Course, Part, Parts};
 
 use super::spot::TimeAxis;
 
-/// Columns of a chart, and the memory that its height stands for.
+/// The columns of a chart, and its scale.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Chart {
-    /// The greatest memory of each column.
+    /// The highest memory in each column.
     pub(super) columns: Vec<Parts>,
-    /// The chart's upper edge, in bytes.
+    /// The bytes at the chart's upper edge.
     pub(super) most: u64,
-    /// Their times.
+    /// The columns' times.
     pub(super) axis: TimeAxis,
 }
 
 impl Chart {
-    /// The newest part of a course that fits so many columns, a whole number of its buckets for each.
+    /// The newest part of the memory over time that fits so many columns; each column has a whole number of buckets.
     pub(super) fn of(course: &Course, started_wall_ns: u64, width: usize) -> Self {
         let width = width.max(1);
         let each = course.greatest.len().div_ceil(width).max(1);
@@ -42,10 +42,10 @@ impl Chart {
         }
     }
 
-    /// What stands in a cell: `row` counts from the top of `height`. `None`: nothing.
+    /// The part shown in a cell: `row` counts from the top of `height`; `None` if the cell is empty.
     pub(super) fn cell(&self, column: usize, row: u16, height: u16) -> Option<Part> {
         let parts = self.columns.get(column)?;
-        // The least memory that reaches the middle of the cell.
+        // The smallest memory that reaches the middle of the cell.
         let from_below = u128::from(height - row) * 2 - 1;
         let least = u128::from(self.most) * from_below / (u128::from(height) * 2);
         let reaches = |part: &Part| {

@@ -1,4 +1,4 @@
-//! What the view of a folder shows, and what keys change of that.
+//! The state of a folder's view, and how keys change it.
 
 use std::path::PathBuf;
 
@@ -9,12 +9,12 @@ use crate::folder::FolderRow;
 /// The order of ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FolderSort {
-    /// By their numbers.
+    /// By rank.
     #[default]
     Rank,
     /// Those that differ most from their peers first.
     Difference,
-    /// Those with the greatest peak of tensors first.
+    /// Those with the highest peak of tensors first.
     Peak,
 }
 
@@ -35,27 +35,27 @@ pub struct FolderApp {
     pub sort: FolderSort,
     /// Whether the view is to end.
     pub is_over: bool,
-    /// Whether the keys are on the screen, in the place of the rows.
+    /// Whether the keys are on the screen instead of the rows.
     pub is_help: bool,
-    /// A capture whose own view is asked for.
+    /// A capture whose own view is to be opened.
     pub entered: Option<PathBuf>,
     pub(super) rows: Vec<FolderRow>,
-    /// The capture that is selected: it stays so when rows move.
+    /// The selected capture; it stays selected when rows move.
     pub(super) selected: Option<PathBuf>,
-    /// The first row on the screen, and how many fit. Drawing says how many.
+    /// The first row on the screen, and how many fit. Drawing sets them.
     pub(super) first: usize,
     pub(super) fit: usize,
 }
 
 impl FolderApp {
-    /// Takes rows that come by rank.
+    /// Takes in rows sorted by rank.
     pub fn take(&mut self, rows: Vec<FolderRow>) {
         self.rows = rows;
         self.order();
     }
 
     fn order(&mut self) {
-        // Stable: equal ones stay in the order of their ranks.
+        // Stable: equal rows stay sorted by rank.
         match self.sort {
             FolderSort::Rank => self.rows.sort_by_key(|row| {
                 let rank = row.now.as_ref().and_then(|now| now.rank);
@@ -71,7 +71,7 @@ impl FolderApp {
         }
     }
 
-    /// The place of the selected row.
+    /// The index of the selected row.
     pub(super) fn at(&self) -> usize {
         let of = |row: &FolderRow| Some(&row.file) == self.selected.as_ref();
         self.rows.iter().position(of).unwrap_or(0)
@@ -82,14 +82,14 @@ impl FolderApp {
         self.selected = self.rows.get(at.min(last)).map(|row| row.file.clone());
     }
 
-    /// Moves the rows so that the selected one is on the screen.
+    /// Scrolls so that the selected row is on the screen.
     pub(super) fn keep_in_sight(&mut self) {
         let (fit, at) = (self.fit.max(1), self.at());
         let least = (at + 1).saturating_sub(fit);
         self.first = self.first.clamp(least, at.max(least));
     }
 
-    /// A key was pressed.
+    /// Handles a key.
     pub fn key(&mut self, key: KeyEvent) {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         let (at, page) = (self.at(), self.fit.max(1));
@@ -99,7 +99,8 @@ impl FolderApp {
             KeyCode::Char('?') | KeyCode::F(1) => self.is_help = !self.is_help,
             KeyCode::Esc => self.is_help = false,
             KeyCode::Enter if self.is_help => self.is_help = false,
-            // A row that is not on the screen is not changed.
+            // While the keys are shown, other keys have no effect, because the rows are not
+            // visible.
             _ if self.is_help => {}
             KeyCode::Char('s') => {
                 self.sort = match self.sort {

@@ -17,12 +17,12 @@ use super::folder::FolderApp;
 use super::help::FOLDER_KEYS;
 use super::style::Look;
 
-/// The least that the view needs.
+/// The smallest screen of the view.
 const LEAST: (u16, u16) = (40, 6);
-/// Cells of the bar of the card's share.
+/// Width of the bar for the share of the card.
 const BAR: usize = 4;
 
-/// A column: its head, its width, what it has of a rank.
+/// A column: its heading, its width, and its text for a rank.
 struct Column {
     head: &'static str,
     width: usize,
@@ -39,7 +39,7 @@ const fn figure(head: &'static str, width: usize, cell: fn(&RankNow, Look) -> St
     }
 }
 
-/// The columns by what they matter: those that have no room are left out as a whole.
+/// The columns by importance: columns that do not fit are omitted completely.
 fn columns(width: usize) -> Vec<Column> {
     let all = [
         (0, figure("rank", 5, |of, _| number(of.rank))),
@@ -117,7 +117,7 @@ fn state(of: &State) -> String {
     }
 }
 
-/// The share of its card that the process holds, with a bar.
+/// The process's share of its card, with a bar.
 fn card(of: &RankNow, look: Look) -> String {
     let Some(card) = of.card.filter(|card| *card > 0) else {
         return "-".into();
@@ -131,7 +131,7 @@ fn card(of: &RankNow, look: Look) -> String {
     format!("{:>3.0}% {bar}", share * 100.0)
 }
 
-/// Draws all of it.
+/// Draws the whole view.
 pub fn draw_folder(folder: &Folder, app: &mut FolderApp, look: Look, screen: &mut Screen<'_>) {
     let area = screen.area();
     if area.width < LEAST.0 || area.height < LEAST.1 {
@@ -252,7 +252,7 @@ fn file_name(row: &FolderRow) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// What there is to say of the selected rank: why it has stopped, by what it differs, which capture it is.
+/// The line about the selected rank: why it stopped, how it differs, and its capture.
 fn selected_line(row: &FolderRow) -> String {
     if let Some(State::Stopped(why)) = row.now.as_ref().map(|now| &now.state) {
         return format!("{}: {why}", file_name(row));

@@ -1,4 +1,4 @@
-//! The loop of a folder's view, and of the view of a rank in it.
+//! The event loop of a folder's view, and of a rank's view opened from it.
 
 use std::io;
 use std::path::Path;
@@ -18,18 +18,19 @@ use super::folder_draw::draw_folder;
 use super::run::{Export, draw_whole, on_terminal, show as show_watch};
 use super::style::Look;
 
-/// What writes pages of a capture.
+/// Returns the function that writes HTML pages of a capture.
 type ExportOf<'a> = &'a dyn Fn(&Path) -> Arc<Export>;
 
-/// New captures are looked for this often.
+/// The interval of searching for new captures.
 const SCAN_EVERY: Duration = Duration::from_secs(1);
-/// Rows are drawn anew this often.
+/// The interval of redrawing rows.
 const ROWS_EVERY: Duration = Duration::from_millis(500);
 
-/// Shows a folder until the user leaves. `ask` is what the view of a rank begins with, and `every` how often it changes.
+/// Shows a folder until the user leaves. `ask` is the first request of a rank's view, and `every` the interval of its
+/// frames.
 ///
 /// # Errors
-/// The terminal's.
+/// Those of the terminal.
 pub fn run_folder(
     folder: &mut Folder,
     ask: Ask,
@@ -74,7 +75,7 @@ fn show(
     }
 }
 
-/// Shows one rank until Esc; whether the whole view is to end.
+/// Shows one rank until Esc; returns whether the whole view ends.
 fn show_rank(
     terminal: &mut DefaultTerminal,
     path: &Path,
@@ -82,7 +83,7 @@ fn show_rank(
     look: Look,
     (every, export_of): (Duration, ExportOf<'_>),
 ) -> io::Result<bool> {
-    // A capture that is gone: its row says so.
+    // The capture was removed, which its row shows.
     let Ok(watch) = Watch::start(path, ask, every) else {
         return Ok(false);
     };

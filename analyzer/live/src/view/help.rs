@@ -1,6 +1,6 @@
-//! What each key does.
+//! The help: what each key does.
 
-/// Keys and what they do, as the help has them.
+/// The keys of the view, with their effects.
 pub(super) const KEYS: [(&str, &str); 20] = [
     (
         "[ ]",
@@ -42,7 +42,7 @@ pub(super) const KEYS: [(&str, &str); 20] = [
     ("q", "quit; the program continues"),
 ];
 
-/// The same of a folder's view.
+/// The keys of a folder's view.
 pub(super) const FOLDER_KEYS: [(&str, &str); 9] = [
     (
         "Enter",

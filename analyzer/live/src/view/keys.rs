@@ -1,4 +1,4 @@
-//! What keys and the mouse change of what is shown.
+//! Handles keys and the mouse.
 
 use gpumem_capture::{DeviceOrdinal, Level, Nanos};
 use ratatui::crossterm::event::{
@@ -11,11 +11,11 @@ use crate::request::Want;
 use super::app::{App, Mode};
 use super::spot::{Spot, next_failure};
 
-/// Columns of the chart of a longer way.
+/// The number of the chart's columns of a large step.
 const FAR: u64 = 10;
 
 impl App {
-    /// A key was pressed.
+    /// Handles a key.
     pub fn key(&mut self, key: KeyEvent) {
         if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
             self.is_over = true;
@@ -206,7 +206,7 @@ impl App {
         }
     }
 
-    /// Keys that change what the program's memory is asked for.
+    /// Handles keys that change the request.
     fn ask_anew(&mut self, code: KeyCode) {
         match code {
             KeyCode::Tab => self.change(|ask| {
@@ -229,7 +229,7 @@ impl App {
         self.select(0);
     }
 
-    /// Asks for something else. A view that is stopped stays at its event.
+    /// Changes the request. A paused view stays at its event.
     fn change(&mut self, change: impl FnOnce(&mut Ask)) {
         let ask = self.ask;
         change(&mut self.ask);
@@ -261,7 +261,7 @@ impl App {
         }
     }
 
-    /// The mouse was moved or pressed.
+    /// Handles the mouse.
     pub fn mouse(&mut self, mouse: MouseEvent) {
         let is_page = matches!(self.mode, Mode::Stacks | Mode::Account);
         match mouse.kind {

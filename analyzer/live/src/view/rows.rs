@@ -19,7 +19,7 @@ pub enum Sort {
     Blocks,
     /// By name.
     Name,
-    /// By a figure that is made for it.
+    /// By a figure that is computed for this order.
     Measure(Order),
 }
 
@@ -56,26 +56,26 @@ impl Sort {
     }
 }
 
-/// A row as it is shown.
+/// A row in the view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// What it is of.
+    /// What it stands for.
     pub which: Which,
-    /// Its device; `None`: of no device.
+    /// Its device; `None` for memory of no device.
     pub device: Option<u8>,
     /// Bytes.
     pub bytes: u64,
     /// Blocks.
     pub blocks: u64,
-    /// The figure of the order, where it is another one.
+    /// The figure of the order, if it is another one than the above.
     pub measure: Option<i64>,
-    /// Of all rows: `31 %`.
+    /// Its share of all rows: `31 %`.
     pub share: String,
     /// File and line, category, or module.
     pub name: String,
-    /// Function, or class.
+    /// Function or class.
     pub of: String,
-    /// What tensors are for, and when they were made.
+    /// The category of tensors, and when they were allocated.
     pub more: String,
 }
 

@@ -1,4 +1,4 @@
-//! The loop of events and drawings.
+//! The event loop of the view.
 
 use std::io;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use super::app::App;
 use super::draw::draw;
 use super::style::Look;
 
-/// Writes the page for a browser as of an event; what was written where, or why it was not.
+/// Writes the HTML page as of an event; returns a message with the path, or with the error.
 pub type Export = dyn Fn(Seq) -> Result<String, String> + Send + Sync;
 
-/// Shows a capture until the user leaves, or the terminal is gone.
+/// Shows a capture until the user leaves or the terminal is closed.
 ///
 /// # Errors
-/// The terminal's.
+/// Those of the terminal.
 pub fn run(
     watch: &Watch,
     app: &mut App,
@@ -35,12 +35,12 @@ pub fn run(
     on_terminal(|terminal| show(terminal, watch, app, look, (every, export)))
 }
 
-/// Takes the terminal, and gives it back as it was.
+/// Sets up the terminal, and restores it at the end.
 pub(super) fn on_terminal(
     show: impl FnOnce(&mut DefaultTerminal) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut terminal = ratatui::try_init()?;
-    // A terminal without a mouse does as well.
+    // The view also works without a mouse.
     let has_mouse = execute!(io::stdout(), EnableMouseCapture).is_ok();
     let shown = show(&mut terminal);
     if has_mouse {
@@ -50,7 +50,7 @@ pub(super) fn on_terminal(
     shown.and(restored)
 }
 
-/// Shows it until the user leaves, or goes back to what the view was entered from.
+/// Shows a capture until the user leaves or returns to the previous view.
 pub(super) fn show(
     terminal: &mut DefaultTerminal,
     watch: &Watch,
@@ -78,7 +78,7 @@ pub(super) fn show(
             draw_whole(terminal, |screen| draw(app, look, screen))?;
             is_old = false;
         }
-        // Keys are taken at once, frames as they come.
+        // Keys are handled at once, frames when they come.
         while event::poll(if is_old { Duration::ZERO } else { every })? {
             is_old = true;
             match event::read()? {
@@ -94,7 +94,7 @@ pub(super) fn show(
     }
 }
 
-/// A terminal that knows these marks shows no half of a frame.
+/// With a terminal that supports synchronized updates, a frame appears as a whole.
 pub(super) fn draw_whole(
     terminal: &mut DefaultTerminal,
     draw: impl FnOnce(&mut Screen<'_>),
@@ -104,13 +104,13 @@ pub(super) fn draw_whole(
     execute!(io::stdout(), EndSynchronizedUpdate)
 }
 
-/// Asks for the moment that is to be shown, and takes what is known of it. Whether the screen changes by it.
+/// Requests the point in time to be shown, and takes in its answer and progress; returns whether the screen changes.
 fn ask_the_past(watch: &Watch, app: &mut App) -> bool {
     let past = watch.past();
     match app.request().filter(|_| app.is_waiting()) {
         Some(request) => past.ask(request),
         None => {
-            // What was asked before is of no use any more.
+            // An earlier request is not needed any more.
             past.give_up();
             return std::mem::take(&mut app.progress).is_some();
         }
@@ -122,12 +122,12 @@ fn ask_the_past(watch: &Watch, app: &mut App) -> bool {
     true
 }
 
-/// Writes the page on a thread of its own, for that takes as long as reading does.
+/// Writes the page on a separate thread, because it takes as long as reading the capture.
 fn write(export: Arc<Export>, seq: Seq) -> Receiver<String> {
     let (say, said) = mpsc::channel();
     std::thread::spawn(move || {
         let told = export(seq).unwrap_or_else(|why| why);
-        // Nobody may be there any more.
+        // The view may have ended.
         let _ = say.send(told);
     });
     said

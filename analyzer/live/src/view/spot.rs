@@ -1,4 +1,4 @@
-//! The moment that is shown.
+//! The shown point in time.
 
 use gpumem_analyzer::ranks::Course;
 use gpumem_capture::{DeviceOrdinal, Level, Nanos, Seq};
@@ -6,11 +6,11 @@ use gpumem_capture::{DeviceOrdinal, Level, Nanos, Seq};
 use crate::ask::Then;
 use crate::frame::{Failure, Frame};
 
-/// A moment of the past that was gone to.
+/// A past point in time that the user selected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Spot {
     pub(super) then: Then,
-    /// Where it stands in the chart.
+    /// Its time in the chart.
     pub(super) time: Nanos,
     /// What it is, if it is more than a time.
     pub(super) what: Option<String>,
@@ -33,12 +33,12 @@ impl Spot {
         }
     }
 
-    /// The greatest peak so far of a level, on this device or on any.
+    /// The highest peak so far of a level, on this device or on any.
     pub(super) fn peak(frame: &Frame, device: Option<DeviceOrdinal>, level: Level) -> Option<Self> {
         let takes = |only| device.is_none_or(|of| of == only);
         let peaks = frame.peaks.iter();
         let of = peaks.filter(|of| of.level == level && takes(of.device));
-        // Of two that are as great the first.
+        // Of two equal ones the first.
         let of = of.rev().max_by_key(|of| of.bytes)?;
         let on = match of.device {
             DeviceOrdinal::NONE => String::new(),
@@ -59,7 +59,7 @@ impl Spot {
         }
     }
 
-    /// The event at which it is, if it is at one.
+    /// Its event, if it is at one.
     pub(super) fn seq(&self) -> Option<Seq> {
         match self.then {
             Then::Event(seq) => Some(seq),
@@ -68,7 +68,8 @@ impl Spot {
     }
 }
 
-/// The failure after a moment, or the one before it; from now on after the last comes the first.
+/// The failure after or before a point in time; from the newest frame on, the first or the last
+/// one.
 pub(super) fn next_failure<'a>(
     frame: &'a Frame,
     from: Option<&Spot>,
@@ -91,20 +92,20 @@ pub(super) fn next_failure<'a>(
     }
 }
 
-/// The course of a device in columns of a chart: how times and columns belong together.
+/// Maps times to the columns of a device's chart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TimeAxis {
-    /// The begin of the first column, in ns since 1970.
+    /// The start of the first column, in ns since 1970.
     from: u64,
     /// When the capture was opened.
     started: u64,
-    /// Of a column, in ns.
+    /// The width of a column in ns.
     pub(super) width_ns: u64,
     columns: usize,
 }
 
 impl TimeAxis {
-    /// `each`: buckets of a column.
+    /// `each`: buckets per column.
     pub(super) fn of(course: &Course, started_wall_ns: u64, each: usize, columns: usize) -> Self {
         Self {
             from: course.first << course.shift,
@@ -114,7 +115,7 @@ impl TimeAxis {
         }
     }
 
-    /// Where a time stands.
+    /// The column of a time.
     pub(super) fn column(&self, time: Nanos) -> Option<usize> {
         let at = self.started.saturating_add(time.0).checked_sub(self.from)?;
         let column = (at / self.width_ns.max(1)) as usize;

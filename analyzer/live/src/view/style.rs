@@ -1,12 +1,12 @@
-//! How the view looks in this terminal.
+//! Styles for this terminal.
 
 use gpumem_analyzer::ranks::Part;
 use ratatui::style::{Color, Modifier, Style};
 
-/// What the terminal can show.
+/// The capabilities of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Colours, by the terminal's own palette.
+    /// Colours, from the terminal's own palette.
     pub has_colour: bool,
     /// Characters beyond ASCII.
     pub has_unicode: bool,
@@ -39,7 +39,7 @@ impl Look {
         self.colour(Color::Red).add_modifier(Modifier::BOLD)
     }
 
-    /// A part of the chart: its style and what fills it.
+    /// A part of the chart: its style and fill character.
     pub(super) fn part(self, part: Part) -> (Style, char) {
         match part {
             Part::Tensors => (self.colour(Color::Cyan), self.either('█', '#')),
@@ -48,7 +48,7 @@ impl Look {
         }
     }
 
-    /// The column of the chart that is shown.
+    /// The style of the selected column of the chart.
     pub(super) fn marked(self) -> Style {
         self.colour(Color::Yellow).add_modifier(Modifier::BOLD)
     }

@@ -1,4 +1,4 @@
-//! `captures`: what there is below the folders.
+//! `captures`: the captures below the folders.
 
 use std::fs;
 use std::io::Read as _;
@@ -16,13 +16,13 @@ use crate::context::Context;
 use crate::found::Found;
 use crate::refusal::Refusal;
 
-/// Folders below one that are looked into.
+/// The depth of nested folders that are searched.
 const DEPTH: usize = 12;
-/// Files and folders that are looked at.
+/// The most files and folders that are searched.
 const ENTRIES: usize = 50_000;
-/// Newest captures whose program is looked up: it does not stand in the header.
+/// The newest captures whose program is read from the capture, because the header does not have it.
 const PROGRAMS: usize = 200;
-/// What a capture begins with.
+/// The first bytes of a capture.
 const MAGIC: &[u8; 8] = b"\x89GPUMEM\n";
 
 /// Arguments.
@@ -37,7 +37,7 @@ pub struct Args {
 /// Lists captures, the newest first.
 ///
 /// # Errors
-/// None so far.
+/// Currently none.
 pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let mut walk = Walk::default();
     for folder in context.roots.folders() {
@@ -86,7 +86,7 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     Ok(found.with_rows(all.into_iter().map(|(_, row, _)| Value::Object(row))))
 }
 
-/// What the header says; `None`: it is no capture.
+/// The facts in the header; `None` if the file is not a capture.
 fn described(capture: &Capture) -> Option<(u64, Map<String, Value>)> {
     let reader = Reader::open(&capture.path).ok()?;
     let header = reader.header();
@@ -105,7 +105,7 @@ fn described(capture: &Capture) -> Option<(u64, Map<String, Value>)> {
     Some((header.started_wall_ns, row))
 }
 
-/// The program and its rank, from the names in the capture.
+/// The program and its rank, from the definitions in the capture.
 fn named(path: &Path) -> Map<String, Value> {
     let mut found = Map::new();
     let Ok(mut reader) = Reader::open(path) else {
@@ -137,7 +137,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// Looks into a folder and those below it. Symbolic links are not followed, and hidden folders are passed over.
+    /// Searches a folder and those below it. Symbolic links are not followed, and hidden folders are skipped.
     fn enter(&mut self, folder: &Path, depth: usize) {
         let Ok(entries) = fs::read_dir(folder) else {
             return;
@@ -160,7 +160,7 @@ impl Walk {
     }
 }
 
-/// By its name, or by what it begins with.
+/// Checks the name or the first bytes.
 fn is_capture(path: &Path) -> bool {
     let mut first = [0; MAGIC.len()];
     path.extension().is_some_and(|extension| extension == "bin")

@@ -1,4 +1,4 @@
-//! `diff`: what two captures differ by.
+//! `diff`: the differences between two captures.
 
 use gpumem_analyzer::replay::Query;
 use gpumem_analyzer::units::signed;
@@ -40,7 +40,7 @@ pub struct Args {
     /// The moment in the second, if it is another
     #[serde(default)]
     to: Option<Moment>,
-    /// Which level; by default tensors, or the driver's where there are none
+    /// Which level; by default tensors, or the driver's if there are no tensors
     #[serde(default)]
     level: Option<LevelName>,
     /// How lines are matched: line (default), or function for scripts whose lines moved
@@ -51,10 +51,10 @@ pub struct Args {
     device: Option<u8>,
 }
 
-/// The rows that differ, the greatest change first.
+/// The rows that differ, the largest change first.
 ///
 /// # Errors
-/// A capture cannot be read, or has no such moment.
+/// A capture cannot be read, or does not have the requested point in time.
 pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let device = args.device.map(DeviceOrdinal);
     let select = Select {

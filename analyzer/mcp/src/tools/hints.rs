@@ -1,4 +1,4 @@
-//! `hints`: what could be done about the memory.
+//! `hints`: possible savings of memory.
 
 use gpumem_analyzer::replay::Query;
 use gpumem_analyzer::views::{Asked, Cause, HintWatch, Hints, Ledger};
@@ -19,7 +19,7 @@ pub struct Args {
     capture: String,
 }
 
-/// The hints, those about most bytes first.
+/// The hints, those with the most bytes first.
 ///
 /// # Errors
 /// The capture cannot be read.

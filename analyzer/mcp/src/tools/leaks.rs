@@ -1,4 +1,4 @@
-//! `leaks`: what stays alive from step to step.
+//! `leaks`: memory that stays live from step to step.
 
 use gpumem_analyzer::replay::{At, Query, Sizes};
 use gpumem_analyzer::unanswered::Unanswered;
@@ -15,7 +15,7 @@ use crate::refusal::{Refusal, refused};
 use crate::selection::{LevelName, Moment};
 use crate::sessions::watched;
 
-/// A survivor is as old as this many steps, where nothing else is asked for.
+/// The default of `steps`.
 const STEPS: u64 = 3;
 
 /// Arguments.
@@ -27,10 +27,11 @@ pub struct Args {
     /// When: end, oom, `step 3`, `event 12345` or a time; by default the end of the last step
     #[serde(default)]
     at: Option<Moment>,
-    /// Which level; by default tensors, or the driver's where there are none
+    /// Which level; by default tensors, or the driver's if there are no tensors
     #[serde(default)]
     level: Option<LevelName>,
-    /// A survivor is as old as this many steps that ended since it was allocated (default 3)
+    /// Count a block as growth or cache only if it stayed live over the ends of at least this many
+    /// steps (default 3)
     #[serde(default)]
     #[schemars(range(min = 1))]
     steps: Option<u64>,
@@ -45,7 +46,7 @@ pub struct Args {
 /// The lines, those that grow first.
 ///
 /// # Errors
-/// The capture cannot be read, or has no such moment.
+/// The capture cannot be read, or does not have the requested point in time.
 pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let capture = context.capture(&args.capture)?;
     let first = context.sessions.read(&capture, At::End.into())?;

@@ -1,4 +1,4 @@
-//! `ledger`: what each GPU's memory consists of.
+//! `ledger`: the composition of each GPU's memory.
 
 use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::views::{Asked, By, Ledger, LedgerAt, at};
@@ -44,10 +44,10 @@ pub struct Args {
     device: Option<u8>,
 }
 
-/// For each card a row with its figures, then its parts, which sum to it.
+/// For each card a row with its figures, then its parts, which add up to it.
 ///
 /// # Errors
-/// The capture cannot be read, or has no such moment or card.
+/// The capture cannot be read, or does not have the requested point in time or card.
 pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let capture = context.capture(&args.capture)?;
     let query = Query {

@@ -1,4 +1,4 @@
-//! `lines`: who owns memory at a moment.
+//! `lines`: the owners of memory at a point in time.
 
 use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::views::{ByStack, Lines, Modules, Select, at, categories, level_or_default};
@@ -45,7 +45,7 @@ pub struct Args {
     /// When: peak (default), end, oom (the failure), `step 3` (at its end), `event 12345`, or a time such as 1.5s
     #[serde(default)]
     at: Moment,
-    /// Which level; by default tensors, or the driver's where there are none
+    /// Which level; by default tensors, or the driver's if there are no tensors
     #[serde(default)]
     level: Option<LevelName>,
     /// What the rows are of: line (default), category or module
@@ -69,7 +69,7 @@ pub struct Args {
 /// The rows and their sum.
 ///
 /// # Errors
-/// The capture cannot be read, or has no such moment.
+/// The capture cannot be read, or does not have the requested point in time.
 pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let capture = context.capture(&args.capture)?;
     let query = Query {
@@ -109,7 +109,7 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
         At::Peak if args.step.is_some() => "at the peak of the step's memory".into(),
         moment => at(moment),
     };
-    // The line that owns most.
+    // The line that owns the most memory.
     let first = rows.first().filter(|_| matches!(args.by, By::Line));
     let line = first
         .filter(|row| row["line"].is_u64())

@@ -1,4 +1,4 @@
-//! One module for each tool: its arguments, and what it finds.
+//! One module per tool: its arguments and its answer.
 
 pub mod captures;
 pub mod diff;

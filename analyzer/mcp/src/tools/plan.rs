@@ -1,4 +1,5 @@
-//! `plan`: whether a program fits a GPU that is not here. It runs the program, on a simulated card.
+//! `plan`: whether a program fits a GPU that this machine does not have. It runs the program on a
+//! simulated card.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -12,7 +13,7 @@ use crate::context::Context;
 use crate::found::{Found, row};
 use crate::refusal::{Refusal, refused};
 
-/// Seconds that a run may take, where nothing else is asked for.
+/// The default time limit of a run in seconds.
 const SECONDS: u64 = 300;
 
 /// Arguments.
@@ -32,7 +33,7 @@ pub struct Args {
 /// A row for each case.
 ///
 /// # Errors
-/// The program is outside the folders, or the package's.
+/// The program is outside the folders, or the package fails.
 pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let Some(gpumem) = context.gpumem.as_ref().filter(|of| of.runs_programs) else {
         return Err(refused!(
@@ -56,10 +57,13 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     words.extend(arguments.iter().map(OsString::from));
     let words: Vec<&OsStr> = words.iter().map(OsString::as_os_str).collect();
     let folder = file.parent().unwrap_or(&file);
-    // Beside the program's own limit: the package ends it and says so.
+    // The program has its own limit, which the package enforces and reports.
     let limit = Duration::from_secs(seconds.saturating_add(30));
     let planned = gpumem.json(&words, folder, Some(limit), &context.cancel)?;
-    let cases = planned["cases"].as_array().cloned().unwrap_or_default();
+    let cases = planned["data"]["cases"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     Ok(Found::default()
         .with("program", args.program)
         .with("schema", planned["schema"].clone())
@@ -67,7 +71,7 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
         .with_rows(cases.iter().map(case)))
 }
 
-/// A case, its figures first: the lines at its peak are long.
+/// A case with its figures first, because the lines at its peak are long.
 fn case(of: &Value) -> Value {
     let mut row = row(of);
     if let Some(at) = row.get_mut("at").and_then(Value::as_object_mut) {

@@ -1,4 +1,4 @@
-//! `source`: the text around a line that a capture names, with the bytes that each line owns.
+//! `source`: the text around a line in a capture, with the bytes that each line owns.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use crate::selection::{LevelName, Moment};
 
 /// Larger files are not read.
 const LARGEST: u64 = 8 << 20;
-/// Lines before and after, where nothing else is asked for, and at most.
+/// The default and the highest number of lines before and after.
 const AROUND: (u32, u32) = (8, 200);
 
 /// Arguments.
@@ -43,7 +43,7 @@ pub struct Args {
     /// The moment of the bytes beside the lines: peak (default), end, oom, `step 3`, `event 12345` or a time
     #[serde(default)]
     at: Moment,
-    /// Which level the bytes are of; by default tensors, or the driver's where there are none
+    /// Which level the bytes are of; by default tensors, or the driver's if there are no tensors
     #[serde(default)]
     level: Option<LevelName>,
 }
@@ -51,7 +51,7 @@ pub struct Args {
 /// The lines.
 ///
 /// # Errors
-/// The capture does not name the file, or its text may not or cannot be read.
+/// The capture does not name the file, or its text must not or cannot be read.
 pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let capture = context.capture(&args.capture)?;
     let session = context.sessions.read(&capture, Query::from(args.at.0))?;
@@ -129,7 +129,7 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     })
 }
 
-/// The files that the capture may mean: by the whole name, else as people read it, else by the end of the path.
+/// The files in the capture that match: by the full name, else by the short name, else by the end of the path.
 fn named(names: &Names, asked: &str) -> Vec<String> {
     let codes = names.codes.values();
     let files: BTreeSet<String> = codes.map(|code| names.absolute_path(&code.file)).collect();
@@ -150,7 +150,7 @@ fn named(names: &Names, asked: &str) -> Vec<String> {
     }
 }
 
-/// The text, and whether it was changed after the run started.
+/// The text, and whether the file was changed after the run started.
 fn read(roots: &Roots, session: &Session, file: &str) -> Result<(String, bool), Refusal> {
     if file.starts_with('<') {
         return Err(refused!(

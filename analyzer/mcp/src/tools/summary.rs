@@ -1,4 +1,4 @@
-//! `summary`: what ran, and what each GPU held.
+//! `summary`: the process, and the memory of each GPU.
 
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::views::{DeviceSummary, LevelSummary, Summary};
@@ -19,7 +19,7 @@ pub struct Args {
     capture: String,
 }
 
-/// The process above, and a row for each card, level and category.
+/// The process in the head, and a row for each card, level and category.
 ///
 /// # Errors
 /// The capture cannot be read.

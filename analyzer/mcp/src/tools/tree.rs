@@ -15,9 +15,9 @@ use crate::found::Found;
 use crate::refusal::Refusal;
 use crate::selection::{LevelName, Moment};
 
-/// Frames of a run without branches that are shown at its end.
+/// Frames that are shown at the end of a run without branches.
 const RUN_ENDS: usize = 3;
-/// Percent that a call has at least, where nothing else is asked for.
+/// The default of `least_percent`.
 const LEAST: u64 = 1;
 
 /// What the tree is of.
@@ -40,7 +40,7 @@ pub struct Args {
     /// When: peak (default), end, oom (the failure), `step 3` (at its end), `event 12345`, or a time such as 1.5s
     #[serde(default)]
     at: Moment,
-    /// Which level; by default tensors, or the driver's where there are none
+    /// Which level; by default tensors, or the driver's if there are no tensors
     #[serde(default)]
     level: Option<LevelName>,
     /// What the tree is of: call (default) or module
@@ -58,10 +58,10 @@ pub struct Args {
     native: bool,
 }
 
-/// The tree, depth first; each row says how deep it stands.
+/// The tree, depth first; each row has its depth.
 ///
 /// # Errors
-/// The capture cannot be read, or has no such moment.
+/// The capture cannot be read, or does not have the requested point in time.
 pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let capture = context.capture(&args.capture)?;
     let query = Query::from(args.at.0);
@@ -75,7 +75,7 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let held = ByStack::at(replay, level, session.query.moment, &select);
     let root = match args.by {
         By::Module => Node::by_module(replay, &held),
-        // No library of this machine is read for its names.
+        // Names come from the capture only, not from libraries of this machine.
         By::Call => Node::tree(replay, &mut Symbols::embedded(), &held, args.native),
     };
     let mut rows = Rows {
@@ -95,13 +95,13 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
 }
 
 struct Rows {
-    /// Bytes times 100.
+    /// The least bytes, times 100.
     least: u128,
     rows: Vec<Value>,
 }
 
 impl Rows {
-    /// The node and the run of only children that it begins as one row, then what the run's end calls.
+    /// Adds one row for the node and the run of only children that it begins, then the callees of the run's end.
     fn node(&mut self, node: &Node, depth: usize) {
         let mut run = vec![node];
         let mut end = node;

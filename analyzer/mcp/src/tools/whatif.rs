@@ -1,4 +1,4 @@
-//! `whatif`: the same run under other settings of PyTorch's allocator, replayed by Python's package.
+//! `whatif`: the same run with other settings of PyTorch's allocator, replayed by the Python package.
 
 use std::ffi::{OsStr, OsString};
 
@@ -37,7 +37,7 @@ pub struct Args {
 /// A row for each replay.
 ///
 /// # Errors
-/// The package's.
+/// Those of the package.
 pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let capture = context.capture(&args.capture)?;
     let session = context.sessions.read(&capture, At::End.into())?;
@@ -50,7 +50,7 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let Some(gpumem) = &context.gpumem else {
         return Err(refused!("whatif: the server was started without --python"));
     };
-    // Which Python replays is never the capture's to say.
+    // The Python for the replay never comes from the capture.
     let mut words: Vec<OsString> = ["whatif", "--format=json", "--jobs=2", "--python"]
         .map(OsString::from)
         .into();
@@ -70,7 +70,7 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     words.push(capture.path.clone().into());
     let words: Vec<&OsStr> = words.iter().map(OsString::as_os_str).collect();
     let folder = capture.path.parent().unwrap_or(&capture.path);
-    let replayed = gpumem.json(&words, folder, None, &context.cancel)?;
+    let replayed = &gpumem.json(&words, folder, None, &context.cancel)?["data"];
     let mut found = Found::settled(true)
         .with("capture", capture.name)
         .with("account", facts(&session));

@@ -1,4 +1,4 @@
-//! `why`: why an allocation failed, and who held what then.
+//! `why`: why an allocation failed, and the owners of memory then.
 
 use gpumem_analyzer::account::{is_by_limit, limit_of};
 use gpumem_analyzer::attribution::owner;
@@ -29,7 +29,7 @@ pub struct Args {
     failure: Option<u64>,
 }
 
-/// The failure and its cause above, and the lines of each level as rows.
+/// The failure and its cause in the head, and the lines of each level as rows.
 ///
 /// # Errors
 /// The capture cannot be read, or has no such failure.
@@ -71,7 +71,7 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
         .with("account", account)
         .with("total_rows", rows.len())
         .with_rows(rows);
-    // The moment is the failure's that was asked for.
+    // The point in time is that of the requested failure.
     let at = format!("event {}", failure.seq.0);
     let found = match cause.line.as_deref().and_then(place) {
         Some((file, line)) => found.ask(
@@ -86,7 +86,7 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     ))
 }
 
-/// That no allocation failed.
+/// The answer if no allocation failed.
 fn none(capture: &Capture, session: &Session) -> Found {
     let ended = session.account.ending.word();
     Found::settled(is_settled(session))
@@ -120,7 +120,7 @@ fn described(session: &Session, number: u64, failure: &OutOfMemory) -> Value {
     }))
 }
 
-/// The cause without its owners: those are rows.
+/// The cause without its owners, which are rows.
 fn caused(cause: &Cause) -> Value {
     let mut row = row(cause);
     if let Some(row) = row.as_object_mut() {
@@ -131,14 +131,14 @@ fn caused(cause: &Cause) -> Value {
     row
 }
 
-/// The lines that held a level then.
+/// The lines that held memory of a level then.
 fn held(session: &Session, failure: &OutOfMemory, level: Level) -> Lines {
     let moment = At::Event(failure.seq);
     let held = ByStack::at(&session.replay, level, moment, &Select::default());
     Lines::of(&session.replay, &held)
 }
 
-/// Those of the device that had no room; pinned memory is of no device.
+/// The lines of the device without memory; pinned memory belongs to no device.
 fn holders(lines: &Lines, device: u8) -> impl Iterator<Item = Value> {
     let level = lines.level;
     let is_wanted = move |row: &&LineRow| level == Level::HOST || row.device == Some(device);

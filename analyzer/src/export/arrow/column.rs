@@ -13,27 +13,27 @@ use crate::export::events::Numbers;
 /// Rows of a batch: what is kept until it is written.
 pub(super) const BATCH: usize = 1 << 16;
 
-/// Rows, and whose each of them is.
+/// Rows, each with its owner.
 pub(super) struct Chunk<'a> {
     pub(super) rows: &'a [Numbers],
-    /// For each row a place in `owners`.
+    /// For each row an index into `owners`.
     pub(super) places: &'a [u32],
     pub(super) owners: &'a [Owned],
 }
 
 /// A column of a batch.
 pub(super) trait Column {
-    /// Takes in rows. All chunks of a batch but the last have a multiple of 64.
+    /// Appends rows. The length of each chunk of a batch except the last is a multiple of 64.
     fn extend(&mut self, chunk: &Chunk<'_>);
 
-    /// The values, without a copy; the column is empty then.
+    /// The values, without a copy. The column is empty afterwards.
     fn array(&mut self) -> Result<ArrayRef, ArrowError>;
 }
 
-/// Numbers that `of` finds in rows.
+/// Numbers that `of` extracts from rows.
 pub(super) struct Values<T: ArrowPrimitiveType, F> {
     values: Vec<T::Native>,
-    /// A bit for each value, set where it is not missing.
+    /// A bit for each value; set if the value is present.
     bits: Vec<u64>,
     of: F,
 }
@@ -79,7 +79,7 @@ where
     }
 }
 
-/// Texts: places in a dictionary.
+/// Texts, as indices into a dictionary.
 pub(super) struct Texts<T: ArrowPrimitiveType, F> {
     pub(super) keys: Values<T, F>,
     pub(super) words: ArrayRef,

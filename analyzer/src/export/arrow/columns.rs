@@ -1,4 +1,4 @@
-//! The columns of a batch: those of Parquet, and in the same order.
+//! The columns of a batch: the same as in Parquet, in the same order.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ fn texts<T: ArrowDictionaryKeyType>(
     }
 }
 
-/// A 64-bit number. All readers know signed ones; those above 2^63 - 1 keep their bits.
+/// A 64-bit number as a signed one, which all readers support. Those above 2^63 - 1 keep their bits.
 fn signed(number: u64) -> i64 {
     number as i64
 }
@@ -100,7 +100,7 @@ pub(super) fn all(names: &Names, owners: &OwnerWords) -> Result<Vec<Named>, Arro
     Ok(columns)
 }
 
-/// Whether a column says whose an event is.
+/// Whether a column describes the owner of an event.
 pub(super) fn is_of_owners(name: &str) -> bool {
     ["file", "line", "function", "node", "library", "phase"].contains(&name)
 }

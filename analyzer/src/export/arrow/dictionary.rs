@@ -1,4 +1,4 @@
-//! Texts by number, all of them known before the first row.
+//! Dictionaries of texts, all of which are known before the first row.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub(super) struct Dictionary {
 }
 
 impl Dictionary {
-    /// Of these texts in alphabetical order, each once.
+    /// Sorts the texts and removes duplicates.
     pub(super) fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut texts: Vec<&str> = texts.into_iter().collect();
         texts.sort_unstable();
@@ -29,7 +29,7 @@ impl Dictionary {
     /// The number of a text.
     ///
     /// # Errors
-    /// It is none of the capture's names.
+    /// The text is not one of the capture's names.
     pub(super) fn number(&self, text: &str) -> Result<i32, ArrowError> {
         let number = self.numbers.get(text).copied();
         number.ok_or_else(|| {
@@ -37,13 +37,13 @@ impl Dictionary {
         })
     }
 
-    /// The same where there is a text.
+    /// The same for an optional text.
     pub(super) fn number_of(&self, text: Option<&str>) -> Result<Option<i32>, ArrowError> {
         text.map(|text| self.number(text)).transpose()
     }
 }
 
-/// A column's texts that are the same for all captures, in a fixed order.
+/// The texts of a column, in a fixed order, for a column with the same texts in all captures.
 pub(super) fn fixed(words: &[&str]) -> ArrayRef {
     Arc::new(StringArray::from(words.to_vec()))
 }

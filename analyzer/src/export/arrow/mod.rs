@@ -1,7 +1,7 @@
 //! Arrow's stream format: a row for each event, in batches of 65,536 rows, texts by dictionary.
 //!
-//! The capture has been surveyed, so all names are known: each dictionary is written once, before the first batch. Whose
-//! an event is, is looked up once for each distinct pair of stacks.
+//! The capture has been surveyed, so all names are known: each dictionary is written once, before the first batch.
+//! Owners are looked up once for each distinct pair of stacks.
 
 mod column;
 mod columns;
@@ -25,26 +25,27 @@ use columns::{Named, all, is_of_owners};
 use owners::Owners;
 use words::OwnerWords;
 
-/// Writes rows as they come, a batch at a time.
+/// Writes rows as they come, one batch at a time.
 pub struct Arrow<'a> {
     file: StreamWriter<&'a mut dyn Write>,
     schema: SchemaRef,
     columns: Vec<Named>,
     owners: Owners<'a>,
     has_owners: bool,
-    /// Whose the rows at hand are.
+    /// The owner of each row of the current chunk.
     places: Vec<u32>,
     rows: usize,
 }
 
 impl<'a> Arrow<'a> {
-    /// Rows that are best given at once: a batch is a multiple of it.
+    /// The best number of rows to pass at once: a batch is a multiple of it.
     pub const CHUNK: usize = 1 << 11;
 
-    /// Begins a stream of a capture, of the columns with these names in their usual order; without names, of all.
+    /// Begins a stream of a capture with the columns of these names, in their usual order; without names, with all
+    /// columns.
     ///
     /// # Errors
-    /// The writer's, or there is no such column.
+    /// The writer's, or if a column does not exist.
     pub fn new(
         survey: &'a Survey,
         names: &[String],
@@ -77,7 +78,7 @@ impl<'a> Arrow<'a> {
         })
     }
 
-    /// Takes in rows: [`Arrow::CHUNK`] each time but the last.
+    /// Appends rows. Each call except the last passes [`Arrow::CHUNK`] rows.
     ///
     /// # Errors
     /// The writer's.

@@ -1,4 +1,4 @@
-//! Whose events are, as places of names: worked out once for each pair of stacks at each level.
+//! Owners of events as numbers of names, computed once for each pair of stacks at each level.
 
 use arrow_schema::ArrowError;
 use gpumem_capture::Level;
@@ -8,15 +8,15 @@ use crate::attribution::owner;
 use crate::export::events::{Numbers, whose};
 use crate::replay::{KeyId, Replay, StackKey};
 
-/// The place of the owner that stacks have; the stacks tell whether their number still stands for them.
+/// The index of an owner, with its stacks: the replay may have reused the number for other stacks.
 type Known = Option<(StackKey, u32)>;
 
-/// Owners by the number of the stacks.
+/// Owners by the number of their stacks.
 pub(super) struct Owners<'a> {
     replay: &'a Replay,
     words: OwnerWords,
     by_level: [Vec<Known>; Level::COUNT],
-    /// The first is nobody.
+    /// The first has no names: for events without stacks.
     pub(super) all: Vec<Owned>,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Owners<'a> {
         }
     }
 
-    /// The place in `all` of whose an event is.
+    /// The index in `all` of the event's owner.
     #[inline]
     pub(super) fn place(&mut self, row: &Numbers) -> Result<u32, ArrowError> {
         let Some((key, stacks)) = row.stacks else {
@@ -49,7 +49,7 @@ impl<'a> Owners<'a> {
         let owned = self.words.numbered(&whose(self.replay, stacks, &owner))?;
         let (at, place) = (key.0 as usize, self.all.len() as u32);
         self.all.push(owned);
-        // Keys have dense numbers: the replay keeps a list of them.
+        // Numbers of stacks are dense, because the replay keeps them in a list.
         if let Some(known) = self.by_level.get_mut(usize::from(level.0)) {
             if known.len() <= at {
                 known.resize((at + 1).next_power_of_two(), None);

@@ -1,4 +1,4 @@
-//! What texts of a capture stand for, by column.
+//! The texts of each column.
 
 use std::hash::Hash;
 
@@ -15,7 +15,7 @@ use crate::names::Names;
 use crate::node_classes::class;
 use crate::replay::Category;
 
-/// The levels in the order of their numbers, and behind them one that is not known.
+/// The levels in the order of their numbers, followed by an unknown one.
 const LEVELS: [Level; Level::COUNT + 1] = [
     Level::TENSOR,
     Level::DRIVER,
@@ -31,7 +31,7 @@ const CATEGORIES: [Category; 9] = {
     [none, of[0], of[1], of[2], of[3], of[4], of[5], of[6], of[7]]
 };
 
-/// The function of a stack that was not taken.
+/// The function of a stack that was not sampled.
 const NOT_SAMPLED: &str = "(not sampled)";
 
 pub(super) fn levels() -> ArrayRef {
@@ -46,7 +46,7 @@ pub(super) fn categories() -> ArrayRef {
     fixed(&CATEGORIES.map(Category::name))
 }
 
-/// The words for kinds, and the place of each kind among them.
+/// The words for kinds, and the index of each kind among them.
 pub(super) fn kinds() -> (ArrayRef, [i8; 256]) {
     let mut words: Vec<&str> = KINDS.iter().map(|(_, word)| *word).collect();
     let mut places = [words.len() as i8; 256];
@@ -57,7 +57,7 @@ pub(super) fn kinds() -> (ArrayRef, [i8; 256]) {
     (fixed(&words), places)
 }
 
-/// Functions that were called, and the place of each among them.
+/// Functions that were called, and the index of each among them.
 pub(super) fn apis(names: &Names) -> Result<(ArrayRef, Vec<Option<i32>>), ArrowError> {
     let (words, by_id) = numbered(&names.apis)?;
     let last = by_id.keys().map(|id: &ApiId| usize::from(id.0)).max();
@@ -68,7 +68,7 @@ pub(super) fn apis(names: &Names) -> Result<(ArrayRef, Vec<Option<i32>>), ArrowE
     Ok((words, places))
 }
 
-/// Ranges, and the place of each among them.
+/// Ranges, and the index of each among them.
 pub(super) fn ranges(names: &Names) -> Result<(ArrayRef, FxHashMap<u32, i32>), ArrowError> {
     numbered(&names.ranges)
 }
@@ -83,7 +83,7 @@ fn numbered<K: Copy + Eq + Hash>(
     Ok((words.words, places))
 }
 
-/// Whose an event is, by the places of names.
+/// The owner of an event, as numbers of names.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Owned {
     pub(super) file: Option<i32>,
@@ -94,7 +94,7 @@ pub(super) struct Owned {
     pub(super) phase: Option<i8>,
 }
 
-/// What owners have names of.
+/// The dictionaries for the names of owners.
 pub(super) struct OwnerWords {
     pub(super) files: Dictionary,
     pub(super) functions: Dictionary,
@@ -115,7 +115,7 @@ impl OwnerWords {
         }
     }
 
-    /// An owner with its names' places.
+    /// An owner as numbers of its names.
     pub(super) fn numbered(&self, whose: &Whose) -> Result<Owned, ArrowError> {
         let phase = |word| Phase::ALL.iter().position(|of| of.word() == word);
         Ok(Owned {

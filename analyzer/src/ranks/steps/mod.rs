@@ -1,4 +1,4 @@
-//! What a rank held in each step of its training.
+//! The memory of a rank in each step of its training.
 
 mod since;
 mod watch;
@@ -6,10 +6,10 @@ mod watch;
 pub use since::{Since, since};
 pub use watch::StepWatch;
 
-/// Points that are kept of a run; longer ones have several steps in each.
+/// The maximum number of points of a run. The points of longer runs contain several steps.
 const MOST: usize = 256;
 
-/// Steps from `from`, counted from 0, up to and without `until`.
+/// Steps from `from`, counted from 0, up to but not including `until`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Window {
     /// The first.
@@ -18,21 +18,22 @@ pub struct Window {
     pub until: u64,
 }
 
-/// The greatest memory of tensors in each step.
+/// The peak of tensors in each step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Steps {
     /// Steps in each point: a power of two.
     pub width: u64,
-    /// Steps before this one, counted from 0, are not known: a bounded capture no longer has them. A multiple of `width`.
+    /// Steps before this one, counted from 0, are not known, because a bounded capture has evicted them. A multiple
+    /// of `width`.
     pub from: u64,
-    /// The greatest of each point's steps; the last may lack some of its steps.
+    /// The peak of each point. The last point may be incomplete.
     pub greatest: Vec<u64>,
     /// Steps that ended.
     pub ended: u64,
 }
 
 impl Steps {
-    /// Each step for itself, those before `from` excepted.
+    /// One point for each step, from step `from` on.
     pub fn each(from: u64, greatest: Vec<u64>) -> Self {
         Self {
             width: 1,
@@ -42,7 +43,7 @@ impl Steps {
         }
     }
 
-    /// A step ended in which so much was held at most.
+    /// A step with this peak ended.
     fn end_step(&mut self, greatest: u64) {
         self.width = self.width.max(1);
         while (self.ended - self.from) / self.width >= MOST as u64 {
@@ -56,7 +57,7 @@ impl Steps {
         self.ended += 1;
     }
 
-    /// The first steps are not known, so many.
+    /// The first `steps` steps are not known.
     fn skip(&mut self, steps: u64) {
         self.from = steps;
         self.ended = steps;
@@ -75,8 +76,8 @@ impl Steps {
             .collect();
     }
 
-    /// The greatest of the steps from `first` (counted from 0) up to `first + width`, if all of them ended and are known,
-    /// and `width` is this one's or larger.
+    /// The peak of the steps from `first` (counted from 0) up to `first + width`, if all of them ended and are known.
+    /// `width` must be at least the width of the points.
     fn over(&self, first: u64, width: u64) -> Option<u64> {
         let first = first.checked_sub(self.from)?;
         let ended = self.ended.checked_sub(self.from)?;

@@ -6,33 +6,33 @@ use serde::Serialize;
 use super::Steps;
 use crate::ranks::robust::Spread;
 
-/// The first step of those from which on a rank differed.
+/// Range of steps that contains the step in which a rank began to differ from its peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Since {
-    /// It is no earlier step, counted from 1.
+    /// First step of the range, counted from 1. It is 1 if the rank may have differed before the first known step.
     pub first_step: u64,
-    /// And no later one.
+    /// Last step of the range, counted from 1; equal to `first_step` if the step is known exactly.
     pub last_step: u64,
 }
 
 impl Since {
-    /// Whether it is one step.
+    /// Whether the range is one step.
     pub fn is_exact(&self) -> bool {
         self.first_step == self.last_step
     }
 }
 
-/// When a rank began to differ, and when that was certain.
+/// When a rank began to differ, and the step that proved it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Began {
-    /// The step, or the steps among which it is.
+    /// The range of steps in which the difference began.
     pub since: Since,
-    /// The number of the last step that had to be seen.
+    /// The number of the last step that was needed.
     pub seen: u64,
 }
 
-/// Since when one of these ranks differs from all of them, in the direction of `by`. It must come to differ by more than
-/// `least`; it began where it first was farther off than they scatter.
+/// Since when a rank differs from all of its peers, in the direction of `by`. The difference must become larger than
+/// `least`. It began at the first step from which on the rank was farther off than the peers scatter.
 pub fn since(of: &Steps, peers: &[&Steps], by: i64, least: u64) -> Option<Began> {
     let width = peers.iter().map(|steps| steps.width).max()?.max(of.width);
     let stride = usize::try_from(width).ok().filter(|width| *width > 0)?;
@@ -53,7 +53,7 @@ pub fn since(of: &Steps, peers: &[&Steps], by: i64, least: u64) -> Option<Began>
         if let (Some(began), Some(off)) = (began, off)
             && off.unsigned_abs() > least
         {
-            // Before the first steps that are known it may have differed, too.
+            // It may have differed before the first known steps, too.
             let first_step = if began == known { 1 } else { began + 1 };
             return Some(Began {
                 since: Since {
@@ -88,7 +88,7 @@ mod tests {
         let peers = [&even, &leak, &even, &even];
         let found = since(&leak, &peers, 1, 2 << 20);
         assert_eq!(range(found), Some((40, 40)));
-        // It is certain in the third step that has more.
+        // It is certain in the third step with more memory.
         assert_eq!(found.map(|began| began.seen), Some(42));
         assert_eq!(since(&even, &peers, 1, 2 << 20), None);
         assert_eq!(since(&leak, &peers, -1, 2 << 20), None);
@@ -119,7 +119,7 @@ mod tests {
         let peers = [&even, &even, &late];
         let found = since(&late, &peers, 1, 2 << 20);
         assert_eq!(range(found), Some((1, 21)));
-        // Steps that are not known are no steps with little memory.
+        // Unknown steps do not count as steps with little memory.
         assert_eq!(since(&late, &peers, -1, 2 << 20), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Steps as the records of a capture come.
+//! Follows steps in the records of a capture.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use gpumem_capture::{DeviceOrdinal, EventKind, Level, Record};
 use super::{Steps, Window};
 use crate::replay::Replay;
 
-/// No training has so many steps.
+/// A step with a larger number is invalid.
 const STEPS: u64 = 1 << 32;
 
-/// Some steps of a device, each for itself.
+/// Some steps of a device, one by one.
 #[derive(Debug)]
 struct Kept {
     window: Window,
@@ -18,19 +18,19 @@ struct Kept {
     greatest: Vec<u64>,
 }
 
-/// Follows the records of a capture beside the replay.
+/// Observes the records of a capture after the replay.
 #[derive(Debug, Default)]
 pub struct StepWatch {
     by_device: BTreeMap<DeviceOrdinal, (Steps, u64)>,
     ended: u64,
-    /// Steps that the capture no longer has at its beginning.
+    /// Steps that are missing at the start of the capture.
     before: u64,
     device: DeviceOrdinal,
     kept: Vec<Kept>,
 }
 
 impl StepWatch {
-    /// One that also keeps some steps of a device, each for itself.
+    /// Also keeps some steps of a device, one by one.
     pub fn keeping(device: DeviceOrdinal, windows: &[Window]) -> Self {
         let kept = windows.iter().map(|window| Kept {
             window: *window,
@@ -44,7 +44,7 @@ impl StepWatch {
         }
     }
 
-    /// Takes in a record after the replay has.
+    /// Observes a record after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: &Record<'_>) {
         let Record::Event(_, event) = record else {
             return;
@@ -57,7 +57,7 @@ impl StepWatch {
         if event.kind != EventKind::STEP {
             return;
         }
-        // Its number says how many came before. A bounded capture may no longer have these, nor all of this one.
+        // The number counts the earlier steps. A bounded capture may have evicted these and a part of this step.
         let before = event.aux.saturating_sub(1);
         let is_first = self.ended == 0;
         if is_first && (1..STEPS).contains(&before) {
@@ -73,7 +73,7 @@ impl StepWatch {
             if steps.ended == 0 {
                 steps.skip(self.before);
             }
-            // Of a device that had nothing before.
+            // The device had no memory before.
             while steps.ended < self.ended {
                 steps.end_step(0);
             }
@@ -94,12 +94,12 @@ impl StepWatch {
         self.ended = self.ended.saturating_add(1);
     }
 
-    /// What was seen of a device.
+    /// The steps of a device.
     pub fn of(&mut self, device: DeviceOrdinal) -> Steps {
         self.by_device.remove(&device).unwrap_or_default().0
     }
 
-    /// The steps that were to be kept, as far as the capture has them, in the order in which they were named.
+    /// The steps that had to be kept, as far as the capture has them, in the order of the windows.
     pub fn kept(self) -> Vec<Steps> {
         let kept = self.kept.into_iter();
         kept.map(|kept| Steps::each(kept.first, kept.greatest))
@@ -113,7 +113,7 @@ mod tests {
 
     use super::*;
 
-    /// Feeds `steps` steps, the first of which has this number: each keeps 1 byte more.
+    /// Feeds `steps` steps, the first with this number. Each keeps 1 byte more.
     fn watched(mut watch: StepWatch, first: u64, steps: u64) -> StepWatch {
         let mut replay = Replay::new(crate::replay::Query::default());
         let mut seq = 0;
@@ -149,7 +149,7 @@ mod tests {
             (steps.from, steps.ended, steps.greatest),
             (0, 3, vec![1, 2, 3])
         );
-        // Of a bounded capture that begins within step 21, that step is not whole.
+        // In a bounded capture that begins within step 21, this step is incomplete.
         let steps = watched(StepWatch::default(), 21, 3).of(DeviceOrdinal(0));
         assert_eq!(
             (steps.from, steps.ended, steps.greatest),

@@ -47,7 +47,7 @@ fn answer(comparison: &Comparison, name: fn(&str) -> String) -> String {
     format!("GPU memory: {}", parts.join("; "))
 }
 
-/// Of workloads that can be compared.
+/// For workloads that can be compared.
 fn together(judged: &[&Judged], all: usize, name: fn(&str) -> String) -> String {
     let compared = judged.iter().filter(|of| of.workload.is_compared());
     let changed = compared
@@ -72,7 +72,7 @@ fn together(judged: &[&Judged], all: usize, name: fn(&str) -> String) -> String 
         Some(percent) => format!("{percent} ({})", plus(change)),
         None => plus(change),
     };
-    // The line that did most of it.
+    // The line that contributed most.
     let by = row
         .lines
         .iter()
@@ -91,7 +91,7 @@ fn together(judged: &[&Judged], all: usize, name: fn(&str) -> String) -> String 
     }
 }
 
-/// Of workloads without a base.
+/// For workloads without a base.
 fn alone(judged: &[&Judged], name: fn(&str) -> String) -> String {
     if let Some(said) = over_budget(judged, name) {
         return said;
@@ -118,7 +118,7 @@ fn alone(judged: &[&Judged], name: fn(&str) -> String) -> String {
     }
 }
 
-/// The workload that is furthest above its budget.
+/// The workload that exceeds its budget most.
 fn over_budget(judged: &[&Judged], name: fn(&str) -> String) -> Option<String> {
     let findings = judged
         .iter()
@@ -145,7 +145,7 @@ fn is_changed(row: &DevicePeaks) -> bool {
     row.change_bytes.is_some_and(|change| change != 0)
 }
 
-/// Which change comes first: what breaks a rule, then what grew, then the greatest.
+/// The order of changes: those that break a rule, then the largest growth, then the largest.
 pub(super) fn rank(
     (of, row): (&Judged, &DevicePeaks),
 ) -> (bool, bool, u64, std::cmp::Reverse<String>) {

@@ -1,4 +1,5 @@
-//! The comment on a change, in Markdown: the answer, what rules found, a table of workloads, and what changed in them.
+//! The comment on a change, in Markdown: the answer, the findings of rules, a table of workloads, and what changed in
+//! them.
 
 use std::cmp::Reverse;
 
@@ -9,17 +10,17 @@ use super::words::{allowance, changed, finding, limit, of_level, place, workload
 use crate::render::bytes;
 use crate::views::ci::{Comparison, DevicePeaks, Finding, Judged, Outcome};
 
-/// The comment has at most so many lines.
+/// The maximum number of lines of the comment.
 const LINES: usize = 60;
-/// Of what rules found, so many.
+/// The maximum number of findings.
 const FINDINGS: usize = 7;
 /// Rows of the table.
 const ROWS: usize = 12;
-/// Workloads whose parts are shown.
+/// The maximum number of workloads with details.
 const BLOCKS: usize = 4;
-/// At most and at least so many parts of each kind.
+/// The maximum and minimum number of parts of each kind.
 const PARTS: (usize, usize) = (8, 3);
-/// By this the next run finds the comment again.
+/// The mark by which the next run finds the comment.
 const MARK: &str = "<!-- gpumem ci -->\n";
 
 /// The comment.
@@ -38,7 +39,7 @@ pub fn ci_comment(comparison: &Comparison) -> String {
     out
 }
 
-/// How it came off and why, as a list.
+/// The result and the findings as a list.
 fn findings(comparison: &Comparison, out: &mut String) {
     let rules = &comparison.rules;
     let is_there = |name: &str| {
@@ -111,7 +112,7 @@ fn findings(comparison: &Comparison, out: &mut String) {
     out.push('\n');
 }
 
-/// A row for each workload and GPU, those that matter most first.
+/// A row for each workload and GPU, the most important first.
 fn table(rows: &[(&Judged, &DevicePeaks)], out: &mut String) {
     let first = rows.first().map(|(of, _)| of.workload.level);
     let is_mixed = rows.iter().any(|(of, _)| Some(of.workload.level) != first);
@@ -151,7 +152,7 @@ fn table(rows: &[(&Judged, &DevicePeaks)], out: &mut String) {
     out.push('\n');
 }
 
-/// A row's last cell.
+/// The last cell of a row.
 fn verdict(of: &Judged, row: &DevicePeaks) -> &'static str {
     let found = of.findings.iter().filter_map(|found| match found {
         Finding::Unjudged { .. } => Some((2, "not judged")),
@@ -163,7 +164,7 @@ fn verdict(of: &Judged, row: &DevicePeaks) -> &'static str {
     found.max().map_or("", |(_, word)| word)
 }
 
-/// Lines, categories and modules of the workloads that changed, as many as there is room for.
+/// Lines, categories and modules of the workloads that changed, within the maximum number of lines.
 fn parts(rows: &[(&Judged, &DevicePeaks)], out: &mut String) {
     let has_parts = |row: &DevicePeaks| {
         !(row.lines.is_empty() && row.categories.is_empty() && row.modules.is_empty())
@@ -176,7 +177,7 @@ fn parts(rows: &[(&Judged, &DevicePeaks)], out: &mut String) {
             row,
         })
         .collect();
-    // Two lines are kept for what is left out, one for the mark.
+    // Two lines are reserved for what is left out, and one for the mark.
     let room = LINES.saturating_sub(out.lines().count() + 3);
     let fits = |(count, most): &(usize, usize)| {
         let heights = blocks.iter().take(*count).map(|block| block.height(*most));

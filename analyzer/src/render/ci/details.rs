@@ -1,4 +1,4 @@
-//! What a changed workload's peaks consist of, folded.
+//! The parts of the peaks of a changed workload, folded.
 
 use super::markdown::{code, html_code, text};
 use super::words::{place, plus};
@@ -6,7 +6,7 @@ use crate::account::many;
 use crate::render::bytes;
 use crate::views::ci::{DevicePeaks, PartChange, Workload};
 
-/// Rows that a block has beside those of parts.
+/// Rows of a block in addition to its parts.
 const AROUND: usize = 7;
 
 /// A workload's changed parts on one device.
@@ -26,7 +26,7 @@ impl Block<'_> {
         ]
     }
 
-    /// How many rows it has with at most so many parts of each kind.
+    /// The number of rows with at most `most` parts of each kind.
     pub fn height(&self, most: usize) -> usize {
         let kinds = self.kinds().into_iter();
         let parts =
@@ -34,7 +34,8 @@ impl Block<'_> {
         AROUND + parts.sum::<usize>()
     }
 
-    /// Its rows, with at most so many parts of each kind; others are one row, so that lines sum to the change.
+    /// Writes the rows, with at most `most` parts of each kind. The others are merged into one row, so that the rows
+    /// sum to the change.
     pub fn draw(&self, most: usize, out: &mut String) {
         let kinds = self.kinds();
         let counts = kinds.iter().filter(|(_, _, parts)| !parts.is_empty());

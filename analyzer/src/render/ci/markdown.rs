@@ -1,9 +1,9 @@
-//! Text and names in Markdown that GitHub and GitLab render: nothing in them is taken for markup.
+//! Text and names in Markdown for GitHub and GitLab: none of their characters is read as markup.
 
-/// What has a meaning in Markdown or HTML, in a table or at the begin of a line.
+/// Characters with a meaning in Markdown or HTML, in tables or at the start of a line.
 const SPECIAL: &str = "&<>\"'`|*_[]()\\~#!{}^$";
 
-/// A name as code. Where backticks would not hold it, as HTML.
+/// A name as code; as HTML if backticks do not suffice.
 pub fn code(name: &str) -> String {
     let shown = plain(name);
     let is_held = !shown.contains(['`', '|', '<', '>', '&', '\\'])
@@ -15,12 +15,12 @@ pub fn code(name: &str) -> String {
     }
 }
 
-/// A name as code within HTML, where Markdown is not always read.
+/// A name as code within HTML, where Markdown is not always parsed.
 pub fn html_code(name: &str) -> String {
     format!("<code>{}</code>", escaped(&plain(name)))
 }
 
-/// Text as it is, on one line. Who is mentioned in it gets no notification.
+/// Plain text on one line. Mentions in it do not cause notifications.
 pub fn text(text: &str) -> String {
     escaped(&plain(text)).replace('@', "@\u{200b}")
 }
@@ -36,7 +36,7 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// Without characters that end the line or change the direction of what follows.
+/// Without characters that end the line or change the direction of text.
 pub fn plain(text: &str) -> String {
     let is_hidden = |c: char| {
         c.is_control()

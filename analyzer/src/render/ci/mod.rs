@@ -1,4 +1,4 @@
-//! The comparison for a change: a comment in Markdown, and the peaks' course over commits as a picture.
+//! The comparison for a change: a comment in Markdown, and a picture of the peaks over commits.
 
 mod answer;
 mod comment;

@@ -8,21 +8,21 @@ use crate::render::timeline::{cut, escaped};
 use crate::render::{bytes, count};
 use crate::views::ci::{Day, Series, Trend, TrendCommit};
 
-/// The picture, and where the chart is in it.
+/// The size of the picture, and the position of the chart in it.
 const WIDTH: usize = 960;
 const HEIGHT: usize = 380;
 const LEFT: f64 = 84.0;
 const RIGHT: f64 = 660.0;
 const TOP: f64 = 72.0;
 const BOTTOM: f64 = 320.0;
-/// Labels are at least so far apart, and begin here.
+/// The least distance between labels, and their left edge.
 const ROW: f64 = 17.0;
 const LABEL: f64 = 676.0;
-/// Lines that have a colour; others are not drawn.
+/// The maximum number of lines: each has a colour.
 const LINES: usize = 8;
-/// A label's name has so many characters.
+/// The maximum length of a label's name.
 const NAME: usize = 22;
-/// With more commits, points have no marks.
+/// Points have no marks if there are more commits.
 const MARKS: usize = 50;
 
 const LIGHT: [&str; LINES] = [
@@ -76,7 +76,7 @@ pub fn trend_svg(trend: &Trend) -> String {
     out
 }
 
-/// Colours, for a light and for a dark page.
+/// Colours for light and dark pages.
 fn style() -> String {
     let lines = |colours: [&str; LINES]| {
         let rules = colours.iter().enumerate();
@@ -96,7 +96,7 @@ fn style() -> String {
     )
 }
 
-/// Where commits and bytes are.
+/// Maps commits and bytes to positions.
 struct Scale {
     commits: usize,
     from: u64,
@@ -105,7 +105,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// From 0, or from near the smallest where all are alike: a growth of 3 % is to be seen.
+    /// From 0, or from near the smallest if all are similar, so that a growth of 3 % is visible.
     fn of(commits: usize, lines: &[Series]) -> Self {
         let peaks = lines
             .iter()
@@ -115,7 +115,7 @@ impl Scale {
             (least.min(bytes), most.max(bytes))
         });
         let least = least.min(most);
-        // Ticks closer together than this would have the same label.
+        // Ticks at smaller distances would have equal labels.
         let range = (most - least).max(most / 16);
         let lowest = match least > most / 2 {
             true => most.saturating_sub(range + range / 2),
@@ -135,7 +135,7 @@ impl Scale {
 
     fn x(&self, at: usize) -> f64 {
         let last = self.commits.saturating_sub(1).max(1) as f64;
-        // One commit alone stands at the end, where its label is.
+        // A single commit is at the right end, next to its label.
         let at = if self.commits == 1 { 1 } else { at };
         LEFT + 12.0 + (RIGHT - LEFT - 12.0) * at as f64 / last
     }
@@ -218,7 +218,7 @@ fn series(index: usize, line: &Series, commits: &[TrendCommit], scale: &Scale, o
     }
 }
 
-/// Names and newest peaks at the lines' ends, moved apart where they would overlap.
+/// Names and newest peaks at the ends of lines, moved so that they do not overlap.
 fn labels(lines: &[Series], scale: &Scale, out: &mut String) {
     let mut places: Vec<(usize, f64)> = lines
         .iter()

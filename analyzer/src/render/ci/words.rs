@@ -1,4 +1,4 @@
-//! Figures and findings in words.
+//! Figures and findings as text.
 
 use super::markdown::{code, text};
 use crate::account::many;
@@ -6,8 +6,8 @@ use crate::render::{bytes, count, signed};
 use crate::views::ci::{Allowance, DevicePeaks, Finding, Growth, Judged, Workload};
 use gpumem_capture::Level;
 
-/// `+48.0 MiB (+3.1 %)`, `-1.00 KiB (-12.5 %)`; without the share where there was nothing before. `has_base`: whether
-/// anything is compared.
+/// A change such as `+48.0 MiB (+3.1 %)` or `-1.00 KiB (-12.5 %)`, without the share if the base is 0. `has_base`:
+/// whether there is a base to compare with.
 pub fn changed(row: &DevicePeaks, has_base: bool) -> String {
     match (row.base_bytes, row.head_bytes, row.change_bytes) {
         (_, _, Some(0)) => "unchanged".into(),
@@ -27,7 +27,7 @@ pub fn plus(change: i64) -> String {
     format!("{sign}{}", signed(change))
 }
 
-/// A change as a share of what was before, with its sign; `None`: nothing was before.
+/// A change relative to the base, with its sign; `None` if the base is 0.
 pub fn percent(base: u64, change: i64) -> Option<String> {
     if base == 0 {
         return None;
@@ -40,7 +40,7 @@ pub fn percent(base: u64, change: i64) -> Option<String> {
     })
 }
 
-/// A limit of growth: `2 %`, `64.0 MiB`.
+/// A limit of growth, such as `2 %` or `64.0 MiB`.
 pub fn limit(growth: Growth) -> String {
     match growth {
         Growth::Bytes(size) => bytes(size),
@@ -56,7 +56,7 @@ pub fn exactly(size: u64) -> String {
     }
 }
 
-/// What peaks of a level are of.
+/// A phrase for peaks of a level.
 pub fn of_level(level: Level) -> &'static str {
     match level {
         Level::TENSOR => "of tensors",
@@ -67,7 +67,7 @@ pub fn of_level(level: Level) -> &'static str {
     }
 }
 
-/// A workload, and the GPU where it has several.
+/// A workload, and the GPU if it has several.
 pub fn place(workload: &Workload, device: Option<u8>, name: impl Fn(&str) -> String) -> String {
     let name = name(&workload.name);
     match (workload.devices.len() > 1, device) {
@@ -77,7 +77,7 @@ pub fn place(workload: &Workload, device: Option<u8>, name: impl Fn(&str) -> Str
     }
 }
 
-/// A finding as a line of a list.
+/// A finding as an item of a list.
 pub fn finding(judged: &Judged, finding: &Finding) -> String {
     let workload = &judged.workload;
     match finding {
@@ -122,7 +122,7 @@ pub fn finding(judged: &Judged, finding: &Finding) -> String {
     }
 }
 
-/// `64.0 MiB until 2026-12-31: bigger vocabulary`.
+/// An allowance, such as `64.0 MiB until 2026-12-31: bigger vocabulary`.
 pub fn allowance(of: &Allowance) -> String {
     let reason = of
         .reason
@@ -136,7 +136,7 @@ pub fn allowance(of: &Allowance) -> String {
     )
 }
 
-/// `1 workload`, `4 workloads`.
+/// A number of workloads, such as `1 workload` or `4 workloads`.
 pub fn workloads(count: usize) -> String {
     many(count as u64, "workload", "workloads")
 }

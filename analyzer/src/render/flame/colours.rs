@@ -1,4 +1,4 @@
-//! Which colour a frame has, and what that means.
+//! The colour of a frame and its meaning.
 
 use super::tree::{Node, Tree};
 use crate::render::palette::{self, Pair, css_name};
@@ -8,10 +8,10 @@ use crate::stacks::FrameKind;
 /// What the colours of a flamegraph mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ColourBy {
-    /// What a frame is: Python, native, …
+    /// The kind of a frame: Python, native, …
     #[default]
     Kind,
-    /// What most of the memory is for that a frame holds.
+    /// The category of most of a frame's memory.
     Category,
 }
 
@@ -19,13 +19,13 @@ pub enum ColourBy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Colours {
     By(ColourBy),
-    /// How much a frame has changed; no other has changed by more bytes.
+    /// The change of a frame, relative to the largest change of any frame.
     Change {
         most: u64,
     },
 }
 
-/// A colour that frames have.
+/// A colour of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FrameColour {
     All,
@@ -35,7 +35,7 @@ pub(super) enum FrameColour {
 }
 
 impl Colours {
-    /// Those of frames that have changed.
+    /// Colours of frames that changed.
     pub fn of_change(tree: &Tree<'_>) -> Self {
         let changes = tree.nodes.iter();
         let changes = changes.map(|node| node.held.bytes.abs_diff(node.before));
@@ -56,7 +56,7 @@ impl Colours {
         }
     }
 
-    /// The colours that are explained, with words, if these have been used.
+    /// The colours for the legend, with words, of those that are used.
     pub fn legend(self, used: &[FrameColour]) -> Vec<(FrameColour, &'static str)> {
         let named: Vec<(FrameColour, &'static str)> = match self {
             Self::By(ColourBy::Kind) => FrameKind::ALL
@@ -86,7 +86,7 @@ impl Colours {
 }
 
 impl FrameColour {
-    /// The class of frames that have it.
+    /// The class of frames with this colour.
     pub fn class(self) -> String {
         match self {
             Self::All => "all".into(),
@@ -98,7 +98,7 @@ impl FrameColour {
         }
     }
 
-    /// The colour itself.
+    /// The colour for light and dark screens.
     pub fn pair(self) -> Pair {
         match self {
             Self::All => palette::ALL,
@@ -109,8 +109,8 @@ impl FrameColour {
     }
 }
 
-/// The shade of a change, of the greatest there is. Shades are those of the square root, so that a small change is seen;
-/// only what has not changed has none.
+/// The shade of a change relative to the largest one. It grows with the square root, so that small changes are
+/// visible. Only unchanged frames have shade 0.
 fn shade(before: u64, after: u64, most: u64) -> i8 {
     let change = after.abs_diff(before);
     if change == 0 {

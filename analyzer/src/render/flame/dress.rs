@@ -1,8 +1,8 @@
-//! inferno's picture with our own words and colours.
+//! inferno's picture with gpumem's words and colours.
 //!
-//! inferno lays the boxes out and brings the program that enlarges and searches them. Frames go to it by number; here
-//! each box gets its label, its title and its colour, and the picture its style and its legend. What inferno writes is
-//! known to the byte; if another version writes something else, there is no picture, and a test fails.
+//! inferno arranges the boxes and provides the program that zooms and searches. It receives the number of each frame
+//! as its name. This module replaces the label, title and colour of each box, and adds the style and the legend. It
+//! depends on inferno's exact output. If another version writes something else, no picture is made, and a test fails.
 
 use super::colours::{Colours, FrameColour};
 use super::style::{LEGEND, legend, rules};
@@ -10,15 +10,15 @@ use super::tree::{MARK, Tree};
 use super::words::{cut, escaped, label, title};
 use crate::render::count;
 
-/// Width of the frames before a browser fits them to its window.
+/// Width of the frames, which the browser adapts to its window.
 const WIDTH: f64 = 1180.0;
 /// Width of a character.
 const CHARACTER: f64 = 7.1;
 
-/// How wide inferno's program makes the frames.
+/// How inferno's program computes the width of the frames.
 const FITTED: &str = "svg.width.baseVal.value - xpad * 2";
 
-/// The picture that inferno drew of a tree. `top` is where its frames begin.
+/// The picture that inferno drew of a tree. `top` is the top of its frames.
 pub(super) fn dressed(svg: &str, tree: &Tree<'_>, colours: Colours, top: usize) -> Option<String> {
     let (head, frames) = svg.split_once("<g>")?;
     let mut used = Vec::new();
@@ -37,7 +37,7 @@ pub(super) fn dressed(svg: &str, tree: &Tree<'_>, colours: Colours, top: usize) 
     (!out.contains(MARK)).then_some(out)
 }
 
-/// A box, from its title on.
+/// A box, starting with its title.
 fn dressed_box(
     group: &str,
     tree: &Tree<'_>,
@@ -72,7 +72,7 @@ fn dressed_box(
     ))
 }
 
-/// All before the first box. The frames, and what says more of one, move down for the legend.
+/// Everything before the first box. The frames and the line for details move down to make room for the legend.
 fn dressed_head(
     head: &str,
     tree: &Tree<'_>,
@@ -97,7 +97,7 @@ fn dressed_head(
             format!("height=\"{higher}\" fill"),
         ),
         ("</style>".into(), format!("{rules}</style>")),
-        // A window that is not shown has no width, and frames cannot have less than none.
+        // A hidden window has no width, and the width of frames cannot be negative.
         (FITTED.into(), format!("Math.max(1, {FITTED})")),
         ("<text id=\"details\"".into(), format!("{down}\"details\"")),
         ("<text id=\"matched\"".into(), format!("{down}\"matched\"")),

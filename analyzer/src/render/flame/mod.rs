@@ -1,4 +1,4 @@
-//! The flamegraph as SVG: inferno's, with labels, colours and words of our own.
+//! The flamegraph as SVG: inferno's, with gpumem's labels, colours and words.
 
 mod colours;
 mod dress;
@@ -19,27 +19,28 @@ pub use colours::ColourBy;
 
 const FRAME_HEIGHT: usize = 19;
 
-/// How a flamegraph looks.
+/// The appearance of a flamegraph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlameLook<'a> {
-    /// What stands above all.
+    /// The heading.
     pub title: &'a str,
-    /// What stands below the title; nothing where it is empty.
+    /// The line below the title; omitted if it is empty.
     pub subtitle: &'a str,
-    /// The oldest frames at the top.
+    /// Whether the oldest frames are at the top.
     pub icicle: bool,
     /// What the colours mean.
     pub colour_by: ColourBy,
 }
 
-/// Draws stacks; the same stacks give the same bytes. `None` where there is nothing to draw.
+/// Draws stacks. The same stacks give the same bytes. `None` if there is nothing to draw.
 pub fn flamegraph(folded: &Folded, look: &FlameLook<'_>) -> Option<Vec<u8>> {
     let stacks = folded.stacks.iter();
     let tree = Tree::of(stacks.map(|(stack, held)| (stack, 0, *held)));
     drawn(&tree, Colours::By(look.colour_by), look)
 }
 
-/// The same of stacks before and after: widths are those after, and colours the change of all that a frame holds.
+/// The same for stacks before and after a change. Widths are those after it. Colours show the change of all memory
+/// that a frame holds.
 pub fn flamegraph_of_change(change: &Differential, look: &FlameLook<'_>) -> Option<Vec<u8>> {
     let stacks = change.stacks.iter();
     let tree = Tree::of(stacks.map(|(stack, (before, after))| (stack, before.bytes, *after)));

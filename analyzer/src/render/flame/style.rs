@@ -6,11 +6,11 @@ use crate::render::palette::{self, Colour, Pair};
 
 /// Height of the legend's row.
 pub(super) const LEGEND: usize = 24;
-/// Width of a character of the legend, which is no fixed one: enough for most fonts.
+/// Width of a character of the legend. The font is proportional; this is enough for most fonts.
 const CHARACTER: f64 = 6.6;
 const SQUARE: f64 = 11.0;
 
-/// The colour of frames that a search has found, as inferno's program sets it.
+/// The colour of search results, as inferno's program sets it.
 pub(super) fn found() -> String {
     let Colour(red, green, blue) = palette::FOUND.light;
     format!("rgb({red},{green},{blue})")
@@ -55,7 +55,7 @@ pub(super) fn rules(used: &[FrameColour]) -> String {
         )
     };
     out.push_str(&scheme(|pair| pair.light));
-    // By the colour that they have, so that what a search has found is seen.
+    // Selected by colour, so that search results remain visible.
     out.push_str("@media screen and (prefers-color-scheme: dark) {\n");
     out.push_str(&scheme(|pair| pair.dark));
     for colour in used {
@@ -73,7 +73,7 @@ pub(super) fn rules(used: &[FrameColour]) -> String {
     out
 }
 
-/// Squares with words, the row's top at `y`.
+/// Squares with words. The top of the row is at `y`.
 pub(super) fn legend(explained: &[(FrameColour, &str)], y: usize) -> String {
     let mut out = String::from("<g id=\"legend\">");
     let mut x = 10.0;

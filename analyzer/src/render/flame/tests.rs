@@ -7,7 +7,7 @@ use crate::views::{FlameHeld, SharedFrame};
 
 const M: u64 = 1 << 20;
 
-/// `label|text;…`: frames whose labels begin with `aten` are native, others Python.
+/// Stacks in the form `label|text;…`. Frames whose labels begin with `aten` are native, others Python.
 fn folded(stacks: &[(&str, u64, Category)]) -> Folded {
     let stacks = stacks.iter().map(|(stack, bytes, category)| {
         let frames = stack.split(';').map(|frame| {

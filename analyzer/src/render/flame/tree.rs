@@ -1,32 +1,32 @@
-//! Stacks as a tree, and each of its frames as a line that inferno takes.
+//! Stacks as a tree, and its frames as lines for inferno.
 
 use crate::views::{FlameFrame, FlameHeld, FlameStack, SharedFrame};
 
-/// What begins the names that inferno is given. It is for private use, so that no other name begins with it.
+/// The first character of names for inferno. It is a private-use character, so no other name begins with it.
 pub(super) const MARK: char = '\u{e000}';
 
-/// A frame with what it and all above it hold.
+/// A frame and the memory that it and the frames above it hold.
 #[derive(Clone, Debug)]
 pub(super) struct Node<'a> {
-    /// The frame; of the one that holds all others there is none.
+    /// The frame; `None` for the root.
     pub frame: Option<&'a FlameFrame>,
-    /// What it holds.
+    /// The memory that it holds.
     pub held: FlameHeld,
-    /// What it held before, in bytes.
+    /// The bytes that it held before.
     pub before: u64,
-    /// What it holds itself, in bytes.
+    /// The bytes that it holds itself.
     own: u64,
     parent: usize,
 }
 
-/// All frames; each comes after its caller, and callees are sorted by name.
+/// All frames. Each comes after its caller, and callees are sorted by name.
 #[derive(Debug)]
 pub(super) struct Tree<'a> {
     pub nodes: Vec<Node<'a>>,
 }
 
 impl<'a> Tree<'a> {
-    /// Of sorted stacks with what they held before, in bytes, and what they hold.
+    /// From sorted stacks with the bytes before and the memory after.
     pub fn of(stacks: impl Iterator<Item = (&'a FlameStack, u64, FlameHeld)>) -> Self {
         let root = Node {
             frame: None,
@@ -63,7 +63,7 @@ impl<'a> Tree<'a> {
         Self { nodes }
     }
 
-    /// A line for each frame that holds bytes itself: the numbers of the frames from the oldest on, and the bytes.
+    /// A line for each frame that holds bytes itself: the numbers of the frames, the oldest first, and the bytes.
     pub fn lines(&self) -> Vec<String> {
         let digits = format!("{:x}", self.nodes.len()).len();
         let mut paths: Vec<String> = Vec::with_capacity(self.nodes.len());
@@ -84,7 +84,7 @@ impl<'a> Tree<'a> {
         lines
     }
 
-    /// The frame that a name was given for.
+    /// The frame for a name.
     pub fn named(&self, name: &str) -> Option<&Node<'a>> {
         let number = name.strip_prefix(MARK)?;
         self.nodes.get(usize::from_str_radix(number, 16).ok()?)

@@ -1,17 +1,17 @@
-//! What a frame says of itself, in its box and when it is pointed at.
+//! The texts of a frame: in its box and on hovering.
 
 use super::colours::{ColourBy, Colours};
 use super::tree::Node;
 use crate::render::{bytes, count};
 
-/// What stands in a frame's box, if there is room: `Net.forward (net.py:12): x = self.conv(x)`.
+/// The text in a frame's box, if there is room: `Net.forward (net.py:12): x = self.conv(x)`.
 pub(super) fn label(node: &Node<'_>) -> String {
     let Some(frame) = node.frame else {
         return "all".into();
     };
     let label = match folders(&frame.label) {
         Some((name, folders, file)) => {
-            // Files of these names are many.
+            // Many files have these names.
             let is_common = file.starts_with("__init__.") || file.starts_with("__main__.");
             let above = folders.rsplit('/').next().filter(|_| is_common);
             let above = above.map_or(String::new(), |above| format!("{above}/"));
@@ -25,15 +25,15 @@ pub(super) fn label(node: &Node<'_>) -> String {
     }
 }
 
-/// The function, the folders and the file of `function (folders/file:line)`; `None` where there are no folders.
+/// The function, the folders and the file of `function (folders/file:line)`; `None` without folders.
 fn folders(label: &str) -> Option<(&str, &str, &str)> {
     let (name, place) = label.strip_suffix(')').and(label.rsplit_once(" ("))?;
     let (folders, file) = place.rsplit_once('/')?;
     Some((name, folders, file))
 }
 
-/// What a frame says when it is pointed at: `label (1.50 GiB = 1,610,612,736 bytes, 12.3 %, 42 blocks)`. inferno's program
-/// takes the last brackets off to have the label, so no `(` may stand in them.
+/// The title of a frame, shown on hovering: `label (1.50 GiB = 1,610,612,736 bytes, 12.3 %, 42 blocks)`. inferno's
+/// program removes the last parenthesised part to get the label, so this part must not contain `(`.
 pub(super) fn title(node: &Node<'_>, whole: u64, colours: Colours) -> String {
     let held = node.held;
     let share = 100.0 * held.bytes as f64 / whole.max(1) as f64;
@@ -70,7 +70,7 @@ pub(super) fn title(node: &Node<'_>, whole: u64, colours: Colours) -> String {
     format!("{} ({})", label(node), parts.join(", "))
 }
 
-/// Bytes as people read them, and exactly.
+/// Rounded bytes with a unit, and exact bytes.
 fn both(value: u64, sign: &str) -> String {
     let exact = format!("{sign}{} bytes", count(value));
     match value {
@@ -79,7 +79,7 @@ fn both(value: u64, sign: &str) -> String {
     }
 }
 
-/// As much of a label as there is room for.
+/// The part of a label for which there is room.
 pub(super) fn cut(label: &str, room: usize) -> String {
     match (label.chars().count(), room) {
         (_, 0..3) => String::new(),
@@ -88,7 +88,7 @@ pub(super) fn cut(label: &str, room: usize) -> String {
     }
 }
 
-/// Text between tags.
+/// Escapes text between tags.
 pub(super) fn escaped(text: &str) -> String {
     let text = text.replace('&', "&amp;");
     text.replace('<', "&lt;").replace('>', "&gt;")

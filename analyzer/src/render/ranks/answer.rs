@@ -1,11 +1,11 @@
-//! The first answer: who differs most, what there is, how it ended.
+//! The summary: which rank differs most, which captures exist, how the job ended.
 
 use super::outlier::difference;
 use crate::account::many;
 use crate::ranks::{Job, Outlier};
 use crate::render::{Style, Terminal, bytes, count, duration};
 
-/// The answer in at most three lines.
+/// The summary in at most three lines.
 pub(super) fn first_answer(job: &Job, by_rank: &[&[Outlier]], terminal: Terminal) -> String {
     let first = match by_rank {
         [] if job.ranks.len() < 2 => "The job has one rank, so it cannot be compared.".into(),

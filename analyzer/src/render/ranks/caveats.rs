@@ -1,11 +1,11 @@
-//! What a job lacks, and what its ranks do not share.
+//! What is missing from a job, and what its ranks should share and do not.
 
 use super::words::{clock_lines, ranges, ranges_have};
 use crate::account::many;
 use crate::ranks::{Job, Mixed};
 use crate::render::{bytes, count};
 
-/// Ranks that are told one by one.
+/// How many ranks are listed.
 const TOLD: usize = 8;
 
 pub(super) fn caveats(job: &Job) -> String {
@@ -87,7 +87,8 @@ pub(super) fn caveats(job: &Job) -> String {
     }
 }
 
-/// What ranks do not share. What differs in the same ranks stands together: it has one cause.
+/// Facts that differ between ranks. Those that differ in the same ranks are listed together, because they have one
+/// cause.
 fn mixed(all: &[Mixed]) -> Vec<String> {
     let ranks = |of: &Mixed| {
         let ranks = of.values.iter().map(|(_, ranks)| ranks);

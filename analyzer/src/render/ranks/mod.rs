@@ -23,10 +23,10 @@ use super::{Source, Terminal};
 use crate::account::many;
 use crate::ranks::{Job, Outlier};
 
-/// Ranks that are told in words.
+/// How many ranks are described.
 const TOLD: usize = 8;
 
-/// Which ranks differ, by what and since when; then the ranks.
+/// Which ranks differ, by what and since when; followed by the ranks.
 pub fn ranks_text(job: &Job, all: bool, terminal: Terminal) -> String {
     let by_rank: Vec<&[Outlier]> = job.outliers.chunk_by(|a, b| a.rank == b.rank).collect();
     let mut out = first_answer(job, &by_rank, terminal);

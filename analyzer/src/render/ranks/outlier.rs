@@ -96,7 +96,7 @@ pub(super) fn told(of: &[Outlier], source: &mut Source, terminal: Terminal) -> S
     out
 }
 
-/// Whether holders of a kind are parts of what a metric counts.
+/// Whether the memory of a kind of holders is part of a metric.
 fn explains(metric: Metric, of: Of) -> bool {
     match metric {
         Metric::Tensors => matches!(of, Of::Line | Of::Category | Of::Module),
@@ -107,7 +107,7 @@ fn explains(metric: Metric, of: Of) -> bool {
     }
 }
 
-/// The line or library that makes most of a difference.
+/// The line or library with most of a difference.
 fn largest(of: &Outlier) -> Option<&Difference> {
     of.differences.iter().find(|row| {
         let is_place = !matches!(row.of, Of::Category | Of::Module);

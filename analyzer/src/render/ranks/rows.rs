@@ -1,4 +1,4 @@
-//! Which ranks stand in which row of a picture that has few.
+//! Assigns ranks to the rows of a picture with few rows.
 
 use std::collections::BTreeSet;
 
@@ -6,17 +6,17 @@ use crate::account::many;
 use crate::ranks::{Ended, Job, PeerGroup};
 use crate::render::bytes;
 
-/// Rows of a picture, but for those of single ranks.
+/// The maximum number of rows, without those of single ranks.
 const ROWS: usize = 32;
-/// Ranks that differ, or died first, with a row of their own where others share one.
+/// How many ranks that differ, or died first, have separate rows if others share one.
 const OWN: usize = 8;
-/// More groups than these have no heading each.
+/// With more groups than this, groups have no headings.
 const BANDS: usize = 8;
 
 /// Rows that belong together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Band {
-    /// What their ranks share; empty where there is one band alone.
+    /// What their ranks share; empty if there is only one band.
     pub heading: String,
     /// The rows.
     pub rows: Vec<Row>,
@@ -25,15 +25,15 @@ pub(super) struct Band {
 /// One row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
-    /// The ranks in it; never none.
+    /// The ranks in it, at least one.
     pub ranks: Vec<u64>,
-    /// What is written before it.
+    /// The label before it.
     pub label: String,
     /// Whether they differ from their peers.
     pub differs: bool,
 }
 
-/// The rows of a job, and how many ranks share one at most.
+/// The rows of a job, and the maximum number of ranks in a row.
 pub(super) fn bands(job: &Job) -> (Vec<Band>, usize) {
     let differing: BTreeSet<u64> = job.outliers.iter().map(|of| of.rank).collect();
     let each = job.ranks.len().div_ceil(ROWS).max(1);
@@ -65,7 +65,7 @@ pub(super) fn bands(job: &Job) -> (Vec<Band>, usize) {
         });
         return (bands.collect(), each);
     }
-    // A row for each group, or for several neighbours.
+    // A row for each group, or for several adjacent groups.
     let single = own.iter().map(|rank| row(&[*rank], None));
     let shared = job
         .groups
@@ -110,7 +110,7 @@ fn heading(group: &PeerGroup) -> String {
     )
 }
 
-/// `3`, `0-31`, `0..992`: the first and the last of ranks between which others are.
+/// Ranks such as `3`, `0-31` or `0..992`; two dots if ranks in between are missing.
 fn range(ranks: &[u64]) -> String {
     match ranks {
         [] => String::new(),
@@ -125,7 +125,7 @@ fn range(ranks: &[u64]) -> String {
     }
 }
 
-/// Whether a rank died, as pictures mark it.
+/// Whether a rank died, for marks in pictures.
 pub(super) fn died(job: &Job, rank: u64) -> bool {
     let row = job.ranks.iter().find(|row| row.rank == rank);
     row.is_some_and(|row| matches!(row.end.ended, Ended::Killed | Ended::OutOfMemory))

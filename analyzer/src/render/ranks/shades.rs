@@ -5,7 +5,7 @@ use crate::render::{Style, Terminal};
 /// How cells are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cells {
-    /// Whole blocks in colours of the table of 256.
+    /// Full blocks in colours of the 256-colour table.
     Colours,
     /// Blocks of eight heights.
     Blocks,
@@ -13,7 +13,7 @@ pub enum Cells {
     Letters,
 }
 
-/// From dark blue to yellow: numbers of colours that every terminal of 256 has.
+/// From dark blue to yellow: colours that every 256-colour terminal has.
 const COLOURS: [u8; 15] = [
     17, 18, 19, 25, 31, 37, 36, 35, 71, 107, 143, 179, 215, 221, 227,
 ];
@@ -21,7 +21,7 @@ const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█
 const LETTERS: [char; 8] = ['.', ':', '-', '=', '+', '*', '#', '@'];
 
 impl Cells {
-    /// What a terminal shows: by the locale's character set, and whether it has so many colours.
+    /// By the locale's character set and the number of colours of the terminal.
     pub fn of(terminal: Terminal, variable: impl Fn(&str) -> Option<String>) -> Self {
         let set = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter();
         let set = set.filter_map(&variable).find(|value| !value.is_empty());
@@ -36,7 +36,7 @@ impl Cells {
         }
     }
 
-    /// How many shades there are, beside none.
+    /// The number of shades, without the empty one.
     fn count(self) -> usize {
         match self {
             Self::Colours => COLOURS.len(),
@@ -44,13 +44,13 @@ impl Cells {
         }
     }
 
-    /// The shade of a figure: 0 is none, what is more than 0 has one, and only what is within the last shade the last.
+    /// The shade of a figure. Only 0 has shade 0, and only figures within the last step have the last shade.
     fn shade(self, bytes: u64, most: u64) -> usize {
         let shades = u128::from(bytes) * self.count() as u128;
         (shades.div_ceil(u128::from(most.max(1))) as usize).min(self.count())
     }
 
-    /// A row of cells; `None` is nothing.
+    /// A row of cells; `None` is blank.
     pub fn row(self, cells: &[Option<u64>], most: u64, terminal: Terminal) -> String {
         let shades: Vec<usize> = cells
             .iter()
@@ -79,14 +79,14 @@ impl Cells {
         }
     }
 
-    /// All shades, the least first.
+    /// All shades, the lightest first.
     pub fn scale(self, terminal: Terminal) -> String {
         (1..=self.count())
             .map(|shade| self.run(&[shade], terminal))
             .collect()
     }
 
-    /// What marks the end of a rank that died.
+    /// The mark at the end of a rank that died.
     pub fn died(self) -> char {
         match self {
             Self::Letters => 'x',
@@ -94,7 +94,7 @@ impl Cells {
         }
     }
 
-    /// What marks a time below a row.
+    /// The mark of a time below a row.
     pub fn tick(self) -> char {
         match self {
             Self::Letters => '|',

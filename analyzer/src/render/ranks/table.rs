@@ -4,7 +4,7 @@ use crate::account::many;
 use crate::ranks::{Ended, Job, RankRow};
 use crate::render::{Align, Style, Table, Terminal, bytes, count};
 
-/// Rows where not all are asked for.
+/// How many rows are shown unless all are requested.
 const SHOWN: usize = 16;
 
 /// The column of NCCL's memory.
@@ -15,7 +15,7 @@ pub(super) fn table(job: &Job, all: bool, terminal: Terminal) -> String {
     let mut columns = vec![
         right, left, right, right, right, right, right, right, left, left,
     ];
-    // Where no rank has any, it says nothing.
+    // Without NCCL's memory in any rank, the column is omitted.
     let has_nccl = job.ranks.iter().any(|row| nccl(row) > 0);
     if !has_nccl {
         columns.remove(NCCL);
@@ -86,7 +86,7 @@ pub(super) fn table(job: &Job, all: bool, terminal: Terminal) -> String {
     out
 }
 
-/// What NCCL and symmetric memory hold.
+/// The bytes of NCCL and symmetric memory.
 fn nccl(row: &RankRow) -> u64 {
     row.nccl_bytes.saturating_add(row.symmetric_bytes)
 }

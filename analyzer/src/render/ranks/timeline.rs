@@ -9,14 +9,14 @@ use crate::ranks::{HeatRow, Heatmap, Job, Outlier, Part, RankRow};
 use crate::render::timeline::{tick_text, time_ticks};
 use crate::render::{Style, Terminal, bytes, duration};
 
-/// Columns where the terminal's width is not known.
+/// Columns if the terminal's width is not known.
 const WIDTH: usize = 80;
-/// Columns of the figure behind a row.
+/// Columns of the figure after a row.
 const FIGURE: usize = 9;
-/// No label is wider.
+/// The maximum width of a label.
 const LABEL: usize = 24;
 
-/// The first answer, and what each rank held over time.
+/// The summary, and the memory of each rank over time.
 pub fn ranks_timeline_text(
     job: &Job,
     map: &Heatmap,
@@ -118,7 +118,7 @@ impl Drawing<'_> {
         format!("{label} {drawn} {figure}\n")
     }
 
-    /// The column in which the only rank of a row died.
+    /// The column in which the rank of a row died, if it is the only one.
     fn death(&self, row: &Row) -> Option<usize> {
         let [only] = row.ranks[..] else { return None };
         let (of, _) = self
@@ -141,7 +141,8 @@ impl Drawing<'_> {
         Some((column as usize).min(self.columns.saturating_sub(1)))
     }
 
-    /// The greatest in a column of the picture: of the map's columns whose middles lie in it, or of the one that covers it.
+    /// The maximum of a column of the picture, over the map's columns whose middles it contains, or of the map's
+    /// column that contains it.
     fn cell(&self, row: &HeatRow, column: usize) -> Option<u64> {
         let (all, here) = (self.map.columns, self.columns);
         let edge = |column: usize| (2 * column * all + here - 1) / (2 * here);
@@ -157,7 +158,7 @@ impl Drawing<'_> {
             .max()
     }
 
-    /// Times below the rows, since the first column's begin.
+    /// Times below the rows, since the start of the first column.
     fn times(&self) -> String {
         let length = self.map.to_unix_ns() - self.map.from_unix_ns;
         let (ticks, step) = time_ticks(0, length);
@@ -209,7 +210,7 @@ impl Drawing<'_> {
         out
     }
 
-    /// When the first column begins.
+    /// The start of the first column.
     fn since(&self) -> String {
         let seconds = self.map.from_unix_ns / 1_000_000_000 % 86_400;
         let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);

@@ -6,9 +6,9 @@ use crate::account::many;
 use crate::ranks::{Clock, Since};
 use crate::render::{bytes, count, duration, signed};
 
-/// Clocks that are told.
+/// How many clocks are listed.
 const CLOCKS: usize = 4;
-/// Runs of ranks that are told.
+/// How many runs of ranks are listed.
 const TOLD: usize = 8;
 
 pub(super) fn since(since: Option<Since>) -> String {
@@ -16,7 +16,7 @@ pub(super) fn since(since: Option<Since>) -> String {
         None => String::new(),
         Some(of) if of.last_step == 1 => ", from the first step".to_owned(),
         Some(of) if of.is_exact() => format!(", since step {}", count(of.first_step)),
-        // Steps before it are not known, or were not told apart.
+        // Steps before it are not known, or were merged with it.
         Some(of) if of.first_step == 1 => {
             format!(", since step {} or earlier", count(of.last_step))
         }
@@ -28,7 +28,7 @@ pub(super) fn since(since: Option<Since>) -> String {
     }
 }
 
-/// Machines whose clocks are off, those that are off most first.
+/// Machines with wrong clocks, the largest differences first.
 pub(super) fn clock_lines(clocks: &[Clock]) -> Vec<String> {
     let mut clocks: Vec<&Clock> = clocks.iter().collect();
     clocks.sort_by_key(|clock| Reverse(clock.ahead_ns.unsigned_abs()));
@@ -56,7 +56,7 @@ pub(super) fn plus(value: i64) -> String {
     }
 }
 
-/// `rank 3`, `ranks 0 to 7, 12`.
+/// A list of ranks such as `rank 3` or `ranks 0 to 7, 12`.
 pub(super) fn ranges(ranks: &[u64]) -> String {
     let runs: Vec<String> = ranks
         .chunk_by(|a, b| a + 1 == *b)

@@ -1,11 +1,11 @@
-//! Rows that differ only in what was cut off.
+//! Rows that differ only in the parts that are cut off.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::cell::{Cell, Content};
 use super::layout::{Align, Layout, columns};
 
-/// For each row that looks like another one and is not the same: what it says in the columns in which they differ.
+/// For each row that looks the same as another but is not: its contents in the columns that differ.
 pub(super) fn told_apart(rows: &[Vec<Cell>], layout: &Layout<'_>) -> HashMap<usize, String> {
     let mut alike: HashMap<Vec<String>, Vec<usize>> = HashMap::new();
     if layout.terminal.width.is_some() {
@@ -43,7 +43,7 @@ pub(super) fn told_apart(rows: &[Vec<Cell>], layout: &Layout<'_>) -> HashMap<usi
             let said = differing.iter().filter_map(|at| cells.get(*at));
             let said: Vec<String> = said
                 .map(|(_, cell)| match &cell.content {
-                    // One path for all: the note alone is news.
+                    // If the paths are equal, only the note differs.
                     Content::Place { note, .. } if paths.len() == 1 => note.trim().to_owned(),
                     _ => cell.whole(),
                 })
@@ -64,7 +64,7 @@ fn path<'a>((_, cell): &(usize, &'a Cell)) -> Option<&'a str> {
     }
 }
 
-/// The cells of text.
+/// The text cells.
 fn texts<'a>(row: &'a [Cell], layout: &Layout<'_>) -> impl Iterator<Item = (usize, &'a Cell)> {
     let columns_of = layout.columns;
     columns(row).filter(move |(column, cell)| {

@@ -1,27 +1,27 @@
-//! What stands in one column of a row, and how it is fitted to the column's width.
+//! The content of one column of a row, and how it is fitted to the column's width.
 
 use textwrap::core::display_width;
 
 use super::super::{Style, bar};
 
-/// A cell of text is made no narrower while anything else can give way.
+/// A text cell is not narrower than this while other cells can shrink.
 pub(super) const LEAST: usize = 12;
-/// A name at the end of a path is shown whole up to this width.
+/// The name at the end of a path is shown whole up to this width.
 const NAME: usize = 28;
-/// Folders give way until this much of a note can be read.
+/// Folders are removed until this much of a note is visible.
 const NOTED: usize = 24;
-/// A note is cut to no less than this.
+/// A note is not cut to less than this.
 const NOTE: usize = 4;
-/// A bar is made no narrower while anything else can give way.
+/// A bar is not narrower than this while other cells can shrink.
 const BAR: usize = 8;
-/// Columns that a cell is never narrower than.
+/// The minimum width of a cell.
 pub(super) const FLOOR: usize = 4;
 
 /// A cell.
 pub(super) struct Cell {
     pub content: Content,
     pub style: Option<Style>,
-    /// Columns that the cell runs over.
+    /// How many columns the cell spans.
     pub span: usize,
     /// A text that keeps [`NAME`] columns while others can give way.
     pub kept: bool,
@@ -31,7 +31,7 @@ pub(super) struct Cell {
 pub(super) enum Content {
     /// Text that is cut at its end.
     Text(String),
-    /// A path that gives up folders and is then cut at its start, and a note behind it that is cut at its end.
+    /// A path that loses folders and is then cut at its start, followed by a note that is cut at its end.
     Place {
         indent: usize,
         path: String,
@@ -42,7 +42,7 @@ pub(super) enum Content {
 }
 
 impl Cell {
-    /// Text, without what would steer the terminal.
+    /// Text without control characters.
     pub fn text(text: &str) -> Self {
         Self {
             content: Content::Text(clean(text)),
@@ -52,7 +52,7 @@ impl Cell {
         }
     }
 
-    /// Columns that it takes if nothing is cut.
+    /// The width without cuts.
     pub fn natural(&self) -> usize {
         match &self.content {
             Content::Text(text) => display_width(text),
@@ -63,7 +63,7 @@ impl Cell {
         }
     }
 
-    /// Columns that it takes at least while other cells can still give way.
+    /// The minimum width while other cells can shrink.
     pub fn least(&self) -> usize {
         let least = match &self.content {
             Content::Text(_) if self.kept => NAME,
@@ -76,7 +76,7 @@ impl Cell {
         self.natural().min(least)
     }
 
-    /// The text in a column of `width`, whose widest cell would take `column`.
+    /// The text in a column of `width`, whose widest cell needs `column`.
     pub fn fitted(&self, width: usize, column: usize) -> String {
         match &self.content {
             Content::Text(text) => cut(text, width),
@@ -91,7 +91,7 @@ impl Cell {
         }
     }
 
-    /// All that it says, empty for a bar.
+    /// The whole text; empty for a bar.
     pub fn whole(&self) -> String {
         match &self.content {
             Content::Text(text) => text.trim().to_owned(),
@@ -100,13 +100,13 @@ impl Cell {
         }
     }
 
-    /// Whether nothing stands in it.
+    /// Whether it has no content.
     pub fn is_empty(&self) -> bool {
         self.natural() == 0
     }
 }
 
-/// A path with as many of its folders as there is room for, and what room is left for the note.
+/// A path with as many of its folders as fit, and the remaining width for the note.
 fn place(path: &str, note: &str, width: usize) -> String {
     let wanted = display_width(note).min(NOTED);
     let shown = shorter(path)
@@ -115,14 +115,14 @@ fn place(path: &str, note: &str, width: usize) -> String {
         .unwrap_or(name_of(path));
     let shown = cut_start(shown, width);
     let left = width.saturating_sub(display_width(&shown));
-    // No room for a part of the note worth reading: the path alone.
+    // The remaining width is too small for a part of the note: only the path is shown.
     match left >= NOTE || display_width(note) <= left {
         true => shown + &cut(note, left),
         false => shown,
     }
 }
 
-/// A path, then with ever fewer folders.
+/// A path, followed by ever shorter variants with fewer folders.
 fn shorter(path: &str) -> impl Iterator<Item = &str> {
     let begins = path.match_indices('/').map(|(at, _)| at + 1);
     std::iter::once(0)
@@ -164,7 +164,7 @@ fn cut_start(text: &str, width: usize) -> String {
     cut(&backwards, width).chars().rev().collect()
 }
 
-/// Text from a capture must not steer the terminal.
+/// Control characters in a capture's text must not reach the terminal.
 fn clean(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { '\u{fffd}' } else { c })

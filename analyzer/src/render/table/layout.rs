@@ -6,7 +6,7 @@ use super::super::Terminal;
 use super::cell::Cell;
 use super::widths::{Asked, GAP, row_width};
 
-/// Which side a column's cells lean to.
+/// The alignment of a column's cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
     /// Text.
@@ -28,7 +28,7 @@ pub(super) fn columns(row: &[Cell]) -> impl Iterator<Item = (usize, &Cell)> {
     })
 }
 
-/// What all rows have in common.
+/// The common properties of all rows.
 pub(super) struct Layout<'a> {
     pub columns: &'a [Align],
     pub asked: &'a [Asked],
@@ -38,7 +38,7 @@ pub(super) struct Layout<'a> {
 }
 
 impl Layout<'_> {
-    /// A cell's text as it is shown.
+    /// A cell's text as shown.
     pub fn shown(&self, column: usize, cell: &Cell) -> String {
         cell.fitted(self.width(column, cell), self.asked[column].natural)
     }
@@ -84,7 +84,7 @@ impl Layout<'_> {
         }
     }
 
-    /// A cell on lines of its own.
+    /// A cell on separate lines.
     fn title(&self, cell: &Cell, out: &mut String) {
         let text = format!("{}{}", " ".repeat(self.indent), cell.whole());
         for line in self.terminal.wrap(&text).lines() {
@@ -98,7 +98,7 @@ impl Layout<'_> {
         }
     }
 
-    /// What tells the row above apart from others.
+    /// The difference between the row above and similar ones.
     pub fn below(&self, text: &str, out: &mut String) {
         let text = format!("{}{text}", " ".repeat(self.indent + 2 * GAP));
         for line in self.terminal.wrap(&text).lines() {

@@ -19,9 +19,9 @@ pub use layout::Align;
 /// Rows of cells; [`Table::render`] aligns them.
 pub struct Table {
     columns: Vec<Align>,
-    /// The columns that are cut where the terminal is narrow, the first as far as it can first.
+    /// The columns that are cut if the terminal is narrow, in this order.
     elastic: Vec<usize>,
-    /// The columns that are left out where cutting is not enough, the first first.
+    /// The columns that are omitted if cutting is not enough, in this order.
     shed: Vec<usize>,
     rows: Vec<Vec<Cell>>,
 }
@@ -37,13 +37,13 @@ impl Table {
         }
     }
 
-    /// The columns that are cut (with `…`) where a row is wider than the terminal, one after the other.
+    /// The columns that are cut (with `…`) if a row is wider than the terminal, in this order.
     pub fn elastic(mut self, columns: &[usize]) -> Self {
         self.elastic = columns.to_vec();
         self
     }
 
-    /// The columns that are left out where that is not enough, one after the other.
+    /// The columns that are omitted if that is not enough, in this order.
     pub fn shed(mut self, columns: &[usize]) -> Self {
         self.shed = columns.to_vec();
         self
@@ -54,15 +54,14 @@ impl Table {
         self.cells(&cells)
     }
 
-    /// The same, of any number of cells.
+    /// The same for any number of cells.
     pub fn cells(&mut self, cells: &[&str]) -> &mut Self {
         self.rows
             .push(cells.iter().map(|text| Cell::text(text)).collect());
         self
     }
 
-    /// Lets the first cell of the row added last run over `columns` columns; the others of these must be
-    /// empty.
+    /// The first cell of the row added last spans `columns` columns. The others of these must be empty.
     pub fn span(&mut self, columns: usize) -> &mut Self {
         if let Some(row) = self.rows.last_mut() {
             row.drain(1..columns.min(row.len()));
@@ -71,8 +70,8 @@ impl Table {
         self
     }
 
-    /// A cell of the row added last is a path: where it is too wide, it gives up folders. The last `note` bytes are
-    /// a note, which is cut at its end.
+    /// A cell of the row added last is a path. If it is too wide, it loses folders. The last `note` bytes are a note,
+    /// which is cut at its end.
     pub fn place(&mut self, column: usize, note: usize) -> &mut Self {
         if let Some(cell) = self.cell(column)
             && let Content::Text(text) = &cell.content
@@ -155,7 +154,7 @@ impl Table {
         out
     }
 
-    /// What the rows ask of each column.
+    /// The widths that the rows need in each column.
     fn asked(&self, terminal: Terminal) -> Vec<Asked> {
         let mut asked = vec![Asked::default(); self.columns.len()];
         for row in &self.rows {
@@ -163,7 +162,7 @@ impl Table {
                 asked[column].add(cell);
             }
         }
-        // A title has a line of its own where it is wider than what it runs over.
+        // On a terminal, a title that is wider than the columns it spans is on a separate line.
         if terminal.width.is_some() {
             return asked;
         }
@@ -183,7 +182,7 @@ impl Table {
         asked
     }
 
-    /// What paths without their folders leave, for the text beside them.
+    /// The width that paths without their folders leave is given to text columns.
     fn with_slack(&self, mut widths: Vec<usize>, asked: &[Asked], limit: usize) -> Vec<usize> {
         for column in &self.elastic {
             let cells = self.rows.iter().flat_map(|row| columns(row));

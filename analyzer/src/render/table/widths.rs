@@ -1,28 +1,28 @@
-//! How wide each column is where a row would be wider than the terminal.
+//! The width of each column if a row is wider than the terminal.
 
 use super::cell::{Cell, Content, FLOOR};
 
 /// Columns between two others.
 pub(super) const GAP: usize = 2;
-/// A text that gives way first keeps this much until paths have given up their folders.
+/// A text column keeps this width until paths have lost their folders.
 const COMFORT: usize = 32;
-/// Bars give way to this before text does.
+/// Bars shrink to this before text does.
 const BAR: usize = 12;
 
-/// What the rows ask of a column.
+/// The widths that the rows need in a column.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Asked {
-    /// With nothing cut.
+    /// Without cuts.
     pub natural: usize,
-    /// While others can give way.
+    /// While other columns can shrink.
     least: usize,
     has_bars: bool,
-    /// Paths, which give up whole folders.
+    /// Whether it contains paths, which lose whole folders.
     pub has_places: bool,
 }
 
 impl Asked {
-    /// With one more cell in the column.
+    /// Adds a cell to the column.
     pub fn add(&mut self, cell: &Cell) {
         self.natural = self.natural.max(cell.natural());
         self.least = self.least.max(cell.least());
@@ -31,14 +31,14 @@ impl Asked {
     }
 }
 
-/// Columns that a row takes, behind its indent.
+/// The width of a row without its indentation.
 pub(super) fn row_width(widths: &[usize]) -> usize {
     let shown = widths.iter().filter(|width| **width > 0).count();
     widths.iter().sum::<usize>() + GAP * shown.saturating_sub(1)
 }
 
-/// Widths of at most `limit` together. `elastic`: the columns that are cut, the first first. `shed`: those that are left out
-/// where that is not enough, one after the other.
+/// Widths with a sum of at most `limit`. `elastic`: the columns that are cut, in this order. `shed`: the columns that
+/// are omitted if that is not enough, in this order.
 pub(super) fn fit(asked: &[Asked], limit: usize, elastic: &[usize], shed: &[usize]) -> Vec<usize> {
     let mut left_out = 0;
     loop {
@@ -57,7 +57,7 @@ pub(super) fn fit(asked: &[Asked], limit: usize, elastic: &[usize], shed: &[usiz
     }
 }
 
-/// Each column as wide as it can be, and no narrower than is readable.
+/// Gives each column the largest possible width, but at least a readable one.
 fn narrowed(asked: &[Asked], limit: usize, elastic: &[usize]) -> Vec<usize> {
     let mut widths: Vec<usize> = asked.iter().map(|asked| asked.natural).collect();
     let bars = || (0..asked.len()).filter(|column| asked[*column].has_bars);
@@ -80,7 +80,7 @@ fn narrowed(asked: &[Asked], limit: usize, elastic: &[usize]) -> Vec<usize> {
     widths
 }
 
-/// The last resort: cells of which little can be read, those that say where something is last.
+/// The last resort: cells that are barely readable. Columns with places shrink last.
 fn squeezed(
     mut widths: Vec<usize>,
     asked: &[Asked],

@@ -1,4 +1,4 @@
-//! A device's chart: what is drawn of it, and where.
+//! The chart of a device: its content and position.
 
 use super::colours::class;
 use super::columns::{Span, columns};
@@ -8,15 +8,15 @@ use crate::views::{BandKind, DeviceTimeline, Timeline, TimelinePoint};
 /// Height of the chart.
 pub(super) const HEIGHT: usize = 280;
 
-/// What is drawn of one device.
+/// The content of one device's chart.
 pub(super) struct Chart<'a> {
     pub timeline: &'a Timeline,
     pub device: &'a DeviceTimeline,
     pub span: &'a Span,
-    /// The bands are one level.
+    /// Whether the bands are one level.
     pub level: bool,
     pub columns: Vec<Option<&'a TimelinePoint>>,
-    /// What the highest column has.
+    /// The greatest bytes of a column.
     pub most: u64,
 }
 
@@ -36,12 +36,12 @@ impl<'a> Chart<'a> {
         }
     }
 
-    /// Where a time is.
+    /// The position of a time.
     pub fn x(&self, time: u64) -> f64 {
         LEFT as f64 + CHART as f64 * self.span.axis.share(time)
     }
 
-    /// Where bytes are.
+    /// The position of bytes.
     pub fn y(&self, bytes: u64, bottom: usize) -> f64 {
         height(bytes, self.most, bottom, HEIGHT)
     }
@@ -59,7 +59,7 @@ impl<'a> Chart<'a> {
             .collect()
     }
 
-    /// What there was at a point, the topmost band first.
+    /// The bands at a point, the topmost first.
     pub fn said(&self, point: &TimelinePoint) -> Vec<String> {
         let moment = super::moment(point.seq, gpumem_capture::Nanos(point.time_ns));
         let bands = self.device.bands.iter().zip(&point.bytes).rev();

@@ -1,11 +1,11 @@
-//! Colours, in light and dark: those of the page.
+//! Colours for light and dark screens, the same as the page's.
 
 use std::fmt::Write as _;
 
 use crate::replay::Category;
 use crate::views::{Band, BandKind};
 
-/// Classes of things that are filled, and what with in light and in dark.
+/// Classes of filled shapes, with the fill for light and dark screens.
 pub(super) const FILLS: [(&str, &str, &str); 35] = [
     ("parameter", "#1f4e8c", "#4a86d8"),
     ("gradient", "#7a4fa3", "#a87fd4"),
@@ -64,11 +64,11 @@ text{font:13px system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif;fill:
 const DARK: &str = "\
 svg{background:#14171b}text{fill:#e6e9ec}.f{fill:#a2abb5}.o{fill:#ff8a80}";
 
-/// Where the picture is narrow it is scaled down, and its texts are larger.
+/// If the picture is narrow it is scaled down, so its texts are larger.
 const NARROW: &str = "\
 text{font-size:23px}.t{font-size:30px}.h{font-size:26px}.w{display:none}.l{display:inline}";
 
-/// The picture's style sheet. It needs no variables, which not all viewers of SVG know.
+/// The picture's style sheet. It avoids CSS variables, because not all viewers of SVG support them.
 pub(super) fn style() -> String {
     let mut out = String::from(PLAIN);
     let mut dark = String::from(DARK);
@@ -85,7 +85,7 @@ pub(super) fn style() -> String {
     format!("{out}@media (prefers-color-scheme:dark){{{dark}}}@media (max-width:640px){{{NARROW}}}")
 }
 
-/// The class of a band; `library` counts those before it.
+/// The class of a band. `library` counts the libraries before it.
 pub(super) fn class(band: &Band, library: usize) -> &'static str {
     const LIBRARIES: [&str; 8] = [
         "library-0",

@@ -1,8 +1,8 @@
-//! A device's buckets in the columns of a picture.
+//! Maps a device's buckets to the columns of a picture.
 
 use crate::views::{DeviceTimeline, TimeAxis, TimelinePoint};
 
-/// Time across columns.
+/// Maps time to columns.
 #[derive(Clone, Debug)]
 pub(super) struct Span {
     pub axis: TimeAxis,
@@ -16,7 +16,7 @@ impl Span {
         (column as usize).min(self.columns.saturating_sub(1))
     }
 
-    /// How much time a column is of; never 0.
+    /// The duration of a column; never 0.
     pub fn width(&self) -> u64 {
         (self.axis.unfolded() / self.columns.max(1) as u64).max(1)
     }
@@ -25,7 +25,7 @@ impl Span {
     pub fn folds(&self) -> impl Iterator<Item = (usize, usize)> {
         let folds = self.axis.folds().iter();
         folds.map(|[from, to]| {
-            // Its own columns, and not those that it shares.
+            // Only complete columns, not those that it shares.
             let from = (self.axis.share(*from) * self.columns as f64).ceil() as usize;
             let to = (self.axis.share(*to) * self.columns as f64) as usize;
             let from = from.min(self.columns.saturating_sub(1));
@@ -34,7 +34,7 @@ impl Span {
     }
 }
 
-/// What makes one point greater than another: see [`crate::replay::Levels::rank`].
+/// The order of points by size: see [`crate::replay::Levels::rank`].
 fn rank(point: &TimelinePoint, level: bool) -> (u64, u64, u64) {
     if level {
         return (point.sum(), 0, 0);
@@ -43,7 +43,7 @@ fn rank(point: &TimelinePoint, level: bool) -> (u64, u64, u64) {
     (point.tensor_bytes, point.driver_bytes, physical)
 }
 
-/// The greatest point of each column; where nothing happened, what there was before. `level`: the bands are
+/// The greatest point of each column. Columns without events repeat the point before. `level`: whether the bands are
 /// one level.
 pub(super) fn columns<'a>(
     device: &'a DeviceTimeline,

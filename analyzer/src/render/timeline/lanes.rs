@@ -11,17 +11,17 @@ use crate::units::time;
 use crate::views::{Lane, LaneKind, LaneSpan, Timeline};
 use gpumem_capture::Nanos;
 
-/// Height of a row, and of one with the next below it.
+/// Height of a row without and with the gap below it.
 const HIGH: usize = 22;
 const ROW: usize = 25;
 /// Height of the row of phases.
 const PHASES: usize = 14;
-/// How many rows a lane has at most: what lies deeper is not drawn.
+/// The maximum number of rows of a lane. Deeper spans are not drawn.
 const DEEPEST: usize = 4;
-/// What is narrower is drawn together with its neighbours.
+/// Narrower spans are merged with their neighbours.
 const NARROW: f64 = 2.0;
 
-/// Spans of a lane by row, none of which overlap, and how many are deeper.
+/// Spans of a lane by row, without overlaps, and the number of deeper ones.
 fn rows<'a>(lane: &'a Lane, span: &Span) -> (Vec<Vec<&'a LaneSpan>>, u64) {
     let (mut rows, mut deeper): (Vec<Vec<&LaneSpan>>, u64) = (Vec::new(), 0);
     let shown = |of: &&LaneSpan| of.from_ns <= span.axis.to() && of.to_ns >= span.axis.from();
@@ -37,7 +37,7 @@ fn rows<'a>(lane: &'a Lane, span: &Span) -> (Vec<Vec<&'a LaneSpan>>, u64) {
     (rows, deeper)
 }
 
-/// Draws them from `top` on; says where they end.
+/// Draws them from `top` on. Returns where they end.
 pub(super) fn draw(timeline: &Timeline, span: &Span, top: usize, out: &mut String) -> usize {
     let mut y = top;
     if timeline.trains {
@@ -70,10 +70,10 @@ pub(super) fn draw(timeline: &Timeline, span: &Span, top: usize, out: &mut Strin
     y
 }
 
-/// What is not drawn, in lines.
+/// Notes about what is not drawn.
 pub(super) fn left_out(timeline: &Timeline, span: &Span) -> Vec<String> {
     let lanes = timeline.lanes.iter().filter_map(|lane| {
-        // Of these all are drawn, by stretch of time: see `phases::merged`.
+        // All of these are drawn, as shares of time: see `phases::merged`.
         if matches!(lane.kind, LaneKind::Phases | LaneKind::Steps) {
             return None;
         }
@@ -98,14 +98,14 @@ fn x(span: &Span, time: u64) -> f64 {
     LEFT as f64 + CHART as f64 * span.axis.share(time)
 }
 
-/// What a span says on hovering.
+/// The title of a span, shown on hovering.
 fn said(of: &LaneSpan) -> [String; 2] {
     let [from, to] = [of.from_ns, of.to_ns].map(|ns| time(Nanos(ns)));
     let length = length_text(of.to_ns.saturating_sub(of.from_ns));
     [of.label.clone(), format!("{from} to {to}, {length}")]
 }
 
-/// Neighbours that are too narrow to be drawn one by one.
+/// Adjacent spans that are too narrow to be drawn separately.
 struct Group<'a> {
     from: f64,
     to: f64,
@@ -173,7 +173,7 @@ fn lane_word(kind: LaneKind) -> &'static str {
     kind.name()
 }
 
-/// Where a label has room in a span: not where a fold is.
+/// The part of a span that has room for a label: outside folds.
 fn beside_folds(span: &Span, left: f64, right: f64) -> (f64, f64) {
     let folds = span
         .axis
@@ -190,7 +190,7 @@ fn beside_folds(span: &Span, left: f64, right: f64) -> (f64, f64) {
     (from, right - from)
 }
 
-/// The label of a span as far as it has room: in the small size, and in the large one.
+/// The label of a span, cut to its width: once for the small text size and once for the large one.
 fn label(kind: LaneKind, of: &LaneSpan, (left, width): (f64, f64), y: usize, out: &mut String) {
     let label = match kind {
         LaneKind::Steps => of.label.trim_start_matches("step "),

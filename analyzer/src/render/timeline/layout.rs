@@ -1,7 +1,7 @@
-//! Where things are in the picture, and the shapes and texts that it is made of.
+//! Positions in the picture, and its shapes and texts.
 //!
-//! The picture is also looked at 390 px wide. Texts are then 23 units high and not 13 (see the style sheet), so all
-//! of them have room for that.
+//! The picture is also shown with a width of 390 px. Texts are then 23 units high instead of 13 (see the style
+//! sheet), so all have room for that.
 
 use std::fmt::Write as _;
 
@@ -10,22 +10,22 @@ use crate::render::{bytes, count};
 
 /// The picture's width, in units.
 pub(super) const WIDTH: usize = 960;
-/// What stays free at the sides.
+/// The margin at the sides.
 pub(super) const SIDE: usize = 12;
-/// Where charts begin and how wide they are.
+/// The left edge and the width of charts.
 pub(super) const LEFT: usize = 112;
 pub(super) const CHART: usize = 836;
-/// Where charts end.
+/// The right edge of charts.
 pub(super) const RIGHT: usize = LEFT + CHART;
 /// A row of text.
 pub(super) const ROW: usize = 26;
-/// Characters of a line, where texts are largest.
+/// Characters of a line with the largest text.
 pub(super) const LINE: usize = 78;
-/// How wide a character is at most where texts are largest, and where they are not.
+/// The maximum width of a character, with the largest and with normal text.
 pub(super) const LARGE: f64 = 13.0;
 pub(super) const SMALL: f64 = 7.4;
 
-/// A text of a class at a place.
+/// A text of a class at a position.
 pub(super) fn text(x: usize, y: usize, class: &str, text: &str) -> String {
     let text = escaped(text);
     let class = match class {
@@ -35,9 +35,9 @@ pub(super) fn text(x: usize, y: usize, class: &str, text: &str) -> String {
     format!("<text x=\"{x}\" y=\"{y}\"{class}>{text}</text>\n")
 }
 
-/// Lines of text from a place on, wrapped; returns where the next would be.
+/// Wrapped lines of text from a position on. Returns the position of the next line.
 pub(super) fn lines(mut y: usize, class: &str, said: &str, out: &mut String) -> usize {
-    // A figure stays with its unit.
+    // A figure is not separated from its unit.
     let units = ["B", "KiB", "MiB", "GiB", "TiB", "s", "ms", "µs"];
     let mut joined = format!("{said} ");
     for unit in units {
@@ -57,7 +57,7 @@ pub(super) fn lines(mut y: usize, class: &str, said: &str, out: &mut String) -> 
     y
 }
 
-/// A text that is no longer than so many characters.
+/// A text, cut to a maximum number of characters.
 pub(in crate::render) fn cut(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
@@ -65,7 +65,7 @@ pub(in crate::render) fn cut(text: &str, most: usize) -> String {
     text.chars().take(most - 1).chain(['…']).collect()
 }
 
-/// As XML takes it.
+/// Escapes XML.
 pub(in crate::render) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -88,7 +88,7 @@ pub(super) fn title(lines: &[String]) -> String {
     format!("<title>{}</title>", lines.join("\n"))
 }
 
-/// Bytes as people read them, and all of them.
+/// Rounded and exact bytes.
 pub(super) fn exact(of: u64) -> String {
     match of {
         0..1024 => bytes(of),
@@ -96,14 +96,14 @@ pub(super) fn exact(of: u64) -> String {
     }
 }
 
-/// Where bytes are in a chart.
+/// The position of bytes in a chart.
 pub(super) fn height(bytes: u64, most: u64, bottom: usize, height: usize) -> f64 {
     let share = (bytes as f64 / most as f64).min(1.0);
-    // The greatest stands a little below the chart's upper edge.
+    // The greatest value is slightly below the upper edge of the chart.
     bottom as f64 - share * (height as f64 - 8.0)
 }
 
-/// The lines of an axis of bytes, and what they stand for; no two labels are nearer than `apart`.
+/// The lines and labels of an axis of bytes. The distance between two labels is at least `apart`.
 pub(super) fn byte_axis(most: u64, top: usize, high: usize, apart: f64, out: &mut String) {
     let bottom = top + high;
     let mut free = f64::INFINITY;
@@ -122,12 +122,12 @@ pub(super) fn byte_axis(most: u64, top: usize, high: usize, apart: f64, out: &mu
     }
 }
 
-/// The outline of what lies between two lines of columns, as steps.
+/// The outline of the area between two lines of columns, as steps.
 pub(super) fn area(above: &[u64], below: &[u64], y: impl Fn(u64) -> f64) -> String {
     let mut path = String::new();
     let mut from = 0;
     while from < above.len() {
-        // Where the band is empty nothing is drawn.
+        // Empty parts of a band are not drawn.
         if above[from] == below[from] {
             from += 1;
             continue;

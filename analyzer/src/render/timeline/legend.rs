@@ -1,4 +1,4 @@
-//! What the colours stand for, and what each band has at the peak.
+//! The legend: the colours, and the bytes of each band at the peak.
 
 use std::fmt::Write as _;
 
@@ -10,10 +10,10 @@ use crate::views::LaneKind;
 /// The legend's columns.
 const COLUMNS: usize = 2;
 const GAP: usize = 36;
-/// Characters of a name.
+/// The maximum length of a name.
 const NAME: usize = 27;
 
-/// A row: what its sign is, a name, a figure.
+/// A row: sign, name, figure.
 struct Entry {
     sign: Sign,
     name: String,
@@ -79,7 +79,7 @@ fn entries(chart: &Chart<'_>) -> Vec<Entry> {
     out
 }
 
-/// Draws it from `top` on, column by column; says where it ends.
+/// Draws it from `top` on, column by column. Returns where it ends.
 pub(super) fn draw(chart: &Chart<'_>, top: usize, out: &mut String) -> usize {
     let entries = entries(chart);
     if entries.is_empty() {

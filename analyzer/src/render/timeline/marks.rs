@@ -1,4 +1,4 @@
-//! Moments in a chart: the peak, and what failed.
+//! Points in time in a chart: the peak and failures.
 
 use std::fmt::Write as _;
 
@@ -9,9 +9,9 @@ use super::layout::{LARGE, RIGHT, exact, title};
 use crate::render::{count, moment};
 use crate::views::TimelineFailure;
 
-/// Failures that are nearer than this are one mark.
+/// Failures at smaller distances are one mark.
 const APART: f64 = 9.0;
-/// How many of them its title names.
+/// How many of them the title names.
 const NAMED: usize = 8;
 
 fn of<'a>(chart: &Chart<'a>) -> impl Iterator<Item = &'a TimelineFailure> {
@@ -20,7 +20,7 @@ fn of<'a>(chart: &Chart<'a>) -> impl Iterator<Item = &'a TimelineFailure> {
     failures.filter(move |failure| failure.device == device)
 }
 
-/// The room that they need above the chart.
+/// The room above the chart that they need.
 pub(super) fn above(chart: &Chart<'_>) -> usize {
     match of(chart).next() {
         Some(_) if !chart.device.bands.is_empty() => 24,
@@ -45,7 +45,7 @@ pub(super) fn draw(chart: &Chart<'_>, top: usize, bottom: usize, out: &mut Strin
     failures(chart, top, out);
 }
 
-/// A triangle at the chart's upper edge for each failure, or for several that are near each other.
+/// A triangle at the upper edge of the chart for each failure, or for several adjacent ones.
 fn failures(chart: &Chart<'_>, top: usize, out: &mut String) {
     let mut groups: Vec<(f64, Vec<&TimelineFailure>)> = Vec::new();
     for failure in of(chart) {

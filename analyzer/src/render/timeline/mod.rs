@@ -24,7 +24,7 @@ use super::{bytes, count, moment};
 use crate::account::many;
 use crate::views::{DeviceTimeline, Timeline, TimelinePoint, when};
 
-/// A device as headings name it.
+/// A device in headings.
 fn title(device: &DeviceTimeline) -> String {
     let name = device.name.as_deref().filter(|name| !name.is_empty());
     match (device.device, name) {
@@ -37,14 +37,14 @@ fn title(device: &DeviceTimeline) -> String {
     }
 }
 
-/// What the device's peak was, and when.
+/// The peak of the device and its time.
 fn peak_line(device: &DeviceTimeline, peak: &TimelinePoint) -> String {
     let at = moment(peak.seq, Nanos(peak.time_ns));
     let when = when(&device.peak_when);
     format!("peak {at}{when}: {}", bytes(peak.sum()))
 }
 
-/// Which stretches of time are drawn narrow.
+/// The stretches of time that are drawn narrow.
 fn folds_line(timeline: &Timeline) -> Option<String> {
     let folds = timeline.folds.iter();
     let lengths: Vec<String> = folds
@@ -54,7 +54,7 @@ fn folds_line(timeline: &Timeline) -> Option<String> {
     (!lengths.is_empty()).then(|| format!("{said}: {}", lengths.join(", ")))
 }
 
-/// What PyTorch's allocator had only after the driver had refused it.
+/// Retries: allocations that succeeded only after the driver had refused them.
 fn retries_line(timeline: &Timeline, device: &DeviceTimeline) -> Option<String> {
     let of = timeline
         .retries

@@ -1,4 +1,4 @@
-//! One device's part of the picture: what is said above it, the bands with their axes, host memory, lanes, legend.
+//! One device's part of the picture: headings, the bands with their axes, host memory, lanes, legend.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ use crate::views::TimelinePoint;
 
 /// Height of the chart of host memory.
 const HOST: usize = 56;
-/// Host memory has a chart of its own from this part of the device's scale on.
+/// The least size of host memory for a separate chart, as a fraction 1 / `WORTH` of the device's scale.
 const WORTH: u64 = 200;
 
 /// Draws a device.
@@ -23,7 +23,7 @@ pub(super) struct Panel<'a> {
 }
 
 impl Panel<'_> {
-    /// Draws it from `top` on; says where it ends.
+    /// Draws it from `top` on. Returns where it ends.
     pub fn draw(&self, top: usize, out: &mut String) -> usize {
         let mut y = lines(top + 24, "h", &super::title(self.chart.device), out);
         if let Some(peak) = &self.chart.device.peak {
@@ -51,7 +51,7 @@ impl Panel<'_> {
         self.notes(y, out)
     }
 
-    /// The bands, their axes, peak and failures; returns where it ends.
+    /// The bands, their axes, peak and failures. Returns where they end.
     fn bands(&self, top: usize, out: &mut String) -> usize {
         let bottom = top + HEIGHT;
         byte_axis(self.chart.most, top, HEIGHT, 24.0, out);
@@ -78,7 +78,7 @@ impl Panel<'_> {
         bottom + 40
     }
 
-    /// What NVML said of this process.
+    /// NVML's figures of this process.
     fn nvml(&self, bottom: usize, out: &mut String) {
         if self.chart.level {
             return;
@@ -99,9 +99,9 @@ impl Panel<'_> {
         }
     }
 
-    /// Slices of the chart that say on hovering what there was, to the byte.
+    /// Slices of the chart whose titles show exact bytes on hovering.
     fn slices(&self, top: usize, out: &mut String) {
-        /// How wide a slice is at least.
+        /// The minimum width of a slice.
         const LEAST: usize = 6;
         let seq = |column: usize| self.chart.columns[column].map(|point| point.seq);
         let rank = |point: &TimelinePoint| match self.chart.level {
@@ -111,7 +111,7 @@ impl Panel<'_> {
         let mut from = 0;
         while from < CHART {
             let mut to = (from + LEAST).min(CHART);
-            // What stays as it is is one slice.
+            // A stretch without changes is one slice.
             if to < CHART && (from..to).all(|column| seq(column) == seq(from)) {
                 to = (to..CHART)
                     .find(|column| seq(*column) != seq(from))
@@ -131,7 +131,7 @@ impl Panel<'_> {
         }
     }
 
-    /// The axis of time; what has no room for its label has none.
+    /// The axis of time. Ticks without room for a label have none.
     fn times(&self, bottom: usize, out: &mut String) {
         let mut taken: Vec<[f64; 2]> = Vec::new();
         let mut place = |x: f64, label: &str| {
@@ -171,7 +171,7 @@ impl Panel<'_> {
         let _ = writeln!(out, "<path class=\"axis\" d=\"M{LEFT} {bottom}H{RIGHT}\"/>");
     }
 
-    /// Breaks in the axis of time, from one height to another.
+    /// Breaks in the axis of time, between two heights.
     fn folds(&self, top: usize, bottom: usize, out: &mut String) {
         for [from, to] in self.chart.span.axis.folds() {
             let (left, right) = (self.chart.x(*from) + 3.0, self.chart.x(*to) - 3.0);
@@ -193,7 +193,7 @@ impl Panel<'_> {
         }
     }
 
-    /// Pinned host memory, where it is worth a chart.
+    /// Pinned host memory, if it is large enough for a chart.
     fn host(&self, top: usize, out: &mut String) -> usize {
         let host = host(self.chart.device, self.chart.span);
         let most = host.iter().copied().max().unwrap_or(0);
@@ -223,7 +223,7 @@ impl Panel<'_> {
         bottom + 10
     }
 
-    /// What the picture leaves out.
+    /// Notes about what the picture omits.
     fn notes(&self, mut y: usize, out: &mut String) -> usize {
         if self.chart.device.bands.is_empty() {
             return y;

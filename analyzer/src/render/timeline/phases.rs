@@ -1,4 +1,4 @@
-//! The lane of phases, and of the ends of steps where these are many.
+//! The lane of phases, and of the ends of steps if there are many.
 
 use std::fmt::Write as _;
 
@@ -24,7 +24,7 @@ pub(super) fn phase_class(label: &str) -> &'static str {
     known.map_or("another-phase", |(class, _)| class)
 }
 
-/// Each phase where it was; or, where not all of them are known one by one, their shares.
+/// Each phase at its time; or shares of time, if only these are known.
 pub(super) fn draw(timeline: &Timeline, span: &Span, top: usize, high: usize, out: &mut String) {
     match timeline.lane(LaneKind::Phases) {
         Some(lane) if lane.left_out == 0 => spans(timeline, &lane.spans, span, top, high, out),
@@ -51,7 +51,7 @@ fn spans(
             title(said)
         );
     };
-    // After the last phase nothing is known of forward.
+    // The forward is not known after the last phase.
     let steps = timeline.lane(LaneKind::Steps);
     let ends = spans
         .iter()
@@ -74,7 +74,7 @@ fn spans(
     }
 }
 
-/// That phases are shares of time where there are more of them than are known one by one.
+/// A note that phases are shown as shares of time, if there are too many to know them individually.
 pub(super) fn merged(timeline: &Timeline) -> Option<String> {
     merged_in(timeline.lane(LaneKind::Phases)?, &timeline.course)
 }
@@ -89,7 +89,7 @@ fn merged_in(lane: &Lane, course: &[CourseBucket]) -> Option<String> {
     ))
 }
 
-/// Time in each phase by column, then all of it.
+/// Time in each phase by column, followed by the whole time.
 pub(super) fn by_column(course: &[CourseBucket], span: &Span) -> Vec<[u64; 5]> {
     let mut time = vec![[0_u64; 5]; span.columns];
     for bucket in course {
@@ -110,7 +110,7 @@ pub(super) fn by_column(course: &[CourseBucket], span: &Span) -> Vec<[u64; 5]> {
     time
 }
 
-/// In each column the phases one above the other, each as high as its share of the time.
+/// The phases of each column, stacked by their shares of time.
 fn shares(timeline: &Timeline, span: &Span, top: usize, high: usize, out: &mut String) {
     let width = span.width() as f64;
     let shares = |column: &[u64; 5]| {
@@ -142,7 +142,7 @@ fn shares(timeline: &Timeline, span: &Span, top: usize, high: usize, out: &mut S
     }
 }
 
-/// Where steps ended, some of them with their numbers.
+/// The ends of steps, some of them with their numbers.
 pub(super) fn step_ends(timeline: &Timeline, span: &Span, y: usize, out: &mut String) {
     let course = &timeline.course;
     let last = course.iter().filter_map(|bucket| bucket.step).next_back();

@@ -1,8 +1,8 @@
-//! Axes: where ticks are, and what stands at them.
+//! Axes: the positions of ticks and their labels.
 
 use crate::views::TimeAxis;
 
-/// Ticks of a byte axis: powers of two apart, at most six above 0.
+/// Ticks of a byte axis: at distances of a power of two, at most six above 0.
 pub(super) fn byte_ticks(most: u64) -> Vec<u64> {
     let mut step: u64 = 1;
     while most / step > 6 && step < 1 << 62 {
@@ -17,7 +17,7 @@ const LONG: [u64; 13] = [
     1, 2, 5, 10, 20, 60, 120, 300, 600, 1800, 3600, 14_400, 86_400,
 ];
 
-/// Ticks of a time axis from one time to another, about eight at most, and how far apart they are.
+/// Ticks of a time axis between two times, about eight at most, and their distance.
 pub(in crate::render) fn time_ticks(from: u64, to: u64) -> (Vec<u64>, u64) {
     let length = to.saturating_sub(from).max(1);
     let fits = |step: u64| length / step <= 8;
@@ -43,7 +43,7 @@ pub(in crate::render) fn time_ticks(from: u64, to: u64) -> (Vec<u64>, u64) {
     (ticks, step)
 }
 
-/// A time at a tick, as exact as the step needs.
+/// The label of a tick, as exact as the distance requires.
 pub(in crate::render) fn tick_text(time: u64, step: u64) -> String {
     let seconds = time / SECOND;
     if step >= 10 * SECOND {
@@ -64,7 +64,7 @@ pub(in crate::render) fn tick_text(time: u64, step: u64) -> String {
     format!("{seconds}.{part:0width$} s")
 }
 
-/// Ticks of an axis with folds, and how far apart they are in time where nothing is folded.
+/// Ticks of an axis with folds, and their distance outside folds.
 pub(super) fn axis_ticks(axis: &TimeAxis) -> (Vec<u64>, u64) {
     let (_, step) = time_ticks(0, axis.unfolded());
     let pieces = axis.pieces().flat_map(|[from, to]| {
@@ -79,7 +79,7 @@ pub(super) fn axis_ticks(axis: &TimeAxis) -> (Vec<u64>, u64) {
     (ticks, step)
 }
 
-/// How long something lasted: `2.92 s`, `519 ms`, `1:02:03`.
+/// A duration such as `2.92 s`, `519 ms` or `1:02:03`.
 pub(super) fn length_text(ns: u64) -> String {
     let seconds = ns / SECOND;
     if seconds >= 60 {
@@ -98,7 +98,7 @@ pub(super) fn length_text(ns: u64) -> String {
     format!("{ns} ns")
 }
 
-/// How far apart numbered steps are marked so that there are at most ten.
+/// The distance between marked steps so that there are at most ten.
 pub(super) fn step_stride(steps: u64) -> u64 {
     let mut power: u64 = 1;
     loop {

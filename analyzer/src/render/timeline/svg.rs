@@ -10,7 +10,7 @@ use crate::views::Timeline;
 /// Characters of a line of the heading.
 const HEADING: usize = 56;
 
-/// Draws a timeline. `None` where there is nothing to draw.
+/// Draws a timeline. `None` if there is nothing to draw.
 pub fn timeline_svg(timeline: &Timeline, heading: &str, subtitle: &str) -> Option<Vec<u8>> {
     if timeline.devices.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! The timeline as text, as wide as the terminal.
+//! The timeline as text in the terminal's width.
 
 use super::columns::{Span, columns};
 use super::phases::{by_column, merged};
@@ -7,7 +7,7 @@ use super::{failures_line, folds_line, peak_line, retries_line, title};
 use crate::render::{Align, Style, Table, Terminal, bytes};
 use crate::views::{Band, BandKind, DeviceTimeline, LaneKind, LaneSpan, Timeline, TimelinePoint};
 
-/// Columns where the terminal's width is not known.
+/// Columns if the terminal's width is not known.
 const WIDTH: usize = 100;
 /// Columns of the axis' labels.
 const AXIS: usize = 10;
@@ -15,7 +15,7 @@ const AXIS: usize = 10;
 const ROWS: usize = 12;
 const EIGHTHS: [char; 8] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇'];
 
-/// A chart of each device, with a table of what its bands hold.
+/// A chart of each device, with a table of its bands.
 pub fn timeline_text(timeline: &Timeline, terminal: Terminal) -> String {
     let width = terminal.width.unwrap_or(WIDTH).clamp(40, 400);
     let span = &Span {
@@ -44,12 +44,12 @@ pub fn timeline_text(timeline: &Timeline, terminal: Terminal) -> String {
     out
 }
 
-/// What `█` stands for: tensors, or all of a level. These are the lowest bands.
+/// Whether a band is drawn as `█`: tensors, or all bands of a level. These are the lowest bands.
 fn is_solid(band: &Band) -> bool {
     matches!(band.kind, BandKind::Tensors | BandKind::Level)
 }
 
-/// `█` is what [`is_solid`], `░` what lies above it.
+/// `█` for bands that [`is_solid`] selects, `░` for those above them.
 fn chart(timeline: &Timeline, device: &DeviceTimeline, span: &Span, out: &mut String) {
     let level = device.bands.iter().any(|band| band.kind == BandKind::Level);
     let columns = columns(device, span, level);
@@ -116,7 +116,7 @@ fn chart(timeline: &Timeline, device: &DeviceTimeline, span: &Span, out: &mut St
     }
 }
 
-/// Where the peak is, and what failed.
+/// The peak and the failures.
 fn marks(timeline: &Timeline, device: &DeviceTimeline, span: &Span) -> String {
     let mut row = vec![' '; span.columns];
     let peak = device.peak.as_ref();
@@ -141,7 +141,7 @@ fn phases(timeline: &Timeline, span: &Span) -> String {
             let steps = timeline.lane(LaneKind::Steps);
             let ends = lane.spans.iter();
             let ends = ends.chain(steps.into_iter().flat_map(|lane| &lane.spans));
-            // After the last phase nothing is known of forward.
+            // The forward is not known after the last phase.
             end = ends.map(|of| span.column(of.to_ns) + 1).max().unwrap_or(0);
         }
         _ => time = by_column(&timeline.course, span),
@@ -165,7 +165,7 @@ fn phases(timeline: &Timeline, span: &Span) -> String {
     all.trim_end().to_owned()
 }
 
-/// A span's time in each column goes to its phase.
+/// Adds the time of a span in each column to its phase.
 fn spend(of: &LaneSpan, span: &Span, time: &mut [[u64; 5]]) {
     let phase = match of.label.as_str() {
         "backward" => 0,
@@ -182,7 +182,7 @@ fn spend(of: &LaneSpan, span: &Span, time: &mut [[u64; 5]]) {
     }
 }
 
-/// Where steps ended.
+/// The ends of steps.
 fn step_ends(timeline: &Timeline, span: &Span) -> Option<String> {
     let steps: Vec<(u64, String)> = match timeline.lane(LaneKind::Steps)? {
         lane if lane.left_out == 0 => {
@@ -202,7 +202,7 @@ fn step_ends(timeline: &Timeline, span: &Span) -> Option<String> {
     (!line.is_empty()).then_some(line)
 }
 
-/// Puts a label at a column, if it has room.
+/// Writes a label at a column, if there is room.
 fn place(line: &mut String, span: &Span, at: usize, label: &str, apart: usize) {
     let taken = line.chars().count();
     let fits = at + label.chars().count() <= span.columns;
@@ -212,7 +212,7 @@ fn place(line: &mut String, span: &Span, at: usize, label: &str, apart: usize) {
     }
 }
 
-/// Times below the chart, those left out that have no room.
+/// Times below the chart, without those that do not fit.
 fn times(span: &Span) -> String {
     let (ticks, step) = axis_ticks(&span.axis);
     let mut line = String::new();
@@ -223,7 +223,7 @@ fn times(span: &Span) -> String {
     format!("{}{line}\n", " ".repeat(AXIS + 1))
 }
 
-/// What each band holds at the peak and at the end; the rows sum to the last one.
+/// The bytes of each band at the peak and at the end. The rows sum to the last one.
 fn table(device: &DeviceTimeline, terminal: Terminal) -> String {
     let right = Align::Right;
     let mut table = Table::new(&[Align::Left, right, right]).elastic(&[0]);

@@ -15,7 +15,7 @@ fn python_file(code: u32) -> (String, &'static str) {
     }
 }
 
-/// Modules by the letter that stands for their frames; each has 4096 bytes.
+/// Modules, by the letter of their frames; each has 4096 bytes.
 const MODULES: [(char, &str); 7] = [
     ('E', "/usr/bin/python3.12"),
     (
@@ -35,7 +35,7 @@ const MODULES: [(char, &str); 7] = [
     ('R', "/usr/lib/libcudart.so.13"),
 ];
 
-/// The stack that these frames make, the oldest first. Python: codes. Native: a module's letter and a function.
+/// The stack of these frames, the oldest first. Python: codes. Native: a module's letter and a function.
 fn stack(python: &[u32], native: &[(char, &str)]) -> Vec<Labelled> {
     let mut names = Names::default();
     for code in python {
@@ -101,7 +101,7 @@ fn stack(python: &[u32], native: &[(char, &str)]) -> Vec<Labelled> {
     labelled(&names, &mut Symbols::default(), stacks)
 }
 
-/// What is shown by default.
+/// The frames that are shown by default.
 fn shown(python: &[u32], native: &[(char, &str)]) -> String {
     let stack = stack(python, native);
     let shown = stack

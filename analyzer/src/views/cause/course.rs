@@ -1,8 +1,9 @@
-//! What each stack holds over the rounds of the loop that it is in, up to a failure.
+//! The bytes of each stack over the rounds of its loop, up to a failure.
 //!
-//! A stack belongs to a site: the frames outside of the outermost function named forward, or all of them where there is none. A
-//! round of a site begins where the program comes to it from another one, or after a mark of a phase or step; so the layers of one
-//! forward are no rounds. A line that is alone in its loop has no such rounds: its own allocations are counted instead.
+//! A stack belongs to a site: the frames outside the outermost function named forward, or all frames without such a
+//! function. A round of a site begins when the program reaches the site from another one, or after a mark of a phase
+//! or step. So the layers of one forward are not rounds. A line that is alone in its loop has no such rounds; its own
+//! allocations are counted instead.
 
 use gpumem_capture::{
     DeviceOrdinal, Event, EventKind, Level, Phase, Record, Seq, StackId, ThreadId,
@@ -14,41 +15,41 @@ use super::series::{Point, Series};
 use crate::replay::{Block, Effect, Figure, KeyId, Reading, Replay, StackKey};
 use crate::views::ledger::{Pool, pool_now};
 
-/// Where a stack is, and how often the program came there.
+/// A site, and how often the program reached it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Site {
     /// Rounds so far.
     pub rounds: u64,
     /// How many of them had a backward since the one before.
     pub with_backward: u64,
-    /// Backwards that had begun when the newest round began.
+    /// The number of backwards when the newest round began.
     backwards: u64,
-    /// Allocations of the device when the first round began, and at the newest allocation here.
+    /// Allocations of the device when the first round began, and at the site's newest allocation.
     first: u64,
     newest: u64,
 }
 
 impl Site {
-    /// Allocations of the device in a round, on average, rounded up.
+    /// The average number of allocations of the device in a round, rounded up.
     fn round_length(&self) -> u64 {
         (self.newest - self.first).div_ceil(self.rounds.max(2) - 1)
     }
 }
 
-/// What a stack holds.
+/// The bytes of a stack.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Held {
-    /// Whether the rest is known.
+    /// Whether the other fields are set.
     is_known: bool,
     pub place: Place,
     site: u32,
     pub live: Figure,
-    /// When it allocated first.
+    /// Its first allocation.
     pub first: Seq,
     allocations: u64,
-    /// Allocations of the device at the first and the newest of its own.
+    /// The number of the device's allocations at the stack's first and newest one.
     counts: (u64, u64),
-    /// The site's round that it was last noted in.
+    /// The site's round in which it was last noted.
     noted: u64,
     rounds: Series,
     own: Series,
@@ -57,7 +58,7 @@ pub(super) struct Held {
 /// How a stack grew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Growth {
-    /// Rounds, or its own allocations.
+    /// Rounds, or the stack's own allocations.
     pub rounds: u64,
     /// Whether they are rounds of a loop.
     pub is_loop: bool,
@@ -70,18 +71,18 @@ pub(super) struct Growth {
 /// The figures of the device at the failure.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Moment {
-    /// Live tensors, and what the framework holds from the driver.
+    /// Live tensors, and reserved bytes of the framework.
     pub tensor: u64,
     pub reserved: u64,
-    /// What is live of the level whose lines answer for it.
+    /// Live bytes of the level whose lines are shown.
     pub live: u64,
-    /// What the card gave this process.
+    /// The physical level of this process.
     pub physical: u64,
     /// The newest reading before the failure, or the first after it.
     pub reading: Option<Reading>,
-    /// The pool, piece by piece.
+    /// The pool with its segments.
     pub pool: Option<Pool>,
-    /// What the driver had been asked for last.
+    /// The last request to the driver.
     pub refused: Option<u64>,
 }
 
@@ -93,13 +94,13 @@ pub(super) struct Course {
     held: Vec<Held>,
     sites: Vec<Site>,
     numbers: FxHashMap<Vec<(u32, i32)>, u32>,
-    /// The site that each thread allocated at last.
+    /// The site of each thread's latest allocation.
     at: FxHashMap<ThreadId, u32>,
     backwards: u64,
     allocations: u64,
     refused: Option<u64>,
     pub moment: Option<Moment>,
-    /// Whether nothing was loaded or allocated since the moment.
+    /// Whether nothing was loaded or allocated since the failure.
     is_at_failure: bool,
 }
 
@@ -121,7 +122,7 @@ impl Course {
         }
     }
 
-    /// Takes in a record after the replay has.
+    /// Observes a record after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
         let (seq, event) = match record {
             Record::Event(seq, event) => (seq, event),
@@ -195,7 +196,7 @@ impl Course {
         }
     }
 
-    /// The state of a bounded capture came in the place of the first records.
+    /// Applies the state that a bounded capture has instead of the first records.
     fn restore(&mut self, replay: &Replay) {
         let row = replay.levels.get(&(self.device, self.level));
         let blocks: Vec<Block> = row
@@ -245,8 +246,9 @@ impl Course {
         }
     }
 
-    /// What code of kernels takes is found at the first look after it was loaded, perhaps only after the failure. Once
-    /// something else is loaded, unloaded or allocated, it may be of that.
+    /// The memory of loaded kernels is measured at the first reading after they were loaded, possibly only after the
+    /// failure. It is attributed to the time before the failure unless something else was loaded, unloaded or
+    /// allocated since.
     fn taken_before(&mut self, event: &Event) {
         let Some(moment) = self.moment.as_mut().filter(|_| self.is_at_failure) else {
             return;
@@ -271,14 +273,15 @@ impl Course {
         }
     }
 
-    /// What every stack held at the failure.
+    /// The bytes of each stack at the failure.
     pub fn held(&self, replay: &Replay) -> impl Iterator<Item = (StackKey, &Held)> {
         let all = self.held.iter().enumerate();
         let live = all.filter(|(_, held)| held.live.bytes > 0);
         live.map(|(at, held)| (replay.stacks(KeyId(at as u32)), held))
     }
 
-    /// How a stack grew up to the failure, at which the stack `failed` was. What grew and then stood still did not.
+    /// How a stack grew up to the failure, which has the stack `failed`. A stack that stopped growing before the
+    /// failure does not count.
     pub fn growth(&self, stack: StackId, held: &Held, failed: StackId) -> Option<Growth> {
         let site = self.sites.get(held.site as usize)?;
         let length = site.round_length();
@@ -299,7 +302,8 @@ impl Course {
         }
         let (first, last) = held.own.growth()?;
         let length = (held.counts.1 - held.counts.0).div_ceil(held.allocations.max(2) - 1);
-        // The layers of a forward grow like this, too: but not where as many blocks only become larger.
+        // The layers of a forward also grow like this, but not if the number of blocks stays the same and only their
+        // size grows.
         let is_replaced = last.blocks <= first.blocks + 1;
         let is_list = held.place == Place::Elsewhere && stack == failed;
         ((is_replaced || is_list) && is_near(held.counts.1, length)).then_some(Growth {

@@ -1,20 +1,20 @@
-//! Through which line's tensor something is kept that grows.
+//! Finds the line whose tensor keeps growing memory alive.
 
 /// A line that grows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grows<L> {
     /// The line.
     pub line: L,
-    /// By how much in each round.
+    /// Its growth in each round.
     pub bytes_per_round: u64,
-    /// Blocks of it that are live.
+    /// Its live blocks.
     pub blocks: u64,
-    /// What rises with the time of its first allocation.
+    /// Increases with the time of its first allocation.
     pub first: u64,
 }
 
-/// What one tensor of a round keeps alive is made before it, in the same round. So the holder is the line that comes last in a
-/// round, if it keeps a block of each round and hardly any of the bytes: a loss, a score, the output of a network.
+/// A tensor keeps alive what was allocated before it in the same round. So the holder is the last line of a round, if
+/// it keeps a block of each round and only a small part of the bytes: a loss, a score, the output of a network.
 pub fn holder<L>(grows: &[Grows<L>], rounds: u64) -> Option<&Grows<L>> {
     let all: u64 = grows.iter().map(|of| of.bytes_per_round).sum();
     let is_small = |of: &&Grows<L>| of.bytes_per_round <= all / 8;

@@ -1,4 +1,4 @@
-//! The cause by its evidence.
+//! Judges the cause of a failure by its evidence.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -15,35 +15,35 @@ use crate::replay::{Figure, OutOfMemory, Replay};
 use crate::views::by_stack::Owners;
 use crate::views::fragmentation::FragmentedAt;
 
-/// The smallest page that the card gives.
+/// The smallest page of the card.
 const PAGE: u64 = 2 << 20;
-/// Percent of what is live that grows, at least, where growth is the cause.
+/// The least percentage of live bytes that grew, for growth as the cause.
 const GROWN: u64 = 25;
-/// Percent of the framework's memory that is free, at least, where fragmentation is the cause.
+/// The least percentage of free bytes in the framework's memory, for fragmentation as the cause.
 const FREE: u64 = 25;
-/// What PyTorch calls wherever a node of autograd is made.
+/// The function that PyTorch calls for each new autograd node.
 const NUMBERED: &str = "_ZN2at15sequence_number17get_and_incrementEv";
 
-/// A line as tables show it, and its function.
+/// A line as in tables, and its function.
 pub(super) type Line = (String, String);
 
-/// The cause in figures.
+/// The cause with figures.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub kind: CauseKind,
-    /// What it is about.
+    /// The bytes that the cause is about.
     pub bytes: u64,
     pub blocks: u64,
-    /// All that is live.
+    /// All live bytes.
     pub live: u64,
-    /// The line that it is about: of kept graphs the holder, if one is known.
+    /// The line that the cause is about; for kept graphs the holder, if one is known.
     pub line: Option<Line>,
-    /// The line that holds most of it.
+    /// The line with most of the bytes.
     pub most: Option<Line>,
-    /// Rounds, and whether they are of a loop.
+    /// The number of rounds, and whether they are of a loop.
     pub rounds: (u64, bool),
     pub per_round: u64,
-    /// Nodes that autograd made, where known.
+    /// The number of autograd nodes, if known.
     pub nodes: Option<u64>,
     pub asked: u64,
     pub total: Option<u64>,
@@ -53,11 +53,11 @@ pub(super) struct Found {
     pub free: Option<u64>,
     pub cached: u64,
     pub would_fit: Option<bool>,
-    /// Free pieces and the largest.
+    /// The number of free blocks and the largest.
     pub pieces: Option<(u64, u64)>,
 }
 
-/// What grew.
+/// A stack that grew.
 struct Grown {
     owner: Owner,
     place: Place,
@@ -66,7 +66,7 @@ struct Grown {
     first: Seq,
 }
 
-/// What the card must have for a request to be met.
+/// The free bytes that the card needs for a request.
 fn needed(bytes: u64) -> u64 {
     bytes.max(1).checked_next_multiple_of(PAGE).unwrap_or(bytes)
 }
@@ -82,7 +82,7 @@ pub(super) fn judge(
     let moment = course.moment.as_ref().unwrap_or(&nothing);
     let mut found = facts(replay, failure, moment, level);
     let names_bytes = event.level != Level::PHYSICAL || event.bytes > 0;
-    // Where it is not known: more than there was.
+    // If the size is not known, it is more than the free bytes.
     let need = match (names_bytes, found.free) {
         (false, Some(free)) => free.saturating_add(1),
         _ => needed(event.bytes),
@@ -144,7 +144,7 @@ fn notable(part: u64, of: u64, percent: u64) -> bool {
     part > 0 && u128::from(part) * 100 >= u128::from(of) * u128::from(percent)
 }
 
-/// What is known whatever the cause.
+/// The facts that do not depend on the cause.
 fn facts(replay: &Replay, failure: &OutOfMemory, moment: &Moment, level: Level) -> Found {
     let event = &failure.event;
     let limit = limit_of(replay, event.device);
@@ -152,7 +152,7 @@ fn facts(replay: &Replay, failure: &OutOfMemory, moment: &Moment, level: Level) 
     let total = limit.or(card.map(|card| card.total_bytes));
     let others = moment.reading.and_then(|of| of.others).unwrap_or(0);
     let kept = moment.reading.and_then(|of| of.card?.reserved).unwrap_or(0);
-    // What the driver gave this process is exact; what others had is as of the reading.
+    // This process's bytes are exact; those of others are as of the reading.
     let taken = [
         moment.physical,
         others,
@@ -192,7 +192,7 @@ fn named(replay: &Replay, owner: &Owner) -> Line {
     (owner.label(&replay.names), owner.function().to_owned())
 }
 
-/// Whether something grew that holds a good part of all that is live.
+/// Whether memory grew, and is a large part of all live bytes.
 fn growing(
     replay: &Replay,
     course: &Course,
@@ -231,7 +231,7 @@ fn growing(
     found.most = Some(named(replay, &main.owner));
     let of_graphs = |of: &&Grown| of.place == Place::Forward;
     let in_forward: u64 = grown.iter().filter(of_graphs).map(|of| of.live.bytes).sum();
-    // Where a graph is kept, more than one tensor of each round is: its layers', or its input and its result.
+    // A kept graph has several tensors of each round: those of its layers, or its input and its result.
     let is_graph = found.nodes != Some(0)
         && main.growth.is_loop
         && in_forward > 0
@@ -256,7 +256,7 @@ fn growing(
     true
 }
 
-/// The largest stack of the line that holds most of what grew.
+/// The largest stack of the line with most of the growth.
 fn main(grown: &[Grown]) -> Option<&Grown> {
     let mut lines: BTreeMap<&Owner, u64> = BTreeMap::new();
     for of in grown {
@@ -284,7 +284,7 @@ impl Grown {
     }
 }
 
-/// What holds most, where nothing grew.
+/// Finds the largest part if nothing grew.
 fn largest(
     replay: &Replay,
     course: &Course,

@@ -1,44 +1,48 @@
-//! The kinds of causes.
+//! The kinds of causes of failed allocations.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What kind of cause it is.
+/// The kind of cause of a failed allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CauseKind {
-    /// The request is larger than the card, or than its limit.
+    /// The request alone is larger than the card, or than its limit.
     TooLarge,
-    /// Other processes hold what is missing.
+    /// Other processes hold at least as much of the card as this one, and the request would fit without them.
     OtherProcesses,
-    /// Enough was free in one piece, and the driver refused.
+    /// The driver refused the request although the card had enough free memory, for example because of a limit of the
+    /// process.
     NotMemory,
-    /// Graphs of a training are kept from round to round.
+    /// Autograd graphs are kept from round to round of a loop in which more than half of the rounds run a backward.
     KeptGraphs,
-    /// Graphs are kept that no backward uses.
+    /// Autograd graphs are kept from round to round of a loop in which at most half of the rounds run a backward.
     NoGrad,
-    /// Tensors are kept from round to round.
+    /// A line keeps more tensors after each round of its loop.
     KeptTensors,
-    /// A tensor is replaced by a larger one again and again.
+    /// The tensors of a line become larger with each round, while their number stays constant, as with `torch.cat`.
     Lengthened,
-    /// A limit that the framework was given.
+    /// The framework refused the request because of its memory limit, without a call to the driver; the card had
+    /// enough free memory.
     OwnLimit,
-    /// There was enough, but not in one piece.
+    /// The free memory would be enough as one block, and at least 25 % of PyTorch's reserved memory is unallocated.
     Fragmentation,
-    /// A call outside the framework's cache had no memory, and the cache had some that no tensor used.
+    /// The driver refused memory for kernel code or a call without a size, which cannot use PyTorch's cache, and at
+    /// least 25 % of PyTorch's reserved memory is unallocated.
     Cached,
-    /// The first step of an optimizer allocates its state.
+    /// The largest part of the live memory is optimizer state, or an optimizer's first step made the request.
     OptimizerState,
-    /// Workspaces of cuBLAS.
+    /// Workspaces of cuBLAS are the largest part of the live memory, or a large one was requested.
     Workspaces,
-    /// What one forward keeps for its backward.
+    /// Nothing grows, and tensors that forward allocated are the largest part of the live memory.
     Activations,
-    /// Parameters and buffers of modules.
+    /// Nothing grows, and parameters and buffers of modules are the largest part of the live memory.
     Model,
-    /// One line holds most.
+    /// Nothing grows, and the largest part of the live memory is none of the parts above. The line that owns the most
+    /// of it is shown.
     Largest,
-    /// Pinned memory is the host's.
+    /// The request was for pinned host memory, which the system refused.
     Host,
-    /// Too little is known.
+    /// The capture does not show what held the memory.
     Unknown,
 }

@@ -1,8 +1,9 @@
 //! Why an allocation failed, judged once for all outputs.
 //!
-//! The order is: what no change of this program's memory would help (the card is too small for the request alone, other processes
-//! hold it), who grows, who is largest, and fragmentation, each only with its evidence. Growth is looked for in the rounds of loops
-//! ([`course`]); fragmentation is named only if the request would have fitted had every free byte been in one piece.
+//! The causes are checked in this order, each with its evidence: causes that are independent of this program's memory
+//! (the request exceeds the card, or other processes hold the memory), growth, the largest part, and fragmentation.
+//! Growth is detected in the rounds of loops ([`course`]). Fragmentation is reported only if the request would have
+//! fitted into the free bytes as one block.
 
 mod course;
 pub(super) mod graph;
@@ -28,27 +29,27 @@ use course::Course;
 
 pub use kind::CauseKind;
 
-/// Lines that are named.
+/// The maximum number of owners in the list.
 const OWNERS: usize = 3;
 
-/// A line with what it held at the failure.
+/// A line with its live memory at a point in time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Holder {
-    /// The line as tables show it.
+    /// The owner as tables show it: `train.py:97`, or a description in parentheses such as `(no stack)`.
     pub line: String,
-    /// Its function.
+    /// The function that contains the line; empty if no Python line owns the memory.
     pub function: String,
-    /// Bytes.
+    /// Live bytes of the line at the point in time.
     pub bytes: u64,
-    /// Blocks.
+    /// Number of live blocks of the line at the point in time.
     pub blocks: u64,
-    /// What tensors' blocks were for, the largest first; empty at other levels.
+    /// These bytes by category, the largest first. Absent at levels other than `tensor`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub categories: Vec<CategoryBytes>,
 }
 
 impl Holder {
-    /// The lines that hold most, the largest first, and the bytes of all.
+    /// The lines with the most live bytes, the largest first, and the live bytes of all lines.
     pub fn most(replay: &Replay, held: &ByStack) -> (Vec<Self>, u64) {
         let lines = Lines::of(replay, held);
         let live = lines.bytes();
@@ -76,7 +77,7 @@ impl Holder {
         }
     }
 
-    /// Takes in another row of the line.
+    /// Adds another row of the line.
     fn add(&mut self, row: LineRow) {
         (self.bytes, self.blocks) = (self.bytes + row.bytes, self.blocks + row.blocks);
         for more in row.categories {
@@ -91,46 +92,51 @@ impl Holder {
     }
 }
 
-/// Why an allocation failed.
+/// The cause of one failed allocation, with the figures that show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Cause {
-    /// The failure's number, from 1.
+    /// Number of the failure in the capture, from 1.
     pub number: u64,
-    /// Its event.
+    /// Number of the failure's event. "At the failure" is just after this event.
     pub event: u64,
-    /// Device ordinal.
+    /// Ordinal of the GPU of the request; 255: no GPU.
     pub device: u8,
-    /// What kind.
+    /// The kind of the cause.
     pub kind: CauseKind,
-    /// What it is about.
+    /// Bytes that the cause is about: memory that grew, the largest part, memory of other processes, free or
+    /// unallocated memory, depending on `kind`; else the request.
     pub bytes: u64,
-    /// The cause with its figures.
+    /// The cause with its figures, as text.
     pub what: String,
-    /// What to change.
+    /// The recommended change, as text.
     pub advice: String,
-    /// The line that the cause is about, or through whose tensor graphs are kept.
+    /// The line that the cause is about, as tables show it. With `kept_graphs` and `no_grad`: the line whose tensor
+    /// probably keeps the graphs. `None`: the cause is not about a line, or the line is not known.
     pub line: Option<String>,
-    /// The level that the owners are of.
+    /// The level of `live_bytes` and `owners`: `tensor`, `driver` or `host`.
     #[serde(serialize_with = "super::json::by_name")]
     #[schemars(with = "String")]
     pub level: Level,
-    /// All that was live of it.
+    /// Live bytes of this level on the device at the failure.
     pub live_bytes: u64,
-    /// Free on the card then: `None`: not known.
+    /// Free bytes on the card at the failure; under `GPUMEM_LIMIT`, the free bytes of the limit. `None`: the size of
+    /// the card is not known.
     pub free_bytes: Option<u64>,
-    /// Free in the framework's cache then.
+    /// Reserved but unallocated bytes of PyTorch's pool at the failure.
     pub cached_bytes: u64,
-    /// Whether the request would have fitted had every free byte been in one piece; `None`: not known.
+    /// Whether the request would fit into `free_bytes` and `cached_bytes` together, if they were one block. `None`:
+    /// `free_bytes` is not known.
     pub would_fit: Option<bool>,
-    /// The lines that held most, the largest first.
+    /// The lines with the most live bytes at the failure, the largest first, at most three.
     pub owners: Vec<Holder>,
 }
 
 impl Cause {
-    /// The cause of one failure. The capture is read again, for what matters is known once the failure is.
+    /// The cause of one failure. The capture is read again, because the needed figures are known only after the
+    /// failure is.
     ///
     /// # Errors
-    /// Only where the capture cannot be read again.
+    /// Only if the capture cannot be read again.
     pub fn read(
         path: &Path,
         session: &Session,
@@ -168,7 +174,7 @@ impl Cause {
     }
 }
 
-/// Follows a capture up to a failure, for its cause.
+/// Follows a capture up to a failure to find its cause.
 pub struct CauseWatch {
     failure: OutOfMemory,
     level: Level,
@@ -176,7 +182,7 @@ pub struct CauseWatch {
 }
 
 impl CauseWatch {
-    /// Of a failure of a capture that was read to its end before.
+    /// Follows a capture that was read to its end before, for one of its failures.
     pub fn new(first: &Replay, failure: OutOfMemory) -> Self {
         let level = level_of(first, &failure);
         Self {
@@ -186,19 +192,19 @@ impl CauseWatch {
         }
     }
 
-    /// Takes in a record of the second reading, after the replay has.
+    /// Observes a record of the second reading, after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
         self.course.observe(replay, record, effect);
     }
 
-    /// The kind of the cause, and what was free on the card, if that is known. The capture was read to its end.
+    /// The kind of the cause, and the free bytes on the card, if known. The capture must have been read to its end.
     pub fn judge(&self, replay: &Replay) -> (CauseKind, Option<u64>) {
         let found = judge::judge(replay, &self.course, &self.failure, self.level);
         (found.kind, found.free)
     }
 }
 
-/// The level whose lines answer for a failure.
+/// The level whose lines are shown for a failure.
 fn level_of(replay: &Replay, failure: &OutOfMemory) -> Level {
     let device = failure.event.device;
     match failure.event.level {

@@ -1,4 +1,4 @@
-//! What the frames of a stack say of where in a training it is.
+//! Finds the part of a training that a stack belongs to.
 
 use gpumem_capture::StackId;
 
@@ -7,7 +7,7 @@ use crate::attribution::is_in_closure;
 use crate::names::Names;
 use crate::replay::{StackKey, ThreadPhase};
 
-/// What memory is of, as far as frames and marks say.
+/// The part of a training that memory belongs to, from frames and marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::views) enum Place {
     /// A function named forward.
@@ -16,7 +16,7 @@ pub(in crate::views) enum Place {
     Backward,
     /// An optimizer's step.
     Optimizer,
-    /// A module's making or moving.
+    /// A module is created or moved.
     SetUp,
     /// A workspace of cuBLAS.
     Workspace,
@@ -29,7 +29,7 @@ fn is_forward(name: &str) -> bool {
     name == "forward" || name.ends_with(".forward")
 }
 
-/// What an allocation is of.
+/// The part that an allocation belongs to.
 pub(in crate::views) fn place(names: &Names, stacks: StackKey) -> Place {
     if stacks.purpose.is_workspace() {
         return Place::Workspace;
@@ -54,7 +54,7 @@ pub(in crate::views) fn place(names: &Names, stacks: StackKey) -> Place {
     }
 }
 
-/// The frames outside of the outermost forward, the newest first.
+/// The frames outside the outermost forward, the newest first.
 pub(in crate::views) fn site(names: &Names, stack: StackId) -> Vec<(u32, i32)> {
     let frames = names.py_stacks.get(&names.own_stack(stack));
     let frames = frames.map_or(&[][..], |(frames, _)| frames);

@@ -1,13 +1,13 @@
-//! Live bytes over the rounds of a loop, in few points.
+//! Live bytes over the rounds of a loop, with a bounded number of points.
 
 use crate::views::growth::grows;
 
-/// How many points are kept at most.
+/// The maximum number of points.
 const MOST: usize = 32;
-/// So many points show growth at the least.
+/// The least number of points that show growth.
 const LEAST: usize = 5;
 
-/// What was live when a round began.
+/// The live bytes when a round began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Point {
     /// The round.
@@ -20,7 +20,7 @@ pub(super) struct Point {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Series {
     points: Vec<Point>,
-    /// Each point's distance is this power of two.
+    /// The distance between points is this power of two.
     stride: u32,
     most: u64,
 }
@@ -45,7 +45,7 @@ impl Series {
         self.points.push(point);
     }
 
-    /// The first and the last point, if the bytes grow to the end and hardly ever shrink.
+    /// The first and the last point, if the bytes grow to the end and almost never shrink.
     pub fn growth(&self) -> Option<(Point, Point)> {
         let series: Vec<(u64, u64)> = self.points.iter().map(|of| (of.round, of.bytes)).collect();
         if series.len() < LEAST || !grows(&series) {

@@ -1,11 +1,11 @@
-//! A cause in a sentence with its figures, and what to change in another one.
+//! A sentence about the cause with its figures, and a sentence about the remedy.
 
 use super::judge::{Found, Line};
 use super::kind::CauseKind;
 use crate::account::many;
 use crate::units::{bytes, count, percent as part_of};
 
-/// What the cause is, and what to change.
+/// The cause and the remedy.
 pub(super) fn of(found: &Found) -> (String, String) {
     let at = |line: &Option<Line>| match line {
         Some((line, _)) => line.clone(),
@@ -128,7 +128,7 @@ pub(super) fn of(found: &Found) -> (String, String) {
     (what + &in_pieces(found), advice)
 }
 
-/// What is free in pieces, where that is not the cause but would have done.
+/// A note on fragmented free memory, if it is not the cause but would have been enough.
 fn in_pieces(found: &Found) -> String {
     let is_cause = matches!(
         found.kind,
@@ -152,7 +152,7 @@ fn total(found: &Found) -> String {
     found.total.map_or("an unknown size".into(), bytes)
 }
 
-/// The part of what is live.
+/// The percentage of live bytes.
 fn percent(found: &Found) -> String {
     let of = part_of(found.bytes, found.live);
     format!("{of} of live memory")

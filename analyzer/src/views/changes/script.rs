@@ -1,4 +1,4 @@
-//! Where the script is: the line of its own file that a Python stack is at.
+//! The current line of the script's own file in a Python stack.
 
 use std::sync::Arc;
 
@@ -16,23 +16,23 @@ pub(super) struct At {
     pub function: Arc<str>,
 }
 
-/// What a Python stack says of the script.
+/// The result for a Python stack.
 #[derive(Clone, Copy)]
 pub(super) enum Stack {
-    /// Its thread ran no Python.
+    /// The thread ran no Python.
     None,
-    /// The line that it is at, if it is in the script: a number for [`Script::line`].
+    /// The line, if it is in the script: a number for [`Script::line`].
     At(Option<u32>),
 }
 
 /// The lines of a script.
 pub(super) struct Script {
-    /// Those that it was at.
+    /// Lines that the script has reached.
     lines: Vec<At>,
     numbers: FxHashMap<Line, u32>,
-    /// What each Python stack of an event means.
+    /// The result for each Python stack of an event.
     stacks: FxHashMap<StackId, Stack>,
-    /// The one that came last.
+    /// The latest stack and its result.
     last: (StackId, Stack),
 }
 
@@ -53,7 +53,7 @@ impl Script {
         self.lines.get(number as usize)
     }
 
-    /// What a stack says; with each stack the answer is kept.
+    /// The result for a stack, which is cached.
     pub fn stack(&mut self, replay: &Replay, stack: StackId) -> Stack {
         if stack == StackId::NONE {
             return Stack::None;
@@ -75,7 +75,7 @@ impl Script {
     }
 }
 
-/// The number of a line, a new one if it has none yet.
+/// The number of a line, which is added if it is new.
 fn number(line: Line, lines: &mut Vec<At>, numbers: &mut FxHashMap<Line, u32>) -> u32 {
     *numbers.entry(line).or_insert_with_key(|line| {
         lines.push(At {

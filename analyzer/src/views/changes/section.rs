@@ -1,4 +1,4 @@
-//! A section of a device: which blocks came and went in it, by their size.
+//! A section of a device: the blocks that were allocated and freed in it, by size.
 
 use gpumem_capture::{Event, EventKind, Nanos, Seq};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -10,34 +10,34 @@ use crate::replay::Effect;
 /// Blocks of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct Group {
-    /// Size of each.
+    /// Size of each block in bytes.
     pub bytes: u64,
-    /// How many.
+    /// Number of blocks of this size.
     pub blocks: u64,
 }
 
-/// The section that a device is in. A block is one of the section's own if no event before the first one
-/// made it: so blocks need not be kept, only how many there are of each size.
+/// The current section of a device. A block belongs to the section if its allocation is not older than the section's
+/// first event. So blocks need not be kept, only their number by size.
 #[derive(Default)]
 pub(super) struct Section {
     pub first: Option<(Seq, Nanos)>,
     sizes: Sizes,
-    /// Older blocks that became live again, for their frees were cancelled.
+    /// Older blocks that became live again because their frees were cancelled.
     back: FxHashSet<u64>,
     pub total: u64,
     pub peak: u64,
-    /// Bytes of wanted blocks that are live, where not all are wanted.
+    /// Live bytes of wanted blocks, if not all are wanted.
     pub wanted: u64,
 }
 
-/// Blocks by their size. Most sections have blocks of few sizes, which are found by looking at each.
+/// Blocks by size. Most sections have only few sizes, which are searched linearly.
 #[derive(Default)]
 struct Sizes {
     few: Vec<(u64, Moved)>,
     others: FxHashMap<u64, Moved>,
 }
 
-/// How many sizes are looked at one by one.
+/// How many sizes are searched linearly.
 const FEW: usize = 12;
 
 impl Sizes {
@@ -54,7 +54,7 @@ impl Sizes {
         &mut self.few[at].1
     }
 
-    /// Gives each size and takes it out.
+    /// Calls `each` for each size and removes it.
     fn take(&mut self, mut each: impl FnMut(u64, Moved)) {
         for (bytes, moved) in self.few.drain(..) {
             each(bytes, moved);
@@ -71,21 +71,21 @@ impl Sizes {
 /// Blocks of one size.
 #[derive(Clone, Copy, Default)]
 struct Moved {
-    /// The section's own, and older ones that came back, that are live.
+    /// Live blocks of the section itself, and older ones whose frees were cancelled.
     added: u64,
-    /// Older ones that are not.
+    /// Older blocks that are no longer live.
     removed: u64,
 }
 
 impl Section {
-    /// An event made a block live, or ended it; `first` is the section's first event.
+    /// An event made a block live or freed it. `first` is the section's first event.
     pub fn change(&mut self, event: &Event, effect: Effect, first: Seq) {
         match effect {
             Effect::Live(block) => {
                 let moved = self.sizes.of(block.bytes);
                 let is_older = event.kind == EventKind::CANCEL && block.seq < first;
                 if is_older && Seq(event.aux) >= first && !self.back.contains(&event.ptr) {
-                    // It was freed in this section, which it was not.
+                    // The free was counted in this section and is cancelled.
                     moved.removed = moved.removed.saturating_sub(1);
                     return;
                 }
@@ -108,7 +108,7 @@ impl Section {
         }
     }
 
-    /// What was added and what was removed, the largest sizes first; they are taken out.
+    /// The added and the removed blocks, the largest sizes first. They are reset.
     pub fn groups(&mut self) -> (Vec<Group>, Vec<Group>) {
         self.back.clear();
         let (mut added, mut removed) = (Vec::new(), Vec::new());

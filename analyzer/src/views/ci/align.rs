@@ -1,4 +1,4 @@
-//! Lines of two versions of a function, put beside each other although edits moved them.
+//! Matches the lines of two versions of a function, although edits moved them.
 
 /// One line of a function: its number and what it held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,13 +9,13 @@ pub struct Held {
     pub bytes: u64,
 }
 
-/// More cells of the table than this are not filled in: the lines are then matched by their numbers.
+/// The maximum number of cells of the table. Otherwise, lines are matched by their numbers.
 const MOST: usize = 1 << 20;
 
-/// Which line of `base` is which of `head`, as indices; both are in the order of their numbers.
+/// Matches lines of `base` and `head`, as indices; both are sorted by number.
 ///
-/// Where both have the same numbers, these decide. Else the lines moved: the order is kept, and of all ways to match
-/// them the one with the least sum of changes is taken. Either way each line is in the result exactly once.
+/// If both have the same numbers, lines are matched by number. Otherwise, the lines moved: the match keeps the order
+/// and has the least sum of changes. In both cases each line is in the result exactly once.
 pub fn align(base: &[Held], head: &[Held]) -> Vec<(Option<usize>, Option<usize>)> {
     let numbers = |side: &[Held]| side.iter().map(|held| held.line).collect::<Vec<_>>();
     if numbers(base) == numbers(head) {
@@ -37,7 +37,7 @@ fn by_number(base: &[Held], head: &[Held]) -> Vec<(Option<usize>, Option<usize>)
     pairs
 }
 
-/// Bytes that changed, then lines without a partner.
+/// Changed bytes, then unmatched lines.
 type Cost = (u128, usize);
 
 fn in_order(base: &[Held], head: &[Held]) -> Vec<(Option<usize>, Option<usize>)> {
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn lines_that_moved_keep_their_order() {
-        // Two lines were put in above; the second one grew.
+        // Two lines were inserted above; the second one grew.
         let pairs = align(
             &lines(&[(50, 100), (53, 10)]),
             &lines(&[(52, 100), (55, 58)]),
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_new_line_has_no_partner() {
-        // The new line has the number that another one had.
+        // The new line has the earlier number of another line.
         let pairs = align(
             &lines(&[(50, 100), (51, 7)]),
             &lines(&[(50, 100), (51, 48), (52, 7)]),

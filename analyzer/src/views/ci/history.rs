@@ -26,7 +26,7 @@ pub struct PastPeak {
 }
 
 impl PastPeak {
-    /// What there is one of: commit, workload, device and level.
+    /// The key of a row: commit, workload, device and level. It is unique.
     pub fn key(&self) -> (&str, &str, Option<u8>, &str) {
         (&self.commit, &self.workload, self.device, &self.level)
     }
@@ -66,9 +66,9 @@ pub struct TrendCommit {
 /// One workload's peaks on one device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Series {
-    /// The workload, with its device and level where it has several.
+    /// The workload, with its device and level if it has several.
     pub name: String,
-    /// For each commit the peak and whether it is exact; `None`: the commit has none.
+    /// The peak of each commit and whether it is exact; `None` if the commit has none.
     pub points: Vec<Option<(u64, bool)>>,
 }
 
@@ -95,7 +95,7 @@ pub struct Trend {
 }
 
 impl Trend {
-    /// The newest `most` commits of a history. Of rows with the same key the first counts.
+    /// The newest `most` commits of a history. Of rows with the same key, the first counts.
     pub fn of(rows: &[PastPeak], most: usize) -> Self {
         let mut first = BTreeMap::new();
         for row in rows {
@@ -105,7 +105,7 @@ impl Trend {
             seconds: row.seconds,
             hash: row.commit.clone(),
         };
-        // A commit has one time: that of its first row.
+        // The time of a commit is that of its first row.
         let mut times = BTreeMap::new();
         for row in first.values() {
             times.entry(&row.commit).or_insert_with(|| commit(row));

@@ -1,4 +1,4 @@
-//! Workloads judged by rules.
+//! Checks workloads against limits, budgets and allowances.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,74 +8,76 @@ use super::workload::{DevicePeaks, Workload};
 use crate::views::json::by_name;
 use gpumem_capture::Level;
 
-/// What a rule found of a workload.
+/// The result of a rule for a workload. A rule that holds without an allowance has no finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Finding {
-    /// It grew by more than it may.
+    /// The peak grew by more than its limit. The check fails.
     Grew {
-        /// Where.
+        /// Device ordinal; `None` for memory of no device.
         device: Option<u8>,
-        /// By how much.
+        /// Growth of the peak in bytes: the head's less the base's.
         change_bytes: u64,
-        /// By how much it may.
+        /// The most bytes by which the peak may grow: `limit`, computed for the base's peak.
         allowed_bytes: u64,
-        /// By which limit.
+        /// The limit that applies, of `fail_over`, the budget or the largest allowance: `{"bytes": n}` or
+        /// `{"percent": x}` of the base's peak.
         limit: Growth,
     },
-    /// It takes more than its budget.
+    /// The head's peak is above its budget. The check fails.
     OverBudget {
-        /// Where.
+        /// Device ordinal; `None` for memory of no device.
         device: Option<u8>,
-        /// At which level.
+        /// The level of the peak: `tensor`, `driver`, `physical` or `host`.
         #[serde(serialize_with = "by_name")]
         #[schemars(with = "String")]
         level: Level,
-        /// What it takes.
+        /// The head's peak in bytes.
         peak_bytes: u64,
-        /// What it may.
+        /// The most bytes that the budget allows.
         budget_bytes: u64,
     },
-    /// It grew by more than the limit, and an allowance covers that.
+    /// The peak grew by more than its limit, but not by more than an allowance. The check passes.
     Allowed {
-        /// Where.
+        /// Device ordinal; `None` for memory of no device.
         device: Option<u8>,
-        /// By how much.
+        /// Growth of the peak in bytes: the head's less the base's.
         change_bytes: u64,
-        /// By which.
+        /// The allowance that covers the growth: the largest one that has not expired.
         allowance: Allowance,
     },
-    /// A rule cannot be checked: the capture is partial, or has no such figure.
+    /// A rule cannot be checked, because the figures of a capture are incomplete or missing.
     Unjudged {
-        /// Why, without the workload's name.
+        /// The reason, after the side that it concerns: `base: …` or `head: …`.
         why: String,
     },
 }
 
-/// How a workload, or all of them, came off.
+/// The result of checking one workload or all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// No rule was broken.
+    /// All rules that were checked hold, or there are no rules.
     Passes,
-    /// At least one could not be checked.
+    /// At least one rule could not be checked, and no rule is broken.
     Unjudged,
-    /// At least one was broken.
+    /// At least one rule is broken.
     Fails,
 }
 
-/// A workload with what was found of it.
+/// A workload with the results of its rules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Judged {
     /// The workload.
     #[serde(flatten)]
     pub workload: Workload,
-    /// What rules found.
+    /// Rules that are broken, hold only by an allowance, or cannot be checked. Empty: all rules hold, or no rule
+    /// applies.
     pub findings: Vec<Finding>,
 }
 
 impl Judged {
-    /// How it came off.
+    /// The worst outcome of its findings.
     pub fn outcome(&self) -> Outcome {
         let outcomes = self.findings.iter().map(|finding| match finding {
             Finding::Grew { .. } | Finding::OverBudget { .. } => Outcome::Fails,
@@ -86,23 +88,24 @@ impl Judged {
     }
 }
 
-/// All workloads of a change.
+/// All workloads of a change, checked by rules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Comparison {
-    /// How it came off.
+    /// The worst outcome of the workloads; at least `unjudged` if `absent` is not empty.
     pub outcome: Outcome,
-    /// By which rules.
+    /// The rules by which the workloads were checked.
     pub rules: Rules,
-    /// The workloads.
+    /// Workloads of the base, the head or both, with their findings.
     pub workloads: Vec<Judged>,
-    /// Allowances that count no longer, of workloads that are there.
+    /// Allowances whose last day is before `today`, for workloads that the head has. They have no effect.
     pub expired: Vec<Allowance>,
-    /// Workloads with a budget of which there is no head.
+    /// Names of workloads that have a budget and no capture in the head. Empty if the head is a single file; tests
+    /// (`::` in the name) are not included.
     pub absent: Vec<String>,
 }
 
 impl Comparison {
-    /// Judges workloads.
+    /// Checks all workloads by the rules.
     pub fn judge(workloads: Vec<Workload>, rules: Rules) -> Self {
         let is_there = |name: &str| {
             workloads
@@ -114,7 +117,7 @@ impl Comparison {
             .filter(|of| of.until < rules.today && is_there(&of.workload))
             .cloned()
             .collect();
-        // Names with :: are those of tests, which the pytest plugin checks.
+        // Names with :: are tests, which the pytest plugin checks.
         let absent = rules.budgets.iter().map(|budget| &budget.workload);
         let absent: Vec<String> = absent
             .filter(|name| rules.are_all_expected && !name.contains("::") && !is_there(name))
@@ -165,7 +168,7 @@ fn findings(workload: &Workload, rules: &Rules) -> Vec<Finding> {
     findings
 }
 
-/// What the limits say of a device's growth.
+/// Checks the growth of one device's peak. `None`: the growth is within its limit, or there is no limit.
 fn growth(
     name: &str,
     row: &DevicePeaks,
@@ -189,7 +192,7 @@ fn growth(
             change_bytes: change,
             allowance: allowance.clone(),
         },
-        // An allowance that is too small is still the limit that was broken.
+        // A growth beyond an allowance breaks a rule, with the allowance as the limit if it is above the usual one.
         Some(allowance) if allowance.grow.of(base) > allowed => Finding::Grew {
             device: row.device,
             change_bytes: change,
@@ -205,7 +208,7 @@ fn growth(
     })
 }
 
-/// What a budget says of the head's peaks.
+/// Checks the head's peaks against a budget.
 fn over_budget(workload: &Workload, budget: &Budget, most: u64, findings: &mut Vec<Finding>) {
     let level = budget.level.unwrap_or(workload.level);
     let peaks = workload.peaks.iter().filter(|((_, of), _)| *of == level);
@@ -221,7 +224,7 @@ fn over_budget(workload: &Workload, budget: &Budget, most: u64, findings: &mut V
             });
         }
     }
-    // Of other levels, no row says that nothing was allocated. Tensors are not seen in each framework.
+    // Other levels have no row if nothing was allocated. Not every framework has tensors.
     let took_some = workload.peaks.keys().any(|(_, of)| *of == Level::DRIVER);
     let why = match level {
         _ if is_measured || !took_some => return,

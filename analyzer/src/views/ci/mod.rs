@@ -1,4 +1,4 @@
-//! Captures of two versions of a program compared, judged by limits and budgets, and kept over commits.
+//! Compares captures of two versions of a program, checks limits and budgets, and keeps peaks over commits.
 
 mod align;
 mod history;

@@ -1,4 +1,4 @@
-//! What changed of one device's memory: lines, categories and modules.
+//! Changes of one device's memory: lines, categories and modules.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -15,22 +15,24 @@ use crate::session::Session;
 use crate::views::json::ordinal;
 use crate::views::{ByStack, Diff, DiffRow, Lines, MatchKey, Modules, Select, categories};
 
-/// A line, category or module that holds another number of bytes than before.
+/// A line, category or module whose bytes at the head's peak differ from those at the base's peak.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PartChange {
-    /// Its name.
+    /// Name of the line as tables show it (`train.py:29`), of the category, or of the module. A line has the number
+    /// that it has in the head, unless only the base has it.
     pub name: String,
-    /// The line's function or the module's class.
+    /// The function that contains the line, or the module's class. Absent for a category, for memory that no line
+    /// owns, and if the module's name already begins with its class.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub of: Option<String>,
-    /// The phase of the training, where the part is a line and has one.
+    /// The phase in which the line allocated the bytes. Absent for a category or module, and if there is no phase.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
-    /// Bytes at the base's peak.
+    /// Live bytes at the base's peak; 0 if the base does not have the part.
     pub base_bytes: u64,
-    /// Bytes at the head's peak.
+    /// Live bytes at the head's peak; 0 if the head does not have the part.
     pub head_bytes: u64,
-    /// By how much the head has more.
+    /// `head_bytes` less `base_bytes`.
     pub change_bytes: i64,
 }
 
@@ -47,13 +49,13 @@ impl PartChange {
     }
 }
 
-/// By how much the second has more.
+/// Returns `head` less `base`, limited to what an `i64` can hold.
 pub fn change(base: u64, head: u64) -> i64 {
     let size = i64::try_from(base.abs_diff(head)).unwrap_or(i64::MAX);
     if head < base { -size } else { size }
 }
 
-/// What one capture held of a level at its peaks, put together in each way.
+/// The live bytes of a level at the peaks of one capture, by line, category and module.
 pub struct Parts<'a> {
     session: &'a Session,
     lines: Lines,
@@ -62,7 +64,7 @@ pub struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// Of a capture.
+    /// Computes the parts of a capture.
     pub fn of(session: &'a Session, level: Level) -> Self {
         let held = ByStack::at(&session.replay, level, At::Peak, &Select::default());
         let rows = categories(&held).into_iter();
@@ -82,12 +84,12 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Lines that changed, the greatest change first.
+/// Lines that changed, the largest change first.
 pub fn lines(base: &Parts<'_>, head: &Parts<'_>, device: DeviceOrdinal) -> Vec<PartChange> {
     let names = [base, head].map(|parts| &parts.session.replay.names);
     let before = (&base.lines, names[0]);
     let diff = Diff::of(before, (&head.lines, names[1]), MatchKey::Line);
-    // The function, and what else must be alike for lines to be the same one.
+    // The function, and the other properties that must be equal for lines to match.
     let mut functions: BTreeMap<_, Vec<&DiffRow>> = BTreeMap::new();
     let rows = diff.rows.iter();
     for row in rows.filter(|row| row.of.device == ordinal(device)) {
@@ -125,7 +127,7 @@ pub fn lines(base: &Parts<'_>, head: &Parts<'_>, device: DeviceOrdinal) -> Vec<P
     sorted(changes)
 }
 
-/// What an owner's label says beside the line.
+/// The part of an owner's label beyond the line.
 fn note(row: &DiffRow) -> &str {
     let owner = row.of.owner.as_str();
     match (&row.of.file, row.of.line) {
@@ -138,7 +140,7 @@ fn note(row: &DiffRow) -> &str {
     }
 }
 
-/// Categories that changed, the greatest change first.
+/// Categories that changed, the largest change first.
 pub fn by_category(base: &Parts<'_>, head: &Parts<'_>, device: DeviceOrdinal) -> Vec<PartChange> {
     let changes = Category::ALL.into_iter().map(|category| {
         let of = (ordinal(device), category);
@@ -148,7 +150,7 @@ pub fn by_category(base: &Parts<'_>, head: &Parts<'_>, device: DeviceOrdinal) ->
     sorted(changes.filter(|part| part.change_bytes != 0).collect())
 }
 
-/// Modules that changed, the greatest change first; none where neither capture has any.
+/// Modules that changed, the largest change first; empty if neither capture has modules.
 pub fn by_module(base: &Parts<'_>, head: &Parts<'_>, device: DeviceOrdinal) -> Vec<PartChange> {
     let mut figures: BTreeMap<_, [u64; 2]> = BTreeMap::new();
     for (side, parts) in [base, head].into_iter().enumerate() {
@@ -162,7 +164,7 @@ pub fn by_module(base: &Parts<'_>, head: &Parts<'_>, device: DeviceOrdinal) -> V
     }
     let changes = figures.into_iter().map(|((module, class), [base, head])| {
         let name = module.as_deref().unwrap_or(NO_MODULE);
-        // What has no name goes by its class already.
+        // A module without a name is shown by its class.
         let class = class
             .as_ref()
             .filter(|class| !name.starts_with(class.as_str()));

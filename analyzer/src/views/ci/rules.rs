@@ -1,4 +1,4 @@
-//! What a change may do to peaks: limits of growth, budgets and allowances.
+//! Rules for changes of peaks: limits of growth, budgets and allowances.
 
 use std::borrow::Cow;
 
@@ -9,20 +9,20 @@ use serde_json::json;
 
 use crate::views::json::by_name;
 
-/// How much something may grow.
+/// A limit of growth. In JSON: `{"bytes": n}` or `{"percent": x}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growth {
-    /// By so many bytes.
+    /// A number of bytes.
     Bytes(u64),
-    /// By so many millionths of a percent of the base.
+    /// A share of the base's peak, in millionths of a percent.
     Percent(u64),
 }
 
-/// Millionths of a percent in the whole.
+/// 100 % in millionths of a percent.
 const WHOLE: u128 = 100_000_000;
 
 impl Growth {
-    /// Bytes that this is of a base.
+    /// The limit in bytes for a base's peak of `base` bytes.
     pub fn of(self, base: u64) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes,
@@ -68,7 +68,7 @@ pub struct Day {
 impl Day {
     /// The day of a time: seconds since 1970-01-01.
     pub fn of_unix(seconds: i64) -> Self {
-        // Days are counted from 0000-03-01, so that a leap day is the last one of its year.
+        // Days are counted from 0000-03-01, so that a leap day is the last day of its year.
         let days = seconds.div_euclid(86_400) + 719_468;
         let era = days.div_euclid(146_097);
         let of_era = days.rem_euclid(146_097);
@@ -88,7 +88,7 @@ impl Day {
         }
     }
 
-    /// Seconds from 1970-01-01 to its begin.
+    /// Seconds from 1970-01-01 to the start of the day.
     pub fn unix(self) -> i64 {
         let (month, day) = (i64::from(self.month), i64::from(self.day));
         let year = i64::from(self.year) - i64::from(month <= 2);
@@ -121,46 +121,48 @@ impl JsonSchema for Day {
     }
 }
 
-/// The most that a workload may take.
+/// The limits of one workload, from gpumem.toml.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Budget {
-    /// The workload.
+    /// Name of the workload, or the id of a test of pytest.
     pub workload: String,
-    /// Its greatest peak on each GPU.
+    /// The most bytes that the workload's peak may have on each device; `None`: no limit.
     pub peak: Option<u64>,
-    /// The peak's level; `None`: the workload's own.
+    /// The level whose peak is limited: `tensor`, `driver`, `physical` or `host`. `None`: the level that is compared.
     #[serde(serialize_with = "level_if_any")]
     #[schemars(with = "Option<String>")]
     pub level: Option<Level>,
-    /// By how much it may grow, in place of what holds for all.
+    /// The most by which the peak on a device may grow: `{"bytes": n}` or `{"percent": x}` of the base's peak. It
+    /// overrides `fail_over`. `None`: `fail_over` applies.
     pub grow: Option<Growth>,
 }
 
-/// A growth that is expected, until a day.
+/// An expected growth of a workload, from gpumem.toml. It raises the limit of growth until its last day.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Allowance {
-    /// The workload.
+    /// Name of the workload.
     pub workload: String,
-    /// By how much it may grow.
+    /// The most by which the peak on a device may grow: `{"bytes": n}` or `{"percent": x}` of the base's peak.
     pub grow: Growth,
-    /// The last day on which it counts.
+    /// The last day on which the allowance applies, in UTC: `YYYY-MM-DD`.
     pub until: Day,
-    /// Why.
+    /// The reason in gpumem.toml; `None`: it has no reason.
     pub reason: Option<String>,
 }
 
-/// All rules.
+/// The rules by which workloads are checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Rules {
-    /// By how much each workload may grow; `None`: by any.
+    /// The most by which a peak on a device may grow: `{"bytes": n}` or `{"percent": x}` of the base's peak. `None`:
+    /// no limit for workloads whose budget does not set one.
     pub fail_over: Option<Growth>,
-    /// Budgets by workload.
+    /// The budgets in gpumem.toml, those of tests included.
     pub budgets: Vec<Budget>,
-    /// Allowances.
+    /// The allowances in gpumem.toml, expired ones included.
     pub allowances: Vec<Allowance>,
-    /// The day on which is judged.
+    /// The day for which allowances are checked, in UTC: `YYYY-MM-DD`.
     pub today: Day,
-    /// Whether all workloads with a budget must be there.
+    /// Whether the head must have each workload that has a budget.
     #[serde(skip)]
     pub are_all_expected: bool,
 }

@@ -1,4 +1,4 @@
-//! One workload before and after a change: its peaks, and what they consist of.
+//! One workload before and after a change: its peaks and their parts.
 
 use std::collections::BTreeMap;
 
@@ -11,57 +11,60 @@ use crate::account::{Ending, place};
 use crate::session::Session;
 use crate::views::json::{by_name, ordinal};
 
-/// Peaks of one device.
+/// The peaks of a workload on one device, before and after a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DevicePeaks {
     /// Device ordinal; `None` for memory of no device.
     pub device: Option<u8>,
-    /// The base's peak; `None`: there is no base.
+    /// The base's peak in bytes; 0 if the base has no memory on this device. `None`: the workload has no base.
     pub base_bytes: Option<u64>,
-    /// The head's peak; `None`: only the base has this workload.
+    /// The head's peak in bytes; 0 if the head has no memory on this device. `None`: only the base has this workload.
     pub head_bytes: Option<u64>,
-    /// By how much the head has more, where both are there.
+    /// `head_bytes` less `base_bytes`; `None` if either is `None`.
     pub change_bytes: Option<i64>,
-    /// Lines that changed, the greatest change first.
+    /// Lines whose bytes differ between the two peaks, the largest change first. Empty if base or head is missing.
     pub lines: Vec<PartChange>,
-    /// Categories of tensors that changed.
+    /// Categories of tensors whose bytes differ between the two peaks, the largest change first. Empty if base or
+    /// head is missing, and at levels other than `tensor`.
     pub categories: Vec<PartChange>,
-    /// Modules that changed.
+    /// Modules whose bytes differ between the two peaks, the largest change first. Empty if base or head is missing,
+    /// and if the captures have no modules.
     pub modules: Vec<PartChange>,
 }
 
-/// What a capture's figures lack.
+/// Why the figures of a capture may be wrong, and how to read them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Quality {
-    /// Why its peaks cannot be judged, one line each; empty: they are exact.
+    /// Reasons why the peaks of the capture cannot be judged, one sentence each. Empty: the peaks are exact.
     pub missing: Vec<String>,
-    /// What must be known to read the figures.
+    /// Notes on the figures that do not prevent a judgment, one sentence each, such as that stacks are sampled.
     pub notes: Vec<String>,
 }
 
-/// One workload.
+/// A program that CI records, with its peaks in the base and the head.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Workload {
-    /// The captures' name, without `.bin`.
+    /// Name of the workload: by default that of its captures without `.bin`, relative to their folder.
     pub name: String,
-    /// Of which level the figures are.
+    /// The level of the peaks that are compared: `tensor`, `driver` or `host`.
     #[serde(serialize_with = "by_name")]
     #[schemars(with = "String")]
     pub level: Level,
-    /// Its devices.
+    /// The peaks by device. If neither capture has memory at the level, one entry without a device, with peaks of 0
+    /// bytes.
     pub devices: Vec<DevicePeaks>,
-    /// The base's quality; `None`: there is no base.
+    /// Quality of the base's figures; `None`: the workload has no base.
     pub base: Option<Quality>,
-    /// The head's quality; `None`: only the base has this workload.
+    /// Quality of the head's figures; `None`: only the base has this workload.
     pub head: Option<Quality>,
-    /// The head's peaks at all levels that it has.
+    /// The head's peaks in bytes at all of its levels, by device and level.
     #[serde(skip)]
     pub peaks: BTreeMap<(Option<u8>, Level), u64>,
 }
 
 impl Workload {
-    /// Compares two captures at their peaks; of one alone, has its peaks. `level`: that of tensors if either has any, else
-    /// the driver's.
+    /// Compares two captures at their peaks. With only one capture, reads its peaks without a comparison. The default
+    /// `level` is `tensor` if either capture has tensors, else `driver`.
     pub fn of(
         name: &str,
         base: Option<&Session>,
@@ -91,12 +94,12 @@ impl Workload {
         }
     }
 
-    /// Whether both captures are there.
+    /// Whether both captures exist.
     pub fn is_compared(&self) -> bool {
         self.base.is_some() && self.head.is_some()
     }
 
-    /// What the captures lack, each with its side: `base`, `head`.
+    /// The reasons why the captures cannot be judged, each with its side: `base` or `head`.
     pub fn missing(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let sides = [("base", &self.base), ("head", &self.head)];
         sides.into_iter().flat_map(|(side, quality)| {
@@ -122,7 +125,7 @@ fn devices(
         base.iter().chain(&head).flat_map(|s| of_level(s)).collect();
     ordinals.sort_unstable();
     ordinals.dedup();
-    // What used no memory of the level is a row of 0 B.
+    // A program without memory at the level has a row of 0 B.
     if ordinals.is_empty() {
         ordinals.push(DeviceOrdinal::NONE);
     }

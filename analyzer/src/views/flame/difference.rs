@@ -1,11 +1,11 @@
-//! Stacks before and after.
+//! Stacks before and after a change.
 
 use std::collections::BTreeMap;
 
 use super::frame::FlameHeld;
 use super::{FlameStack, Folded};
 
-/// What stacks hold, before and after: what differential flamegraphs take.
+/// Memory of stacks before and after a change: the input of differential flamegraphs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Differential {
     /// By stack: before, after.
@@ -13,10 +13,10 @@ pub struct Differential {
 }
 
 impl Differential {
-    /// What became of what.
+    /// Compares stacks.
     pub fn of(before: &Folded, after: &Folded) -> Self {
         let mut stacks: BTreeMap<FlameStack, (FlameHeld, FlameHeld)> = BTreeMap::new();
-        // The frames that stay are those of after, with its lines of source.
+        // The kept frames are those of `after`, with its lines of source.
         for (stack, held) in &after.stacks {
             stacks.entry(stack.clone()).or_default().1 = *held;
         }
@@ -26,7 +26,7 @@ impl Differential {
         Self { stacks }
     }
 
-    /// Bytes of stacks that hold nothing any more, and how many those are.
+    /// Bytes of stacks that no longer hold memory, and their number.
     pub fn gone(&self) -> (u64, u64) {
         let gone = self
             .stacks

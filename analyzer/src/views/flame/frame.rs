@@ -1,4 +1,4 @@
-//! A frame of a flamegraph, and what stacks hold.
+//! A frame of a flamegraph, and the memory of stacks.
 
 use std::cmp::Ordering;
 use std::ops::{AddAssign, Deref};
@@ -10,21 +10,21 @@ use crate::stacks::FrameKind;
 /// A frame of a flamegraph.
 #[derive(Clone, Debug)]
 pub struct FlameFrame {
-    /// What it is called.
+    /// The label.
     pub label: String,
-    /// What it is.
+    /// The kind.
     pub kind: FrameKind,
-    /// The text of its line of source; empty where it cannot be had.
+    /// The text of its line of source; empty if it is not available.
     pub text: String,
 }
 
-/// A frame that stacks share. Frames of the same label and kind are equal: a line's text may be known in one capture and
-/// not in another.
+/// A frame that stacks share. Frames with the same label and kind are equal, because a line's text may be available
+/// in one capture and not in another.
 #[derive(Clone, Debug)]
 pub struct SharedFrame(Arc<FlameFrame>);
 
 impl SharedFrame {
-    /// A frame. Characters that no picture can have are replaced.
+    /// Replaces characters that are invalid in pictures.
     pub fn new(label: &str, kind: FrameKind, text: &str) -> Self {
         let printable = |text: &str| text.replace(|c: char| c.is_control(), "\u{fffd}");
         Self(Arc::new(FlameFrame {
@@ -68,12 +68,12 @@ impl PartialEq for SharedFrame {
 
 impl Eq for SharedFrame {}
 
-/// What stacks hold.
+/// The memory of stacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlameHeld {
     /// Bytes.
     pub bytes: u64,
-    /// Blocks; 0 where their number is not known.
+    /// Blocks; 0 if their number is not known.
     pub blocks: u64,
     /// Bytes of each category, in the order of [`Category::ALL`].
     pub categories: [u64; Category::ALL.len()],
@@ -93,7 +93,7 @@ impl FlameHeld {
         held
     }
 
-    /// The category that has most of the bytes.
+    /// The category with most of the bytes.
     pub fn category(&self) -> Category {
         let of_none = self.bytes.saturating_sub(self.categories.iter().sum());
         let all = Category::ALL.into_iter().zip(self.categories);

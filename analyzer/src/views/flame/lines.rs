@@ -38,7 +38,7 @@ fn joined(stack: &FlameStack) -> String {
         if index > 0 {
             out.push(';');
         }
-        // `GPU 0`, say: a number counts only in the newest frame.
+        // For example `GPU 0`: a number is read as a count only in the newest frame.
         let is_plain = frame.kind == FrameKind::Group && index + 1 < stack.len();
         match is_plain && !frame.label.contains(';') {
             true => out.push_str(&frame.label),
@@ -48,9 +48,9 @@ fn joined(stack: &FlameStack) -> String {
     out
 }
 
-/// A frame's name that every reader of folded stacks takes for one frame: no `;`, no control
-/// characters, no number after a blank at its end, which would be read as a count, and no `#` at its
-/// beginning, where a line would be read as a comment.
+/// A frame's name that all readers of folded stacks read as one frame. It contains no `;` and no control characters.
+/// It does not end with a number after a blank, which would be read as a count, or begin with `#`, which would be
+/// read as a comment.
 fn sanitised(name: &str) -> Cow<'_, str> {
     let is_harmless = !name.contains(|c: char| c == ';' || c.is_control())
         && !name.starts_with(|c: char| c == '#' || c.is_whitespace())

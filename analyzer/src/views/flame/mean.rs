@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::{FlameHeld, FlameStack, Folded};
 
 impl Folded {
-    /// Adds those of another capture: stacks whose frames have the same names are one.
+    /// Adds the stacks of another capture. Stacks with equal frames are merged.
     pub fn add(&mut self, other: Self) {
         if self.stacks.is_empty() {
             *self = other;
@@ -16,8 +16,9 @@ impl Folded {
         }
     }
 
-    /// What each of `of` captures has on average, if these are their sum. Fractions of bytes go to the stacks with the
-    /// largest, so that the mean of all is the whole bytes of the sum's. A mean of blocks is not told.
+    /// The mean of `of` captures, if these are their sum. Remainders of bytes are added to the stacks with the
+    /// largest ones, so that the mean of all stacks is the mean of the sum, rounded down. The mean of blocks is not
+    /// computed.
     pub fn mean(&self, of: u64) -> Self {
         let of = of.max(1);
         let mut mean = self.clone();

@@ -1,4 +1,4 @@
-//! What flamegraphs are made of: bytes by whole mixed stack.
+//! The data of flamegraphs: bytes by complete mixed stack.
 
 mod difference;
 mod frame;
@@ -26,7 +26,7 @@ pub use frame::{FlameFrame, FlameHeld, SharedFrame};
 /// Longer lines of source are cut.
 const TEXT: usize = 160;
 
-/// Which Python frames are one.
+/// Which Python frames are merged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FrameBy {
     /// Those at the same line of a function.
@@ -34,33 +34,34 @@ pub enum FrameBy {
     Line,
     /// Those of the same function.
     Function,
-    /// None: the modules of PyTorch's that were at work stand in their place, and the line that owns the bytes.
+    /// All: replaced by the modules of PyTorch that ran, and the line that owns the bytes.
     Module,
 }
 
-/// Which frames a stack is shown with.
+/// Which frames of a stack are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Folding {
-    /// Which Python frames are one.
+    /// Which Python frames are merged.
     pub by: FrameBy,
-    /// All frames: else those that are dispatch are folded into their callers.
+    /// Whether to show all frames. Otherwise, dispatch frames are folded into their callers.
     pub native: bool,
-    /// The newest frame first, below the GPU where there are several: what each function holds, whoever called it.
+    /// Whether the newest frame is first, below the GPU if there are several: the total of each function over all
+    /// callers.
     pub inverted: bool,
 }
 
-/// The frames of a stack, the oldest first; inverted, the newest first.
+/// The frames of a stack, the oldest first; if inverted, the newest first.
 pub type FlameStack = Vec<SharedFrame>;
 
-/// Bytes by stack, as flamegraphs take them.
+/// Bytes by stack, for flamegraphs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Folded {
-    /// What each stack holds; none holds nothing.
+    /// The memory of each stack; never empty.
     pub stacks: BTreeMap<FlameStack, FlameHeld>,
 }
 
 impl Folded {
-    /// What stacks held. `source` gives a line's text, or nothing.
+    /// The memory of stacks. `source` returns a line's text, or an empty one.
     pub fn of(
         replay: &Replay,
         symbols: &mut Symbols,
@@ -109,7 +110,7 @@ impl Folded {
         self.stacks.values().map(|held| held.bytes).sum()
     }
 
-    /// What the picture is of; `when` as `at the peak`.
+    /// The title of the picture; `when` is a phrase such as `at the peak`.
     pub fn title(&self, level: Level, when: &str) -> String {
         let what = match level {
             Level::TENSOR => "GPU memory of tensors",
@@ -124,7 +125,7 @@ impl Folded {
     }
 }
 
-/// The modules at work.
+/// The modules that ran.
 fn modules(names: &Names, stacks: StackKey) -> Vec<Labelled> {
     let path = module_path(names, stacks).into_iter();
     path.map(Labelled::group).collect()
@@ -139,7 +140,7 @@ struct Frames<'a> {
 }
 
 impl Frames<'_> {
-    /// Who owns bytes, with the text of the line if it is one.
+    /// The owner of bytes, with the text of the line if it is one.
     fn owner(&mut self, owner: &Owner) -> SharedFrame {
         let frame = Labelled::of_owner(self.names, owner);
         let key = (Rc::clone(&frame.label), frame.kind);
@@ -153,7 +154,7 @@ impl Frames<'_> {
         shared
     }
 
-    /// The frame as stacks share it; `None`: it is folded into its caller.
+    /// The frame as stacks share it; `None` if it is folded into its caller.
     fn shared(&mut self, frame: &Labelled) -> Option<SharedFrame> {
         let is_folded = frame.kind == FrameKind::Dispatch && !self.folding.native;
         if is_folded {

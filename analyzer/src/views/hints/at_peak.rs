@@ -1,4 +1,4 @@
-//! Hints about what tensors held at a device's peak.
+//! Hints about tensors at a device's peak.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -16,20 +16,20 @@ use crate::replay::{Block, Category, Figure, Replay, StackKey};
 use crate::views::by_stack::{ByStack, Owners};
 use crate::views::ledger::Place;
 
-/// What grows is judged by what it holds after so many steps more.
+/// Growing memory is judged by its size after this many more steps.
 const LATER: u64 = 1000;
 
-/// Lines named as evidence.
+/// The maximum number of lines as evidence.
 const LINES: usize = 5;
 
-/// Functions of torch.nn.functional that have an `inplace` argument and whose gradient in place needs their
-/// result only, not their input (derivatives.yaml of PyTorch 2.15; selu is made of elu).
+/// Functions of torch.nn.functional that have an `inplace` argument and whose gradient in place needs only their
+/// result, not their input (derivatives.yaml of PyTorch 2.15; selu is implemented with elu).
 const IN_PLACE: [&str; 5] = ["celu", "elu", "leaky_relu", "relu", "selu"];
 
-/// An activation's input is the tensor of its size that was allocated at most so many records before.
+/// The input of an activation is the tensor of the same size that was allocated at most this many records before.
 const NEAR: u64 = 4;
 
-/// All of a device.
+/// All hints for a device.
 pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -> Vec<Hint> {
     let held = ByStack::at_device_peak(replay, device, Level::TENSOR);
     let held: Figures = held.devices.into_iter().flat_map(|on| on.figures).collect();
@@ -37,14 +37,14 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
     let names = &replay.names;
     let mut owners = Owners::new(replay, Level::TENSOR);
     let scale = replay.scale(device, Level::TENSOR, None);
-    // Of single blocks, where stacks are sampled.
+    // For single blocks, if stacks are sampled.
     let scaled = |figures: Figures| -> Figures {
         let scaled = figures.into_iter();
         scaled
             .map(|(stacks, figure)| (stacks, scale.of(stacks, figure)))
             .collect()
     };
-    // What will have grown to `later` bytes counts as much.
+    // Memory that will have grown to `later` bytes counts with this size.
     let mut hint_of = |kind, what: &str, advice: &str, figures: Figures, later: u64| {
         let (bytes, lines) = summed(&figures, &mut owners);
         is_notable(bytes.max(later), peak, NOTABLE).then(|| Hint {
@@ -161,8 +161,8 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
     .collect()
 }
 
-/// Results of activation functions at the peak whose inputs, the tensors of the same size allocated just
-/// before, were there too.
+/// Results of activation functions that are live at the peak together with their inputs: the tensors of the same size
+/// allocated just before.
 fn beside_their_inputs(replay: &Replay, device: DeviceOrdinal) -> Figures {
     let then = replay.at_peak_of(device);
     let row = then
@@ -214,7 +214,7 @@ fn summed(figures: &[(StackKey, Figure)], owners: &mut Owners<'_>) -> (u64, Vec<
     (sum, lines)
 }
 
-/// Whether the newest Python function is an activation that could have worked in place.
+/// Whether the newest Python function is an activation that supports working in place.
 fn is_activation(names: &Names, stack: StackId) -> bool {
     let newest = functions(names, stack).next();
     newest.is_some_and(|(file, name)| {

@@ -1,4 +1,4 @@
-//! Figures of stacks, and what a stack of Python says of a forward.
+//! Figures by stack, and the detection of forwards in Python stacks.
 
 use gpumem_capture::StackId;
 
@@ -8,7 +8,7 @@ use crate::replay::{Figure, StackKey};
 /// By stack.
 pub(super) type Figures = Vec<(StackKey, Figure)>;
 
-/// What PyTorch calls wherever a node of autograd is made.
+/// The function that PyTorch calls for each new autograd node.
 pub(super) const NUMBERED: &str = "_ZN2at15sequence_number17get_and_incrementEv";
 
 /// Whether a module's forward is among the functions.
@@ -16,13 +16,13 @@ pub(super) fn is_in_forward(names: &Names, stack: StackId) -> bool {
     functions(names, stack).any(|(_, name)| name == "forward" || name.ends_with(".forward"))
 }
 
-/// The newest line of Python, whatever called it: a code object, and where in it.
+/// The newest line of Python, for any caller: a code object, and the offset in it.
 pub(super) fn newest(names: &Names, stack: StackId) -> Option<(u32, i32)> {
     let (frames, _) = names.py_stacks.get(&stack)?;
     frames.first().map(|frame| (frame.code.0, frame.offset))
 }
 
-/// File and function of each frame, the newest first; of a node of autograd's none, for it ran in backward.
+/// File and function of each frame, the newest first; none for an autograd node, which ran in backward.
 pub(super) fn functions(names: &Names, stack: StackId) -> impl Iterator<Item = (&str, &str)> {
     let frames = names.py_stacks.get(&stack).map(|(frames, _)| frames);
     let frames = frames.map_or(&[][..], Vec::as_slice).iter();

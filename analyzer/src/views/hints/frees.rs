@@ -1,8 +1,7 @@
-//! What is seen where tensors are freed: blocks that lived for a moment only, and forwards that no backward
-//! followed.
+//! Patterns in the frees of tensors: short-lived blocks, and forwards without a backward.
 //!
-//! A graph that was built and is dropped unused frees its activations one after the other, with no
-//! allocation between them; where no graph is built, each is freed as soon as the next one is there.
+//! A graph that is dropped unused frees its activations one after the other, without allocations in between. Without
+//! a graph, each activation is freed as soon as the next one is allocated.
 
 use gpumem_capture::{DeviceOrdinal, Event, EventKind, Phase, Seq};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -10,22 +9,22 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::figures::{Figures, is_in_forward, newest};
 use crate::replay::{Block, Figure, KeyId, Replay, ThreadPhase};
 
-/// A block is short-lived that is freed at most so many records after it was allocated.
+/// A block is short-lived if it is freed at most this many records after its allocation.
 pub(super) const SHORT: u64 = 16;
-/// So many blocks that are freed one after the other are freed together.
+/// This many consecutive frees count as freed together.
 const TOGETHER: usize = 3;
-/// Percent of what a forward allocates, of what a backward would need, that is freed together where a
-/// graph is built.
+/// The least percentage of a forward's allocations that are needed by a backward and freed together, if a graph is
+/// built.
 const OF_A_GRAPH: u64 = 75;
 
-/// What is known of a stack.
+/// The facts about a stack.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
-    /// Whether it is of a forward; `None`: nobody asked yet.
+    /// Whether it belongs to a forward; `None` until it is computed.
     forward: Option<bool>,
-    /// Whether any of it was freed after a backward had begun.
+    /// Whether any of its blocks was freed after a backward had begun.
     needed: bool,
-    /// Bytes that were freed with no backward since they were allocated: together with others, and alone.
+    /// Bytes that were freed without a backward since their allocation: together with others, and alone.
     together: u64,
     alone: u64,
     short: Short,
@@ -35,9 +34,9 @@ struct Tally {
 #[derive(Clone, Copy, Debug, Default)]
 struct Short {
     step: u64,
-    /// In that step, so far.
+    /// The largest in the current step so far.
     largest: u64,
-    /// Of the steps before: of that with the smallest, and with the largest; zeros: there was none.
+    /// The smallest and the largest of the earlier steps; zeros without earlier steps.
     least: u64,
     most: u64,
 }
@@ -62,9 +61,9 @@ impl Short {
 
 #[derive(Debug, Default)]
 struct OnDevice {
-    /// By the numbers of stacks.
+    /// By the number of the stack.
     tallies: Vec<Tally>,
-    /// Freed one after the other, none needed by a backward.
+    /// Consecutive frees that no backward needed.
     run: Vec<(KeyId, u64)>,
     /// The run with most bytes.
     largest: (u64, FxHashMap<KeyId, Figure>),
@@ -76,20 +75,20 @@ struct OnDevice {
 #[derive(Debug, Default)]
 pub(super) struct Frees {
     devices: FxHashMap<DeviceOrdinal, OnDevice>,
-    /// When the last backward began.
+    /// The start of the last backward.
     backward: Seq,
 }
 
 /// Short-lived blocks at a device's peak whose size changes from step to step.
 pub(super) struct Spikes {
-    /// The smallest and the largest of them, step by step.
+    /// The smallest and the largest of them over all steps.
     pub range: (u64, u64),
     /// By stack.
     pub figures: Figures,
 }
 
 impl Frees {
-    /// Takes in a mark of a phase.
+    /// Observes a mark of a phase.
     pub fn mark(&mut self, seq: Seq, event: &Event) {
         if event.kind == EventKind::PHASE_BEGIN && event.aux == Phase::BACKWARD.0 {
             self.backward = seq;
@@ -110,7 +109,7 @@ impl Frees {
     /// A tensor was freed.
     pub fn went(&mut self, replay: &Replay, seq: Seq, device: DeviceOrdinal, mut block: Block) {
         let on = self.devices.entry(device).or_default();
-        // The last step's blocks may have been made after its optimizer's.
+        // Blocks of the last step may have been allocated after its optimizer's step.
         if replay.stacks(block.key).purpose.is_after_training() {
             block.key = replay.key_of_all_categories(block.key);
         }
@@ -162,13 +161,13 @@ impl Frees {
         (!figures.is_empty()).then_some(Spikes { range, figures })
     }
 
-    /// The most that a device freed together that forwards had allocated and no backward came for; of a
-    /// program that trains, where most of what a backward would have needed was freed so.
+    /// The largest run of frees on a device of memory that forwards had allocated and no backward used. Only for
+    /// programs that train, if most memory that a backward would need was freed together.
     pub fn unused(&self, replay: &Replay, device: DeviceOrdinal) -> Figures {
         let Some(on) = self.devices.get(&device).filter(|_| replay.spans.trains) else {
             return Figures::new();
         };
-        // The same layer has another stack in a validation than in the training: its newest line is the same.
+        // The same layer has different stacks in validation and training, but the same newest line.
         let line = |at: usize| newest(&replay.names, replay.stacks(KeyId(at as u32)).py);
         let all = || on.tallies.iter().enumerate();
         let needed = all().filter(|(_, tally)| tally.needed);
@@ -187,14 +186,14 @@ impl Frees {
         named(replay, &on.largest.1)
     }
 
-    /// All has been read.
+    /// Ends the last runs, after all records.
     pub fn finish(&mut self) {
         self.devices.values_mut().for_each(OnDevice::end_run);
     }
 }
 
 impl OnDevice {
-    /// Something else came than a free.
+    /// Ends a run, because an event other than a free follows.
     fn end_run(&mut self) {
         let together = self.run.len() >= TOGETHER;
         for (key, bytes) in &self.run {

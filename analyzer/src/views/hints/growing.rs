@@ -1,4 +1,4 @@
-//! Lines that hold more after every stretch of steps.
+//! Lines whose memory grows with the steps.
 
 use std::collections::BTreeMap;
 
@@ -12,23 +12,23 @@ use crate::views::by_stack::Owners;
 use crate::views::cause::graph::{Grows, holder};
 use crate::views::growth::{Points, grows, slope};
 
-/// The first step counts as the warm-up.
+/// The first step is the warm-up.
 const WARM_UP: u64 = 1;
 
-/// What tensors' stacks held at the ends of a few of the steps.
+/// The bytes of tensors by stack, at the ends of some steps.
 #[derive(Debug)]
 pub(super) struct Growth {
     points: Points,
     ends: FxHashMap<(DeviceOrdinal, KeyId), Vec<(u64, Figure)>>,
 }
 
-/// What grew on a device.
+/// The growth on a device.
 pub(super) struct Grown {
-    /// The steps between which it did.
+    /// The steps between which it grew.
     pub steps: (u64, u64),
-    /// By how much a step.
+    /// The growth in each step.
     pub bytes_per_step: i64,
-    /// By how much in all, by stack.
+    /// The whole growth, by stack.
     pub figures: Figures,
 }
 
@@ -42,7 +42,7 @@ impl Default for Growth {
 }
 
 impl Growth {
-    /// A step has ended.
+    /// Records the end of a step.
     pub fn step(&mut self, replay: &Replay) {
         let step = replay.spans.steps;
         if !self.points.take(step) {
@@ -52,7 +52,7 @@ impl Growth {
             if *level != Level::TENSOR {
                 continue;
             }
-            // What a stack's blocks are for may be told between two steps.
+            // The categories of a stack's blocks may become known between two steps.
             let mut now: FxHashMap<KeyId, Figure> = FxHashMap::default();
             for (key, figure) in row.live().filter(|(_, figure)| figure.bytes > 0) {
                 *now.entry(replay.key_of_all_categories(key)).or_default() += figure;
@@ -71,7 +71,7 @@ impl Growth {
         }
     }
 
-    /// The line whose tensor probably keeps what grew on a device, and what of it is alive: see [`holder`].
+    /// The line whose tensor probably keeps growing memory of a device alive, and its live bytes: see [`holder`].
     pub fn holder(&self, replay: &Replay, device: DeviceOrdinal) -> Option<(Owner, Figure)> {
         let points = self.points.with(0);
         let rounds = points.last()?.saturating_sub(*points.first()?);
@@ -102,8 +102,8 @@ impl Growth {
         Some((found.line.clone(), own))
     }
 
-    /// The lines of a device that grew to the last step: within functions named forward of a program that
-    /// builds graphs, or all others.
+    /// The lines of a device that grew up to the last step. `graphs`: whether the lines are those in functions named
+    /// forward of a program that builds graphs, or all others.
     pub fn of(&self, replay: &Replay, device: DeviceOrdinal, graphs: bool) -> Option<Grown> {
         let points = self.points.with(0);
         let steps = (*points.first()?, *points.last()?);

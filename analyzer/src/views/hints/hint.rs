@@ -1,4 +1,4 @@
-//! A hint, and when something is worth one.
+//! A hint, and the least number of bytes for one.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,79 +6,91 @@ use serde::Serialize;
 use crate::attribution::Owner;
 use crate::views::ledger::Place;
 
-/// Percent of a device's peak from which on something is worth a hint.
+/// The least number of bytes for a hint, in percent of the device's peak.
 pub const NOTABLE: u64 = 5;
 
-/// What a hint is about.
+/// The condition that a hint reports. It determines the meaning of the hint's `bytes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HintKind {
-    /// Why the program ran out of memory.
+    /// An allocation failed because memory ran out. `bytes`: the `bytes` of its cause.
     OutOfMemory,
-    /// State that an optimizer allocated and keeps.
+    /// Optimizer state is live at the peak. `bytes`: that state.
     OptimizerState,
-    /// Activation functions whose results stand beside their inputs.
+    /// Results of relu, leaky_relu, elu, celu or selu are live at the peak together with their inputs. `bytes`: the
+    /// results.
     NotInPlace,
-    /// Autograd's graph was built, and never used.
+    /// Autograd created nodes, but the program never trains. `bytes`: live at the peak and allocated within a
+    /// function named `forward`.
     NoGrad,
-    /// A graph was built in a program that trains, and no backward came for it.
+    /// In a program that trains, at least three tensors that forward had allocated were freed one after the other,
+    /// with no backward since their allocation. `bytes`: the most that was freed together in this way.
     NoBackward,
-    /// What forwards allocated stays from step to step, and more of it each time.
+    /// Lines within functions named `forward` hold more after each group of steps, in a program whose autograd
+    /// created nodes. `bytes`: live after the last step less those after the first.
     KeptGraphs,
-    /// Other lines that hold more after each step.
+    /// Lines outside such functions hold more after each group of steps. `bytes`: live after the last step less those
+    /// after the first.
     Growing,
-    /// Workspaces of cuBLAS.
+    /// Workspaces of cuBLAS are live at the peak. `bytes`: the workspaces.
     Workspaces,
-    /// Short-lived blocks whose size changes.
+    /// Blocks that were live at the peak were freed within 16 events of their allocation, and the largest such blocks
+    /// of the same calls differ at least twofold between steps. `bytes`: the blocks at the peak.
     Spikes,
-    /// Memory that PyTorch's pool held free at the peak.
+    /// At least 10 % of the reserved memory of PyTorch's pool was unallocated at the peak. `bytes`: the unallocated
+    /// memory.
     CachedUnused,
-    /// The driver refused, and PyTorch's allocator had the memory once it had given back what it had cached.
+    /// The driver refused a request of PyTorch's allocator, and the request succeeded after the allocator had freed
+    /// its cache. `bytes`: as for `cache_emptied`; 0 if it would be too little for that hint.
     Retries,
-    /// PyTorch's pool gave memory back and took it again.
+    /// PyTorch's pool returned memory to the driver and allocated it again. `bytes`: allocated again, over the whole
+    /// run.
     CacheEmptied,
-    /// Devices that held unequally much.
+    /// The peaks of the GPUs differ by at least 20 % of the largest peak. `bytes`: the largest peak less the
+    /// smallest.
     Imbalance,
-    /// Other processes on the card.
+    /// Other processes held at least 5 % of the card at the peak. `bytes`: their memory, by NVML.
     OtherProcesses,
 }
 
-/// A line that bears a hint out.
+/// A line that owns a part of a hint's bytes, or the holder of such memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Evidence {
     /// The line.
     #[serde(flatten)]
     pub place: Place,
-    /// What of the hint's bytes is its.
+    /// The part of the hint's bytes that this line allocated. In `holder`: the line's live bytes after the last step.
     pub bytes: u64,
-    /// Blocks of those.
+    /// Number of blocks that these bytes are in.
     pub blocks: u64,
-    /// The same line.
+    /// The owner that `place` was made from.
     #[serde(skip)]
     pub owner: Owner,
 }
 
-/// One hint.
+/// A way to use less memory, with its evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Hint {
-    /// What about.
+    /// The condition that the hint reports.
     pub kind: HintKind,
-    /// Device ordinal.
+    /// Ordinal of the GPU that the hint is about. With `imbalance`: the GPU with the largest peak. With
+    /// `out_of_memory`: the device of the cause.
     pub device: u8,
-    /// How many bytes it is about.
+    /// Bytes that the hint is about; `kind` determines which ones.
     pub bytes: u64,
-    /// What was seen.
+    /// The observation with its figures, as text.
     pub what: String,
-    /// What can be done.
+    /// The recommended change, as text.
     pub advice: String,
-    /// Lines, those with most first; at most five.
+    /// Lines that own most of the bytes, the largest first, at most five. Empty if the kind of hint has no lines.
     pub lines: Vec<Evidence>,
-    /// The line whose tensor probably keeps what they hold, with what it has itself.
+    /// The line whose tensor probably keeps the memory of `lines` live, with the line's own memory. Only with
+    /// `kept_graphs`; absent if no such line was found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holder: Option<Evidence>,
 }
 
-/// Whether a part is worth a hint.
+/// Whether `part` is above 0 and at least `percent` percent of `of`.
 pub(super) fn is_notable(part: u64, of: u64, percent: u64) -> bool {
     part > 0 && u128::from(part) * 100 >= u128::from(of) * u128::from(percent)
 }

@@ -1,7 +1,8 @@
-//! What could be done about the memory: each hint with its evidence and its bytes.
+//! Hints for using less memory, each with its evidence and its bytes.
 //!
-//! A hint is given only where the capture bears it out: lines, blocks, calls that can be looked up in the other
-//! views. Below [`NOTABLE`] of the device's peak nothing is said.
+//! A hint requires evidence in the capture: lines, blocks and calls that the other views also show. Unless its kind
+//! has another
+//! threshold, its bytes must be at least [`NOTABLE`] percent of the device's peak.
 
 mod at_peak;
 mod figures;
@@ -24,21 +25,22 @@ use hint::{NOTABLE, is_notable};
 pub use hint::{Evidence, Hint, HintKind};
 pub use watch::HintWatch;
 
-/// Percent of the card that other processes may hold unnoticed.
+/// The least share of the card that other processes hold for a hint, in percent.
 const OTHERS: u64 = 5;
-/// Percent by which devices' peaks may differ.
+/// The least difference between the peaks of devices for a hint, in percent of the largest peak.
 const UNEVEN: u64 = 20;
 
-/// All hints, those about most bytes first.
+/// All hints of a capture: the cause of its failed allocation first, if there is one, then the others by bytes, the
+/// largest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Hints {
-    /// The hints.
+    /// The hints, in this order; empty if the capture has no evidence for any.
     pub hints: Vec<Hint>,
 }
 
 impl Hints {
-    /// The hints of a capture: the cause of its failure, if it has one; those of its devices' peaks, whose ledgers are `ledgers`, and of what was seen on
-    /// the way.
+    /// The hints of a capture: for the cause of its failure, if any; for the peaks of its devices, whose ledgers are
+    /// `ledgers`; and for the course of the run.
     pub fn of(
         session: &Session,
         cause: Option<&Cause>,
@@ -60,7 +62,7 @@ impl Hints {
     }
 }
 
-/// Why it ran out of memory.
+/// Returns the hint for the cause of a failure.
 fn failed(cause: &Cause) -> Hint {
     Hint {
         kind: HintKind::OutOfMemory,
@@ -73,7 +75,8 @@ fn failed(cause: &Cause) -> Hint {
     }
 }
 
-/// What PyTorch's pool gave back and took again: by itself, because the driver refused, or because the program said so.
+/// Returns the hint for memory that PyTorch's pool freed and allocated again: after a refusal of the driver, or
+/// because the program requested it.
 fn emptied(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -> Option<Hint> {
     let emptied = watch.hint(device);
     let retries = replay.failures.answered_on(device);
@@ -95,7 +98,7 @@ fn emptied(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -> Option<
     })
 }
 
-/// What PyTorch's pool held free at the peak.
+/// Returns the hint for unallocated memory of PyTorch's pool at the peak.
 fn cached(ledger: &Ledger) -> Option<Hint> {
     let pool = ledger.pool.as_ref()?;
     if !is_notable(pool.cached_bytes, pool.reserved_bytes, 2 * NOTABLE) {
@@ -115,7 +118,7 @@ fn cached(ledger: &Ledger) -> Option<Hint> {
     })
 }
 
-/// Other processes on the card.
+/// Returns the hint for other processes on the card.
 fn others(ledger: &Ledger) -> Option<Hint> {
     let row = ledger
         .rows
@@ -140,7 +143,7 @@ fn others(ledger: &Ledger) -> Option<Hint> {
     })
 }
 
-/// Devices that held unequally much at their peaks.
+/// Returns the hint for devices with unequal peaks.
 fn imbalance(session: &Session, ledgers: &[Ledger]) -> Option<Hint> {
     let held = ledgers.iter().filter_map(|ledger| {
         let device = DeviceOrdinal(ledger.device);

@@ -1,4 +1,4 @@
-//! What hints need of the course of a run: what PyTorch's pool gave back and took again, what grew, what was freed.
+//! The course of a run for hints: memory that PyTorch's pool freed and allocated again, growth, and frees.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::replay::{Effect, Replay};
 /// Follows a capture for its hints.
 #[derive(Debug, Default)]
 pub struct HintWatch {
-    /// The pool's figure, which comes with each of PyTorch's events.
+    /// Reserved bytes, which are in each of PyTorch's events.
     devices: BTreeMap<DeviceOrdinal, Seen>,
     pub(super) growth: Growth,
     pub(super) frees: Frees,
@@ -23,16 +23,16 @@ pub struct HintWatch {
 struct Seen {
     reserved: u64,
     peak: u64,
-    /// How often it became smaller.
+    /// How often they decreased.
     times: u64,
     given_back: u64,
-    /// What of that it has not taken again.
+    /// The part that it has not allocated again.
     owed: u64,
     taken_again: u64,
 }
 
 impl HintWatch {
-    /// Takes in a record after the replay has.
+    /// Observes a record after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
         let Record::Event(seq, event) = record else {
             return;
@@ -57,12 +57,12 @@ impl HintWatch {
         }
     }
 
-    /// Ends what still went on when all has been read.
+    /// Ends open runs after all records.
     pub fn finish(&mut self) {
         self.frees.finish();
     }
 
-    /// The hint for a device, if what was taken again is worth one.
+    /// The hint for a device, if the memory that was allocated again is large enough.
     pub(super) fn hint(&self, device: DeviceOrdinal) -> Option<Hint> {
         let seen = self.devices.get(&device)?;
         if !is_notable(seen.taken_again, seen.peak, NOTABLE) {

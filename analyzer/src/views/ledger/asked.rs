@@ -1,11 +1,11 @@
-//! Which ledgers are asked for.
+//! The options of ledgers.
 
 use gpumem_capture::{DeviceOrdinal, Level, Seq};
 
-/// The moment of a ledger.
+/// The point in time of a ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LedgerAt {
-    /// Each device's own: see [`crate::replay::DevicePeak`].
+    /// The peak of each device: see [`crate::replay::DevicePeak`].
     #[default]
     Peak,
     /// The peak of one level of each device.
@@ -16,24 +16,24 @@ pub enum LedgerAt {
     At(Seq),
 }
 
-/// How the rows are put together.
+/// How the rows are grouped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
-    /// By what they are.
+    /// By kind.
     #[default]
     Kind,
     /// By the library that the memory belongs to.
     Owner,
-    /// By the line that led to it.
+    /// By the line that caused it.
     Line,
 }
 
-/// Which ledgers, and how.
+/// The options.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Asked {
-    /// When.
+    /// The point in time.
     pub at: LedgerAt,
-    /// How the rows are put together.
+    /// How the rows are grouped.
     pub by: By,
     /// Only this device.
     pub device: Option<DeviceOrdinal>,

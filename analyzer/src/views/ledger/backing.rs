@@ -1,6 +1,6 @@
-//! How the card stands behind what was asked for.
+//! The physical memory behind requested bytes.
 
-/// Bytes by how they are backed.
+/// Bytes by their kind of physical memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Backed {
     pub pages: u64,
@@ -10,7 +10,7 @@ pub(super) struct Backed {
 }
 
 impl Backed {
-    /// All of it.
+    /// The sum.
     pub fn sum(self) -> u64 {
         self.pages + self.handles + self.pools + self.graphs
     }

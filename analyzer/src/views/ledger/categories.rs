@@ -1,4 +1,4 @@
-//! What the tensors of a ledger are for.
+//! The categories of a ledger's tensors.
 
 use std::cmp::Reverse;
 
@@ -8,8 +8,8 @@ use super::{Kind, Ledger, LedgerAt};
 use crate::replay::{At, Category, Replay};
 use crate::views::{CategoryBytes, by_category};
 
-/// Bytes of the ledger's tensors by category, the largest first; none where `first` does not have the figures of that
-/// moment.
+/// Bytes of the ledger's tensors by category, the largest first; none if `first` lacks the figures of that point in
+/// time.
 pub(super) fn of(first: &Replay, ledger: &Ledger) -> Vec<CategoryBytes> {
     let device = DeviceOrdinal(ledger.device);
     let until = first.until();

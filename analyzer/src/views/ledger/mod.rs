@@ -1,4 +1,4 @@
-//! What a device's memory consists of at a moment; the parts sum to what NVML saw.
+//! The parts of a device's memory at a point in time. They sum to NVML's figure.
 
 mod asked;
 mod backing;
@@ -28,98 +28,101 @@ pub use place::Place;
 pub use pool::{Pool, PoolLine, Segment, SegmentLine};
 pub(super) use pool_now::pool_now;
 
-/// What a part of a device's memory is.
+/// Part of a device's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Tensors live.
+    /// Live tensors. If PyTorch does not use its pool: the memory that it requested from CUDA for them.
     Tensors,
-    /// What PyTorch's pool holds beyond them.
+    /// Memory that PyTorch's pool has reserved, minus the live tensors.
     Cached,
-    /// Driver memory that a library allocated itself.
+    /// Memory that a library requested from the driver; without a `library`, the caller is not known.
     Library,
-    /// Memory nodes of CUDA graphs, live.
+    /// Live memory of the nodes of CUDA graphs.
     Graph,
-    /// What stands behind graphs beyond that.
+    /// Memory reserved for CUDA graphs, minus the live memory of their nodes.
     GraphUnused,
-    /// What CUDA's own pools hold beyond what is live in them.
+    /// Memory reserved by CUDA's own memory pools, minus the live memory in them.
     Pool,
-    /// What whole pages are more than was asked for.
+    /// Physical memory minus the requested bytes in it: the rounding up to whole pages.
     Rounding,
-    /// Contexts.
+    /// A CUDA context with its limits; one row per context.
     Context,
-    /// Streams of contexts.
+    /// Streams of all contexts.
     Streams,
-    /// Kernels that were loaded.
+    /// Loaded modules and libraries, that is kernels and their data.
     Module,
-    /// Managed memory, as far as it can explain what NVML saw.
+    /// Part of the bytes that are otherwise unexplained that managed memory can explain, at most its size. Its
+    /// location is not known.
     Managed,
-    /// Other processes.
+    /// Memory of other processes, by NVML.
     OtherProcesses,
-    /// Reserved by the driver.
+    /// Memory that the driver reserves for itself, by NVML.
     DriverReserved,
-    /// On the card, and of no process that NVML names.
+    /// Memory in use on the GPU that NVML attributes to no process and not to the driver.
     NoProcess,
-    /// What nothing explains.
+    /// NVML's figure of this process, minus the explained bytes.
     Unexplained,
-    /// All that one library holds: with `--by owner`.
+    /// With `--by owner`: all memory of one library, except contexts.
     Owner,
-    /// All that one line led to: with `--by line`.
+    /// With `--by line`: all memory that one line led to.
     Line,
 }
 
-/// One part of a device's memory.
+/// One part of a device's memory at the point in time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LedgerRow {
-    /// What it is.
+    /// What the memory is.
     pub kind: Kind,
-    /// The part as people read it.
+    /// Label of the row in the text output.
     pub name: String,
-    /// Bytes; only what is left over between figures can be negative.
+    /// Bytes of the part. Negative only for differences of two figures, such as `unexplained` and `rounding`.
     pub bytes: i64,
-    /// The library that it belongs to, if it is one's.
+    /// Library that the memory belongs to, for the kinds `library`, `owner`, `module`, `context` (its creator) and
+    /// `line` (without a Python line). `None` for other kinds, or if not known.
     pub library: Option<String>,
-    /// The line that holds most of it.
+    /// The line that led to most of the memory, or the line of a row of `--by line`.
     #[serde(flatten)]
     pub place: Place,
-    /// The same.
+    /// The owner of `place`.
     #[serde(skip)]
     pub owner: Option<Owner>,
-    /// What else is said of it.
+    /// Further details for the text output.
     #[serde(skip)]
     pub detail: Option<String>,
 }
 
-/// Workspaces of cuBLAS, which PyTorch takes from its own pool: a part of the tensors.
+/// Workspaces of cuBLAS in PyTorch's pool. They are part of the tensors, not a separate row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Workspaces {
-    /// Bytes.
+    /// Bytes of the workspaces that are live at the point in time.
     pub bytes: u64,
-    /// How many.
+    /// Number of the workspaces that are live at the point in time.
     pub blocks: u64,
-    /// The line that holds most of them.
+    /// The line that led to most of the bytes.
     #[serde(flatten)]
     pub place: Place,
-    /// The same.
+    /// The owner of `place`.
     #[serde(skip)]
     pub owner: Owner,
 }
 
-/// A change of what is unexplained.
+/// A change of the unexplained bytes from one reading of NVML to the next.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct JumpRow {
-    /// The earlier reading of NVML.
+    /// Time of the earlier reading, in nanoseconds since the capture was opened; 0 if the change is that of the first
+    /// reading.
     pub from_ns: u64,
-    /// The later one, at which the change was seen.
+    /// Time of the later reading, in nanoseconds since the capture was opened.
     pub time_ns: u64,
-    /// Which event that is.
+    /// Event number of the later reading.
     pub seq: u64,
-    /// By how much.
+    /// Change of the unexplained bytes; negative: they decreased.
     pub bytes: i64,
-    /// The line of the device's event nearest before.
+    /// The line of the last event on the device before the later reading that has a stack.
     #[serde(flatten)]
     pub place: Place,
-    /// The same.
+    /// The owner of `place`.
     #[serde(skip)]
     pub owner: Option<Owner>,
 }
@@ -127,76 +130,86 @@ pub struct JumpRow {
 /// The reading of NVML that a ledger uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReadingRow {
-    /// Which event.
+    /// Event number of the reading.
     pub seq: u64,
-    /// When.
+    /// Time of the reading, in nanoseconds since the capture was opened.
     pub time_ns: u64,
-    /// The physical level at that moment.
+    /// Live bytes of the physical level when NVML was read.
     pub physical_bytes: u64,
-    /// Whether memory moved while it was read, or a figure was worked out from others.
+    /// Whether memory changed during the reading, or a figure was computed from other figures.
     pub estimated: bool,
 }
 
-/// A device's memory at a moment. The rows sum to `bytes`.
+/// Memory of one GPU at a point in time, by default the GPU's peak. The rows sum to `bytes`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Ledger {
-    /// Ordinal.
+    /// Ordinal of the GPU.
     pub device: u8,
-    /// The event of the moment.
+    /// Number of the event at the point in time. The figures are those just after this event.
     pub seq: Option<u64>,
-    /// Its time, ns since the capture was opened.
+    /// The point in time, in nanoseconds since the capture was opened.
     pub time_ns: Option<u64>,
-    /// What the program was at.
+    /// Step, phase and range at the point in time; all `None` at the end of the capture.
     #[serde(flatten)]
     pub when: When,
-    /// All rows: NVML's used figure of the card at the moment, if NVML was read.
+    /// Sum of all rows. If NVML was read: its used figure of the GPU, adjusted by the known changes between the
+    /// reading and the point in time.
     pub bytes: u64,
-    /// Memory of the card.
+    /// Total memory of the GPU in bytes; `None`: not known.
     pub total_bytes: Option<u64>,
-    /// The parts.
+    /// The parts of the memory, in the order of the text output.
     pub rows: Vec<LedgerRow>,
-    /// The driver level then: what programs asked CUDA for.
+    /// Live bytes of the driver level at the point in time: device memory that the process requested from CUDA,
+    /// managed memory included.
     pub driver_bytes: u64,
-    /// The driver level's own peak, which may come later: a pool keeps what it had.
+    /// Peak in bytes of the driver level over the whole run. It can be at another point in time, because a pool keeps
+    /// unused memory.
     pub driver_peak_bytes: u64,
-    /// The physical level then: what the card gave; `None`: not recorded.
+    /// Physical memory of the process in bytes at the point in time; `None`: the capture does not have the physical
+    /// level.
     pub physical_bytes: Option<u64>,
-    /// Pinned host memory then; not part of the sum, for it is not on the card.
+    /// Live bytes of pinned host memory of this GPU at the point in time. They are not on the GPU and not in `bytes`.
     pub host_bytes: u64,
-    /// Managed memory then, wherever it resided.
+    /// Live bytes of managed memory at the point in time, on the host and on the GPU.
     pub managed_bytes: u64,
-    /// Memory that this process can reach and others own (IPC, imports); not part of the sum.
+    /// Bytes of aliases at the point in time: memory of another process or API that this process can access (IPC,
+    /// imports). Not in `bytes`.
     pub alias_bytes: u64,
-    /// NVML's figure of this process, when it was read.
+    /// NVML's figure of this process in bytes, as read; `None`: NVML was not read or does not report it.
     pub nvml_process_bytes: Option<u64>,
-    /// NVML's used figure of the card, when it was read.
+    /// NVML's figure of the used memory of the GPU in bytes, as read; `None`: NVML was not read.
     pub nvml_used_bytes: Option<u64>,
-    /// NVML's figures of all other processes.
+    /// NVML's figure of all other processes in bytes, as read; `None`: NVML was not read or does not report it.
     pub other_processes_bytes: Option<u64>,
-    /// What the driver reserves, by NVML.
+    /// Bytes that the driver reserves for itself by NVML, as read; `None`: NVML was not read or does not report it.
     pub driver_reserved_bytes: Option<u64>,
-    /// NVML's figure of this process less everything accounted for; `None`: not measured.
+    /// NVML's figure of this process, minus the physical level and the bytes that managed memory can explain. If NVML
+    /// does not report that figure: the used memory of the GPU minus that of the driver and of other processes.
+    /// Negative: more is explained than NVML shows; `None`: not measured.
     pub unexplained_bytes: Option<i64>,
-    /// The reading that these come from.
+    /// The reading of NVML that these figures come from; `None`: NVML was not read.
     pub reading: Option<ReadingRow>,
-    /// The time of the later reading that contexts and code are as of; `None`: they are as of the moment.
+    /// Time of the later reading from which the bytes of contexts and modules are taken, in nanoseconds since the
+    /// capture was opened; `None`: they are those of the point in time.
     pub contexts_and_code_ns: Option<u64>,
-    /// PyTorch's pool; `None`: there was none.
+    /// PyTorch's pool at the point in time; `None`: the capture has no tensors of a pool on this GPU.
     pub pool: Option<Pool>,
-    /// Workspaces of cuBLAS among the tensors; `None`: there were none.
+    /// Workspaces of cuBLAS among the tensors; `None`: the tensors have no workspaces.
     pub workspaces: Option<Workspaces>,
-    /// What the tensors are for, the largest first; empty where that is not known.
+    /// Bytes of the tensors by category, the largest first; absent if the categories at the point in time are not
+    /// known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub categories: Vec<CategoryBytes>,
-    /// The largest changes of what is unexplained, over the whole run, largest first.
+    /// The up to 16 largest changes of the unexplained bytes over the whole run, the largest first; empty if no change
+    /// was measured.
     pub jumps: Vec<JumpRow>,
-    /// What was asked for.
+    /// The requested point in time.
     #[serde(skip)]
     pub at: LedgerAt,
 }
 
 impl Ledger {
-    /// What its tensors are for; empty where nothing is told apart, and there is nothing to say.
+    /// The categories of its tensors; empty if no specific category is known.
     pub fn categories_told_apart(&self) -> &[CategoryBytes] {
         let mut all = self.categories.iter();
         match all.any(|of| of.category.is_specific()) {
@@ -205,7 +218,7 @@ impl Ledger {
         }
     }
 
-    /// The moment.
+    /// Event and time of the point in time.
     pub fn moment(&self) -> Option<(Seq, Nanos)> {
         Some((Seq(self.seq?), Nanos(self.time_ns?)))
     }

@@ -1,5 +1,5 @@
-//! The moments of ledgers: a device's peak and the end come out of the one reading, others need a second
-//! one, up to the moment that the first one found.
+//! The points in time of ledgers. The peaks of devices and the end are known after the first reading. Others need a
+//! second reading, up to the event that the first one found.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,33 +15,34 @@ use super::parts::{Parts, PieceId, Whole};
 use crate::replay::{At, LaterGrowth, Reading, Replay};
 use crate::session::{Error, Session};
 
-/// How many readings after the moment are looked at for one during which nothing moved.
+/// How many readings after the point in time are considered to find one during which nothing moved.
 const TRIES: u32 = 16;
 
-/// Where device memory is counted.
+/// The levels of device memory.
 const LEVELS: [Level; 3] = [Level::TENSOR, Level::DRIVER, Level::PHYSICAL];
 
-/// A device on its way to its ledger.
+/// A device whose ledger is being computed.
 struct Wanted {
-    /// The moment: just after this event.
+    /// The event of the point in time.
     until: Seq,
-    /// Its time, where that is known already.
+    /// Its time, if it is already known.
     time: Option<Nanos>,
     whole: Whole,
     parts: Option<Parts>,
     after: Option<Reading>,
     tries: u32,
-    /// Whether something moved during the first of them.
+    /// Whether something moved during the first of these readings.
     moving: bool,
-    /// Whether the first reading kept the moment.
+    /// Whether the first reading kept the point in time.
     kept: bool,
-    /// What contexts and modules grew by after the moment, and how much of that `grown` has.
+    /// The growth of contexts and modules after the point in time, and the part that is in `grown`.
     later: LaterGrowth,
     grown: Vec<(Seq, PieceId, u64)>,
 }
 
 impl Wanted {
-    /// A reading came after the moment: the first during which nothing moved is taken, or the first.
+    /// Considers a reading after the point in time: the first one during which nothing moved is used, or the first
+    /// one.
     fn reading(&mut self, reading: Reading, fresh: bool) {
         self.tries += u32::from(fresh);
         self.moving |= self.tries == 1 && reading.estimated;
@@ -55,10 +56,10 @@ impl Wanted {
         }
     }
 
-    /// Charges contexts and code as the reading after the moment has them: no call says what they take, so a
-    /// context or module of the moment may be without its bytes until then. Returns that reading's time, if
-    /// anything came by it. Where the card has given the same since the reading before, and no context or
-    /// module began since, that one is right as it is.
+    /// Adds the bytes of contexts and code from the reading after the point in time. No call reports these bytes, so
+    /// a context or module may have none until then. Returns that reading's time, if it added anything. If the
+    /// physical level has not changed since the reading before, and no context or module began since, the reading
+    /// before is already right.
     fn take_growth(&mut self) -> Option<Nanos> {
         let after = self.after?;
         let parts = self.parts.as_mut()?;
@@ -75,8 +76,8 @@ impl Wanted {
         time
     }
 
-    /// The reading that belongs to the moment. Readings are recorded when they differ from the last one:
-    /// if the card has given the same since, the last one before still holds. Else it is the one after,
+    /// The reading for the point in time. Readings are recorded only when they differ from the last one. So if the
+    /// physical level has not changed since the last reading before, this one is used. Otherwise it is the one after,
     /// unless something moved during the first of those and the last good one before is nearer.
     fn belongs(&self) -> Option<Reading> {
         let parts = self.parts.as_ref()?;
@@ -96,12 +97,12 @@ impl Wanted {
 }
 
 impl Ledger {
-    /// The ledgers that are asked for, of a capture that was read to its end as `session`. Unless that kept
-    /// the moment it is read again, for what was live then can only be told once it is known which moment
-    /// that is: `started` is given a handle that tells how far reading has come.
+    /// The requested ledgers of a capture that was read to its end as `session`. If that reading did not keep the
+    /// points in time, the capture is read again, because the live blocks can be collected only when the event is
+    /// known. `started` receives a handle for the progress.
     ///
     /// # Errors
-    /// Only where nothing can be read.
+    /// Only if nothing can be read.
     pub fn read(
         path: &Path,
         session: &Session,
@@ -124,7 +125,7 @@ impl Ledger {
         Ok(ledgers(wanted, first, asked))
     }
 
-    /// The same, of records at hand.
+    /// The same from given records.
     #[cfg(test)]
     pub(super) fn of_events(first: &Replay, events: &[(Seq, Event)], asked: Asked) -> Vec<Self> {
         let mut wanted = wanted(first, asked);
@@ -152,7 +153,7 @@ fn ledgers(wanted: BTreeMap<DeviceOrdinal, Wanted>, first: &Replay, asked: Asked
     wanted.into_iter().filter_map(build).collect()
 }
 
-/// Takes the devices at the end, or at their peaks if the first reading kept those.
+/// Takes the devices at the end, or at their peaks if the first reading kept these.
 fn take_kept(first: &Replay, wanted: &mut BTreeMap<DeviceOrdinal, Wanted>, asked: Asked) {
     match asked.at {
         LedgerAt::End => return settle(first, wanted, None),
@@ -175,7 +176,7 @@ fn take_kept(first: &Replay, wanted: &mut BTreeMap<DeviceOrdinal, Wanted>, asked
     }
 }
 
-/// Takes in a record of the second reading.
+/// Observes a record of the second reading.
 fn feed(replay: &mut Replay, wanted: &mut BTreeMap<DeviceOrdinal, Wanted>, record: Record<'_>) {
     let Record::Event(seq, event) = record else {
         replay.feed(record);
@@ -201,7 +202,7 @@ fn feed(replay: &mut Replay, wanted: &mut BTreeMap<DeviceOrdinal, Wanted>, recor
     }
 }
 
-/// Takes in an event after moments that are over: contexts and modules may grow by it.
+/// Observes an event after points in time that have passed: contexts and modules may grow with it.
 fn follow_growth(
     replay: &Replay,
     wanted: &mut BTreeMap<DeviceOrdinal, Wanted>,
@@ -221,7 +222,7 @@ fn follow_growth(
     }
 }
 
-/// Takes the parts of each device whose moment is over when `next` comes; at the end of all.
+/// Takes the parts of each device whose point in time has passed when `next` comes, or at the end.
 fn settle(replay: &Replay, wanted: &mut BTreeMap<DeviceOrdinal, Wanted>, next: Option<Seq>) {
     for (device, wanted) in wanted {
         let over = next.is_none_or(|next| next > wanted.until);
@@ -233,7 +234,7 @@ fn settle(replay: &Replay, wanted: &mut BTreeMap<DeviceOrdinal, Wanted>, next: O
     }
 }
 
-/// The devices to tell of, each with its moment.
+/// The wanted devices, each with its point in time.
 fn wanted(first: &Replay, asked: Asked) -> BTreeMap<DeviceOrdinal, Wanted> {
     let main = main_device(first);
     let devices = first.devices.iter().filter(|(device, _)| {
@@ -275,7 +276,7 @@ fn wanted(first: &Replay, asked: Asked) -> BTreeMap<DeviceOrdinal, Wanted> {
         .collect()
 }
 
-/// The device that the process works on: the one that held most.
+/// The main device of the process: the one with most memory.
 fn main_device(replay: &Replay) -> Option<DeviceOrdinal> {
     let devices = replay
         .devices

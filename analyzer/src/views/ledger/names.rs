@@ -1,4 +1,4 @@
-//! Rows as people read them.
+//! Labels of rows.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use crate::attribution::Owner;
 use crate::replay::Replay;
 use crate::units::bytes as text;
 
-/// The libraries that a line's memory is of.
+/// The libraries that a line's memory belongs to.
 pub(super) fn through(libraries: &BTreeMap<String, i128>) -> Option<String> {
     let mut libraries: Vec<(&String, &i128)> = libraries.iter().collect();
     libraries.sort_by_key(|(name, bytes)| (Reverse(**bytes), *name));
@@ -22,7 +22,7 @@ pub(super) fn through(libraries: &BTreeMap<String, i128>) -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-/// A row as people read it.
+/// The label of a row.
 pub(super) fn name(
     kind: &Kind,
     library: Option<&str>,

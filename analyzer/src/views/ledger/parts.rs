@@ -1,4 +1,4 @@
-//! The physical level of a device at a moment, taken apart to library and line.
+//! The physical level of a device at a point in time, divided by library and line.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use super::{Kind, Workspaces};
 use crate::attribution::{Owner, PYTORCH_ALLOCATOR, library, owner};
 use crate::replay::{Backing, Block, Growth, KeyId, Reading, Replay, ReservationKind, SpanContext};
 
-/// The smallest part that is told from others.
+/// The key of the smallest part.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PieceId {
     pub kind: Kind,
-    /// Which one of its kind, where each is to be shown by itself: a context's handle.
+    /// The number within its kind, if each is shown separately: a context's handle.
     pub which: u64,
     pub library: Option<String>,
     pub owner: Option<Owner>,
@@ -25,43 +25,43 @@ pub(super) struct PieceId {
 /// Parts and their bytes.
 pub(super) type Pieces = BTreeMap<PieceId, i128>;
 
-/// What only the whole capture can tell of a device.
+/// Facts about a device that only the whole capture has.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Whole {
     /// Whether a framework's pool reported tensors.
     pub tensors: bool,
     /// Whether the physical level was recorded.
     pub physical: bool,
-    /// The device that the process mostly works on, where that is another one.
+    /// The main device of the process, if it is another one.
     pub main: Option<DeviceOrdinal>,
 }
 
-/// A device at a moment.
+/// A device at a point in time.
 #[derive(Debug)]
 pub(super) struct Parts {
     pub seq: Seq,
     pub time: Nanos,
-    /// They sum to the physical level, and `unseen`.
+    /// They sum to the physical level and `unseen`.
     pub pieces: Pieces,
-    /// The physical level, or what stands for it where it was not recorded.
+    /// The physical level, or a substitute if it was not recorded.
     pub physical: u64,
     pub driver: u64,
     pub host: u64,
     pub managed: u64,
     pub aliases: u64,
-    /// What the framework reported and no driver event stands behind.
+    /// Bytes that the framework reported without driver events for them.
     pub unseen: u64,
     pub pool: Option<Pool>,
     pub workspaces: Option<Workspaces>,
     pub span_context: SpanContext,
-    /// The newest reading before the moment.
+    /// The newest reading before the point in time.
     pub before: Option<Reading>,
     /// Whether a context or module began after that.
     pub begun_since: bool,
 }
 
 impl Parts {
-    /// The device as `replay` has it now; `named` has the names and the stacks.
+    /// The current state of the device in `replay`. `named` has the names and the stacks.
     pub fn at(replay: &Replay, named: &Replay, device: DeviceOrdinal, whole: &Whole) -> Self {
         let mut build = Build::new(replay, named, device, whole);
         let tensors = build.tensors();
@@ -94,7 +94,7 @@ impl Parts {
         }
     }
 
-    /// Which part a growth after the moment belongs to; `replay` has the context or module.
+    /// The part that a growth after the point in time belongs to. `replay` has the context or module.
     pub fn of_growth(
         growth: &Growth,
         (replay, named): (&Replay, &Replay),
@@ -105,7 +105,7 @@ impl Parts {
         build.implicit(growth.kind, growth.handle, growth.key)
     }
 
-    /// Adds what a context or module grew by after the moment.
+    /// Adds the growth of a context or module after the point in time.
     pub fn add_growth(&mut self, id: PieceId, bytes: u64) {
         *self.pieces.entry(id).or_default() += i128::from(bytes);
         self.physical = self.physical.saturating_add(bytes);
@@ -176,8 +176,8 @@ impl<'a> Build<'a> {
         tensors
     }
 
-    /// What was asked for: tensors and the pool they lie in, and each library's own. Also says how much
-    /// of the pool no driver event stands behind.
+    /// Adds requested bytes: tensors and their pool, and the memory of each library. Returns the pool, and how much
+    /// of it has no driver events.
     fn driver(&mut self, tensors: Tensors) -> (Option<Pool>, u64) {
         let (replay, at) = (self.replay, self.device);
         let row = replay.levels.get(&(at, Level::DRIVER));
@@ -209,7 +209,7 @@ impl<'a> Build<'a> {
                 segments.add(address, &block, line);
                 in_pool = in_pool.saturating_add(block.bytes);
             } else if !self.whole.tensors && name.as_deref() == Some(PYTORCH_ALLOCATOR) {
-                // Without its own pool PyTorch asks CUDA for each tensor.
+                // Without its own pool, PyTorch requests memory for each tensor from CUDA.
                 self.add(Kind::Tensors, name, Some(line), bytes);
             } else if backing == Backing::Graph {
                 self.add(Kind::Graph, name, Some(line), bytes);
@@ -225,7 +225,7 @@ impl<'a> Build<'a> {
         if !any_known {
             in_pool += self.take_unknown(says.saturating_sub(in_pool));
         }
-        // Where the driver level was not seen at all, the framework's own figure is all there is.
+        // Without the driver level, only the framework's own figure is known.
         let reserved = if row.is_some() {
             in_pool.max(tensors.bytes())
         } else {
@@ -253,7 +253,7 @@ impl<'a> Build<'a> {
         (Some(pool), reserved - in_pool)
     }
 
-    /// Takes bytes from what has no library: the pool is somewhere in there. Returns what there was.
+    /// Takes up to `bytes` from memory without a library, which includes the pool. Returns how much it took.
     fn take_unknown(&mut self, bytes: u64) -> u64 {
         let mut left = i128::from(bytes);
         for (id, have) in &mut self.pieces {
@@ -266,7 +266,7 @@ impl<'a> Build<'a> {
         bytes - left.max(0) as u64
     }
 
-    /// What stands behind that: whole pages, pools, graphs; and contexts and modules. Returns the level.
+    /// Adds the physical memory behind that: whole pages, pools, graphs; and contexts and modules. Returns the level.
     fn physical(&mut self) -> u64 {
         let mut given = self.asked;
         let mut others = 0;
@@ -317,7 +317,7 @@ impl<'a> Build<'a> {
         given.sum() + others
     }
 
-    /// What nobody asked for in bytes: a context, its streams, a module.
+    /// The key of memory without a requested size: a context, its streams, a module.
     fn implicit(&mut self, kind: ReservationKind, ptr: u64, key: KeyId) -> PieceId {
         let objects = &self.replay.objects;
         let (fallback, line) = self.who(key, Level::DRIVER);

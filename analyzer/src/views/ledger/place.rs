@@ -1,28 +1,30 @@
-//! A line of code as JSON carries it.
+//! A line of code in JSON.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::attribution::Owner;
 
-/// Where in the code; all `None` where no Python line is known.
+/// A source line. All fields are `None` if no Python line is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Place {
-    /// The file's absolute name. What is no file, as `<string>`, is told as the interpreter has it.
+    /// Absolute path of the source file. Code without a file has the interpreter's name, such as `<string>`. `None`:
+    /// no Python line is known.
     pub file: Option<String>,
-    /// The file relative to the program's folder, if it lies below that.
+    /// Path of the file relative to `capture.directory`; `None`: the file is not below that folder.
     pub file_relative: Option<String>,
-    /// Line number.
+    /// Line number, from 1; `None`: no Python line is known.
     pub line: Option<u32>,
-    /// Function.
+    /// Qualified name of the function that contains the line; `None`: no Python line is known.
     pub function: Option<String>,
-    /// The class of the autograd node that allocated for the line, if one did.
+    /// Class of the autograd node that allocated the memory, such as `AddmmBackward0`. The line is that of the node's
+    /// forward. Absent if no node allocated it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
 }
 
 impl Place {
-    /// An owner's line.
+    /// The line of an owner.
     pub fn of(owner: Option<&Owner>) -> Self {
         let line = owner.and_then(Owner::line);
         Self {

@@ -1,4 +1,4 @@
-//! PyTorch's pool at a moment: its segments, and the tensors that keep them from being given back.
+//! PyTorch's pool at a point in time: its segments, and the tensors that pin them.
 
 use std::collections::BTreeMap;
 
@@ -12,111 +12,114 @@ use super::tensors::Tensors;
 use crate::attribution::Owner;
 use crate::replay::{Block, Figure, Objects};
 
-/// The pool. Free blocks are what lies between tensors; where a block waits for another stream it
-/// counts as free.
+/// PyTorch's pool on one GPU at the point in time. Free blocks are the gaps between live tensors; a block that waits
+/// for another stream counts as free.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Pool {
-    /// What it holds from the driver.
+    /// Bytes that the pool has reserved from the driver.
     pub reserved_bytes: u64,
-    /// Tensors live.
+    /// Bytes of the live tensors.
     pub live_bytes: u64,
-    /// The difference.
+    /// Reserved but unallocated bytes: `reserved_bytes` minus `live_bytes`.
     pub cached_bytes: u64,
-    /// The largest block that a tensor could get without asking the driver.
+    /// Size in bytes of the largest free block, the largest tensor that fits without a request to the driver; 0 if
+    /// there is no free block.
     pub largest_free_block_bytes: u64,
-    /// What `empty_cache` would give back at once.
+    /// Bytes that `torch.cuda.empty_cache()` would return to the driver.
     pub reclaimable_bytes: u64,
-    /// The segments, largest first.
+    /// Segments of the pool, the largest first; empty if the driver level was not recorded.
     pub segments: Vec<Segment>,
-    /// The lines whose tensors lie in them, those that pin most first.
+    /// Lines that own tensors in the segments, those with the most `given_back_bytes` first.
     pub lines: Vec<PoolLine>,
 }
 
-/// A piece of address space that the pool cuts blocks from: a driver allocation, or a run of mappings
-/// of an expandable segment.
+/// A segment: a driver allocation, or a run of adjacent mappings of an expandable segment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Segment {
-    /// First address.
+    /// Address of the first byte.
     pub address: u64,
-    /// Size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Whether it is of expandable segments.
+    /// Whether the segment is part of an expandable segment (`expandable_segments:True`).
     pub expandable: bool,
-    /// Tensors live in it.
+    /// Bytes of the live tensors in the segment.
     pub live_bytes: u64,
-    /// How many those are.
+    /// Number of the live tensors in the segment.
     pub blocks: u64,
-    /// The difference.
+    /// Unallocated bytes of the segment: `bytes` minus `live_bytes`.
     pub cached_bytes: u64,
-    /// The largest gap between them.
+    /// Size in bytes of the largest gap between the live tensors; 0 if there is no gap.
     pub largest_free_block_bytes: u64,
-    /// What `empty_cache` would give back of it at once.
+    /// Bytes of the segment that `torch.cuda.empty_cache()` would return to the driver: all of it if it has no tensor,
+    /// or the mappings of an expandable segment that no tensor touches.
     pub reclaimable_bytes: u64,
-    /// What would be given back besides, if the tensors in it were freed.
+    /// Bytes of the segment that cannot be returned to the driver because of live tensors: `bytes` minus
+    /// `reclaimable_bytes`.
     pub pinned_bytes: u64,
-    /// The line that led to it.
+    /// The line whose allocation led the pool to reserve the segment.
     #[serde(flatten)]
     pub place: Place,
-    /// The same.
+    /// The owner of `place`.
     #[serde(skip)]
     pub owner: Option<Owner>,
-    /// The lines whose tensors pin it, largest first.
+    /// Lines that own live tensors in the segment, the largest first; empty if it has no live tensor.
     pub lines: Vec<SegmentLine>,
-    /// The gaps between its tensors: address and size, in order.
+    /// The gaps between the tensors: address and size, in order.
     #[serde(skip)]
     pub gaps: Vec<(u64, u64)>,
 }
 
-/// What a line's tensors have in one segment.
+/// Live tensors of one line in one segment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SegmentLine {
-    /// The line.
+    /// The line that allocated the tensors.
     #[serde(flatten)]
     pub place: Place,
-    /// The library that made them, where no Python line did.
+    /// Library that allocated the tensors, if no Python line did; `None` otherwise.
     pub library: Option<String>,
-    /// Bytes of its tensors.
+    /// Bytes of the line's live tensors in the segment.
     pub bytes: u64,
-    /// How many they are.
+    /// Number of the line's live tensors in the segment.
     pub blocks: u64,
-    /// The same.
+    /// The owner of `place`.
     #[serde(skip)]
     pub owner: Owner,
 }
 
-/// What a line's tensors have in the pool.
+/// Live tensors of one line in the segments of the pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PoolLine {
-    /// The line.
+    /// The line that allocated the tensors.
     #[serde(flatten)]
     pub place: Place,
-    /// The library that made them, where no Python line did.
+    /// Library that allocated the tensors, if no Python line did; `None` otherwise.
     pub library: Option<String>,
-    /// Bytes of its tensors.
+    /// Bytes of the line's live tensors in the pool.
     pub bytes: u64,
-    /// How many they are.
+    /// Number of the line's live tensors in the pool.
     pub blocks: u64,
-    /// Segments that they lie in.
+    /// Number of segments that contain live tensors of the line.
     pub segments: u64,
-    /// What would be given back if they alone were freed: what no other line's tensors pin.
+    /// Further bytes that `torch.cuda.empty_cache()` would return if only the tensors of this line were freed: the
+    /// memory that tensors of no other line pin.
     pub given_back_bytes: u64,
-    /// The same.
+    /// The owner of `place`.
     #[serde(skip)]
     pub owner: Owner,
 }
 
-/// A stretch of a segment that can be given back by itself.
+/// A range of a segment that can be freed separately.
 #[derive(Clone, Copy, Debug)]
 struct Unit {
     address: u64,
     bytes: u64,
 }
 
-/// The pool's driver memory, gathered block by block.
+/// The pool's driver memory, added block by block.
 #[derive(Debug)]
 pub(super) struct Segments<'a> {
     objects: &'a Objects,
-    /// Where each VMM handle is mapped.
+    /// The mappings of each VMM handle.
     mapped: FxHashMap<u64, Vec<Unit>>,
     plain: Vec<(Unit, Owner)>,
     expandable: BTreeMap<u64, (Unit, Owner)>,
@@ -150,7 +153,7 @@ impl<'a> Segments<'a> {
         }]
     }
 
-    /// Whether a tensor lies in a driver block.
+    /// Whether a driver block contains a tensor.
     pub fn holds_a_tensor(&self, address: u64, block: &Block, tensors: &Tensors) -> bool {
         self.units(address, block).iter().any(|unit| {
             let end = unit.address.saturating_add(unit.bytes);
@@ -158,11 +161,11 @@ impl<'a> Segments<'a> {
         })
     }
 
-    /// A driver block is the pool's.
+    /// Adds a driver block of the pool.
     pub fn add(&mut self, address: u64, block: &Block, owner: Owner) {
         let units = self.units(address, block);
         if block.flags.contains(EventFlags::VMM_HANDLE) {
-            // Mapped twice it is still one piece of memory: the first address stands for it.
+            // Memory that is mapped twice counts once, at the first address.
             let first = units.into_iter().next();
             self.expandable
                 .extend(first.map(|unit| (unit.address, (unit, owner))));
@@ -172,7 +175,7 @@ impl<'a> Segments<'a> {
         }
     }
 
-    /// The pool with these tensors in it.
+    /// The pool with these tensors.
     pub fn pool(self, reserved: u64, tensors: &Tensors) -> Pool {
         let mut lines: BTreeMap<Owner, PoolLine> = BTreeMap::new();
         let mut segments = Vec::new();
@@ -209,7 +212,7 @@ impl<'a> Segments<'a> {
     }
 }
 
-/// Mappings that lie side by side in one piece of reserved address space.
+/// Adjacent mappings in one range of reserved address space.
 fn runs(
     units: impl Iterator<Item = (Unit, Owner)>,
     objects: &Objects,

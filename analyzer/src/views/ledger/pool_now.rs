@@ -6,7 +6,7 @@ use super::parts::{Parts, Whole};
 use super::pool::Pool;
 use crate::replay::Replay;
 
-/// A device's pool as `replay` has it now; `None`: there is none.
+/// The current pool of a device in `replay`; `None` without a pool.
 pub(in crate::views) fn pool_now(replay: &Replay, device: DeviceOrdinal) -> Option<Pool> {
     let has = |level| replay.levels.contains_key(&(device, level));
     let whole = Whole {

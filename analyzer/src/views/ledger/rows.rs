@@ -1,4 +1,4 @@
-//! Parts and a reading of NVML become the table's rows.
+//! Turns parts and a reading of NVML into the table's rows.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use crate::attribution::{Owner, owner};
 use crate::replay::{Reading, Replay};
 use crate::units::bytes as text;
 
-/// What a row stands for.
+/// The key of a row.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct RowId {
     kind: Kind,
@@ -30,11 +30,11 @@ struct Sum {
     owners: BTreeMap<Owner, i128>,
 }
 
-/// A device held next to nothing if it was less than this part of what its contexts cost.
+/// A device is unused if its peak is below this fraction of its contexts' bytes.
 const NEXT_TO_NOTHING: i128 = 8;
 
 impl Ledger {
-    /// The ledger of a device: `whole` is the replay of the whole capture.
+    /// The ledger of a device. `facts` are those of the whole capture.
     pub(super) fn new(
         mut parts: Parts,
         reading: Option<Reading>,
@@ -45,7 +45,7 @@ impl Ledger {
     ) -> Self {
         let reading = reading.filter(|reading| reading.beyond().is_some());
         let unexplained = reading.map(|reading| nvml(&mut parts, &reading));
-        // A context on a device that held next to nothing is not there for work.
+        // A context on an unused device is probably unintended.
         let contexts = parts
             .pieces
             .iter()
@@ -84,7 +84,7 @@ impl Ledger {
             device: device.0,
             seq: Some(seq.0),
             time_ns: Some(time.0),
-            // What the program was at is not told of its end.
+            // The end has no phase.
             when: match ended {
                 true => When::default(),
                 false => when_of(replay, parts.span_context),
@@ -137,8 +137,8 @@ impl Ledger {
     }
 }
 
-/// Adds what NVML saw beyond the physical level; returns what is unexplained. The reading's figures are
-/// its own moment's: what is beyond them does not depend on what came and went in between.
+/// Adds NVML's figures beyond the physical level. Returns the unexplained bytes. The figures are as of the reading;
+/// the difference does not depend on allocations in between.
 fn nvml(parts: &mut Parts, reading: &Reading) -> i64 {
     let mut add = |kind, bytes: i128| {
         let id = PieceId {
@@ -149,7 +149,7 @@ fn nvml(parts: &mut Parts, reading: &Reading) -> i64 {
         };
         *parts.pieces.entry(id).or_default() += bytes;
     };
-    // What has no driver event behind it is in the parts already.
+    // Bytes without driver events are already in the parts.
     let beyond = i128::from(reading.beyond().unwrap_or(0)) - i128::from(parts.unseen);
     let managed = beyond.clamp(0, i128::from(parts.managed));
     add(Kind::Managed, managed);
@@ -164,7 +164,7 @@ fn nvml(parts: &mut Parts, reading: &Reading) -> i64 {
         }
         _ => 0,
     };
-    // Where NVML does not tell the others' figures, what is left of the card is theirs.
+    // If NVML does not report other processes, the rest of the card is attributed to them.
     match reading.others {
         Some(_) => {
             add(Kind::OtherProcesses, others);
@@ -175,7 +175,7 @@ fn nvml(parts: &mut Parts, reading: &Reading) -> i64 {
     (beyond - managed).clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
 }
 
-/// Whether a row is there even with no bytes.
+/// Whether a row is shown even without bytes.
 fn always(kind: Kind) -> bool {
     matches!(
         kind,
@@ -197,7 +197,7 @@ fn row_id(id: &PieceId, by: By) -> RowId {
         owner: None,
     };
     match (by, &id.library, &id.owner) {
-        // A context is whoever's came first: it serves all.
+        // A context is used by all libraries, so it does not belong to the one that created it.
         (By::Owner, Some(_), _) if id.kind != Kind::Context => named(Kind::Owner),
         (By::Line, _, Some(owner)) => RowId {
             kind: Kind::Line,
@@ -210,7 +210,7 @@ fn row_id(id: &PieceId, by: By) -> RowId {
     }
 }
 
-/// Fixed rows first in the table's order, those of libraries, lines, contexts by size in between.
+/// Fixed rows are first, in the table's order; those of libraries, lines and contexts are by size in between.
 fn order(row: &LedgerRow) -> (u8, Reverse<i64>, String) {
     let (place, by_size) = match row.kind {
         Kind::Tensors => (0, false),

@@ -1,4 +1,4 @@
-//! Live tensors, for the questions that a pool asks of them.
+//! Live tensors, for queries about a pool.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -14,17 +14,17 @@ pub(super) struct Tensors {
 }
 
 impl Tensors {
-    /// One more.
+    /// Adds a tensor.
     pub fn insert(&mut self, address: u64, bytes: u64, owner: Owner) {
         self.blocks.insert(address, (bytes, owner));
     }
 
-    /// Bytes of all.
+    /// The sum of bytes.
     pub fn bytes(&self) -> u64 {
         self.blocks.values().map(|(bytes, _)| bytes).sum()
     }
 
-    /// Bytes by the line that made them.
+    /// Bytes by the line that allocated them.
     pub fn by_owner(&self) -> BTreeMap<Owner, u64> {
         let mut out = BTreeMap::new();
         for (bytes, owner) in self.blocks.values() {
@@ -52,7 +52,7 @@ impl Tensors {
         })
     }
 
-    /// Those that begin in a range: address, bytes, owner.
+    /// Tensors that begin in a range: address, bytes, owner.
     pub fn within(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64, &Owner)> {
         let end = end.max(start);
         self.blocks
@@ -60,7 +60,7 @@ impl Tensors {
             .map(|(address, (bytes, owner))| (*address, *bytes, owner))
     }
 
-    /// Owners of those that touch a range.
+    /// Owners of tensors that overlap a range.
     pub fn touching(&self, start: u64, end: u64) -> impl Iterator<Item = &Owner> {
         let before = self.blocks.range(..start).next_back();
         before

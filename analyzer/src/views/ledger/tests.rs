@@ -1,4 +1,4 @@
-//! Random programs on the physical level: every ledger of them sums.
+//! Random programs on the physical level: all their ledgers have the right sums.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,20 +12,20 @@ use crate::replay::{At, Replay};
 const PAGE: u64 = 2 << 20;
 const STREAMS: EventFlags = EventFlags::CONTEXT.with(EventFlags::STREAM_ORDERED);
 
-/// Random numbers, a program's events, and its own books of what the card gave.
+/// Random numbers, a program's events, and the expected figures of the card.
 #[derive(Default)]
 struct Program {
     seed: u32,
     events: Vec<(Seq, Event)>,
     physical: BTreeMap<(u64, u16), u64>,
-    /// The books after each event, and what NVML saw beyond them by then.
+    /// The expected figures after each event, and NVML's bytes beyond them.
     books: Vec<u64>,
     tensors: BTreeMap<u64, u64>,
     segments: Vec<(u64, u64)>,
     handles: Vec<(u64, u64, u64)>,
     asked: Vec<(u64, u64, EventFlags)>,
     next: u64,
-    /// Contexts and modules that there are.
+    /// Existing contexts and modules.
     begun: BTreeSet<(u64, u16)>,
 }
 
@@ -62,7 +62,7 @@ impl Program {
     }
 
     fn of(&mut self, kind: EventKind, level: Level, ptr: u64, bytes: u64, flags: EventFlags) {
-        // Addresses below 100 are in no module, so owners are unknown: the pool is found by tensors.
+        // Addresses below 100 are in no module, so owners are unknown: the pool is found by its tensors.
         self.event(Event {
             kind,
             level,
@@ -240,8 +240,8 @@ impl Program {
     }
 }
 
-/// What contexts, their streams and modules that there are after the event at `index` grow by until `time`, before each of
-/// them shrinks or begins anew.
+/// The growth until `time` of contexts, their streams and modules that exist after the event at `index`. Each counts
+/// only until it shrinks or begins again.
 fn growth(program: &Program, index: usize, time: u64) -> u64 {
     let of_context = |ptr| vec![(ptr, EventFlags::CONTEXT.0), (ptr | 1, STREAMS.0)];
     let begins = |event: &Event| match event.kind {
@@ -321,7 +321,7 @@ fn the_rows_are_the_physical_level_and_what_nvml_saw_beyond_it() {
                 assert_eq!(ledger.physical_bytes, Some(books));
                 let all: i64 = ledger.rows.iter().map(|row| row.bytes).sum();
                 assert_eq!(ledger.bytes as i64, all);
-                // NVML's figure of the card, moved by what came and went until it was read.
+                // NVML's figure of the card, adjusted by allocations until it was read.
                 if let (Some(used), Some(reading)) = (ledger.nvml_used_bytes, ledger.reading) {
                     let moved = books as i64 - reading.physical_bytes as i64;
                     assert_eq!(all, used as i64 + moved, "seed {seed}, after {event:?}");

@@ -1,4 +1,4 @@
-//! What stands first on the page: whether memory ran out, and who held it at the peak of each device.
+//! The first section of the page: whether memory ran out, and the holders at the peak of each device.
 
 use gpumem_capture::{DeviceOrdinal, Level};
 use serde::Serialize;
@@ -15,24 +15,24 @@ pub struct PagePeak {
     pub seq: Option<u64>,
     /// Its time.
     pub time: Option<u64>,
-    /// What the program was at then.
+    /// The step and phase at this time.
     pub when: String,
-    /// All that its ledger has.
+    /// The sum of its ledger.
     pub bytes: u64,
     /// Memory of the card.
     pub total: Option<u64>,
     /// The level that the lines are of.
     pub level: &'static str,
-    /// All that was live of it.
+    /// All live bytes of this level.
     pub live: u64,
     /// The lines that held most, the largest first.
     pub owners: Vec<Holder>,
 }
 
-/// What stands first on the page.
+/// The first section of the page.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PageAnswer {
-    /// The failure to tell of first, as the report has it; `None`: nothing failed.
+    /// The main failure, as in the report; `None` without failures.
     pub failed: Option<String>,
     /// Other failures of the run.
     pub others: u64,
@@ -73,7 +73,7 @@ fn peak(ledger: &Ledger, from: &PageSources<'_>, limits: PageLimits) -> PagePeak
     }
 }
 
-/// A holder with names of so many characters at most.
+/// A holder with truncated names.
 pub(super) fn clipped(of: &Holder, limits: PageLimits) -> Holder {
     Holder {
         line: clip(&of.line, limits.name),

@@ -1,4 +1,4 @@
-//! The page's timeline: fewer stretches than the timeline's own, where it must be.
+//! The page's timeline, with fewer stretches than the timeline if necessary.
 
 use std::cmp::Reverse;
 
@@ -14,7 +14,7 @@ use crate::views::{BandKind, DeviceTimeline, Lane, LaneSpan, Timeline, TimelineP
 pub struct PageBand {
     /// What it is.
     pub kind: BandKind,
-    /// Of tensors, what these are for.
+    /// The category, if it is a band of tensors.
     #[serde(serialize_with = "by_name_if_any")]
     pub category: Option<Category>,
     /// Its name.
@@ -24,9 +24,9 @@ pub struct PageBand {
 /// Points in the order of time. Each is the time and the bytes of each band, one after the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PageChart {
-    /// What they are of.
+    /// The bands.
     pub bands: Vec<PageBand>,
-    /// The points of all stretches: where the device held most, and the last.
+    /// The points of all stretches: the largest and the last of each.
     pub points: Vec<Vec<u64>>,
     /// Pinned host memory: time and bytes.
     pub host: Vec<[u64; 2]>,
@@ -40,7 +40,7 @@ fn rank(point: &TimelinePoint) -> (u64, u64, u64) {
 }
 
 impl PageChart {
-    /// Of a device.
+    /// From a device.
     pub fn of(device: &DeviceTimeline, limits: PageLimits) -> Self {
         let mut chart = Self::default();
         let bands = device.bands.iter();
@@ -54,7 +54,7 @@ impl PageChart {
         let together = device.buckets.len().div_ceil(limits.buckets.max(1)).max(1);
         for buckets in device.buckets.chunks(together) {
             let mosts = buckets.iter().map(|bucket| &bucket.most);
-            // The first of those that are equal.
+            // Of equal ones, the first.
             let most = mosts.rev().max_by_key(|point| rank(point));
             let last = buckets.last().map(|bucket| &bucket.last);
             for point in most.into_iter().chain(last) {
@@ -90,16 +90,16 @@ impl PageChart {
 /// Spans of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PageLane {
-    /// Of what.
+    /// The kind.
     pub name: &'static str,
-    /// From, to, label: in the order of their beginnings.
+    /// From, to, label; by start.
     pub spans: Vec<(u64, u64, String)>,
     /// How many narrower ones are left out.
     pub left_out: u64,
 }
 
 impl PageLane {
-    /// Those of a timeline.
+    /// The lanes of a timeline.
     pub fn all(timeline: &Timeline, limits: PageLimits) -> Vec<Self> {
         let lanes = timeline.lanes.iter();
         lanes.map(|lane| Self::of(lane, limits)).collect()

@@ -1,4 +1,4 @@
-//! A device on the page: its chart, its moments, its ledger and its pool at the peak.
+//! A device on the page: its chart, its points in time, its ledger and its pool at the peak.
 
 use gpumem_capture::{DeviceOrdinal, Level};
 use serde::Serialize;
@@ -12,7 +12,7 @@ use crate::attribution::Owner;
 use crate::replay::Replay;
 use crate::views::{CategoryBytes, DeviceTimeline, Kind, Ledger, MOMENT_LEVELS, Pool, Segment};
 
-/// Lines of a segment that are shown one by one.
+/// How many lines of a segment are shown individually.
 const LINES: usize = 6;
 /// Rows of a ledger.
 const ROWS: usize = 100;
@@ -26,14 +26,14 @@ pub struct PageLedgerRow {
     pub bytes: i64,
     /// The line that holds most of it.
     pub line: String,
-    /// What else is said.
+    /// Further details.
     pub detail: String,
-    /// Of the tensors, what these are for: parts of its bytes.
+    /// For tensors: their categories, as parts of the bytes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub categories: Vec<CategoryBytes>,
 }
 
-/// What a line's tensors have in a segment.
+/// The bytes of a line's tensors in a segment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PageSegmentLine {
     /// The line.
@@ -57,7 +57,7 @@ pub struct PageSegment {
     pub largest_free: u64,
     /// Whether it is of expandable segments.
     pub expandable: bool,
-    /// The lines with most in it, the others summed.
+    /// The lines with most bytes in it. The others are summed.
     pub lines: Vec<PageSegmentLine>,
 }
 
@@ -81,25 +81,25 @@ pub struct PagePool {
 pub struct PageDevice {
     /// `GPU 0`.
     pub title: String,
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Its ordinal.
     pub device: Option<u8>,
     /// Time, event and bytes of all bands at the peak.
     pub peak: Option<[u64; 3]>,
-    /// What the program was at then.
+    /// The step and phase then.
     pub when: String,
     /// Memory over time.
     pub chart: PageChart,
-    /// Blocks over their lives, level by level.
+    /// The history of blocks, level by level.
     pub history: Vec<PageHistory>,
-    /// Those of pinned host memory.
+    /// The same for pinned host memory.
     pub host: Option<PageHistory>,
-    /// Whether the physical level was recorded: what stands behind pools and graphs.
+    /// Whether the physical level was recorded: the memory behind pools and graphs.
     pub has_physical: bool,
-    /// Moments in the order of time.
+    /// Points in time, by time.
     pub moments: Vec<PageMoment>,
-    /// The ledger at the peak; its rows sum to the whole.
+    /// The ledger at the peak. Its rows sum to the total.
     pub ledger: Vec<PageLedgerRow>,
     /// The pool at the peak.
     pub pool: Option<PagePool>,

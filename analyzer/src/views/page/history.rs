@@ -1,6 +1,6 @@
-//! Blocks over their lives as a page carries them: columns of numbers.
+//! The history of blocks in the data of a page: columns of numbers.
 //!
-//! The columns, one after the other (`u`: a number, `s`: one with a sign):
+//! The columns, one after the other (`u`: unsigned, `s`: signed):
 //!
 //! | of | column | |
 //! |---|---|---|
@@ -33,7 +33,7 @@ use crate::packed::{number, signed, text};
 use crate::replay::{Backing, Category, Replay};
 use crate::views::{DeviceTimeline, PastBlock, PastBlocks, PastLevel, Placed};
 
-/// The blocks of a level over their lives.
+/// The history of a level's blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PageHistory {
     /// Which level.
@@ -42,13 +42,14 @@ pub struct PageHistory {
     pub all: u64,
     /// How many are in the page.
     pub blocks: usize,
-    /// Events at which one of these began, ended or was released.
+    /// Events at which one of these was allocated, freed or released.
     pub events: usize,
     /// Whether no block is left out.
     pub whole: bool,
-    /// The stretches of which none is left out: their first and their last event.
+    /// The stretches without omitted blocks: their first and their last event.
     pub stretches: Vec<[u64; 2]>,
-    /// Event, time and bytes of the level where it held most in each stretch of the timeline, and at that stretch's end.
+    /// Event, time and bytes of the level at the largest point of each stretch of the timeline, and at the end of the
+    /// stretch.
     pub points: Vec<[u64; 3]>,
     /// The columns.
     #[serde(serialize_with = "as_text")]
@@ -67,7 +68,7 @@ pub(super) fn placements(blocks: &PastBlocks) -> Vec<[u64; 3]> {
         .collect()
 }
 
-/// Those of the levels of a device that have blocks.
+/// The histories of a device's levels with blocks.
 pub(super) fn histories(
     device: &DeviceTimeline,
     levels: &[Level],
@@ -118,7 +119,7 @@ fn history(
     }
 }
 
-/// What is not yet: the release of a block that waits at the end.
+/// The release of a block that is still waiting at the end.
 const NOT_YET: Seq = Seq(u64::MAX);
 
 /// The events of blocks, in order, with their times.
@@ -141,7 +142,7 @@ fn points(device: &DeviceTimeline, of: &PastLevel, limits: PageLimits) -> Vec<[u
     for buckets in device.buckets.chunks(together) {
         let peaks = buckets.iter().flat_map(|bucket| &bucket.peaks);
         let peaks = peaks.filter(|peak| peak.level == name);
-        // The first of those that are equal.
+        // Of equal ones, the first.
         let most = peaks.max_by_key(|peak| (peak.bytes, Reverse(peak.seq)));
         points.extend(most.map(|most| [most.seq, most.time_ns, most.bytes]));
         points.extend(buckets.last().map(|bucket| {
@@ -240,9 +241,9 @@ fn columns(
     out
 }
 
-/// What kind of memory a block is: 1: of a VMM handle, 2: PyTorch's pool has it, 4: managed, 8: an array, 16: of one of
-/// CUDA's own pools, 32: of a graph's node, 64: a pool may have it, for the caller is not known, 128: host memory that the
-/// program brought.
+/// The kind of a block's memory, as a sum. 1: of a VMM handle. 2: in PyTorch's pool. 4: managed. 8: an array. 16: in
+/// one of CUDA's own pools. 32: of a graph's node. 64: possibly in a pool, because the caller is not known. 128: host
+/// memory that the program provided.
 fn kind(block: &PastBlock, level: Level, libraries: &Libraries, has_pool: bool) -> u64 {
     let has = |flag| block.flags.contains(flag);
     let backing = Backing::of(block.flags);

@@ -1,4 +1,4 @@
-//! What a page is made from, and how much of that it has at most.
+//! The input of a page, and the limits of its size.
 
 use std::collections::BTreeMap;
 
@@ -7,53 +7,53 @@ use gpumem_capture::DeviceOrdinal;
 use crate::replay::Replay;
 use crate::views::{Cause, DeviceThen, Hints, Leaks, Ledger, PastBlocks, Stretch, Timeline};
 
-/// What a page is made from.
+/// The input of a page.
 pub struct PageSources<'a> {
     /// The capture, read to its end.
     pub replay: &'a Replay,
     /// Memory over time.
     pub timeline: &'a Timeline,
-    /// The live bytes by stack at some moments.
+    /// The live bytes by stack at some points in time.
     pub moments: &'a BTreeMap<DeviceOrdinal, Vec<DeviceThen>>,
-    /// Blocks over their lives.
+    /// The history of blocks.
     pub blocks: &'a PastBlocks,
     /// The ledgers at the peaks.
     pub ledgers: &'a [Ledger],
-    /// Why the failure to tell of first happened.
+    /// The cause of the main failure.
     pub cause: Option<&'a Cause>,
-    /// What could be done.
+    /// The hints.
     pub hints: &'a Hints,
-    /// What was alive at the end of the last step, its event and its time; `None`: nothing was allocated.
+    /// The memory that was live at the end of the last step, its event and its time; `None`: nothing was allocated.
     pub leaks: Option<&'a (Leaks, (u64, u64))>,
-    /// Of which part of the run blocks and moments are.
+    /// The part of the run for blocks and points in time.
     pub stretch: Stretch,
-    /// The event of the moment to show first; else the peak is.
+    /// The event of the first view; by default the peak.
     pub shown: Option<u64>,
 }
 
-/// What stands above all figures.
+/// The head of the page.
 #[derive(Clone, Debug, Default)]
 pub struct PageHead {
     /// The capture's name.
     pub file: String,
-    /// What ran.
+    /// The command.
     pub ran: String,
     /// Whether the account is exact.
     pub exact: bool,
-    /// What may be claimed, in lines.
+    /// The result of the accuracy check, in lines.
     pub account: Vec<String>,
     /// What is missing.
     pub missing: Vec<String>,
-    /// The failure to tell of first, in a sentence.
+    /// The main failure, in a sentence.
     pub failed: Option<String>,
-    /// Which part of the run it is: `from step 3 to the end`; `None`: all of it.
+    /// The part of the run, such as `from step 3 to the end`; `None` for all of it.
     pub part: Option<String>,
 }
 
-/// How much a page has at most; what is beyond is summed.
+/// The maximum sizes of a page. Data beyond them is summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageLimits {
-    /// Stacks, over all moments.
+    /// Stacks, over all points in time.
     pub stacks: usize,
     /// Blocks of each level of each device.
     pub blocks: usize,
@@ -65,13 +65,13 @@ pub struct PageLimits {
     pub segments: usize,
     /// Rows of each table of the whole run.
     pub rows: usize,
-    /// Characters of a name.
+    /// The length of a name.
     pub name: usize,
 }
 
-/// Rather than fewer stacks than this, there is less of all else.
+/// Other limits are reduced before stacks are reduced below this.
 const FEW_STACKS: usize = 1000;
-/// Rather than fewer stacks, tables have no more rows than this.
+/// Rows of tables are reduced to this before stacks are.
 const FEW_ROWS: usize = 250;
 
 impl Default for PageLimits {
@@ -89,7 +89,7 @@ impl Default for PageLimits {
 }
 
 impl PageLimits {
-    /// Less: fewer rows, then fewer stacks, and if those are few already, half of everything.
+    /// Smaller limits: first fewer rows, then fewer stacks; if both are already low, half of everything.
     pub fn less(self) -> Self {
         if self.rows > FEW_ROWS {
             let rows = FEW_ROWS;
@@ -111,7 +111,7 @@ impl PageLimits {
     }
 }
 
-/// A text of so many characters at most.
+/// Truncates a text to `most` characters.
 pub(super) fn clip(text: &str, most: usize) -> String {
     let plain = text.chars().map(|c| match c {
         c if c.is_control() => '\u{fffd}',

@@ -1,4 +1,4 @@
-//! The libraries that asked the driver for memory.
+//! The libraries that requested memory from the driver.
 
 use gpumem_capture::Level;
 use rustc_hash::FxHashMap;
@@ -7,7 +7,7 @@ use crate::attribution::library;
 use crate::replay::{Replay, StackKey};
 use crate::views::PastBlocks;
 
-/// Libraries by number, and which one each stack is of.
+/// Libraries by number, and the library of each stack.
 #[derive(Debug, Default)]
 pub(super) struct Libraries {
     names: Vec<String>,
@@ -15,7 +15,7 @@ pub(super) struct Libraries {
 }
 
 impl Libraries {
-    /// Those of all blocks but tensors.
+    /// The libraries of all blocks except tensors.
     pub fn of(replay: &Replay, blocks: &PastBlocks) -> Self {
         let mut out = Self::default();
         let levels = blocks.levels.iter();
@@ -40,7 +40,7 @@ impl Libraries {
         &self.names
     }
 
-    /// The number of the library that a stack is of; `None`: not known.
+    /// The number of a stack's library; `None` if it is not known.
     pub fn number(&self, level: Level, stacks: StackKey) -> Option<usize> {
         self.of.get(&(level, stacks)).copied().flatten()
     }

@@ -1,4 +1,4 @@
-//! What the page for a browser is made of: tables of numbers that refer to each other, all bounded.
+//! The data of the page for a browser: tables of numbers that refer to each other. The size of each is bounded.
 
 mod answer;
 mod chart;
@@ -38,24 +38,24 @@ pub use stacks::{PageLevel, PageMoment, PageOwner, PageStacks};
 /// A failed allocation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PageFailure {
-    /// Which event.
+    /// The event.
     pub seq: u64,
-    /// When.
+    /// The time.
     pub time: u64,
-    /// On which device.
+    /// The device.
     pub device: Option<u8>,
-    /// What was asked for.
+    /// The requested bytes.
     pub bytes: u64,
-    /// The line that asked.
+    /// The line that requested them.
     pub line: String,
-    /// What the program was at.
+    /// The step and phase.
     pub when: String,
 }
 
-/// Why the failure to tell of first happened.
+/// The cause of the main failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PageCause {
-    /// Which event.
+    /// The event.
     pub seq: u64,
     /// The cause with its figures.
     pub what: String,
@@ -63,34 +63,34 @@ pub struct PageCause {
     pub advice: String,
     /// The lines that held most then.
     pub owners: Vec<Holder>,
-    /// All that was live then of their level.
+    /// All live bytes of their level then.
     pub live: u64,
 }
 
-/// All that the page shows.
+/// All data of the page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Page {
     /// The capture's name.
     pub file: String,
-    /// What ran.
+    /// The command.
     pub ran: String,
     /// Whether the account is exact.
     pub exact: bool,
-    /// What may be claimed, in lines.
+    /// The result of the accuracy check, in lines.
     pub account: Vec<String>,
     /// What is missing.
     pub missing: Vec<String>,
-    /// What stands first.
+    /// The first section.
     pub answer: PageAnswer,
-    /// Which part of the run it is, in words; `None`: all of it.
+    /// The part of the run, as text; `None` for all of it.
     pub part: Option<String>,
-    /// The events that such a part begins and ends with.
+    /// The first and the last event of that part.
     pub events: [Option<u64>; 2],
-    /// When the axis begins, ns.
+    /// The start of the axis, ns.
     pub from: u64,
-    /// When it ends.
+    /// Its end.
     pub to: u64,
-    /// The event of the moment to show first; else the peak is.
+    /// The event of the first view; by default the peak.
     pub shown: Option<u64>,
     /// Whether phases were marked.
     pub trains: bool,
@@ -98,34 +98,34 @@ pub struct Page {
     pub folds: Vec<[u64; 2]>,
     /// Phases, steps, ranges, scopes and marks.
     pub lanes: Vec<PageLane>,
-    /// What tensors are for: names that blocks refer to by number.
+    /// The names of categories that blocks refer to by number.
     pub categories: Vec<&'static str>,
-    /// Libraries that asked the driver for memory: names that blocks refer to by number.
+    /// Libraries that requested memory from the driver. Blocks refer to the names by number.
     pub libraries: Vec<String>,
-    /// PyTorch's allocator and its settings; `None`: no PyTorch, or it is not known.
+    /// PyTorch's allocator and its settings; `None` without PyTorch or if they are not known.
     pub allocator: Option<String>,
     /// Mappings of VMM handles, address space, reservations.
     pub spans: PageSpans,
     /// Parts of PyTorch's pool: the stream's handle, the pool's id (zeros: the default one).
     pub placements: Vec<[u64; 3]>,
-    /// Frames, owners and stacks of all moments and blocks.
+    /// Frames, owners and stacks of all points in time and blocks.
     pub stacks: PageStacks,
     /// The devices.
     pub devices: Vec<PageDevice>,
-    /// The first failures, and the newest, of the part of the run.
+    /// The first failures, and the newest, in the part of the run.
     pub failures: Vec<PageFailure>,
     /// All failures of it.
     pub failure_count: u64,
-    /// Refusals of the driver that PyTorch's allocator answered.
+    /// Refusals of the driver after which PyTorch's allocator succeeded.
     pub retries: u64,
-    /// Why the one to tell of first happened.
+    /// The cause of the main failure.
     pub cause: Option<PageCause>,
     /// Tables of the whole run.
     pub sections: PageSections,
 }
 
 impl Page {
-    /// Puts the page together. `source` gives a line's text, or nothing.
+    /// Assembles the page. `source` returns a line's text, or an empty one.
     pub fn of(
         head: &PageHead,
         from: &PageSources<'_>,

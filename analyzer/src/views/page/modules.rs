@@ -1,4 +1,4 @@
-//! Bytes by module of PyTorch's, as a tree of so many modules at most.
+//! Bytes by module of PyTorch, as a tree with a bounded number of modules.
 
 use std::collections::BTreeMap;
 
@@ -8,21 +8,21 @@ use super::input::{PageLimits, clip};
 use crate::replay::Replay;
 use crate::views::{ByStack, Modules, Node};
 
-/// A module with what its parts hold.
+/// A module with the bytes of its parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PageModule {
-    /// Its name, as `lines --by module` has it.
+    /// Its name, as in `lines --by module`.
     pub name: String,
-    /// Its class; empty where it made nothing itself.
+    /// Its class; empty if it allocated nothing itself.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub class: String,
     /// Bytes of it and of its parts.
     pub bytes: u64,
-    /// Blocks that they are in.
+    /// The number of their blocks.
     pub blocks: u64,
-    /// Bytes of it alone.
+    /// Bytes of the module itself.
     pub own: u64,
-    /// It stands for so many modules that are left out; 0: it is one.
+    /// The number of omitted modules in this node; 0 if it is a module.
     #[serde(skip_serializing_if = "is_none")]
     pub more: u64,
     /// Its parts, the largest first.
@@ -34,12 +34,12 @@ fn is_none(more: &u64) -> bool {
     *more == 0
 }
 
-/// Modules that have at least so many bytes are shown one by one, the others of each module summed.
+/// Modules with at least a minimum of bytes are shown individually. The others of each module are summed.
 pub(super) fn module_tree(replay: &Replay, held: &ByStack, limits: PageLimits) -> PageModule {
     let rows = Modules::of(replay, held, |_| true).rows;
     let classes = rows.into_iter().filter_map(|row| {
         let name = row.module?;
-        // What has no name goes by its class already.
+        // A module without a name is shown by its class.
         let class = row
             .class
             .filter(|class| !name.starts_with(class.as_str()))?;

@@ -1,4 +1,4 @@
-//! Hints, and what stays from step to step, as the page's tables have them: rows with their lines of source.
+//! Hints and leaks in the page's tables: rows with their lines of source.
 
 use serde::Serialize;
 
@@ -7,12 +7,12 @@ use crate::attribution::Owner;
 use crate::names::Names;
 use crate::views::{Class, Evidence, Hint, HintKind, LeakRow, Leaks};
 
-/// A line of code as a row names it.
+/// A line of code in a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PageLine {
-    /// `train.py:15`, or what stands for a line.
+    /// `train.py:15`, or the label of an owner without a line.
     pub line: String,
-    /// The whole path and line, where it is longer.
+    /// The full path and line, if it is longer.
     pub path: String,
     /// Function.
     pub function: String,
@@ -42,13 +42,13 @@ impl PageLine {
     }
 }
 
-/// A line that bears a hint out.
+/// A line as evidence for a hint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PageEvidence {
     /// The line.
     #[serde(flatten)]
     pub at: PageLine,
-    /// What of the hint's bytes is its.
+    /// The part of the hint's bytes that it has.
     pub bytes: u64,
     /// Blocks of those.
     pub blocks: u64,
@@ -57,17 +57,17 @@ pub struct PageEvidence {
 /// A hint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PageHint {
-    /// What about.
+    /// The kind.
     pub kind: HintKind,
     /// Device ordinal.
     pub device: u8,
     /// How many bytes it is about.
     pub bytes: u64,
-    /// What was seen.
+    /// The observation.
     pub what: String,
-    /// What can be done.
+    /// The remedy.
     pub advice: String,
-    /// Lines; the first is the one that holds the others, where there is such a one.
+    /// Lines. The first one is the holder of the others, if there is one.
     pub lines: Vec<PageEvidence>,
 }
 
@@ -96,7 +96,7 @@ pub(super) fn hint(
     }
 }
 
-/// What a line keeps.
+/// The memory that a line keeps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PageLeak {
     /// The line.
@@ -104,24 +104,24 @@ pub struct PageLeak {
     pub at: PageLine,
     /// Device ordinal; `None` for memory of no device.
     pub device: Option<u8>,
-    /// What kind; `None` where no step ended.
+    /// The kind; `None` if no step ended.
     pub class: Option<Class>,
     /// Bytes alive.
     pub bytes: u64,
     /// Blocks alive.
     pub blocks: u64,
-    /// Bytes of those that are as old as asked for.
+    /// Bytes of those with the requested age.
     pub survived: u64,
     /// The steps that allocated the oldest and the newest; `None`: not known.
     pub steps: [Option<u64>; 2],
-    /// By how much the line's bytes rose from step to step.
+    /// The increase of the line's bytes from step to step.
     pub per_step: i64,
 }
 
 /// What was alive at the end of the last step, by line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PageLeaks {
-    /// The event after which it was.
+    /// The event of the figures.
     pub seq: u64,
     /// Its time.
     pub time: u64,
@@ -129,15 +129,15 @@ pub struct PageLeaks {
     pub steps: u64,
     /// The last step of the warm-up.
     pub warm_up: u64,
-    /// How old a survivor is at least, in steps.
+    /// The least age of leaked blocks, in steps.
     pub least: u64,
     /// Bytes of all rows.
     pub bytes: u64,
     /// The lines, those that grow first.
     pub rows: Vec<PageLeak>,
-    /// Lines that are left out, with their bytes and blocks: those that come last.
+    /// Omitted lines at the end: their number, bytes and blocks.
     pub others: [u64; 3],
-    /// The line whose tensor probably keeps the rest of what grows, its blocks, and bytes of the others.
+    /// The line whose tensor probably keeps the other growing memory alive, its blocks, and bytes of the others.
     pub holder: Option<(PageLine, u64, u64)>,
 }
 

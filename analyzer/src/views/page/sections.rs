@@ -1,6 +1,6 @@
-//! The tables of the whole run: what memory is for, modules, hints, and what stays from step to step.
+//! The tables of the whole run: categories, modules, hints, and leaks.
 //!
-//! Each has the figures of the command that it is named after, out of the same view.
+//! Each has the same figures as the command with its name, from the same view.
 
 use gpumem_capture::{DeviceOrdinal, Level, Nanos, Seq};
 use serde::Serialize;
@@ -12,44 +12,44 @@ use crate::replay::{At, Replay};
 use crate::views::json::ordinal;
 use crate::views::{ByStack, CategoryRow, Select, categories, level_or_default};
 
-/// A level at a moment.
+/// A level at a point in time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PageHeld {
-    /// Which event.
+    /// The event.
     pub seq: u64,
-    /// When.
+    /// The time.
     pub time: u64,
     /// All bytes.
     pub bytes: u64,
-    /// By what they are for, the largest first.
+    /// By category, the largest first.
     pub categories: Vec<CategoryRow>,
-    /// By module: the root stands for all of them.
+    /// By module. The root is the sum.
     pub modules: PageModule,
 }
 
-/// What a device's memory is for, and which modules made it.
+/// The categories and modules of a device's memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PageHolders {
     /// Its ordinal; `None` for memory of no device.
     pub device: Option<u8>,
-    /// At the level's own peak in the whole run; `None`: it never held anything.
+    /// At the level's own peak in the whole run; `None` without memory.
     pub peak: Option<PageHeld>,
-    /// At the end of the run, where that is not the peak.
+    /// At the end of the run, if that is not the peak.
     pub end: Option<PageHeld>,
 }
 
 /// The tables of the whole run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PageSections {
-    /// The level that they are of.
+    /// The level.
     pub level: &'static str,
     /// Whether stacks were sampled, so that parts of a level are estimates.
     pub estimated: bool,
     /// By device.
     pub devices: Vec<PageHolders>,
-    /// What could be done, those about most bytes first.
+    /// Hints, those with most bytes first.
     pub hints: Vec<PageHint>,
-    /// What was alive at the end of the last step; `None`: nothing was.
+    /// Memory that was live at the end of the last step; `None` if there was none.
     pub leaks: Option<PageLeaks>,
 }
 

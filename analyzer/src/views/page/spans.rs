@@ -1,6 +1,6 @@
-//! What is no block, over its life, as a page carries it: columns of numbers.
+//! The history of spans, which are not blocks, in the data of a page: columns of numbers.
 //!
-//! The columns, one after the other (`u`: a number, `s`: one with a sign):
+//! The columns, one after the other (`u`: unsigned, `s`: signed):
 //!
 //! | of | column | |
 //! |---|---|---|
@@ -24,18 +24,18 @@ use super::input::PageLimits;
 use crate::packed::{number, signed, text};
 use crate::views::{PastSpan, PastSpans};
 
-/// Mappings, address space, reservations, nodes and aliases over their lives.
+/// The history of mappings, address space, reservations, nodes and aliases.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PageSpans {
     /// How many are in the page.
     pub spans: usize,
     /// Events at which one of these began or ended.
     pub events: usize,
-    /// Whether none is left out.
+    /// Whether no span is omitted.
     pub whole: bool,
-    /// The stretches of which none is left out: their first and their last event.
+    /// The stretches without omitted spans: their first and their last event.
     pub stretches: Vec<[u64; 2]>,
-    /// Nodes of graphs that are left out.
+    /// Omitted nodes of graphs.
     pub nodes_left_out: u64,
     /// The columns.
     #[serde(serialize_with = "as_text")]
@@ -104,7 +104,7 @@ fn columns(spans: &[&PastSpan], events: &[(Seq, Nanos)]) -> Vec<u8> {
     out
 }
 
-/// Each number by how much it is greater than the one before.
+/// The difference of each number from the one before.
 fn differences(numbers: impl Iterator<Item = u64>, out: &mut Vec<u8>) {
     let mut before = 0_u64;
     for of in numbers {

@@ -1,4 +1,4 @@
-//! Stacks of all moments, with what they share: frames are a tree, names are written once.
+//! Stacks of all points in time with shared data: frames are a tree, names are written once.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -15,15 +15,15 @@ use crate::stacks::{Labelled, labelled};
 use crate::symbols::Symbols;
 use crate::views::{DeviceThen, MOMENT_LEVELS, MomentKind, PastBlocks};
 
-/// Deeper stacks lack their middle.
+/// The middle of deeper stacks is omitted.
 const DEPTH: usize = 128;
 
-/// Who owns bytes, as a row of the table of lines shows it.
+/// The owner of bytes, as in the table of lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct PageOwner {
-    /// `train.py:15`, or what stands for a line.
+    /// `train.py:15`, or the label of an owner without a line.
     pub line: String,
-    /// The whole path and line, where it is longer.
+    /// The full path and line, if it is longer.
     pub path: String,
     /// Function.
     pub function: String,
@@ -33,63 +33,63 @@ pub struct PageOwner {
     pub phase: Option<Phase>,
 }
 
-/// What all moments refer to by number.
+/// The tables that all points in time refer to by number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PageStacks {
     /// Names of frames.
     pub names: Vec<String>,
-    /// Of each name, what such a frame is ([`FrameKind`]): 0 Python that the user wrote, 1 installed Python, 2 native,
-    /// 3 dispatch (folded into its caller by default), 4 a node of autograd's, 5 an optimizer's Python, 6 a note, 7 a
+    /// The kind of each name's frames ([`FrameKind`]): 0 Python that the user wrote, 1 installed Python, 2 native, 3
+    /// dispatch (folded into its caller by default), 4 a node of autograd, 5 Python of an optimizer, 6 a note, 7 a
     /// device or a module.
     ///
-    /// A native frame may be dispatch in one stack and not in another, so a name may stand here twice, with two kinds.
-    /// Operators have the name `aten::conv2d`.
+    /// A native frame may be dispatch in one stack and not in another, so a name may occur twice, with two kinds.
+    /// Operators have names such as `aten::conv2d`.
     ///
     /// [`FrameKind`]: crate::stacks::FrameKind
     pub kinds: Vec<u8>,
-    /// Of each name, the text of its line of source: its number in `texts` plus 1, or 0 where there is none.
+    /// For each name, the text of its line of source: its number in `texts` plus 1, or 0 without a text.
     pub text_of: Vec<u32>,
     /// Lines of source.
     pub texts: Vec<String>,
-    /// Of each frame in the tree: the one that called it (its number plus 1, 0: none) and its name.
+    /// For each frame in the tree: its caller (its number plus 1, 0: none) and its name.
     pub tree: Vec<[u32; 2]>,
     /// Owners.
     pub owners: Vec<PageOwner>,
-    /// Of each stack: its newest frame in the tree, and its owner.
+    /// For each stack: its newest frame in the tree, and its owner.
     pub stacks: Vec<[u32; 2]>,
     /// Names of PyTorch's modules.
     pub modules: Vec<String>,
-    /// Of each stack: its module, 1 more than its number; 0: none.
+    /// For each stack: the number of its module plus 1; 0: none.
     pub module_of: Vec<u32>,
 }
 
-/// A level at a moment.
+/// A level at a point in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PageLevel {
-    /// Which one.
+    /// The level.
     pub level: &'static str,
     /// All bytes.
     pub bytes: u64,
     /// Stack, bytes, blocks; largest first.
     pub stacks: Vec<[u64; 3]>,
-    /// What other stacks held: how many, bytes, blocks.
+    /// The other stacks: how many, bytes, blocks.
     pub others: [u64; 3],
 }
 
-/// A moment of a device.
+/// A point in time of a device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PageMoment {
-    /// What it is.
+    /// Why it was selected.
     pub kind: MomentKind,
-    /// Which event.
+    /// The event.
     pub seq: u64,
-    /// When.
+    /// The time.
     pub time: u64,
-    /// The levels that had anything in the run.
+    /// The levels with any memory in the run.
     pub levels: Vec<PageLevel>,
 }
 
-/// Puts the stacks together.
+/// Assembles the stacks.
 pub(super) struct Build<'a> {
     replay: &'a Replay,
     limits: PageLimits,
@@ -102,7 +102,7 @@ pub(super) struct Build<'a> {
     modules: FxHashMap<String, u32>,
 }
 
-/// A level's place among those of moments. Pinned host memory is named as what else the driver gives.
+/// The index of a level in the levels of points in time. Pinned host memory has the index of the driver level.
 fn index_of(level: Level) -> Option<usize> {
     let level = match level {
         Level::HOST => Level::DRIVER,
@@ -126,7 +126,7 @@ impl<'a> Build<'a> {
         }
     }
 
-    /// Takes the stacks that ever held most.
+    /// Selects the stacks with the largest bytes at any point in time.
     pub fn choose(
         &mut self,
         moments: &BTreeMap<DeviceOrdinal, Vec<DeviceThen>>,
@@ -186,7 +186,7 @@ impl<'a> Build<'a> {
         })
     }
 
-    /// The number of a stack that was taken.
+    /// The number of a selected stack.
     pub fn number(&self, level: Level, stacks: StackKey) -> Option<u32> {
         let index = index_of(level)?;
         self.numbers.get(&(index, stacks)).copied()
@@ -235,7 +235,7 @@ impl<'a> Build<'a> {
             })
     }
 
-    /// The number of a line of source plus 1; 0: there is none.
+    /// The number of a line of source plus 1; 0 without a text.
     fn text(&mut self, text: &str) -> u32 {
         if text.is_empty() {
             return 0;
@@ -280,7 +280,7 @@ impl<'a> Build<'a> {
             })
     }
 
-    /// A moment, by the numbers of the stacks that were taken.
+    /// A point in time, with the numbers of the selected stacks.
     pub fn moment(&self, then: &DeviceThen, has: [bool; MOMENT_LEVELS.len()]) -> PageMoment {
         let levels = then
             .levels

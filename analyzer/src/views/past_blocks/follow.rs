@@ -1,4 +1,4 @@
-//! Sees each record, and gives the blocks at the end.
+//! Observes each record, and returns the blocks at the end.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,13 @@ use super::{PastBlock, PastBlocks, PastLevel, Placed, Placement};
 use crate::replay::{Block, Category, Effect, Replay, StackKey};
 use crate::views::{Moments, Stretch};
 
-/// So many stretches are kept in detail.
+/// The maximum number of stretches that are kept in detail.
 const STRETCHES: usize = 6;
 /// The levels whose blocks are followed.
 const LEVELS: [Level; 3] = [Level::TENSOR, Level::DRIVER, Level::HOST];
 
-/// In a part of the run, around the failure, the peaks, the end, and some of the greatest moments: so many events each that there is room for.
+/// Stretches within a part of the run around the failure, the peaks, the end, and some of the largest points in time.
+/// The number of their events is limited by `room`.
 fn stretches(moments: &Moments, room: Room, within: Stretch) -> Vec<DetailRange> {
     let length = room.stretch as u64;
     let mut found: Vec<DetailRange> = Vec::new();
@@ -44,38 +45,38 @@ fn stretches(moments: &Moments, room: Room, within: Stretch) -> Vec<DetailRange>
 struct Following {
     keep: Keep,
     live: FxHashMap<Address, Live>,
-    /// Freed, and not yet back in the pool.
+    /// Blocks that were freed and are not yet released to the pool.
     waiting: FxHashMap<u64, PastBlock>,
-    /// When blocks were allocated whose free may yet be cancelled, and whether they were counted: those of the driver
-    /// level that were freed lately.
+    /// When recently freed blocks of the driver level were allocated, and whether they were counted: their frees may
+    /// still be cancelled.
     freed: FxHashMap<Seq, (Nanos, bool)>,
     count: u64,
     within: Stretch,
-    /// What was live where the part of the run begins.
+    /// The live bytes at the start of the part of the run.
     begins: Option<(Seq, Nanos, u64)>,
 }
 
-/// How many frees are remembered: a free and its cancellation are of one call.
+/// How many frees are remembered. A free and its cancellation belong to one call.
 const REMEMBERED: usize = 1 << 16;
 
-/// Follows all blocks of a capture that has been read once. Memory is bounded by what is live and by the room.
+/// Follows all blocks of a capture that has been read once. Memory is bounded by the live blocks and by the room.
 #[derive(Debug)]
 pub struct FollowBlocks {
     room: Room,
-    /// Blocks that are live at no moment of it are left out.
+    /// Blocks that are never live in this part are omitted.
     within: Stretch,
     has_begun: bool,
     stretches: Vec<DetailRange>,
     levels: BTreeMap<(DeviceOrdinal, Level), Following>,
     spans: FollowSpans,
     placements: Vec<Placement>,
-    /// What the numbers of placements mean now: they are given anew.
+    /// The current meaning of placements' numbers, which are reused.
     placed: FxHashMap<(DeviceOrdinal, PlacementId), u32>,
 }
 
 impl FollowBlocks {
-    /// Keeps all blocks where there is room for them, else those of the stretches that a reader looks at first besides
-    /// those of the whole run, or of a part of it. `first` has read the capture.
+    /// Keeps all blocks if there is room for them. Otherwise, keeps those with most bytes times time in the run or a
+    /// part of it, and those of the stretches that are viewed first. `first` has read the capture.
     pub fn choose(first: &Replay, moments: &Moments, room: Room, within: Stretch) -> Self {
         let of = |level: &Level| LEVELS.contains(level);
         let levels = first.levels.iter().filter(|((_, level), _)| of(level));
@@ -93,7 +94,7 @@ impl FollowBlocks {
         Self::new(room, stretches).of(within)
     }
 
-    /// Only of a part of the run.
+    /// Only for a part of the run.
     pub fn of(mut self, within: Stretch) -> Self {
         self.within = within;
         self
@@ -113,7 +114,7 @@ impl FollowBlocks {
         }
     }
 
-    /// Takes in a record after the replay has.
+    /// Observes a record after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
         match record {
             Record::Event(seq, event) => self.event(replay, seq, event, effect),
@@ -140,7 +141,7 @@ impl FollowBlocks {
         }
     }
 
-    /// What a placement of an event means.
+    /// The meaning of an event's placement.
     fn placed(&self, event: &Event) -> Placed {
         match event.placement {
             PlacementId::DEFAULT => Placed::Default,
@@ -171,7 +172,7 @@ impl FollowBlocks {
             })
     }
 
-    /// A bounded capture begins with a state: what is live then.
+    /// Applies the live blocks of the state at the start of a bounded capture.
     fn restored(&mut self, replay: &Replay) {
         for ((device, level), state) in &replay.levels {
             if !LEVELS.contains(level) {
@@ -195,7 +196,7 @@ impl FollowBlocks {
         self.spans.restored(replay);
     }
 
-    /// The part of the run begins: what is live then is known.
+    /// The part of the run begins. The live blocks at this time are known.
     fn begin(&mut self) {
         let Some(from) = self.within.from else { return };
         self.has_begun = true;
@@ -225,7 +226,7 @@ impl FollowBlocks {
         }
     }
 
-    /// What the framework's allocator says of a block.
+    /// Applies a call of the framework's allocator for a block.
     fn told(&mut self, seq: Seq, event: &Event) {
         let Some(following) = self.levels.get_mut(&(event.device, Level::TENSOR)) else {
             return;
@@ -261,7 +262,7 @@ impl FollowBlocks {
 }
 
 impl Following {
-    /// A block has ended, or the run has. `block` makes it, if it is kept.
+    /// A block ended, or the run did. `block` creates it, if it is kept.
     fn offer(&mut self, span: Span, now_ns: u64, block: &mut dyn FnMut() -> PastBlock) {
         let ended = span.ended.map(|(ended, _)| ended);
         if self.within.has_block(span.made.0, ended) {
@@ -270,14 +271,14 @@ impl Following {
         }
     }
 
-    /// A block is back in the pool, or the run has ended before it was.
+    /// A block was released to the pool, or the run ended before.
     fn waited(&mut self, block: PastBlock, now_ns: u64) {
         self.offer(Span::of(&block), now_ns, &mut || block.clone());
     }
 
     fn came(&mut self, replay: &Replay, seq: Seq, event: &Event, block: Block, placed: Placed) {
         let is_handle = event.flags.contains(EventFlags::VMM_HANDLE);
-        // Where a free was cancelled the block is as old as it was.
+        // If a free was cancelled, the block keeps its age.
         let was_freed = self.freed.remove(&block.seq);
         let made = was_freed.map_or(event.time, |(made, is_counted)| {
             self.count -= u64::from(is_counted);
@@ -343,7 +344,7 @@ impl Following {
         };
         if live.is_shared {
             let mut block = past();
-            // Until it is released; at the end of the run, if it is not.
+            // Until it is released, or the end of the run.
             block.released = Some((Seq(u64::MAX), Nanos(u64::MAX)));
             self.waiting.insert(block.address, block);
         } else {

@@ -1,4 +1,4 @@
-//! Which blocks are kept where there are more than a page has room for.
+//! Selects the blocks that are kept if there are more than a page has room for.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,7 +10,7 @@ use super::PastBlock;
 /// How many blocks are kept of one device and level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Over the whole run: those that take most of a picture of it, bytes times time.
+    /// Over the whole run: those with most bytes times time, which are largest in a picture.
     pub run: usize,
     /// In each stretch that is kept in detail: those with most bytes.
     pub stretch: usize,
@@ -26,18 +26,18 @@ pub struct DetailRange {
 }
 
 impl DetailRange {
-    /// Whether a block was live at some moment of it.
+    /// Whether a block was live at any time in it.
     fn has(self, block: Span) -> bool {
         let ended = block.ended.is_none_or(|(ended, _)| ended > self.from);
         block.made.0 <= self.to && ended
     }
 }
 
-/// So many blocks of highest rank.
+/// A bounded number of blocks with the highest rank.
 #[derive(Clone, Debug, Default)]
 struct Highest {
     room: usize,
-    /// The lowest on top, with its place in `blocks`.
+    /// The lowest rank is on top, with its index in `blocks`.
     ranks: BinaryHeap<Reverse<Ranked>>,
     blocks: Vec<PastBlock>,
     is_full: bool,
@@ -77,12 +77,12 @@ impl Highest {
     }
 }
 
-/// When a block was made and ended, and its bytes: by these it is judged.
+/// When a block was allocated and freed, and its bytes: its rank depends on these.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub bytes: u64,
     pub made: (Seq, Nanos),
-    /// `None`: it is live at the end.
+    /// `None` if it is live at the end.
     pub ended: Option<(Seq, Nanos)>,
 }
 
@@ -96,21 +96,21 @@ impl Span {
     }
 }
 
-/// What is kept of a device and level.
+/// The kept blocks of a device and level.
 #[derive(Clone, Debug)]
 pub(super) struct Keep {
     run: Highest,
     stretches: Vec<(DetailRange, Highest)>,
 }
 
-/// What was kept.
+/// The result.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Kept {
-    /// In the order in which they were allocated.
+    /// In the order of their allocation.
     pub blocks: Vec<PastBlock>,
-    /// Whether no block was left out.
+    /// Whether no block is omitted.
     pub is_all: bool,
-    /// The stretches of which no block was left out.
+    /// The stretches without omitted blocks.
     pub whole: Vec<DetailRange>,
 }
 
@@ -125,7 +125,7 @@ impl Keep {
         }
     }
 
-    /// A block has ended, or the run has. `block` makes it, if it is kept.
+    /// A block ended, or the run did. `block` creates it, if it is kept.
     pub fn offer(&mut self, span: Span, now_ns: u64, block: &mut dyn FnMut() -> PastBlock) {
         let ended = span.ended.map_or(now_ns, |(_, ended)| ended.0);
         let life = ended.saturating_sub(span.made.1.0).max(1);
@@ -152,7 +152,7 @@ impl Keep {
             }
             take(highest);
         }
-        // Where a free was cancelled the block was offered twice: what came last counts.
+        // If a free was cancelled, the block was offered twice: the last one counts.
         let end = |block: &PastBlock| block.ended.map_or(Seq(u64::MAX), |(ended, _)| ended);
         blocks.sort_unstable_by_key(|block| (block.made.0, Reverse(end(block))));
         blocks.dedup_by_key(|block| block.made.0);
@@ -220,7 +220,7 @@ mod tests {
             to: Seq(30),
         };
         let found = kept(room, &[stretch], &all);
-        // What ended with the stretch's first event was not live in it.
+        // A block that was freed by the first event of the stretch was not live in it.
         assert_eq!(made(&found), [1, 11, 20]);
         assert_eq!((found.is_all, found.whole), (false, vec![stretch]));
         let found = kept(Room { stretch: 2, ..room }, &[stretch], &all);

@@ -1,4 +1,4 @@
-//! Blocks while they are live.
+//! Live blocks.
 
 use gpumem_capture::{EventFlags, Nanos, Seq};
 
@@ -9,7 +9,7 @@ use crate::replay::{Category, KeyId, Replay};
 /// An address, and whether it is a VMM handle.
 pub(super) type Address = (u64, bool);
 
-/// A block that is live. Most are not kept: no more is followed of one than is asked for at its end.
+/// A live block. Most are not kept, so it has only the fields that are needed at its end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Live {
     pub bytes: u64,
@@ -18,7 +18,7 @@ pub(super) struct Live {
     pub slack: Option<u32>,
     pub placement: Placed,
     pub flags: EventFlags,
-    /// Whether another stream uses it, so that it waits when it is freed.
+    /// Whether another stream uses it, so that its release is deferred.
     pub is_shared: bool,
 }
 

@@ -1,7 +1,7 @@
-//! Blocks over their lives: what a picture of memory over time draws one by one, and a map of the memory at any event.
+//! The history of blocks, for pictures of memory over time with each block, and for a map of memory at any event.
 //!
-//! A capture is followed once more after it has been read. Where it has more blocks than there is room for, those are kept
-//! that take most of a picture of the whole run, and all of some stretches of it.
+//! A capture is followed again after it has been read. If it has more blocks than there is room for, those are kept
+//! that are largest in a picture of the whole run, and all of some stretches.
 
 mod follow;
 mod keep;
@@ -23,67 +23,68 @@ pub struct PastBlock {
     pub address: u64,
     /// Its bytes.
     pub bytes: u64,
-    /// By how much it is larger than what was asked for, where that is known.
+    /// By how much it is larger than the requested bytes, if known.
     pub slack: Option<u32>,
-    /// Where the framework's pool took it from.
+    /// The part of the framework's pool that it came from.
     pub placement: Placed,
-    /// Whether it is memory of a VMM handle, which lies where it is mapped.
+    /// Whether it is memory of a VMM handle, which is located where it is mapped.
     pub is_handle: bool,
     /// What kind of memory it is.
     pub flags: EventFlags,
-    /// The stacks that allocated it, of all categories.
+    /// The stacks that allocated it, regardless of category.
     pub stacks: StackKey,
-    /// What it was for.
+    /// Its category.
     pub category: Category,
-    /// When it was allocated. Of what a bounded capture began with: its event, and the time that the capture begins.
+    /// When it was allocated. For blocks that were live at the start of a bounded capture: the event, and the start
+    /// time of the capture.
     pub made: (Seq, Nanos),
-    /// When it was freed; `None`: it is live at the end.
+    /// When it was freed; `None` if it is live at the end.
     pub ended: Option<(Seq, Nanos)>,
-    /// The stacks that freed it; `None`: they were not recorded, or it is live at the end.
+    /// The stacks that freed it; `None` if they were not recorded, or if it is live at the end.
     pub freed_by: Option<StackKey>,
-    /// When the pool could use it again, where it waited for other streams: `None` where it did not.
+    /// When the pool could reuse it, if it waited for other streams; otherwise `None`.
     pub released: Option<(Seq, Nanos)>,
 }
 
-/// Where the framework's pool took a block from.
+/// The part of the framework's pool that a block came from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placed {
-    /// From the default stream's part of the default pool.
+    /// The default stream's part of the default pool.
     #[default]
     Default,
-    /// That is not known.
+    /// It is not known.
     Unknown,
-    /// From the part with this place in [`PastBlocks::placements`].
+    /// The part with this index in [`PastBlocks::placements`].
     Part(u32),
 }
 
 /// A part of the framework's pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
-    /// On which device.
+    /// The device.
     pub device: DeviceOrdinal,
     /// The stream's handle.
     pub stream: u64,
-    /// The framework's id of a pool; zeros: the default one.
+    /// The framework's id of a pool; zeros for the default one.
     pub pool: (u64, u64),
 }
 
 /// The blocks of a device and level.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PastLevel {
-    /// On which device.
+    /// The device.
     pub device: DeviceOrdinal,
-    /// At which level.
+    /// The level.
     pub level: Level,
-    /// Those that are kept, in the order in which they were allocated.
+    /// Kept blocks, in the order of their allocation.
     pub blocks: Vec<PastBlock>,
-    /// How many there were in all, of a part of the run in it.
+    /// The number of all blocks in the run or in the part of it.
     pub count: u64,
     /// Whether all of them are kept.
     pub is_all: bool,
-    /// The stretches of which all are kept.
+    /// The stretches without omitted blocks.
     pub whole: Vec<DetailRange>,
-    /// What was live where a part of the run begins: its event, its time and bytes; `None`: it is all of the run.
+    /// Event, time and live bytes at the start of a part of the run; `None` for the whole run.
     pub begins: Option<(Seq, Nanos, u64)>,
 }
 
@@ -92,7 +93,7 @@ pub struct PastLevel {
 pub struct PastBlocks {
     /// By device and level.
     pub levels: Vec<PastLevel>,
-    /// Mappings, address space, reservations and what else is no block, over their lives.
+    /// The history of mappings, address space, reservations and other objects that are not blocks.
     pub spans: PastSpans,
     /// The parts of the framework's pool.
     pub placements: Vec<Placement>,

@@ -1,5 +1,5 @@
-//! What is no block of a level, over its life: mappings of VMM handles, reserved address space, what stands behind pools
-//! and graphs, memory nodes of graphs, memory that others own.
+//! The history of objects that are not blocks of a level: mappings of VMM handles, reserved address space, memory
+//! behind pools and graphs, memory nodes of graphs, memory that others own.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use gpumem_capture::{DeviceOrdinal, Event, EventKind, Level, Nanos, Seq};
 use super::keep::{DetailRange, Room};
 use crate::replay::{Replay, ReservationKind};
 
-/// So many nodes of graphs are kept, the first ones: no event says when a node ends.
+/// The maximum number of graph nodes: the first ones. No event marks the end of a node.
 const NODES: usize = 5000;
 
-/// What a span is.
+/// The kind of a span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SpanKind {
-    /// A mapping: `address`, and `handle` that is mapped there.
+    /// A mapping of `handle` at `address`.
     #[default]
     Mapping,
-    /// Reserved address space; it belongs to no device.
+    /// Reserved address space, which belongs to no device.
     Addresses,
-    /// What the card gave for a pool of CUDA's, whose handle is `address`.
+    /// Physical memory of a CUDA pool, whose handle is `address`.
     Pool,
-    /// What the card gave for the graphs of a device.
+    /// Physical memory of a device's graphs.
     Graphs,
     /// A memory node of the graph `handle`; it has no end.
     Node,
@@ -29,41 +29,41 @@ pub enum SpanKind {
     Alias,
 }
 
-/// A life of one of them, with the bytes that it had then.
+/// An object with its size, from its start to its end or a change of size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PastSpan {
-    /// What it is.
+    /// The kind.
     pub kind: SpanKind,
-    /// On which device; of a mapping, whose memory.
+    /// The device; for a mapping, the device of the memory.
     pub device: DeviceOrdinal,
     /// Its address, or its handle.
     pub address: u64,
     /// Its bytes.
     pub bytes: u64,
-    /// See [`SpanKind`]; else 0.
+    /// See [`SpanKind`]; otherwise 0.
     pub handle: u64,
-    /// When it began. Of what a bounded capture began with: when the capture begins.
+    /// When it began. For objects that existed at the start of a bounded capture: its start.
     pub made: (Seq, Nanos),
-    /// When it ended; `None`: it has not.
+    /// When it ended; `None` if it did not.
     pub ended: Option<(Seq, Nanos)>,
 }
 
 /// The spans of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PastSpans {
-    /// Those that are kept, in the order in which they began.
+    /// Kept spans, by start.
     pub spans: Vec<PastSpan>,
-    /// Whether all are.
+    /// Whether no span is omitted.
     pub is_all: bool,
-    /// The stretches of which all are kept.
+    /// The stretches without omitted spans.
     pub whole: Vec<DetailRange>,
-    /// Nodes that are left out.
+    /// Omitted nodes.
     pub nodes_left_out: u64,
 }
 
 type Key = (SpanKind, DeviceOrdinal, u64);
 
-/// Follows them. Memory is bounded by what there is at a time, and by the room.
+/// Follows spans. Memory is bounded by the number of existing objects and by the room.
 #[derive(Debug)]
 pub(super) struct FollowSpans {
     room: usize,
@@ -88,7 +88,7 @@ impl FollowSpans {
         }
     }
 
-    /// What a bounded capture begins with.
+    /// Applies the state at the start of a bounded capture.
     pub fn restored(&mut self, replay: &Replay) {
         let made = (replay.last_seq, replay.last);
         for (address, of) in &replay.objects.mappings {
@@ -227,7 +227,7 @@ impl FollowSpans {
     }
 }
 
-/// By what a span is found: a mapping by its address alone, whosever memory it is.
+/// The key of a span. A mapping is identified only by its address, regardless of its memory.
 fn key(span: &PastSpan) -> Key {
     let device = match span.kind {
         SpanKind::Mapping => DeviceOrdinal::NONE,
@@ -244,7 +244,7 @@ fn reserved(kind: ReservationKind) -> Option<SpanKind> {
     }
 }
 
-/// Whether a span was there at some moment of a stretch.
+/// Whether a span existed at any time of a stretch.
 fn is_in(stretch: DetailRange, span: &PastSpan) -> bool {
     let ended = span.ended.is_none_or(|(ended, _)| ended > stretch.from);
     span.made.0 <= stretch.to && ended

@@ -1,14 +1,14 @@
-//! The axis of time: a fixed number of buckets, however long the run turns out to be.
+//! The axis of time: a bounded number of buckets for runs of any length.
 
 use gpumem_capture::Nanos;
 
-/// How many buckets there are at most.
+/// The maximum number of buckets.
 pub(super) const BUCKETS: usize = 2048;
-/// How long one is at first, in ns.
+/// The initial width of a bucket, in ns.
 const SHORTEST: u64 = 1024;
 
-/// Buckets of one width from the first event on. They become twice as wide when there are too many: of those
-/// in which something happened ([`Axis::widen`]), or of all up to the newest event ([`Axis::advance`]).
+/// Buckets of equal width from the first event on. The width is doubled when there are too many: too many with events
+/// ([`Axis::widen`]), or too many up to the newest event ([`Axis::advance`]).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Axis {
     start: u64,
@@ -17,7 +17,7 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// From this time on.
+    /// Starts at this time.
     pub fn from(start: Nanos) -> Self {
         Self {
             start: start.0,
@@ -26,19 +26,18 @@ impl Axis {
         }
     }
 
-    /// Goes on to an event's time; one that is earlier than the last, of another thread, counts as the
-    /// last.
+    /// Advances to an event's time. An event of another thread that is earlier than the last one counts as the last
+    /// one.
     pub fn pass(&mut self, time: Nanos) {
         self.now = self.now.max(time.0);
     }
 
-    /// The buckets become twice as wide.
+    /// Doubles the width of buckets.
     pub fn widen(&mut self) {
         self.width = self.width.saturating_mul(2);
     }
 
-    /// Goes on to an event's time, and says how often the buckets became twice as wide for [`BUCKETS`] to reach
-    /// it.
+    /// Advances to an event's time. Returns how often the width was doubled so that [`BUCKETS`] reach it.
     pub fn advance(&mut self, time: Nanos) -> u32 {
         self.pass(time);
         let mut doubled = 0;
@@ -54,17 +53,17 @@ impl Axis {
         self.now
     }
 
-    /// Where the axis begins.
+    /// The start of the axis.
     pub fn start(&self) -> u64 {
         self.start
     }
 
-    /// How long a bucket is.
+    /// The width of a bucket.
     pub fn width(&self) -> u64 {
         self.width
     }
 
-    /// The bucket that a time is in.
+    /// The bucket of a time.
     pub fn index(&self, time: u64) -> u64 {
         time.saturating_sub(self.start) / self.width
     }
@@ -74,7 +73,7 @@ impl Axis {
         self.index(self.now)
     }
 
-    /// When a bucket begins.
+    /// The start of a bucket.
     pub fn begin(&self, index: u64) -> u64 {
         let from_start = self.width.saturating_mul(index);
         self.start.saturating_add(from_start)

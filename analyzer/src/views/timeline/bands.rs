@@ -1,4 +1,4 @@
-//! A device's buckets become bands that are stacked.
+//! Turns a device's buckets into stacked bands.
 
 use gpumem_capture::{DeviceOrdinal, Level};
 
@@ -13,29 +13,29 @@ use crate::views::json::ordinal;
 
 const ALL: [Level; LEVELS] = [Level::TENSOR, Level::DRIVER, Level::HOST, Level::PHYSICAL];
 
-/// Tensors by category, cached, all holders but the pool, beyond.
+/// Tensors by category, cached, all holders except the pool, beyond.
 const PARTS: usize = CATEGORIES + HOLDERS + 1;
 const CACHED: usize = CATEGORIES;
-/// Holders but the pool follow from here on.
+/// The first holder after the pool.
 const FIRST: usize = CATEGORIES;
 const BEYOND: usize = PARTS - 1;
 
-/// What is needed to make rows of a device's buckets.
+/// The context for rows of a device's buckets.
 pub(super) struct Build<'a> {
     replay: &'a Replay,
     libraries: &'a Libraries,
     axis: Axis,
     device: DeviceOrdinal,
     level: Option<Level>,
-    /// Of a part of the run, what the program was at at its peak.
+    /// For a part of the run: the step and phase at its peak.
     stretch: Option<When>,
     /// Whether a framework's pool reported tensors.
     tensors: bool,
     driver: bool,
     physical: bool,
-    /// Whether anything is known of what tensors are for.
+    /// Whether any category of tensors is known.
     told_apart: bool,
-    /// Which parts are bands, in their order.
+    /// The parts that are bands, in order.
     bands: Vec<usize>,
 }
 
@@ -63,16 +63,16 @@ impl<'a> Build<'a> {
         }
     }
 
-    /// The buckets are of a part of the run alone.
+    /// The buckets are only those of a part of the run.
     pub fn of_stretch(mut self, peak: Option<SpanContext>) -> Self {
         let when = peak.map(|peak| when_of(self.replay, peak));
         self.stretch = Some(when.unwrap_or_default());
         self
     }
 
-    /// The parts of a device's memory. Where the pool's driver memory was recorded without a caller, as much
-    /// of that is the pool's as the framework says; where it was not recorded at all, its word is all there
-    /// is. (The ledger does so too.)
+    /// The parts of a device's memory. If the pool's driver memory was recorded without a caller, the framework's
+    /// figure decides how much of it belongs to the pool. If it was not recorded at all, the framework's figure is
+    /// used. The ledger does the same.
     fn parts(&self, point: &Point) -> [u64; PARTS] {
         let (levels, mut held) = (&point.levels, point.held);
         let mut parts = [0; PARTS];
@@ -120,7 +120,7 @@ impl<'a> Build<'a> {
         }
     }
 
-    /// Where a bucket had most: of the device, or of the level that is wanted.
+    /// The largest point of a bucket: of the device, or of the requested level.
     fn most(&self, bucket: &Bucket) -> TimelinePoint {
         let mut point = self.point(&bucket.at);
         if let Some(level) = self.level {
@@ -143,7 +143,7 @@ impl<'a> Build<'a> {
         .collect()
     }
 
-    /// The levels' own peaks: of the run as the replay has them, of a part of it as its buckets do.
+    /// The levels' own peaks: those of the replay for the whole run, those of the buckets for a part of it.
     fn level_peaks(&self, buckets: &[Bucket]) -> [Most; LEVELS] {
         if self.stretch.is_some() {
             let mut most = [Most::default(); LEVELS];
@@ -167,12 +167,12 @@ impl<'a> Build<'a> {
         })
     }
 
-    /// The device's peak. Of a bounded capture it can lie before the records: then `kept` is what holders
-    /// and tensors had.
+    /// The device's peak. In a bounded capture it can be before the records: then `kept` has the bytes of holders and
+    /// tensors.
     fn peak(&self, device: &DevicePeak, buckets: &[Bucket], kept: Kept) -> Option<Point> {
         if self.stretch.is_some() {
             let points = buckets.iter().map(|bucket| bucket.at);
-            // The first of those that are equal.
+            // Of equal ones, the first.
             return points.rev().max_by_key(|point| point.levels.rank());
         }
         let (seq, time) = device.moment?;
@@ -209,7 +209,7 @@ impl<'a> Build<'a> {
         most
     }
 
-    /// Which parts ever have bytes, those of libraries in the order of what they came to have.
+    /// Selects the parts that have bytes at any time. Libraries are ordered by their peaks.
     fn choose(&mut self, buckets: &[Bucket], peak: Option<&Point>) {
         let mut most = self.most_of_parts(buckets, peak);
         let mut categories = Category::ALL.iter().zip(most);
@@ -261,7 +261,7 @@ impl<'a> Build<'a> {
         }
     }
 
-    /// The rows; `None` where there is nothing to show.
+    /// The rows; `None` if there is nothing to show.
     pub fn timeline(mut self, buckets: Vec<Bucket>, kept: Kept) -> Option<DeviceTimeline> {
         let device = self.replay.devices.get(&self.device)?;
         let peaks = self.level_peaks(&buckets);

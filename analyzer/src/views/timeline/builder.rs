@@ -1,4 +1,4 @@
-//! Sees each record, and gives the timeline at the end.
+//! Observes each record, and returns the timeline at the end.
 
 use std::collections::BTreeMap;
 
@@ -21,27 +21,27 @@ use crate::replay::{Effect, LevelState, Replay};
 #[derive(Debug)]
 pub struct TimelineBuilder {
     stretch: Stretch,
-    /// `None`: the stretch has yet to begin.
+    /// `None` before the start of the stretch.
     axis: Option<Axis>,
     gaps: Option<Gaps>,
     tracks: BTreeMap<DeviceOrdinal, Track>,
     libraries: Libraries,
     course: CourseTrack,
     lanes: LanesTrack,
-    /// Failures and answered refusals where the stretch begins, and where it ends if that is before the run does.
+    /// Failures and retries at the start of the stretch, and at its end if that is before the run's.
     outcomes: [Option<Outcomes>; 2],
 }
 
 impl Default for TimelineBuilder {
-    /// Of all of the run.
+    /// For the whole run.
     fn default() -> Self {
         Self::of(Stretch::default())
     }
 }
 
 impl TimelineBuilder {
-    /// Of a part of the run. The capture has to be read to its end all the same: what tensors were for is known
-    /// then.
+    /// For a part of the run. The capture must still be read to its end, because the categories of tensors are known
+    /// only then.
     pub fn of(stretch: Stretch) -> Self {
         let from = stretch.from.map_or(0, |from| from.time.0);
         let to = stretch.to.map_or(u64::MAX, |to| to.time.0);
@@ -57,7 +57,7 @@ impl TimelineBuilder {
         }
     }
 
-    /// Takes in a record after the replay has.
+    /// Observes a record after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
         match record {
             Record::Event(seq, event) => self.event(replay, seq, event, effect),
@@ -66,7 +66,7 @@ impl TimelineBuilder {
         }
     }
 
-    /// A bounded capture begins with a state: all devices stand as it says.
+    /// Applies the state at the start of a bounded capture to all devices.
     fn restored(&mut self, replay: &Replay) {
         self.lanes.begin(replay.last.0);
         for (device, now) in &replay.devices {
@@ -119,20 +119,20 @@ impl TimelineBuilder {
         }
     }
 
-    /// Goes on to the time of an event.
+    /// Advances to the time of an event.
     fn pass(&mut self, time: Nanos) {
         self.axis.iter_mut().for_each(|axis| axis.pass(time));
         self.course.advance(time);
     }
 
-    /// Something happened: the program was not idle.
+    /// An event occurred, so the program was not idle.
     fn happened(&mut self, seq: Seq, time: Nanos) {
         if self.stretch.has(seq) {
             self.gaps.iter_mut().for_each(|gaps| gaps.event(time));
         }
     }
 
-    /// An event that is no mark.
+    /// An event that is not a mark.
     fn memory(&mut self, replay: &Replay, seq: Seq, event: &Event, effect: Effect) {
         let Some(device) = replay.devices.get(&event.device) else {
             return self.happened(seq, event.time);
@@ -178,7 +178,7 @@ impl TimelineBuilder {
         }
     }
 
-    /// The buckets become wider until a device has no more of them than it may.
+    /// Widens the buckets until the device has no more than the maximum.
     fn widen(&mut self, device: DeviceOrdinal) {
         let too_many = |track: &Track| track.buckets.len() > BUCKETS;
         while self.tracks.get(&device).is_some_and(too_many) {
@@ -201,7 +201,7 @@ impl TimelineBuilder {
         if let Some(to) = self.stretch.to {
             axis.pass(to.time);
         }
-        // It goes on to there without an event, or with a reading that changes nothing.
+        // The stretch may end without an event, or with a reading that changes nothing.
         let gaps = self.gaps.iter_mut();
         gaps.for_each(|gaps| gaps.event(Nanos(axis.now())));
         let tracks = std::mem::take(&mut self.tracks).into_iter();
@@ -241,7 +241,7 @@ impl TimelineBuilder {
     }
 }
 
-/// Whether an event only says what the program is at.
+/// Whether an event is only a mark.
 fn is_mark(kind: EventKind) -> bool {
     matches!(
         kind,

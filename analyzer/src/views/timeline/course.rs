@@ -7,15 +7,15 @@ use super::CourseBucket;
 use super::axis::{Axis, BUCKETS};
 use crate::replay::{Replay, ThreadPhase};
 
-/// Backward, an optimizer's step, zeroing, phases of no known kind.
+/// Backward, an optimizer's step, zeroing, phases of unknown kinds.
 pub(super) const PHASES: usize = 4;
 
-/// What happened in one bucket.
+/// The contents of one bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Slice {
     /// Time in each phase, ns.
     pub phases: [u64; PHASES],
-    /// The last step that ended, when and at which event; 0: none did.
+    /// The last step that ended, its time and its event; 0 without a step.
     pub step: u64,
     pub step_time: u64,
     pub step_seq: Seq,
@@ -23,10 +23,10 @@ pub(super) struct Slice {
     pub steps: u64,
 }
 
-/// Follows the marks, in buckets of their own: phases go on where no memory changes.
+/// Follows the marks, in separate buckets: phases continue while no memory changes.
 #[derive(Debug, Default)]
 pub(super) struct CourseTrack {
-    /// `None`: the stretch of the run has yet to begin.
+    /// `None` before the start of the stretch.
     axis: Option<Axis>,
     slices: Vec<Slice>,
     /// Threads that are in a phase.
@@ -51,13 +51,13 @@ impl CourseTrack {
         self.since = time.0;
     }
 
-    /// Goes on to an event's time.
+    /// Advances to an event's time.
     pub fn advance(&mut self, time: Nanos) {
         let doubled = self.axis.as_mut().map_or(0, |axis| axis.advance(time));
         (0..doubled).for_each(|_| self.merge());
     }
 
-    /// Takes in a mark after the replay has.
+    /// Observes a mark after the replay has.
     pub fn mark(&mut self, replay: &Replay, seq: Seq, event: &Event) {
         match event.kind {
             EventKind::STEP => {
@@ -87,8 +87,8 @@ impl CourseTrack {
         &mut self.slices[index]
     }
 
-    /// The time since the last mark goes to the phase that the process was in: of more threads, the first
-    /// in the order of the phases.
+    /// Adds the time since the last mark to the current phase of the process. With several threads, this is the first
+    /// one in the order of phases.
     fn spend(&mut self) {
         let Some(axis) = self.axis else { return };
         let (mut from, now) = (self.since.max(axis.start()), axis.now());
@@ -98,7 +98,7 @@ impl CourseTrack {
         };
         while from < now {
             let index = axis.index(from);
-            // Times may be so late that the last bucket's end is no number.
+            // The end of the last bucket may overflow for very late times.
             let end = match axis.begin(index + 1).min(now) {
                 end if end > from => end,
                 _ => now,
@@ -108,7 +108,7 @@ impl CourseTrack {
         }
     }
 
-    /// The buckets become twice as wide.
+    /// Doubles the width of buckets.
     fn merge(&mut self) {
         let pairs = self.slices.chunks(2).map(|pair| {
             let mut out = pair[0];
@@ -128,7 +128,7 @@ impl CourseTrack {
         self.slices = pairs.collect();
     }
 
-    /// The run is over, or the stretch of it, at this time.
+    /// The run, or the stretch of it, ends at this time.
     pub fn finish(mut self, to: u64) -> Vec<CourseBucket> {
         self.advance(Nanos(to));
         self.spend();

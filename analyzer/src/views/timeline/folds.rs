@@ -1,30 +1,30 @@
 //! Idle stretches of a run, and the axis of time on which they are folded.
 //!
 //! A program that imports for three seconds and trains for a tenth of one would have its training in a few columns.
-//! Gaps between events that are long compared with the rest are therefore drawn narrow.
+//! So gaps between events that are long compared with the rest are drawn narrow.
 
 use gpumem_capture::Nanos;
 
 /// How many of the longest gaps are kept.
 const KEPT: usize = 32;
-/// A gap is folded if it is at least this part of the time that is not folded without it,
+/// A gap is folded if it is at least this fraction (1 / `LEAST`) of the other unfolded time,
 const LEAST: u64 = 8;
-/// and this part of all of the time.
+/// and this fraction (1 / `OF_ALL`) of the whole time.
 const OF_ALL: u64 = 100;
-/// So many gaps stay at least: a run of a few events is drawn as it is.
+/// At least this many gaps are not folded: a run of a few events is not changed.
 const OTHERS: u64 = 8;
-/// No more are folded.
+/// The maximum number of folds.
 const MOST: usize = 12;
-/// What a fold has of the axis, and what all of them have at most.
+/// The share of the axis for a fold, and the maximum for all folds.
 const WIDTH: f64 = 0.02;
 const ALL_WIDTHS: f64 = 0.24;
 
-/// The longest gaps between events, found as these come.
+/// The longest gaps between events so far.
 #[derive(Clone, Debug)]
 pub(super) struct Gaps {
     from: u64,
     now: u64,
-    /// Moments with an event that is later than the one before it.
+    /// The number of events that are later than the one before.
     count: u64,
     /// The longest first; of equal ones, the earlier.
     longest: Vec<[u64; 2]>,
@@ -35,7 +35,7 @@ fn length([from, to]: [u64; 2]) -> u64 {
 }
 
 impl Gaps {
-    /// From this time on.
+    /// Starts at this time.
     pub fn from(start: Nanos) -> Self {
         Self {
             from: start.0,
@@ -45,7 +45,7 @@ impl Gaps {
         }
     }
 
-    /// Something happens.
+    /// An event occurs.
     #[inline]
     pub fn event(&mut self, time: Nanos) {
         if time.0 <= self.now {
@@ -65,7 +65,7 @@ impl Gaps {
         }
     }
 
-    /// Those that are long compared with the rest of the time up to `to`, in the order of time.
+    /// Gaps that are long compared with the rest of the time up to `to`, by time.
     pub fn folds(&self, to: u64) -> Vec<[u64; 2]> {
         let whole = to.max(self.now) - self.from;
         let mut left = whole;
@@ -91,14 +91,14 @@ pub struct TimeAxis {
     from: u64,
     to: u64,
     folds: Vec<[u64; 2]>,
-    /// What each fold has of the axis.
+    /// The share of the axis for each fold.
     width: f64,
-    /// What a nanosecond has that is in none.
+    /// The share of a nanosecond outside folds.
     scale: f64,
 }
 
 impl TimeAxis {
-    /// From one time to another; `folds`: what is between them to be narrow, in the order of time.
+    /// From one time to another. `folds` are the stretches in between to be narrow, by time.
     pub fn new(from: u64, to: u64, folds: &[[u64; 2]]) -> Self {
         let folds = folds.to_vec();
         let folded: u64 = folds.iter().copied().map(length).sum();
@@ -113,17 +113,17 @@ impl TimeAxis {
         }
     }
 
-    /// Where it begins.
+    /// The start.
     pub fn from(&self) -> u64 {
         self.from
     }
 
-    /// Where it ends.
+    /// The end.
     pub fn to(&self) -> u64 {
         self.to
     }
 
-    /// What is folded.
+    /// The folds.
     pub fn folds(&self) -> &[[u64; 2]] {
         &self.folds
     }
@@ -142,7 +142,7 @@ impl TimeAxis {
         (self.from..=self.to).contains(&time)
     }
 
-    /// Where a time is, from 0 to 1; what is outside is at the nearer end.
+    /// The position of a time, from 0 to 1. Times outside are at the nearer end.
     pub fn share(&self, time: u64) -> f64 {
         let time = time.clamp(self.from, self.to.max(self.from));
         let (mut at, mut share) = (self.from, 0.0);
@@ -159,7 +159,7 @@ impl TimeAxis {
         share.min(1.0)
     }
 
-    /// The time at a place from 0 to 1.
+    /// The time at a position from 0 to 1.
     pub fn time(&self, share: f64) -> u64 {
         let (mut at, mut left) = (self.from, share.clamp(0.0, 1.0));
         for [from, to] in self.folds.iter().copied() {
@@ -177,7 +177,7 @@ impl TimeAxis {
         at.saturating_add((left / self.scale) as u64).min(self.to)
     }
 
-    /// The stretches between the folds, each from one time to another; some have no length.
+    /// The stretches between the folds, each from one time to another. Some have no length.
     pub fn pieces(&self) -> impl Iterator<Item = [u64; 2]> {
         let begins = [self.from]
             .into_iter()

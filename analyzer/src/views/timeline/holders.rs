@@ -1,4 +1,4 @@
-//! Whose a device's driver memory is, kept up to date event by event.
+//! The holders of a device's driver memory, updated with each event.
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
 use rustc_hash::FxHashMap;
@@ -7,33 +7,33 @@ use super::tensors::{ByCategory, index_of};
 use crate::attribution::{PYTORCH_ALLOCATOR, library};
 use crate::replay::{Block, Effect, KeyId, LevelState, Replay};
 
-/// How many libraries are told apart; what others hold is counted together.
+/// How many libraries are separate holders. The others are summed.
 const LIBRARIES: usize = 12;
-/// PyTorch's own, of no known library, of graphs, of other libraries.
+/// PyTorch's pool, no known library, graphs, other libraries.
 pub(super) const OWN: usize = 4;
-/// How many holders there are at most.
+/// The maximum number of holders.
 pub(super) const HOLDERS: usize = OWN + LIBRARIES;
 
 /// PyTorch's caching allocator.
 pub(super) const POOL: usize = 0;
-/// Nobody knows.
+/// The library is not known.
 pub(super) const UNKNOWN: usize = 1;
 /// Memory nodes of graphs.
 pub(super) const GRAPHS: usize = 2;
-/// Libraries that have no place of their own.
+/// Libraries without a separate holder.
 pub(super) const OTHERS: usize = 3;
 
 /// Bytes by holder.
 pub(super) type Held = [u64; HOLDERS];
 
-/// What holders and tensors had at a moment.
+/// The bytes of holders and tensors at a point in time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Kept {
     pub held: Held,
     pub by_category: ByCategory,
 }
 
-/// Libraries in the order in which they first asked for memory, over all devices.
+/// Libraries in the order of their first request for memory, over all devices.
 #[derive(Debug, Default)]
 pub(super) struct Libraries {
     names: Vec<String>,
@@ -41,7 +41,7 @@ pub(super) struct Libraries {
 }
 
 impl Libraries {
-    /// What a holder is called, if it is a library.
+    /// The name of a holder, if it is a library.
     pub fn name(&self, holder: usize) -> Option<&str> {
         let index = holder.checked_sub(OWN)?;
         self.names.get(index).map(String::as_str)
@@ -75,8 +75,8 @@ impl Libraries {
         OWN + self.names.len() - 1
     }
 
-    /// Takes in what an event did to the driver level. Managed memory has no holder: where it resides is
-    /// not known.
+    /// Applies the effect of an event on the driver level. Managed memory has no holder, because its location is not
+    /// known.
     pub fn apply(&mut self, replay: &Replay, held: &mut Held, effect: Effect) {
         let (block, gone) = match effect {
             Effect::Live(block) => (block, false),
@@ -93,7 +93,7 @@ impl Libraries {
         };
     }
 
-    /// What holders and tensors had at the peak that a bounded capture's state kept.
+    /// The bytes of holders and tensors at the peak that a bounded capture's state contains.
     pub fn at_kept_peak(&mut self, replay: &Replay, device: DeviceOrdinal) -> Kept {
         let Some((then, _)) = replay.restored.and_then(|_| replay.at_peak_of(device)) else {
             return Kept::default();
@@ -110,7 +110,7 @@ impl Libraries {
         }
     }
 
-    /// Takes what is live in a row: of a bounded capture, which begins with a state.
+    /// The live bytes of a level, for the state at the start of a bounded capture.
     pub fn live(&mut self, replay: &Replay, row: &LevelState) -> Held {
         let mut held = [0; HOLDERS];
         let mut blocks: Vec<(u64, Block)> = row.live_blocks().collect();

@@ -1,4 +1,4 @@
-//! What the program was at, as lanes of spans: phases, steps, ranges, scopes, marks.
+//! Activities of the program as lanes of spans: phases, steps, ranges, scopes, marks.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -10,24 +10,24 @@ use serde::Serialize;
 
 use crate::replay::Replay;
 
-/// So many spans of a lane are kept, the widest.
+/// The maximum number of spans of a lane: the widest are kept.
 const KEPT: usize = 4096;
-/// How many open spans are followed, of a thread or of all scopes.
+/// The maximum number of open spans of a thread, or of all scopes.
 const OPEN: usize = 256;
 
-/// What a lane is of.
+/// Kind of activity that a lane shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LaneKind {
-    /// Phases of a training that were marked: backward, the optimizer's step, zeroing of gradients.
+    /// Phases that were marked: backward, the optimizer's step, zeroing of gradients.
     Phases,
-    /// Steps of a training, from the end of the one before.
+    /// Steps of the training, each from the end of the step before.
     Steps,
     /// NVTX ranges.
     Ranges,
-    /// The program's own scopes.
+    /// Scopes of the program.
     Scopes,
-    /// Moments that the program marked; they have no width.
+    /// Points in time that the program marked; start and end are equal.
     Marks,
 }
 
@@ -40,7 +40,7 @@ impl LaneKind {
         Self::Marks,
     ];
 
-    /// As people read it.
+    /// The label of the lane.
     pub fn name(self) -> &'static str {
         match self {
             Self::Phases => "phases",
@@ -52,15 +52,17 @@ impl LaneKind {
     }
 }
 
-/// One span. As JSON: `[from_ns, to_ns, label]`.
+/// One span as `[from_ns, to_ns, label]`: start and end in nanoseconds since the capture was opened, and the label. An
+/// open span ends with the capture. A span that is only partly in the timeline keeps its own start and end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(into = "(u64, u64, String)")]
 pub struct LaneSpan {
-    /// When it began; may be before the stretch that is shown.
+    /// Start of the span, in nanoseconds since the capture was opened; may be before the start of the timeline.
     pub from_ns: u64,
-    /// When it ended, or the capture's end; may be after the stretch.
+    /// End of the span, or of the capture if the span is open, in nanoseconds since the capture was opened; may be
+    /// after the end of the timeline.
     pub to_ns: u64,
-    /// What it is called.
+    /// Name of the span, such as `backward`, `step 7` or the name of the range.
     pub label: String,
 }
 
@@ -70,20 +72,20 @@ impl From<LaneSpan> for (u64, u64, String) {
     }
 }
 
-/// Spans of a kind, in the order of their beginnings.
+/// Spans of one kind, by start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Lane {
-    /// Of what.
+    /// Kind of the spans.
     pub kind: LaneKind,
-    /// As people read it.
+    /// Label of the lane: `phases`, `steps`, `ranges`, `scopes` or `marks`.
     pub name: &'static str,
-    /// The widest.
+    /// The up to 4,096 widest spans, by start.
     pub spans: Vec<LaneSpan>,
-    /// How many narrower ones are left out.
+    /// Number of further spans, which are narrower.
     pub left_out: u64,
 }
 
-/// The name of a span before the capture's end, when names are known.
+/// The name of a span before the capture's end, when names become known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Name {
     Phase(u64),
@@ -95,7 +97,7 @@ enum Name {
 /// The widest spans of a lane.
 #[derive(Debug, Default)]
 struct Widest {
-    /// By width; of equal ones the earlier is the greater.
+    /// By width; of equal ones, the earlier is the greater.
     spans: BTreeMap<(u64, Reverse<u64>), (u64, u64, Name)>,
     count: u64,
 }
@@ -125,9 +127,9 @@ pub(super) struct LanesTrack {
     /// Ranges that any thread may end, by their handles.
     started: Vec<(u64, Open)>,
     scopes: Vec<(u64, Open)>,
-    /// When the last step ended, or the run began.
+    /// The end of the last step, or the start of the run.
     step: Option<u64>,
-    /// What of the run is wanted.
+    /// The wanted part of the run.
     from: u64,
     to: u64,
 }
@@ -150,7 +152,7 @@ impl LanesTrack {
         self.step.get_or_insert(time);
     }
 
-    /// Only what is between these times is wanted.
+    /// Only the time between these is wanted.
     pub fn within(from: u64, to: u64) -> Self {
         Self {
             from,
@@ -161,14 +163,14 @@ impl LanesTrack {
 
     fn add(&mut self, kind: LaneKind, (from, name): Open, to: u64) {
         let (begin, end) = (from.max(self.from), to.min(self.to));
-        // What only touches the stretch is not of it.
+        // A span that only touches the stretch is not in it.
         if begin < end || (begin == end && from == to) {
             let lane = self.lanes.entry(kind).or_default();
             lane.add(end - begin, from, to, name);
         }
     }
 
-    /// Takes in a mark after the replay has.
+    /// Observes a mark after the replay has.
     pub fn mark(&mut self, replay: &Replay, event: &Event) {
         let (now, thread) = (event.time.0, event.thread);
         let name = Name::Range(event.aux as u32);
@@ -197,7 +199,7 @@ impl LanesTrack {
                 }
             }
             EventKind::SCOPE_BEGIN => {
-                // A scope that is begun anew counts from its newest beginning.
+                // A scope that begins again counts from its newest start.
                 take(&mut self.scopes, event.aux);
                 let name = Name::Range(event.ptr as u32);
                 push(&mut self.scopes, (event.aux, (now, name)));
@@ -212,7 +214,7 @@ impl LanesTrack {
         }
     }
 
-    /// An end that does not fit the newest begin ends all that began within the one that it fits.
+    /// An end that does not match the newest start also ends the spans within the one that it matches.
     fn phase_end(&mut self, thread: ThreadId, phase: u64, now: u64) {
         let Some(open) = self.phases.get_mut(&thread) else {
             return;
@@ -224,7 +226,7 @@ impl LanesTrack {
         }
     }
 
-    /// All lanes that have spans; those that go on end with the run.
+    /// All lanes with spans. Open spans end with the run.
     pub fn finish(mut self, replay: &Replay, end: u64) -> Vec<Lane> {
         let phases: Vec<Open> = std::mem::take(&mut self.phases)
             .into_values()
@@ -305,7 +307,7 @@ mod tests {
         }
     }
 
-    /// Its kind, its spans, how many are left out.
+    /// Kind, spans and number of omitted spans of a lane.
     type Told = (LaneKind, Vec<(u64, u64)>, u64);
 
     fn lanes(from: u64, to: u64, events: &[Event]) -> Vec<Told> {

@@ -1,4 +1,4 @@
-//! Memory over time: one pass, a fixed number of buckets, the peaks exact; of a run or a part of it.
+//! Memory over time for a run or a part of it: one pass, a bounded number of buckets, exact peaks.
 
 mod axis;
 mod bands;
@@ -24,210 +24,219 @@ use super::categories::by_name_if_any;
 use crate::account::When;
 use crate::replay::Category;
 
-/// What a band of the picture stands for.
+/// Part of a device's memory that a band shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BandKind {
-    /// Tensors live: of one category, or all.
+    /// Live tensors, of one category or of all.
     Tensors,
-    /// What PyTorch's pool holds beyond them.
+    /// Memory that PyTorch's pool has reserved, minus the live tensors.
     Cached,
-    /// Driver memory that a library allocated itself.
+    /// Memory that one library requested from the driver.
     Library,
-    /// Driver memory of libraries that are not told apart.
+    /// Memory that libraries without a separate band requested from the driver.
     OtherLibraries,
-    /// Driver memory of a caller that is not known.
+    /// Memory that callers that are not known requested from the driver.
     Unknown,
-    /// Memory nodes of CUDA graphs, live.
+    /// Live memory of the nodes of CUDA graphs.
     Graph,
-    /// What the card gave beyond that: contexts, kernels, what pools and whole pages have unused.
+    /// Physical memory minus the requested device memory: contexts, kernels, unused memory of pools and of whole
+    /// pages.
     Beyond,
-    /// All of one level.
+    /// All live bytes of one level, with `--level`.
     Level,
 }
 
-/// A band: one part of the memory, over time.
+/// One part of a device's memory over time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Band {
-    /// What it is.
+    /// Kind of the memory.
     pub kind: BandKind,
-    /// Of tensors, what these are for; `None`: all of them.
+    /// Category of the tensors in the band; `None`: tensors of all categories, or no tensors.
     #[serde(serialize_with = "by_name_if_any")]
     #[schemars(with = "Option<String>")]
     pub category: Option<Category>,
-    /// As people read it.
+    /// Label of the band: a category, a library or a part of the memory.
     pub name: String,
 }
 
-/// A device at a moment.
+/// Memory of a device just after an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TimelinePoint {
-    /// Which event.
+    /// Event number.
     pub seq: u64,
-    /// When, ns since the capture was opened.
+    /// Time of the event, in nanoseconds since the capture was opened.
     pub time_ns: u64,
-    /// Bytes of each band.
+    /// Live bytes of each band, in the order of `bands`.
     pub bytes: Vec<u64>,
-    /// Tensors live.
+    /// Live bytes of tensors.
     pub tensor_bytes: u64,
-    /// Device memory from CUDA.
+    /// Live bytes of the driver level: device memory that the process requested from CUDA.
     pub driver_bytes: u64,
-    /// Pinned host memory; in no band, for it is not on the card.
+    /// Live bytes of pinned host memory of this device. They are not on the GPU and in no band.
     pub host_bytes: u64,
-    /// What the card gave; `None`: not recorded.
+    /// Physical memory of the process in bytes; `None`: the capture does not have the physical level.
     pub physical_bytes: Option<u64>,
 }
 
 impl TimelinePoint {
-    /// All bands.
+    /// The sum of all bands.
     pub fn sum(&self) -> u64 {
         let sum = self.bytes.iter().copied();
         sum.fold(0, u64::saturating_add)
     }
 }
 
-/// The peak of one level.
+/// The maximum of one level in a bucket, in the whole run or in the requested part of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LevelPeak {
-    /// Which level.
+    /// Level: `tensor`, `driver`, `host` or `physical`.
     pub level: &'static str,
-    /// The most.
+    /// Maximum of the level's live bytes.
     pub bytes: u64,
-    /// The first event that had it.
+    /// Number of the first event at which the maximum was reached.
     pub seq: u64,
-    /// Its time.
+    /// Time of that event, in nanoseconds since the capture was opened.
     pub time_ns: u64,
 }
 
-/// A stretch of time in which something happened on the device. Between buckets nothing did.
+/// An interval with events on the device. Between two buckets the device has no events and its memory does not change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TimelineBucket {
-    /// When it begins.
+    /// Start of the bucket, in nanoseconds since the capture was opened.
     pub from_ns: u64,
-    /// When it ends.
+    /// End of the bucket, in nanoseconds since the capture was opened.
     pub to_ns: u64,
-    /// Where the device held most in it: of tensors, then of the driver level, then of the physical level.
+    /// The point at which the device held most: first by tensors, then by the driver level, then by the physical
+    /// level. With `--level`, `seq`, `time_ns` and `bytes` are those of the level's maximum.
     pub most: TimelinePoint,
-    /// After its last event.
+    /// The memory after the last event of the bucket.
     pub last: TimelinePoint,
-    /// The most of each level that was in use.
+    /// Maximum of each level in the bucket. Levels without live bytes are left out.
     pub peaks: Vec<LevelPeak>,
-    /// NVML's figure of this process, at its last reading in the bucket.
+    /// NVML's figure of this process in bytes, at the last reading in the bucket; `None`: no reading in the bucket has
+    /// it.
     pub nvml_process_bytes: Option<u64>,
 }
 
-/// A device over time.
+/// Memory of one device over time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DeviceTimeline {
-    /// Ordinal; `None` for memory of no device.
+    /// Ordinal of the GPU; `None`: memory of no GPU.
     pub device: Option<u8>,
-    /// What it is called.
+    /// Product name of the GPU; `None`: not known.
     pub name: Option<String>,
-    /// Memory of the card.
+    /// Total memory of the GPU in bytes; `None`: not known.
     pub total_bytes: Option<u64>,
-    /// What `bytes` of each point are of, in the order in which they are stacked.
+    /// Parts of the memory that the entries of `bytes` in each point refer to, from the bottom of the chart to its
+    /// top.
     pub bands: Vec<Band>,
-    /// The peak of the device, or of the level that was asked for; `None`: it never held anything.
+    /// The peak of the device; `None`: it never held memory. With `--level`: the peak of the level, with only `seq`,
+    /// `time_ns` and `bytes` set.
     pub peak: Option<TimelinePoint>,
-    /// What the program was at then.
+    /// Step, phase and range at the peak; all `None` with `--level`.
     pub peak_when: When,
-    /// The peaks of the levels over the whole run.
+    /// Peak of each level over the whole run, or over the requested part. Levels without live bytes are left out.
     pub peaks: Vec<LevelPeak>,
-    /// In the order of time.
+    /// Intervals with events on the device, at most 2,048, by time.
     pub buckets: Vec<TimelineBucket>,
 }
 
 impl DeviceTimeline {
-    /// The device after its last event.
+    /// The memory of the device after its last event.
     pub fn end(&self) -> Option<&TimelinePoint> {
         self.buckets.last().map(|bucket| &bucket.last)
     }
 }
 
-/// What the training was at in one stretch of time.
+/// Phases and steps of the training in one interval. The intervals can be wider or narrower than those of devices. If
+/// phases were marked, time in none of them is forward.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CourseBucket {
-    /// When it begins.
+    /// Start of the interval, in nanoseconds since the capture was opened.
     pub from_ns: u64,
-    /// When it ends.
+    /// End of the interval, in nanoseconds since the capture was opened.
     pub to_ns: u64,
-    /// Time in backward.
+    /// Nanoseconds of the interval in backward. If threads are in different phases at once, the time counts for one:
+    /// backward, else optimizer, else zero_grad, else other.
     pub backward_ns: u64,
-    /// Time in an optimizer's step.
+    /// Nanoseconds of the interval in an optimizer's step.
     pub optimizer_ns: u64,
-    /// Time in which gradients were zeroed.
+    /// Nanoseconds of the interval in which gradients were zeroed.
     pub zero_grad_ns: u64,
-    /// Time in phases of no known kind.
+    /// Nanoseconds of the interval in marked phases of an unknown kind.
     pub other_ns: u64,
-    /// The number of the last step that ended in it.
+    /// Number, from 1, of the last step that ended in the interval; `None`: no step ended.
     pub step: Option<u64>,
-    /// When that was.
+    /// Time at which that step ended, in nanoseconds since the capture was opened; `None`: no step ended.
     pub step_ns: Option<u64>,
-    /// How many steps ended in it.
+    /// Number of steps that ended in the interval.
     pub steps: u64,
 }
 
-/// An allocation that failed.
+/// An allocation that failed because memory was exhausted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TimelineFailure {
-    /// Which event.
+    /// Event number of the failure.
     pub seq: u64,
-    /// When.
+    /// Time of the failure, in nanoseconds since the capture was opened.
     pub time_ns: u64,
-    /// On which device.
+    /// Ordinal of the GPU; `None`: memory of no GPU.
     pub device: Option<u8>,
-    /// What was asked for.
+    /// Requested bytes.
     pub bytes: u64,
 }
 
-/// What the driver refused on a device and PyTorch's allocator had all the same: no failures.
+/// Refusals of the driver on one device after which PyTorch's allocator freed its cache and repeated the request with
+/// success. These are not failures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TimelineRetries {
-    /// On which device.
+    /// Ordinal of the GPU; `None`: memory of no GPU.
     pub device: Option<u8>,
-    /// How often.
+    /// Number of these refusals in the timeline.
     pub count: u64,
 }
 
-/// Memory over time.
+/// Memory of all devices over time, for the whole run or a part of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Timeline {
-    /// The first event's time, ns since the capture was opened; of a bounded capture, the first that is
-    /// kept.
+    /// Start of the timeline, in nanoseconds since the capture was opened: the first event, or the requested start. A
+    /// bounded capture begins with its oldest record.
     pub from_ns: u64,
-    /// The last event's.
+    /// End of the timeline, in nanoseconds since the capture was opened: the last event, or the requested end.
     pub to_ns: u64,
-    /// Of a part of the run, the event after which it begins.
+    /// With `--from`: number of the event after which the timeline begins; `None`: it begins with the capture.
     pub from_seq: Option<u64>,
-    /// Of a part of the run, its last event.
+    /// With `--to`: number of the last event of the timeline; `None`: it ends with the capture.
     pub to_seq: Option<u64>,
-    /// How long a bucket is.
+    /// Width of the buckets of devices, in nanoseconds.
     pub bucket_ns: u64,
-    /// Stretches without an event that are long compared with the rest: pictures have them narrow.
+    /// Idle intervals that pictures draw narrow, as `[from_ns, to_ns]`, by time; empty if there are no long idle
+    /// intervals.
     pub folds: Vec<[u64; 2]>,
-    /// Whether phases of a training were marked: what is in none of them is forward.
+    /// Whether phases of a training were marked. If so, time outside the marked phases is forward.
     pub trains: bool,
-    /// Devices, each with its own buckets.
+    /// Devices that held memory, by ordinal, each with its own buckets.
     pub devices: Vec<DeviceTimeline>,
-    /// Steps and phases; empty where none were marked.
+    /// Intervals with steps or marked phases, by time; empty if no steps or phases were marked.
     pub course: Vec<CourseBucket>,
-    /// What the program was at; only lanes that have spans.
+    /// Activities of the program, one lane per kind; kinds without spans are left out.
     pub lanes: Vec<Lane>,
-    /// The first failures, and the newest.
+    /// Failed allocations in the timeline, by time. If there are many, only the first ones and the newest are listed.
     pub failures: Vec<TimelineFailure>,
-    /// All failures.
+    /// Number of all failed allocations in the timeline, also those that are not listed.
     pub failure_count: u64,
-    /// Refusals of the driver that PyTorch's allocator answered.
+    /// Successful retries of PyTorch's allocator in the timeline, by device; devices without retries are left out.
     pub retries: Vec<TimelineRetries>,
 }
 
 impl Timeline {
-    /// The axis on which it is drawn.
+    /// The axis of time of the picture.
     pub fn axis(&self) -> TimeAxis {
         TimeAxis::new(self.from_ns, self.to_ns, &self.folds)
     }
 
-    /// The lane of a kind, if it has spans.
+    /// The lane of a kind; `None` if it has no spans.
     pub fn lane(&self, kind: LaneKind) -> Option<&Lane> {
         self.lanes.iter().find(|lane| lane.kind == kind)
     }

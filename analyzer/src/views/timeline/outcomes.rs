@@ -1,4 +1,4 @@
-//! How many allocations failed, and how many refusals the framework's allocator answered, by a moment.
+//! The number of failed allocations, and of retries, up to a point in time.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::{TimelineFailure, TimelineRetries};
 use crate::replay::Replay;
 use crate::views::json::ordinal;
 
-/// The counts by a moment, or in a stretch of the run.
+/// The counts up to a point in time, or in a stretch of the run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outcomes {
     pub failure_count: u64,
@@ -17,7 +17,7 @@ pub(super) struct Outcomes {
 }
 
 impl Outcomes {
-    /// As the replay has them now.
+    /// The current counts of the replay.
     pub fn of(replay: &Replay) -> Self {
         let devices = replay.devices.keys();
         Self {
@@ -28,7 +28,7 @@ impl Outcomes {
         }
     }
 
-    /// Those that were not there before.
+    /// The difference from earlier counts.
     pub fn since(mut self, before: Option<&Self>) -> Self {
         let Some(before) = before else { return self };
         self.failure_count = self.failure_count.saturating_sub(before.failure_count);
@@ -39,7 +39,7 @@ impl Outcomes {
         self
     }
 
-    /// Refusals that were answered, by device.
+    /// Retries by device.
     pub fn retries(&self) -> Vec<TimelineRetries> {
         let answered = self.answered.iter().filter(|(_, count)| **count > 0);
         answered
@@ -50,7 +50,7 @@ impl Outcomes {
             .collect()
     }
 
-    /// The failures of a stretch that are kept one by one.
+    /// The failures of a stretch that are listed individually.
     pub fn failures(&self, replay: &Replay, stretch: Stretch) -> Vec<TimelineFailure> {
         let all = replay.failures.all().into_iter();
         let of = all.filter(|(_, failure)| stretch.has(failure.seq));

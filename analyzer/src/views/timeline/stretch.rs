@@ -2,26 +2,26 @@
 
 use gpumem_capture::{Nanos, Seq};
 
-/// An event and a time at or after it, before the next one.
+/// An event, and a time at or after it and before the next event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
-    /// The last event that has happened.
+    /// The last event.
     pub seq: Seq,
-    /// When it is.
+    /// The time.
     pub time: Nanos,
 }
 
-/// From one moment to another; all of the run by default.
+/// From one point in time to another; the whole run by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stretch {
-    /// Where it begins, with what there is then; `None`: with the run.
+    /// The start, including the state then; `None` for the start of the run.
     pub from: Option<Moment>,
-    /// Where it ends; `None`: with the run.
+    /// The end; `None` for the end of the run.
     pub to: Option<Moment>,
 }
 
 impl Stretch {
-    /// Whether it is all of the run.
+    /// Whether it is the whole run.
     pub fn is_whole(&self) -> bool {
         *self == Self::default()
     }
@@ -31,17 +31,17 @@ impl Stretch {
         !self.is_before(seq) && !self.is_after(seq)
     }
 
-    /// Whether a block that was allocated by one event, and freed by another if it was, is live at some moment of it.
+    /// Whether a block that was allocated and possibly freed by these events is live at any time in it.
     pub(in crate::views) fn has_block(&self, made: Seq, ended: Option<Seq>) -> bool {
         !self.is_after(made) && ended.is_none_or(|ended| !self.is_before(ended))
     }
 
-    /// Whether an event comes before it.
+    /// Whether an event is before it.
     pub(in crate::views) fn is_before(&self, seq: Seq) -> bool {
         self.from.is_some_and(|from| seq <= from.seq)
     }
 
-    /// Whether an event comes after it.
+    /// Whether an event is after it.
     pub(in crate::views) fn is_after(&self, seq: Seq) -> bool {
         self.to.is_some_and(|to| seq > to.seq)
     }

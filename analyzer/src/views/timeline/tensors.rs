@@ -1,19 +1,19 @@
-//! What a device's tensors are for, at the points of its buckets.
+//! The categories of a device's tensors at the points of its buckets.
 //!
-//! What a block was for is known at its end. Its bytes are added then to all points at which it was live: these follow
-//! one another, so it is enough to note where they begin and end.
+//! The category of a block is known at its end. Its bytes are then added to all points at which it was live. These
+//! are consecutive, so it is enough to store the first one and the one after the last.
 
 use gpumem_capture::Seq;
 
 use crate::replay::Category;
 
-/// How many categories there are.
+/// The number of categories.
 pub(super) const CATEGORIES: usize = Category::ALL.len();
 
 /// Bytes by category, in the order of [`Category::ALL`].
 pub(super) type ByCategory = [u64; CATEGORIES];
 
-/// Where a category stands in them.
+/// The index of a category in them.
 pub(super) fn index_of(category: Category) -> usize {
     let index = Category::ALL.iter().position(|of| *of == category);
     index.unwrap_or(CATEGORIES - 1)
@@ -24,18 +24,18 @@ pub(super) fn index_of(category: Category) -> usize {
 pub(super) struct Ended {
     /// The event that made it.
     pub made: Seq,
-    /// What it was for.
+    /// Its category.
     pub category: Category,
     /// Its bytes.
     pub bytes: u64,
 }
 
-/// By how much each point has more than the one before it, modulo 2^64.
+/// The differences between consecutive points, modulo 2^64.
 #[derive(Debug, Default)]
 pub(super) struct Differences(Vec<ByCategory>);
 
 impl Differences {
-    /// A block was live at the points `from` to `to`, the latter not among them.
+    /// A block was live at the points from `from` up to but not including `to`.
     pub fn add(&mut self, from: usize, to: usize, block: Ended) {
         if from >= to {
             return;
@@ -53,7 +53,7 @@ impl Differences {
         change(to, block.bytes.wrapping_neg());
     }
 
-    /// Adds to each point what it has, and begins anew.
+    /// Adds the sums of the differences to the points, and resets the differences.
     pub fn settle<'a>(&mut self, points: impl Iterator<Item = &'a mut ByCategory>) {
         let mut sum = [0_u64; CATEGORIES];
         for (point, more) in points.zip(std::mem::take(&mut self.0)) {
@@ -66,8 +66,8 @@ impl Differences {
     }
 }
 
-/// The categories such that they sum to `tensors`: what no block is known of counts as other. Only a capture that is not
-/// exact has less than its blocks.
+/// The categories, adjusted so that they sum to `tensors`: bytes of unknown blocks count as other. Only an inexact
+/// capture has less than the sum of its blocks.
 pub(super) fn summing_to(tensors: u64, mut by_category: ByCategory) -> ByCategory {
     let mut left = tensors;
     for bytes in &mut by_category {

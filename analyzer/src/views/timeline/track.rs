@@ -1,4 +1,4 @@
-//! One device over time: its buckets.
+//! One device over time, in buckets.
 
 use gpumem_capture::{Nanos, Seq};
 
@@ -20,7 +20,7 @@ pub(super) struct Point {
     pub by_category: ByCategory,
 }
 
-/// The most of one level, and the event that made it so.
+/// The maximum of one level, and its event.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Most {
     pub bytes: u64,
@@ -28,16 +28,16 @@ pub(super) struct Most {
     pub time: Nanos,
 }
 
-/// A stretch of time in which something happened.
+/// A stretch of time with events.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
     pub index: u64,
-    /// Where the device held most: the first of the moments whose [`Levels::rank`] is greatest.
+    /// The largest point: the first one with the maximum of [`Levels::rank`].
     pub at: Point,
     /// Its last event.
     pub last: Point,
     pub most: [Most; LEVELS],
-    /// This process's figure at the last reading of NVML.
+    /// NVML's figure of this process at the last reading.
     pub nvml: Option<u64>,
 }
 
@@ -46,24 +46,24 @@ pub(super) struct Bucket {
 pub(super) struct Track {
     pub buckets: Vec<Bucket>,
     pub held: Held,
-    /// What the program was at where the device held most, if that is wanted.
+    /// The step and phase at the largest point, if wanted.
     pub peak_context: Option<SpanContext>,
     most: (u64, u64, u64),
     now: Point,
     /// NVML's newest figure of this process.
     reading: Option<u64>,
-    /// What is to be added to the buckets' [`Bucket::at`] and [`Bucket::last`].
+    /// Bytes to be added to the buckets' [`Bucket::at`] and [`Bucket::last`].
     at: Differences,
     last: Differences,
 }
 
-/// The levels one by one: see [`LEVELS`].
+/// The levels as a list: see [`LEVELS`].
 pub(super) fn each(levels: &Levels) -> [u64; LEVELS] {
     [levels.tensor, levels.driver, levels.host, levels.physical]
 }
 
 impl Track {
-    /// An event was taken in before the first bucket.
+    /// Observes an event before the first bucket.
     pub fn pass(&mut self, seq: Seq, time: Nanos, levels: Levels) {
         self.now = Point {
             seq,
@@ -74,7 +74,7 @@ impl Track {
         };
     }
 
-    /// The first bucket begins at this moment, with what there was after the last event.
+    /// The first bucket begins here, with the state after the last event.
     pub fn begin(&mut self, seq: Seq, time: Nanos) {
         let reading = self.reading;
         self.point(0, seq, time, self.now.levels);
@@ -83,7 +83,7 @@ impl Track {
         }
     }
 
-    /// An event was taken in, at the bucket `index`; says whether the device has more than in all buckets before.
+    /// Observes an event in the bucket `index`. Returns whether the device exceeds all earlier buckets.
     pub fn point(&mut self, index: u64, seq: Seq, time: Nanos, levels: Levels) -> bool {
         let before = self.now;
         self.pass(seq, time, levels);
@@ -99,14 +99,14 @@ impl Track {
         is_more
     }
 
-    /// The newest bucket is over.
+    /// Ends the newest bucket.
     fn close(&mut self, last: Point) {
         if let Some(bucket) = self.buckets.last_mut() {
             bucket.last = last;
         }
     }
 
-    /// A tensor's block ends with the event that comes next, at the bucket `index`.
+    /// A tensor's block ends with the next event, in the bucket `index`.
     pub fn ended(&mut self, index: u64, block: Ended) {
         let mut over = self.buckets.len();
         match self.buckets.last_mut() {
@@ -131,7 +131,7 @@ impl Track {
         }
     }
 
-    /// Each point has the blocks that ended.
+    /// Adds the blocks that ended to each point.
     fn settle(&mut self) {
         fn at(bucket: &mut Bucket) -> &mut ByCategory {
             &mut bucket.at.by_category
@@ -143,7 +143,7 @@ impl Track {
         self.last.settle(self.buckets.iter_mut().map(last));
     }
 
-    /// NVML's figure of this process; says whether it is another one than before.
+    /// Observes NVML's figure of this process. Returns whether it changed.
     pub fn reading(&mut self, process: u64) -> bool {
         let is_new = self.reading.replace(process) != Some(process);
         if let Some(bucket) = self.buckets.last_mut() {
@@ -152,7 +152,7 @@ impl Track {
         is_new
     }
 
-    /// The buckets become twice as wide.
+    /// Doubles the width of buckets.
     pub fn merge(&mut self) {
         self.close(self.now);
         self.settle();
@@ -168,7 +168,7 @@ impl Track {
         }
     }
 
-    /// The buckets, the last one closed. `live`: what did not end.
+    /// Ends the last bucket and returns all. `live`: blocks that did not end.
     pub fn finish(mut self, live: impl Iterator<Item = Ended>) -> Vec<Bucket> {
         for block in live {
             self.ended(u64::MAX, block);
@@ -194,7 +194,7 @@ impl Bucket {
         }
     }
 
-    /// A block ends that may have been live where the device held most so far.
+    /// A block ends that may have been live at the largest point so far.
     fn ended(&mut self, block: Ended) {
         if self.at.seq >= block.made {
             let of = &mut self.at.by_category[index_of(block.category)];
@@ -214,7 +214,7 @@ impl Bucket {
         }
     }
 
-    /// Takes in the one that follows.
+    /// Merges the following bucket into this one.
     fn join(&mut self, later: &Self) {
         if later.at.levels.rank() > self.at.levels.rank() {
             self.at = later.at;

@@ -3,7 +3,7 @@ use core::sync::atomic::AtomicBool;
 use super::super::thread_nodes::MOST_PLACES;
 use super::*;
 
-/// A place that tells its node and thread.
+/// A value that identifies its node and thread.
 fn id_of(thread: u64, node: u64) -> u32 {
     (node as u32).wrapping_mul(2_654_435_761) ^ (thread as u32) << 24 | 1
 }
@@ -51,12 +51,12 @@ fn nodes_that_went_by_have_no_place() {
     assert_eq!(map.get(1, 4999), Found::Place(id_of(1, 4999)));
     assert!((5000..7000).all(|node| map.get(1, node) == Found::Place(0)));
     assert_eq!(map.get(1, 7000), Found::Place(7));
-    // So many that nothing older is left, in a ring that cannot grow that far.
+    // So many that no older node is left, in a ring that cannot grow that far.
     map.put(ring, 1 << 40, 9);
     assert_eq!(map.get(1, 7000), Found::Overwritten);
     assert_eq!(map.get(1, (1 << 40) - 1), Found::Place(0));
     assert_eq!(map.get(1, 1 << 40), Found::Place(9));
-    // Numbers do not go back.
+    // Numbers do not decrease.
     map.put(ring, 7000, 8);
     assert_eq!(map.get(1, 7000), Found::Overwritten);
 }
@@ -84,7 +84,7 @@ fn all_together_stay_within_the_limit() {
         rings += 1;
     }
     assert_eq!(rings as usize, (1 << 20) / (FIRST_PLACES * 4));
-    // None can grow, and each still knows its newest.
+    // No ring can grow, and each still has its newest nodes.
     let ring = filled(&SequenceMap::with_limit(FIRST_PLACES * 4), 1, 0, 1);
     for node in 1..10_000 {
         map.put(ring, node, id_of(1, node));
@@ -113,9 +113,9 @@ fn ended_threads_make_room_the_oldest_first() {
             assert_eq!(map.get(thread, node), expected, "thread {thread}");
         }
     }
-    // What went to another thread is not had back.
+    // A ring that was passed on is not returned.
     assert!(map.nodes_for(1, 100).is_none());
-    // A thread that lives on can grow, and keeps its ring.
+    // A live thread's ring can grow, and stays with it.
     let lives = filled(&map, COUNT + 1, 0, 100_000);
     for thread in COUNT + 2..=2 * COUNT {
         map.end(filled(&map, thread, 7, 1));
@@ -133,7 +133,7 @@ fn a_thread_that_goes_on_after_its_end_has_its_ring_again() {
     assert!((0..6).all(|node| map.get(1, node) == Found::Place(id_of(1, node))));
     assert!(map.nodes_for(2, 0).is_none(), "it lives");
     assert!(map.nodes_for(1, 6).is_none(), "it has it already");
-    // SAFETY: the ring is never given back.
+    // SAFETY: the ring is never freed.
     map.end(unsafe { &*map.newest.load(Ordering::Relaxed) });
     filled(&map, 2, 0, 1);
     assert_eq!(map.get(1, 0), Found::Overwritten);
@@ -191,7 +191,7 @@ fn readers_never_get_another_nodes_place() {
                 let mut seen = 0u64;
                 while !done.load(Ordering::Relaxed) {
                     let next = ring.next();
-                    // Near the edge at which places are written over.
+                    // Near the edge at which slots are overwritten.
                     for back in 1..40 {
                         let node =
                             next.saturating_sub(FIRST_PLACES as u64 * (1 + 3 * reader) + 20 - back);
@@ -215,7 +215,7 @@ fn readers_never_get_another_nodes_place() {
     });
 }
 
-/// Whether a reader may have come too late to see anything.
+/// Whether a reader may have come too late to find anything.
 fn next_is_small(ring: &ThreadNodes) -> bool {
     ring.next() <= FIRST_PLACES as u64
 }

@@ -12,7 +12,7 @@ fn tensors() -> Tensors {
     Tensors::new(writer)
 }
 
-/// On a device that follows from `ptr`; a few are of one that has no lines.
+/// A block on a device that depends on `ptr`; a few are on one without lines.
 fn block(ptr: u64, bytes: u64, context: u64) -> Block {
     Block {
         bytes,
@@ -27,7 +27,7 @@ fn block(ptr: u64, bytes: u64, context: u64) -> Block {
     }
 }
 
-/// Adds it as a hook does.
+/// Adds it like a hook.
 fn insert(tensors: &Tensors, ptr: u64, new: &Block) -> Option<Block> {
     let tensor = tensors.tensor(new.device, ptr);
     match tensor.hold().is_some_and(|mut guard| guard.insert(new)) {
@@ -36,14 +36,14 @@ fn insert(tensors: &Tensors, ptr: u64, new: &Block) -> Option<Block> {
     }
 }
 
-/// Takes it out as a hook does, which has been told of this device.
+/// Removes it like a hook that gets this device.
 fn remove(tensors: &Tensors, device: DeviceOrdinal, ptr: u64) -> Option<Block> {
     let tensor = tensors.tensor(device, ptr);
     let in_line = tensor.hold().and_then(|mut guard| guard.remove());
     in_line.or_else(|| tensor.remove())
 }
 
-/// Numbers that look random.
+/// Pseudo-random numbers.
 fn numbers(mut state: u64) -> impl FnMut(u64) -> u64 {
     move |below| {
         state ^= state << 13;
@@ -58,10 +58,10 @@ fn it_holds_what_a_map_holds() {
     let tensors = tensors();
     let mut expected: HashMap<u64, Block> = HashMap::new();
     let mut number = numbers(7);
-    // More than there are places at first, then fewer and fewer.
+    // More than there are entries at first, then fewer and fewer.
     for turn in 0..400_000u64 {
         let ptr = 512 + number(if turn < 200_000 { 400_000 } else { 2_000 });
-        // A few are of a kind that no line holds, and a few on a device where they were not before.
+        // A few are of a kind that no line holds, and a few move to another device.
         let context = u64::from(number(50) == 0);
         let other = if number(50) == 0 { 3 } else { ptr };
         let device = block(other, 0, 0).device;
@@ -72,7 +72,7 @@ fn it_holds_what_a_map_holds() {
             }
             1 => assert_eq!(tensors.at(ptr), expected.get(&ptr).copied(), "{ptr}"),
             _ => {
-                // Without its release no other device has the address.
+                // Without its release no other device can have the address.
                 let before = expected.get(&ptr).map_or(device, |before| before.device);
                 let new = Block {
                     device: before,
@@ -127,7 +127,7 @@ fn a_tensor_is_taken_out_once() {
                     for turn in 0..TENSORS {
                         let (ptr, new) = at(8 * (turn + 1) + thread);
                         assert_eq!(insert(tensors, ptr, &new), None);
-                        // Anybody's, of about now.
+                        // A recent one of any thread.
                         let other = 8 * (turn + 1).saturating_sub(number(4)) + number(8);
                         let (ptr, expected) = at(other);
                         if let Some(found) = remove(tensors, expected.device, ptr) {

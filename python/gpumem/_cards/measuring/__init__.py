@@ -1,1 +1,2 @@
-"""`gpumem card measure`: each figure by a child process of its own, so that none has another's memory in it."""
+"""`gpumem card measure`: measures each figure in a separate child process, so that it contains no memory of
+another figure."""

@@ -1,4 +1,4 @@
-"""What a measuring process does: `main(step)` prints one line of JSON, the last of its output."""
+"""The program of a measuring process: `main(step)` prints one line of JSON as its last output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SMS, _THREADS_PER_SM, _ECC, _MAJOR, _MINOR, _INTEGRATED = 16, 39, 32, 75, 76, 1
 
 
 def main(step: str) -> None:
-    """Does one step. What fails is in the answer, too: the parent goes on without it."""
+    """Runs one step. Failures are in the result, too: the parent continues without them."""
     answer: Dict[str, Any] = {}
     try:
         readings = Readings()
@@ -51,7 +51,7 @@ def _do(step: str, readings: Readings, answer: Dict[str, Any]) -> None:
 
 
 def _context(readings: Readings, answer: Dict[str, Any]) -> None:
-    """The card itself, a bare context, and what the driver does by itself after that."""
+    """The card itself, a bare context, and memory that the driver takes later by itself."""
     readings.take("nothing")
     if not _driver.initialise():
         raise NotHere("the driver finds no card")

@@ -1,4 +1,4 @@
-"""A kernel that does nothing, by the driver alone: what a module, a first launch and stacks cost."""
+"""An empty kernel, loaded with the driver only: measures the cost of a module, a first launch and stacks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ... import _driver
 
 __all__ = ["EmptyKernel", "raise_stack_limit", "set_current"]
 
-# The oldest cards here have 6.0; the driver translates it for its own.
+# The oldest supported cards have compute capability 6.0; the driver translates the code for its card.
 _PTX = b""".version 6.0
 .target sm_60
 .address_size 64
@@ -18,7 +18,7 @@ _STACK_LIMIT = 0
 
 
 def set_current(ordinal: int = 0) -> None:
-    """Makes a device's primary context, and makes it this thread's."""
+    """Creates a device's primary context and makes it current on this thread."""
     context = ctypes.c_void_p()
     _driver.must("cuDevicePrimaryCtxRetain", ctypes.byref(context), ctypes.c_int(ordinal))
     _driver.must("cuCtxSetCurrent", context)
@@ -32,7 +32,7 @@ class EmptyKernel:
         _driver.must("cuModuleLoadData", ctypes.byref(self._module), ctypes.c_char_p(_PTX))
 
     def launch(self) -> None:
-        """Runs one thread of it and waits for its end."""
+        """Runs one thread of it and waits for it."""
         function = ctypes.c_void_p()
         _driver.must("cuModuleGetFunction", ctypes.byref(function), self._module, ctypes.c_char_p(b"nothing"))
         one, none = ctypes.c_uint(1), ctypes.c_void_p()
@@ -41,7 +41,7 @@ class EmptyKernel:
 
 
 def raise_stack_limit(by: int) -> None:
-    """Gives every thread of the current context's kernels so many bytes of stack more."""
+    """Raises the stack limit of the current context by this many bytes."""
     size = ctypes.c_size_t()
     _driver.must("cuCtxGetLimit", ctypes.byref(size), ctypes.c_int(_STACK_LIMIT))
     _driver.must("cuCtxSetLimit", ctypes.c_int(_STACK_LIMIT), ctypes.c_size_t(size.value + by))

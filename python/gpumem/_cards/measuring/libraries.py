@@ -1,4 +1,4 @@
-"""NVIDIA's libraries without a framework: what a handle costs, and a first multiplication."""
+"""NVIDIA's libraries without a framework: measures the cost of a handle and of a first multiplication."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from .readings import Readings
 
 __all__ = ["LIBRARIES", "NotHere"]
 
-# Versions that are in use, the newest first.
+# Versions in use, the newest first.
 _VERSIONS = {"cublas": ("13", "12", "11"), "cublasLt": ("13", "12", "11"), "cudnn": ("9", "8")}
 _SIDE = 256
 
 
 class NotHere(Exception):
-    """What was to be measured is not on this machine; says what."""
+    """Something to be measured is not on this machine; the message names it."""
 
 
 def _load(name: str) -> ctypes.CDLL:
-    """The library that the loader finds, or one that a package of this Python brought."""
+    """The library that the loader finds, or one from a package of this Python."""
     for version in _VERSIONS[name]:
         try:
             return ctypes.CDLL(f"lib{name}.so.{version}", mode=ctypes.RTLD_GLOBAL)
@@ -74,7 +74,7 @@ def _of_handle(name: str, function: str) -> Callable[[Readings], None]:
     return measure
 
 
-# By the name in a card's file: what is done between the readings `before` and `after`.
+# By the name in a card's file: the work between the readings `before` and `after`.
 LIBRARIES: Dict[str, Callable[[Readings], None]] = {
     "cublas": _cublas,
     "cublaslt": _of_handle("cublasLt", "cublasLtCreate"),

@@ -1,4 +1,4 @@
-"""Who else uses the card: with others on it a measurement by differences is worth little."""
+"""Other users of the card. If there are any, differences of readings are unreliable."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ... import _nvml, _sizes
 
 __all__ = ["User", "named", "unlisted", "users"]
 
-# Less than this is the driver's own on an idle card.
+# An idle card has less than this in use, by the driver itself.
 _IDLE = 64 << 20
 
 
@@ -21,19 +21,19 @@ class User(NamedTuple):
 
 
 def users(nvml: _nvml.Nvml, device: Any) -> List[User]:
-    """Those that NVML lists."""
+    """The processes that NVML lists."""
     listed = nvml.processes(device) or []
     return [User(process.pid, _program(nvml, process.pid), process.used) for process in listed]
 
 
 def _program(nvml: _nvml.Nvml, pid: int) -> Optional[str]:
-    """A program's name without its folder, which may say whose it is."""
+    """A program's name without its folder, which may contain a user's name."""
     path = nvml.process_name(pid)
     return path.rsplit("/", 1)[-1] if path else None
 
 
 def unlisted(nvml: _nvml.Nvml, device: Any, known: List[User]) -> int:
-    """Bytes that are used and that nobody on the list has; 0 where that is no more than an idle card has."""
+    """Used bytes of no listed process; 0 if they are not more than on an idle card."""
     memory = nvml.memory(device)
     if memory is None or memory.reserved is None or any(user.bytes is None for user in known):
         return 0
@@ -42,7 +42,7 @@ def unlisted(nvml: _nvml.Nvml, device: Any, known: List[User]) -> int:
 
 
 def named(known: List[User], rest: int) -> str:
-    """Who uses the card, in words; empty if nobody does."""
+    """The users of the card as text; an empty text without users."""
     words = []
     for user in known:
         name = f" ({user.name})" if user.name else ""

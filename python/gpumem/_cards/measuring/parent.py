@@ -1,4 +1,4 @@
-"""Runs the measuring processes one after the other, within their time. This process never has a context."""
+"""Runs the measuring processes one after the other, within a time limit. This process never has a context."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ... import _launcher
 
 __all__ = ["Run", "STEPS"]
 
-# In the order of their worth, for when time runs out. The first two are the same: do they agree?
+# The most important first, in case time runs out. The first two are the same, to check that they agree.
 STEPS = (
     "context", "context-again", "torch", "torch-tensor", "torch-matmul", "torch-linear", "cublas", "cublaslt", "cudnn",
     "torch-sdpa", "torch-conv", "torch-eager",
 )  # fmt: skip
-# Without this one there is nothing to write.
+# Without this step there is no file.
 _FIRST = "context"
 
 _EACH = 60.0
-# The package without what its __init__ brings into a process: the child measures, and nobody listens.
+# The package without the contents of its __init__: the child measures, and its events have no listener.
 _CHILD = (
-    # Not from the folder that it is started in.
+    # Not from the current folder.
     "import sys; sys.path[:] = [place for place in sys.path if place]; import types; "
     "package = types.ModuleType('gpumem'); package.__path__ = [sys.argv[1]]; "
     "sys.modules['gpumem'] = package; from gpumem._cards.measuring import child; child.main(sys.argv[2])"
@@ -44,12 +44,12 @@ class Run:
         self._ends = time.monotonic() + seconds
         self._told = told
         self._environment = _environment(uuid)
-        # What each step answered, and why others have no answer.
+        # The result of each step, and the reasons why others have none.
         self.answers: Dict[str, Dict[str, Any]] = {}
         self.without: Dict[str, str] = {}
 
     def all(self) -> None:
-        """Runs every step that there is time for."""
+        """Runs all steps until time runs out."""
         for step in STEPS:
             if step != _FIRST and not self.has_context():
                 return
@@ -61,7 +61,7 @@ class Run:
             self._take(step, self._one(step, min(left, _EACH)))
 
     def has_context(self) -> bool:
-        """Whether the first step came as far as a context."""
+        """Whether the first step created a context."""
         readings = self.answers.get(_FIRST, {}).get("readings", ())
         return any(reading["at"] == "context" for reading in readings)
 
@@ -69,7 +69,7 @@ class Run:
         why = answer.get("not_here") or answer.get("failed")
         if why:
             self.without[step] = why
-        # The readings before a failure count: a driver may refuse the kernel, and the context is measured.
+        # Readings before a failure count: if the driver rejects the kernel, the context has been measured.
         if answer.get("readings") and "not_here" not in answer:
             self.answers[step] = answer
 
@@ -107,8 +107,8 @@ def _last_words(done: "subprocess.CompletedProcess[str]") -> str:
 
 
 def _environment(uuid: str) -> Dict[str, str]:
-    """This process's, with the card alone in it and nothing that changes what it costs: no recorder, no settings of
-    PyTorch's allocator. Nothing is written: no byte code, no compiled kernels."""
+    """This process's environment with only this card visible and without settings that change the costs: no recorder,
+    no settings of PyTorch's allocator. No byte code or compiled kernels are written."""
     env = {name: value for name, value in os.environ.items() if name not in _UNSET and not _ours(name)}
     preloads = [name for name in env.pop("LD_PRELOAD", "").replace(":", " ").split() if not _launcher.is_preloaded(name)]
     if preloads:

@@ -1,4 +1,4 @@
-"""What is used of the card at a moment, as the process under measurement sees it."""
+"""The used memory of the card at a moment, as the measured process sees it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ __all__ = ["Readings"]
 
 
 class Readings:
-    """Readings of device 0, each under a name, in their order. `card` is NVML's figure for everyone, `process`
-    NVML's for this process, `driver` is what CUDA says is not free (only with a context)."""
+    """Readings of device 0 in order, each with a name. `card` is NVML's figure for all processes, `process`
+    NVML's for this process, `driver` the bytes that CUDA does not report as free (only with a context)."""
 
     def __init__(self) -> None:
         nvml = _nvml.library()
@@ -24,7 +24,7 @@ class Readings:
         self.taken: List[Dict[str, object]] = []
 
     def take(self, name: str, **more: int) -> None:
-        """A reading, with figures of the program's own beside it."""
+        """Takes a reading, with additional figures of the program."""
         memory = self._nvml.memory(self._handle)
         asked = _driver.free_and_total(0)
         self.taken.append({
@@ -36,7 +36,7 @@ class Readings:
         })  # fmt: skip
 
     def _own(self) -> Optional[int]:
-        """This process's bytes. In a container NVML knows it by another id: it is then the one that is new."""
+        """This process's bytes. In a container NVML lists it with another id: then it is the new one."""
         listed = self._nvml.processes(self._handle)
         if listed is None:
             return None

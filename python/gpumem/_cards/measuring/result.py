@@ -1,4 +1,4 @@
-"""A card's file from what the measuring processes read."""
+"""Makes a card's file from the readings of the measuring processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .others import User
 __all__ = ["card_data"]
 
 _ECC = {0: "off", 1: "on"}
-# Names in the file of what each step measures beyond the context.
+# Names in the file for the figures of each step in addition to the context.
 _MODULES = (
     "torch", "torch-tensor", "torch-matmul", "torch-linear", "torch-conv", "torch-sdpa", "torch-eager", "cublas",
     "cublaslt", "cudnn",
@@ -24,13 +24,13 @@ def card_data(
     answers: Dict[str, Dict[str, Any]], without: Dict[str, str], idle: Optional[Memory], driver: str, date: str,
     others: List[User], whole: bool,
 ) -> Dict[str, Any]:
-    """What the file has. `idle` is NVML's reading before anything was measured; `whole` is false for a MIG instance."""
+    """The data of the file. `idle` is NVML's reading before the measurement; `whole` is false for a MIG instance."""
     source = {"measured": {"date": date, "driver": driver}}
     first = answers["context"]
     card = first["card"]
     known = finding.by_device_name(card["name"]) if whole else None
     total = card["total"]
-    # A card that shares its memory with the host has no total of NVML's, and none can be less than CUDA's.
+    # A card that shares its memory with the host has no total in NVML, and a total below CUDA's is invalid.
     nvml_total = idle.total if idle is not None and idle.total >= total else None
     contexts = [answers[step] for step in ("context", "context-again") if step in answers]
     data: Dict[str, Any] = {
@@ -58,7 +58,7 @@ def card_data(
         if after is not None:
             data["workspaces"][name] = _exact(after["workspace"], source)
     if known:
-        # What nobody measured here stays as the shipped file has it, with its own source.
+        # Figures that were not measured keep the value and source of the file in the package.
         for group in ("modules", "workspaces"):
             data[group] = {**known.data.get(group, {}), **data[group]}
         data.update({key: known.data[key] for key in ("mig",) if key in known.data})
@@ -83,14 +83,14 @@ def _reading(answer: Optional[Dict[str, Any]], at: str) -> Optional[Dict[str, An
 
 
 def _context(answers: List[Dict[str, Any]], busy: bool) -> List[int]:
-    """What a context costs, by every process and every way that it was read."""
+    """The cost of a context, from every process and every kind of reading."""
     best, all_of = [], []
     for answer in answers:
         before, after = _reading(answer, "nothing"), _reading(answer, "context")
         if before is None or after is None:
             continue
         ways = _ways(before, after, busy)
-        # CUDA's own figure has the others' memory in it.
+        # CUDA's figure includes other processes.
         if not busy and after["driver"] is not None:
             ways.append(after["driver"])
         best.append(ways[0])
@@ -99,8 +99,8 @@ def _context(answers: List[Dict[str, Any]], busy: bool) -> List[int]:
 
 
 def _ways(before: Dict[str, Any], after: Dict[str, Any], busy: bool) -> List[int]:
-    """The difference of two readings, the best first: of the process, of the card. On a card that others use only the
-    first, if there is it."""
+    """The difference of two readings, the best first: of the process, of the card. If other processes use the card,
+    only the first, if available."""
     ways = []
     if before["process"] is not None and after["process"] is not None:
         ways.append(after["process"] - before["process"])
@@ -108,12 +108,12 @@ def _ways(before: Dict[str, Any], after: Dict[str, Any], busy: bool) -> List[int
         ways.append(after["card"] - before["card"])
     if not ways and before["driver"] is not None and after["driver"] is not None:
         ways.append(after["driver"] - before["driver"])
-    # Others who give memory back in between make a difference negative.
+    # The difference is negative if other processes free memory in between.
     return [max(way, 0) for way in ways] or [0]
 
 
 def _between(answer: Optional[Dict[str, Any]], first: str, last: str, busy: bool) -> Optional[List[int]]:
-    """What came between two readings, less what PyTorch's allocator took."""
+    """The memory added between two readings, without PyTorch's allocator."""
     before, after = _reading(answer, first), _reading(answer, last)
     if before is None or after is None:
         return None
@@ -125,7 +125,7 @@ def _between(answer: Optional[Dict[str, Any]], first: str, last: str, busy: bool
 def _measurement(
     answers: Dict[str, Dict[str, Any]], without: Dict[str, str], others: List[User], card: Dict[str, Any]
 ) -> Dict[str, Any]:
-    """How it was measured, and what the card's file has no figure for."""
+    """How it was measured, and facts that have no figure in the card's file."""
     context = answers["context"]
     steps: Tuple[Tuple[str, str, str], ...] = (
         ("first_byte", "context", "byte"), ("small_module", "byte", "module"), ("first_launch", "module", "launch"),
@@ -140,6 +140,6 @@ def _measurement(
         "driver_steps": {name: value[1] for name, value in figures.items() if value is not None},
         "other_processes": [{"pid": user.pid, "name": user.name, "bytes": user.bytes} for user in others],
         "without": without,
-        # Of the small program, which goes on without a step that fails.
+        # From the small program, which continues without steps that fail.
         "torch_without": answers["torch"].get("without", []) if "torch" in answers else [],
     }

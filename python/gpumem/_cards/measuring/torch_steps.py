@@ -1,4 +1,4 @@
-"""PyTorch's parts: what is on the card for each of them beyond what PyTorch's allocator holds."""
+"""Steps of PyTorch: measures the memory on the card for each in addition to PyTorch's allocator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _torch() -> Any:
 
 
 def _half(torch: Any) -> Any:
-    """The type of a mixed-precision training on the card."""
+    """The data type of mixed-precision training on the card."""
     return torch.bfloat16 if torch.cuda.get_device_capability(0) >= (8, 0) else torch.float16
 
 
@@ -34,7 +34,7 @@ def _matmul(torch: Any) -> Callable[[], Any]:
 
 
 def _linear(torch: Any) -> Callable[[], Any]:
-    """With a bias, which goes through cublasLt."""
+    """With a bias, so that it uses cublasLt."""
     of = {"device": "cuda", "dtype": _half(torch)}
     rows, weight, bias = (torch.ones(*shape, **of) for shape in ((_SIDE, _SIDE), (_SIDE, _SIDE), (_SIDE,)))
     return lambda: torch.nn.functional.linear(rows, weight, bias)
@@ -53,7 +53,7 @@ def _sdpa(torch: Any) -> Callable[[], Any]:
     return lambda: torch.nn.functional.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
 
 
-# By the name in a card's file. Each makes its arguments, and gives what is to be measured.
+# By the name in a card's file. Each function makes the arguments, and returns the function to measure.
 STEPS: Dict[str, Callable[[Any], Callable[[], Any]]] = {
     "torch-matmul": _matmul,
     "torch-linear": _linear,
@@ -68,7 +68,7 @@ def _take(torch: Any, readings: Readings, name: str, **more: int) -> None:
 
 
 def first_tensor(readings: Readings) -> Any:
-    """PyTorch's first tensor: what its runtime and its first kernel bring."""
+    """PyTorch's first tensor: the memory of its runtime and its first kernel."""
     torch = _torch()
     readings.take("before", reserved=0)
     tensor = torch.ones(1, device="cuda")
@@ -85,7 +85,7 @@ def one(name: str, readings: Readings) -> None:
     torch.cuda.reset_peak_memory_stats(0)
     _take(torch, readings, "before")
     result = run()
-    # What lived at most beside the result is the library's workspace.
+    # The peak in addition to the result is the library's workspace.
     size = -(-result.numel() * result.element_size() // 512) * 512
     most = torch.cuda.max_memory_allocated(0) - allocated - size
     _take(torch, readings, "after", workspace=most)
@@ -93,7 +93,7 @@ def one(name: str, readings: Readings) -> None:
 
 
 def everything(readings: Readings) -> List[str]:
-    """A first tensor and all steps, forward and backward, in one process; the steps that could not be made."""
+    """A first tensor and all steps, forward and backward, in one process. Returns the steps that failed."""
     torch = _torch()
     readings.take("before", reserved=0)
     tensor = torch.ones(1, device="cuda")

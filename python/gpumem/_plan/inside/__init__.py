@@ -1,6 +1,6 @@
-"""What runs inside a program that is planned: parts that follow the import of PyTorch.
+"""Code that runs inside a planned program: parts that are installed when PyTorch has been imported.
 
-The planner starts the program with `environment(parts)`. Below it, `first/sitecustomize.py` loads this package under the name
+The planner starts the program with `environment(parts)`. Below it, `first/sitecustomize.py` loads this package as
 `_gpumem_plan` once PyTorch is imported, and `install` runs the parts that GPUMEM_PLAN_PARTS names: each is a module here with a
 function `install(torch)`."""
 
@@ -12,22 +12,22 @@ from typing import Any, Dict, Iterable, Mapping, Optional, Sequence
 
 FIRST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "first")
 PARTS = "GPUMEM_PLAN_PARTS"
-# Options of Python's with an argument of their own, which may be the next word.
+# Options of Python that take an argument, which may be the next word.
 _WITH_ARGUMENT = "XW"
 
 
 def environment(parts: Iterable[str], before: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
-    """The environment `before` (this process's by default) with which a program has these parts."""
+    """The environment `before` (this process's by default) with the variables for these parts."""
     result = dict(os.environ if before is None else before)
     others = result.get("PYTHONPATH", "")
-    # An empty entry would be the working directory.
+    # An empty entry would mean the working directory.
     result["PYTHONPATH"] = f"{FIRST}:{others}" if others else FIRST
     result[PARTS] = ",".join(parts)
     return result
 
 
 def cannot(command: Sequence[str]) -> Optional[str]:
-    """Why the parts cannot be installed in this command's Python, in a line; `None` if nothing speaks against it."""
+    """Why the parts cannot be installed in this command's Python, in one line; `None` if they can."""
     if os.pathsep in FIRST:
         return f"{FIRST} has a colon in its name, so it cannot be in PYTHONPATH"
     if not os.path.basename(command[0]).startswith("python"):
@@ -50,7 +50,7 @@ def cannot(command: Sequence[str]) -> Optional[str]:
 
 
 def install(torch: Any) -> None:
-    """Installs the parts that the environment names, in its order."""
+    """Installs the parts that the environment lists, in its order."""
     from importlib import import_module
 
     for part in os.environ.get(PARTS, "").split(","):

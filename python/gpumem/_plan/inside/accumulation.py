@@ -1,15 +1,15 @@
-"""Sums of gradients that the autograd engine would have made in place.
+"""Makes the sums of gradients that the autograd engine would make in place.
 
-The engine adds a gradient to one that it holds alone in that one's memory. A tensor that came through Python has one more reference, so with
-the mode it makes a new one, which is memory that the real program does not take. The mode then adds in place for it: what the engine gets back
-is the tensor that it had."""
+The engine adds a gradient in place if it holds the only reference to the other one. A tensor that came through Python
+has one more reference. So under the mode the engine would allocate a new tensor, which the real program does not do.
+The mode then adds in place instead: the engine gets back its own tensor."""
 
 from __future__ import annotations
 
 import ctypes
 from typing import Any, Dict, Optional
 
-# Frames that are looked through for the engine's: Python's and the dispatcher's lie in between.
+# Number of frames to search for the engine's: frames of Python and of the dispatcher are in between.
 _DEPTH = 96
 
 
@@ -34,15 +34,16 @@ class Accumulation:
         self.of = torch.ops.aten.add.Tensor
 
     def counted(self, tensor: Any) -> Any:
-        """References to a tensor and to its memory, as they are in the mode. A tensor that only the caller of an operation holds has the least;
-        the mode shows one at its start."""
+        """References to a tensor and to its memory, as counted in the mode. A tensor that only the caller of an
+        operation holds has the fewest; `calibrate` measures them with one."""
         return tensor._use_count(), self._storage_count(tensor.untyped_storage()._cdata) if self._storage_count else 0
 
     def calibrate(self, tensor: Any) -> None:
         self._alone = self.counted(tensor)
 
     def in_place(self, args: Any, kwargs: Any) -> Any:
-        """What the engine's sum is to be instead; `None` where it is as it should be, or not the engine's."""
+        """The operation to run instead of the engine's sum; `None` if no change is needed, or the sum is not the
+        engine's."""
         if self._alone is None or kwargs or len(args) != 2 or self._node() is None or self._torch.is_grad_enabled():
             return None
         into = args[0]

@@ -1,10 +1,11 @@
-"""One change that people make when memory is short, made to a program that does not have it: GPUMEM_PLAN_CHANGE names it.
+"""One common change for less memory, made to a program that does not have it. GPUMEM_PLAN_CHANGE selects
+it.
 
-| change | what is done |
+| change | effect |
 |---|---|
-| checkpoint | modules of a class that stands at least twice in one ModuleList or Sequential, and has modules of its own, compute their forward again in the backward |
+| checkpoint | modules that contain modules, and whose class is in one ModuleList or Sequential at least twice, compute their forward again in the backward |
 | autocast | the forward of the outermost module is under `torch.autocast("cuda", dtype=torch.bfloat16)` |
-| offload | what the forward of the outermost module keeps for its backward lies in host memory |
+| offload | what the forward of the outermost module keeps for its backward is in host memory |
 | adafactor | Adam and AdamW become Adafactor |
 """
 
@@ -17,7 +18,7 @@ import threading
 from typing import Any, Callable, Dict
 
 CHANGE = "GPUMEM_PLAN_CHANGE"
-# What was changed is appended to this file, a line each.
+# Descriptions of the changes are appended to this file, one line each.
 SAID = "GPUMEM_PLAN_CHANGED"
 
 
@@ -71,7 +72,7 @@ def _checkpoint(torch: Any) -> None:
 
 
 def _around_the_outermost(torch: Any, context: Callable[[], Any]) -> None:
-    """Each forward of a module that is called by no other is within the context."""
+    """Runs each forward of a module that no other module calls within the context."""
     real, depth = torch.nn.Module.__call__, threading.local()
 
     def called(self: Any, *words: Any, **options: Any) -> Any:
@@ -104,7 +105,7 @@ def _adafactor(torch: Any) -> None:
         return
 
     class Adafactor(real):  # type: ignore[misc, valid-type]
-        """With Adam's arguments: what it does not know is left out."""
+        """With Adam's arguments; those that Adafactor does not have are left out."""
 
         def __init__(self, params: Any, lr: Any = 1e-3, *_: Any, weight_decay: float = 0.0, **__: Any):
             super().__init__(params, lr=lr, weight_decay=weight_decay)

@@ -1,4 +1,4 @@
-"""What becomes of the values of an operation's results: computed on the CPU, copied, or zeros; known or not."""
+"""Decides the values of an operation's results: computed on the CPU, copied, or zeros; known or unknown."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from .reads import Reads
 
 MOST = "GPUMEM_PLAN_VALUES_MOST"
 _DEFAULT_MOST = 1 << 20
-# Of operations on floating-point values that are all unknown, a network's own, a smaller share is computed.
+# If all floating-point values of an operation are unknown (as in a network), fewer of them are computed.
 _UNKNOWN_SHARE = 64
-# Where an operation's kernel stands that is made of others.
+# Dispatch keys under which an operation has a kernel that consists of other operations.
 _KERNELS = ("CUDA", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CompositeImplicitAutograd")
-# Multiplications for each element of the bound.
+# Multiplications for each element of the limit.
 _WORK = 4
 
 
 class Values:
-    """What becomes of an operation's values."""
+    """The handlers of operations, which decide the values."""
 
     def __init__(self, torch: Any):
         self.torch = torch
         self.compute = False
-        # Has the operations below it go through the mode, as those of the program do.
+        # A context in which nested operations go through the mode, as the program's own do.
         self.through_mode: Callable[[], ContextManager[None]] = nullcontext
         self.most = _bound()
         self.memory = DeviceMemory(torch)
@@ -41,7 +41,7 @@ class Values:
         self.on_cpu = OnCpu(torch, self.memory)
         self.reads = Reads(torch)
         self.accumulation = Accumulation(torch)
-        # Of the part `weights`.
+        # Set by the part `weights`.
         self.weights: Any = None
         self._counted = Counted(self)
         self._rules: Dict[Any, Rule] = {}
@@ -58,7 +58,7 @@ class Values:
         }  # fmt: skip
 
     def calibrate(self) -> None:
-        """Shows the mode a sum of a tensor that nobody holds but the operation."""
+        """Calls the mode with a sum of a tensor that only the operation holds."""
         tensor = functools.partial(self.torch.ones, 1, device="cpu")
 
         def look(func: Any, args: Any, kwargs: Dict[str, Any]) -> Any:
@@ -78,7 +78,7 @@ class Values:
             if not isinstance(func, self._overload):
                 return func(*args, **kwargs)
             rule = self._rules[func] = Rule(func, self.torch)
-        # Under another mode (of the compiler, of tensors without memory) nothing is run for real.
+        # Under another mode (of the compiler, or of tensors without memory) no operation runs for real.
         if rule.kind == kinds.PASS or self._modes():
             return func(*args, **kwargs)
         if func is self.accumulation.of:
@@ -123,12 +123,12 @@ class Values:
         return device is not None and getattr(device, "type", "") == "cuda"
 
     def written(self, rule: Rule, args: Any, kwargs: Dict[str, Any]) -> List[Any]:
-        """The arguments that the operation writes."""
+        """The arguments that the operation writes to."""
         values = [kwargs.get(place) if isinstance(place, str) else args[place] if place < len(args) else None for place in rule.mutated]
         return self.tensors(value for value in values if value is not None)
 
     def fresh_results(self, result: Any, tensors: List[Any]) -> List[Any]:
-        """A result's tensors on the device, `None` for those that lie in an argument's storage."""
+        """A result's tensors on the device; `None` for those that share an argument's storage."""
         results = self.tensors((result,))
         if not results:
             return results
@@ -138,10 +138,10 @@ class Values:
             for each in results
         ]
 
-    # Operations that bring no values of their own.
+    # Operations that create no values.
 
     def _on_host(self, rule: Rule, func: Any, args: Any, kwargs: Dict[str, Any], tensors: List[Any]) -> Any:
-        """On the CPU, where unknown values have got."""
+        """On the CPU, when unknown values have reached it."""
         known = self.known.all(tensors)
         result = func(*args, **kwargs)
         if rule.kind == kinds.READ:
@@ -156,7 +156,7 @@ class Values:
         return result
 
     def _unknown(self, rule: Rule, func: Any, args: Any, kwargs: Dict[str, Any], tensors: List[Any], zero: bool = True) -> Any:
-        """Runs an operation whose values are not computed: new memory is zeros, memory that was there stays as it was."""
+        """Runs an operation without computing values: new memory is zeros, existing memory does not change."""
         result = func(*args, **kwargs)
         self.mark_unknown(rule, args, kwargs, result, tensors, zero)
         return result
@@ -179,7 +179,7 @@ class Values:
     def _foreign(self, rule: Rule, func: Any, args: Any, kwargs: Dict[str, Any], tensors: List[Any]) -> Any:
         result = self._unknown(rule, func, args, kwargs, tensors)
         if not rule.mutated:
-            # Communication says nothing of what it writes.
+            # The schemas of communication operations do not declare the arguments that they write to.
             for tensor in tensors if func.namespace in ("c10d", "_c10d_functional") else ():
                 self.known.written(tensor, False)
         return result
@@ -187,18 +187,18 @@ class Values:
     def _check(self, rule: Rule, func: Any, args: Any, kwargs: Dict[str, Any], tensors: List[Any]) -> Any:
         for flags in tensors:
             if not self.known(flags):
-                # Of unknown values a factorization is taken to succeed.
+                # With unknown values, a factorization is assumed to succeed.
                 self.memory.zero(flags)
         with self.reads.of_a_kernel(0), self.through_mode():
-            # As PyTorch looks, whose sum of flags is in memory that no kernel has written.
+            # PyTorch checks in the same way, but its sum of the flags is in memory that no kernel has written.
             if not args[0].any().item():
                 return None
         func(*args, **kwargs)
         raise self.torch.linalg.LinAlgError(f"{args[1]}: the matrix has no such factorization")
 
     def _within(self, func: Any, args: Any, kwargs: Dict[str, Any]) -> Any:
-        """Runs an operation's kernel so that the operations which it is made of go through the mode, too. What they read, no line of the
-        program's reads."""
+        """Runs an operation's kernel so that its nested operations go through the mode, too. Their reads are not
+        attributed to a line of the program."""
         has_kernel = self.torch._C._dispatch_has_kernel_for_dispatch_key
         key = next((key for key in _KERNELS if has_kernel(func.name(), key)), None)
         if key is None:
@@ -242,7 +242,7 @@ class Values:
         if target.layout != strided or source.layout != strided:
             return result
         known = self.known(source) and not (source.device.type == "cpu" and self.memory.is_left_out(target))
-        # What is one copy of memory is copied by the simulator, too. The rest goes through a kernel.
+        # A plain copy of memory is also done by the simulator. All others use a kernel.
         exact = _same_memory(target, source) or (source.device.type == "cpu" and target.is_contiguous())
         if not exact:
             done = self._copied(target, source)
@@ -258,7 +258,7 @@ class Values:
         return result
 
     def _copied(self, target: Any, source: Any) -> bool:
-        """Copies what PyTorch would have copied by a kernel."""
+        """Copies what PyTorch would have copied with a kernel."""
         if source.device.type == "cuda" and not self.compute and target.device.type == "cuda":
             return False
         unread = self.weights is not None and not self.known(source)
@@ -276,7 +276,7 @@ class Values:
         return self.memory.write(target, converted)
 
     def _to_host(self, result: Any, target: Any, known: bool) -> Any:
-        """Memory of the device has come to the host."""
+        """Records that memory of the device was copied to the host."""
         value = target.item() if target.numel() == 1 else None
         given = self.reads.value("copy to host", known, value)
         if given is not value:
@@ -285,10 +285,10 @@ class Values:
         self.known.written(target, known)
         return result
 
-    # Operations that the CPU does as well.
+    # Operations that the CPU supports, too.
 
     def plain(self, rule: Rule, func: Any, args: Any, kwargs: Dict[str, Any], tensors: List[Any]) -> Any:
-        """An operation that counts nothing: the device's computed, the host's left out or run."""
+        """An operation whose result has a known size: computed for the device; run or left out for the host."""
         if any(tensor.device.type == "cuda" for tensor in tensors):
             return self.computed(rule, func, args, kwargs, tensors)
         result = self.weights.on_host(rule, func, args, kwargs, tensors) if self.weights is not None else NotImplemented
@@ -302,7 +302,7 @@ class Values:
             cpu_args, cpu_kwargs, copies = self.on_cpu.arguments(args, kwargs)
         except Unreadable:
             return self._unknown(rule, func, args, kwargs, tensors)
-        # Kernels of factorizations check flags on their way.
+        # Kernels of factorizations check flags while they run.
         result = self._within(func, args, kwargs) if rule.cubic else func(*args, **kwargs)
         fresh = self.fresh_results(result, tensors)
         written = self.written(rule, args, kwargs)
@@ -311,7 +311,7 @@ class Values:
             try:
                 done = (self.on_cpu.run(rule, func, cpu_args, cpu_kwargs),)
             except Exception as error:
-                # The CPU has no such operation, or unknown values are none that it takes.
+                # The CPU lacks the operation, or rejects the unknown values.
                 if isinstance(error, NotImplementedError) or "not implemented" in str(error):
                     rule.refused.add(tensors[0].dtype if tensors else None)
         if done is None:
@@ -334,7 +334,8 @@ class Values:
         return self.is_worth_it(tensors, max((tensor.numel() for tensor in tensors), default=0))
 
     def is_worth_it(self, tensors: List[Any], largest: int) -> bool:
-        """Whether arguments are small enough: those that are unknown numbers and nothing else, all the more."""
+        """Whether arguments are small enough to compute. The limit is lower if all of them are unknown floating-point
+        values."""
         if largest * _UNKNOWN_SHARE <= self.most:
             return True
         return largest <= self.most and not all(tensor.is_floating_point() and not self.known(tensor) for tensor in tensors)
@@ -349,7 +350,7 @@ class Values:
 
 
 def _same_memory(one: Any, other: Any) -> bool:
-    """Whether a copy between the two is one copy of memory."""
+    """Whether a copy between the two is a plain copy of memory."""
     if one.dtype != other.dtype or one.shape != other.shape or one.is_conj() != other.is_conj() or one.is_neg() != other.is_neg():
         return False
     if one.is_contiguous() and other.is_contiguous():

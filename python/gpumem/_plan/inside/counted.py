@@ -1,7 +1,7 @@
-"""Operations whose result has a size that the device counted, and some that read device memory on their way.
+"""Operations whose result size was counted by the device, and some that read device memory while they run.
 
-Their kernels read a count back that no kernel wrote, so they are run with the count that the values have, whatever their size. Those of the
-host's tensors come here where values are not known without a device's work (--no-weights)."""
+Their kernels read a count that no kernel has written. So they run with the count of the computed values, for any size.
+Operations on host tensors come here, too, if values are unknown without the device's work (--no-weights)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Counted:
     def run(self, rule: Rule, func: Any, args: Any, kwargs: Dict[str, Any], tensors: List[Any]) -> Any:
         handler = self._handlers.get(rule.name)
         if rule.name.startswith(("_to_sparse", "_coalesce")):
-            # Counted within, where nothing else can be put in.
+            # The kernel counts internally, so the count cannot be replaced.
             on_device = any(tensor.device.type == "cuda" for tensor in tensors)
             self._values.reads.size(f"{rule.name} (as counted by a kernel that did nothing)" if on_device else rule.name, False, None)
             return func(*args, **kwargs) if on_device else self._values.plain(rule, func, args, kwargs, tensors)
@@ -36,7 +36,7 @@ class Counted:
         return (handler or self._instead)(rule, func, args, kwargs, tensors)
 
     def _into(self, rule: Rule, func: Any, args: Any, kwargs: Dict[str, Any]) -> Any:
-        """The variant that writes into a tensor of the caller's: the other one, and a copy."""
+        """The variant that writes to the caller's tensor: runs the other variant and copies."""
         named = dict(kwargs)
         out = named.pop("out")
         plain = func.overloadpacket.default
@@ -46,7 +46,7 @@ class Counted:
         return out
 
     def _counted_rows(self, mask: Any, operation: str) -> Tuple[Any, Any]:
-        """Where the mask is set, on the device as nonzero has it and on the CPU."""
+        """The positions of the mask's elements, on the device in nonzero's format and on the CPU."""
         known = self._values.known(mask)
         try:
             rows = self._values.on_cpu.read(mask).nonzero()
@@ -54,7 +54,7 @@ class Counted:
             rows, known = self._empty((0, mask.dim()), dtype=self._torch.int64, device="cpu"), False
         count = self._values.reads.size(operation, known, rows.shape[0])
         rows, known = _with_length(rows, count), known and count == rows.shape[0]
-        # As the device's kernel lays it out.
+        # In the layout of the device's kernel.
         result = self._empty((mask.dim(), count), dtype=self._torch.int64, device=mask.device).t()
         self._values.known.fresh(result, self._values.memory.write(result, rows) and known)
         return result, rows
@@ -67,14 +67,14 @@ class Counted:
         rows, _ = self._counted_rows(mask, "masked_select")
         columns = [rows.select(1, at) for at in range(mask.dim())]
         if not columns:
-            # One element: it is there or it is not.
+            # A single element: the result has it or is empty.
             value, columns = value.reshape(1), [self._empty(rows.shape[0], dtype=self._torch.int64, device=value.device)]
             self._values.memory.zero(columns[0])
             self._values.known.fresh(columns[0], self._values.known(rows))
         return self._by_rule(self._torch.ops.aten.index.Tensor, (value, columns), {})
 
     def _index(self, rule: Rule, func: Any, args: Any, kwargs: Dict[str, Any], tensors: List[Any]) -> Any:
-        """An index by a mask is one by the places that the mask has, as PyTorch has it."""
+        """An index by a mask is an index by the mask's positions, as in PyTorch."""
         indices: List[Any] = []
         masked = False
         for index in args[1]:
@@ -104,7 +104,7 @@ class Counted:
                 total, known = 0, False
             count = self._values.reads.size("repeat_interleave", known, total)
             if args[0].device.type == "cpu":
-                # The CPU takes no other size than the one that it counts.
+                # The CPU accepts only the size that it counts.
                 return self._moved(_with_length(func(*args, **kwargs), count), args[0].device, known and count == total)
             kwargs = {**kwargs, "output_size": count}
         return self._values.computed(rule, func, args, kwargs, tensors)
@@ -119,7 +119,8 @@ class Counted:
         return bool(self._values.reads.value("equal", known, result))
 
     def _nms(self, rule: Rule, func: Any, args: Any, kwargs: Dict[str, Any], tensors: List[Any]) -> Any:
-        """The kernel's own memory counts. It is made of operations of PyTorch's, one of which counts: they go through the mode, too."""
+        """The kernel allocates memory itself. It consists of PyTorch operations, one of which counts: they go through
+        the mode, too."""
         values = self._values
         known = values.known.all(tensors)
         kept = self._on_cpu(func, args, kwargs)
@@ -147,7 +148,7 @@ class Counted:
             return func(*cpu_args, **cpu_kwargs)
 
     def _instead(self, rule: Rule, func: Any, args: Any, kwargs: Dict[str, Any], tensors: List[Any]) -> Any:
-        """Computes on the CPU only, and brings the results to the device."""
+        """Computes only on the CPU, and copies the results to the device."""
         values = self._values
         known = values.known.all(tensors)
         result = self._on_cpu(func, args, kwargs)
@@ -172,14 +173,15 @@ class Counted:
 
 
 def _counts(result: Any, length: int, at: int, dim: int) -> bool:
-    """Whether a result of `unique` and its like has the length that was counted; the second one has the argument's."""
+    """Whether a result of `unique` or a similar operation has the counted length; the second result has the argument's
+    length."""
     if at == 0:
         return True
     return at == 2 and result.dim() == 1 and result.shape[0] == length
 
 
 def _fills(rule: Rule, args: Any, kwargs: Dict[str, Any]) -> bool:
-    """Whether PyTorch takes an index for what it can do without counting: one number put where one mask is set."""
+    """Whether PyTorch handles an index without counting: one number is assigned where one mask is set."""
     if "put" not in rule.name or len(args) < 3:
         return False
     value: Optional[Any] = args[2]
@@ -189,7 +191,7 @@ def _fills(rule: Rule, args: Any, kwargs: Dict[str, Any]) -> bool:
 
 
 def _with_length(value: Any, count: int, dim: int = 0) -> Any:
-    """The first `count` rows, with zeros where there are fewer."""
+    """The first `count` rows, padded with zeros."""
     length = value.shape[dim]
     if count <= length:
         return value.narrow(dim, 0, count)

@@ -1,7 +1,7 @@
-"""Reading and writing device memory by the driver's copies, with no tensor on the device.
+"""Reads and writes device memory with the driver's copies, without a tensor on the device.
 
-A copy of PyTorch's own would allocate on the device where a tensor is not contiguous. Here each run of memory that is in one piece is one
-call of the driver, and what is strided is put together on the host."""
+PyTorch's own copy would allocate on the device for a tensor that is not contiguous. Here each contiguous run of
+memory is one call of the driver, and strided tensors are assembled on the host."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import os
 from typing import Any, List, Optional, Tuple
 
 _INVALID_CONTEXT = 201
-# Copies from the host of more bytes are left out by the simulated driver.
+# The simulated driver skips larger copies from the host.
 COPY_MOST = "GPUMEM_SIM_COPY_MOST"
-# A strided tensor is copied run by run up to this many runs, else with all that lies between its elements, up to this many bytes.
+# A strided tensor is copied run by run up to this many runs, else with the gaps between its elements, up to this
+# many bytes.
 RUNS = 2048
 SPAN_BYTES = 64 << 20
 
@@ -20,11 +21,11 @@ Dims = List[Tuple[int, int]]
 
 
 class DeviceMemory:
-    """The driver's memory of the process."""
+    """Device memory of the process, through the driver."""
 
     def __init__(self, torch: Any):
         self._torch = torch
-        # PyTorch's own. A program may put another function there for a while, as DeepSpeed's zero.Init does.
+        # PyTorch's own function. A program may replace it for a while, as DeepSpeed's zero.Init does.
         self.empty = torch.empty
         most = os.environ.get(COPY_MOST, "")
         self._copy_most = int(most) if most.isdigit() else None
@@ -37,7 +38,8 @@ class DeviceMemory:
         self._set.argtypes = [ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t]
 
     def read(self, tensor: Any) -> Optional[Any]:
-        """The tensor on the CPU, in storage of its own, with its shape; `None` where it lies too scattered to be copied."""
+        """A copy of the tensor on the CPU, in new storage, with its shape; `None` if its elements are too
+        scattered."""
         empty, size = self.empty, tensor.element_size()
         shape, strides = tensor.shape, tensor.stride()
         if tensor.numel() == 0:
@@ -65,7 +67,7 @@ class DeviceMemory:
         return host.as_strided(shape, _packed(shape, strides))
 
     def write(self, tensor: Any, value: Any) -> bool:
-        """Puts a value from the CPU into the tensor's memory; whether it did."""
+        """Writes a value from the CPU to the tensor's memory. Returns whether it did."""
         if tensor.device.type == "cpu":
             tensor.copy_(value)
             return True
@@ -99,11 +101,11 @@ class DeviceMemory:
         return True
 
     def is_left_out(self, tensor: Any) -> bool:
-        """Whether a copy from the host to this tensor is one that the simulated driver leaves out."""
+        """Whether the simulated driver skips a copy from the host to this tensor."""
         return self._copy_most is not None and tensor.device.type == "cuda" and tensor.numel() * tensor.element_size() > self._copy_most
 
     def zero(self, tensor: Any) -> bool:
-        """Zeroes the tensor's memory where it is in one piece; whether it did."""
+        """Zeroes the tensor's memory if it is contiguous. Returns whether it did."""
         if tensor.device.type == "cpu":
             tensor.zero_()
             return True
@@ -122,19 +124,19 @@ class DeviceMemory:
 
 
 def _dims(shape: Any, strides: Any) -> Dims:
-    """Extents and strides of the dimensions that memory is laid out by, the outermost first."""
+    """Extents and strides of the dimensions in memory order, the outermost first."""
     dims = [(stride, length) for length, stride in zip(shape, strides) if length > 1 and stride > 0]
     dims.sort(reverse=True)
     return dims
 
 
 def _ordered(shape: Any, one: Any, other: Any) -> bool:
-    """Whether two tensors of a shape have the same strides, where these matter."""
+    """Whether two tensors of a shape have the same relevant strides."""
     return all(a == b for a, b, length in zip(one.stride(), other.stride(), shape) if length > 1)
 
 
 def _layout(shape: Any, strides: Any) -> Tuple[int, Dims]:
-    """The elements of the largest run that is in one piece, and the dimensions over the runs."""
+    """The number of elements of the largest contiguous run, and the dimensions over the runs."""
     dims = _dims(shape, strides)
     block = 1
     while dims and dims[-1][0] == block:
@@ -161,7 +163,7 @@ def _offsets(outer: Dims) -> List[int]:
 
 
 def _packed(shape: Any, strides: Any) -> List[int]:
-    """Strides of the same order of dimensions with nothing between the elements."""
+    """Strides with the same order of dimensions, without gaps."""
     order = sorted(
         (at for at, (length, stride) in enumerate(zip(shape, strides)) if length > 1 and stride > 0),
         key=lambda at: (strides[at], shape[at]),

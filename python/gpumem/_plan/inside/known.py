@@ -1,8 +1,9 @@
-"""Which storages hold values that the real program would have there too.
+"""Tracks the storages whose values are the same as in the real program.
 
-Memory of the device is known once it was copied from the host, zeroed, or written by an operation that was computed from known values; the
-host's is known unless it was copied from unknown memory of the device, or computed from that. It is one word for a whole storage: where a
-part is written, the storage stays as it was, and becomes unknown if that part is."""
+Device memory is known if it was copied from known host memory, zeroed, or written by an operation that was
+computed from known values. Host memory is known unless it was copied from unknown device memory, or computed
+from that. The state applies to a whole storage: a write to a part of it only changes the state if the part is
+unknown."""
 
 from __future__ import annotations
 
@@ -10,26 +11,28 @@ import os
 import threading
 from typing import Any, Dict, Iterable, List, Tuple
 
-# References that are looked over for storages that are gone, at least.
+# The number of entries at which dead storages are first removed.
 _FIRST_SWEEP = 4096
 
 
 class Known:
-    """The storages that differ from their device's rule. A weak reference keeps a storage's identity, and not its memory."""
+    """The storages that differ from their device's default. A weak reference keeps a storage's identity, but
+    not its memory."""
 
     def __init__(self, torch: Any):
         self._storage = torch.UntypedStorage
         self._strided = torch.strided
         self._device: Dict[int, int] = {}
         self._host: Dict[int, int] = {}
-        # Files that are mapped and not read: address, bytes, the storage, and up to how many bytes a part of it counts as read.
+        # Files that are mapped and not read: address, bytes, the storage, and the largest part that counts as
+        # read.
         self._mapped: List[Tuple[int, int, int, int]] = []
         self._sweep_at = _FIRST_SWEEP
         self._lock = threading.Lock()
         os.register_at_fork(after_in_child=self._forked)
 
     def _forked(self) -> None:
-        # Another thread may have had it.
+        # Another thread may have held it.
         self._lock = threading.Lock()
 
     @property
@@ -39,7 +42,7 @@ class Known:
 
     def __call__(self, tensor: Any) -> bool:
         if tensor.layout != self._strided:
-            # It has no storage of its own to be looked up.
+            # Such a tensor has no storage to look up.
             return False
         key = tensor.untyped_storage()._cdata
         if tensor.device.type == "cpu":
@@ -50,7 +53,8 @@ class Known:
         return all(map(self, tensors))
 
     def mapped(self, storage: Any, read: int) -> None:
-        """A file's storage is mapped whose values are not read, but for parts of it of up to so many bytes."""
+        """Records the storage of a mapped file whose values are not read, except parts of up to `read`
+        bytes."""
         with self._lock:
             self._mapped = [each for each in self._mapped if not self._gone(each)]
             self._mapped.append((storage.data_ptr(), storage.nbytes(), storage._weak_ref(), read))
@@ -62,7 +66,7 @@ class Known:
         return True
 
     def is_mapped(self, tensor: Any) -> bool:
-        """Whether a tensor of the host lies in such a file. Parts of one are storages of their own."""
+        """Whether a host tensor is in such a file. Parts of a file have separate storages."""
         storage = tensor.untyped_storage()
         at, size = storage.data_ptr(), storage.nbytes()
         return any(
@@ -70,7 +74,7 @@ class Known:
         )
 
     def fresh(self, tensor: Any, known: bool) -> None:
-        """A whole storage is written."""
+        """Records a write of a whole storage."""
         if tensor.layout != self._strided:
             return
         storage = tensor.untyped_storage()
@@ -88,21 +92,21 @@ class Known:
                 self._forget(table, key)
 
     def written(self, tensor: Any, known: bool) -> None:
-        """A tensor's part of its storage is written."""
+        """Records a write of a tensor's part of its storage."""
         if not known or self._is_whole(tensor):
             self.fresh(tensor, known)
 
     def keys(self, tensors: Iterable[Any]) -> List[int]:
-        """The known storages of the device among these tensors'."""
+        """The known device storages of these tensors."""
         keys = (tensor.untyped_storage()._cdata for tensor in tensors if tensor.device.type == "cuda")
         return [key for key in keys if key in self._device]
 
     def device_keys(self) -> List[int]:
-        """All known storages of the device."""
+        """All known device storages."""
         return list(self._device)
 
     def forget(self, keys: Iterable[int]) -> None:
-        """Storages of the device may have been written with what is not known."""
+        """Marks device storages as unknown, because unknown values may have been written."""
         with self._lock:
             for key in keys:
                 self._forget(self._device, key)
@@ -114,7 +118,7 @@ class Known:
             if length > 1 and stride == 0:
                 return False
             extent += (length - 1) * stride
-        # A tensor with gaps spans more than it has elements.
+        # A tensor with gaps spans more than its elements.
         return extent == tensor.numel() and extent * tensor.element_size() >= tensor.untyped_storage().nbytes()
 
     def _forget(self, table: Dict[int, int], key: int) -> None:

@@ -1,6 +1,7 @@
-"""The part `lines`: where the program reads device data, as records in the file that GPUMEM_PLAN_LINES names.
+"""The part `lines`: records where the program reads device data, in the file that GPUMEM_PLAN_LINES names.
 
-One record for each file, line and operation: how often, whether the value was known, and the first one."""
+There is one record for each file, line and operation: the count, whether the value was known, and the first
+value."""
 
 from __future__ import annotations
 
@@ -15,12 +16,12 @@ from .places import Place
 from .record_file import RecordFile
 
 FILE = "GPUMEM_PLAN_LINES"
-# Distinct reads of a process that are told apart; the others are one record.
+# Distinct reads of a process that have separate records; the others share one.
 MOST = 4096
 
 
 class Lines:
-    """Counts reads and keeps the file up to date."""
+    """Counts reads and updates the file."""
 
     def __init__(self, path: str, process: Dict[str, Any]):
         self._file = RecordFile(path)
@@ -57,7 +58,7 @@ class Lines:
             self._file.put(key, record, counts)
 
     def _begin(self) -> None:
-        """A process says that it is looked at."""
+        """Records that a process is observed."""
         self._file.put("process", {"kind": "process", "pid": os.getpid(), **self._process}, {})
         self._begun = True
 
@@ -68,7 +69,7 @@ class Lines:
 
 
 def install(torch: Any) -> None:
-    """Has reads told to the file."""
+    """Records reads in the file."""
     path = os.environ.get(FILE)
     if not path:
         sys.stderr.write(f"gpumem: the part lines writes to the file that {FILE} names, which is not set\n")

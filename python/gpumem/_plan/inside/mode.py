@@ -1,8 +1,9 @@
-"""The dispatch mode through which a planned program's operations go.
+"""The dispatch mode for the operations of a planned program.
 
-Kernels do nothing on the simulator. For each operation of the eager mode, on every thread that runs Python or autograd, it decides what the
-result's memory holds: what the CPU computes of the same arguments, or zeros; and whether that is what the real program would have there. It
-makes no tensor on the device but those that the program would have."""
+Kernels do nothing on the simulator. For each eager operation, on every thread that runs Python or autograd, the
+mode decides the contents of the result's memory: the values that the CPU computes from the same arguments, or
+zeros. It also tracks whether the values are those of the real program. It creates only the device tensors that the
+program would create."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ _installed: Optional[Any] = None
 
 
 def ensure(torch: Any) -> Optional[Any]:
-    """The process's mode, installed at the first call; `None` if this PyTorch has no such modes."""
+    """The process's mode, installed at the first call; `None` if this PyTorch has no dispatch modes."""
     global _installed
     if _installed is None:
         try:
@@ -57,8 +58,9 @@ def ensure(torch: Any) -> Optional[Any]:
 
 
 def _leave(torch: Any) -> None:
-    """Takes this thread's mode away at its end. PyTorch's own end of a thread would ask for the GIL to give the mode up, which aborts the process
-    where Python has ended meanwhile; and what runs while modules are taken down must not need ours."""
+    """Removes the mode at the end of a thread. Otherwise PyTorch would acquire the GIL to remove it, which aborts
+    the process if Python has already ended. Code that runs while modules are unloaded must not need the mode
+    either."""
     from torch.utils._python_dispatch import _pop_mode
 
     if torch._C._len_torch_dispatch_stack() == 1 and torch._C._get_dispatch_stack_at(0) is _installed:
@@ -66,7 +68,8 @@ def _leave(torch: Any) -> None:
 
 
 def _on_each_thread(begin: Any, end: Any) -> None:
-    """Has each of Python's threads begin and end so: modes are a thread's own. Autograd's take them from the thread that calls it."""
+    """Calls `begin` and `end` on each Python thread: modes are thread-local. Autograd's threads take them from the
+    thread that calls it."""
     original = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
 
     def _bootstrap_inner(self: threading.Thread) -> None:
@@ -80,7 +83,7 @@ def _on_each_thread(begin: Any, end: Any) -> None:
 
 
 def _mode(torch: Any, base: Any) -> Any:
-    """The mode: a class of it can only be made once PyTorch is there."""
+    """The mode. Its class can only be defined when PyTorch is imported."""
 
     others = torch._C._len_torch_dispatch_stack
     disabled = torch._C._disabled_torch_dispatch_impl
@@ -98,7 +101,7 @@ def _mode(torch: Any, base: Any) -> Any:
 
         @classmethod
         def _should_skip_dynamo(cls) -> bool:
-            # Its wrapper would import the compiler. The code is left out by `_hide_from_dynamo` instead.
+            # The base class's wrapper would import the compiler. `_hide_from_dynamo` excludes the code instead.
             return False
 
         def __init__(self) -> None:
@@ -110,7 +113,7 @@ def _mode(torch: Any, base: Any) -> Any:
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             for each in types:
                 if each is not torch.Tensor and getattr(each, "__torch_dispatch__", None) is not disabled:
-                    # It is for a mode below this one, or the subclass's own parts come again, one by one.
+                    # The call is for another mode, or the operations of a subclass follow one by one.
                     return func(*args, **(kwargs or {})) if others() else NotImplemented
             return self.values.dispatch(func, args, kwargs or {})
 
@@ -130,7 +133,7 @@ def _pushed(torch: Any, mode: Any) -> Iterator[None]:
 
 
 def hider(torch: Any) -> Callable[[Any], None]:
-    """What keeps the compiler from a function of ours, which runs in the middle of what it does compile."""
+    """A function that excludes functions of this package, which run inside compiled code, from the compiler."""
     try:
         skip = torch._C._dynamo.eval_frame.skip_code
     except AttributeError:

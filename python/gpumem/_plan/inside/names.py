@@ -1,5 +1,6 @@
-"""The package in the program, as though it had `import gpumem`: the capture has the qualified names of modules, and what is a
-parameter, a gradient or an optimizer's state is told by the model and not by the moment."""
+"""Imports the package into the program, as if the program had `import gpumem`. The capture then has
+the qualified names of modules, and parameters, gradients and optimizer states are identified by the
+model instead of by their time."""
 
 from __future__ import annotations
 
@@ -7,12 +8,12 @@ import os
 import sys
 from typing import Any
 
-# The folder that the package lies in.
+# The folder that contains the package.
 _FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 
 def install(torch: Any) -> None:
-    """Imports the package that these parts are of. The program's own search path stays as it is."""
+    """Imports the package that these parts belong to. The program's search path does not change."""
     if "gpumem" in sys.modules:
         return
     sys.path.append(_FOLDER)

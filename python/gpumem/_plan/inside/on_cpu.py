@@ -1,4 +1,4 @@
-"""The same operation on the CPU: its arguments brought there, its random numbers drawn from a generator of its own."""
+"""Runs an operation on the CPU: with copies of its arguments, and random numbers from a separate generator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .operations import Rule
 
 
 class Unreadable(Exception):
-    """An argument cannot be brought to the CPU."""
+    """An argument cannot be copied to the CPU."""
 
 
 class OnCpu:
@@ -22,7 +22,7 @@ class OnCpu:
         self._generators = torch.Generator
         self._cpu = torch.device("cpu")
         self._memory = memory
-        # The program's own generator must not move.
+        # The state of the program's generator must not change.
         self._generator = torch.Generator(device="cpu")
         self._generator.manual_seed(0)
 
@@ -50,7 +50,7 @@ class OnCpu:
         return value
 
     def read(self, tensor: Any) -> Any:
-        """The values of a tensor of the device; one of the host as it is."""
+        """The values of a device tensor; a host tensor is returned unchanged."""
         if tensor.device.type == "cpu":
             return tensor
         if tensor.layout != self._torch.strided or tensor.device.type != "cuda":
@@ -71,7 +71,7 @@ class OnCpu:
         return func(*args, **kwargs)
 
     def _dropout(self, rule: Rule, value: Any, p: float, train: Optional[bool] = None) -> Any:
-        # `_fused_dropout` is given what is kept, `native_dropout` what is dropped.
+        # `_fused_dropout` takes the probability to keep, `native_dropout` the probability to drop.
         keep = p if rule.name == "_fused_dropout" else 1.0 - p
         if rule.name == "native_dropout" and train is False:
             return value.clone(), self._torch.ones_like(value, dtype=self._torch.bool)

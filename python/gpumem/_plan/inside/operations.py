@@ -1,29 +1,29 @@
-"""What is done about each operation of PyTorch's, worked out once from its schema."""
+"""How each PyTorch operation is handled, derived once from its schema."""
 
 from __future__ import annotations
 
 from typing import Any, List, Optional, Set
 
-# Changes no values: views, metadata, questions.
+# Changes no values: views, metadata, queries.
 PASS = "pass"
-# Memory with no values yet.
+# Memory without values yet.
 EMPTY = "empty"
 ZERO = "zero"
 COPY = "copy"
-# A number that the program gets.
+# A number that is returned to the program.
 READ = "read"
-# What PyTorch made of host data without an operation.
+# A tensor that PyTorch made of host data without an operation.
 LIFT = "lift"
-# Its result's size is in device memory, or it reads device memory on its way.
+# Its result's size is in device memory, or it reads device memory while it runs.
 COUNTED = "counted"
 COMPUTED = "computed"
-# Not computed: a network's own work, whose values say nothing here.
+# Not computed: the work of a network, whose values do not matter here.
 SKIPPED = "skipped"
-# Of many tensors at once, as optimizers have them.
+# Works on many tensors at once, as in optimizers.
 GROUP = "group"
-# Ends the program if flags on the device say so.
+# Ends the program if flags on the device are set.
 CHECK = "check"
-# Another library's.
+# Belongs to another library.
 FOREIGN = "foreign"
 
 _PASS = {
@@ -44,19 +44,19 @@ _SKIPPED = (
     "backward", "attention", "conv", "batch_norm", "cudnn", "miopen", "rnn", "lstm", "gru", "flash", "_scaled_mm", "_scaled_grouped", "grouped_mm",
 )  # fmt: skip
 _GROUP = ("_foreach_", "_fused_", "_amp_")
-# Matrix products, by the arguments that are multiplied.
+# Matrix products, with the arguments that are multiplied.
 _PRODUCTS = {
     "mm": 0, "bmm": 0, "mv": 0, "dot": 0, "vdot": 0, "addmm": 1, "addbmm": 1, "baddbmm": 1, "addmv": 1, "addmm_": 1, "baddbmm_": 1, "addmv_": 1,
     "addbmm_": 1, "_addmm_activation": 1, "linear": 0, "_cdist_forward": 0,
 }  # fmt: skip
 _CUBIC = ("linalg", "cholesky", "svd", "qr", "lu_", "inverse", "triangular", "matrix_exp", "pdist", "symeig", "ormqr", "geqrf")
-# What the CPU takes at its word: an index out of range would be one in this process's memory.
+# The CPU does not check their indices: one out of range would access other memory of this process.
 _UNCHECKED = ("embedding_bag", "ctc_loss", "segment_reduce", "unsafe_masked", "embedding_renorm")
 _GENERATOR = "generator"
 
 
 class Rule:
-    """What is done about one overload."""
+    """How one overload is handled."""
 
     __slots__ = ("cubic", "generator", "kind", "mutated", "name", "product", "random", "refused", "replaced", "unchecked")
 
@@ -65,7 +65,7 @@ class Rule:
         namespace, _, name = schema.name.partition("::")
         self.name = name
         self.mutated: List[Any] = _mutated(schema)
-        # Data types for which the CPU has no such operation.
+        # Data types for which the CPU lacks the operation.
         self.refused: Set[Any] = set()
         self.product: Optional[int] = _PRODUCTS.get(name)
         self.cubic = any(part in name for part in _CUBIC)
@@ -73,7 +73,7 @@ class Rule:
         tag = getattr(torch.Tag, "nondeterministic_seeded", None)
         self.random = tag in func.tags or name in ("randperm", "_fused_dropout")
         self.generator = any(argument.name == _GENERATOR for argument in schema.arguments)
-        # The same with a generator, where this one has none.
+        # The overload with a generator, if this one has none.
         self.replaced = _with_generator(func) if self.random and not self.generator else None
         self.kind = self._kind(namespace, name, func)
 
@@ -102,7 +102,7 @@ class Rule:
         return COMPUTED
 
     def work(self, args: Any) -> int:
-        """Multiplications, about; 0 where they are as many as elements."""
+        """Approximate number of multiplications; 0 if there is one for each element."""
         if self.product is not None and len(args) > self.product + 1:
             left, right = args[self.product], args[self.product + 1]
             if self.name == "_cdist_forward":
@@ -116,7 +116,7 @@ class Rule:
 
 
 def _mutated(schema: Any) -> List[Any]:
-    """Arguments that are written: places of positional ones, names of others."""
+    """Arguments that are written: indices of positional ones, names of others."""
     return [
         argument.name if argument.kwarg_only else at
         for at, argument in enumerate(schema.arguments)

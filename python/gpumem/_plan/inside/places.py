@@ -1,4 +1,4 @@
-"""The line of the program's own code that is at work."""
+"""Finds the line of the program's own code that runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MADE_UP = ("<stdin>", "<string>", "<ipython-input")
 
 
 class Place(NamedTuple):
-    """A line."""
+    """A line of code."""
 
     file: str
     line: int
@@ -29,16 +29,16 @@ NOWHERE = Place("", 0, "")
 
 @lru_cache(maxsize=None)
 def is_own_code(file: str) -> bool:
-    """Whether a file is the program's own: no installed package, nothing of Python's own, nothing that was made up. The rule is that of
-    `gpumem-analyze lines`."""
+    """Whether a file is the program's own: not of an installed package, of Python, or generated. The rule is that
+    of `gpumem-analyze lines`."""
     if file.startswith("<"):
         return file.startswith(_MADE_UP)
     return not _LIBRARY.search(file) and not file.startswith(_INSIDE)
 
 
 def here() -> Place:
-    """The newest line of the program's own code on this thread; where it has none, the newest outside of PyTorch and of this folder, and
-    `NOWHERE` on a thread that runs no other Python (autograd's)."""
+    """The newest line of the program's own code on this thread; without one, the newest outside of PyTorch and of
+    this folder, and `NOWHERE` on a thread that runs no other Python (autograd's)."""
     other: Optional[Place] = None
     frame = sys._getframe(1)
     while frame is not None:

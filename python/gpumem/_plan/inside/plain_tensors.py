@@ -1,9 +1,10 @@
-"""PyTorch's C++ goes on as if no mode were there.
+"""Makes PyTorch's C++ code ignore the mode.
 
-While a dispatch mode is active, libtorch_cpu takes each tensor for one of a subclass (`isTensorSubclassLike`): it sums gradients out of place,
-and takes other ways through matrix products and backward formulas, with other memory. All of that asks
-`c10::impl::dispatch_mode_enabled`. Here that one reference of libtorch_cpu's is bound to a function which says no while the plan's mode is the
-only one. What calls the mode asks in libtorch_python, whose reference stays as it is."""
+While a dispatch mode is active, libtorch_cpu treats each tensor as a subclass (`isTensorSubclassLike`):
+it sums gradients out of place, and uses other algorithms for matrix products and backward formulas,
+which need different memory. All of these call `c10::impl::dispatch_mode_enabled`. This module binds that
+reference of libtorch_cpu to a function that returns false while the plan's mode is the only one. The
+code that calls the mode uses libtorch_python's reference, which does not change."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ _kept: Any = None
 
 
 def ask_for_others() -> Optional[str]:
-    """Binds the reference; why that cannot be done, else `None`."""
+    """Binds the reference. Returns the error, or `None`."""
     global _kept
     if platform.machine() != "x86_64":
         return f"not known for {platform.machine()}"
@@ -67,7 +68,7 @@ def _loaded(name: str) -> Iterator[Tuple[str, int]]:
 
 
 def _slot(path: str, base: int) -> Optional[int]:
-    """Where the library keeps the address of the function."""
+    """The address at which the library stores the function's address."""
     with open(path, "rb") as file:
         head = file.read(64)
         if head[:5] != b"\x7fELF\x02":
@@ -82,7 +83,7 @@ def _slot(path: str, base: int) -> Optional[int]:
             dynamic = dict(struct.iter_unpack("<QQ", ctypes.string_at(base + address, length)))
 
     def table(at: int, length: int) -> bytes:
-        # The loader has made some of these absolute.
+        # The loader has relocated some of these.
         address = dynamic.get(at, 0)
         return ctypes.string_at(address if address >= base else base + address, dynamic.get(length, 0)) if address else b""
 

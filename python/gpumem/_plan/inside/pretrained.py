@@ -1,7 +1,8 @@
-"""Models of transformers' whose weights are not on this machine: `from_pretrained` is given files that have a header and no contents.
+"""transformers models whose weights are not on this machine: `from_pretrained` gets files that have a header and no
+contents.
 
-Nothing is downloaded for weights. Where they are in the folder or in the cache, they are used. Else the configuration, which the program loads as
-ever, says which tensors there would be; their type is the one that the configuration names."""
+Weights are never downloaded. If they are in the folder or in the cache, they are used. Otherwise the configuration,
+which the program loads as usual, defines the tensors and their type."""
 
 from __future__ import annotations
 
@@ -20,9 +21,9 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .unseen import when_imported
 
-# A file of made-up weights, unless a tensor is larger: as those that are published have it.
+# Size of a file of generated weights, unless a tensor is larger: a common size of published files.
 _SHARD = 4 << 30
-# Where a model is looked for, in releases that have no word for all of it.
+# Options that define where a model is searched for, in releases without a single option for them.
 _WHERE = ("cache_dir", "revision", "token", "subfolder")
 _TYPES = {
     "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2",
@@ -31,7 +32,7 @@ _TYPES = {
 
 
 def watch(torch: Any, report: Any) -> None:
-    """Has transformers asked so once it is imported."""
+    """Replaces the look-up of files in transformers when it is imported."""
     when_imported(
         "transformers.modeling_utils", lambda module: _patch(torch, module, report),
         "its models are loaded only if their weights are there",
@@ -68,7 +69,7 @@ def _patch(torch: Any, module: Any, report: Any) -> None:
         except OSError as refused:
             error = refused
         of: Optional[Tuple[Any, Any]] = getattr(loading, "of", None)
-        # Of an adapter the configuration of its model says nothing.
+        # The configuration of a model does not describe an adapter for it.
         adapter = str(options.get("transformers_explicit_filename") or "").startswith("adapter")
         if of is None or adapter or options.get("gguf_file"):
             raise error
@@ -84,7 +85,7 @@ def _patch(torch: Any, module: Any, report: Any) -> None:
 
 
 def _architecture(config: Any, cls: Any) -> Any:
-    """The class whose weights the files have: a program may load a part of them."""
+    """The class whose weights the files contain: a program may load a part of them."""
     import transformers
 
     name = (getattr(config, "architectures", None) or [""])[0]
@@ -92,7 +93,7 @@ def _architecture(config: Any, cls: Any) -> Any:
 
 
 def _made_up(torch: Any, cls: Any, config: Any, report: Any) -> Tuple[List[str], Optional[Dict[str, Any]]]:
-    """Files with the tensors of a model, as transformers would have found them."""
+    """Files with the tensors of a model, with the results of transformers' look-up."""
     folder = tempfile.mkdtemp(prefix="gpumem-weights.")
     atexit.register(_remove, folder, os.getpid())
     kind = _type(torch, config)
@@ -123,7 +124,7 @@ def _made_up(torch: Any, cls: Any, config: Any, report: Any) -> Tuple[List[str],
 
 
 def _as_saved(model: Any, state: Dict[str, Any]) -> Dict[str, Any]:
-    """With the names and shapes that files have where these are not the model's own."""
+    """The state with the names and shapes of the files, if they differ from the model's."""
     try:
         from transformers.core_model_loading import revert_weight_conversion
     except ImportError:
@@ -143,7 +144,7 @@ def _type(torch: Any, config: Any) -> Any:
 
 
 def _write(path: str, tensors: Dict[str, Any]) -> int:
-    """A file of safetensors' whose data nobody has written; the bytes of the data."""
+    """Writes a safetensors file whose data stays unwritten. Returns the size of the data."""
     header: Dict[str, Any] = {"__metadata__": {"format": "pt"}}
     at = 0
     for name, each in tensors.items():

@@ -1,4 +1,4 @@
-"""Values of the host that Python reads without an operation of PyTorch's: arrays of NumPy's, lists."""
+"""Reads of host values by Python without a PyTorch operation: NumPy arrays, lists."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _METHODS = ("numpy", "tolist", "__dlpack__")
 
 
 def watch(torch: Any, values: Any, hide: Callable[[Any], None]) -> None:
-    """Has these be reads where the values are not known. `hide` keeps the compiler from code of ours."""
+    """Records these as reads if the values are unknown. `hide` excludes this code from the compiler."""
     for name in _METHODS:
         original = getattr(torch.Tensor, name)
 

@@ -1,6 +1,7 @@
-"""What the program reads back from the device, and what it is given.
+"""Reads of device values by the program, and the values that it gets.
 
-A value that is not known is named with its line, replaced where the user assumed another one, and bounded where a loop waits for it."""
+An unknown value is reported with its line, replaced if the user assumed another one, and limited if a loop waits for
+it."""
 
 from __future__ import annotations
 
@@ -15,10 +16,10 @@ from .places import NOWHERE, Place, here
 ASSUME = "GPUMEM_PLAN_ASSUME"
 LOOP_MOST = "GPUMEM_PLAN_LOOP_MOST"
 _DEFAULT_LOOP_MOST = 10_000
-# A line whose values change may be read so many times as often.
+# A line whose values change may be read this many times as often.
 _CHANGING = 100
 
-# Told of each read: place, operation, what for, whether it was known, whether it was assumed, the value.
+# Called for each read: place, operation, use, whether it was known, whether it was assumed, the value.
 Listener = Callable[[Place, str, str, bool, bool, Any], None]
 
 
@@ -51,21 +52,21 @@ class Reads:
         os.register_at_fork(after_in_child=self._forked)
 
     def _forked(self) -> None:
-        # Another thread may have had it.
+        # Another thread may have held it.
         self._lock = threading.Lock()
 
     def value(self, operation: str, known: bool, value: Any) -> Any:
-        """A number that the program reads, or `None` where it is no single one: what it is given."""
+        """The value that the program gets for a number; `None` stands for a read that is not a single number."""
         return self._read(operation, "value", known, value)
 
     def size(self, operation: str, known: bool, count: Optional[int]) -> Any:
-        """A number of elements that the device counted, on which a size depends: what it is taken to be."""
+        """The size that the program gets for a number of elements that the device counted."""
         assumed = self._read(operation, "size", known, count)
         return max(0, int(assumed)) if count is not None else None
 
     @contextmanager
     def of_a_kernel(self, count: int) -> Iterator[None]:
-        """What is read meanwhile is read by a library's kernel, and by no line of the program's: sizes are the count."""
+        """Reads within this context belong to a library's kernel, not to a line of the program: sizes are `count`."""
         outer = getattr(self._kernel, "count", None)
         self._kernel.count = count
         try:
@@ -95,8 +96,8 @@ class Reads:
         return None
 
     def _bound(self, place: Place, operation: str, value: Any) -> None:
-        """Ends a loop on data: one line's unknown value was read again and again, while nothing changed that can be seen from here, neither
-        a value that is read nor the most memory that is allocated."""
+        """Stops a loop on data: one line read its unknown value repeatedly, and no observable state changed, neither a
+        value that is read nor the peak of the allocated memory."""
         with self._lock:
             line = self._lines.setdefault((place, operation), _Line())
             line.in_all += 1
@@ -118,7 +119,7 @@ class Reads:
 
 
 def assumptions(text: str) -> List[Tuple[str, int, Any]]:
-    """What GPUMEM_PLAN_ASSUME says: `train.py:88=1024,data.py:7=true`. What cannot be read is reported and left out."""
+    """Parses GPUMEM_PLAN_ASSUME: `train.py:88=1024,data.py:7=true`. Invalid parts are reported and left out."""
     result = []
     for part in filter(None, (part.strip() for part in text.split(","))):
         where, _, value = part.rpartition("=")
@@ -143,7 +144,7 @@ def _literal(text: str) -> Any:
 
 
 def _like(value: Any, given: Any) -> Any:
-    """The assumption in the type of the value that it replaces."""
+    """The assumed value in the type of the value that it replaces."""
     return type(value)(given) if isinstance(value, (bool, int, float, complex)) else given
 
 

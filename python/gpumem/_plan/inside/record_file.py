@@ -1,8 +1,8 @@
-"""Records as lines of JSON in one file for all processes of a plan, which are whole at any moment.
+"""Records as lines of JSON in one file for all processes of a plan. The file is valid at any moment.
 
-A record has one width for good, and what changes are numbers with room to grow, so it is written again in its own place with one call.
-Whatever ends the process, the file has what was so far. It is opened for each write: a descriptor that stays open could be
-closed and used again by the program."""
+A record's width is constant: its counters have room to grow, so it is updated in place with one write. If the process
+is killed, the file has the state until then. The file is opened for each write, because the program could close and
+reuse a descriptor that stays open."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import json
 import os
 from typing import Any, Dict, Mapping, Optional
 
-# Room of a number that may grow.
+# Digits of a counter.
 _DIGITS = 20
 
 
 class RecordFile:
-    """The file, and where this process's records are in it."""
+    """The file, and the offsets of this process's records in it."""
 
     def __init__(self, path: str):
         self._path = os.path.abspath(path)
@@ -24,7 +24,8 @@ class RecordFile:
         os.register_at_fork(after_in_child=self._places.clear)
 
     def put(self, key: Any, record: Mapping[str, Any], counts: Mapping[str, int]) -> bool:
-        """Writes the record `key`, at the end if it is new; whether that worked. What is in `record` stays as it is."""
+        """Writes the record `key`, at the end if it is new. Returns whether that worked. `record` must not change
+        between calls."""
         fixed = json.dumps(record)[:-1]
         numbers = "".join(f', "{name}": {count:<{_DIGITS}d}' for name, count in counts.items())
         line = f"{fixed}{numbers}}}\n".encode()

@@ -1,6 +1,7 @@
-"""Code that writes device memory past the dispatch mode: compiled regions, Triton's kernels, replays of CUDA graphs.
+"""Code that writes device memory without the dispatch mode: compiled regions, Triton's kernels, replays of CUDA
+graphs.
 
-What they are given is no longer known afterwards. They are looked for where PyTorch and Triton start them."""
+Their arguments become unknown. They are detected where PyTorch and Triton start them."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from .known import Known
 
 
 def watch(torch: Any, known: Known, hide: Callable[[Any], None]) -> None:
-    """Has `known` forget what such code may write. `hide` keeps the compiler from code of ours."""
+    """Makes `known` forget what such code may write. `hide` excludes this code from the compiler."""
 
     def around(owner: Any, name: str, keys_of: Callable[..., Any]) -> None:
         original = getattr(owner, name)
@@ -45,12 +46,13 @@ def watch(torch: Any, known: Known, hide: Callable[[Any], None]) -> None:
 
 
 def _everything(known: Known, *_: Any) -> Any:
-    """A graph says nothing of what it writes."""
+    """A graph does not show what it writes."""
     return known.device_keys()
 
 
 def when_imported(name: str, act: Callable[[Any], None], without: str = "what its code writes is taken for known") -> None:
-    """Calls `act` with a module once it has been imported; `without` is what follows if it has not what is asked of it."""
+    """Calls `act` with a module once it has been imported; `without` is the consequence if the module lacks what
+    `act` needs."""
 
     def attempt(module: Any) -> None:
         try:

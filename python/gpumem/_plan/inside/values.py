@@ -1,4 +1,5 @@
-"""The part `values`: small operations are also computed on the CPU, so that programs which read values back go on."""
+"""The part `values`: small operations are also computed on the CPU, so that programs that read values back can
+continue."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from . import mode
 
 
 def install(torch: Any) -> None:
-    """Has the mode compute."""
+    """Makes the mode compute values."""
     installed = mode.ensure(torch)
     if installed is not None:
         installed.values.compute = True

@@ -1,15 +1,15 @@
-"""The part `weights`: what fills large tensors on the host is left out, so that their memory stays untouched and a model may be larger than
-this machine's.
+"""The part `weights`: operations that fill large host tensors are left out, so their memory stays untouched and a
+model may be larger than this machine's memory.
 
 | what the program does | what happens |
 |---|---|
-| draws random numbers for a large tensor on the host | the tensor stays as it was made |
-| loads a file of `torch.save`'s or safetensors' | the pickle or header is read, and small storages; of the others only the size |
-| computes with large values that are not known | the result has its shape and type, and no values |
-| copies them to the device | the device's memory is taken, and stays zeros |
-| loads a model of transformers' whose weights are not on this machine | its shapes are those of its configuration (pretrained.py) |
+| draws random numbers for a large tensor on the host | the tensor does not change |
+| loads a file of `torch.save` or safetensors | the pickle or header and small storages are read; for others only the size |
+| computes with large unknown values | the result has its shape and type, and no values |
+| copies them to the device | the device's memory is allocated, and stays zeros |
+| loads a transformers model whose weights are not on this machine | its shapes are those of its configuration (pretrained.py) |
 
-None of these values is known afterwards."""
+These values are unknown afterwards."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from .record_file import RecordFile
 FILE = "GPUMEM_PLAN_LINES"
 # Storages of files up to this size are read: steps of optimizers, states of generators.
 READ_BYTES = 64 << 10
-# Storages of more bytes are fresh memory, which is zeros: the C library uses smaller ones again.
+# Larger storages are fresh memory, which is zeros: the C library reuses smaller ones.
 _USED_AGAIN = 64 << 20
-# Zeros are looked for in pieces of this size.
+# Zeros are searched for in chunks of this size.
 _PIECE = 64 << 10
 _ZEROS = bytes(_PIECE)
 _memcmp = ctypes.CDLL(None).memcmp
@@ -34,7 +34,7 @@ _memcmp.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]
 
 
 def install(torch: Any) -> None:
-    """Has the mode leave values out."""
+    """Makes the mode leave values out."""
     installed = mode.ensure(torch)
     if installed is not None:
         weights = Weights(torch, installed.values)
@@ -45,7 +45,7 @@ def install(torch: Any) -> None:
 
 
 class Report:
-    """How much was left out, in bytes: a record in the plan's file."""
+    """The bytes that were left out: a record in the plan's file."""
 
     def __init__(self, path: Optional[str]):
         self._file = RecordFile(path) if path else None
@@ -64,19 +64,19 @@ class Report:
             self._file.put("weights", {"kind": "weights", "pid": os.getpid()}, self.counts)
 
     def made_up(self, path: str, size: int) -> None:
-        """A file whose contents nobody has."""
+        """Counts a file without contents."""
         self._mapped[path] = size
         self.add("not_there", size)
 
     def file(self, path: str, size: int) -> None:
-        """A file is mapped, and stays unread; the first time that it is."""
+        """Counts a file that is mapped and not read, the first time."""
         if path not in self._mapped:
             self._mapped[path] = size
             self.add("not_read", size)
 
 
 class Weights:
-    """What becomes of operations on large values of the host."""
+    """Handles operations on large host values."""
 
     def __init__(self, torch: Any, values: Any):
         self._torch = torch
@@ -88,7 +88,7 @@ class Weights:
     # Operations on the host.
 
     def on_host(self, rule: Any, func: Any, args: Any, kwargs: Dict[str, Any], tensors: List[Any]) -> Any:
-        """The result of an operation that is left out; `NotImplemented` where it is to be run."""
+        """The result of an operation that is left out; `NotImplemented` if it must run."""
         device = kwargs.get("device")
         if (device is not None and device.type != "cpu") or not all(map(self._is_plain, tensors)):
             return NotImplemented
@@ -97,7 +97,7 @@ class Weights:
         if rule.kind == operations.ZERO:
             return self._zeros(rule, func, args, kwargs, tensors)
         if rule.kind == operations.READ and args[0].dtype == self._torch.uint8 and self._known.is_mapped(args[0]):
-            # A library's look at a file's first byte, and no value of a weight.
+            # A library reads a file's first byte, which is not a value of a weight.
             return func(*args, **kwargs)
         if rule.kind in (operations.READ, operations.EMPTY, operations.LIFT):
             return NotImplemented
@@ -111,7 +111,7 @@ class Weights:
         return tensor.device.type == "cpu" and tensor.layout == self._torch.strided
 
     def is_left_out(self, tensor: Any) -> bool:
-        """Whether a tensor of the host is too large to move values that are not known."""
+        """Whether a host tensor with unknown values is too large to move them."""
         return not self._known(tensor) and not self._values.is_worth_it([tensor], tensor.numel())
 
     def _not_drawn(self, rule: Any, func: Any, args: Any, kwargs: Dict[str, Any], tensors: List[Any]) -> Any:
@@ -120,10 +120,10 @@ class Weights:
         if max(sizes, default=0) <= self._values.most or not all(tensor.is_floating_point() for tensor in made):
             return NotImplemented
         shapes = self._shapes(func, args, kwargs)
-        # Whole numbers and masks are data, and are drawn.
+        # Integers and masks are data, and are drawn.
         if shapes is None or not all(tensor.is_floating_point() for tensor in self._values.tensors((shapes[0],))):
             return NotImplemented
-        # What was drawn before, or not read, has been counted.
+        # Tensors that were already left out have been counted.
         counted = [each for each in made if self._known(each)]
         result = self._made(rule, args, kwargs, shapes)
         counted = counted if made else self._values.tensors((result,))
@@ -135,8 +135,8 @@ class Weights:
         return NotImplemented if shapes is None else self._made(rule, args, kwargs, shapes)
 
     def _shapes(self, func: Any, args: Any, kwargs: Dict[str, Any]) -> Optional[Tuple[Any, Dict[int, Any]]]:
-        """The operation's result from PyTorch's tensors without memory, and these beside the arguments; `None`: the operation itself is to be
-        run, which says what is wrong, if anything is."""
+        """The operation's result as tensors without memory, and those tensors for the arguments. `None`: the
+        operation itself must run, which reports errors."""
         metas: Dict[int, Any] = {}
         named = {name: self._meta(value, metas) for name, value in kwargs.items() if name not in ("device", "pin_memory", "generator")}
         arguments = [self._meta(value, metas) for value in args]
@@ -160,7 +160,7 @@ class Weights:
         return self._host(result, {id(meta): value for value, meta in metas.values()})
 
     def _meta(self, value: Any, metas: Dict[int, Any]) -> Any:
-        """An argument without memory; `metas` has both of each tensor."""
+        """An argument without memory; `metas` has both tensors of each."""
         if isinstance(value, self._torch.Tensor):
             if id(value) not in metas:
                 made = self._torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
@@ -169,13 +169,13 @@ class Weights:
         return [self._meta(each, metas) for each in value] if isinstance(value, (list, tuple)) else value
 
     def _host(self, value: Any, originals: Dict[int, Any]) -> Any:
-        """A result with memory: an argument's, or its own."""
+        """A result with memory: an argument's memory, or new memory."""
         if isinstance(value, self._torch.Tensor):
             return originals[id(value)] if id(value) in originals else self.fresh(value)
         return type(value)(self._host(each, originals) for each in value) if type(value) in (list, tuple) else value
 
     def fresh(self, like: Any) -> Any:
-        """Memory of zeros that are not known, of a shape and type."""
+        """Memory of zeros with unknown values, of a shape and type."""
         made = self._torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device="cpu")
         storage = made.untyped_storage()
         if storage.nbytes() <= _USED_AGAIN:
@@ -203,7 +203,7 @@ class Weights:
 
     @staticmethod
     def _zero(at: int, length: int) -> None:
-        """Writes zeros where there is something else: to look at memory that is fresh takes none."""
+        """Writes zeros over other values. Reading fresh memory does not allocate it."""
         end = at + length
         while at < end:
             size = min(_PIECE, end - at)
@@ -214,8 +214,8 @@ class Weights:
     # Copies to the device.
 
     def to_device(self, rule: Any, func: Any, args: Any, kwargs: Dict[str, Any]) -> Any:
-        """A copy of values that are not known: the device's memory is taken as ever, and zeros are copied. `NotImplemented`: it is another
-        copy."""
+        """A copy of unknown values: the device's memory is allocated as usual, and zeros are copied.
+        `NotImplemented` for any other copy."""
         source = args[1] if rule.name == "copy_" else args[0]
         device = args[0].device if rule.name == "copy_" else kwargs.get("device")
         if not self._is_plain(source) or device is None or device.type != "cuda" or not self.is_left_out(source):
@@ -233,8 +233,8 @@ class Weights:
         return target
 
     def _source(self, target: Any, source: Any) -> Any:
-        """Untouched memory that is copied as the source would be: in one piece, or by way of memory of the device. What PyTorch would convert
-        on the host is converted already."""
+        """Untouched memory that is copied in the same way as the source: contiguous, or through device memory.
+        Conversions that PyTorch does on the host are already done."""
         same = source.dtype == target.dtype and source.shape == target.shape and source.stride() == target.stride()
         shape, stride = target.shape, target.stride()
         if not same:
@@ -246,7 +246,7 @@ class Weights:
 
 
 def _reserved(size: int, descriptor: int = -1) -> Any:
-    """Address space that takes memory by the page, as it is touched."""
+    """Address space whose pages are allocated when they are touched."""
     flags = mmap.MAP_PRIVATE | (mmap.MAP_ANONYMOUS if descriptor < 0 else 0) | _NORESERVE
     return mmap.mmap(descriptor, size, flags=flags, prot=mmap.PROT_READ | mmap.PROT_WRITE)
 
@@ -255,7 +255,7 @@ _NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 
 
 def _product(shape: Any) -> int:
-    """Elements of what an argument says the size of; 0 for other arguments."""
+    """The number of elements that a size argument defines; 0 for other arguments."""
     if not isinstance(shape, (list, tuple)) or not all(isinstance(length, int) for length in shape):
         return 0
     count = 1
@@ -265,7 +265,8 @@ def _product(shape: Any) -> int:
 
 
 def _watch_files(torch: Any, weights: Weights) -> None:
-    """Has storages of files taken for unread: those that are mapped (safetensors, `mmap=True`), and those of other files of `torch.save`'s."""
+    """Treats storages of files as unread: those that are mapped (safetensors, `mmap=True`), and those of other
+    `torch.save` files."""
     storage, known, report = torch.UntypedStorage, weights._known, weights.report
     from_file = storage.from_file
 
@@ -273,7 +274,7 @@ def _watch_files(torch: Any, weights: Weights) -> None:
         try:
             made = from_file(filename, shared, nbytes)
         except RuntimeError:
-            # More than this machine has: Linux refuses memory that might all be written.
+            # Linux refuses memory that could all be written and exceeds the machine's.
             if shared or not nbytes:
                 raise
             with open(filename, "rb") as file:

@@ -1,7 +1,7 @@
-"""One rank of many, alone: what asks for a process group gets PyTorch's fake one. Its collectives return at once, as though all
-ranks had the same data. For each group that would be NCCL's, the simulated NCCL has a communicator, and so its memory.
+"""One rank of many, alone: process groups are PyTorch's fake ones. Their collectives return at once, as if all ranks
+had the same data. For each group that would use NCCL, the simulated NCCL has a communicator with its memory.
 
-Which rank of how many is in RANK and WORLD_SIZE, as launchers have it; the planner sets them."""
+RANK and WORLD_SIZE define the rank, as with launchers; the planner sets them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def install(torch: Any) -> None:
 
 
 def _replace(torch: Any, c10d: Any, name: str, function: Callable[..., Any]) -> None:
-    """In all modules that have the function under its name."""
+    """Replaces the function in all modules that have it under its name."""
     before = getattr(c10d, name)
     for module in (c10d, torch.distributed):
         if getattr(module, name, None) is before:
@@ -37,8 +37,8 @@ def _replace(torch: Any, c10d: Any, name: str, function: Callable[..., Any]) -> 
 
 
 def _options(fake: Any) -> Any:
-    """That results are as though all ranks had the same data, where a release has such an option."""
-    # Older releases have those of all backends here.
+    """The option for results as if all ranks had the same data, in releases that have it."""
+    # In older releases `Options` belongs to other backends.
     options = vars(fake).get("Options")
     if options is None:
         return None
@@ -86,7 +86,7 @@ def _another_group(torch: Any, real: Callable[..., Any]) -> Callable[..., Any]:
 def _backend(real: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(real)
     def get_backend(*words: Any, **options: Any) -> Any:
-        """What was asked for: programs choose by it."""
+        """The backend that was requested: programs depend on it."""
         said = real(*words, **options)
         return asked.get("backend", said) if said == FAKE else said
 
@@ -94,7 +94,7 @@ def _backend(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _barrier(torch: Any, real: Callable[..., Any]) -> Callable[..., Any]:
-    """NCCL's is a collective of one number of the group's own, which PyTorch's newer process group keeps."""
+    """NCCL's barrier is a collective on one number of the group, which PyTorch's newer process group keeps."""
     keeps = hasattr(torch._C._distributed_c10d, "ProcessGroupNCCL2")
     empty = torch.empty
 
@@ -130,7 +130,7 @@ class _UniqueId(ctypes.Structure):
 
 
 def _communicate(torch: Any, world: int, rank: int) -> None:
-    """NCCL's memory for a group: a communicator, and a collective, with which it takes its buffers."""
+    """Allocates NCCL's memory for a group: a communicator, and a collective, which allocates its buffers."""
     if world < 2:
         return
     try:
@@ -138,9 +138,9 @@ def _communicate(torch: Any, world: int, rank: int) -> None:
     except OSError:
         sys.stderr.write("gpumem: the simulated NCCL is missing: its memory is not in the plan\n")
         return
-    # The GPU that the program takes sooner or later.
+    # The GPU that the program will use.
     with torch.cuda.device(int(os.environ.get("LOCAL_RANK", "0"))):
-        torch.cuda.current_stream().synchronize()  # its context is there
+        torch.cuda.current_stream().synchronize()  # its context now exists
         _take_buffers(torch, nccl, world, rank)
 
 
@@ -161,7 +161,7 @@ def _take_buffers(torch: Any, nccl: Any, world: int, rank: int) -> None:
         sys.stderr.write(f"gpumem: the simulated NCCL ended with {status}: its memory is not in the plan\n")
 
 
-# What barriers of groups add up.
+# The numbers that barriers of groups add up.
 numbers: Dict[str, Any] = {}
-# What the program asked for.
+# The backend that the program requested.
 asked: "dict[str, str]" = {}

@@ -1,8 +1,8 @@
-"""Which cards there are, how busy they are, and which are free.
+"""The machine's cards, their load, and which of them are free.
 
-Cards have NVML's numbers (nvidia-smi's), all of them, whatever CUDA_VISIBLE_DEVICES says: that is what scripts set
-it from. Memory is in MB of 2**20 bytes. `memoryUsed` is as nvidia-smi shows it, without what the driver
-reserves."""
+Cards have NVML's numbers (nvidia-smi's), and all cards are listed regardless of CUDA_VISIBLE_DEVICES: scripts set
+that variable from them. Memory is in MB of 2**20 bytes. `memoryUsed` is that of nvidia-smi, without the driver's
+reserved memory."""
 
 import math
 import random
@@ -23,7 +23,7 @@ _MB = 2**20
 
 
 class GPU:
-    """One card. `load` and `memoryUtil` are parts of 1; what a card does not tell is not a number."""
+    """One card. `load` and `memoryUtil` are fractions of 1; values that a card does not report are NaN."""
 
     def __init__(self, ID: int, uuid: str, load: float, memoryTotal: float, memoryUsed: float, memoryFree: float,
                  driver: str, gpu_name: str, serial: str, display_mode: str, display_active: str,
@@ -47,7 +47,7 @@ class GPU:
 
 
 def getGPUs() -> List[GPU]:
-    """Every card of the machine; none without a driver."""
+    """Every card of the machine; an empty list without a driver."""
     nvml = _nvml.library()
     found = []
     for index in range(nvml.count() if nvml is not None else 0):
@@ -115,8 +115,8 @@ def getAvailable(order: str = "first", limit: int = 1, maxLoad: float = 0.5, max
 def getFirstAvailable(order: str = "first", maxLoad: float = 0.5, maxMemory: float = 0.5, attempts: int = 1,
                       interval: float = 900, verbose: bool = False, includeNan: bool = False,
                       excludeID: Sequence[int] = (), excludeUUID: Sequence[str] = ()) -> List[int]:
-    """The id of one free card, in a list; asks `attempts` times, `interval` seconds apart. RuntimeError if none
-    was free."""
+    """The id of one free card, in a list. Makes `attempts` attempts, `interval` seconds apart. Raises RuntimeError
+    if none was free."""
     for attempt in range(attempts):
         if attempt:
             time.sleep(interval)
@@ -146,7 +146,7 @@ def showUtilization(all: bool = False, attrList: Optional[Sequence[Sequence[Dict
 
 
 def safeFloatCast(strNumber: str) -> float:
-    """The number that a text says, or nan."""
+    """The number in a text, or nan."""
     try:
         return float(strNumber)
     except ValueError:

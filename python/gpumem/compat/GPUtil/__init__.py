@@ -1,4 +1,4 @@
-"""`GPUtil`: the machine's cards, and which of them are free. By NVML; no nvidia-smi is started."""
+"""`GPUtil`: the machine's cards, and which of them are free. It uses NVML and does not start nvidia-smi."""
 
 from .GPUtil import (
     GPU, __version__, getAvailability, getAvailable, getFirstAvailable, getGPUs, showUtilization,

@@ -1,4 +1,4 @@
-"""The tables of `showUtilization`: today's, whose columns are as wide as their cells, and that of GPUtil 1.2."""
+"""The tables of `showUtilization`: the current one, whose columns fit their cells, and that of GPUtil 1.2."""
 
 from typing import Any, Dict, List, Sequence
 
@@ -8,7 +8,7 @@ Column = Dict[str, Any]
 
 
 def _column(attr: str, name: str, suffix: str = "", scale: int = 1) -> Column:
-    """A column of text, or (with a suffix) of whole numbers."""
+    """A text column, or (with a suffix) a column of integers."""
     column: Column = {"attr": attr, "name": name}
     if suffix:
         column.update(suffix=suffix, precision=0, transform=lambda value: value * scale)
@@ -35,8 +35,8 @@ _OLDER_ALL = (
 
 
 def table(gpus: Sequence[Any], groups: Sequence[Sequence[Column]]) -> List[str]:
-    """Lines: a head, a rule, and a row for each card. Text stands to the left, numbers to the right before their
-    suffix; between groups there are two bars."""
+    """Lines: a head, a rule, and a row for each card. Text is aligned to the left, numbers to the right before
+    their suffix; two bars separate groups."""
     head, rows = "", [""] * len(gpus)
     for group in groups:
         for column in group:
@@ -64,7 +64,7 @@ def _text(value: Any, column: Column) -> str:
 
 
 def older(gpus: Sequence[Any], everything: bool) -> List[str]:
-    """Lines of the table that `useOldCode` asks for."""
+    """Lines of the table for `useOldCode`."""
     head = _OLDER_ALL if everything else _OLDER_SHORT
     lines = [head, "-" * (126 if everything else 14)]
     for gpu in gpus:

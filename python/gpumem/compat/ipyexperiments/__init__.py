@@ -1,7 +1,7 @@
 """`ipyexperiments`: parts of a notebook as experiments whose variables and memory are reclaimed at their end.
 
-The names that `from ipyexperiments import *` gives are the original's; `CellLogger` and the data types can be
-imported from here as well."""
+`from ipyexperiments import *` imports the same names as the original; `CellLogger` and the data types can be
+imported from here, too."""
 
 from . import cell_logger, ipyexperiments, version
 from .cell_logger import CellLogger, CellLoggerData, CellLoggerMemory, CellLoggerTime  # noqa: F401

@@ -1,5 +1,5 @@
-"""The notebook that experiments run in: IPython's shell, its events and its variables. Without a shell,
-`__main__` stands for the notebook, and there are no events."""
+"""The notebook of experiments: IPython's shell, its events and its variables. Without a shell, `__main__` is
+used as the notebook, and there are no events."""
 
 import sys
 from typing import Any, Callable, Dict, List, Optional
@@ -14,14 +14,14 @@ def shell() -> Optional[Any]:
 
 
 def register(event: str, callback: Callable) -> None:
-    """Has IPython call `callback` at each `event`; without a shell nothing does."""
+    """Registers `callback` for each `event` of IPython; no effect without a shell."""
     events = getattr(shell(), "events", None)
     if events is not None:
         events.register(event, callback)
 
 
 def unregister(event: str, callback: Callable) -> None:
-    """Undoes `register`, if it is still in force."""
+    """Undoes `register`, if it is still in effect."""
     events = getattr(shell(), "events", None)
     if events is not None and callback in events.callbacks.get(event, ()):
         events.unregister(event, callback)
@@ -45,8 +45,8 @@ def names() -> List[str]:
 
 
 def delete(name: str) -> None:
-    """Deletes a variable, and the references that IPython itself holds to its value: `Out`, `_`, `_12`. Other
-    variables with the same value stay."""
+    """Deletes a variable, and IPython's own references to its value: `Out`, `_`, `_12`. Other variables with
+    the same value stay."""
     variables = namespace()
     value = variables.pop(name)
     running = shell()

@@ -1,4 +1,4 @@
-"""The reports' text: the original's shapes, whose columns are as wide as the largest figure needs."""
+"""The text of reports, in the original's format. Column widths fit the largest figure."""
 
 from datetime import timedelta
 from typing import Any, Iterable, List, Sequence, Tuple
@@ -12,7 +12,7 @@ Row = Tuple[str, Sequence[int]]
 
 
 def int2width(*n: int) -> int:
-    """Characters of the longest of some integers as `{:,}` prints them, a sign counted as a digit."""
+    """The number of characters of the longest integer in `{:,}` format; a sign counts as a digit."""
     digits = max(len(str(number)) for number in n)
     return digits + (digits - 1) // 3
 

@@ -1,7 +1,7 @@
-"""`ipyexperiments.cell_logger`: what each cell consumed and peaked, on the CPU and on the card.
+"""`ipyexperiments.cell_logger`: consumed and peak memory of each cell, on the CPU and on the card.
 
-With libgpumem.so preloaded the card's figures are the hooks' and exact. The CPU's peaks are the kernel's where the
-process was never as big before, else sampled."""
+With libgpumem.so preloaded the card's figures come from the hooks and are exact. CPU peaks come from the kernel if
+they are the process's highest so far, else they are sampled."""
 
 import gc
 import random
@@ -24,7 +24,7 @@ __all__ = [
 
 
 class CellLoggerMemory(NamedTuple):
-    """Bytes of one cell: what it kept, its peak above that, and what is used after it."""
+    """Bytes of one cell: consumed, its peak above that, and used after it."""
 
     used_delta: int
     peaked_delta: int
@@ -54,8 +54,8 @@ def cpu_ram_used() -> int:
 
 
 def set_seed(seed: int = 0) -> None:
-    """Seeds the random numbers of Python, and of NumPy and PyTorch if the program has them; PyTorch's cuDNN is made
-    deterministic. 0 does nothing."""
+    """Seeds the random numbers of Python, and of NumPy and PyTorch if the program has imported them; makes
+    PyTorch's cuDNN deterministic. 0 does nothing."""
     if seed == 0:
         return
     random.seed(seed)
@@ -82,7 +82,7 @@ class _Cell:
         self._seconds: Optional[float] = None
 
     def end(self) -> None:
-        """Fixes the peaks and the time. A second call changes nothing."""
+        """Freezes the peaks and the time. A second call changes nothing."""
         if self._seconds is None:
             self._seconds = time.monotonic() - self._began
             self._host.end()
@@ -90,7 +90,7 @@ class _Cell:
                 self._gpu.end()
 
     def data(self) -> CellLoggerData:
-        """What the cell has kept until now, and its peaks."""
+        """The memory that the cell has consumed until now, and its peaks."""
         cpu = _ram.used()
         gpu = _NONE
         if self._gpu is not None:
@@ -105,10 +105,10 @@ def _memory(ended: _meter.Figures, live: int, total: int) -> CellLoggerMemory:
 
 
 class CellLogger(DeviceMemory):
-    """Reports after each cell of IPython, from `start` to `stop`; the cell that starts it is the first. Elsewhere
-    `pre_run_cell` and `post_run_cell` can be called around any piece of work.
+    """Reports after each cell of IPython, from `start` to `stop`, beginning with the cell that starts it. Outside
+    of IPython, call `pre_run_cell` and `post_run_cell` around any piece of work.
 
-    `compact`: one line; `gc_collect`: garbage is collected before figures are taken (turn it off to see what
+    `compact`: one line; `gc_collect`: garbage is collected before figures are read (turn it off to see memory that
     only garbage collection frees); `set_seed`: random numbers start from this seed in each cell, unless it is 0."""
 
     def __init__(self, exp: Optional[Any] = None, compact: bool = False, gc_collect: bool = True,
@@ -118,7 +118,7 @@ class CellLogger(DeviceMemory):
         self.set_seed = set_seed
         self.running = False
         self.data = CellLoggerData(_NONE, _NONE, CellLoggerTime(0))
-        # Weak: the experiment ends with its last reference, and holds this logger.
+        # Weak, because the experiment holds this logger and ends with its last reference.
         self._experiment = weakref.ref(exp) if exp is not None else None
         if exp is None:
             self.backend = "gpu" if _devices.visible() else "cpu"
@@ -158,7 +158,7 @@ class CellLogger(DeviceMemory):
         self._drop_cells()
 
     def pre_run_cell(self, info: Optional[Any] = None) -> None:
-        """What has to be done before a cell."""
+        """Call this before a cell."""
         if not self.running:
             self._drop_cells()
         if self.set_seed:
@@ -168,8 +168,8 @@ class CellLogger(DeviceMemory):
         self._open.append(_Cell(self._device()))
 
     def post_run_cell(self, result: Optional[Any] = None) -> None:
-        """What has to be done after a cell. If the cell started before the logger did, the report is of the last
-        cell that it saw start; nothing happens where there is none."""
+        """Call this after a cell. If the cell started before the logger did, the report is for the last cell that
+        the logger saw start. If there is no such cell, nothing happens."""
         cell = self._open.pop() if self._open else self._last
         if cell is None:
             return
@@ -190,7 +190,7 @@ class CellLogger(DeviceMemory):
         print((_report.compact_cell if self.compact else _report.cell)(rows, self.time_delta))
 
     def gpu_clear_cache(self) -> None:
-        """Returns what the experiment's backend holds unused to the card."""
+        """Frees the unused memory of the experiment's backend."""
         experiment = self._experiment() if self._experiment is not None else None
         if experiment is None:
             super().gpu_clear_cache()

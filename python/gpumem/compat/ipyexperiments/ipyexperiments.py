@@ -1,11 +1,11 @@
 """`ipyexperiments.ipyexperiments`: the experiment classes.
 
-An experiment begins when it is made and ends by `finish()`, by `del`, or with its `with` block: variables that were
-defined meanwhile are deleted from the notebook (or from `__main__`), garbage is collected, the frameworks' caches
-are emptied, and the memory that this returned is reported.
+An experiment begins when it is created and ends with `finish()`, `del`, or its `with` block. Then the variables that
+were defined meanwhile are deleted from the notebook (or from `__main__`), garbage is collected, the frameworks'
+caches are emptied, and the freed memory is reported.
 
-A backend of your own is a subclass of IPyExperimentsGPU: it sets `gpu_current_device_id` in `backend_init`, overrides
-`gpu_clear_cache` if it keeps a cache, and calls `backend_init()` and `start()` at the end of its `__init__`."""
+Your own backend is a subclass of IPyExperimentsGPU: it sets `gpu_current_device_id` in `backend_init`, overrides
+`gpu_clear_cache` if it has a cache, and calls `backend_init()` and `start()` at the end of its `__init__`."""
 
 import gc
 import os
@@ -24,7 +24,7 @@ __all__ = ["IPyExperimentsCPU", "IPyExperimentsPytorch"]
 
 
 class IPyExperimentMemory(NamedTuple):
-    """Bytes: what the experiment consumed, what its end reclaimed, and what is available."""
+    """Bytes: consumed by the experiment, reclaimed at its end, and available."""
 
     consumed: int
     reclaimed: int
@@ -42,7 +42,7 @@ _NOTHING = IPyExperimentMemory(0, 0, 0)
 
 
 class IPyExperiments:
-    """What all experiments share; use a subclass.
+    """The base of all experiments; use a subclass.
 
     `exp_enable=False`: only the cell logger runs. `cl_enable`: whether there is one, in `.cl`; `cl_compact`,
     `cl_gc_collect` and `cl_set_seed` are its options."""
@@ -66,10 +66,10 @@ class IPyExperiments:
         self._result: Optional[IPyExperimentData] = None
 
     def backend_init(self) -> None:
-        """What a backend does before anything is measured."""
+        """Initialises the backend before anything is measured."""
 
     def start(self) -> None:
-        """Takes the figures that consumption is counted from, and starts the cell logger."""
+        """Reads the figures at which consumption starts, and starts the cell logger."""
         gc.collect()
         self.gpu_clear_cache()
         self.running = True
@@ -82,7 +82,7 @@ class IPyExperiments:
             self.cl.start()
 
     def keep_var_names(self, *args: str) -> None:
-        """Names of variables that are not to be deleted at the end; they need not exist yet."""
+        """Names of variables that are not deleted at the end; they need not exist yet."""
         if not all(isinstance(name, str) for name in args):
             raise ValueError("expecting variable names as strings")
         self.var_names_keep.extend(args)
@@ -118,14 +118,14 @@ class IPyExperiments:
         return 0
 
     def gpu_clear_cache(self) -> None:
-        """Returns what the backend's cache holds unused to the card."""
+        """Frees the unused memory of the backend's cache."""
 
     def _levels(self) -> Tuple[int, int]:
-        """Bytes that consumption is counted in: RAM of this process, and the card's."""
+        """The figures for consumption, in bytes: RAM of this process, and memory of the card."""
         return self.cpu_ram_used(), self.gpu_ram_used()
 
     def print_state(self) -> None:
-        """Prints what is used and free now, with the caches empty."""
+        """Prints used and free memory, with empty caches."""
         rows = [("CPU", self.cpu_ram())]
         if self.has_gpu:
             rows.append(("GPU", self.gpu_ram()))
@@ -133,14 +133,14 @@ class IPyExperiments:
 
     @property
     def data(self) -> IPyExperimentData:
-        """`(cpu, gpu)`, each `(consumed, reclaimed, available)` in bytes: so far, or as it ended."""
+        """`(cpu, gpu)`, each `(consumed, reclaimed, available)` in bytes: until now, or until the end."""
         if self._result is not None:
             return self._result
         levels = self._levels()
         return self._measured(levels, levels)
 
     def _measured(self, before: Tuple[int, int], after: Tuple[int, int]) -> IPyExperimentData:
-        """The figures of an experiment that reached `before`, and whose end came down to `after`."""
+        """The figures of an experiment with `before` bytes before its end and `after` bytes after it."""
         if self._start is None:
             return IPyExperimentData(_NOTHING, _NOTHING)
         available = (self.cpu_ram_avail(), self.gpu_ram_avail())
@@ -177,8 +177,8 @@ class IPyExperiments:
         return self._result
 
     def _delete_variables(self) -> None:
-        """Deletes what was defined since the start, but for what is kept and for experiments of this type: when the
-        name of an experiment is given to a new one, the new one is there already."""
+        """Deletes the variables that were defined since the start, except those to keep and experiments of this type:
+        if an experiment's name is assigned a new one, the new one already exists."""
         variables = _notebook.namespace()
         new = set(self.get_var_names()) - set(self.var_names_start) - set(self.var_names_keep)
         deleted = sorted(name for name in new if type(variables[name]) is not type(self))
@@ -214,7 +214,7 @@ class IPyExperiments:
 
 
 class IPyExperimentsCPU(IPyExperiments):
-    """An experiment that looks at RAM alone."""
+    """An experiment that measures only RAM."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -235,7 +235,7 @@ class IPyExperimentsCPU(IPyExperiments):
 
 
 class IPyExperimentsGPU(DeviceMemory, IPyExperimentsCPU):
-    """An experiment that looks at RAM and at one card; for subclasses, which say which card."""
+    """An experiment that measures RAM and one card; the base of classes that select the card."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -244,20 +244,20 @@ class IPyExperimentsGPU(DeviceMemory, IPyExperimentsCPU):
 
     @property
     def pynvml(self) -> Any:
-        """The module `pynvml`, initialised; ImportError where it is not installed."""
+        """The module `pynvml`, initialised; ImportError if it is not installed."""
         from .utils.pynvml_gate import load_pynvml_env
 
         return load_pynvml_env()
 
     def _levels(self) -> Tuple[int, int]:
         self.gpu_clear_cache()
-        # With the hooks the card's figure is this process's own: others' memory is not the experiment's.
+        # With the hooks the card's figure covers only this process.
         return self.cpu_ram_used(), _meter.used(self.gpu_current_device_id) if self.has_gpu else 0
 
 
 class IPyExperimentsPytorch(IPyExperimentsGPU):
-    """An experiment that looks at RAM and at the current card, whatever framework uses it. Without a card it is
-    like IPyExperimentsCPU."""
+    """An experiment that measures RAM and the current card, for any framework. Without a card it is like
+    IPyExperimentsCPU."""
 
     torch: Any = None
 
@@ -277,7 +277,7 @@ class IPyExperimentsPytorch(IPyExperimentsGPU):
             return
         self.gpu_current_device_id = device.ordinal
         if not _driver.ready():
-            # A kernel that is loaded on its first use would count as consumed by the cell that uses it.
+            # Otherwise the cell that first uses a kernel would include the memory for loading it.
             os.environ.setdefault("CUDA_MODULE_LOADING", "EAGER")
         preload(device.ordinal)
         self.torch = sys.modules.get("torch")

@@ -1,8 +1,8 @@
-"""`pytorch_memlab`: memory line by line, a model's tensors, and giving way to others.
+"""`pytorch_memlab`: memory line by line, a model's tensors, and temporary release of memory.
 
-Peaks are each line's own, from the hooks: PyTorch's counters are never reset, and other lines' calls inside a line
-count in it. From Python 3.12 on lines are seen through `sys.monitoring`, so debuggers and coverage keep
-`sys.settrace`; before, an earlier trace function is called along."""
+Peaks are exact for each line, from the hooks: PyTorch's counters are never reset, and calls inside a line count in
+it. From Python 3.12 on lines are observed with `sys.monitoring`, so debuggers and coverage keep `sys.settrace`;
+before, an existing trace function is called, too."""
 
 from .courtesy import Courtesy
 from .line_profiler import LineProfiler, clear_global_line_profiler, profile, profile_every, set_target_gpu

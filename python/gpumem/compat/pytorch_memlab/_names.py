@@ -1,4 +1,4 @@
-"""Names of tensors that last as long as the tensors do, and keep none of them alive."""
+"""Names of tensors. They last as long as the tensors, and keep none of them alive."""
 
 import weakref
 from typing import Any, Dict, Tuple
@@ -7,8 +7,8 @@ __all__ = ["Names"]
 
 
 class Names:
-    """Names that were given, and numbers for tensors without one: `Parameter0`, `Tensor1`. An address may be another
-    tensor's later, so a name counts only while the tensor that it was given to is there."""
+    """Given names, and numbers for tensors without one: `Parameter0`, `Tensor1`. An address can be reused by another
+    tensor, so a name is valid only while its tensor exists."""
 
     def __init__(self) -> None:
         self._known: Dict[int, Tuple[weakref.ref, str, int]] = {}
@@ -20,7 +20,7 @@ class Names:
         return known if known is not None and known[0]() is tensor else None
 
     def give(self, tensor: Any, name: str) -> None:
-        """Names a tensor, whatever it was called before."""
+        """Names a tensor, replacing an earlier name."""
         known = self._find(tensor)
         place = known[2] if known is not None else self._given
         self._given += known is None
@@ -37,10 +37,10 @@ class Names:
         return name
 
     def place(self, tensor: Any) -> int:
-        """Where a tensor stands in a list: as the names were given, and after them what has none."""
+        """A tensor's position in a list: in the order of given names, followed by tensors without one."""
         known = self._find(tensor)
         return known[2] if known is not None else self._given
 
     def prune(self) -> None:
-        """Drops the names of what is gone."""
+        """Drops the names of tensors that no longer exist."""
         self._known = {key: known for key, known in self._known.items() if known[0]() is not None}

@@ -1,4 +1,4 @@
-"""`Courtesy`: letting others have the card for a while."""
+"""`Courtesy`: releases the card for a while."""
 
 import gc
 from typing import Any, Dict, List, Tuple
@@ -10,10 +10,10 @@ __all__ = ["Courtesy"]
 
 
 class Courtesy:
-    """`yield_memory()` moves every tensor of PyTorch's from the cards to RAM and gives the cards' memory back;
-    `restore()` brings each to the card that it came from. As a context manager: away within the block.
+    """`yield_memory()` moves all PyTorch tensors from the cards to RAM and frees the cards' memory;
+    `restore()` moves each to the card that it came from. As a context manager it does both, around the block.
 
-    Tensors that share memory share it on the way and afterwards; each memory is moved once."""
+    Tensors that share memory keep sharing it; each memory is moved once."""
 
     def __init__(self) -> None:
         self._away: List[Tuple[Any, Any]] = []
@@ -48,17 +48,17 @@ class Courtesy:
 
 
 def _move(tensors: List[Tuple[Any, Any]]) -> None:
-    """Moves each tensor's whole memory, once, and points the tensor at the same place in it."""
+    """Moves each tensor's whole memory once, and points the tensor to the same offset in it."""
     moved: Dict[int, Any] = {}
     for tensor, device in tensors:
         try:
             address, _ = storage(tensor)
-        except Exception:  # no memory of its own (sparse): by itself
+        except Exception:  # no memory (sparse): moved by itself
             tensor.data = tensor.data.to(device)
             continue
         whole = moved.get(address)
         if whole is None:
-            # PyTorch before 2.0 wants the storage with its type here.
+            # PyTorch before 2.0 expects the typed storage here.
             memory = getattr(tensor, "untyped_storage", tensor.storage)()
             numbers = storage(tensor)[1] // tensor.element_size()
             flat = tensor.data.new_empty(0).set_(memory, 0, (numbers,), (1,))

@@ -1,4 +1,4 @@
-"""`pytorch_memlab.extension`: where `%mlrun` was before 0.2.4."""
+"""`pytorch_memlab.extension`: the module of `%mlrun` before 0.2.4."""
 
 from .line_profiler.extension import load_ipython_extension, unload_ipython_extension
 

@@ -1,4 +1,4 @@
-"""`MemReporter`: the tensors of a model, and all others, with their sizes."""
+"""`MemReporter`: a model's tensors, and all others, with their sizes."""
 
 import gc
 from collections import defaultdict
@@ -12,13 +12,13 @@ from .utils import readable_size
 __all__ = ["MemReporter"]
 
 _WIDTH = 79
-# PyTorch's pool hands out no less.
+# The smallest block of PyTorch's pool.
 _BLOCK = 512
 
 
 class Row(NamedTuple):
-    """One tensor: its name, and after that in brackets whose memory it shares; its size, how many numbers, and the
-    bytes, which are 0 for what is shared."""
+    """One tensor: its name, followed by the owner of shared memory in brackets; its size, the count of numbers, and
+    the bytes, which are 0 for shared memory."""
 
     name: str
     size: Tuple[int, ...]
@@ -27,10 +27,10 @@ class Row(NamedTuple):
 
 
 class MemReporter:
-    """Lists the tensors that Python can see by device; those of `model` by their names, and others by type and
-    number, which a tensor keeps from one report to the next.
+    """Lists the tensors that Python can access, by device: those of `model` by name, others by type and a number
+    that does not change between reports.
 
-    `pre_collect`: garbage is collected before each report."""
+    `pre_collect`: collects garbage before each report."""
 
     def __init__(self, model: Optional[Any] = None, pre_collect: bool = False) -> None:
         import torch
@@ -40,7 +40,7 @@ class MemReporter:
         self.device_mapping: Dict[Any, List[Any]] = defaultdict(list)
         self.device_tensor_stat: Dict[Any, List[Row]] = {}
         self._names = Names()
-        # Not the tensors themselves: a report keeps nothing alive.
+        # Not the tensors themselves, so that a report keeps none of them alive.
         for name, tensor in _named(model):
             self._names.give(tensor, name)
 
@@ -55,7 +55,7 @@ class MemReporter:
                     self._names.give(value, f"{owner}.{key}")
 
     def collect_tensor(self) -> None:
-        """Finds every tensor, for `get_stats`: those with names first, and the others in the order of the garbage
+        """Finds every tensor, for `get_stats`: named ones first, then the others in the order of the garbage
         collector."""
         import torch
 
@@ -89,14 +89,14 @@ class MemReporter:
         self._names.prune()
 
     def print_stats(self, verbose: bool = False, target_device: Optional[Any] = None) -> None:
-        """Prints what `get_stats` found. `verbose`: also whose memory a tensor shares."""
+        """Prints the result of `get_stats`. `verbose`: also the owner of shared memory."""
         print(f"{'Element type':<40}{'Size':>20}{'Used MEM':>10}")
         for device, rows in self.device_tensor_stat.items():
             if target_device is None or str(device) == str(target_device):
                 _print(device, rows, verbose)
 
     def report(self, verbose: bool = False, device: Optional[Any] = None) -> None:
-        """Looks, and prints: all devices, or the one that is given."""
+        """Collects and prints: for all devices, or the given one."""
         self.collect_tensor()
         self.get_stats()
         self.print_stats(verbose, device)
@@ -108,7 +108,7 @@ def _named(model: Optional[Any]) -> List[Tuple[str, Any]]:
 
 
 def _gradient(tensor: Any) -> Optional[Any]:
-    """A leaf's gradient; PyTorch warns where other tensors are asked for theirs."""
+    """A leaf's gradient; PyTorch warns if other tensors' gradients are read."""
     try:
         return tensor.grad if tensor.is_leaf else None
     except Exception:  # as above
@@ -123,7 +123,7 @@ def _numbers(tensor: Any) -> int:
 
 
 def _rows(tensor: Any, name: str, seen: Dict[Tuple[Any, int], str]) -> List[Row]:
-    """A tensor's row; of a sparse one that of its indices and that of its values."""
+    """A tensor's row; for a sparse one, the rows of its indices and its values."""
     import torch
 
     try:
@@ -132,7 +132,7 @@ def _rows(tensor: Any, name: str, seen: Dict[Tuple[Any, int], str]) -> List[Row]
                 *_rows(tensor._indices(), f"{name}.indices", seen), *_rows(tensor._values(), f"{name}.values", seen)
             ]
         address, held = storage(tensor)
-    except Exception:  # no memory of its own (other sparse layouts, functional wrappers)
+    except Exception:  # no memory (other sparse layouts, functional wrappers)
         return []
     first = seen.setdefault((tensor.device, address), name) if held and address else name
     size, numbers = tuple(tensor.size()) or (1,), tensor.numel()

@@ -1,4 +1,4 @@
-"""`pytorch_memlab.utils`: how sizes are written."""
+"""`pytorch_memlab.utils`: the format of sizes."""
 
 from math import isnan
 
@@ -6,7 +6,8 @@ __all__ = ["readable_size"]
 
 
 def readable_size(num_bytes: float) -> str:
-    """Bytes with two decimals and the unit (2**10 steps): `0.00B`, `40.00K`, `2.00M`; nothing for nan."""
+    """Bytes with two decimals and the unit (2**10 steps): `0.00B`, `40.00K`, `2.00M`; an empty text for
+    nan."""
     if isnan(num_bytes):
         return ""
     size = float(num_bytes)

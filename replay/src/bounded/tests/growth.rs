@@ -1,4 +1,4 @@
-//! What contexts and modules grew by after peaks, and states of before that was kept.
+//! Growth of contexts and modules after peaks, and states from before it was kept.
 
 use super::*;
 use crate::later_growth::Growth;
@@ -9,7 +9,7 @@ pub fn named(growth: &Growth, replay: &Replay) -> (Growth, StackKey) {
     (Growth { key, ..*growth }, replay.stacks(growth.key))
 }
 
-/// What was kept of what contexts and modules grew by after a device's peak, up to a reading.
+/// The kept growth of contexts and modules after a device's peak, up to a reading.
 pub fn growth_of(
     replay: &Replay,
     device: DeviceOrdinal,

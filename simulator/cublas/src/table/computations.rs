@@ -4,7 +4,7 @@ use crate::handle::compute;
 use gpumem_sim_client::blas::Status;
 use gpumem_sim_client::ffi::Handle;
 
-/// Makes exports that look at their first parameter, the handle, and leave the others alone.
+/// Makes exports that check their first parameter, the handle, and ignore the others.
 macro_rules! computations {
     ($($(#[$doc:meta])* $family:ident { $($name:ident)* })*) => {
         $(

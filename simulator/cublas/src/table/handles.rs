@@ -7,7 +7,7 @@ use gpumem_sim_client::exports;
 use gpumem_sim_client::ffi::{Address, Handle, Out};
 use std::ffi::c_char;
 
-/// Logging, which there is none of.
+/// Logging settings are accepted and have no effect.
 fn accepted() -> Status {
     Status::SUCCESS
 }

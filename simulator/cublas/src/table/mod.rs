@@ -5,7 +5,7 @@ mod handles;
 mod results;
 mod unsupported;
 
-/// Everything that the library exports, in no order.
+/// Everything that the library exports, in no particular order.
 pub fn names() -> impl Iterator<Item = &'static str> {
     [
         handles::NAMES,

@@ -1,8 +1,9 @@
-//! What is not done here: it is there, so that programs link, and says so.
+//! Functions that are not simulated. They exist so that programs link, and print a message when
+//! called.
 
 use gpumem_sim_client::blas::Status;
 
-/// Makes exports that need no parameters, whatever a caller passes.
+/// Makes exports that ignore their parameters.
 macro_rules! unsupported {
     ($($name:ident)*) => {
         /// The names of this family.

@@ -1,4 +1,5 @@
-//! Copies and fills. A synchronous copy of the thread's own stream (`_ptds`) is any other here.
+//! Copies and fills. Synchronous copies on the thread's own stream (`_ptds`) are the same as others
+//! here.
 
 use super::{OwnStream, exports};
 use crate::copy::{self, Kind};

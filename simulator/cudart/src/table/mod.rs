@@ -1,8 +1,8 @@
 //! Every export of the library.
 //!
-//! A row says what a function needs before it runs (`nothing`, the `driver`, or a `context`), its
-//! name, its parameters as C passes them, and the function that does it. Where that is the driver's
-//! own (`cu::…`), the runtime adds nothing.
+//! A row has what the function needs before it runs (`nothing`, the `driver`, or a `context`), its
+//! name, its parameters as C passes them, and the function that implements it. Where that is the
+//! driver's own (`cu::…`), the runtime adds nothing.
 
 mod arrays;
 mod code;
@@ -52,7 +52,7 @@ macro_rules! exports {
 }
 pub(crate) use exports;
 
-/// Everything that the library exports, in no order.
+/// Everything that the library exports, in no particular order.
 pub fn names() -> impl Iterator<Item = &'static str> {
     [
         arrays::NAMES,

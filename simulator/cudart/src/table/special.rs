@@ -1,4 +1,4 @@
-//! Exports that do not return an error code, or say what the last one was.
+//! Exports that do not return an error code, or that return the last one.
 
 use crate::array::Channels;
 use crate::{error, launch};
@@ -6,7 +6,7 @@ use gpumem_cuda_abi::{CudaError, Dim3};
 use gpumem_sim_client::ffi::{Address, Handle, Text};
 use std::ffi::c_char;
 
-/// Makes an export of each row, which is called as it is.
+/// Makes an export of each row without requirements.
 macro_rules! plain {
     ($($name:ident ($($argument:ident: $kind:ty),*) -> $answer:ty = $inside:path;)*) => {
         /// The names of this family.

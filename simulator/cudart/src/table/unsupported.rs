@@ -1,7 +1,7 @@
-//! What the simulated runtime does not do: it is there, so that programs link, and says so.
-//! Semaphores, and graph nodes of them, graphics, textures and surfaces, logs.
+//! Functions that are not simulated. They exist so that programs link, and print a message when
+//! called: semaphores and their graph nodes, graphics, textures and surfaces, logs.
 
-/// Makes exports that need no parameters, whatever a caller passes.
+/// Makes exports that ignore their parameters.
 macro_rules! unsupported {
     ($($name:ident;)*) => {
         /// The names of this family.

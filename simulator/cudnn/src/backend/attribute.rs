@@ -1,4 +1,4 @@
-//! Attributes: which descriptor has which, of what type, and how many elements.
+//! Attributes: the descriptors that have them, their types, and the number of their elements.
 
 use crate::array::MOST;
 
@@ -34,7 +34,7 @@ pub fn element_bytes(kind: ElementType) -> Option<usize> {
 /// `cudnnBackendDescriptorType_t`.
 pub type Kind = u32;
 
-/// The kinds that are more than stores.
+/// Kinds of descriptors whose attributes have a meaning here.
 pub const CONVOLUTION: Kind = 1;
 /// An engine.
 pub const ENGINE: Kind = 2;
@@ -59,17 +59,17 @@ pub const TENSOR: Kind = 17;
 /// The number of kinds in cuDNN 9.26.
 pub const KINDS: Kind = 51;
 
-/// One attribute, or several that are alike.
+/// One attribute, or several with the same rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     first: u32,
     last: u32,
     kind: Kind,
-    /// The type of the elements, where it is known here.
+    /// The type of the elements, if it is known.
     pub element: Option<ElementType>,
-    /// The most elements.
+    /// The greatest number of elements.
     pub most: usize,
-    /// What kind of descriptor the elements are.
+    /// The kind of descriptor of the elements.
     pub child: Option<Kind>,
 }
 
@@ -102,7 +102,7 @@ const fn child(number: u32, kind: Kind, child: Kind) -> Rule {
 /// More dimensions than any operation takes.
 const DIMENSIONS: usize = 64;
 
-/// The first row that fits counts. Numbers are those of cuDNN 9.26's headers.
+/// The first matching row applies. Numbers are those of cuDNN 9.26's headers.
 const RULES: &[Rule] = &[
     any(0, 9, 0),
     typed(100, CONVOLUTION, DATA_TYPE, 1),
@@ -198,7 +198,7 @@ const RULES: &[Rule] = &[
     any(3410, 3414, 50),
 ];
 
-/// The rule for an attribute of a descriptor; `None`: it has no such attribute.
+/// The rule for an attribute of a descriptor; `None` if it has no such attribute.
 pub fn rule(kind: Kind, attribute: u32) -> Option<&'static Rule> {
     let fits = |rule: &&Rule| (rule.first..=rule.last).contains(&attribute);
     RULES.iter().find(fits).filter(|rule| rule.kind == kind)

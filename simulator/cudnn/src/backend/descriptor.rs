@@ -5,7 +5,7 @@ use crate::status::{Done, Status};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What an attribute holds.
+/// The value of an attribute.
 #[derive(Clone, Debug)]
 pub enum Value {
     /// Elements as the caller gave them: their number and their bytes.
@@ -23,18 +23,18 @@ pub struct Finalized {
     /// What it is.
     pub kind: Kind,
     attributes: Attributes,
-    /// How many descriptors lie one inside another, this one included.
+    /// The depth of nesting, including this descriptor.
     depth: u32,
 }
 
-/// More levels than any graph has. A chain without end would end the stack when it is freed.
+/// More levels than any graph has. Freeing a longer chain could overflow the stack.
 const DEEPEST: u32 = 64;
 
 impl Finalized {
     /// Finalizes a descriptor.
     ///
     /// # Errors
-    /// `BAD_PARAM` if it lacks an attribute that it must have, or attributes do not fit each other.
+    /// `BAD_PARAM` if a required attribute is missing, or attributes are inconsistent.
     pub fn new(kind: Kind, attributes: Attributes) -> Done<Arc<Self>> {
         let complete = required(kind)
             .iter()

@@ -14,11 +14,11 @@ use std::sync::Arc;
 /// `CUDNN_ATTR_VARIANT_PACK_WORKSPACE`.
 const WORKSPACE: u32 = 1003;
 
-/// How much later events seem after an execution without the workspace that the best engine asks
-/// for. Programs that time the engines so always choose the best one, however busy the machine is.
+/// The delay of later events after an execution without the workspace that the best engine
+/// requests. So programs that time the engines always choose the best one, even on a busy machine.
 const RETREAT_NANOSECONDS: u64 = 1_000_000_000;
 
-/// The needs of a finalized plan, and a finalized pack.
+/// The needs of a finalized plan, and a finalized variant pack.
 fn plan_and_pack(plan: Handle, pack: Handle) -> Done<(Needs, Arc<Finalized>)> {
     let entries = entries();
     let plan = finalized(&entries, plan)?;

@@ -1,8 +1,8 @@
 //! Engines for a graph of operations, and the workspace that a plan needs.
 //!
-//! Engine 0 asks for what the model says, engine 1 for nothing. Heuristics give them in this order,
-//! and only the first where it asks for nothing either: a program that cannot have the workspace
-//! retreats to the second, as on a card.
+//! Engine 0 requests the workspace of the model, engine 1 requests none. Heuristics return them in
+//! this order, or only engine 0 if it requests none either. A program that cannot allocate the
+//! workspace falls back to engine 1, as on a card.
 
 use super::attribute::{
     CONVOLUTION_DATA, CONVOLUTION_FILTER, CONVOLUTION_FORWARD, ENGINE, ENGINECFG, Kind,
@@ -34,7 +34,7 @@ fn convolution_parts(kind: Kind) -> Option<(Pass, [u32; 3])> {
     }
 }
 
-/// The shape of a tensor. Without a type it counts as float, which a frontend may leave to the graph.
+/// The shape of a tensor. A frontend may leave the type to the graph; it then counts as float.
 fn shape(tensor: &Finalized) -> Shape {
     let [kind, extents, strides] = TENSOR_ATTRIBUTES;
     Shape {
@@ -44,7 +44,7 @@ fn shape(tensor: &Finalized) -> Shape {
     }
 }
 
-/// What the graph's convolutions ask for together.
+/// The total workspace that the graph's convolutions request.
 fn modelled(graph: &Finalized) -> u64 {
     let workspaces = graph.children(OPERATIONS).iter().map(|operation| {
         let Some((pass, parts)) = convolution_parts(operation.kind) else {
@@ -64,7 +64,7 @@ pub fn engines(graph: &Finalized) -> i64 {
     if modelled(graph) == 0 { 1 } else { 2 }
 }
 
-/// Whether an engine that a caller made by its number is one of its graph's; other kinds always are.
+/// Whether an engine that a caller created by its index exists for its graph; true for other kinds.
 pub fn is_there(descriptor: &Finalized) -> bool {
     let Some(graph) = descriptor
         .child(ENGINE_GRAPH)
@@ -78,10 +78,10 @@ pub fn is_there(descriptor: &Finalized) -> bool {
         .all(|index| (0..engines(graph)).contains(index))
 }
 
-/// The configurations that heuristics find, best first.
+/// The configurations that heuristics return, best first.
 ///
 /// # Errors
-/// None that a finalized graph can cause.
+/// None for a finalized graph.
 pub fn configurations(graph: &Arc<Finalized>) -> Done<Vec<Arc<Finalized>>> {
     let configure = |index: i64| {
         let engine = Finalized::new(
@@ -97,12 +97,12 @@ pub fn configurations(graph: &Arc<Finalized>) -> Done<Vec<Arc<Finalized>>> {
     (0..engines(graph)).map(configure).collect()
 }
 
-/// What a configuration asks for, and whether it is the slow one that does without.
+/// The workspace of a configuration, and whether it is the slow one without a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
     /// Bytes of workspace.
     pub workspace: u64,
-    /// It stands in for one with a workspace.
+    /// It replaces a configuration with a workspace.
     pub is_retreat: bool,
 }
 

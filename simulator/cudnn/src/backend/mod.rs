@@ -1,7 +1,7 @@
-//! The backend API: graphs of operations, and the plans that carry them out.
+//! The backend API: graphs of operations, and the plans that execute them.
 //!
-//! A descriptor is a kind and its attributes. Finalized, it never changes again, and is shared by all
-//! that have it as an attribute: callers destroy the parts of a graph before the graph.
+//! A descriptor is a kind and its attributes. A finalized descriptor never changes, and is shared
+//! by all that have it as an attribute: callers destroy the parts of a graph before the graph.
 
 mod attribute;
 mod descriptor;

@@ -1,4 +1,4 @@
-//! `cudnnBackendGetAttribute`: attributes that were set, and those that are worked out.
+//! `cudnnBackendGetAttribute`: attributes that were set, and computed ones.
 
 use super::attribute::{DESCRIPTOR, ENGINECFG, ENGINEHEUR, GRAPH, PLAN, element_bytes, rule};
 use super::descriptor::{Finalized, Value};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// `CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG`.
 pub const PLAN_CONFIGURATION: u32 = 401;
 
-/// What a plan or configuration asks for.
+/// The workspace that a plan or configuration requests.
 fn workspace(configuration: Option<&Arc<Finalized>>) -> Option<Value> {
     let needs = needs(configuration?);
     let bytes = needs.workspace as i64;
@@ -27,17 +27,17 @@ fn computed(descriptor: &Arc<Finalized>, attribute: u32) -> Done<Option<Value>> 
             None => None,
         },
         (ENGINECFG, 303) => workspace(Some(descriptor)),
-        // Programs refuse a configuration that does not tell it.
+        // Programs reject a configuration without this attribute.
         (ENGINECFG, 304) => Some(Value::Plain(1, 0_i32.to_ne_bytes().to_vec())),
         (PLAN, 402) => workspace(descriptor.child(PLAN_CONFIGURATION)),
         (GRAPH, 802) => Some(Value::Plain(1, engines(descriptor).to_ne_bytes().to_vec())),
-        // No plan is told as JSON, so none can be kept in a file.
+        // Plans cannot be serialised as JSON, so programs cannot store them in a file.
         (PLAN, 405) => return Err(Status::NOT_SUPPORTED),
         _ => None,
     })
 }
 
-/// Lets the caller's descriptors be those that an attribute holds.
+/// Replaces the caller's descriptors with those that an attribute holds.
 fn hand_out(children: &[Arc<Finalized>], wanted: usize, to: Address) -> Done<usize> {
     let given = wanted.min(children.len());
     let handles = read::<usize>(to, given)?;
@@ -55,9 +55,9 @@ fn hand_out(children: &[Arc<Finalized>], wanted: usize, to: Address) -> Done<usi
     Ok(given)
 }
 
-/// `cudnnBackendGetAttribute`. Without an array it gives the number of elements; with one, those
-/// that there is room for and their number. Descriptors in the array are the caller's: each becomes
-/// the one that the attribute holds.
+/// `cudnnBackendGetAttribute`. Without an array it returns the number of elements. With an array it
+/// writes as many elements as fit, and returns their number. Descriptors in the array are the
+/// caller's: each becomes the one that the attribute holds.
 pub fn get_attribute(
     handle: Handle,
     attribute: u32,
@@ -79,7 +79,8 @@ pub fn get_attribute(
             None => descriptor.value(attribute).cloned(),
         };
         let elements = match value {
-            // Notes and knobs, of which there are none; and what was not set, whose default is not told.
+            // Notes and knobs, which do not exist here, and unset attributes, whose defaults are
+            // not modelled.
             None => 0,
             Some(Value::Plain(elements, _)) if wanted == 0 => elements,
             Some(Value::Children(children)) if wanted == 0 => children.len(),

@@ -10,17 +10,17 @@ use gpumem_sim_client::ffi::{Address, Handle, Out};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a handle stands for.
+/// The descriptor behind a handle.
 #[derive(Debug)]
 pub enum Entry {
-    /// A descriptor that still takes attributes.
+    /// A descriptor that is not finalized yet.
     Open(Kind, Attributes),
-    /// One that does not change any more.
+    /// A finalized descriptor.
     Finalized(Arc<Finalized>),
 }
 
 impl Entry {
-    /// What it is.
+    /// The descriptor's kind.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Open(kind, _) => *kind,
@@ -47,7 +47,7 @@ pub fn create(kind: Kind, place: Out<Handle>) -> Status {
     status(create())
 }
 
-/// `cudnnBackendInitialize`: takes all attributes away again.
+/// `cudnnBackendInitialize`: removes all attributes.
 pub fn initialize(handle: Handle) -> Status {
     let initialize = || -> Done {
         let mut entries = entries();
@@ -64,7 +64,7 @@ pub fn destroy(handle: Handle) -> Status {
     status(gone.map(drop).ok_or(unknown(handle)))
 }
 
-/// What is said of a handle that is nobody's.
+/// The status for an unknown handle.
 pub fn unknown(handle: Handle) -> Status {
     match handle {
         0 => Status::BAD_PARAM_NULL_POINTER,
@@ -75,7 +75,7 @@ pub fn unknown(handle: Handle) -> Status {
 /// A finalized descriptor.
 ///
 /// # Errors
-/// A status that says what it is instead.
+/// A status for any other handle.
 pub fn finalized(entries: &BTreeMap<Handle, Entry>, handle: Handle) -> Done<Arc<Finalized>> {
     match entries.get(&handle) {
         Some(Entry::Finalized(descriptor)) => Ok(Arc::clone(descriptor)),
@@ -127,7 +127,7 @@ pub fn set_attribute(
     status(set())
 }
 
-/// Whether attributes of a kind fit each other.
+/// Whether the attributes of a descriptor are consistent.
 fn consistent(descriptor: &Finalized) -> bool {
     let elements = |attribute| match descriptor.value(attribute) {
         Some(Value::Plain(elements, _)) => *elements,

@@ -1,5 +1,5 @@
-//! The store and its answers, right and wrong. Statuses are those that NVIDIA's library gives for the same
-//! calls, where it does not crash.
+//! Tests of the store, with valid and invalid calls. Statuses are those of NVIDIA's library for the
+//! same calls, where it does not crash.
 
 use super::attribute::*;
 use super::*;
@@ -52,7 +52,7 @@ fn tensor(extents: [i64; 4]) -> Handle {
     handle
 }
 
-/// How many elements there are, and the first numbers of them.
+/// The number of elements, and the first ones.
 fn numbers(handle: Handle, attribute: u32, wanted: i64) -> (Status, i64, [i64; 4]) {
     let (mut told, mut values) = (-7, [-7; 4]);
     let to = if wanted == 0 {
@@ -83,7 +83,7 @@ fn graph() -> Handle {
 
 const WORKSPACE: i64 = 4 * (8 * 3 + 2 * 3 * 16 + 2 * 8 * 16);
 
-/// Asks heuristics for up to `room` configurations.
+/// Queries heuristics for up to `room` configurations.
 fn heuristics(graph: Handle, room: usize) -> (i64, Vec<Handle>) {
     let heuristics = finalized(ENGINEHEUR, &[(201, graph)]);
     let handles: Vec<Handle> = (0..room).map(|_| make(ENGINECFG)).collect();
@@ -177,7 +177,7 @@ fn wrong_questions_are_refused() {
         numbers(make(TENSOR), 902, 4).0,
         Status::BAD_PARAM_NOT_FINALIZED
     );
-    // By value or virtual: the element's type is the program's affair, but not its size.
+    // By value or virtual: any element type is valid, but its size is checked.
     let flag = make(TENSOR);
     assert_eq!(set(flag, 902, INT64, &[1_i64]), Status::SUCCESS);
     assert_eq!(set(flag, 903, INT64, &[1_i64]), Status::SUCCESS);
@@ -316,7 +316,7 @@ fn chains_of_descriptors_have_an_end() {
         let next = make(TENSOR);
         assert_eq!(set(next, 902, INT64, &[1_i64]), Status::SUCCESS);
         assert_eq!(set(next, 903, INT64, &[1_i64]), Status::SUCCESS);
-        // A ragged offset is a tensor itself.
+        // A ragged offset is a tensor, too.
         assert_eq!(set(next, 913, DESCRIPTOR, &[last]), Status::SUCCESS);
         if finalize(next) != Status::SUCCESS {
             break;

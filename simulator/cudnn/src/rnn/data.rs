@@ -6,14 +6,14 @@ use crate::shape::DataType;
 use crate::status::{Done, Status, require, status};
 use gpumem_sim_client::ffi::{Address, Handle};
 
-/// A batch of sequences. Without steps it was not set.
+/// A batch of sequences. A descriptor without steps has not been set.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Data {
     /// The longest sequence.
     pub steps: u64,
     /// How many sequences.
     pub batch: u64,
-    /// Steps of all sequences that hold something: fewer than steps × batch where they are packed.
+    /// Steps of all sequences that hold data: fewer than steps × batch if they are packed.
     pub cells: u64,
 }
 
@@ -26,7 +26,7 @@ const PACKED: u32 = 1;
 /// A batch that was set.
 ///
 /// # Errors
-/// `BAD_PARAM` if there is none, or nothing was set.
+/// `BAD_PARAM` if the handle is unknown or the descriptor has not been set.
 pub fn get(descriptor: Handle) -> Done<Data> {
     let data = DATA.get(descriptor)?;
     require(data.steps > 0, Status::BAD_PARAM)?;

@@ -6,7 +6,7 @@ use crate::shape::DataType;
 use crate::status::{Done, Status, require, status};
 use gpumem_sim_client::ffi::Handle;
 
-/// `cudnnRNNMode_t`, without the kind of a plain cell.
+/// `cudnnRNNMode_t`; both kinds of plain cell are one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cell {
     /// `CUDNN_RNN_RELU`, `CUDNN_RNN_TANH`.
@@ -19,7 +19,8 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// How many matrices a cell has for its input, and as many for its last output.
+    /// The number of matrices that a cell has for its input. It has as many for its previous
+    /// output.
     pub fn gates(self) -> u64 {
         match self {
             Self::Plain => 1,
@@ -29,23 +30,23 @@ impl Cell {
     }
 }
 
-/// An RNN. Without layers it was not set.
+/// An RNN. A descriptor without layers has not been set.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rnn {
     pub cell: Cell,
-    /// `cudnnRNNBiasMode_t`: 0 none, 1 of the input, 2 both, 3 of the last output.
+    /// `cudnnRNNBiasMode_t`: 0 none, 1 of the input, 2 both, 3 of the previous output.
     pub bias: u32,
     /// 1 or 2.
     pub directions: u64,
-    /// The first layer takes its input as it is.
+    /// The first layer uses its input without a matrix.
     pub skips_input: bool,
     pub kind: DataType,
     pub input: u64,
     pub hidden: u64,
-    /// What a layer gives: `hidden`, or less with a projection.
+    /// Size of a layer's output: `hidden`, or less with a projection.
     pub output: u64,
     pub layers: u64,
-    /// Outputs of layers pass a dropout.
+    /// Whether outputs of layers pass through dropout.
     pub drops: bool,
 }
 
@@ -55,7 +56,7 @@ impl Rnn {
         self.output != self.hidden
     }
 
-    /// Bytes of so many elements; the greatest number for more than that.
+    /// Bytes of the elements, saturating.
     pub fn bytes(&self, elements: u128) -> u64 {
         self.kind.bytes(elements)
     }
@@ -67,7 +68,7 @@ pub static RNNS: Objects<Rnn> = Objects::new();
 /// An RNN that was set.
 ///
 /// # Errors
-/// `BAD_PARAM` if there is none, or nothing was set.
+/// `BAD_PARAM` if the handle is unknown or the descriptor has not been set.
 pub fn get(descriptor: Handle) -> Done<Rnn> {
     let rnn = RNNS.get(descriptor)?;
     require(rnn.layers > 0, Status::BAD_PARAM)?;

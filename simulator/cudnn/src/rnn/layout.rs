@@ -1,6 +1,6 @@
-//! Where the weights of an RNN lie in their one buffer: all matrices, then all biases. Of each layer
-//! and direction first the gates' matrices for the input, then those for the last output, then the
-//! projection; biases likewise.
+//! The layout of an RNN's weights in their buffer: all matrices, then all biases. Each layer and
+//! direction has the gates' matrices for the input, those for the previous output, and the
+//! projection, in this order; biases likewise.
 //!
 //! A *place* is a layer in one direction: cuDNN's pseudo layer, layer × directions + direction.
 
@@ -48,7 +48,7 @@ impl Rnn {
         self.layers * self.directions
     }
 
-    /// How many biases of one gate.
+    /// The number of biases of one gate.
     fn biases(&self) -> u64 {
         match self.bias {
             0 => 0,
@@ -72,7 +72,8 @@ impl Rnn {
         self.all_matrices() + u128::from(self.places()) * self.bias_elements()
     }
 
-    /// The matrix of that number in a place: gates for the input, gates for the last output, projection.
+    /// A place's matrix by its number: gates for the input, gates for the previous output,
+    /// projection.
     fn matrix(&self, place: u64, number: u64) -> Option<Part> {
         let gates = self.cell.gates();
         let (before, layer) = (self.matrices_before(place), place / self.directions);
@@ -100,7 +101,7 @@ impl Rnn {
         })
     }
 
-    /// The bias beside that matrix.
+    /// The bias of that matrix.
     fn bias(&self, place: u64, number: u64) -> Option<Part> {
         let gates = self.cell.gates();
         let number = match (self.bias, number) {
@@ -134,7 +135,7 @@ pub fn weight_space(handle: Handle, rnn: Handle, bytes: Out<usize>) -> Status {
     status(ask())
 }
 
-/// Tells one part: its shape, if there is a tensor for it, and its address.
+/// Returns one part: its shape, if the caller passed a tensor, and its address.
 fn tell(
     rnn: &Rnn,
     part: Option<Part>,

@@ -8,7 +8,7 @@ use crate::launch::launch;
 use crate::status::{Done, Status, require, status};
 use gpumem_sim_client::ffi::{Address, Handle};
 
-/// Launches if the buffers are as large as was asked for.
+/// Launches if the buffers are at least as large as the requested sizes.
 fn run(handle: Handle, rnn: Handle, mode: u32, x: Handle, given: [usize; 2]) -> Done {
     handle::stream(handle)?;
     let needed = needs(&get(rnn)?, mode, &data::get(x)?);

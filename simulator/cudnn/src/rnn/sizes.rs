@@ -1,8 +1,9 @@
-//! What an RNN asks for besides its weights, by a model of NVIDIA's cuDNN 7.6.5 (docs/cudnn.md).
+//! Buffers that an RNN requests in addition to its weights, by a model of NVIDIA's cuDNN 7.6.5
+//! (docs/cudnn.md).
 //!
-//! The *reserve* is what backward needs, from forward to backward: of each step, sequence and
-//! direction the gates and the state of each layer, and the outputs between layers. The *workspace* is
-//! needed within a call: another copy of the weights, the gates of all steps, and buffers of each layer.
+//! The *reserve* is kept from forward to backward: the gates and the state of each step, sequence,
+//! direction and layer, and the outputs between layers. The *workspace* is needed within a call:
+//! another copy of the weights, the gates of all steps, and buffers of each layer.
 
 use super::data::{self, Data};
 use super::descriptor::{Cell, Rnn, get};
@@ -14,7 +15,7 @@ use gpumem_sim_client::ffi::{Handle, Out};
 /// `CUDNN_FWD_MODE_TRAINING`.
 const TRAINING: u32 = 1;
 
-/// Of each layer: vectors of the hidden size that the reserve has for a cell, its output included.
+/// Vectors of the hidden size that the reserve has for each cell of a layer, including its output.
 fn kept(cell: Cell) -> u128 {
     match cell {
         Cell::Plain => 2,
@@ -23,7 +24,7 @@ fn kept(cell: Cell) -> u128 {
     }
 }
 
-/// Vectors of the hidden size that the workspace has: of each step, and of each layer.
+/// Vectors of the hidden size in the workspace: for each step, and for each layer.
 fn scratch(cell: Cell, directions: u64) -> (u128, u128) {
     match (cell, directions) {
         (Cell::Plain, 1) => (2, 4),
@@ -35,7 +36,7 @@ fn scratch(cell: Cell, directions: u64) -> (u128, u128) {
     }
 }
 
-/// Bytes of the reserve of a training.
+/// Bytes of the reserve for training.
 pub fn reserve(rnn: &Rnn, data: &Data) -> u64 {
     let [hidden, output, layers, cells, directions] = [
         rnn.hidden,
@@ -45,7 +46,7 @@ pub fn reserve(rnn: &Rnn, data: &Data) -> u64 {
         rnn.directions,
     ]
     .map(u128::from);
-    // The last layer's output is the caller's.
+    // The last layer's output is in the caller's buffer.
     let mut elements = hidden.saturating_mul(kept(rnn.cell) * layers - 1);
     if rnn.projects() {
         elements = elements.saturating_add(layers.saturating_mul(hidden + output));
@@ -53,7 +54,7 @@ pub fn reserve(rnn: &Rnn, data: &Data) -> u64 {
     let cells = cells.saturating_mul(directions);
     let mut bytes = rnn.bytes(elements.saturating_mul(cells));
     if rnn.drops {
-        // A bit for each input that the next layer's cells have.
+        // One bit for each input of the next layer's cells.
         let bits = (layers - 1)
             .saturating_mul(cells)
             .saturating_mul(hidden * directions);
@@ -76,7 +77,7 @@ pub fn workspace(rnn: &Rnn, data: &Data) -> u64 {
     )
 }
 
-/// The workspace, by the settings.
+/// The size of the workspace, by the settings.
 fn wanted(rnn: &Rnn, data: &Data) -> u64 {
     match Setting::get() {
         Setting::Model => workspace(rnn, data),

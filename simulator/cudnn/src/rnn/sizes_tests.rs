@@ -1,4 +1,5 @@
-//! The model beside what NVIDIA's cuDNN 7.6.5 asked for on the simulated driver, PyTorch 1.12.1 around it.
+//! Compares the model with the sizes that NVIDIA's cuDNN 7.6.5 requested on the simulated driver,
+//! under PyTorch 1.12.1.
 
 use super::*;
 use crate::shape::DataType;
@@ -57,8 +58,8 @@ fn sizes_are_those_of_cudnn_7() {
     }
 }
 
-/// Two layers, hidden 128, 8 sequences of up to 10 steps: how many steps of them hold something, reserve
-/// and workspace.
+/// Two layers, hidden 128, 8 sequences of up to 10 steps: the number of steps that hold data,
+/// reserve and workspace.
 #[test]
 fn packed_sequences_cost_what_they_hold() {
     for (cell, cells, kept, scratch) in [
@@ -87,7 +88,7 @@ fn packed_sequences_cost_what_they_hold() {
     }
 }
 
-/// pytorch/pytorch#2895 tells the reserves of an LSTM and a GRU of four layers on a P100.
+/// pytorch/pytorch#2895 reports the reserves of an LSTM and a GRU of four layers on a P100.
 #[test]
 fn reserves_have_the_published_ratio() {
     let reserve_of = |cell| {

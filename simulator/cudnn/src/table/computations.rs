@@ -1,4 +1,4 @@
-//! What only launches: the first parameter is the handle, the others are never looked at.
+//! Functions that only launch. Their first parameter is the handle; the others are ignored.
 
 use crate::launch::compute;
 use crate::status::Status;

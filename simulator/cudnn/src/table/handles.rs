@@ -9,7 +9,7 @@ use std::ffi::c_char;
 /// `void`.
 type Nothing = ();
 
-/// Messages, which there are none of.
+/// Message settings are accepted and have no effect.
 fn accepted() -> Status {
     Status::SUCCESS
 }

@@ -1,4 +1,4 @@
-//! Every export of the library: all 239 names of NVIDIA's libcudnn.so.9 of version 9.26.
+//! Every export of the library: all 239 names of NVIDIA's libcudnn.so.9, version 9.26.
 
 mod backend;
 mod computations;
@@ -9,7 +9,7 @@ mod recurrent;
 mod sizes;
 mod unsupported;
 
-/// Everything that the library exports, in no order.
+/// Everything that the library exports, in no particular order.
 pub fn names() -> impl Iterator<Item = &'static str> {
     [
         handles::NAMES,

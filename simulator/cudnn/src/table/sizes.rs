@@ -1,4 +1,4 @@
-//! Sizes of buffers, besides those of RNNs and convolutions.
+//! Sizes of buffers, except those of RNNs and convolutions.
 
 use crate::status::Status;
 use crate::{ctc, dropout, norm};

@@ -1,10 +1,10 @@
-//! What is not simulated. PyTorch 2.15 imports none of these.
+//! Functions that are not simulated. PyTorch 2.15 imports none of them.
 
 use crate::status::Status;
 use crate::unsupported::refuse;
 use std::sync::atomic::AtomicBool;
 
-/// Makes exports that need no parameters, whatever a caller passes.
+/// Makes exports that ignore their parameters.
 macro_rules! unsupported {
     ($($name:ident)*) => {
         /// The names of this family.

@@ -3,7 +3,7 @@
 mod plans;
 mod unsupported;
 
-/// Everything that the library exports, in no order.
+/// Everything that the library exports, in no particular order.
 pub fn names() -> impl Iterator<Item = &'static str> {
     [plans::NAMES, unsupported::NAMES]
         .into_iter()

@@ -1,4 +1,4 @@
-//! What is not done here: callbacks, several devices, device functions, plan properties.
+//! Functions that are not simulated: callbacks, several devices, device functions, plan properties.
 
 use crate::plan::FftResult;
 

@@ -3,7 +3,7 @@
 mod profiling;
 mod unsupported;
 
-/// Everything that the library exports, in no order.
+/// Everything that the library exports, in no particular order.
 pub fn names() -> impl Iterator<Item = &'static str> {
     [profiling::NAMES, unsupported::NAMES]
         .into_iter()

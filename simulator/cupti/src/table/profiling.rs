@@ -1,4 +1,4 @@
-//! What PyTorch's profiler uses.
+//! Functions that PyTorch's profiler uses.
 
 use crate::profiler::{self, CuptiResult};
 use gpumem_sim_client::exports;

@@ -1,4 +1,4 @@
-//! What is not done here.
+//! Functions that are not simulated.
 
 use crate::profiler::CuptiResult;
 

@@ -1,4 +1,4 @@
-//! Routines that are given the types of their matrices, and the sizes of their workspaces in bytes.
+//! Routines that take the types of their matrices, and sizes of workspaces in bytes.
 
 use super::routine::routines;
 use crate::workspace::{geev, geqrf, potrf, syev_batched, syevd, sytrs};

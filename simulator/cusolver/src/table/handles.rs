@@ -1,4 +1,4 @@
-//! Handles, objects beside them, versions.
+//! Handles, other objects, versions.
 
 use crate::handle;
 use crate::status::SolverStatus;

@@ -7,7 +7,7 @@ mod routines;
 mod sizes;
 mod unsupported;
 
-/// Everything that the library exports, in no order.
+/// Everything that the library exports, in no particular order.
 pub fn names() -> impl Iterator<Item = &'static str> {
     [
         handles::NAMES,

@@ -1,7 +1,7 @@
 //! Exports of routines, from rows.
 
 /// Makes exports from rows: names that share a signature (a routine in its four types), their
-/// parameters, and the call that answers. What is not passed on is named with an underscore.
+/// parameters, and the call that implements them. Unused parameters begin with an underscore.
 macro_rules! routines {
     ($($($name:ident)*: $parameters:tt => $inside:ident $arguments:tt;)*) => {
         /// The names of this family.

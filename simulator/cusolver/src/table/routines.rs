@@ -1,4 +1,4 @@
-//! Factorisations and solvers in four types.
+//! Factorisations and solvers, in four types each.
 
 use super::routine::routines;
 use gpumem_sim_client::ffi::{Address, Handle};

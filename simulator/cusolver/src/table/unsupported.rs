@@ -1,4 +1,4 @@
-//! What is not done here: every other function of the public headers.
+//! Functions that are not simulated: all others of the public headers.
 
 use crate::status::SolverStatus;
 

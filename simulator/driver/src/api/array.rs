@@ -84,8 +84,8 @@ pub extern "C" fn get_descriptor_3d(out: Out<CuArray3dDescriptor>, array: Handle
     out.put(found.descriptor)
 }
 
-/// `cuArrayGetMemoryRequirements`, `cuArrayGetSparseProperties` and their forms for mipmapped arrays:
-/// only sparse arrays have these, and there are none.
+/// `cuArrayGetMemoryRequirements`, `cuArrayGetSparseProperties` and their variants for mipmapped
+/// arrays: only sparse arrays have these properties, and sparse arrays are not simulated.
 pub extern "C" fn ask_of_sparse(_: Out<u8>, array: Handle) -> Answer {
     let state = state()?;
     state.arrays.get(array).ok_or(CuError::INVALID_HANDLE)?;

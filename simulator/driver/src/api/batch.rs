@@ -1,4 +1,4 @@
-//! Managed memory, many ranges at once: prefetched, discarded, asked about.
+//! Batched operations on ranges of managed memory: prefetch, discard, queries.
 
 use super::memory::{advise_v2, move_to, range_get_attribute};
 use crate::ffi::{Answer, Handle, In, Out, require};
@@ -6,13 +6,13 @@ use crate::model::state::state;
 use crate::model::stream::On;
 use gpumem_cuda_abi::{CuDevicePtr, CuMemLocation};
 
-/// `CU_STREAM_LEGACY`, which null means too.
+/// `CU_STREAM_LEGACY`; a null stream means the same.
 const LEGACY_STREAM: Handle = 1;
 
 /// A range of managed memory.
 type Range = (CuDevicePtr, usize);
 
-/// These functions take any stream but the legacy default one.
+/// Checks the stream: these functions reject the legacy default stream.
 fn on_stream(stream: Handle) -> Answer {
     require(stream > LEGACY_STREAM)?;
     state()?.not_captured(On::legacy(stream)).map(drop)
@@ -24,7 +24,7 @@ fn ranges(pointers: In<CuDevicePtr>, sizes: In<usize>, count: usize) -> Answer<V
     let pointers = pointers.list(count)?;
     let ranges: Vec<Range> = pointers.into_iter().zip(sizes.list(count)?).collect();
     for (pointer, bytes) in &ranges {
-        // A hint does nothing but check its range.
+        // A hint only checks its range.
         let nowhere = CuMemLocation {
             kind: gpumem_cuda_abi::CuMemLocationType::HOST,
             id: 0,
@@ -34,7 +34,7 @@ fn ranges(pointers: In<CuDevicePtr>, sizes: In<usize>, count: usize) -> Answer<V
     Ok(ranges)
 }
 
-/// Reads where each of `count` ranges goes: a place and the first range that it is for.
+/// Reads the location for each of `count` ranges. A location applies from its first range on.
 fn places(
     places: In<CuMemLocation>,
     firsts: In<usize>,
@@ -51,9 +51,9 @@ fn places(
     Ok((0..count).map(of).collect())
 }
 
-/// `cuMemPrefetchBatchAsync`, and `cuMemDiscardAndPrefetchBatchAsync`: what is discarded keeps its
-/// bytes, which is one of the values that it may have.
-#[allow(clippy::too_many_arguments)] // the driver's own parameters
+/// `cuMemPrefetchBatchAsync`, and `cuMemDiscardAndPrefetchBatchAsync`: discarded memory may have
+/// any contents, so it keeps its bytes.
+#[allow(clippy::too_many_arguments)] // the driver's parameters
 pub extern "C" fn prefetch(
     pointers: In<CuDevicePtr>,
     sizes: In<usize>,
@@ -74,7 +74,7 @@ pub extern "C" fn prefetch(
     Ok(())
 }
 
-/// `cuMemDiscardBatchAsync`: contents and place stay as they are.
+/// `cuMemDiscardBatchAsync`: contents and location do not change.
 pub extern "C" fn discard(
     pointers: In<CuDevicePtr>,
     sizes: In<usize>,

@@ -19,7 +19,7 @@ pub extern "C" fn exchange_mode(mode: Out<u32>) -> Answer {
     mode.put(exchange(wanted))
 }
 
-/// The first form, of CUDA 10.0, knew one mode.
+/// The first version, of CUDA 10.0, had only this mode.
 fn begin_globally_on(on: On) -> Answer {
     begin_on(on, GLOBAL)
 }
@@ -58,7 +58,7 @@ fn is_capturing_on(on: On, status: Out<u32>) -> Answer {
     get_info(on, status, Wanted::default())
 }
 
-/// What else is asked about a capture.
+/// Output parameters of a capture query.
 #[derive(Clone, Copy, Default)]
 struct Wanted {
     id: Option<Out<u64>>,
@@ -74,7 +74,7 @@ fn tell<T>(place: Option<Out<T>>, value: T) {
     }
 }
 
-/// With no capture only the status is written.
+/// Without a capture only the status is written.
 fn get_info(on: On, status: Out<u32>, wanted: Wanted) -> Answer {
     require(!status.is_null())?;
     let mut state = state()?;

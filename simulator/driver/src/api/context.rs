@@ -1,4 +1,4 @@
-//! Contexts and the primary ones.
+//! Contexts and primary contexts.
 
 use crate::ffi::{Answer, CuError, Handle, Out, require};
 use crate::model::context::{pop, pop_if_top, push, top};
@@ -57,7 +57,7 @@ pub extern "C" fn create(context: Out<Handle>, flags: u32, device: CuDevice) -> 
     create_current(context, flags, device)
 }
 
-/// `cuCtxCreate_v3`: with an execution affinity, which changes nothing here.
+/// `cuCtxCreate_v3`: with an execution affinity, which has no effect here.
 pub extern "C" fn create_v3(
     context: Out<Handle>,
     _affinity: usize,
@@ -68,7 +68,7 @@ pub extern "C" fn create_v3(
     create_current(context, flags, device)
 }
 
-/// `cuCtxCreate_v4`: with a structure of further parameters, which change nothing here.
+/// `cuCtxCreate_v4`: with a structure of further parameters, which have no effect here.
 pub extern "C" fn create_v4(
     context: Out<Handle>,
     _parameters: usize,
@@ -96,7 +96,7 @@ pub extern "C" fn destroy(context: Handle) -> Answer {
     Ok(())
 }
 
-/// `cuCtxAttach`: one hold more on the current context.
+/// `cuCtxAttach`: adds a reference to the current context.
 pub extern "C" fn attach(context: Out<Handle>, flags: u32) -> Answer {
     require(flags == 0)?;
     require(!context.is_null())?;
@@ -106,7 +106,7 @@ pub extern "C" fn attach(context: Out<Handle>, flags: u32) -> Answer {
     context.put(current.context)
 }
 
-/// `cuCtxDetach`: one hold less on the current context.
+/// `cuCtxDetach`: drops a reference to the current context.
 pub extern "C" fn detach(context: Handle) -> Answer {
     require(context != 0)?;
     if top() != Some(context) {
@@ -142,7 +142,7 @@ pub extern "C" fn pop_current(context: Out<Handle>) -> Answer {
     Ok(())
 }
 
-/// `cuCtxSetCurrent`: replaces the top of the stack; null takes it off.
+/// `cuCtxSetCurrent`: replaces the top of the stack; null removes it.
 pub extern "C" fn set_current(context: Handle) -> Answer {
     let state = state()?;
     if context != 0 {
@@ -155,7 +155,7 @@ pub extern "C" fn set_current(context: Handle) -> Answer {
     Ok(())
 }
 
-/// `cuCtxGetCurrent`: null with none.
+/// `cuCtxGetCurrent`: null without a context.
 pub extern "C" fn get_current(context: Out<Handle>) -> Answer {
     drop(state()?);
     context.put(top().unwrap_or(0))
@@ -166,7 +166,7 @@ pub extern "C" fn get_device(device: Out<i32>) -> Answer {
     get_device_v2(device, 0)
 }
 
-/// `cuCtxGetDevice_v2`: of any context; null means the current one.
+/// `cuCtxGetDevice_v2`: for any context; null means the current one.
 pub extern "C" fn get_device_v2(device: Out<i32>, context: Handle) -> Answer {
     let state = state()?;
     let context = match context {
@@ -204,12 +204,12 @@ pub extern "C" fn get_api_version(context: Handle, version: Out<u32>) -> Answer 
     version.put(3020)
 }
 
-/// `cuCtxSynchronize`: nothing ever runs, but pools shrink as they do after real work.
+/// `cuCtxSynchronize`: nothing is ever running, but pools shrink as they do after real work.
 pub extern "C" fn synchronize() -> Answer {
     synchronize_v2(0)
 }
 
-/// `cuCtxSynchronize_v2`: of any context.
+/// `cuCtxSynchronize_v2`: for any context.
 pub extern "C" fn synchronize_v2(context: Handle) -> Answer {
     let mut state = state()?;
     let current = state.context(context)?;
@@ -297,7 +297,7 @@ pub extern "C" fn disable_peer_access(peer: Handle) -> Answer {
     Ok(())
 }
 
-/// What has no effect but needs a context: `cuCtxResetPersistingL2Cache`, `cuProfilerStart`,
+/// Calls without effect that need a context: `cuCtxResetPersistingL2Cache`, `cuProfilerStart`,
 /// `cuProfilerStop`.
 pub extern "C" fn needs_context() -> Answer {
     state()?.current().map(drop)

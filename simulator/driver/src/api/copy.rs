@@ -1,5 +1,6 @@
-//! Copies of plain ranges. What the caller calls device memory must be live memory of the
-//! simulated driver; a unified pointer that is not is the host's, as with the real one.
+//! Copies of plain ranges. An end that the caller declares as device memory must be live memory of
+//! the simulated driver. A unified pointer to other memory is a host pointer, as in the real
+//! driver.
 
 use super::copy_side::{DEVICE, HOST, UNIFIED, no_side};
 use super::on_stream::{on_stream, submit, synchronously};
@@ -12,19 +13,19 @@ use crate::model::stream::On;
 use crate::sparse::{self, Piece, Target};
 use gpumem_cuda_abi::{CuDevicePtr, CuMemcpy3d, CuMemcpySide3d};
 
-/// Who says what one end of a copy is.
+/// One end of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Host memory, by the function's name.
+    /// Host memory, from the function's name.
     Host(u64),
-    /// Device memory, by the function's name.
+    /// Device memory, from the function's name.
     Device(u64),
-    /// Either, to be looked up.
+    /// Either; detected from the address.
     Unified(u64),
 }
 
 impl End {
-    /// As one side of a copy of boxes.
+    /// The same end for a copy of boxes.
     fn side(self) -> CuMemcpySide3d {
         let (kind, host, device) = match self {
             Self::Host(address) => (HOST, address, 0),
@@ -40,12 +41,12 @@ impl End {
     }
 }
 
-/// Copies `bytes` bytes after checking both ends.
+/// Checks both ends and copies `bytes` bytes.
 pub fn copy(to: End, from: End, bytes: u64) -> Answer {
     copy_part(to, from, bytes, bytes)
 }
 
-/// As [`copy`], of a copy of `of` bytes in all.
+/// As [`copy`], for a part of a copy of `of` bytes.
 pub fn copy_part(to: End, from: End, bytes: u64, of: u64) -> Answer {
     let how = {
         let mut state = state()?;
@@ -81,11 +82,11 @@ pub fn copy_part(to: End, from: End, bytes: u64, of: u64) -> Answer {
     Ok(())
 }
 
-/// What becomes of a copy.
+/// How a copy is done.
 enum How {
     Plainly,
     WithoutZeros(Vec<Piece>, Target),
-    /// It is larger than copies from the host are to be: the target is zeros.
+    /// It is larger than the limit for copies from the host: the target is zeroed.
     NotAtAll,
 }
 
@@ -114,7 +115,7 @@ fn address(end: End) -> u64 {
     }
 }
 
-/// The same on a stream.
+/// The same copy on a stream.
 pub fn copy_on(on: On, to: End, from: End, bytes: usize) -> Answer {
     let work = Work::Copy(CuMemcpy3d {
         from: from.side(),
@@ -126,7 +127,7 @@ pub fn copy_on(on: On, to: End, from: End, bytes: usize) -> Answer {
     submit(on, work, || copy(to, from, bytes as u64))
 }
 
-/// The same synchronously.
+/// The same copy, synchronously.
 pub fn copy_now(to: End, from: End, bytes: usize) -> Answer {
     synchronously(|| copy(to, from, bytes as u64))
 }
@@ -151,7 +152,7 @@ pub extern "C" fn device_to_device(to: CuDevicePtr, from: CuDevicePtr, bytes: us
     copy_now(End::Device(to.0), End::Device(from.0), bytes)
 }
 
-/// `cuMemcpyPeer`: the contexts must live.
+/// `cuMemcpyPeer`: the contexts must be live.
 pub extern "C" fn peer(
     to: CuDevicePtr,
     to_context: Handle,
@@ -198,8 +199,8 @@ fn peer_on(
     copy_on(on, End::Device(to.0), End::Device(from.0), bytes)
 }
 
-/// The parameters that differ between CUDA 12.8 and 13.0 come after `count`, the stream among
-/// them; each form has its own export for it.
+/// The parameters that differ between CUDA 12.8 and 13.0, which include the stream, come after
+/// `count`. Each version has a separate export.
 fn batch_on(
     on: On,
     to: In<CuDevicePtr>,

@@ -1,4 +1,4 @@
-//! Two- and three-dimensional copies, between pitched memory and arrays alike.
+//! Two- and three-dimensional copies, between pitched memory and arrays.
 
 use super::copy::{End, copy_now, copy_on, copy_part};
 use super::copy_side::{ARRAY, DEVICE, HOST, UNIFIED};
@@ -51,7 +51,7 @@ impl Side2d {
     }
 }
 
-/// A side with everything looked up: where row `y` of slice `z` starts.
+/// A side with its addresses looked up: where row `y` of slice `z` starts.
 struct Rows {
     start: u64,
     pitch: u64,
@@ -130,7 +130,7 @@ pub fn copy_box(copy: &CuMemcpy3d) -> Answer {
     );
     let (width, height, depth) = (*width as u64, *height as u64, *depth as u64);
     let of = width.saturating_mul(height).saturating_mul(depth);
-    // Rows with nothing between them are one.
+    // Contiguous rows are copied as one.
     if to.pitch == width && from.pitch == width {
         for z in 0..depth {
             copy_part(

@@ -1,4 +1,4 @@
-//! One side of a copy: where it lies.
+//! One side of a copy: its kind of memory.
 
 use gpumem_cuda_abi::{CuDevicePtr, CuMemcpySide3d};
 
@@ -11,7 +11,7 @@ pub const ARRAY: u32 = 3;
 /// `CU_MEMORYTYPE_UNIFIED`.
 pub const UNIFIED: u32 = 4;
 
-/// A side that lies nowhere, to be completed.
+/// An empty side, to be completed.
 pub fn no_side() -> CuMemcpySide3d {
     CuMemcpySide3d {
         x_bytes: 0,

@@ -1,4 +1,4 @@
-//! Devices and what they can do.
+//! Devices and their attributes.
 
 use crate::ffi::{Answer, CuError, Out, Text, TextOut, require};
 use crate::model::state::{machine, state};
@@ -41,7 +41,7 @@ pub extern "C" fn get_name(name: TextOut, room: i32, device: CuDevice) -> Answer
     name.put(&spec(device)?.name, room)
 }
 
-/// `cuDeviceGetUuid`: the card's, even of a MIG instance.
+/// `cuDeviceGetUuid`: the card's, also for a MIG instance.
 pub extern "C" fn get_card_uuid(uuid: Out<CuUuid>, device: CuDevice) -> Answer {
     let bytes = spec(device)?.card_uuid();
     uuid.put(CuUuid { bytes })
@@ -84,14 +84,14 @@ pub extern "C" fn get_by_pci_bus_id(device: Out<i32>, text: Text) -> Answer {
     device.put(ordinal.ok_or(CuError::INVALID_DEVICE)? as i32)
 }
 
-/// `cuDeviceCanAccessPeer`: every device, every other.
+/// `cuDeviceCanAccessPeer`: true for every pair of different devices.
 pub extern "C" fn can_access_peer(can: Out<i32>, device: CuDevice, peer: CuDevice) -> Answer {
     spec(device)?;
     spec(peer)?;
     can.put(i32::from(device != peer))
 }
 
-/// `cuDeviceGetP2PAttribute`: access and arrays, no native atomics.
+/// `cuDeviceGetP2PAttribute`: access and arrays, but no native atomics.
 pub extern "C" fn get_p2p_attribute(
     value: Out<i32>,
     attribute: u32,
@@ -107,7 +107,7 @@ pub extern "C" fn get_p2p_attribute(
     value.put(i32::from(matches!(attribute, 2 | 4)))
 }
 
-/// `cuDeviceGetExecAffinitySupport`: none.
+/// `cuDeviceGetExecAffinitySupport`: not supported.
 pub extern "C" fn get_exec_affinity_support(
     value: Out<i32>,
     _kind: u32,
@@ -164,7 +164,7 @@ pub extern "C" fn get_attribute(value: Out<i32>, attribute: u32, device: CuDevic
 /// The highest `CUdevice_attribute` of CUDA 13.2.
 const LAST_ATTRIBUTE: u32 = 148;
 
-/// Attributes by `CUdevice_attribute`; the rest of the numbers that CUDA knows are 0.
+/// Attributes by `CUdevice_attribute`; all others that CUDA defines are 0.
 fn attribute_of(spec: &DeviceSpec, attribute: u32) -> Answer<i32> {
     let (major, minor) = spec.compute_capability;
     let from = |least: (u32, u32)| i32::from((major, minor) >= least);
@@ -242,7 +242,7 @@ fn attribute_of(spec: &DeviceSpec, attribute: u32) -> Answer<i32> {
         }
         113 => 1,            // read-only registration
         115 => 1,            // pools
-        119 => 1,            // pools exported as descriptors
+        119 => 1,            // export of pools as descriptors
         120 => from((9, 0)), // clusters
         125 => 1,            // IPC events
         126 => {

@@ -1,4 +1,4 @@
-//! Events: they are complete as soon as they are recorded.
+//! Events. They are complete as soon as they are recorded.
 
 use super::on_stream::on_stream;
 use crate::clock;
@@ -10,10 +10,10 @@ use gpumem_cuda_abi::CuIpcMemHandle;
 
 /// `CU_EVENT_DISABLE_TIMING`.
 const DISABLE_TIMING: u32 = 2;
-/// `CU_EVENT_INTERPROCESS`, which must come with `DISABLE_TIMING`.
+/// `CU_EVENT_INTERPROCESS`, which requires `DISABLE_TIMING`.
 const INTERPROCESS: u32 = 4;
 
-/// What the handle of a shared event begins with; the rest is zero.
+/// The start of a shared event's handle; the rest is zero.
 const SHARED: [u8; 16] = *b"gpumem sim event";
 
 /// `cuEventCreate`.
@@ -37,7 +37,7 @@ pub extern "C" fn destroy(event: Handle) -> Answer {
     gone.map(drop).ok_or(CuError::INVALID_HANDLE)
 }
 
-/// An event that is recorded now.
+/// Records an event now.
 pub fn record_now(event: Handle) -> Answer {
     let mut state = state()?;
     let found = state.events.get_mut(event);
@@ -65,7 +65,7 @@ on_stream! {
         [event: Handle] [flags: u32] = record_with_flags_on;
 }
 
-/// `cuEventQuery`: whatever was recorded is done.
+/// `cuEventQuery`: recorded work is always complete.
 pub extern "C" fn query(event: Handle) -> Answer {
     state()?.event_call(event)
 }
@@ -81,7 +81,7 @@ pub extern "C" fn synchronize(event: Handle) -> Answer {
     Ok(())
 }
 
-/// `cuEventElapsedTime`: the time between the two calls, in milliseconds.
+/// `cuEventElapsedTime`: the time between the two records, in milliseconds.
 pub extern "C" fn elapsed(milliseconds: Out<f32>, start: Handle, end: Handle) -> Answer {
     let state = state()?;
     let recorded = |event: Handle| {
@@ -97,8 +97,8 @@ pub extern "C" fn elapsed(milliseconds: Out<f32>, start: Handle, end: Handle) ->
     milliseconds.put((forward - backward) * 1e3)
 }
 
-/// `cuIpcGetEventHandle`, of an event made for it. Work is done when it is asked for, so there is
-/// nothing to tell another process but that this is an event.
+/// `cuIpcGetEventHandle`, for an event that was created for it. Work is complete when the call that
+/// submits it returns, so the handle only identifies an event.
 pub extern "C" fn share(out: Out<CuIpcMemHandle>, event: Handle) -> Answer {
     let state = state()?;
     let found = state.events.get(event).ok_or(CuError::INVALID_HANDLE)?;
@@ -108,7 +108,7 @@ pub extern "C" fn share(out: Out<CuIpcMemHandle>, event: Handle) -> Answer {
     out.put(handle)
 }
 
-/// `cuIpcOpenEventHandle`: the handle goes by value.
+/// `cuIpcOpenEventHandle`: the handle is passed by value.
 pub extern "C" fn open_shared(out: Out<Handle>, handle: CuIpcMemHandle) -> Answer {
     require(!out.is_null() && handle.reserved.starts_with(&SHARED))?;
     let mut state = state()?;

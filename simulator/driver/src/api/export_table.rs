@@ -1,8 +1,8 @@
-//! The unnamed function tables that the runtime of CUDA 10.2 asks the driver for.
+//! The unnamed function tables that the runtime of CUDA 10.2 requests from the driver.
 //!
-//! Exactly four are answered, each with what that runtime was seen to call. Every other table is
-//! refused, the one by which newer runtimes check that a driver is NVIDIA's own among them: the
-//! simulator does not pretend to be that.
+//! Four tables are supported, each with the functions that this runtime was seen to call. Every
+//! other table is refused. One of these is the table by which newer runtimes check that a driver is
+//! NVIDIA's own: the simulator does not claim to be that.
 
 use crate::ffi::{Answer, CuError, Handle, Out};
 use crate::model::context::Stored;
@@ -11,11 +11,11 @@ use crate::model::state::state;
 use gpumem_cuda_abi::{CuDevice, CuUuid};
 use std::cell::UnsafeCell;
 
-/// Context, modules: what `<<<>>>` needs.
+/// Context and modules, for `<<<>>>`.
 const RUNTIME: [u8; 16] = uuid(0x6bd5_fb6c_5bf4_e74a_8987_d939_12fd_9df9);
 /// Two buffers that tools may use.
 const TOOLS: [u8; 16] = uuid(0xa094_798c_2e74_2e74_93f2_0800_200c_0a66);
-/// Asked for, never called.
+/// Requested by the runtime, but never called.
 const UNUSED: [u8; 16] = uuid(0x42d8_5a81_23f6_cb47_8298_f6e7_8a3a_ecdc);
 /// Context-local storage.
 const STORAGE: [u8; 16] = uuid(0xc693_336e_1121_df11_a8c3_68f3_55d8_9593);
@@ -24,7 +24,7 @@ const fn uuid(number: u128) -> [u8; 16] {
     number.to_be_bytes()
 }
 
-/// A table: sizes and functions, pointer by pointer.
+/// A table: its size and its functions, as pointers.
 struct Table<const N: usize>([Entry; N]);
 
 #[derive(Clone, Copy)]
@@ -33,7 +33,7 @@ union Entry {
     function: unsafe extern "C" fn(),
 }
 
-// SAFETY: the tables are constants; nobody writes to them.
+// SAFETY: the tables are constants and never written.
 unsafe impl<const N: usize> Sync for Table<N> {}
 
 macro_rules! function {
@@ -90,8 +90,8 @@ pub fn by_id(id: &CuUuid) -> Option<usize> {
     }
 }
 
-/// The runtime asks this for every device when it starts, yet a device that is never used gets no
-/// context: so it takes a reference, and the context begins with its first use.
+/// The runtime calls this for every device when it starts, but a device that is never used gets no
+/// context. So it takes a reference, and the context is created at its first use.
 extern "C" fn retain_primary(context: Out<Handle>, device: CuDevice) -> Answer {
     let mut state = state()?;
     let device = state.device(device.0)?;
@@ -102,10 +102,10 @@ extern "C" fn load_module(module: Out<Handle>, _image: usize) -> Answer {
     super::module::load(module, Ptx::default())
 }
 
-/// Memory that the runtime may scribble in; zeroed, and read by nobody here.
+/// Memory that the runtime may write to; zeroed, and never read here.
 struct Scratch(UnsafeCell<[u8; 4096]>);
 
-// SAFETY: this library only gives the address away; what the runtime does with it is its own.
+// SAFETY: this library only passes the address on; the runtime synchronises its own accesses.
 unsafe impl Sync for Scratch {}
 
 static BUFFER: Scratch = Scratch(UnsafeCell::new([0; 4096]));

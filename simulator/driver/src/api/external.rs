@@ -6,7 +6,7 @@ use gpumem_cuda_abi::{CuArray3dDescriptor, CuDevicePtr};
 
 /// `CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD`, the only kind that is simulated.
 const OPAQUE_FD: u32 = 1;
-/// The last kind that CUDA knows: `DMABUF_FD`.
+/// The last kind that CUDA defines: `DMABUF_FD`.
 const LAST_KIND: u32 = 9;
 /// `CUDA_EXTERNAL_MEMORY_DEDICATED`.
 const DEDICATED: u32 = 1;
@@ -17,7 +17,7 @@ const DEDICATED: u32 = 1;
 pub struct HandleDescriptor {
     kind: u32,
     padding: u32,
-    /// A union, of which the descriptor is the first word.
+    /// A union, whose first word is the descriptor.
     file: i32,
     rest: [u32; 3],
     bytes: u64,

@@ -9,7 +9,7 @@ use crate::model::state::state;
 use crate::model::stream::On;
 use gpumem_cuda_abi::{CuDevicePtr, CuMemsetNodeParams};
 
-/// Whether a fill makes sense, wherever it goes.
+/// Checks a fill, for any target.
 pub fn check(fill: &CuMemsetNodeParams) -> Answer {
     require(matches!(fill.element_bytes, 1 | 2 | 4))?;
     let element = fill.element_bytes as usize;
@@ -58,7 +58,7 @@ fn fill_row(to: u64, width: usize, value: u32, columns: usize) -> Answer {
     Ok(())
 }
 
-/// How much to fill, in elements and rows, and how wide an element is.
+/// The size of a fill, in elements and rows, and the width of an element.
 struct Size {
     element_bytes: u32,
     columns: usize,

@@ -1,4 +1,4 @@
-//! Graphs: made, taken apart, looked at.
+//! Graphs: creation, changes, queries.
 
 use crate::ffi::{Answer, CuError, Handle, In, Out, Text, require};
 use crate::model::graph::{Graph, Work};
@@ -37,7 +37,7 @@ pub extern "C" fn find_in_clone(out: Out<Handle>, node: Handle, clone: Handle) -
     out.put(state()?.graphs.find_in_clone(node, clone)?)
 }
 
-/// Where a list is wanted, and how much room there is; without a place only its length is told.
+/// Writes a list to each place that is not null. Without a place only the length is returned.
 fn put_list(places: &[Out<Handle>], count: Out<usize>, lists: &[Vec<Handle>]) -> Answer {
     let length = lists.first().map_or(0, Vec::len);
     if places.iter().all(|place| place.is_null()) {
@@ -46,7 +46,7 @@ fn put_list(places: &[Out<Handle>], count: Out<usize>, lists: &[Vec<Handle>]) ->
     let room = count.get()?;
     for (place, list) in places.iter().zip(lists) {
         place.put_all(&list[..length.min(room)])?;
-        // CUDA sets the places to null that are left over.
+        // CUDA sets the remaining places to null.
         for index in length..room {
             place.put_at(index, 0)?;
         }
@@ -54,7 +54,7 @@ fn put_list(places: &[Out<Handle>], count: Out<usize>, lists: &[Vec<Handle>]) ->
     count.put(length.min(room))
 }
 
-/// The data of as many edges, all zero, where it is wanted.
+/// Writes the data of that many edges, all zero, if requested.
 fn put_edges(edges: Out<[u8; 8]>, wanted: bool, count: Out<usize>) -> Answer {
     if edges.is_null() || !wanted {
         return Ok(());
@@ -157,7 +157,8 @@ pub extern "C" fn connect(graph: Handle, from: In<Handle>, to: In<Handle>, count
     state()?.graphs.connect(graph, &from, &to)
 }
 
-/// `cuGraphAddDependencies_v2`: the edges' data says how kernels overlap, which they never do.
+/// `cuGraphAddDependencies_v2`: the edges' data defines how kernels overlap, which has no effect
+/// here.
 pub extern "C" fn connect_v2(
     graph: Handle,
     from: In<Handle>,
@@ -210,7 +211,7 @@ pub extern "C" fn get_local_id(node: Handle, id: Out<u32>) -> Answer {
     id.put(state()?.graphs.node(node)?.local_id)
 }
 
-/// `cuGraphNodeGetToolsId`: the graph's number above, the node's below.
+/// `cuGraphNodeGetToolsId`: the graph's number in the upper half, the node's in the lower half.
 pub extern "C" fn get_tools_id(node: Handle, id: Out<u64>) -> Answer {
     let state = state()?;
     let graph = state.graphs.get(state.graphs.graph_of(node)?)?.id;
@@ -218,7 +219,7 @@ pub extern "C" fn get_tools_id(node: Handle, id: Out<u64>) -> Answer {
     id.put(u64::from(graph) << 32 | u64::from(local))
 }
 
-/// `cuGraphDebugDotPrint`: nodes, by what they do, and edges.
+/// `cuGraphDebugDotPrint`: nodes with their kinds, and edges.
 pub extern "C" fn draw(graph: Handle, path: Text, _flags: u32) -> Answer {
     let path = std::ffi::OsStr::from_bytes(path.get()?.to_bytes());
     let mut text = String::from("digraph dot {\n");

@@ -1,4 +1,4 @@
-//! Executables: made, launched, ended.
+//! Executable graphs: instantiation, launch, destruction.
 
 use super::on_stream::on_stream;
 use super::{copy_box, event, fill, kernel, stream};
@@ -17,7 +17,7 @@ const INSTANTIATED: u32 = 0;
 const ERROR: u32 = 1;
 const INVALID_STRUCTURE: u32 = 2;
 
-/// `cuGraphInstantiate` before CUDA 12, both forms: nothing is ever written into the log.
+/// `cuGraphInstantiate` before CUDA 12, both versions: the log stays empty.
 pub extern "C" fn instantiate_v2(
     out: Out<Handle>,
     graph: Handle,
@@ -39,7 +39,7 @@ pub extern "C" fn instantiate(out: Out<Handle>, graph: Handle, flags: u64) -> An
     out.put(state()?.instantiate(graph, flags)?)
 }
 
-/// `cuGraphInstantiateWithParams`: the stream to upload on makes no difference.
+/// `cuGraphInstantiateWithParams`: the stream for the upload has no effect.
 pub extern "C" fn instantiate_with(
     out: Out<Handle>,
     graph: Handle,
@@ -61,7 +61,8 @@ pub extern "C" fn instantiate_with(
     if told.flags & UPLOAD != 0
         && let Err(code) = state.upload(made)
     {
-        // Nobody gets it. What it holds of its graph's, its graph holds as well.
+        // The caller does not get the executable. The graph also holds all objects that the
+        // executable holds.
         let _ = state.destroy_executable(made)?;
         return Err(code);
     }
@@ -91,8 +92,8 @@ fn upload_on(on: On, executable: Handle) -> Answer {
     state.upload(executable)
 }
 
-/// All work is done when the call returns. In a capture the graph becomes a child of the one that is
-/// captured.
+/// All work is done when the call returns. In a capture the graph becomes a child of the captured
+/// graph.
 fn launch_on(on: On, executable: Handle) -> Answer {
     let (at, launch) = {
         let mut state = state()?;
@@ -115,7 +116,7 @@ fn launch_on(on: On, executable: Handle) -> Answer {
     failed
 }
 
-/// A graph that does what an executable does, step after step.
+/// A graph that does the work of an executable, step by step.
 fn child_of(state: &mut State, executable: Handle) -> Answer<Handle> {
     let steps = &state.graphs.executable(executable)?.steps;
     if steps.iter().any(|step| step.work.is_memory()) {
@@ -132,7 +133,7 @@ fn child_of(state: &mut State, executable: Handle) -> Answer<Handle> {
     Ok(child)
 }
 
-/// Does the work of one node. What fails only now would be an asynchronous error on a card.
+/// Does the work of one node. An error here would be an asynchronous error on a card.
 fn run(work: &Work, at: Current) -> Answer {
     let illegal = |done: Answer| done.map_err(|_| CuError::ILLEGAL_ADDRESS);
     match work {
@@ -146,7 +147,7 @@ fn run(work: &Work, at: Current) -> Answer {
         Work::Record(event) => event::record_now(*event),
         Work::Allocate(address) => state()?.start_graph_allocation(*address),
         Work::Free(address) => state()?.end_graph_allocation(*address),
-        // Children are steps of their own; whatever is waited for has happened.
+        // Nodes of child graphs are separate steps; awaited events have already happened.
         Work::Graph(_) | Work::Empty | Work::Wait(_) => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! Memory nodes, and what a device keeps for graphs.
+//! Memory nodes, and the memory that a device keeps for graphs.
 
 use crate::ffi::{Answer, CuError, Handle, In, Out, require};
 use crate::model::State;
@@ -109,7 +109,8 @@ pub extern "C" fn get_attribute(device: CuDevice, attribute: u32, value: Out<u64
     })
 }
 
-/// `cuDeviceSetGraphMemAttribute`: high-water marks can only be set to 0, which means: to now.
+/// `cuDeviceSetGraphMemAttribute`: a peak can only be set to 0, which resets it to the current
+/// value.
 pub extern "C" fn set_attribute(device: CuDevice, attribute: u32, value: In<u64>) -> Answer {
     require(value.get()? == 0)?;
     let mut state = state()?;

@@ -1,4 +1,5 @@
-//! Nodes: added to a graph one family at a time, or by the parameters that say what they are.
+//! Functions that add nodes to a graph: one for each kind, and those that take the kind in the
+//! parameters.
 
 use super::graph_memory;
 use super::graph_work::{
@@ -19,8 +20,8 @@ fn add(out: Out<Handle>, graph: Handle, after: &[Handle], work: Work) -> Answer 
     out.put(state()?.graphs.add(graph, after, work)?)
 }
 
-/// Makes functions that add a node of one kind: the parameters after the common ones, and the work
-/// that they mean.
+/// Makes functions that add a node of one kind. A row has the parameters after the common ones, and
+/// the work that they define.
 macro_rules! adders {
     ($($doc:literal $name:ident ($($argument:ident: $kind:ty),*) = $work:expr;)*) => {$(
         #[doc = $doc]
@@ -53,7 +54,7 @@ adders! {
     "`cuGraphAddEventWaitNode`." add_wait (event: Handle) = event_work(event, Work::Wait)?;
 }
 
-/// A child node: of a clone, or of the graph itself, which is then the node's.
+/// A child node: with a clone, or with the graph itself, which the node then owns.
 fn add_child_to(
     state: &mut State,
     graph: Handle,
@@ -73,7 +74,7 @@ fn add_child_to(
     state.graphs.add(graph, after, Work::Graph(owned))
 }
 
-/// `cuGraphAddChildGraphNode`: of a clone.
+/// `cuGraphAddChildGraphNode`: with a clone.
 pub extern "C" fn add_child(
     out: Out<Handle>,
     graph: Handle,
@@ -120,8 +121,8 @@ pub extern "C" fn add_node(
     }
 }
 
-/// `cuGraphAddNode_v2`, `_v3`: the edges' data says how kernels overlap, which they never do. The third
-/// form only checks more of a kernel's context.
+/// `cuGraphAddNode_v2`, `_v3`: the edges' data defines how kernels overlap, which has no effect
+/// here. The third version only checks more of a kernel's context.
 pub extern "C" fn add_node_v2(
     out: Out<Handle>,
     graph: Handle,

@@ -44,7 +44,7 @@ pub extern "C" fn get_node(node: Handle, out: Out<CuGraphNodeParams>) -> Answer 
         ),
         Work::Fill(fill) => put_member(&mut told, fill),
         Work::Host(host) => put_member(&mut told, host),
-        // A child that is told of belongs to its node: its ownership is "invalid".
+        // The child of a queried node belongs to the node: its ownership is "invalid".
         Work::Graph(graph) => put_member(
             &mut told,
             CuChildGraphNodeParams {
@@ -62,7 +62,7 @@ pub extern "C" fn get_node(node: Handle, out: Out<CuGraphNodeParams>) -> Answer 
     out.put(told)
 }
 
-/// Gives a node other work of the same kind.
+/// Replaces a node's work with other work of the same kind.
 fn set(node: Handle, work: Work) -> Answer {
     let mut state = state()?;
     let found = state.graphs.node_mut(node)?;
@@ -76,7 +76,7 @@ pub extern "C" fn set_node(node: Handle, parameters: In<CuGraphNodeParams>) -> A
     set(node, work_of(&parameters.get()?)?)
 }
 
-/// Makes the functions that tell and set the parameters of one kind of node.
+/// Makes the functions that return and set the parameters of one kind of node.
 macro_rules! parameters {
     ($($doc:literal $get:ident $set:ident $kind:ident $type:ty = $told:expr, $work:expr;)*) => {$(
         #[doc = concat!($doc, "GetParams`.")]
@@ -127,8 +127,8 @@ pub extern "C" fn set_wait(node: Handle, event: Handle) -> Answer {
     set(node, event_work(event, Work::Wait)?)
 }
 
-/// `cuGraphKernelNodeGetAttribute`: zero, unless it was set. Of the value, which has grown with
-/// CUDA's versions, only the first members are kept.
+/// `cuGraphKernelNodeGetAttribute`: zero, unless it was set. Only the first members of the value
+/// are kept, because its size has grown with CUDA's versions.
 pub extern "C" fn get_attribute(node: Handle, attribute: u32, value: Out<[u8; 32]>) -> Answer {
     let state = state()?;
     let found = state.graphs.node(node)?;

@@ -1,4 +1,4 @@
-//! Changes of executables.
+//! Changes of executable graphs.
 
 use super::graph_work::{KernelParamsV1, copy_work, fill_work, host_work, kernel_work, work_of};
 use crate::ffi::{Answer, CuError, Handle, In, Out, require};
@@ -58,7 +58,7 @@ pub extern "C" fn update(
     })
 }
 
-/// Gives the step of a node other work of the same kind.
+/// Replaces the work of a node's step with other work of the same kind.
 fn set(executable: Handle, node: Handle, work: Work) -> Answer {
     let mut state = state()?;
     let step = state.graphs.executable_mut(executable)?.step_mut(node)?;
@@ -108,7 +108,7 @@ pub extern "C" fn set_fill(
     set(executable, node, fill_work(fill)?)
 }
 
-/// `cuGraphNodeSetEnabled`: of kernels, copies and fills.
+/// `cuGraphNodeSetEnabled`: for kernels, copies and fills.
 pub extern "C" fn set_enabled(executable: Handle, node: Handle, enabled: u32) -> Answer {
     let mut state = state()?;
     let step = state.graphs.executable_mut(executable)?.step_mut(node)?;

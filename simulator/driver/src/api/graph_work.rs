@@ -1,4 +1,4 @@
-//! What a graph's node does, from the parameters that say it.
+//! The work of a graph's node, from its parameters.
 
 use super::copy_side::{ARRAY, UNIFIED};
 use super::{fill, kernel};
@@ -91,7 +91,7 @@ impl From<CuMemsetNodeParams> for MemsetParamsV1 {
 }
 
 impl MemsetParamsV1 {
-    /// With the context to run in.
+    /// With the context of the fill.
     pub fn with(self, context: usize) -> CuMemsetNodeParams {
         CuMemsetNodeParams {
             to: self.to,
@@ -105,8 +105,8 @@ impl MemsetParamsV1 {
     }
 }
 
-/// Work of a kernel, checked. The function may be given as a kernel without a context; its arguments
-/// are not kept, since code is never looked at.
+/// Work of a kernel, checked. The function may be a kernel without a context. Its arguments are not
+/// kept, because code is never read.
 pub fn kernel_work(parameters: CuKernelNodeParams) -> Answer<Work> {
     let mut kept = CuKernelNodeParams {
         arguments: 0,
@@ -142,7 +142,7 @@ pub fn fill_work(parameters: CuMemsetNodeParams) -> Answer<Work> {
     Ok(Work::Fill(parameters))
 }
 
-/// Work of the program's.
+/// A call of a host function.
 pub fn host_work(parameters: CuHostNodeParams) -> Answer<Work> {
     require(parameters.function != 0)?;
     Ok(Work::Host(parameters))
@@ -155,11 +155,11 @@ pub fn event_work(event: Handle, make: fn(usize) -> Work) -> Answer<Work> {
     Ok(make(event))
 }
 
-/// The member of the parameters' union that the type says is there.
+/// The member of the parameters' union that the type selects.
 pub fn member<T: Copy>(parameters: &CuGraphNodeParams) -> T {
     debug_assert!(size_of::<T>() <= size_of::<CuGraphNodeUnion>());
-    // SAFETY: every member of the union is plain data without invalid values, starts where the union
-    // does, and is no larger; the C caller filled the member that the type names.
+    // SAFETY: every member of the union is plain data without invalid values, starts where the
+    // union does, and is no larger; the C caller filled the member that the type selects.
     unsafe {
         std::ptr::from_ref(&parameters.parameters)
             .cast::<T>()
@@ -167,15 +167,15 @@ pub fn member<T: Copy>(parameters: &CuGraphNodeParams) -> T {
     }
 }
 
-/// Writes such a member.
+/// Writes a member of the parameters' union.
 pub fn put_member<T: Copy>(parameters: &mut CuGraphNodeParams, value: T) {
     debug_assert!(size_of::<T>() <= size_of::<CuGraphNodeUnion>());
     let place = std::ptr::from_mut(&mut parameters.parameters).cast::<T>();
-    // SAFETY: as in `member`; the place is ours.
+    // SAFETY: as in `member`; the place is local.
     unsafe { place.write_unaligned(value) };
 }
 
-/// The work that parameters mean, of nodes without memory or children.
+/// The work that parameters define, for nodes without memory or children.
 pub fn work_of(parameters: &CuGraphNodeParams) -> Answer<Work> {
     match parameters.kind.0 {
         0 => kernel_work(member(parameters)),

@@ -1,4 +1,4 @@
-//! Green contexts, and the resources that they are made of.
+//! Green contexts and their resources.
 
 use super::{event, stream};
 use crate::ffi::{Answer, CuError, Handle, In, Out, require};
@@ -8,9 +8,9 @@ use crate::model::green::{self, INVALID_TYPE, Multiprocessors, Resource};
 use crate::model::state::state;
 use gpumem_cuda_abi::CuDevice;
 
-/// `CU_GREEN_CTX_DEFAULT_STREAM`, which must be given.
+/// `CU_GREEN_CTX_DEFAULT_STREAM`, a required flag.
 const DEFAULT_STREAM: u32 = 1;
-/// `CU_STREAM_NON_BLOCKING`, likewise for streams.
+/// `CU_STREAM_NON_BLOCKING`, a required flag of streams.
 const NON_BLOCKING: u32 = 1;
 /// `CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING`.
 const IGNORE_COSCHEDULING: u32 = 1;
@@ -51,7 +51,7 @@ pub extern "C" fn get_device_resource(device: CuDevice, out: Out<Resource>, kind
     out.put(all_of(&state, device)?)
 }
 
-/// `cuCtxGetDevResource`: of an ordinary context, all.
+/// `cuCtxGetDevResource`: for an ordinary context, all multiprocessors.
 pub extern "C" fn get_context_resource(context: Handle, out: Out<Resource>, kind: u32) -> Answer {
     let state = state()?;
     let found = state.bindable(context)?;
@@ -59,7 +59,7 @@ pub extern "C" fn get_context_resource(context: Handle, out: Out<Resource>, kind
     out.put(all_of(&state, found.device)?)
 }
 
-/// `cuGreenCtxGetDevResource`: what it was made with.
+/// `cuGreenCtxGetDevResource`: the resource that it was created with.
 pub extern "C" fn get_resource(green: Handle, out: Out<Resource>, kind: u32) -> Answer {
     let state = state()?;
     let found = state.greens.get(green)?;
@@ -67,7 +67,7 @@ pub extern "C" fn get_resource(green: Handle, out: Out<Resource>, kind: u32) -> 
     out.put(found.resource)
 }
 
-/// `cuDevSmResourceSplitByCount`: into equal groups, and what remains.
+/// `cuDevSmResourceSplitByCount`: equal groups, and the remainder.
 pub extern "C" fn split(
     results: Out<Resource>,
     count: Out<u32>,
@@ -126,7 +126,7 @@ pub extern "C" fn destroy(green: Handle) -> Answer {
     Ok(())
 }
 
-/// The primary context that a green context lives on.
+/// The primary context of a green context.
 fn primary_of(green: Handle) -> Answer<Handle> {
     let state = state()?;
     let device = state.greens.get(green)?.device;
@@ -144,7 +144,7 @@ pub extern "C" fn get_id(green: Handle, out: Out<u64>) -> Answer {
     out.put(state()?.greens.get(green)?.id)
 }
 
-/// Does something with a context current that need not be.
+/// Runs `inside` with another context current.
 fn within(context: Handle, inside: impl FnOnce() -> Answer) -> Answer {
     state()?.bindable(context)?;
     push(context);

@@ -4,7 +4,7 @@ use crate::ffi::{Answer, CuError, Handle, Out, require};
 use crate::model::state::state;
 use gpumem_cuda_abi::CuDevicePtr;
 
-/// `cuMemHostAlloc`. No bytes are no memory.
+/// `cuMemHostAlloc`. An allocation of 0 bytes returns null.
 pub extern "C" fn host_alloc(out: Out<usize>, bytes: usize, flags: u32) -> Answer {
     require(!out.is_null() && flags & !7 == 0)?;
     let mut state = state()?;

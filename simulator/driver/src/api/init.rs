@@ -1,4 +1,4 @@
-//! Start, version, errors' names, and the look-up of functions.
+//! Initialisation, version, names of errors, and the look-up of functions.
 
 use crate::ffi::{Answer, CuError, Handle, Out, Text, require};
 use crate::model::state::{initialise, machine};
@@ -13,7 +13,7 @@ pub extern "C" fn init(flags: u32) -> Answer {
     initialise()
 }
 
-/// `cuDriverGetVersion`; works before `cuInit`.
+/// `cuDriverGetVersion`; also valid before `cuInit`.
 pub extern "C" fn driver_get_version(version: Out<i32>) -> Answer {
     version.put(machine().driver_version as i32)
 }
@@ -23,7 +23,7 @@ pub extern "C" fn get_error_name(error: CuResult, text: Out<*const c_char>) -> A
     describe(error, text)
 }
 
-/// `cuGetErrorString`. The simulated driver's descriptions are the names.
+/// `cuGetErrorString`. The simulated driver returns the names as descriptions.
 pub extern "C" fn get_error_string(error: CuResult, text: Out<*const c_char>) -> Answer {
     describe(error, text)
 }
@@ -36,7 +36,7 @@ fn describe(error: CuResult, text: Out<*const c_char>) -> Answer {
     text.put(name.as_ptr())
 }
 
-/// Terminated copies of the names, made once.
+/// Terminated copies of the names, created once.
 fn error_text(error: CuResult) -> Option<&'static CStr> {
     static TEXTS: OnceLock<Vec<(u32, CString)>> = OnceLock::new();
     let texts = TEXTS.get_or_init(|| {
@@ -48,7 +48,7 @@ fn error_text(error: CuResult) -> Option<&'static CStr> {
     found.map(|(_, text)| text.as_c_str())
 }
 
-/// `cuGetProcAddress` of CUDA 11.3: a miss is an error, since there is no status.
+/// `cuGetProcAddress` of CUDA 11.3: a missing function is an error, because there is no status.
 pub extern "C" fn get_proc_address(
     name: Text,
     function: Out<usize>,
@@ -61,7 +61,8 @@ pub extern "C" fn get_proc_address(
     }
 }
 
-/// `cuGetProcAddress_v2`: a miss is told in `status`, or is an error if there is none.
+/// `cuGetProcAddress_v2`: a missing function is reported in `status`, or as an error if `status` is
+/// null.
 pub extern "C" fn get_proc_address_v2(
     name: Text,
     function: Out<usize>,
@@ -94,7 +95,7 @@ fn look_up(
     Ok(status)
 }
 
-/// `cuGetExportTable`: only the tables that the runtime of CUDA 10.2 cannot do without.
+/// `cuGetExportTable`: only the tables that the runtime of CUDA 10.2 requires.
 pub extern "C" fn get_export_table(
     table: Out<Handle>,
     id: crate::ffi::In<gpumem_cuda_abi::CuUuid>,

@@ -13,7 +13,7 @@ pub extern "C" fn get_handle(out: Out<CuIpcMemHandle>, pointer: CuDevicePtr) -> 
     out.put(state.share(pointer.0)?.to_handle())
 }
 
-/// `cuIpcOpenMemHandle`: the handle goes by value. The only flag is `LAZY_ENABLE_PEER_ACCESS`.
+/// `cuIpcOpenMemHandle`: the handle is passed by value. The only flag is `LAZY_ENABLE_PEER_ACCESS`.
 pub extern "C" fn open_handle(out: Out<CuDevicePtr>, handle: CuIpcMemHandle, flags: u32) -> Answer {
     require(!out.is_null() && flags == 1)?;
     let ticket = Ticket::from_handle(&handle).ok_or(CuError::INVALID_VALUE)?;

@@ -1,4 +1,4 @@
-//! Kernels: their attributes, and launches, which do nothing.
+//! Kernels: attributes, and launches, which compute nothing.
 
 use super::on_stream::on_stream;
 use crate::ffi::{Answer, CuError, Handle, In, Out, require};
@@ -17,7 +17,7 @@ fn with_function<T>(function: Handle, ask: impl FnOnce(&mut Function) -> T) -> A
     Ok(ask(found.ok_or(CuError::INVALID_HANDLE)?))
 }
 
-/// Makes sure that a kernel's module is loaded in the current context.
+/// Ensures that a kernel's module is loaded in the current context.
 fn need_function(function: Handle) -> Answer {
     let mut state = state()?;
     let found = state.modules.functions.get(function);
@@ -26,7 +26,7 @@ fn need_function(function: Handle) -> Answer {
     state.need_function(function, current)
 }
 
-/// `cuKernelGetFunction`: one handle serves as both. Loads its library in the current context.
+/// `cuKernelGetFunction`: one handle is used for both. Loads its library in the current context.
 pub extern "C" fn get_function(out: Out<Handle>, kernel: Handle) -> Answer {
     require(!out.is_null())?;
     need_function(kernel)?;
@@ -48,7 +48,7 @@ pub extern "C" fn get_name(out: Out<*const c_char>, function: Handle) -> Answer 
     out.put(with_function(function, |f| f.name.as_ptr())?)
 }
 
-/// `cuFuncIsLoaded`: whether its module is, in the current context.
+/// `cuFuncIsLoaded`: whether its module is loaded in the current context.
 pub extern "C" fn is_loaded(out: Out<u32>, function: Handle) -> Answer {
     let state = state()?;
     let found = state.modules.functions.get(function);
@@ -57,7 +57,7 @@ pub extern "C" fn is_loaded(out: Out<u32>, function: Handle) -> Answer {
     out.put(u32::from(state.is_loaded(module, context)))
 }
 
-/// What needs a live function and nothing else: `cuFuncSetCacheConfig`,
+/// Calls that only check that the function is live: `cuFuncSetCacheConfig`,
 /// `cuFuncSetSharedMemConfig`, `cuKernelSetCacheConfig`, `cuFuncSetBlockShape` and the like.
 pub extern "C" fn needs_function(function: Handle) -> Answer {
     with_function(function, |_| ())
@@ -66,7 +66,7 @@ pub extern "C" fn needs_function(function: Handle) -> Answer {
 /// `CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES`.
 const LOCAL_SIZE_BYTES: u32 = 3;
 
-/// What a kernel's attribute is when nobody has set it.
+/// The default value of a kernel's attribute.
 fn default_attribute(attribute: u32) -> Answer<i32> {
     let capability = machine().visible_device(0).map(|d| d.compute_capability);
     let (major, minor) = capability.unwrap_or((9, 0));
@@ -97,24 +97,24 @@ pub extern "C" fn set_attribute(function: Handle, attribute: u32, value: i32) ->
     with_function(function, |f| f.attributes.insert(attribute, value)).map(drop)
 }
 
-/// `cuKernelSetAttribute`: the same, in another order.
+/// `cuKernelSetAttribute`: the same, with another order of parameters.
 pub extern "C" fn kernel_set_attribute(attribute: u32, value: i32, kernel: Handle) -> Answer {
     set_attribute(kernel, attribute, value)
 }
 
-/// `cuFuncGetParamCount`, `cuKernelGetParamCount`: code is not looked at, so 0.
+/// `cuFuncGetParamCount`, `cuKernelGetParamCount`: 0, because code is not read.
 pub extern "C" fn get_parameter_count(function: Handle, count: Out<usize>) -> Answer {
     with_function(function, |_| ())?;
     count.put(0)
 }
 
-/// `cuFuncGetParamInfo`, `cuKernelGetParamInfo`: hence no index is valid.
+/// `cuFuncGetParamInfo`, `cuKernelGetParamInfo`: no index is valid, because code is not read.
 pub extern "C" fn get_parameter(function: Handle) -> Answer {
     with_function(function, |_| ())?;
     Err(CuError::INVALID_VALUE)
 }
 
-/// Whether a launch makes sense, whenever it happens.
+/// Checks a launch, for now or later.
 pub fn check(kernel: &CuKernelNodeParams) -> Answer {
     let extents = kernel.grid.iter().chain(&kernel.block);
     require(extents.into_iter().all(|extent| *extent > 0))?;
@@ -152,7 +152,7 @@ fn launch(on: On, kernel: CuKernelNodeParams) -> Answer {
     run(&mut state, &kernel, at)
 }
 
-/// A launch's arguments are only valid during the call, and code is never looked at: they are not
+/// A launch's arguments are only valid during the call, and code is never read, so they are not
 /// kept.
 fn of(function: Handle, grid: [u32; 3], block: [u32; 3], shared_bytes: u32) -> CuKernelNodeParams {
     CuKernelNodeParams {

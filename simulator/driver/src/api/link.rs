@@ -1,10 +1,10 @@
-//! The linker of device code: takes anything and makes an image of nothing.
+//! The linker of device code: it accepts any input and produces an empty image.
 
 use crate::ffi::{Answer, CuError, Handle, Out, require};
 use crate::model::ptx::Ptx;
 use crate::model::state::state;
 
-/// The linked image. Nobody looks at code here, but clients want bytes.
+/// The linked image. Its contents are never read here, but clients expect bytes.
 static IMAGE: [u8; 64] = [0; 64];
 
 /// `cuLinkCreate`: options are ignored.

@@ -1,4 +1,4 @@
-//! Device and managed memory: allocate, free, ask.
+//! Device and managed memory: allocation, release, queries.
 
 use super::on_stream::on_stream;
 use crate::ffi::{Answer, CuError, Out, require};
@@ -7,10 +7,11 @@ use crate::model::state::{machine, state};
 use crate::model::stream::On;
 use gpumem_cuda_abi::{CuDevicePtr, CuMemLocation, CuMemLocationType};
 
-/// Rows of pitched allocations start at multiples of this.
+/// The alignment of rows in pitched allocations.
 const PITCH_ALIGN: usize = 512;
 
-/// `cuMemGetInfo`: free and total bytes of the current device, contexts and pages included.
+/// `cuMemGetInfo`: free and total bytes of the current device. Contexts and whole pages count as
+/// used.
 pub extern "C" fn get_info(free: Out<usize>, total: Out<usize>) -> Answer {
     let mut state = state()?;
     let current = state.current()?;
@@ -20,7 +21,7 @@ pub extern "C" fn get_info(free: Out<usize>, total: Out<usize>) -> Answer {
     Ok(())
 }
 
-/// `cuMemAlloc`. Where it is to take its time, others see the memory in use meanwhile.
+/// `cuMemAlloc`. With a configured duration, other processes see the memory in use during the call.
 pub extern "C" fn alloc(out: Out<CuDevicePtr>, bytes: usize) -> Answer {
     allocated(out, bytes)?;
     let time = machine().allocation_time;
@@ -39,7 +40,7 @@ fn allocated(out: Out<CuDevicePtr>, bytes: usize) -> Answer {
     out.put(CuDevicePtr(base))
 }
 
-/// `cuMemAllocPitch`: the books have pitch × height.
+/// `cuMemAllocPitch`: the books record pitch × height.
 pub extern "C" fn alloc_pitch(
     out: Out<CuDevicePtr>,
     pitch: Out<usize>,
@@ -72,7 +73,7 @@ pub extern "C" fn alloc_managed(out: Out<CuDevicePtr>, bytes: usize, flags: u32)
     out.put(CuDevicePtr(base))
 }
 
-/// `cuMemFree`, which needs no context. Null is nothing to free.
+/// `cuMemFree`, which needs no context. Null is valid.
 pub extern "C" fn free(pointer: CuDevicePtr) -> Answer {
     let mut state = state()?;
     state.unsafe_call()?;
@@ -98,12 +99,12 @@ pub extern "C" fn get_address_range(
     Ok(())
 }
 
-/// `cuMemAdvise`: a hint.
+/// `cuMemAdvise`: a hint, without effect.
 pub extern "C" fn advise(pointer: CuDevicePtr, bytes: usize, _advice: u32, _to: i32) -> Answer {
     managed_base(pointer, bytes).map(drop)
 }
 
-/// `cuMemAdvise_v2`: a hint.
+/// `cuMemAdvise_v2`: a hint, without effect.
 pub extern "C" fn advise_v2(
     pointer: CuDevicePtr,
     bytes: usize,
@@ -125,7 +126,7 @@ pub fn move_to(pointer: CuDevicePtr, bytes: usize, to: CuMemLocation) -> Answer 
     Ok(())
 }
 
-/// -1 is the host.
+/// -1 denotes the host.
 fn prefetch_on(on: On, pointer: CuDevicePtr, bytes: usize, to: i32) -> Answer {
     let kind = if to == -1 {
         CuMemLocationType::HOST
@@ -164,7 +165,8 @@ fn managed_base(pointer: CuDevicePtr, bytes: usize) -> Answer<u64> {
     Ok(found.base)
 }
 
-/// `cuMemRangeGetAttribute`: whatever is asked, the last prefetch and the hints are not known.
+/// `cuMemRangeGetAttribute`: hints and the last prefetch are not stored, so every attribute is that
+/// of unset ones.
 pub extern "C" fn range_get_attribute(
     data: Out<i32>,
     bytes: usize,

@@ -1,7 +1,7 @@
 //! The driver's functions.
 //!
-//! Each is `extern "C"` with the header's parameters; the [table](crate::table) gives it its
-//! exported names. Functions that keep a lock never call back into the program with it held.
+//! Each is `extern "C"` with the header's parameters; the [table](crate::table) defines its
+//! exported names. Functions that hold a lock never call back into the program.
 
 pub mod array;
 pub mod batch;
@@ -43,12 +43,12 @@ pub mod vmm;
 
 use crate::ffi::{Answer, CuError};
 
-/// What every function that is not simulated answers.
+/// The result of every function that is not simulated.
 pub extern "C" fn not_supported() -> Answer {
     Err(CuError::NOT_SUPPORTED)
 }
 
-/// What functions answer that have nothing to do here (texture references, hints).
+/// The result of functions without effect here (texture references, hints).
 pub extern "C" fn nothing_to_do() -> Answer {
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Modules and libraries: any image loads, any name is found in it. Of PTX text, what it declares is read.
+//! Modules and libraries. Any image loads, and contains any name. The declarations of PTX text are
+//! read.
 
 use crate::ffi::{Answer, CuError, Handle, Out, Text, require};
 use crate::model::ptx::Ptx;
@@ -14,14 +15,14 @@ pub fn load(out: Out<Handle>, ptx: Ptx) -> Answer {
     out.put(state.load_module(current, ptx)?)
 }
 
-/// What an image declares if it is PTX, which the first byte tells from other images.
+/// The declarations of an image if it is PTX, which is detected by the first byte.
 fn ptx_of(image: Handle) -> Ptx {
-    // SAFETY: an image of the caller's, of one byte at least.
+    // SAFETY: the caller's image, which has at least one byte.
     let first = unsafe { *(image as *const u8) };
     if !matches!(first, b'.' | b'/' | b' ' | b'\t' | b'\n' | b'\r') {
         return Ptx::default();
     }
-    // SAFETY: text ends with a zero byte.
+    // SAFETY: PTX text ends with a zero byte.
     let text = unsafe { CStr::from_ptr(image as *const c_char) };
     Ptx::of(&text.to_string_lossy())
 }
@@ -77,7 +78,7 @@ pub extern "C" fn get_global(
     Ok(())
 }
 
-/// `cuModuleGetTexRef`, `cuModuleGetSurfRef`: a reference that the functions which take one ignore.
+/// `cuModuleGetTexRef`, `cuModuleGetSurfRef`: a reference that all functions ignore.
 pub extern "C" fn get_reference(out: Out<Handle>, module: Handle, name: Text) -> Answer {
     name.get()?;
     let known = state()?.modules.modules.get(module).is_some();
@@ -92,12 +93,12 @@ pub extern "C" fn create_reference(out: Out<Handle>) -> Answer {
     out.put(0x5c_00ff_0000_1000)
 }
 
-/// `cuModuleGetLoadingMode`: lazy, unless `CUDA_MODULE_LOADING` says otherwise.
+/// `cuModuleGetLoadingMode`: lazy by default, see `CUDA_MODULE_LOADING`.
 pub extern "C" fn get_loading_mode(mode: Out<u32>) -> Answer {
     mode.put(if machine().eager_loading { 1 } else { 2 })
 }
 
-/// `cuModuleGetFunctionCount`, `cuLibraryGetKernelCount`: code is not looked at, so 0.
+/// `cuModuleGetFunctionCount`, `cuLibraryGetKernelCount`: 0, because code is not read.
 pub extern "C" fn get_count(count: Out<u32>, module: Handle) -> Answer {
     let known = state()?.modules.modules.get(module).is_some();
     if !known {
@@ -106,7 +107,7 @@ pub extern "C" fn get_count(count: Out<u32>, module: Handle) -> Answer {
     count.put(0)
 }
 
-/// `cuModuleEnumerateFunctions`, `cuLibraryEnumerateKernels`: likewise none.
+/// `cuModuleEnumerateFunctions`, `cuLibraryEnumerateKernels`: likewise empty.
 pub extern "C" fn enumerate(_functions: Out<Handle>, _room: u32, module: Handle) -> Answer {
     let known = state()?.modules.modules.get(module).is_some();
     if known {
@@ -134,7 +135,7 @@ pub extern "C" fn library_unload(library: Handle) -> Answer {
     state()?.unload_module(library)
 }
 
-/// `cuLibraryGetModule`: one handle serves as both. Loads the library in the current context.
+/// `cuLibraryGetModule`: one handle is used for both. Loads the library in the current context.
 pub extern "C" fn library_get_module(out: Out<Handle>, library: Handle) -> Answer {
     require(!out.is_null())?;
     let mut state = state()?;

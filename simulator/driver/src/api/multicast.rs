@@ -6,8 +6,8 @@ use crate::model::state::state;
 use crate::model::vmm::GRANULARITY;
 use gpumem_cuda_abi::{CuDevice, CuDevicePtr, CuMemHandle};
 
-/// Waits, without the lock, until every device of a multicast object's team has joined. Nothing to
-/// wait for with other handles.
+/// Waits, without the lock, until every device of a multicast object's team has joined. Returns at
+/// once for other handles.
 pub fn wait_for_team(handle: CuMemHandle) -> Answer {
     let page = state()?.team_of(handle.0);
     if let Some(page) = page {
@@ -30,7 +30,7 @@ pub extern "C" fn add_device(handle: CuMemHandle, device: CuDevice) -> Answer {
     state.add_to_multicast(handle.0, device)
 }
 
-/// `cuMulticastGetGranularity`: that of memory.
+/// `cuMulticastGetGranularity`: the same as for memory.
 pub extern "C" fn get_granularity(
     granularity: Out<usize>,
     properties: In<Properties>,

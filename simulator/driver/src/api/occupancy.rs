@@ -1,15 +1,15 @@
-//! Occupancy: plausible figures from the device's limits alone.
+//! Occupancy: plausible figures from the device's limits only.
 
 use crate::ffi::{Answer, Handle, Out, require};
 use crate::model::state::{machine, state};
 
-/// Blocks that a multiprocessor holds.
+/// Blocks that fit on a multiprocessor.
 const BLOCKS: i32 = 32;
-/// Shared memory of a block without opting in.
+/// Shared memory of a block without an opt-in.
 const SHARED_BYTES: usize = 48 << 10;
 
-/// Multiprocessors of the current context's device, the first one's without a context; and the
-/// threads that each holds.
+/// Multiprocessors of the current context's device, or of the first device without a context; and
+/// the threads that each can run.
 fn multiprocessors() -> (i32, i32) {
     let current = state().ok().and_then(|state| state.bound().ok());
     let device = machine().visible_device(current.map_or(0, |at| at.device));
@@ -71,7 +71,7 @@ pub extern "C" fn max_cluster_size(size: Out<i32>) -> Answer {
     size.put(8)
 }
 
-/// `cuTensorMapEncode*`: an empty descriptor of CUDA's 128 bytes, for kernels that never run.
+/// `cuTensorMapEncode*`: an empty descriptor of 128 bytes, CUDA's size, for kernels that never run.
 pub extern "C" fn encode_tensor_map(map: Out<[u64; 16]>) -> Answer {
     map.put([0; 16])
 }

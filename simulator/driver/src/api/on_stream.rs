@@ -1,13 +1,13 @@
-//! Functions that put work on a stream: their two forms, and what becomes of the work.
+//! Functions that submit work to a stream: their two variants, and how the work is done.
 
 use crate::ffi::Answer;
 use crate::model::graph::Work;
 use crate::model::state::state;
 use crate::model::stream::On;
 
-/// Makes the two forms of functions of a stream: the ordinary one, and the one whose null stream is
-/// the thread's own (`_ptsz`). A row: what it is, both names, the parameters before and after the
-/// stream, and the inside, which gets the stream first.
+/// Makes both variants of stream functions: the ordinary one, and the one whose null stream is the
+/// thread's own (`_ptsz`). A row: a description, both names, the parameters before and after the
+/// stream, and the body, whose first parameter is the stream.
 macro_rules! on_stream {
     ($($doc:literal $legacy:ident $own:ident
        [$($before:ident: $before_type:ty),*] [$($after:ident: $after_type:ty),*] = $inside:path;)*) => {$(
@@ -32,7 +32,7 @@ macro_rules! on_stream {
 }
 pub(super) use on_stream;
 
-/// Does work now, or makes a node of it if its stream is captured.
+/// Does the work now, or adds a node if its stream is captured.
 pub fn submit(on: On, work: Work, now: impl FnOnce() -> Answer) -> Answer {
     if state()?.captured_as(on, work)? {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What a pointer is.
+//! Attributes of pointers.
 
 use crate::ffi::{Answer, CuError, Handle, In, Out, require};
 use crate::model::State;
@@ -85,8 +85,7 @@ fn of_unknown(attribute: u32) -> Answer<Value> {
     }
 }
 
-/// `cuPointerGetAttribute`: an unknown pointer is an error, except to the question whether it is
-/// mapped.
+/// `cuPointerGetAttribute`: an unknown pointer is an error, except for the attribute `MAPPED`.
 pub extern "C" fn get_attribute(data: Out<u64>, attribute: u32, pointer: CuDevicePtr) -> Answer {
     require(!data.is_null())?;
     let state = state()?;
@@ -98,7 +97,7 @@ pub extern "C" fn get_attribute(data: Out<u64>, attribute: u32, pointer: CuDevic
     }
 }
 
-/// `cuPointerGetAttributes`: an unknown pointer gives zeros, and succeeds.
+/// `cuPointerGetAttributes`: returns zeros for an unknown pointer, and succeeds.
 pub extern "C" fn get_attributes(
     count: u32,
     attributes: In<u32>,
@@ -123,7 +122,7 @@ pub extern "C" fn get_attributes(
     Ok(())
 }
 
-/// `cuPointerSetAttribute`: `SYNC_MEMOPS` alone can be set, and copies are synchronous anyway.
+/// `cuPointerSetAttribute`: only `SYNC_MEMOPS` can be set, and copies are always synchronous.
 pub extern "C" fn set_attribute(value: Handle, attribute: u32, pointer: CuDevicePtr) -> Answer {
     require(value != 0 && attribute == 6)?;
     let state = state()?;

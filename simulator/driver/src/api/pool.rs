@@ -1,4 +1,4 @@
-//! Stream-ordered memory and its pools.
+//! Stream-ordered memory and memory pools.
 
 use super::on_stream::on_stream;
 use crate::ffi::{Answer, CuError, Handle, In, Out, require};
@@ -26,7 +26,7 @@ fn alloc_from_pool_on(on: On, out: Out<CuDevicePtr>, bytes: usize, pool: Handle)
     alloc_in(&mut *state()?, on, out, bytes, pool)
 }
 
-/// In a capture this makes an allocation node on the pool's device.
+/// In a capture this adds an allocation node on the pool's device.
 fn alloc_in(
     state: &mut State,
     on: On,
@@ -41,14 +41,14 @@ fn alloc_in(
         address = base;
         Ok(node)
     })?;
-    // No bytes are no memory.
+    // An allocation of 0 bytes returns null.
     if !captured && bytes > 0 {
         address = state.allocate_from_pool(pool, bytes as u64)?;
     }
     out.put(CuDevicePtr(address))
 }
 
-/// In a capture this makes a free node: of the memory of an allocation node.
+/// In a capture this adds a free node for the memory of an allocation node.
 fn free_on(on: On, pointer: CuDevicePtr) -> Answer {
     let mut state = state()?;
     state.stream_at(on)?;
@@ -91,7 +91,7 @@ pub extern "C" fn device_set(device: CuDevice, pool: Handle) -> Answer {
     state.pools.set_current(device, pool)
 }
 
-/// The device that a location means; pools on the host and managed ones are not simulated.
+/// The device of a location; pools on the host and managed pools are not simulated.
 fn located(location: In<CuMemLocation>, kind: u32) -> Answer<CuDevice> {
     let location = location.get()?;
     match (location.kind, kind) {
@@ -145,12 +145,12 @@ pub extern "C" fn trim_to(pool: Handle, keep: usize) -> Answer {
     Ok(())
 }
 
-/// `cuMemPoolSetAttribute`. High-water marks can only be set to 0, which means: to now.
+/// `cuMemPoolSetAttribute`. A peak can only be set to 0, which resets it to the current value.
 pub extern "C" fn set_attribute(pool: Handle, attribute: u32, value: In<u64>) -> Answer {
     let mut state = state()?;
     let pool = state.pools.get_mut(pool)?;
     match attribute {
-        // The reuse policies are C ints, half as wide as the rest.
+        // The reuse policies are C ints, half the width of the other attributes.
         1..=3 => pool.reuse[attribute as usize - 1] = value.cast::<i32>().get()?,
         4 => pool.release_threshold = value.get()?,
         6 | 8 => {
@@ -226,7 +226,7 @@ pub extern "C" fn export(out: Out<i32>, pool: Handle, kind: u32, flags: u64) -> 
     out.put(state.export_pool(pool)?.into_raw_fd())
 }
 
-/// `cuMemPoolImportFromShareableHandle`: the descriptor itself stands for the pointer.
+/// `cuMemPoolImportFromShareableHandle`: the descriptor is passed as the pointer's value.
 pub extern "C" fn import(out: Out<Handle>, descriptor: Handle, kind: u32, flags: u64) -> Answer {
     require(!out.is_null() && flags == 0)?;
     let mut state = state()?;

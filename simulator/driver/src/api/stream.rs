@@ -1,5 +1,5 @@
-//! Streams. The simulated device is never busy, so everything that is ordered has happened, unless
-//! it is captured.
+//! Streams. The simulated device is never busy, so all submitted work is complete, unless it is
+//! captured.
 
 use super::on_stream::{on_stream, submit};
 use crate::ffi::{Answer, CuError, Handle, Out, require};
@@ -35,7 +35,7 @@ pub extern "C" fn create(out: Out<Handle>, flags: u32) -> Answer {
     create_with_priority(out, flags, 0)
 }
 
-/// `cuStreamCreateWithPriority`: priorities outside the range are moved into it.
+/// `cuStreamCreateWithPriority`: priorities are clamped to the range.
 pub extern "C" fn create_with_priority(out: Out<Handle>, flags: u32, priority: i32) -> Answer {
     require(!out.is_null() && flags <= 1)?;
     let mut state = state()?;
@@ -110,7 +110,7 @@ fn get_context_on(on: On, context: Out<Handle>) -> Answer {
     context.put(with_stream(on, |s| s.context)?)
 }
 
-/// With the green context, of which there are none.
+/// With the green context, which is always null.
 fn get_context_v2_on(on: On, context: Out<Handle>, green: Out<Handle>) -> Answer {
     let found = with_stream(on, |s| s.context)?;
     context.put_if_asked(found);
@@ -122,8 +122,8 @@ fn get_device_on(on: On, device: Out<i32>) -> Answer {
     device.put(with_stream(on, |s| s.device as i32)?)
 }
 
-/// The value is a union, of which only the member that is asked for is written, since its size has
-/// grown with CUDA's versions.
+/// The value is a union. Only the member of the requested attribute is written, because the union's
+/// size has grown with CUDA's versions.
 fn get_attribute_on(on: On, attribute: u32, value: Out<[u8; 32]>) -> Answer {
     let priority = with_stream(on, |s| s.priority)?;
     match attribute {
@@ -137,7 +137,7 @@ fn get_attribute_on(on: On, attribute: u32, value: Out<[u8; 32]>) -> Answer {
     }
 }
 
-/// Called at once, on this thread.
+/// The callback runs at once, on this thread.
 fn add_callback_on(
     on: On,
     callback: Option<extern "C" fn(Handle, CuResult, *mut c_void)>,
@@ -154,13 +154,13 @@ fn add_callback_on(
 
 /// Calls a host function of a stream or a graph. The state must not be locked.
 pub fn call_host(host: &CuHostNodeParams) {
-    // SAFETY: whoever put the work in place passed a host function of this signature, and checked
-    // that it is none null.
+    // SAFETY: the caller that submitted the work passed a host function of this signature, and
+    // checked that it is not null.
     let function = unsafe { std::mem::transmute::<usize, extern "C" fn(usize)>(host.function) };
     function(host.data);
 }
 
-/// Called at once, on this thread.
+/// The function runs at once, on this thread.
 fn launch_host_on(on: On, function: usize, data: usize) -> Answer {
     require(function != 0)?;
     let host = CuHostNodeParams { function, data };

@@ -1,4 +1,4 @@
-//! Texture and surface objects: numbers that kernels which never run would use.
+//! Texture and surface objects: numbers, because kernels that would use them never run.
 
 use crate::ffi::{Answer, Handle, Out, require};
 use crate::model::state::state;

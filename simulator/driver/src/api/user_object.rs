@@ -4,7 +4,7 @@ use crate::ffi::{Answer, CuError, Handle, Out, require};
 use crate::model::state::state;
 use crate::model::user_object::Ended;
 
-/// `CU_USER_OBJECT_NO_DESTRUCTOR_SYNC`, the only flag, and needed.
+/// `CU_USER_OBJECT_NO_DESTRUCTOR_SYNC`, the only flag, which is required.
 const NO_DESTRUCTOR_SYNC: u32 = 1;
 /// `CU_GRAPH_USER_OBJECT_MOVE`.
 const MOVE: u32 = 1;
@@ -29,7 +29,7 @@ pub extern "C" fn retain(object: Handle, count: u32) -> Answer {
     state()?.graphs.retain_object(object, count)
 }
 
-/// `cuUserObjectRelease`: with the last reference the destructor is called, on this thread.
+/// `cuUserObjectRelease`: the last one calls the destructor, on this thread.
 pub extern "C" fn release(object: Handle, count: u32) -> Answer {
     require(count > 0)?;
     let mut ended = Ended::default();

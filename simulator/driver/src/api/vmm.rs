@@ -12,7 +12,7 @@ use gpumem_cuda_abi::{
 };
 use std::os::fd::IntoRawFd;
 
-/// `cuMemGetAllocationGranularity`: 2 MiB, smallest and recommended alike.
+/// `cuMemGetAllocationGranularity`: 2 MiB, both minimum and recommended.
 pub extern "C" fn get_granularity(
     granularity: Out<usize>,
     properties: In<CuMemAllocationProp>,
@@ -24,7 +24,7 @@ pub extern "C" fn get_granularity(
     granularity.put(GRANULARITY as usize)
 }
 
-/// `cuMemAddressReserve`. The address asked for is a hint, followed if it is free.
+/// `cuMemAddressReserve`. The requested address is a hint, used if it is free.
 pub extern "C" fn address_reserve(
     out: Out<CuDevicePtr>,
     bytes: usize,
@@ -72,7 +72,7 @@ pub extern "C" fn retain(out: Out<CuMemHandle>, address: Handle) -> Answer {
 
 /// `cuMemMap`.
 ///
-/// A multicast object is mapped once its team is complete; until then the call waits.
+/// A multicast object is mapped when its team is complete; until then the call waits.
 pub extern "C" fn map(
     base: CuDevicePtr,
     bytes: usize,
@@ -92,7 +92,7 @@ pub extern "C" fn unmap(base: CuDevicePtr, bytes: usize) -> Answer {
     calls::UNMAP.count(|| state()?.unmap_physical(base.0, bytes as u64))
 }
 
-/// `cuMemSetAccess`. The host's page tables know one access for all devices: the widest given.
+/// `cuMemSetAccess`. The host's page tables have one access for all devices: the widest one.
 pub extern "C" fn set_access(
     base: CuDevicePtr,
     bytes: usize,
@@ -132,7 +132,7 @@ pub extern "C" fn get_properties(out: Out<CuMemAllocationProp>, handle: CuMemHan
     out.put(state()?.vmm.get(handle.0)?.properties)
 }
 
-/// `cuMemExportToShareableHandle`: as a file descriptor, if the memory was made for that.
+/// `cuMemExportToShareableHandle`: as a file descriptor, if the memory was created for that.
 pub extern "C" fn export(out: Out<i32>, handle: CuMemHandle, kind: u32, flags: u64) -> Answer {
     require(!out.is_null() && flags == 0)?;
     let state = state()?;
@@ -145,8 +145,8 @@ pub extern "C" fn export(out: Out<i32>, handle: CuMemHandle, kind: u32, flags: u
     out.put(file.into_raw_fd())
 }
 
-/// `cuMemImportFromShareableHandle`: the descriptor itself stands for the pointer. The caller keeps
-/// it.
+/// `cuMemImportFromShareableHandle`: the descriptor is passed as the pointer's value. The caller
+/// keeps it.
 pub extern "C" fn import(out: Out<CuMemHandle>, descriptor: Handle, kind: u32) -> Answer {
     require(!out.is_null())?;
     let mut state = state()?;

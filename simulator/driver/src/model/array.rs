@@ -1,4 +1,4 @@
-//! Arrays: textures' memory, with their bytes taken from the descriptor.
+//! Arrays, the memory of textures. Their size follows from the descriptor.
 
 use super::formats::{Format, format};
 use crate::ffi::{Answer, CuError};
@@ -9,15 +9,15 @@ use gpumem_cuda_abi::CuArray3dDescriptor;
 pub struct Array {
     /// The context that it belongs to.
     pub context: usize,
-    /// What it was made with (of a mipmapped array: its level 0).
+    /// The descriptor that it was created with (for a mipmapped array: of its level 0).
     pub descriptor: CuArray3dDescriptor,
-    /// Where its bytes lie.
+    /// The address of its bytes.
     pub base: u64,
     /// Whether this array owns its bytes (levels and planes do not).
     pub owns: bool,
-    /// Handles of the levels, of a mipmapped array.
+    /// Handles of the levels, for a mipmapped array.
     pub levels: Vec<usize>,
-    /// Handles of the planes that were asked for, in order.
+    /// Handles of the planes that were requested, in order.
     pub planes: Vec<usize>,
 }
 
@@ -28,11 +28,11 @@ pub(crate) const CUBEMAP: u32 = 0x04;
 /// `CUDA_ARRAY3D_SPARSE` and `CUDA_ARRAY3D_DEFERRED_MAPPING`.
 pub(crate) const SPARSE: u32 = 0x40 | 0x80;
 
-/// The levels of a mipmapped array (one, of another array), with their bytes. No more of them than it
-/// takes to come down to one element.
+/// The levels of a mipmapped array (one for another array), with their bytes. At most as many as it
+/// takes to reach one element.
 ///
 /// # Errors
-/// `INVALID_VALUE` for what cannot be.
+/// `INVALID_VALUE` for an invalid descriptor.
 pub fn levels(
     descriptor: &CuArray3dDescriptor,
     count: u32,
@@ -59,12 +59,12 @@ pub struct Layout {
     pub rows: u64,
     /// Slices (or layers, or faces).
     pub slices: u64,
-    /// Bytes after the rows of a slice: the colours of formats that keep them apart.
+    /// Bytes after the rows of a slice: the colour planes of planar formats.
     pub colours: u64,
 }
 
 impl Layout {
-    /// The layout of a descriptor; `None` if it describes nothing that can be.
+    /// The layout of a descriptor; `None` if it is invalid.
     pub fn of(descriptor: &CuArray3dDescriptor) -> Option<Self> {
         let channels = u64::from(descriptor.num_channels);
         let (width, height) = (descriptor.width as u64, descriptor.height.max(1) as u64);
@@ -93,14 +93,14 @@ impl Layout {
         })
     }
 
-    /// All of it.
+    /// The size of the whole array.
     pub fn bytes(&self) -> Option<u64> {
         let slice = self.row.checked_mul(self.rows)?.checked_add(self.colours)?;
         slice.checked_mul(self.slices)
     }
 }
 
-/// The descriptor of a level of a mipmapped array: each extent halved, never below one. Layers
+/// The descriptor of a level of a mipmapped array: each extent is halved, but at least one. Layers
 /// and faces are not halved.
 pub fn level(descriptor: &CuArray3dDescriptor, level: u32) -> CuArray3dDescriptor {
     let half = |extent: usize| {

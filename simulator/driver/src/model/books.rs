@@ -6,7 +6,7 @@ use gpumem_sim_machine::DeviceSpec;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// The books of every device that the process sees.
+/// The books of every device that is visible to the process.
 #[derive(Clone, Debug)]
 pub struct Books {
     devices: Vec<(String, DeviceBooks)>,
@@ -30,7 +30,7 @@ impl Books {
         &self.devices[ordinal].1
     }
 
-    /// The books of one device, to write in.
+    /// The mutable books of one device.
     pub fn device_mut(&mut self, ordinal: usize) -> &mut DeviceBooks {
         &mut self.devices[ordinal].1
     }
@@ -41,7 +41,7 @@ impl Books {
         all.find(|(text, _)| text == uuid).map(|(_, books)| books)
     }
 
-    /// How many devices the books cover.
+    /// The number of devices.
     pub fn devices(&self) -> usize {
         self.devices.len()
     }

@@ -5,22 +5,21 @@
 //!  no capture ─────► active ──────────────────► graph
 //!                       │ a call that the rules forbid     end
 //!                       └───────────────────► invalidated ─────► no graph
-//! ```
-//! Other streams join a capture by waiting for an event that was recorded in it, and must be joined
-//! again before it ends. A capture's state is its *tips*: for each stream the nodes that the next
-//! one comes after.
+//! ``` Another stream joins a capture by waiting for an event that was recorded in it. The origin
+//! stream must wait for it before the capture ends. A capture's state is its *tips*: for each
+//! stream, the nodes that the next node depends on.
 
 use super::stream::On;
 use crate::ffi::{Answer, CuError};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// `CUstreamCaptureMode`: no unsafe call in any thread.
+/// `CUstreamCaptureMode`: no unsafe call on any thread.
 pub const GLOBAL: u32 = 0;
-/// `CUstreamCaptureMode`: anything.
+/// `CUstreamCaptureMode`: all calls are allowed.
 pub const RELAXED: u32 = 2;
 
-/// `CU_EVENT_RECORD_EXTERNAL`, `CU_EVENT_WAIT_EXTERNAL`: a node of its own.
+/// `CU_EVENT_RECORD_EXTERNAL`, `CU_EVENT_WAIT_EXTERNAL`: a separate node.
 pub const EXTERNAL: u32 = 1;
 
 thread_local!(pub(crate) static MODE: Cell<u32> = const { Cell::new(GLOBAL) });
@@ -30,7 +29,7 @@ pub fn exchange_mode(mode: u32) -> u32 {
     MODE.with(|current| current.replace(mode))
 }
 
-/// What the next node of a stream comes after. The lists' addresses are told to clients and hold
+/// The dependencies of a stream's next node. Clients get the lists' addresses, which stay valid
 /// until the stream is used again.
 #[derive(Clone, Debug, Default)]
 pub struct Tip {
@@ -60,9 +59,9 @@ impl Tip {
 pub struct Capture {
     /// The graph that it makes.
     pub graph: usize,
-    /// Whether no forbidden call was made.
+    /// Whether all calls were allowed.
     pub valid: bool,
-    /// Whether the graph was there before.
+    /// Whether it captures into an existing graph.
     pub(crate) into_existing: bool,
     pub(crate) origin: On,
     pub(crate) thread: usize,
@@ -89,8 +88,8 @@ impl Captures {
         self.of(on).map(|(id, ..)| id)
     }
 
-    /// A context has ended, and with it the captures of its streams. What they had made of their
-    /// graphs is nobody's to launch.
+    /// A context has ended, and with it the captures of its streams. Their unfinished graphs cannot
+    /// be launched.
     pub fn drop_context(&mut self, context: usize) {
         self.live.retain(|_, capture| capture.context != context);
     }
@@ -101,7 +100,7 @@ impl Captures {
         }
     }
 
-    /// The capture that a stream is in, to write in.
+    /// The mutable capture that a stream is in.
     pub(crate) fn active(&mut self, on: On) -> Answer<Option<(u64, &mut Capture)>> {
         let Some(id) = self.id_of(on) else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! What is known of memory without a look at it, by where it lies.
+//! What is known about memory without reading it, by its address.
 
 use super::State;
 use super::memory::{Allocation, Backing};
@@ -31,8 +31,8 @@ impl State {
         pieces
     }
 
-    /// Whether a range is in memory that the simulated driver has made, so that its pages can be
-    /// given back.
+    /// Whether a range is in memory that the simulated driver has mapped, so that its pages can be
+    /// returned to the host.
     pub fn has_made(&self, address: u64, bytes: u64) -> bool {
         let end = address + bytes;
         let mut at = address;
@@ -45,7 +45,7 @@ impl State {
         true
     }
 
-    /// Whether an address is the device's, managed memory included.
+    /// Whether an address is in device memory, including managed memory.
     pub fn is_on_device(&self, address: u64) -> bool {
         let found = self.memory.holding(address);
         found.is_some_and(|allocation| !allocation.is_host())
@@ -56,7 +56,7 @@ impl State {
             Backing::Pages { .. } => !self.ipc.shared.contains_key(&allocation.base),
             Backing::Pool { pool } => self.pools.get(pool).is_ok_and(|pool| pool.file.is_none()),
             Backing::Graph | Backing::Global { .. } => true,
-            // Pages of several, and memory of others.
+            // Pages of several allocations, and memory of others.
             Backing::Small
             | Backing::Mapping
             | Backing::Multicast

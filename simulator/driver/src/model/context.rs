@@ -1,4 +1,4 @@
-//! Contexts: what they own, the primary ones, and each thread's stack of them.
+//! Contexts: their objects, primary contexts, and each thread's context stack.
 
 use super::handles::Handles;
 use super::small::SmallPages;
@@ -15,7 +15,7 @@ pub struct Current {
     pub device: usize,
 }
 
-/// A value that a client keeps in a context: the value, and the function that ends it.
+/// A value that a client stores in a context, with its destructor.
 #[derive(Clone, Copy, Debug)]
 pub struct Stored {
     /// The value.
@@ -29,15 +29,15 @@ pub struct Stored {
 pub struct Context {
     /// Its device.
     pub device: usize,
-    /// Its number, never used again.
+    /// Its number, which is never reused.
     pub id: u64,
     /// `CUctx_flags`.
     pub flags: u32,
-    /// Holds on it beyond its birth: `cuCtxAttach`.
+    /// References to it from `cuCtxAttach`, in addition to the first one.
     pub attached: u32,
     /// Limits that were set, by `CUlimit`.
     pub limits: BTreeMap<u32, usize>,
-    /// Device memory that a larger stack costs now.
+    /// Device memory that its stack limit costs in addition to the default.
     pub stack_bytes: u64,
     /// Device memory that the first managed memory on the device has cost.
     pub managed_bytes: u64,
@@ -47,11 +47,11 @@ pub struct Context {
     pub cache_config: u32,
     /// Shared memory bank size preference.
     pub shared_config: u32,
-    /// Contexts whose memory it may reach.
+    /// Contexts whose memory it can access.
     pub peers: BTreeSet<usize>,
     /// Context-local storage, by key.
     pub storage: BTreeMap<usize, Stored>,
-    /// Pages that its small allocations share.
+    /// Pages for its small allocations.
     pub small: SmallPages,
 }
 
@@ -71,7 +71,7 @@ pub struct Contexts {
     pub(crate) next_id: u64,
 }
 
-/// What is left to do, without the lock, when a context has ended: context-local storage.
+/// Work after a context has ended, to do without the lock: destructors of context-local storage.
 #[must_use]
 #[derive(Debug, Default)]
 pub struct Ending {
@@ -97,7 +97,7 @@ impl Ending {
 }
 
 impl Contexts {
-    /// No contexts yet, for so many devices.
+    /// No contexts, for this number of devices.
     pub fn new(devices: usize) -> Self {
         let mut live = Handles::new(1);
         let primary = (0..devices)
@@ -144,8 +144,8 @@ impl Contexts {
         }
     }
 
-    /// Takes a reference to a device's primary context without bringing it to life; its first use
-    /// will.
+    /// Takes a reference to a device's primary context without creating it; its first use creates
+    /// it.
     pub fn refer_to_primary(&mut self, device: usize) -> usize {
         self.primary[device].references += 1;
         self.primary[device].handle
@@ -184,8 +184,8 @@ impl Contexts {
 }
 
 thread_local! {
-    /// This thread's contexts, the current one last. Kept without a destructor: clients call the
-    /// driver from exit handlers, when a thread's destructors have run.
+    /// This thread's contexts, the current one last. Without a destructor, because clients call the
+    /// driver from exit handlers, after a thread's destructors have run.
     static STACK: std::mem::ManuallyDrop<RefCell<Vec<usize>>> =
         const { std::mem::ManuallyDrop::new(RefCell::new(Vec::new())) };
 }
@@ -195,17 +195,17 @@ pub fn top() -> Option<usize> {
     STACK.with(|stack| stack.borrow().last().copied())
 }
 
-/// Makes `handle` current, above the others.
+/// Pushes `handle`, which becomes current.
 pub fn push(handle: usize) {
     STACK.with(|stack| stack.borrow_mut().push(handle));
 }
 
-/// Takes the current context off the stack.
+/// Pops the current context.
 pub fn pop() -> Option<usize> {
     STACK.with(|stack| stack.borrow_mut().pop())
 }
 
-/// Takes every mention of `handle` at the top off the stack (the context is being destroyed).
+/// Pops `handle` as often as it is at the top (the context is being destroyed).
 pub fn pop_if_top(handle: usize) {
     STACK.with(|stack| {
         let mut stack = stack.borrow_mut();

@@ -1,9 +1,9 @@
-//! The books of one device: what was asked for and what the card gave, exact at every moment.
+//! The books of one device: requested bytes and physical bytes, exact at every moment.
 //!
-//! Two ledgers are kept. *Requested* bytes are what callers asked for, by kind;
-//! their sum is what gpumem must report at its driver level, to the byte. *Physical* bytes are
-//! whole pages, pool chunks, contexts and modules: what NVML and `cuMemGetInfo` say. They are
-//! taken from the card, which other processes may share.
+//! *Requested* bytes are the bytes of the callers' requests, by kind; their sum is what gpumem must
+//! report at its driver level, to the byte. *Physical* bytes are whole pages, pool chunks, contexts
+//! and modules, as NVML and `cuMemGetInfo` report them. They are taken from the card, which other
+//! processes may share.
 
 use super::kind::{Holding, Kind};
 use crate::ffi::CuError;
@@ -21,7 +21,7 @@ pub struct Counter {
     pub peak: u64,
     /// Allocations so far.
     pub allocations: u64,
-    /// Frees so far, those by the end of a context included.
+    /// Frees so far, including those by the end of a context.
     pub frees: u64,
 }
 
@@ -39,7 +39,7 @@ impl Counter {
     }
 }
 
-/// Bytes now and at most.
+/// Current and peak bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Level {
     current: u64,
@@ -89,7 +89,7 @@ impl DeviceBooks {
         }
     }
 
-    /// What each context on the device costs.
+    /// The memory that each context on the device costs.
     pub fn context_bytes(&self) -> u64 {
         self.context_bytes
     }
@@ -109,18 +109,18 @@ impl DeviceBooks {
         self.pinned
     }
 
-    /// Physical bytes: now, and at most.
+    /// Physical bytes: current and peak.
     pub fn physical(&self) -> (u64, u64) {
         (self.physical.current, self.physical.peak)
     }
 
-    /// Physical bytes of one sort: now, and at most.
+    /// Physical bytes of one kind: current and peak.
     pub fn holding(&self, holding: Holding) -> (u64, u64) {
         let level = self.holdings[holding as usize];
         (level.current, level.peak)
     }
 
-    /// Physical bytes that are still free: neither this process nor another has them.
+    /// Physical bytes that are free: neither this process nor another uses them.
     pub fn free_bytes(&self) -> u64 {
         let others = match &self.shared {
             Some((cards, unit)) => cards.others(*unit),
@@ -131,7 +131,7 @@ impl DeviceBooks {
             .saturating_sub(self.physical.current)
     }
 
-    /// What the processes that are simulated may have together.
+    /// The limit for all simulated processes together.
     fn limit(&self) -> u64 {
         self.total_bytes - self.other_bytes
     }
@@ -141,7 +141,7 @@ impl DeviceBooks {
         self.total_bytes
     }
 
-    /// Writes down an allocation of `bytes` requested bytes.
+    /// Records an allocation of `bytes` requested bytes.
     pub fn allocated(&mut self, kind: Kind, bytes: u64) {
         self.kinds[kind as usize].add(bytes);
         if kind.is_device_memory() {
@@ -151,7 +151,7 @@ impl DeviceBooks {
         }
     }
 
-    /// Writes down that such an allocation is gone.
+    /// Records that such an allocation was freed.
     pub fn freed(&mut self, kind: Kind, bytes: u64) {
         self.kinds[kind as usize].remove(bytes);
         if kind.is_device_memory() {
@@ -164,7 +164,7 @@ impl DeviceBooks {
     /// Takes physical memory.
     ///
     /// # Errors
-    /// `OUT_OF_MEMORY`, with nothing changed, if less than that is free.
+    /// `OUT_OF_MEMORY`, without a change, if fewer bytes are free.
     pub fn take_physical(&mut self, bytes: u64) -> Result<(), CuError> {
         let taken = match &self.shared {
             Some((cards, unit)) => cards.take(*unit, bytes, self.limit()),
@@ -177,7 +177,7 @@ impl DeviceBooks {
         Ok(())
     }
 
-    /// Gives physical memory back.
+    /// Frees physical memory.
     pub fn give_physical(&mut self, bytes: u64) {
         self.physical.fall(bytes);
         if let Some((cards, unit)) = &self.shared {
@@ -185,18 +185,18 @@ impl DeviceBooks {
         }
     }
 
-    /// Writes down what physical memory that was taken is for.
+    /// Records the purpose of physical memory that was taken.
     pub fn holds(&mut self, holding: Holding, bytes: u64) {
         self.holdings[holding as usize].rise(bytes);
     }
 
-    /// Gives such memory back.
+    /// Frees physical memory with this purpose.
     pub fn give_held(&mut self, holding: Holding, bytes: u64) {
         self.holdings[holding as usize].fall(bytes);
         self.give_physical(bytes);
     }
 
-    /// Takes memory for managed allocations: as many whole pages of `most` bytes as are free.
+    /// Takes memory for managed allocations: as many whole pages as are free, at most `most` bytes.
     pub fn take_resident(&mut self, most: u64, page: u64) -> u64 {
         let taken = match &self.shared {
             Some((cards, unit)) => cards.take_up_to(*unit, most, page, self.limit()),
@@ -207,7 +207,7 @@ impl DeviceBooks {
         taken
     }
 
-    /// A figure by the name that it has in the JSON: current and peak.
+    /// A figure by its name in the JSON: current and peak.
     pub fn by_name(&self, name: &str) -> Option<(u64, u64)> {
         let of = |counter: Counter| (counter.current, counter.peak);
         match name {

@@ -1,7 +1,7 @@
-//! Executables: what a graph becomes when it is instantiated.
+//! Executable graphs, the results of instantiation.
 //!
-//! An executable has its own copy of the graph's work, children's included, in the order in which it
-//! runs. Its steps are found by the handles of the nodes that they were made of.
+//! An executable has its own copy of the graph's work, including that of children, in the order of
+//! execution. Its steps are found by the handles of the nodes that they come from.
 
 use super::graph::Work;
 use super::graph_memory::Worst;
@@ -17,7 +17,7 @@ pub const DEVICE_LAUNCH: u64 = 4;
 /// Every flag.
 pub const FLAGS: u64 = 15;
 
-/// Why an executable could not be updated, by `CUgraphExecUpdateResult`.
+/// The reason why an executable could not be updated, as `CUgraphExecUpdateResult`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// `CUgraphExecUpdateResult`.
@@ -29,13 +29,13 @@ pub struct Difference {
 /// One step.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// The node that it was made of.
+    /// The node that it comes from.
     pub node: usize,
-    /// What it does.
+    /// Its work.
     pub work: Work,
-    /// Whether it is done.
+    /// Whether it runs.
     pub enabled: bool,
-    /// The steps before it that it depends on, by their places.
+    /// The indices of the earlier steps that it depends on.
     pub(crate) after: Vec<usize>,
 }
 
@@ -46,19 +46,19 @@ pub struct Executable {
     pub id: u32,
     /// `CUgraphInstantiate_flags`.
     pub flags: u64,
-    /// What it does, in order.
+    /// Its work, in order.
     pub steps: Vec<Step>,
-    /// The graph that it was made of, if it still exists.
+    /// The graph that it comes from, if it still exists.
     pub(crate) graph: usize,
     pub(crate) objects: BTreeMap<usize, u32>,
 }
 
-/// A launch that is under way.
+/// A launch that is in progress.
 #[derive(Debug)]
 pub struct Launch {
-    /// What is to be done, in order.
+    /// The work to do, in order.
     pub works: Vec<Work>,
-    /// The pages that it has for itself until [`State::keep_promise`].
+    /// The pages that are reserved for it until [`State::keep_promise`].
     pub promised: Worst,
 }
 
@@ -72,7 +72,7 @@ impl Executable {
         all.collect()
     }
 
-    /// The step that a node became.
+    /// The step of a node.
     pub fn step_mut(&mut self, node: usize) -> Answer<&mut Step> {
         let found = self.steps.iter_mut().find(|step| step.node == node);
         found.ok_or(CuError::INVALID_VALUE)

@@ -1,7 +1,8 @@
-//! Memory of other interfaces (Vulkan, OpenGL and so on), taken in by a file descriptor.
+//! Memory of other interfaces (Vulkan, OpenGL and so on), imported by a file descriptor.
 //!
-//! The simulator has no such interface: any ordinary file that can be mapped stands for its memory.
-//! What is mapped of it is an alias. It costs the card nothing here, since whoever made it pays.
+//! The simulator has no such interface: any ordinary file that can be mapped represents its memory.
+//! Mappings of it are aliases. They cost the card nothing here, because the memory is counted where
+//! it was allocated.
 
 use std::os::fd::OwnedFd;
 

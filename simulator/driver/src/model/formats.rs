@@ -1,20 +1,20 @@
-//! What the elements of arrays are: every `CUarray_format` of CUDA 13.5's header.
+//! Formats of array elements: every `CUarray_format` of CUDA 13.5's header.
 
-/// How the elements of a format lie in memory.
+/// The memory layout of a format's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Each channel on its own: bytes of one.
+    /// Separate channels: bytes of one channel.
     Channels(u64),
-    /// All channels of an element together: their bytes, and how many channels there are.
+    /// All channels of an element together: their bytes, and the number of channels.
     Packed(u64, u32),
-    /// Blocks of 4 × 4 elements: bytes of one.
+    /// Blocks of 4 × 4 elements: bytes of a block.
     Blocks(u64),
-    /// Brightness for each element, and two colours for groups of so many columns and rows: bytes
-    /// of a sample.
+    /// A luma sample for each element, and two chroma samples for a group of elements: bytes of a
+    /// sample, columns and rows of a group.
     Colours(u64, u64, u64),
 }
 
-/// The format of this number, if CUDA has it.
+/// The format with this number, if CUDA defines it.
 pub fn format(number: u32) -> Option<Format> {
     use Format::{Blocks, Channels, Colours, Packed};
     Some(match number {
@@ -44,21 +44,21 @@ pub fn format(number: u32) -> Option<Format> {
     })
 }
 
-/// One plane of a format that has some: the number of its own format, its channels, and for how many
-/// columns and rows of elements one of its own stands.
+/// One plane of a planar format: the number of the plane's format, its channels, and the number of
+/// columns and rows of elements that one of its elements covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plane {
     /// `CUarray_format`.
     pub format: u32,
     /// Channels.
     pub channels: u32,
-    /// Columns for one of its own.
+    /// Columns that one element covers.
     pub across: u64,
-    /// Rows for one of its own.
+    /// Rows that one element covers.
     pub down: u64,
 }
 
-/// The planes of a format; none of one whose elements lie together.
+/// The planes of a format; an empty list for one whose elements are not in planes.
 pub fn planes(number: u32) -> Vec<Plane> {
     let Some(Format::Colours(sample, across, down)) = format(number) else {
         return Vec::new();

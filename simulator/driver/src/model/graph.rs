@@ -1,13 +1,13 @@
-//! Graphs: nodes of work that is done when an executable made of them is launched.
+//! Graphs. The work of their nodes is done when an executable of them is launched.
 //!
-//! Nodes run in the order of their dependencies, and where these say nothing in the order in which
-//! they were made. A node's handle is never used again, and handles ascend.
+//! Nodes run in the order of their dependencies, and otherwise in the order in which they were
+//! added. A node's handle is never reused, and handles ascend.
 
 use crate::ffi::{Answer, require};
 use gpumem_cuda_abi::{CuHostNodeParams, CuKernelNodeParams, CuMemcpy3d, CuMemsetNodeParams};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a node does.
+/// The work of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Work {
     /// Launches a kernel.
@@ -16,19 +16,19 @@ pub enum Work {
     Copy(CuMemcpy3d),
     /// Fills memory.
     Fill(CuMemsetNodeParams),
-    /// Calls the program.
+    /// Calls a function of the program.
     Host(CuHostNodeParams),
     /// Runs a graph that the node owns.
     Graph(usize),
-    /// Nothing.
+    /// No work.
     Empty,
     /// Waits for an event.
     Wait(usize),
     /// Records an event.
     Record(usize),
-    /// Gives memory at this address.
+    /// Allocates memory at this address.
     Allocate(u64),
-    /// Frees it.
+    /// Frees the memory at this address.
     Free(u64),
 }
 
@@ -49,7 +49,7 @@ impl Work {
         }
     }
 
-    /// What a drawing of the graph calls it.
+    /// Its name in a drawing of the graph.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Kernel(_) => "KERNEL",
@@ -65,7 +65,7 @@ impl Work {
         }
     }
 
-    /// Whether it gives or frees memory.
+    /// Whether it allocates or frees memory.
     pub fn is_memory(&self) -> bool {
         matches!(self, Self::Allocate(_) | Self::Free(_))
     }
@@ -77,9 +77,9 @@ pub type Attributes = BTreeMap<u32, [u8; 32]>;
 /// One node.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// What it does.
+    /// Its work.
     pub work: Work,
-    /// The nodes that come before it.
+    /// The nodes that it depends on.
     pub after: BTreeSet<usize>,
     /// Attributes of a kernel node.
     pub attributes: Attributes,
@@ -92,31 +92,31 @@ pub struct Node {
 pub struct Graph {
     /// Its nodes.
     pub nodes: BTreeMap<usize, Node>,
-    /// Its number, never used again.
+    /// Its number, which is never reused.
     pub id: u32,
-    /// User objects that it holds, and how often.
+    /// User objects that it holds, with the number of references.
     pub objects: BTreeMap<usize, u32>,
     /// Addresses that its nodes allocate.
     pub allocations: BTreeSet<u64>,
-    /// Of a clone, its nodes by those of the original.
+    /// For a clone, its nodes by those of the original.
     pub(crate) clones: BTreeMap<usize, usize>,
     /// Whether a node owns it.
     pub(crate) is_child: bool,
-    /// Executables made of it that still exist.
+    /// The number of its executables that still exist.
     pub executables: usize,
     pub(crate) made: u32,
 }
 
 impl Graph {
-    /// Whether it has nodes that give or free memory.
+    /// Whether it has nodes that allocate or free memory.
     pub fn has_memory(&self) -> bool {
         self.nodes.values().any(|node| node.work.is_memory())
     }
 
-    /// Its nodes in an order in which they may run.
+    /// Its nodes in an order in which they can run.
     ///
     /// # Errors
-    /// `INVALID_VALUE` if they depend on each other in a circle.
+    /// `INVALID_VALUE` if the dependencies have a cycle.
     pub fn order(&self) -> Answer<Vec<usize>> {
         let mut waiting: BTreeMap<usize, usize> = BTreeMap::new();
         let mut then: BTreeMap<usize, Vec<usize>> = BTreeMap::new();

@@ -1,54 +1,55 @@
-//! Memory of graphs: addresses that allocation nodes have for good, and the pages behind them.
+//! Memory of graphs: the permanent addresses of allocation nodes, and the pages behind them.
 //!
-//! The model: an allocation node gets its address when it is made, and no memory. Memory is live
+//! The model: an allocation node gets its address, but no memory, when it is added. Memory is live
 //! from a launch that runs the node until it is freed. The device keeps pages for all its graphs
-//! together: a launch or an upload makes them as many as what is live and what the graph has live
-//! at its worst need (in steps of 512 bytes, pieces of 32 MiB over all, and whole pages where those do
-//! not fit). They stay when memory is freed, and go with `cuDeviceGraphMemTrim`, when an allocation
-//! elsewhere would otherwise fail, and with the device's last context. All of them count as used.
+//! together. A launch or an upload increases them to the live memory plus the peak of the launch
+//! (in steps of 512 bytes; pages are taken 32 MiB at a time, or one by one if that does not fit).
+//! The pages stay when memory is freed. They are freed by `cuDeviceGraphMemTrim`, when an
+//! allocation elsewhere would otherwise fail, and with the device's last context. All of them count
+//! as used.
 
 use super::pool::{CHUNK_BYTES, HighWater};
 use std::collections::BTreeMap;
 
-/// Step in which live bytes are counted against pages.
+/// Live bytes are rounded up to this step.
 pub(crate) const STEP: u64 = 512;
 
-/// Who frees an allocation.
+/// Where an allocation is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freed {
-    /// The program, or a later launch with `AUTO_FREE_ON_LAUNCH`.
+    /// By the program, or by a later launch with `AUTO_FREE_ON_LAUNCH`.
     Outside,
-    /// A node of the same graph.
+    /// By a node of the same graph.
     Inside,
-    /// A node of another graph.
+    /// By a node of another graph.
     Elsewhere,
 }
 
-/// What an allocation node gives.
+/// The allocation of an allocation node.
 #[derive(Clone, Debug)]
 pub struct Reserved {
     /// The device.
     pub device: usize,
-    /// Bytes that were asked for.
+    /// Requested bytes.
     pub bytes: u64,
-    /// Who frees it.
+    /// Where it is freed.
     pub freed: Freed,
-    /// The graph whose node it is.
+    /// The graph of the node.
     pub graph: usize,
-    /// The graph, executables, and being live: with none left the address is given back.
+    /// The number of its users: the graph, executables, and being live. At 0 the address is freed.
     pub(crate) holders: usize,
 }
 
-/// What a device keeps for graphs.
+/// Memory that a device keeps for graphs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DeviceMemory {
     /// Pages.
     pub reserved: HighWater,
-    /// What the driver calls used: the same, with a mark of its own.
+    /// The driver's `used` attribute: the same bytes, with a separate peak.
     pub used: HighWater,
     /// Live bytes, in steps.
     pub(crate) live: u64,
-    /// Bytes that launches which are under way may yet have live.
+    /// Bytes that launches in progress may still allocate.
     pub(crate) promised: u64,
 }
 
@@ -64,7 +65,7 @@ impl DeviceMemory {
     }
 }
 
-/// All of it.
+/// Memory of all graphs.
 #[derive(Debug)]
 pub struct GraphMemory {
     /// By address.
@@ -74,7 +75,7 @@ pub struct GraphMemory {
 }
 
 impl GraphMemory {
-    /// None yet.
+    /// No memory, for this number of devices.
     pub fn new(devices: usize) -> Self {
         Self {
             addresses: BTreeMap::new(),
@@ -82,7 +83,7 @@ impl GraphMemory {
         }
     }
 
-    /// Pages that the device keeps and nobody uses.
+    /// Pages that the device keeps without using them.
     pub fn unused_bytes(&self, device: usize, page: u64) -> u64 {
         let kept = &self.devices[device];
         let needed = (kept.live + kept.promised).next_multiple_of(CHUNK_BYTES.max(page));
@@ -90,5 +91,5 @@ impl GraphMemory {
     }
 }
 
-/// The most that a launch has live on each device.
+/// The peak of a launch's live bytes on each device.
 pub type Worst = BTreeMap<usize, u64>;

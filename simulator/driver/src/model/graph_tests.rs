@@ -1,5 +1,5 @@
-//! Graphs' memory under random use: after every launch the books must be what a plain list of the
-//! live allocations says, and pages what the worst moment needed.
+//! Graph memory under random use. After every launch the books must match a plain list of the live
+//! allocations, and the pages must match the peak.
 
 use super::State;
 use super::capture::{GLOBAL, RELAXED};
@@ -12,13 +12,13 @@ use super::user_object::Ended;
 use crate::ffi::CuError;
 use std::collections::BTreeMap;
 
-/// A launch as the driver's function makes it, of memory nodes.
+/// Launches memory nodes as the driver's function does.
 fn launch(state: &mut State, executable: usize) -> Result<(), CuError> {
     let launch = state.begin_launch(executable)?;
     finish(state, launch)
 }
 
-/// The rest of a launch.
+/// Completes a launch.
 fn finish(state: &mut State, launch: Launch) -> Result<(), CuError> {
     for work in launch.works {
         match work {
@@ -31,8 +31,8 @@ fn finish(state: &mut State, launch: Launch) -> Result<(), CuError> {
     Ok(())
 }
 
-/// A graph of random allocations, some of them freed in it: the rest, which stays live, and the
-/// most that it has live, in steps of 512 bytes.
+/// A graph of random allocations, some of which it frees: the others, which stay live, and the peak
+/// of its live bytes, in steps of 512 bytes.
 struct Made {
     executable: usize,
     rest: Vec<(u64, u64)>,
@@ -159,7 +159,7 @@ fn addresses_are_given_back_when_nobody_needs_them() {
     assert!(state.graphs.memory.addresses.contains_key(&address));
     assert_eq!(state.free_device(address), Ok(()));
     assert!(state.graphs.memory.addresses.is_empty());
-    // One that was never launched goes with its graph.
+    // An allocation that was never launched ends with its graph.
     let graph = state.graphs.create();
     assert!(state.add_allocation(graph, &[], 0, 100).is_ok());
     state.destroy_graph(graph).expect("a graph").run();

@@ -7,14 +7,14 @@ use super::user_object::UserObject;
 use crate::ffi::{Answer, CuError, require};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// All graphs, what was made of them, and their memory.
+/// All graphs, their executables and their memory.
 #[derive(Debug)]
 pub struct Graphs {
     /// Graphs.
     pub live: Handles<Graph>,
-    /// Which graph a node is in.
+    /// The graph of each node.
     pub nodes: Handles<usize>,
-    /// What was instantiated.
+    /// Executable graphs.
     pub executables: Handles<super::executable::Executable>,
     /// User objects.
     pub objects: Handles<UserObject>,
@@ -24,7 +24,7 @@ pub struct Graphs {
 }
 
 impl Graphs {
-    /// None yet, for so many devices.
+    /// No graphs, for this number of devices.
     pub fn new(devices: usize) -> Self {
         Self {
             live: Handles::new(0x41),
@@ -36,7 +36,7 @@ impl Graphs {
         }
     }
 
-    /// A number for a graph or an executable.
+    /// A new number for a graph or an executable.
     pub fn number(&mut self) -> u32 {
         self.next_id += 1;
         self.next_id
@@ -51,36 +51,36 @@ impl Graphs {
         })
     }
 
-    /// A graph.
+    /// The graph with a handle.
     pub fn get(&self, graph: usize) -> Answer<&Graph> {
         self.live.get(graph).ok_or(CuError::INVALID_VALUE)
     }
 
-    /// A graph to change.
+    /// A mutable graph.
     pub fn get_mut(&mut self, graph: usize) -> Answer<&mut Graph> {
         self.live.get_mut(graph).ok_or(CuError::INVALID_VALUE)
     }
 
-    /// The graph that a node is in.
+    /// The graph of a node.
     pub fn graph_of(&self, node: usize) -> Answer<usize> {
         let found = self.nodes.get(node).copied();
         found.ok_or(CuError::INVALID_VALUE)
     }
 
-    /// A node.
+    /// The node with a handle.
     pub fn node(&self, node: usize) -> Answer<&Node> {
         let graph = self.get(self.graph_of(node)?)?;
         graph.nodes.get(&node).ok_or(CuError::INVALID_VALUE)
     }
 
-    /// A node to change.
+    /// A mutable node.
     pub fn node_mut(&mut self, node: usize) -> Answer<&mut Node> {
         let graph = self.graph_of(node)?;
         let graph = self.get_mut(graph)?;
         graph.nodes.get_mut(&node).ok_or(CuError::INVALID_VALUE)
     }
 
-    /// Checks nodes that a call names: live, in this graph, none twice.
+    /// Checks the nodes of a call: live, in this graph, without duplicates.
     pub fn check_nodes(&self, graph: usize, nodes: &[usize]) -> Answer {
         let mut seen = BTreeSet::new();
         for node in nodes {
@@ -119,7 +119,7 @@ impl Graphs {
         Ok(())
     }
 
-    /// `cuGraphRemoveDependencies`: not in graphs with memory.
+    /// `cuGraphRemoveDependencies`: fails for graphs with memory.
     pub fn disconnect(&mut self, graph: usize, from: &[usize], to: &[usize]) -> Answer {
         if self.get(graph)?.has_memory() {
             return Err(CuError::NOT_SUPPORTED);
@@ -134,7 +134,7 @@ impl Graphs {
         Ok(())
     }
 
-    /// `cuGraphClone`: not of graphs with memory.
+    /// `cuGraphClone`: fails for graphs with memory.
     pub fn clone_graph(&mut self, original: usize) -> Answer<usize> {
         if self.has_memory_anywhere(original)? {
             return Err(CuError::NOT_SUPPORTED);
@@ -171,7 +171,7 @@ impl Graphs {
         Ok(child)
     }
 
-    /// Makes a graph a child node's own.
+    /// Makes a graph the property of a child node.
     pub fn adopt(&mut self, graph: usize) -> Answer {
         let found = self.get_mut(graph)?;
         require(!found.is_child && found.executables == 0)?;
@@ -186,7 +186,7 @@ impl Graphs {
         found.ok_or(CuError::INVALID_VALUE)
     }
 
-    /// Whether a graph or one of its children has nodes of memory.
+    /// Whether a graph or one of its children has memory nodes.
     pub fn has_memory_anywhere(&self, graph: usize) -> Answer<bool> {
         let found = self.get(graph)?;
         if found.has_memory() {

@@ -1,14 +1,14 @@
-//! Green contexts: part of a device's multiprocessors, for streams of their own.
+//! Green contexts: part of a device's multiprocessors, with separate streams.
 //!
-//! A green context lives on its device's primary context, which it retains, and costs no memory
-//! beyond it. What is allocated in it is the primary context's.
+//! A green context belongs to its device's primary context, which it retains, and costs no
+//! additional memory. Memory that is allocated in it belongs to the primary context.
 
 use super::handles::Handles;
 use crate::ffi::{Answer, CuError, require};
 use gpumem_cuda_abi::CuResult;
 use std::collections::BTreeMap;
 
-/// `CUdevResource`: 144 bytes. The driver keeps in the padding where a resource came from.
+/// `CUdevResource`: 144 bytes. The driver stores the origin of a resource in the padding.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Resource {
@@ -22,7 +22,7 @@ pub struct Resource {
     pub(crate) next: usize,
 }
 
-/// Where a resource came from.
+/// The origin of a resource.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Origin {
@@ -43,18 +43,18 @@ pub(crate) const INVALID_CONFIGURATION: CuError = CuError::of(CuResult(915));
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Multiprocessors {
-    /// How many.
+    /// Their number.
     pub count: u32,
-    /// The fewest that they can be divided into.
+    /// The smallest group that they can be divided into.
     pub least: u32,
-    /// What their number is a multiple of.
+    /// Their number is a multiple of this.
     pub step: u32,
     /// 0.
     pub flags: u32,
 }
 
 impl Resource {
-    /// So many multiprocessors of a device.
+    /// A number of multiprocessors of a device.
     pub fn new(device: usize, multiprocessors: Multiprocessors) -> Self {
         Self {
             kind: MULTIPROCESSORS,
@@ -69,7 +69,7 @@ impl Resource {
         }
     }
 
-    /// Nothing: what is left when all has been divided.
+    /// An empty resource: the remainder when everything has been divided.
     pub fn nothing() -> Self {
         Self {
             kind: 0,
@@ -78,11 +78,11 @@ impl Resource {
         }
     }
 
-    /// The device that it came from.
+    /// The device of the resource.
     ///
     /// # Errors
-    /// `INVALID_RESOURCE_TYPE` for anything but multiprocessors, `INVALID_VALUE` for what no driver
-    /// gave.
+    /// `INVALID_RESOURCE_TYPE` for other resources than multiprocessors, `INVALID_VALUE` for one
+    /// that is not from this driver.
     pub fn device(&self) -> Answer<usize> {
         if self.kind != MULTIPROCESSORS {
             return Err(INVALID_TYPE);
@@ -91,7 +91,7 @@ impl Resource {
         Ok(self.origin.device as usize)
     }
 
-    /// Groups of equal size that it can be divided into, each with at least `least`.
+    /// The equal groups that it can be divided into, each of at least `least`.
     pub fn groups(&self, least: u32) -> (u32, Multiprocessors) {
         let own = self.multiprocessors;
         let count = least.max(own.least).next_multiple_of(own.step.max(1));
@@ -105,27 +105,27 @@ impl Resource {
 pub struct Green {
     /// Its device.
     pub device: usize,
-    /// Its number, never used again.
+    /// Its number, which is never reused.
     pub id: u64,
-    /// What it may use.
+    /// The multiprocessors that it may use.
     pub resource: Resource,
 }
 
-/// All of them, and the descriptors that they are made from.
+/// All green contexts, and the descriptors for them.
 #[derive(Debug)]
 pub struct Greens {
     pub(crate) live: Handles<Green>,
     pub(crate) descriptors: Handles<Resource>,
-    /// The green contexts of streams that were made in one.
+    /// The green contexts of streams that were created in one.
     pub(crate) streams: BTreeMap<usize, usize>,
     pub(crate) made: u64,
 }
 
-/// Where the numbers of green contexts begin: far from those of other contexts.
+/// The first number of green contexts, far from those of other contexts.
 pub(crate) const FIRST_ID: u64 = 1 << 32;
 
 impl Greens {
-    /// None yet.
+    /// No green contexts.
     pub fn new() -> Self {
         Self {
             live: Handles::new(0x33),
@@ -135,12 +135,12 @@ impl Greens {
         }
     }
 
-    /// One of them.
+    /// The green context with a handle.
     pub fn get(&self, handle: usize) -> Answer<&Green> {
         self.live.get(handle).ok_or(CuError::INVALID_CONTEXT)
     }
 
-    /// `cuDevResourceGenerateDesc`: of resources of one device.
+    /// `cuDevResourceGenerateDesc`: the resources must be of one device.
     pub fn describe(&mut self, resources: &[Resource]) -> Answer<usize> {
         let (first, others) = resources.split_first().ok_or(CuError::INVALID_VALUE)?;
         let device = first.device()?;
@@ -154,12 +154,12 @@ impl Greens {
         Ok(self.descriptors.insert(Resource::new(device, sum)))
     }
 
-    /// Writes down that a stream was made in a green context.
+    /// Records that a stream was created in a green context.
     pub fn add_stream(&mut self, stream: usize, green: usize) {
         self.streams.insert(stream, green);
     }
 
-    /// The green context that a stream was made in.
+    /// The green context that a stream was created in.
     pub fn of_stream(&self, stream: usize) -> Option<usize> {
         let green = *self.streams.get(&stream)?;
         self.live.get(green).map(|_| green)

@@ -1,7 +1,7 @@
-//! Handles: numbers that stand for the driver's objects.
+//! Handles: numbers that represent the driver's objects.
 //!
-//! A handle is never followed, so a wrong one is an error and not a crash. Handles of different
-//! kinds lie in different ranges, none of them ever mapped, and none is given out twice.
+//! A handle is never dereferenced, so an invalid one is an error, not a crash. Each kind of handle
+//! has its own range, which is never mapped, and handles are never reused.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub struct Handles<T> {
 }
 
 impl<T> Handles<T> {
-    /// No objects; `kind` (1–255) picks the range of their handles.
+    /// No objects; `kind` (1–255) selects the range of their handles.
     pub fn new(kind: u8) -> Self {
         Self {
             next: (0x5c_0000 | usize::from(kind)) << 32 | 0x1000,
@@ -21,21 +21,21 @@ impl<T> Handles<T> {
         }
     }
 
-    /// Sets a handle aside for [`insert_at`](Self::insert_at).
+    /// Reserves a handle for [`insert_at`](Self::insert_at).
     pub fn reserve(&mut self) -> usize {
         let handle = self.next;
         self.next += 0x10;
         handle
     }
 
-    /// Keeps `object` and gives its handle.
+    /// Stores `object` and returns its handle.
     pub fn insert(&mut self, object: T) -> usize {
         let handle = self.reserve();
         self.live.insert(handle, object);
         handle
     }
 
-    /// Keeps `object` under a handle that was set aside.
+    /// Stores `object` under a reserved handle.
     pub fn insert_at(&mut self, handle: usize, object: T) {
         self.live.insert(handle, object);
     }
@@ -45,12 +45,12 @@ impl<T> Handles<T> {
         self.live.get(&handle)
     }
 
-    /// The object of `handle`, to change.
+    /// The mutable object of `handle`.
     pub fn get_mut(&mut self, handle: usize) -> Option<&mut T> {
         self.live.get_mut(&handle)
     }
 
-    /// Takes the object away.
+    /// Removes the object.
     pub fn remove(&mut self, handle: usize) -> Option<T> {
         self.live.remove(&handle)
     }
@@ -60,14 +60,14 @@ impl<T> Handles<T> {
         self.live.iter().map(|(handle, object)| (*handle, object))
     }
 
-    /// Every live object, to change.
+    /// Every live object, mutable.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut T)> {
         self.live
             .iter_mut()
             .map(|(handle, object)| (*handle, object))
     }
 
-    /// Drops the objects that `keep` refuses.
+    /// Drops the objects for which `keep` is false.
     pub fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
         self.live.retain(|_, object| keep(object));
     }

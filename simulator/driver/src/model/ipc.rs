@@ -1,10 +1,10 @@
 //! Memory shared between processes (`cuIpc*MemHandle`).
 //!
-//! An allocation becomes a file in memory when its handle is first asked for: the contents are
-//! copied there and the file is mapped in the allocation's place, at the same address. Another
-//! process of the same user opens the file through `/proc` and maps it too. It is an alias: the
-//! books of the process that opens it do not count it. When the owner frees the memory while another
-//! process has it open, the card keeps it until that process closes it.
+//! An allocation becomes a file in memory when its handle is first requested: its contents are
+//! copied to the file, and the file is mapped at the same address instead of the allocation.
+//! Another process of the same user opens the file through `/proc` and maps it, too. That mapping
+//! is an alias: the books of the process that opens it do not count it. When the owner frees the
+//! memory while another process has it open, the card keeps it until that process closes it.
 
 use gpumem_cuda_abi::CuIpcMemHandle;
 use std::collections::BTreeMap;
@@ -12,15 +12,15 @@ use std::os::fd::OwnedFd;
 
 pub(crate) const MAGIC: u64 = u64::from_ne_bytes(*b"gpumem\x01i");
 
-/// What the 64 opaque bytes hold.
+/// The contents of the 64 opaque bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
     pub(crate) pid: u64,
-    /// The exporter's allocation: its number, for telling it from others.
+    /// The number of the exporter's allocation, which identifies it.
     pub(crate) id: u64,
     pub(crate) bytes: u64,
-    /// The exporter's file: its descriptor and its serial number; where in it the allocation
-    /// starts.
+    /// The exporter's file: its descriptor and serial number, and the offset of the allocation in
+    /// it.
     pub(crate) file: u64,
     pub(crate) serial: u64,
     pub(crate) offset: u64,
@@ -48,7 +48,7 @@ impl Ticket {
         CuIpcMemHandle { reserved }
     }
 
-    /// From opaque bytes, if they are ours.
+    /// From opaque bytes, if a simulated driver made them.
     pub fn from_handle(handle: &CuIpcMemHandle) -> Option<Self> {
         let mut words = [0; 8];
         for (word, bytes) in words.iter_mut().zip(handle.reserved.chunks_exact(8)) {
@@ -67,11 +67,11 @@ impl Ticket {
     }
 }
 
-/// Memory that has become a file.
+/// Memory that has been replaced by a file.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) file: OwnedFd,
-    /// Its number, never used again.
+    /// Its number, which is never reused.
     pub(crate) serial: u64,
 }
 
@@ -79,13 +79,13 @@ pub(crate) fn file_name(serial: u64) -> String {
     format!("ipc:{serial}")
 }
 
-/// What has been shared and what has been opened.
+/// Shared and opened allocations.
 #[derive(Debug, Default)]
 pub struct Ipc {
-    /// By the first address that the file is mapped at.
+    /// By the address of the file's mapping.
     pub(crate) shared: BTreeMap<u64, Shared>,
     pub(crate) serials: u64,
-    /// Opened handles: the address that each was given, and how often.
+    /// Opened handles, with their address and the number of opens.
     pub(crate) opened: BTreeMap<(u64, u64), (u64, u32)>,
 }
 

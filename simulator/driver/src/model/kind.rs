@@ -1,6 +1,6 @@
-//! What requested and physical bytes are for.
+//! Kinds of requested bytes, and purposes of physical bytes.
 
-/// What kind of allocation bytes belong to.
+/// The kind of an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `cuMemAlloc`, `cuMemAllocPitch` (pitch × height).
@@ -9,7 +9,7 @@ pub enum Kind {
     Managed,
     /// `cuMemAllocAsync`, `cuMemAllocFromPoolAsync`.
     Async,
-    /// `cuMemCreate` handles on the device, whether mapped or not.
+    /// `cuMemCreate` handles on the device, mapped or not.
     Vmm,
     /// Arrays and mipmapped arrays (bytes from their descriptors).
     Array,
@@ -18,12 +18,12 @@ pub enum Kind {
     /// Pinned host memory: `cuMemAllocHost`, `cuMemHostAlloc`, `cuMemCreate` on the host. Not
     /// device memory.
     Host,
-    /// Host memory that the program brought: `cuMemHostRegister`. Not device memory.
+    /// Host memory of the program: `cuMemHostRegister`. Not device memory.
     Registered,
 }
 
 impl Kind {
-    /// Every kind, in the order in which the books list them.
+    /// Every kind, in the order of the books.
     pub const ALL: [Self; 8] = [
         Self::Device,
         Self::Managed,
@@ -55,23 +55,23 @@ impl Kind {
     }
 }
 
-/// Physical bytes that are told apart from the rest.
+/// Physical bytes that are counted separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holding {
-    /// Managed memory that lies on the device now.
+    /// Managed memory that is on the device now.
     Resident,
-    /// What the first managed memory on the device has cost contexts beside itself.
+    /// Memory that the first managed memory on the device costs contexts in addition.
     Touched,
-    /// Contexts, with what their limits cost.
+    /// Contexts, including the cost of their limits.
     Context,
     /// Loaded modules.
     Module,
-    /// What this process has released while another one still has it open.
+    /// Memory that this process has released while another one still has it open.
     Lingering,
 }
 
 impl Holding {
-    /// Every one, in the order in which the books list them.
+    /// Every purpose, in the order of the books.
     pub const ALL: [Self; 5] = [
         Self::Resident,
         Self::Touched,

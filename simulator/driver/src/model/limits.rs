@@ -1,10 +1,10 @@
-//! Limits of a context (`cuCtxSetLimit`) and what they cost.
+//! Limits of a context (`cuCtxSetLimit`) and their cost.
 //!
-//! The model, as an H100 behaves (docs/simulator.md): a context's cost includes the first limits. A stack of
-//! another size costs, or gives back, the difference for every thread that the device can run at once, when the
-//! limit is set; a kernel that needs a larger one raises the limit when it is launched. A heap and a printf
-//! buffer cost nothing: a driver makes them for code that uses them, which is never looked at. What the stack
-//! costs is the context's and goes with it.
+//! The model follows an H100 (docs/simulator.md). A context's cost includes the default limits.
+//! When the stack limit is set, the context takes or frees the difference for every thread that the
+//! device can run at once; a kernel that needs a larger stack raises the limit when it is launched.
+//! A heap and a printf buffer cost nothing: a driver creates them for code that uses them, and code
+//! is never read. The memory of the stack belongs to the context and is freed with it.
 
 use super::State;
 use super::context::Current;
@@ -19,7 +19,7 @@ const PRINTF_FIFO: u32 = 1;
 /// `CU_LIMIT_MALLOC_HEAP_SIZE`.
 const MALLOC_HEAP: u32 = 2;
 
-/// Limits that exist, with their first values (`CUlimit`: stack, printf, heap, device runtime
+/// Limits that exist, with their default values (`CUlimit`: stack, printf, heap, device runtime
 /// depth and launches, L2 fetch granularity, persisting L2).
 const LIMITS: [(u32, usize); 7] = [
     (STACK, 1024),
@@ -31,7 +31,7 @@ const LIMITS: [(u32, usize); 7] = [
     (6, 0),
 ];
 
-/// A limit's first value.
+/// A limit's default value.
 fn first(limit: u32) -> Answer<usize> {
     let known = LIMITS.iter().find(|(known, _)| *known == limit);
     known
@@ -39,8 +39,8 @@ fn first(limit: u32) -> Answer<usize> {
         .ok_or(CuError::UNSUPPORTED_LIMIT)
 }
 
-/// What a stack of `value` bytes costs beyond the first one on a device that runs so many threads at once,
-/// in whole pages.
+/// The cost of a stack of `value` bytes in addition to the default, on a device that runs this many
+/// threads at once, in whole pages.
 fn stack_cost(value: usize, threads: u64, page: u64) -> Answer<u64> {
     let beyond = value.saturating_sub(first(STACK)?) as u64;
     let bytes = beyond.checked_mul(threads);
@@ -66,7 +66,7 @@ impl State {
         Ok(set.copied().unwrap_or(first))
     }
 
-    /// What a launch does first: the limit becomes what the kernel needs, if it is less.
+    /// The first part of a launch: raises the limit to the kernel's need.
     pub fn need_stack(&mut self, at: Current, bytes: usize) -> Answer {
         if bytes <= self.limit(at, STACK)? {
             return Ok(());

@@ -1,14 +1,14 @@
-//! Allocations: device, managed, pinned, registered; found by any address inside them.
+//! Allocations: device, managed, pinned, registered. They are found by any address inside them.
 
 use super::kind::Kind;
 use crate::ffi::{Answer, CuError};
 use crate::host::Access;
 use std::collections::BTreeMap;
 
-/// Where the bytes of an allocation really lie.
+/// The real location of an allocation's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
-    /// Pages of its own: host address space of `mapped` bytes, `physical` bytes of the card.
+    /// Separate pages: host address space of `mapped` bytes, `physical` bytes of the card.
     Pages {
         /// Bytes of address space.
         mapped: u64,
@@ -28,7 +28,7 @@ pub enum Backing {
     Mapping,
     /// A mapping of a multicast object: addresses that only kernels can use.
     Multicast,
-    /// Memory that belongs to somebody else: registered host memory, an import.
+    /// Memory of another owner: registered host memory, an import.
     Foreign,
     /// Memory of another process or interface, mapped here.
     Imported {
@@ -36,7 +36,7 @@ pub enum Backing {
         start: u64,
         /// Bytes of address space.
         mapped: u64,
-        /// How it came, and so how it goes.
+        /// How it was imported, which defines how it is released.
         from: Import,
     },
     /// A module's variable.
@@ -46,16 +46,16 @@ pub enum Backing {
     },
 }
 
-/// How memory of others came here.
+/// How memory of others was imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Import {
-    /// `cuIpcOpenMemHandle`; ended by `cuIpcCloseMemHandle`.
+    /// `cuIpcOpenMemHandle`; released by `cuIpcCloseMemHandle`.
     Ipc,
-    /// `cuMemPoolImportPointer`; ended by `cuMemFree` or `cuMemFreeAsync`.
+    /// `cuMemPoolImportPointer`; released by `cuMemFree` or `cuMemFreeAsync`.
     Pool,
-    /// `cuExternalMemoryGetMappedBuffer`; ended by `cuMemFree`.
+    /// `cuExternalMemoryGetMappedBuffer`; released by `cuMemFree`.
     External,
-    /// `cuExternalMemoryGetMappedMipmappedArray`; ended by `cuMipmappedArrayDestroy`.
+    /// `cuExternalMemoryGetMappedMipmappedArray`; released by `cuMipmappedArrayDestroy`.
     Array,
 }
 
@@ -64,32 +64,32 @@ pub enum Import {
 pub struct Allocation {
     /// Its first byte.
     pub base: u64,
-    /// Bytes that were asked for.
+    /// Requested bytes.
     pub bytes: u64,
     /// Its kind.
     pub kind: Kind,
-    /// The context that it belongs to; 0 if it belongs to its device alone.
+    /// The context that it belongs to; 0 if it belongs only to its device.
     pub context: usize,
     /// Its device.
     pub device: usize,
     /// Flags of the call that made it.
     pub flags: u32,
-    /// Its number, never used again (`CU_POINTER_ATTRIBUTE_BUFFER_ID`).
+    /// Its number, which is never reused (`CU_POINTER_ATTRIBUTE_BUFFER_ID`).
     pub id: u64,
-    /// Where it lies.
+    /// The location of its bytes.
     pub backing: Backing,
-    /// What may be done with it.
+    /// The allowed access.
     pub access: Access,
 }
 
 impl Allocation {
-    /// Whether it lies in host memory.
+    /// Whether it is in host memory.
     pub fn is_host(&self) -> bool {
         matches!(self.kind, Kind::Host | Kind::Registered)
     }
 
-    /// Whether the books have it as an allocation of its own. Mappings, imports and module
-    /// variables are addresses of bytes that are counted elsewhere, or not at all.
+    /// Whether the books count it as an allocation. Mappings, imports and module variables are
+    /// addresses of bytes that are counted elsewhere or not at all.
     pub fn is_counted(&self) -> bool {
         let aliased = matches!(
             self.backing,
@@ -115,13 +115,13 @@ impl Memory {
         self.by_base.get(&base)
     }
 
-    /// The allocation that holds `address`.
+    /// The allocation that contains `address`.
     pub fn holding(&self, address: u64) -> Option<&Allocation> {
         let (_, allocation) = self.by_base.range(..=address).next_back()?;
         (address - allocation.base < allocation.bytes).then_some(allocation)
     }
 
-    /// Whether all of a range lies in allocations that allow `access`, one after the other.
+    /// Whether a range consists of contiguous allocations that allow `access`.
     pub fn covers(&self, address: u64, bytes: u64, access: Access) -> bool {
         let Some(end) = address.checked_add(bytes) else {
             return false;
@@ -146,19 +146,19 @@ impl Memory {
         self.by_base.values()
     }
 
-    /// Keeps an allocation; gives it its number.
+    /// Adds an allocation, and numbers it.
     pub fn insert(&mut self, mut allocation: Allocation) {
         self.next_id += 1;
         allocation.id = self.next_id;
         self.by_base.insert(allocation.base, allocation);
     }
 
-    /// Takes one out.
+    /// Removes an allocation.
     pub fn remove(&mut self, base: u64) -> Option<Allocation> {
         self.by_base.remove(&base)
     }
 
-    /// One to change.
+    /// A mutable allocation.
     pub fn at_mut(&mut self, base: u64) -> Option<&mut Allocation> {
         self.by_base.get_mut(&base)
     }

@@ -1,4 +1,4 @@
-//! The simulated driver's state, all of it behind one lock.
+//! The simulated driver's state, behind one lock.
 
 pub mod array;
 pub mod books;

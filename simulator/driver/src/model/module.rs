@@ -1,10 +1,10 @@
-//! Modules, libraries and kernels. Code is never looked at, but for what PTX text declares: every name
-//! exists in every module, and its kernels do nothing.
+//! Modules, libraries and kernels. Code is never read, except the declarations in PTX text. Every
+//! name exists in every module, and kernels do nothing.
 //!
-//! The model: a module costs device memory in its context from the moment that it is loaded: as much as is set, or
-//! whole pages for the variables that its text declares if those are more. A
-//! library belongs to no context and costs nothing, until one of its kernels is first used in a
-//! context (or at once in the current one, with `CUDA_MODULE_LOADING=EAGER`). The memory goes back
+//! The model: a module costs device memory in its context while it is loaded: the configured size,
+//! or whole pages for the variables that its text declares if those are more. A library belongs to
+//! no context and costs nothing until one of its kernels is first used in a context (with
+//! `CUDA_MODULE_LOADING=EAGER`, it is loaded into the current context at once). The memory is freed
 //! when the module or library is unloaded, and with the context.
 
 use super::handles::Handles;
@@ -12,23 +12,24 @@ use super::ptx::Ptx;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 
-/// Bytes of a module variable of which no text tells. None of the clients tried needs more or asks for the true size.
+/// Bytes of a module variable that no text declares. The tested clients do not need more, and do
+/// not query the true size.
 pub const GLOBAL_BYTES: u64 = 64 << 10;
 
 /// A module or a library.
 #[derive(Debug)]
 pub struct Module {
-    /// Its context; 0 for a library, which belongs to none.
+    /// Its context; 0 for a library, which has no context.
     pub context: usize,
-    /// What its text declares.
+    /// The declarations of its text.
     pub(crate) ptx: Ptx,
     /// Device memory that it costs in a context.
     pub(crate) bytes: u64,
-    /// Where it costs memory: contexts, with their devices.
+    /// The contexts in which it costs memory, with their devices.
     pub(crate) loaded: BTreeMap<usize, usize>,
-    /// Functions that were asked for, by name.
+    /// Functions that were looked up, by name.
     pub functions: BTreeMap<CString, usize>,
-    /// Addresses of variables that were asked for, by name.
+    /// Addresses of variables that were looked up, by name.
     pub globals: BTreeMap<CString, u64>,
 }
 
@@ -39,13 +40,13 @@ pub struct Function {
     pub module: usize,
     /// Its name.
     pub name: &'static CStr,
-    /// Local memory of each of its threads, as far as the module's text tells.
+    /// Local memory of each of its threads, if the module's text declares it.
     pub local_bytes: usize,
     /// Attributes that were set.
     pub attributes: BTreeMap<u32, i32>,
 }
 
-/// All of them.
+/// All modules and kernels.
 #[derive(Debug)]
 pub struct Modules {
     /// Modules and libraries.
@@ -64,7 +65,7 @@ impl Default for Modules {
 }
 
 impl Modules {
-    /// A new module of a context, or a library (context 0), that costs nothing yet.
+    /// Adds a module of a context, or a library (context 0). It costs nothing yet.
     pub fn add(&mut self, context: usize, ptx: Ptx, bytes: u64) -> usize {
         self.modules.insert(Module {
             context,
@@ -76,7 +77,7 @@ impl Modules {
         })
     }
 
-    /// The kernel of that name.
+    /// The kernel with this name.
     pub fn function(&mut self, module: usize, name: &CStr) -> Option<usize> {
         let found = self.modules.get_mut(module)?;
         if let Some(handle) = found.functions.get(name) {

@@ -1,9 +1,9 @@
-//! Multicast objects: one range of addresses behind which every device of a team has memory.
+//! Multicast objects: one range of addresses for memory on every device of a team.
 //!
-//! An object costs nothing itself; what is bound to it was made and counted elsewhere, and is held
-//! by being bound. The team may be spread over processes, so what all of them must see, which
-//! devices have joined, lies in a page of shared memory, the object's file. Only kernels can use a
-//! multicast address (with `multimem` instructions), so here it can be mapped and given access to,
+//! An object itself costs no memory. The memory that is bound to it was created and counted
+//! elsewhere, and is kept as long as it is bound. The team may span processes, so the list of
+//! devices that have joined is in a page of shared memory, the object's file. Only kernels can use
+//! a multicast address (with `multimem` instructions). So it can be mapped and given access here,
 //! but not copied to.
 
 use crate::ffi::{Answer, CuError};
@@ -29,19 +29,19 @@ pub struct Properties {
     pub flags: u64,
 }
 
-/// What all processes of a team see.
+/// The state that all processes of a team share.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Team {
     pub(crate) bytes: AtomicU64,
     pub(crate) wanted: AtomicU32,
-    /// How many have joined; waited on.
+    /// The number of devices that have joined; a futex.
     pub(crate) joined: AtomicU32,
-    /// Which ones, by their index on the machine.
+    /// These devices, by their index on the machine.
     pub(crate) members: AtomicU64,
 }
 
-/// The page, mapped.
+/// The mapped page.
 #[derive(Debug)]
 pub struct Page {
     pub(crate) at: u64,
@@ -59,7 +59,7 @@ impl Page {
     }
 
     pub(crate) fn team(&self) -> &Team {
-        // SAFETY: a page of its own that stays mapped while `self` lives; any bytes are a Team.
+        // SAFETY: a separate page that stays mapped while `self` lives; any bytes are a valid Team.
         unsafe { &*(self.at as *const Team) }
     }
 
@@ -69,7 +69,7 @@ impl Page {
         team.joined.load(Ordering::Acquire) >= team.wanted.load(Ordering::Relaxed)
     }
 
-    /// Waits until every device has joined, in whatever process.
+    /// Waits until every device has joined, in any process.
     pub fn wait(&self) {
         let team = self.team();
         loop {
@@ -102,7 +102,7 @@ impl Page {
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
         added.map_err(|_| CuError::INVALID_VALUE)?;
         team.joined.fetch_add(1, Ordering::AcqRel);
-        // SAFETY: the address of a word in shared memory; wakes who waits on it.
+        // SAFETY: the address of a word in shared memory; wakes its waiters.
         unsafe {
             libc::syscall(
                 libc::SYS_futex,
@@ -132,11 +132,11 @@ pub(crate) struct Binding {
     pub(crate) device: usize,
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
-    /// The handle that is held by it; none for a pool's memory.
+    /// The handle that it holds; `None` for a pool's memory.
     pub(crate) handle: Option<u64>,
 }
 
-/// What is to be bound: memory by handle or by address.
+/// The memory to bind: by handle or by address.
 #[derive(Clone, Copy, Debug)]
 pub enum Source {
     /// A handle, and the offset in it.
@@ -145,7 +145,7 @@ pub enum Source {
     Address(u64),
 }
 
-/// One object, as this process has it.
+/// One object, as this process sees it.
 #[derive(Debug)]
 pub struct Multicast {
     pub(crate) file: OwnedFd,
@@ -157,6 +157,6 @@ pub struct Multicast {
     pub bytes: u64,
     /// References to its handle.
     pub references: u32,
-    /// Where it is mapped, times.
+    /// The number of its mappings.
     pub mappings: u32,
 }

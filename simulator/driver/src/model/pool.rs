@@ -1,15 +1,15 @@
 //! Memory pools: stream-ordered allocation.
 //!
-//! The model: a pool takes chunks of 32 MiB (or whole multiples, for a larger request) from its
-//! device and hands out parts of them in steps of 512 bytes, first fit. What is freed can be used
-//! again at once, since the simulated device is never busy. Chunks with nothing live in them are
-//! given back to the device at the next synchronisation, which `cuMemFree` of a pool's memory is
-//! too, as long as no less than the release threshold (0 at first) stays reserved; at once by
-//! `cuMemPoolTrimTo`; and when memory is short.
+//! The model: a pool takes chunks of 32 MiB (or multiples of it, for a larger request) from its
+//! device and allocates parts of them in steps of 512 bytes, first fit. Freed memory can be reused
+//! at once, because the simulated device is never busy. Chunks without live memory are freed at the
+//! next synchronisation (also by `cuMemFree` of a pool's memory), as long as at least the release
+//! threshold (0 by default) stays reserved. `cuMemPoolTrimTo` and a shortage of memory free them at
+//! once.
 //!
-//! A pool that can be shared has its chunks in a file in memory, of which every chunk gets a part
-//! that is never used again. Another process imports the pool, which gives it the file, and then
-//! pointer by pointer: each is an alias at an address of its own.
+//! The chunks of a shareable pool are parts of a memory file; a part is never reused. Another
+//! process imports the pool, which gives it the file, and then single pointers: each is an alias at
+//! a new address.
 
 use super::handles::Handles;
 use super::ranges::FreeRanges;
@@ -21,9 +21,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Bytes of a chunk.
 pub const CHUNK_BYTES: u64 = 32 << 20;
-/// Step and alignment of what a pool hands out.
+/// Step and alignment of a pool's allocations.
 pub(crate) const STEP: u64 = 512;
-/// Bytes of a shared pool's file: more than it will ever hand out.
+/// Bytes of a shared pool's file: more than it ever allocates.
 pub(crate) const FILE_BYTES: u64 = 1 << 46;
 
 /// `CUmemPoolPtrExportData`: 64 bytes.
@@ -43,10 +43,11 @@ pub(crate) const MAGIC: u64 = u64::from_ne_bytes(*b"gpumem\x01p");
 /// A block of memory that a pool has taken from its device.
 #[derive(Debug)]
 pub(crate) struct Chunk {
-    /// Its place among the pool's, the oldest first: addresses differ from run to run.
+    /// Its number in the pool, the oldest first. Addresses are not used, because they differ from
+    /// run to run.
     pub(crate) number: u64,
     pub(crate) ranges: FreeRanges,
-    /// Where in the pool's file it lies.
+    /// Its offset in the pool's file.
     pub(crate) offset: u64,
 }
 
@@ -55,32 +56,32 @@ pub(crate) struct Chunk {
 pub(crate) struct PoolFile {
     pub(crate) file: OwnedFd,
     pub(crate) number: (u64, u64),
-    /// Where the next chunk goes.
+    /// The offset of the next chunk.
     pub(crate) next: u64,
 }
 
-/// A figure with its high-water mark.
+/// A figure with its peak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HighWater {
-    /// Now.
+    /// The current value.
     pub current: u64,
-    /// At most, since the mark was last reset.
+    /// The peak since the last reset.
     pub high: u64,
 }
 
 impl HighWater {
-    /// More.
+    /// Increases the value.
     pub(super) fn add(&mut self, bytes: u64) {
         self.current += bytes;
         self.high = self.high.max(self.current);
     }
 
-    /// Less.
+    /// Decreases the value.
     pub(super) fn remove(&mut self, bytes: u64) {
         self.current -= bytes;
     }
 
-    /// Sets the mark back to now.
+    /// Resets the peak to the current value.
     pub fn reset(&mut self) {
         self.high = self.current;
     }
@@ -91,13 +92,13 @@ impl HighWater {
 pub struct Pool {
     /// Its device.
     pub device: usize,
-    /// Bytes that it keeps when it could give them back.
+    /// Bytes that it keeps reserved when it frees unused chunks.
     pub release_threshold: u64,
     /// The three reuse policies, as the caller set them.
     pub reuse: [i32; 3],
     /// Bytes taken from the device.
     pub reserved: HighWater,
-    /// Bytes that were asked for. What `cuMemFree` has freed stays in it.
+    /// Requested bytes. It includes memory that `cuMemFree` has freed.
     pub used: HighWater,
     /// Most bytes that it may reserve; 0 for no limit.
     pub max_bytes: u64,
@@ -144,7 +145,7 @@ impl Pool {
     }
 }
 
-/// Every pool, and which one each device uses.
+/// Every pool, and the current pool of each device.
 #[derive(Debug)]
 pub struct Pools {
     pub(crate) live: Handles<Pool>,
@@ -153,7 +154,7 @@ pub struct Pools {
 }
 
 impl Pools {
-    /// The default pools of so many devices.
+    /// The default pools of this number of devices.
     pub fn new(devices: usize) -> Self {
         let mut live = Handles::new(4);
         let default: Vec<usize> = (0..devices)
@@ -172,7 +173,7 @@ impl Pools {
         pool.ok_or(CuError::INVALID_VALUE)
     }
 
-    /// A live pool, to change.
+    /// A mutable live pool.
     pub fn get_mut(&mut self, handle: usize) -> Answer<&mut Pool> {
         let pool = self.live.get_mut(handle).filter(|pool| !pool.destroyed);
         pool.ok_or(CuError::INVALID_VALUE)
@@ -188,7 +189,7 @@ impl Pools {
         self.current[device]
     }
 
-    /// Changes that pool. It must lie on the device.
+    /// Sets the current pool, which must be on the device.
     pub fn set_current(&mut self, device: usize, handle: usize) -> Answer {
         let pool = self.get(handle)?;
         require(pool.device == device && !pool.imported)?;
@@ -202,13 +203,13 @@ impl Pools {
         pool.is_some_and(|pool| pool.handle_types != 0)
     }
 
-    /// Bytes that the device's pools hold and nobody uses.
+    /// Unused bytes of the device's pools.
     pub fn unused_bytes(&self, device: usize) -> u64 {
         let on_device = self.on(device);
         on_device.map(|(_, pool)| pool.unused_bytes()).sum()
     }
 
-    /// The device's pools. One that was destroyed keeps what it holds until its last block is freed.
+    /// The device's pools. A destroyed pool keeps its memory until its last block is freed.
     pub(crate) fn on(&self, device: usize) -> impl Iterator<Item = (usize, &Pool)> {
         let all = self.live.iter();
         all.filter(move |(_, pool)| pool.device == device && !pool.destroyed)
@@ -230,7 +231,7 @@ impl PoolFile {
         })
     }
 
-    /// Maps a part of the file that was never used; its address, and where it lies.
+    /// Maps an unused part of the file. Returns its address and its offset.
     pub(crate) fn map(&mut self, bytes: u64, page: u64) -> Option<(u64, u64)> {
         let offset = self.next;
         let next = offset

@@ -1,5 +1,5 @@
-//! What the text of a module says of memory: its variables, and the local memory of its kernels. Other code is never
-//! looked at.
+//! The memory that a module's text declares: its variables, and the local memory of its kernels.
+//! Other code is never read.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub struct Ptx {
 }
 
 impl Ptx {
-    /// Reads a module.
+    /// Parses the text of a module.
     pub fn of(text: &str) -> Self {
         let without_comments: String = text
             .lines()
@@ -49,14 +49,14 @@ impl Ptx {
     }
 }
 
-/// The kernel whose body begins after these words.
+/// The kernel whose body begins after this text.
 fn kernel_of(words: &str) -> Option<String> {
     let (_, rest) = words.split_once(".entry")?;
     let name = rest.split(['(', '{']).next()?.trim();
     Some(name.to_owned())
 }
 
-/// The space, name and bytes of a variable that is declared.
+/// The space, name and bytes of a declared variable.
 fn declared(words: &str) -> Option<(&str, &str, u64)> {
     let before = words.split('=').next()?;
     let space = before

@@ -1,8 +1,8 @@
-//! Free space inside one block of address space.
+//! Free ranges in one block of address space.
 
 use std::collections::BTreeMap;
 
-/// Free ranges of a block, by offset; neighbours are always joined.
+/// Free ranges of a block, by offset; adjacent ones are always merged.
 #[derive(Clone, Debug)]
 pub struct FreeRanges {
     size: u64,
@@ -23,12 +23,12 @@ impl FreeRanges {
         self.size
     }
 
-    /// Whether nothing is taken.
+    /// Whether the whole block is free.
     pub fn is_unused(&self) -> bool {
         self.free.get(&0) == Some(&self.size)
     }
 
-    /// Takes the first range that holds `bytes`; gives its offset.
+    /// Takes the first range that fits `bytes`; returns its offset.
     pub fn take(&mut self, bytes: u64) -> Option<u64> {
         let (&offset, &length) = self.free.iter().find(|(_, length)| **length >= bytes)?;
         self.free.remove(&offset);
@@ -38,7 +38,7 @@ impl FreeRanges {
         Some(offset)
     }
 
-    /// Gives back a range that [`take`](Self::take) gave.
+    /// Frees a range from [`take`](Self::take).
     pub fn give(&mut self, offset: u64, bytes: u64) {
         let mut start = offset;
         let mut length = bytes;

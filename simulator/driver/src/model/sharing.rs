@@ -1,14 +1,14 @@
-//! What processes tell each other about the memory that they share, and memory that lives on the
-//! card for others only.
+//! Descriptions of shared memory that processes pass to each other, and memory that only other
+//! processes still hold.
 
 use crate::ffi::{Answer, CuError};
 use crate::files;
 use std::os::fd::OwnedFd;
 
-/// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`: the only kind of handle that memory can be shared by.
+/// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`: the only supported kind of handle for shared memory.
 pub const FILE_DESCRIPTOR: u32 = 1;
 
-/// Checks the handle types that memory is to be shared by. Win32's and fabric handles are not had.
+/// Checks the handle types for shared memory. Win32 and fabric handles are not supported.
 pub fn check_handle_types(types: u32) -> Answer {
     if types & !FILE_DESCRIPTOR == 0 {
         Ok(())
@@ -17,7 +17,7 @@ pub fn check_handle_types(types: u32) -> Answer {
     }
 }
 
-/// What a file in memory is, as its name says.
+/// The kind of a memory file, from its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Label {
     /// Memory of `cuMemCreate`.
@@ -28,15 +28,15 @@ pub enum Label {
     Multicast,
 }
 
-/// How such memory was made. A device is meant by its index on the machine, since processes number
-/// devices as they see them.
+/// The properties of such memory. The device is its index on the machine, because ordinals differ
+/// between processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Made {
     /// `CUmemAllocationType`.
     pub kind: u32,
     /// `CUmemLocationType`.
     pub location: u32,
-    /// Which one of that kind.
+    /// The id of the location.
     pub id: i64,
     /// Usage flags.
     pub usage: u16,
@@ -81,17 +81,17 @@ impl Label {
         }
     }
 
-    /// Of a descriptor that somebody passed.
+    /// From a descriptor of another process.
     ///
     /// # Errors
-    /// `INVALID_VALUE` if it is none of a simulated driver's.
+    /// `INVALID_VALUE` if it is not from a simulated driver.
     pub fn of_file(file: i32) -> Answer<Self> {
         let name = files::name(file).ok_or(CuError::INVALID_VALUE)?;
         Self::from_name(&name).ok_or(CuError::INVALID_VALUE)
     }
 }
 
-/// Memory that its maker has released and another process still has.
+/// Memory that this process has released and another process still holds.
 #[derive(Debug)]
 pub struct Lingering {
     pub(crate) file: OwnedFd,

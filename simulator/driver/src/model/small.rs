@@ -1,9 +1,9 @@
 //! Small allocations share physical pages.
 //!
-//! The model: a request of up to half a page (1 MiB of 2 MiB) is rounded up to 512 bytes and
-//! taken from a page that small allocations of the same context share, first fit, oldest page
-//! first. A page is given back when nothing in it is live. Larger requests get whole pages of
-//! their own. An H100 behaves so (docs/simulator.md).
+//! The model follows an H100 (docs/simulator.md). A request of up to half a page (1 MiB of 2 MiB)
+//! is rounded up to 512 bytes and taken from a page that small allocations of the same context
+//! share, first fit, oldest page first. A page without live allocations is freed. Larger requests
+//! get separate whole pages.
 
 use super::ranges::FreeRanges;
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ impl SmallPages {
         self.pages.insert(base, FreeRanges::new(page_bytes));
     }
 
-    /// Gives an allocation back; returns the address of its page if that is unused now.
+    /// Frees an allocation; returns the address of its page if that is now unused.
     pub fn give(&mut self, address: u64, bytes: u64) -> Option<u64> {
         let step = bytes.next_multiple_of(SMALL_STEP);
         let (&base, page) = self.pages.range_mut(..=address).next_back()?;

@@ -1,9 +1,8 @@
-//! The whole state, and how an API function gets at it.
+//! The whole state, and how API functions access it.
 //!
 //! ```text
 //!  unborn ──cuInit──► live ──fork, in the child──► orphaned
-//! ```
-//! As with the real driver, every call but a few answers `NOT_INITIALIZED` before `cuInit` and in
+//! ``` As with the real driver, all but a few calls return `NOT_INITIALIZED` before `cuInit` and in
 //! a forked child of an initialised process.
 
 use super::array::Array;
@@ -29,11 +28,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-/// Everything that the simulated driver knows.
+/// The state of the simulated driver.
 pub struct State {
-    /// The machine that is simulated.
+    /// The simulated machine.
     pub machine: &'static Machine,
-    /// What was asked for and what the card gave.
+    /// Requested and physical bytes.
     pub books: Books,
     /// Contexts.
     pub contexts: Contexts,
@@ -49,7 +48,7 @@ pub struct State {
     pub multicasts: Handles<Multicast>,
     /// Memory of other interfaces.
     pub external: Handles<External>,
-    /// Memory that is on the card for other processes only.
+    /// Memory of the card that only other processes still hold.
     pub lingering: Vec<Lingering>,
     /// Green contexts.
     pub greens: Greens,
@@ -101,15 +100,15 @@ impl State {
     /// The calling thread's context and its device.
     ///
     /// # Errors
-    /// `INVALID_CONTEXT` with none, `CONTEXT_IS_DESTROYED` if it is gone; a primary context that
-    /// was reset comes to life again, which may run `OUT_OF_MEMORY`.
+    /// `INVALID_CONTEXT` without a context, `CONTEXT_IS_DESTROYED` if it was destroyed. A primary
+    /// context that was reset is created again, which may return `OUT_OF_MEMORY`.
     pub fn current(&mut self) -> Answer<Current> {
         let handle = super::context::top().ok_or(CuError::INVALID_CONTEXT)?;
         self.context_or_revive(handle)
     }
 
-    /// The calling thread's context, for calls that need one but do not use it: a primary context
-    /// is not brought to life by them.
+    /// The calling thread's context, for calls that need one but do not use it: they do not create
+    /// a primary context.
     ///
     /// # Errors
     /// As [`current`](Self::current), without `OUT_OF_MEMORY`.
@@ -118,7 +117,7 @@ impl State {
         self.bindable(handle)
     }
 
-    /// The context meant by `handle`, where null means the current one.
+    /// The context of `handle`, where null means the current one.
     pub fn context(&mut self, handle: usize) -> Answer<Current> {
         if handle == 0 {
             return self.current();
@@ -137,8 +136,8 @@ impl State {
     }
 }
 
-/// The table of what each process has of the cards. If it cannot be used, this process has cards
-/// of its own.
+/// The table of the memory that each process has on the cards. If it cannot be opened, this process
+/// has separate cards.
 fn shared_cards(path: &str) -> Option<Cards> {
     let cards = Cards::open(Path::new(path));
     cards
@@ -155,7 +154,7 @@ const ORPHANED: u8 = 2;
 static LIFE: AtomicU8 = AtomicU8::new(UNBORN);
 static STATE: OnceLock<Mutex<State>> = OnceLock::new();
 
-/// The machine that the environment describes; read once. Complaints go to stderr.
+/// The machine that the environment describes; read once. Warnings go to stderr.
 pub fn machine() -> &'static Machine {
     static MACHINE: OnceLock<Machine> = OnceLock::new();
     MACHINE.get_or_init(|| {
@@ -188,7 +187,7 @@ extern "C" fn orphan() {
     LIFE.store(ORPHANED, Ordering::Release);
 }
 
-/// The state, locked.
+/// The locked state.
 ///
 /// # Errors
 /// `NOT_INITIALIZED` before `cuInit` and in a forked child.

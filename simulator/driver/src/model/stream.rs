@@ -1,5 +1,5 @@
-//! Streams and events. The simulated device is never busy: work is done when it is asked for, unless
-//! it is captured (see [`capture`](super::capture)).
+//! Streams and events. The simulated device is never busy: work is done when it is submitted,
+//! unless it is captured (see [`capture`](super::capture)).
 
 use crate::ffi::Handle;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use std::time::Instant;
 /// `CU_STREAM_NON_BLOCKING`.
 pub const NON_BLOCKING: u32 = 1;
 
-/// A stream that a client made.
+/// A stream that a client created.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream {
     /// Its context.
@@ -19,7 +19,7 @@ pub struct Stream {
     pub flags: u32,
     /// Its priority: 0 lowest, -5 highest.
     pub priority: i32,
-    /// Its number, never used again.
+    /// Its number, which is never reused.
     pub id: u64,
 }
 
@@ -32,7 +32,7 @@ pub struct Event {
     pub flags: u32,
     /// When it was last recorded.
     pub recorded: Option<Instant>,
-    /// What it was last recorded in, if that was a capture.
+    /// The point in a capture at which it was last recorded, if it was captured.
     pub captured: Option<Captured>,
 }
 
@@ -41,22 +41,22 @@ pub struct Event {
 pub struct Captured {
     /// The capture.
     pub capture: u64,
-    /// The nodes that come before it.
+    /// The nodes before it.
     pub nodes: Vec<usize>,
 }
 
-/// A stream as a call means it, default streams told apart.
+/// The stream of a call; default streams are distinguished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct On(pub(crate) usize);
 
-/// Where the numbers of threads' own default streams begin, in a range that no handle lies in.
+/// The first number of the threads' own default streams, in a range without handles.
 pub(crate) const OWN: usize = 0x5c_00ff << 32;
 
 impl On {
     /// The legacy default stream.
     pub const LEGACY: Self = Self(1);
 
-    /// What a function of the ordinary form means: null is the legacy stream.
+    /// The stream of an ordinary function: null is the legacy stream.
     pub fn legacy(stream: Handle) -> Self {
         match stream {
             0 | 1 => Self::LEGACY,
@@ -65,7 +65,7 @@ impl On {
         }
     }
 
-    /// What a function of the per-thread form means (`_ptsz`): null is the thread's own stream.
+    /// The stream of a per-thread function (`_ptsz`): null is the thread's own stream.
     pub fn own(stream: Handle) -> Self {
         Self::legacy(if stream == 0 { 2 } else { stream })
     }
@@ -79,7 +79,7 @@ impl On {
         self == Self::LEGACY || self.0 > OWN && self.0 < OWN + (1 << 32)
     }
 
-    /// The handle, of a stream that is no default one.
+    /// The handle of a stream that is not a default stream.
     pub fn handle(self) -> Handle {
         self.0
     }

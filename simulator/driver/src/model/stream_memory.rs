@@ -1,8 +1,9 @@
-//! What streams cost.
+//! Memory of streams.
 //!
-//! The model: a context's first stream fits into what the context has. Every other one takes as many bytes as the device
-//! says, in whole pages for all of them together. What a stream has taken is its context's: another one uses it when the
-//! stream is destroyed, and it is given back when the context ends.
+//! The model: a context's memory includes that of its first stream. Every other stream takes the
+//! device's configured bytes, in whole pages for all streams together. The memory of a stream
+//! belongs to its context: another stream uses it after the stream is destroyed, and it is freed
+//! with the context.
 
 use super::State;
 use super::context::Current;
@@ -11,7 +12,7 @@ use super::memory::whole_pages;
 use crate::ffi::{Answer, CuError};
 
 impl State {
-    /// What the creation of a stream does first.
+    /// The first part of the creation of a stream.
     pub fn pay_for_stream(&mut self, at: Current) -> Answer {
         let streams = self.streams.iter();
         let live = streams.filter(|(_, stream)| stream.context == at.context);

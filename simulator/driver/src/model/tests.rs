@@ -1,5 +1,5 @@
-//! The model under random use: after every step the books must be what a plain list of the live
-//! allocations says.
+//! The model under random use. After every step the books must match a plain list of the live
+//! allocations.
 
 use super::State;
 use super::context::Current;
@@ -38,7 +38,7 @@ pub fn properties(device: usize) -> CuMemAllocationProp {
     }
 }
 
-/// A small generator of numbers that only depend on the seed (xorshift).
+/// A small random number generator whose numbers depend only on the seed (xorshift).
 pub struct Random(pub u64);
 
 impl Random {
@@ -208,14 +208,14 @@ fn a_refused_allocation_changes_nothing() {
     let mut state = State::new(machine("64MiB"));
     assert!(state.retain_primary(0).is_ok());
     let current = at(&state, 0);
-    // A pool with an unused chunk, which a request too large for the card must not disturb.
+    // A pool with an unused chunk, which must not change if a request is too large for the card.
     let pointer = state.allocate_async(current, 100).expect("it fits");
     assert_eq!(state.free_device(pointer), Ok(()));
     let before = state.books.json();
     let refused = state.allocate_device(current, 60 * MIB, Kind::Device);
     assert_eq!(refused, Err(CuError::OUT_OF_MEMORY));
     assert_eq!(state.books.json(), before);
-    // One that fits without the pool's chunk takes it.
+    // A request that fits after the pool's chunk is freed takes its memory.
     assert!(
         state
             .allocate_device(current, 50 * MIB, Kind::Device)

@@ -1,16 +1,16 @@
-//! User objects: things of the program's that graphs keep alive.
+//! User objects: objects of the program that graphs keep alive.
 
 /// One user object.
 #[derive(Clone, Copy, Debug)]
 pub struct UserObject {
-    /// What the program gave.
+    /// The program's data.
     pub(crate) data: usize,
-    /// What ends it.
+    /// The destructor.
     pub(crate) destructor: extern "C" fn(usize),
     pub(crate) references: u32,
 }
 
-/// Objects that nobody refers to any more: left to end without the lock.
+/// Objects without references, to be destroyed without the lock.
 #[must_use]
 #[derive(Debug, Default)]
 pub struct Ended(pub(crate) Vec<UserObject>);

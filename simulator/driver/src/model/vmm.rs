@@ -1,9 +1,9 @@
 //! Virtual memory management: physical handles, reserved addresses, mappings between them.
 //!
-//! A handle is a file in memory. Its bytes are the card's from `cuMemCreate` on, until its
-//! references **and** its mappings (arrays and multicast objects that it is bound to included) are
-//! all gone, whichever goes last. If another process still has it then, the card keeps the bytes for
-//! that process, and the books here have them as physical only.
+//! A handle is a file in memory. Its bytes count on the card from `cuMemCreate` until its last
+//! reference and its last mapping (including arrays and multicast objects that it is bound to) are
+//! gone. If another process still has it then, the card keeps the bytes for that process, and the
+//! books here count them as physical only.
 
 use super::kind::Kind;
 use crate::ffi::{Answer, CuError, require};
@@ -14,13 +14,13 @@ use std::os::fd::OwnedFd;
 /// Sizes and alignments are multiples of this.
 pub const GRANULARITY: u64 = 2 << 20;
 
-/// Physical memory made by `cuMemCreate`, or taken in from another process.
+/// Physical memory that `cuMemCreate` created, or that was imported from another process.
 #[derive(Debug)]
 pub struct Physical {
     pub(crate) file: OwnedFd,
     /// Its size in bytes.
     pub bytes: u64,
-    /// What it was made with.
+    /// The properties that it was created with.
     pub properties: CuMemAllocationProp,
     /// Its device; 0 for host memory.
     pub device: usize,
@@ -31,8 +31,8 @@ pub struct Physical {
     pub(crate) mappings: u32,
 }
 
-// SAFETY: the only pointer inside is the caller's Win32 meta data, which is handed back and never
-// followed.
+// SAFETY: the only pointer inside is the caller's Win32 meta data, which is returned and never
+// dereferenced.
 unsafe impl Send for Physical {}
 
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ pub(crate) struct Mapping {
     pub(crate) offset: u64,
 }
 
-/// All of it, by address and by handle.
+/// Virtual memory, by address and by handle.
 #[derive(Debug, Default)]
 pub struct Vmm {
     pub(crate) handles: BTreeMap<u64, Physical>,
@@ -52,13 +52,13 @@ pub struct Vmm {
 }
 
 impl Vmm {
-    /// A handle that its owner still holds.
+    /// A handle to which its owner still has a reference.
     pub fn get(&self, handle: u64) -> Answer<&Physical> {
         let held = self.handles.get(&handle).filter(|p| p.references > 0);
         held.ok_or(CuError::INVALID_VALUE)
     }
 
-    /// What is behind a handle, even if only mappings still hold it.
+    /// The memory of a handle, even if only mappings hold it.
     pub fn peek(&self, handle: u64) -> Answer<&Physical> {
         self.handles.get(&handle).ok_or(CuError::INVALID_VALUE)
     }
@@ -72,7 +72,7 @@ impl Vmm {
         Ok(mapping.handle)
     }
 
-    /// Whole mappings that make up exactly this range, in order.
+    /// The complete mappings that form exactly this range, in order.
     pub(crate) fn exactly(&self, base: u64, bytes: u64) -> Answer<Vec<u64>> {
         let end = base.checked_add(bytes).ok_or(CuError::INVALID_VALUE)?;
         let mut found = Vec::new();
@@ -86,7 +86,7 @@ impl Vmm {
         Ok(found)
     }
 
-    /// The mappings in a reserved range, which lie in it whole.
+    /// The mappings in a reserved range, all of them complete.
     pub(crate) fn within(&self, base: u64, bytes: u64) -> Answer<Vec<u64>> {
         require(bytes > 0 && (base | bytes).is_multiple_of(GRANULARITY))?;
         require(self.reserved(base, bytes))?;

@@ -1,4 +1,4 @@
-//! Start, devices, contexts and everything else.
+//! Initialisation, devices, contexts and everything else.
 
 use super::row::rows;
 use crate::api;

@@ -1,4 +1,4 @@
-//! Other interfaces: memory of theirs can be taken in; graphics and semaphores are not simulated.
+//! Other interfaces: their memory can be imported; graphics and semaphores are not simulated.
 
 use super::row::rows;
 use crate::api;

@@ -1,8 +1,8 @@
 //! Every name that the simulated driver exports, in one table.
 //!
-//! A row is: the exported symbol, the base name that `cuGetProcAddress` is asked for, the CUDA
-//! version that brought this form of it, its stream variant, and the function behind it. One macro
-//! makes of each row both the export and the answer, so the two cannot disagree. The rows are split
+//! A row has the exported symbol, the base name in requests to `cuGetProcAddress`, the CUDA version
+//! that introduced this signature, its stream variant, and the function behind it. One macro makes
+//! both the export and the look-up entry from each row, so they always agree. The rows are split
 //! into files by family; versions are those of cudaTypedefs.h.
 
 mod row;

@@ -1,8 +1,8 @@
-//! Rows, the macro that makes them, and how one is chosen.
+//! Rows of the table, the macro that makes them, and the look-up.
 
 use gpumem_cuda_abi::CuProcAddressStatus;
 
-/// Which default stream a function means by a null stream.
+/// The default stream that a null stream denotes in a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
     /// The legacy stream, or no stream at all.
@@ -18,7 +18,7 @@ pub struct Row {
     pub symbol: &'static str,
     /// The name without version and variant, `cuMemAlloc`.
     pub base: &'static str,
-    /// The CUDA version from which on `base` means this symbol: 3020 is CUDA 3.2.
+    /// The first CUDA version in which `base` means this symbol: 3020 is CUDA 3.2.
     pub since: u32,
     /// Its stream variant.
     pub variant: Variant,
@@ -33,13 +33,13 @@ impl Row {
     }
 }
 
-/// What `cuGetProcAddress` answers: the newest form of `name` that is no newer than the version
-/// asked for and the driver's own. A per-thread form is preferred if it is asked for; functions
-/// with no stream have none.
+/// The result of `cuGetProcAddress`: the newest variant of `name` up to the requested version and
+/// the driver's own. A per-thread variant is preferred if requested; functions without a stream
+/// have none.
 ///
 /// # Errors
-/// `SYMBOL_NOT_FOUND` for a name that the driver does not have, `VERSION_NOT_SUFFICIENT` for one
-/// whose forms are all newer than the version asked for.
+/// `SYMBOL_NOT_FOUND` for an unknown name, `VERSION_NOT_SUFFICIENT` if all variants of the name are
+/// newer than the requested version.
 pub fn look_up(
     name: &[u8],
     version: i32,
@@ -71,8 +71,8 @@ pub fn look_up(
 
 /// Makes the exports of a family and its rows.
 ///
-/// An export is a jump to the function behind it, parameters untouched, so that several symbols
-/// share one function and the table need not repeat signatures.
+/// An export jumps to the function behind it and does not touch the parameters. So several symbols
+/// share one function, and the table need not repeat signatures.
 macro_rules! rows {
     ($($symbol:ident $base:literal $since:literal $variant:ident $function:path;)*) => {
         $(

@@ -4,7 +4,7 @@ mod collectives;
 mod communicators;
 mod unsupported;
 
-/// Everything that the library exports, in no order.
+/// Everything that the library exports, in no particular order.
 pub fn names() -> impl Iterator<Item = &'static str> {
     [communicators::NAMES, collectives::NAMES, unsupported::NAMES]
         .into_iter()

@@ -1,4 +1,5 @@
-//! What is not done here: the device-side interface, one-sided operations, parameters by name.
+//! Functions that are not simulated: the device-side interface, one-sided operations, parameters by
+//! name.
 
 use crate::result::NcclResult;
 

@@ -98,7 +98,7 @@ fn ask(world: &mut World, array: Array) {
             .cuda
             .cuMipmappedArrayGetLevel(Some(&mut level), array.handle, 1);
         if code == 0 {
-            // A level is no array of its own.
+            // A level is not a separate array.
             world.cuda.cuArrayDestroy(level);
         }
     } else {

@@ -1,4 +1,4 @@
-//! Contexts: births, ends, and which is current.
+//! Contexts: creation, destruction, and the current context.
 
 use crate::model::{Ended, Owner};
 use crate::world::{Family, World};
@@ -12,7 +12,7 @@ pub const FAMILY: Family = Family {
     end,
 };
 
-/// Makes one of the live contexts current, if the one that is may not do.
+/// Makes a live context current if the current one is not usable.
 pub fn bind(world: &mut World) {
     let usable = world.contexts.usable();
     if usable.is_empty() {
@@ -43,7 +43,7 @@ pub fn retain(world: &mut World, device: i32) {
     }
 }
 
-/// Whether the primary context of the device lives.
+/// Whether the primary context of the device is active.
 pub fn is_active(world: &mut World, device: i32) -> bool {
     let (mut flags, mut active) = (0, 0);
     let code = world
@@ -52,13 +52,13 @@ pub fn is_active(world: &mut World, device: i32) -> bool {
     code == 0 && active != 0
 }
 
-/// Whether any context of the device lives.
+/// Whether the device has any live context.
 pub fn any_on(world: &mut World, device: i32) -> bool {
     let created = world.contexts.created.iter().any(|c| c.device == device);
     created || is_active(world, device)
 }
 
-/// A context is over.
+/// Removes an ended context from the model.
 pub fn over(world: &mut World, context: usize, device: i32) {
     let last = !any_on(world, device);
     world.ended(Ended {
@@ -100,7 +100,7 @@ fn reset(world: &mut World, device: i32) {
     }
 }
 
-/// The handle of a device's primary context, which may be alive by somebody else's reference.
+/// The handle of a device's primary context, which may be active through another user's reference.
 pub fn primary_handle(world: &mut World, device: i32) -> usize {
     let known = world.contexts.primary.get(device as usize);
     match known.copied() {
@@ -156,7 +156,7 @@ fn attach(world: &mut World) {
     }
 }
 
-/// Gives up a hold on the current context: the last one of a context of the program's own ends it.
+/// Detaches from the current context. The last detach ends a context that the program created.
 fn detach(world: &mut World) {
     let mut context = 0;
     world.cuda.cuCtxGetCurrent(Some(&mut context));
@@ -164,7 +164,8 @@ fn detach(world: &mut World) {
     let held = held.copied().position(|attached| attached == context);
     let own = world.contexts.created.iter();
     let own = own.copied().find(|own| own.context == context);
-    // Without a hold of this program's on it, it must fail; but it may be another thread's.
+    // Without a reference of this program the call must fail, but the context may be another
+    // thread's.
     if held.is_none() && own.is_none() && !(world.alone && world.rng.percent(20)) {
         return;
     }
@@ -192,9 +193,9 @@ fn step(world: &mut World) {
         20 | 21 => attach(world),
         22 => detach(world),
         0..4 => retain(world, device),
-        // Where threads call at once, each keeps a reference: the last one ends what others use.
-        // A reference too many must fail; but a runtime has its own, which are not ours to give up.
-        // So has a green context.
+        // Where threads call at once, each keeps a reference, because releasing the last one ends a
+        // context that others use. A release without a reference must fail. The runtime and green
+        // contexts have references that the program must not release.
         4..6 if held > 1
             || (world.alone
                 && (held > 0 || !(world.has_family("runtime") || world.greens.hold(device)))) =>
@@ -209,7 +210,7 @@ fn step(world: &mut World) {
             }
         }
         11 => {
-            // No context of the program's own, a stale one, or a primary one.
+            // A stale context, a primary one, or one that does not exist.
             let stale = world.rng.pick(&world.contexts.gone).unwrap_or(0);
             let primary = world.rng.pick(&world.contexts.primary).map_or(0, |p| p.1);
             let context = world.rng.pick(&[stale, primary, 0x10]).unwrap_or(0);
@@ -274,14 +275,14 @@ pub fn unbind(world: &mut World) {
     while world.cuda.cuCtxPopCurrent_v2(Some(&mut popped)) == 0 {}
 }
 
-/// Ends the contexts of the program's own.
+/// Destroys the contexts that the program created.
 pub fn end_created(world: &mut World) {
     for context in world.contexts.created.clone() {
         destroy(world, context);
     }
 }
 
-/// Gives up every reference to a device's primary context.
+/// Releases every reference to a device's primary context.
 pub fn release_all(world: &mut World, device: i32) {
     let held = world.contexts.primary.get(device as usize);
     for _ in 0..held.map_or(0, |primary| primary.0) {
@@ -296,7 +297,7 @@ fn end(world: &mut World) {
             reset(world, device);
         }
         release_all(world, device);
-        // A runtime has references of its own.
+        // A runtime has separate references.
         if world.alone && is_active(world, device) {
             reset(world, device);
         }

@@ -13,7 +13,7 @@ pub const FAMILY: Family = Family {
     end,
 };
 
-/// Managed memory: the same blocks.
+/// Managed memory, with the same blocks.
 pub const MANAGED: Family = Family {
     name: "managed",
     weight: 8,
@@ -22,7 +22,7 @@ pub const MANAGED: Family = Family {
     end: |_| {},
 };
 
-/// A call may have made a block: the model has it from here on.
+/// Adds a block to the model if the call succeeded.
 pub fn made(world: &mut World, code: u32, pointer: Made, bytes: usize, managed: bool) {
     if code != 0 {
         return;
@@ -45,7 +45,7 @@ fn step(world: &mut World) {
         21 => wrong(world),
         22 => ask(world),
         _ => {
-            // No place for the answer.
+            // A null pointer for the answer.
             world.cuda.cuMemAlloc_v2(None, 4096);
         }
     }
@@ -81,7 +81,7 @@ fn free_one(world: &mut World, wanted: impl Fn(&Block) -> bool) {
     let block = world.blocks.live.swap_remove(place);
     free(world, block);
     if world.alone && world.rng.percent(6) {
-        // Once more, before anyone can have been given its address.
+        // A second free, before another thread can have received this address.
         world.cuda.cuMemFree_v2(block.pointer);
     }
 }
@@ -93,7 +93,7 @@ fn free(world: &mut World, block: Block) {
         world.cuda.cuMemFree_v2(block.pointer)
     };
     if code != 0 {
-        // The thread has no context to free it in.
+        // The thread has no context in which to free it.
         crate::families::context::bind(world);
         code = world.cuda.cuMemFree_v2(block.pointer);
         world.expect(code);
@@ -162,8 +162,8 @@ fn ended(world: &mut World, ended: &Ended) {
 }
 
 fn end(world: &mut World) {
-    // Some are freed, the others go with their contexts; where threads call at once, a primary
-    // context outlives them.
+    // Some blocks are freed and the others end with their contexts. Where threads call at once, a
+    // primary context outlives the sequence.
     let all = !world.alone || world.rng.percent(30);
     for block in std::mem::take(&mut world.blocks.live) {
         if all || world.rng.percent(20) {

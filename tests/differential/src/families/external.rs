@@ -1,4 +1,4 @@
-//! External memory: addresses of bytes that somebody else holds, here the program itself.
+//! External memory: addresses of bytes that another owner holds, here the program itself.
 
 use gpumem_cuda_abi::{
     CuArray3dDescriptor, CuExternalMemoryBufferDesc, CuExternalMemoryHandleDesc,
@@ -10,7 +10,7 @@ use crate::model::Ended;
 use crate::pass::{Addr, Made, Private};
 use crate::world::{Family, World};
 
-/// The family. Each step leaves nothing behind.
+/// The family. Each step frees all that it allocates.
 pub const FAMILY: Family = Family {
     name: "external",
     weight: 2,
@@ -52,7 +52,7 @@ fn step(world: &mut World) {
                 map_array(world, memory);
             }
         } else {
-            super::pool::close(file.0); // else it is the driver's
+            super::pool::close(file.0); // otherwise the driver closes it
         }
     }
     let code = world.cuda.cuMemRelease(handle);

@@ -1,5 +1,5 @@
-//! Graphs with memory nodes, made node by node and captured: their memory is live from a launch on
-//! until it is freed, by a node or by the program.
+//! Graphs with memory nodes, built node by node and captured. Their memory is live from a launch until
+//! a node or the program frees it.
 
 use super::graph_nodes::{by_capture, by_nodes};
 use crate::model::{Ended, Executable, Given, Owner};
@@ -36,7 +36,7 @@ fn step(world: &mut World) {
         18 => {
             let device = world.device();
             world.cuda.cuDeviceGraphMemTrim(device);
-            // A high-water mark, which can only be set to 0, or something else.
+            // A peak, which can only be set to 0, or another value.
             let attribute = world.rng.pick(&[1, 3, 0]).unwrap_or(1);
             let value = world.rng.pick(&[0, 0, 7]).unwrap_or(0);
             world
@@ -78,8 +78,8 @@ fn launch(world: &mut World) {
     } else {
         world.cuda.cuGraphLaunch_ptsz(handle, 0)
     };
-    // With memory of its last launch still live it cannot run again, but it frees that itself; nor with
-    // nothing to free where it frees another's.
+    // The launch fails if memory of the last launch is live, unless the graph frees that itself. It
+    // also fails if the memory of another graph that it frees is not live.
     if code == 0 {
         let gone = |live: &Given| {
             frees.contains(&live.pointer)

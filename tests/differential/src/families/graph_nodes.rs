@@ -1,5 +1,5 @@
-//! Graphs as programs make them: node by node, by functions of each kind and by the generic ones, and
-//! captured from streams.
+//! Graphs as programs build them: node by node, by the function of each kind and by the generic ones,
+//! and captured from streams.
 
 use gpumem_cuda_abi::{
     CuChildGraphNodeParams, CuDevicePtr, CuGraph, CuGraphInstantiateParams, CuGraphNode,
@@ -11,25 +11,25 @@ use crate::model::{Executable, Given};
 use crate::pass::{Addr, Made, Updated};
 use crate::world::World;
 
-/// `CU_STREAM_CAPTURE_MODE_RELAXED`: other calls of the thread go on as ever.
+/// `CU_STREAM_CAPTURE_MODE_RELAXED`: other calls of the thread are allowed.
 const RELAXED: u32 = 2;
 /// `CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH`.
 const AUTO_FREE: u64 = 1;
 /// `CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD`.
 const UPLOAD: u64 = 2;
 
-/// A graph that is being made.
+/// A graph under construction.
 #[derive(Debug, Default)]
 struct Draft {
     graph: usize,
     nodes: Vec<usize>,
-    /// What its launch leaves live.
+    /// Memory that its launch leaves live.
     given: Vec<Given>,
-    /// What its launch frees of others.
+    /// Memory of other graphs that its launch frees.
     frees: Vec<Addr>,
 }
 
-/// Makes a graph node by node.
+/// Builds a graph node by node.
 pub fn by_nodes(world: &mut World) {
     let mut draft = Draft::default();
     if world.graphs.executables.len() >= 6
@@ -50,7 +50,7 @@ pub fn by_nodes(world: &mut World) {
     instantiate(world, draft);
 }
 
-/// The node that a new one comes after, if any.
+/// The node on which a new one depends, if any.
 fn before(world: &mut World, draft: &Draft) -> Option<usize> {
     world.rng.pick(&draft.nodes).filter(|_| draft.graph != 0)
 }
@@ -90,7 +90,7 @@ fn add(
     code == 0
 }
 
-/// A node that allocates and, as often as not, one that frees that.
+/// Adds a node that allocates and, in half of the cases, one that frees that memory.
 fn allocating(world: &mut World, draft: &mut Draft) {
     let device = world.rng.below(world.devices) as i32;
     let mut pool_props = pool::properties(device, 0);
@@ -121,7 +121,7 @@ fn allocating(world: &mut World, draft: &mut Draft) {
         let union = CuGraphNodeUnion { alloc };
         let mut parameters = generic(CuGraphNodeType::MEM_ALLOC, union);
         let made = add(world, draft, after, &mut parameters);
-        // SAFETY: the kind says which member it is.
+        // SAFETY: the kind names the member.
         alloc = unsafe { parameters.parameters.alloc };
         made
     };
@@ -186,7 +186,7 @@ fn empty(world: &mut World, draft: &mut Draft) {
     if !world.expect(code) {
         return;
     }
-    // What comes before stays before, so that memory is given and freed in the order of the nodes.
+    // An earlier node stays earlier, so that memory is allocated and freed in the order of the nodes.
     if let Some(first) = world.rng.pick(&draft.nodes)
         && world.rng.percent(40)
     {
@@ -196,14 +196,14 @@ fn empty(world: &mut World, draft: &mut Draft) {
     }
     draft.nodes.push(node);
     if world.rng.percent(20) {
-        // In a graph with memory nodes it must stay.
+        // In a graph with memory nodes the call must fail.
         if world.cuda.cuGraphDestroyNode(node) == 0 {
             draft.nodes.pop();
         }
     }
 }
 
-/// A node that frees what another graph's launch has left live.
+/// Adds a node that frees memory that another graph's launch has left live.
 fn freeing_others(world: &mut World, draft: &mut Draft) {
     let Some(given) = world.rng.pick(&world.graphs.live) else {
         return;
@@ -214,7 +214,8 @@ fn freeing_others(world: &mut World, draft: &mut Draft) {
     }
 }
 
-/// A graph without memory, of which the node runs a clone. One with memory must not be cloned.
+/// Adds a child graph without memory; the node runs a clone of it. A graph with memory must not be
+/// cloned.
 fn child(world: &mut World, draft: &mut Draft) {
     let (mut inner, mut node) = (0, 0);
     if world.cuda.cuGraphCreate(Some(&mut inner), 0) != 0 {
@@ -239,7 +240,7 @@ fn child(world: &mut World, draft: &mut Draft) {
     world.expect(code);
 }
 
-/// A graph, with memory or without, that the node takes over.
+/// Adds a child graph, with memory or without, that the node owns.
 fn moved(world: &mut World, draft: &mut Draft) {
     let mut within = Draft::default();
     if world.cuda.cuGraphCreate(Some(&mut within.graph), 0) != 0 {
@@ -263,7 +264,7 @@ fn moved(world: &mut World, draft: &mut Draft) {
     }
 }
 
-/// A clone, which a graph with memory nodes has not.
+/// Clones the graph, which fails for a graph with memory nodes.
 fn without(world: &mut World, draft: &mut Draft) {
     let mut clone = 0;
     if world.cuda.cuGraphClone(Some(&mut clone), draft.graph) == 0 {
@@ -272,7 +273,7 @@ fn without(world: &mut World, draft: &mut Draft) {
     }
 }
 
-/// Makes a graph by capture, on a stream of its own or on the thread's default stream.
+/// Builds a graph by capture, on a separate stream or on the thread's default stream.
 pub fn by_capture(world: &mut World) {
     let mut stream = 0;
     if world.graphs.executables.len() >= 6 {
@@ -304,10 +305,10 @@ pub fn by_capture(world: &mut World) {
     }
 }
 
-/// Begins a capture; with 0 for a stream the thread's own.
+/// Begins a capture; 0 is the thread's default stream.
 fn begin(world: &mut World, stream: usize, draft: &mut Draft) -> bool {
     let own = stream == 0;
-    // A global capture forbids other threads' calls, too.
+    // A global capture also forbids other threads' calls.
     let mode = if world.alone {
         world.rng.below(3) as u32
     } else {
@@ -384,7 +385,7 @@ fn work(world: &mut World, stream: usize, draft: &mut Draft) {
         }
     }
     if world.rng.percent(15) {
-        // Not safe while capturing, but where the thread says that it does not mind.
+        // Not allowed during a capture unless the thread's mode is relaxed.
         let mut mode = RELAXED;
         let relaxed = world.rng.percent(60);
         if relaxed {
@@ -436,7 +437,7 @@ fn instantiate(world: &mut World, draft: Draft) {
             (code, flags & AUTO_FREE != 0)
         }
     };
-    // One that is to be uploaded, and frees what lives no more, cannot be made.
+    // A graph that is uploaded and frees memory that is no longer live cannot be instantiated.
     let expected = draft.frees.is_empty();
     if if expected {
         world.expect(code)
@@ -459,7 +460,7 @@ fn instantiate(world: &mut World, draft: Draft) {
     }
 }
 
-/// A second executable of the same graph, which one with memory nodes cannot have; and an update.
+/// A second executable of the same graph, which fails for a graph with memory nodes; and an update.
 fn again(world: &mut World, graph: usize) {
     if world.rng.percent(10) {
         let mut second = 0;
@@ -473,7 +474,7 @@ fn again(world: &mut World, graph: usize) {
     }
     let executable = world.graphs.executables.last().map_or(0, |e| e.handle);
     if world.rng.percent(10) {
-        // By itself, or by another graph, which has other memory.
+        // An update by the same graph, or by another one, which has other memory.
         let other = world.rng.pick(&world.graphs.graphs).unwrap_or(graph);
         let graph = world.rng.pick(&[graph, other]).unwrap_or(graph);
         if world.rng.percent(50) {

@@ -1,4 +1,4 @@
-//! Green contexts: parts of a device, over its primary context, which each of them holds.
+//! Green contexts: parts of a device. Each holds a reference to the device's primary context.
 
 use super::{context, device, pool};
 use crate::model::Ended;
@@ -16,7 +16,7 @@ pub const FAMILY: Family = Family {
 
 /// `CU_DEV_RESOURCE_TYPE_SM`.
 const MULTIPROCESSORS: u32 = 1;
-/// `CU_GREEN_CTX_DEFAULT_STREAM`, which must be given.
+/// `CU_GREEN_CTX_DEFAULT_STREAM`, which is required.
 const DEFAULT_STREAM: u32 = 1;
 
 fn step(world: &mut World) {
@@ -43,7 +43,7 @@ fn step(world: &mut World) {
     }
 }
 
-/// A description of a part of the device, or of all of it.
+/// The description of a part of the device, or of all of it.
 fn describe(world: &mut World, device: i32) -> usize {
     let (mut all, mut part) = (DeviceResource::default(), DeviceResource::default());
     world
@@ -101,7 +101,7 @@ fn destroy(world: &mut World, (green, device): (usize, i32)) {
     }
 }
 
-/// Memory by way of a green context: it belongs to the primary one.
+/// Allocates through a green context; the memory belongs to the primary one.
 fn allocate(world: &mut World) {
     let Some((green, _)) = world.rng.pick(&world.greens.live) else {
         return;
@@ -149,7 +149,8 @@ fn wrong(world: &mut World) {
 }
 
 fn end(world: &mut World) {
-    // A green context may be the last to hold its primary one, with all that it owns.
+    // A green context may hold the last reference to its primary one, which then ends with all its
+    // memory.
     match world.rng.below(3) {
         0 if world.alone => (context::FAMILY.end)(world),
         1 if world.alone => {

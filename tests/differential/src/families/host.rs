@@ -1,4 +1,4 @@
-//! Host memory: pinned, and the program's own, registered.
+//! Host memory: pinned memory, and registered memory of the program.
 
 use crate::model::{Ended, Owner};
 use crate::pass::{Addr, Made};
@@ -22,9 +22,9 @@ pub const REGISTERED: Family = Family {
     end: |_| {},
 };
 
-/// Bytes of a slot of the arena.
+/// Bytes of a slot in the arena.
 pub const SLOT: usize = 64 << 10;
-/// Slots of a thread.
+/// Slots per thread.
 pub const SLOTS: usize = 16;
 
 fn step(world: &mut World) {
@@ -104,7 +104,7 @@ fn step_registered(world: &mut World) {
             let pointer = Addr(world.arena + slot * SLOT as u64);
             let bytes = match world.rng.below(12) {
                 0 => 0,
-                1 => SLOT + 4096, // into the next slot, which may be taken
+                1 => SLOT + 4096, // overlaps the next slot, which may be registered
                 _ => 1 + world.rng.below(SLOT),
             };
             let flags = world.rng.pick(&[0, 1, 2, 64]).unwrap_or(0);

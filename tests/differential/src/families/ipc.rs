@@ -1,5 +1,5 @@
-//! Memory shared between processes, as far as one process can go: what it opens of its own is the
-//! allocation itself, which is counted once.
+//! Memory shared between processes, as far as one process can do it: a handle that the same process
+//! opens is the allocation itself, which is counted once.
 
 use gpumem_cuda_abi::CuIpcMemHandle;
 
@@ -20,7 +20,7 @@ fn step(world: &mut World) {
     let mut handle = CuIpcMemHandle { reserved: [0; 64] };
     match world.rng.below(6) {
         0..3 => {
-            // Small blocks are copied with the page that they share: a few are enough.
+            // Small blocks only: each is copied with the page that it shares.
             let wanted = |block: &Block| !block.managed && block.bytes < 4 << 20;
             let place = world.rng.find(&world.blocks.live, wanted);
             let block = place.and_then(|place| world.blocks.live.get(place).copied());

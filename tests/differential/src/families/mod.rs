@@ -1,4 +1,5 @@
-//! Families of calls, one a file: each chooses its calls, keeps its part of the model, and cleans up.
+//! Families of calls, one per file. Each chooses its calls, maintains its part of the model, and
+//! frees its memory.
 
 pub mod array;
 pub mod context;
@@ -19,7 +20,7 @@ pub mod vmm;
 
 use crate::world::{Family, World};
 
-/// Every family, in the order in which they clean up: contexts last.
+/// Every family, in the order in which they free their memory: contexts last.
 pub static ALL: &[Family] = &[
     device::FAMILY,
     device::MANAGED,
@@ -40,7 +41,7 @@ pub static ALL: &[Family] = &[
     context::FAMILY,
 ];
 
-/// One random step of one of the families to choose from.
+/// Runs one random step of one of the chosen families.
 pub fn step(world: &mut World) {
     if !world.rng.percent(8) {
         context::bind(world);

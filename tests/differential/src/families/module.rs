@@ -13,7 +13,8 @@ pub const FAMILY: Family = Family {
     end,
 };
 
-/// An image that is as good as any: the simulator looks at none. A fat binary's header, then nothing.
+/// Any image works, because the simulator does not read it: the header of a fat binary without
+/// content.
 static IMAGE: [u32; 8] = [0xba55_ed50, 0x0010_0001, 0, 0, 0, 0, 0, 0];
 
 fn image() -> Private<usize> {
@@ -131,7 +132,7 @@ fn functions(world: &mut World) {
     }
 }
 
-/// A variable is given its memory when its address is first asked for.
+/// A variable gets its memory when its address is first requested.
 fn variable(world: &mut World) {
     let (mut pointer, mut bytes) = (Made(0), 0);
     let (place, size, name) = (Some(&mut pointer), Some(&mut bytes), text(c"variable"));

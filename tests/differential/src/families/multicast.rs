@@ -1,4 +1,4 @@
-//! Multicast objects: what is bound to one is held by it, and counted once.
+//! Multicast objects. An object holds the memory that is bound to it, which is counted once.
 
 use gpumem_cuda_abi::CuMulticastObjectProp;
 
@@ -7,7 +7,7 @@ use crate::model::Ended;
 use crate::pass::{Addr, Made};
 use crate::world::{Family, World};
 
-/// The family. Each step leaves nothing behind.
+/// The family. Each step frees all that it allocates.
 pub const FAMILY: Family = Family {
     name: "multicast",
     weight: 2,
@@ -33,7 +33,7 @@ fn step(world: &mut World) {
     {
         return;
     }
-    // A binding waits until the object has all its devices.
+    // A bind call waits until the object has all its devices.
     let complete = world.cuda.cuMulticastAddDevice(object, device) == 0;
     world.cuda.cuMulticastAddDevice(0x10, device);
     let wanted = properties(Some(device));
@@ -62,7 +62,7 @@ fn step(world: &mut World) {
     world.expect(code);
 }
 
-/// Binds memory by the address that it is mapped at, which it has no longer than that.
+/// Binds memory by the address at which it is mapped, which is valid only during this call.
 fn bind_address(world: &mut World, object: u64, device: i32, memory: u64, bytes: usize) -> u32 {
     let mut base = Made(0);
     let code = world

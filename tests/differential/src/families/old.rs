@@ -1,5 +1,5 @@
-//! Forms of before CUDA 3.2, with addresses and sizes of 32 bits. A context of today refuses them, and
-//! then nothing may be recorded.
+//! Functions from before CUDA 3.2, with addresses and sizes of 32 bits. Current contexts refuse them,
+//! and then nothing may be recorded.
 
 use gpumem_cuda_abi::{CuArray3dDescriptorV1, CuArrayDescriptorV1};
 
@@ -7,7 +7,7 @@ use crate::model::Ended;
 use crate::pass::Private;
 use crate::world::{Family, World};
 
-/// The family. Nothing of it lives on.
+/// The family. Its steps leave no memory live.
 pub const FAMILY: Family = Family {
     name: "old",
     weight: 2,

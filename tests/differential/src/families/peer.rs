@@ -1,5 +1,5 @@
-//! Memory shared with another process: what the peer has is opened here, and what the program has is
-//! opened there. What is opened is an alias, and counted where it was asked for.
+//! Memory shared with another process: the program opens the peer's memory, and the peer opens the
+//! program's. Opened memory is an alias, and is counted where it was allocated.
 
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 
@@ -26,7 +26,7 @@ pub const FAMILY: Family = Family {
     end,
 };
 
-/// Most of what the peer has, and of what is open of it.
+/// The most items of the peer, and the most that are open.
 const MOST: usize = 6;
 
 fn step(world: &mut World) {
@@ -65,7 +65,7 @@ fn step(world: &mut World) {
     }
 }
 
-/// Asks the peer; `None` if it could not do it.
+/// Sends a request to the peer; `None` if it failed.
 fn asked(
     world: &mut World,
     request: Request,
@@ -80,14 +80,14 @@ fn asked(
     }
 }
 
-/// Has the peer give something up, which must succeed.
+/// Makes the peer release an item, which must succeed.
 fn release(world: &mut World, item: u64) {
     if asked(world, Request::about(Wanted::Release, item), None).is_none() {
         world.cuda.fail("the peer cannot give up what it has");
     }
 }
 
-/// Has the peer make something.
+/// Makes the peer allocate something.
 fn make(world: &mut World) {
     if world.peer.theirs.len() >= MOST {
         return;
@@ -125,7 +125,7 @@ fn make(world: &mut World) {
     }
 }
 
-/// Opens something that the peer has; now and then what the peer gives up first.
+/// Opens an item of the peer. In some cases the peer releases it first.
 fn take(world: &mut World) {
     let Some(place) = world.rng.find(&world.peer.theirs, |_| true) else {
         return;
@@ -166,7 +166,7 @@ fn take(world: &mut World) {
 
 fn take_memory(world: &mut World, reserved: [u8; 64]) {
     let handle = CuIpcMemHandle { reserved };
-    // What is opened once more is the same address, to be closed once more.
+    // Opening it again returns the same address, which must be closed as often.
     for _ in 0..world.rng.within(1, 3) {
         let mut opened = Private(0);
         let place = Some(&mut opened);
@@ -216,7 +216,7 @@ fn take_handle(world: &mut World, theirs: Theirs, file: &OwnedFd) {
         .cuMemSetAccess(at, bytes, Some(&access(device)), 1);
     world.expect(code);
     if world.rng.percent(30) {
-        // A second reference, found by the address, and one of the two given up.
+        // A second reference, found by the address; one of the two is released.
         let mut again = 0;
         let code = world.cuda.cuMemRetainAllocationHandle(Some(&mut again), at);
         if world.expect(code) {
@@ -248,7 +248,7 @@ fn take_external(world: &mut World, theirs: Theirs, file: OwnedFd) {
     if code != 0 {
         return;
     }
-    // It is the driver's from here on.
+    // From here on the driver owns the descriptor.
     let _ = file.into_raw_fd();
     if world.rng.percent(50) {
         let wanted = CuExternalMemoryBufferDesc {
@@ -341,7 +341,7 @@ fn close_by(world: &mut World, open: Open) -> u32 {
 
 fn close(world: &mut World, open: Open) {
     if close_by(world, open) != 0 {
-        // With no context, or a context that has ended, nothing is closed.
+        // Without a context, or in a context that has ended, the close fails.
         context::bind(world);
         let code = close_by(world, open);
         world.expect(code);
@@ -370,7 +370,7 @@ fn lend_memory(world: &mut World) {
     }
 }
 
-/// Has the peer open something of the program's; its number.
+/// Makes the peer open memory of the program; returns the item's number.
 fn lend(world: &mut World, request: Request, file: Option<&OwnedFd>) -> Option<u64> {
     let (opened, _) = asked(world, request, file)?;
     world.peer.lent.push(opened.item);
@@ -396,7 +396,7 @@ fn lend_handle(world: &mut World) {
         .cuda
         .cuMemExportToShareableHandle(Some(&mut file), handle, 1, 0);
     if world.expect(code) {
-        // SAFETY: the driver has made this descriptor for us.
+        // SAFETY: the driver created this descriptor for this process.
         let file = unsafe { OwnedFd::from_raw_fd(file.0) };
         let request = Request::on(Wanted::OpenHandle, device, bytes);
         lend(world, request, Some(&file));
@@ -434,7 +434,8 @@ fn lend_pool(world: &mut World) {
     if !world.expect(code) {
         return;
     }
-    // SAFETY: the driver has made this descriptor for us, in the lower half of the place.
+    // SAFETY: the driver created this descriptor for this process, in the lower half of the
+    // variable.
     let file = unsafe { OwnedFd::from_raw_fd(shared.0 as u32 as i32) };
     let request = Request::on(Wanted::OpenPool, device, 0);
     let Some(opened) = lend(world, request, Some(&file)) else {
@@ -464,7 +465,7 @@ fn wrong(world: &mut World) {
         .cuMemPoolExportPointer(Some(&mut Private([0; 64])), Addr(world.arena));
     let open = world.rng.pick(&world.peer.open);
     if let Some(Open::Memory(pointer, _)) = open {
-        // What was opened so is not freed, but closed.
+        // Opened memory must be closed, so freeing it fails.
         world.cuda.names.set_foreign(Some(pointer.0 as u64));
         world.cuda.cuMemFree_v2(Addr(pointer.0 as u64));
         world.cuda.names.set_foreign(None);

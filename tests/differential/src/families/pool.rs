@@ -42,7 +42,7 @@ fn step(world: &mut World) {
     }
 }
 
-/// A stream; 0, 1 and 2 are the default ones.
+/// A stream; 0, 1 and 2 are the default streams.
 fn any_stream(world: &mut World) -> usize {
     let own = world.rng.pick(&world.pools.streams).map_or(0, |s| s.0);
     let default = world.rng.below(3);
@@ -52,7 +52,7 @@ fn any_stream(world: &mut World) -> usize {
         .unwrap_or(0)
 }
 
-/// A pool: one of the program's own, or a device's default.
+/// A pool: one that the program created, or a device's default pool.
 fn any_pool(world: &mut World) -> usize {
     if world.rng.percent(60)
         && let Some((pool, _)) = world.rng.pick(&world.pools.pools)
@@ -92,7 +92,8 @@ fn alloc(world: &mut World) {
             .cuda
             .cuPointerGetAttribute(Some(&mut device), 9, pointer);
         if code != 0 {
-            // A stream says for whom the memory is; a question about it needs a context.
+            // The context of the stream decides the memory's owner; the query needs a current
+            // context.
             super::context::bind(world);
             let code = world
                 .cuda
@@ -192,7 +193,7 @@ fn wrong(world: &mut World) {
 fn attributes(world: &mut World) {
     let pool = any_pool(world);
     if world.rng.percent(50) {
-        // The release threshold, or a high-water mark, which can only be set to 0.
+        // The release threshold, or a peak, which can only be set to 0.
         let attribute = world.rng.pick(&[4, 4, 4, 6, 8, 99]).unwrap_or(4);
         let value = match attribute {
             4 => world.rng.pick(&[0, 1 << 20, 64 << 20, u64::MAX]),
@@ -256,7 +257,7 @@ fn streams(world: &mut World) {
     }
 }
 
-/// A stream of a context has been made: the model has it from here on.
+/// Adds a new stream of a context to the model.
 pub fn stream_made(world: &mut World, stream: usize, context: usize, device: i32) {
     let owner = Owner { context, device };
     world.pools.streams.push((stream, owner));
@@ -294,7 +295,7 @@ fn share(world: &mut World) {
         .cuda
         .cuMemPoolExportToShareableHandle(Some(&mut shared), pool, 1, 0);
     if code == 0 {
-        // A file descriptor, in the lower half of the place.
+        // A file descriptor, in the lower half of the variable.
         let (file, mut taken) = (shared.0 as u32 as i32, 0);
         let shared = Private(file as usize);
         let code = world
@@ -308,9 +309,9 @@ fn share(world: &mut World) {
     }
 }
 
-/// Closes a descriptor that the driver gave.
+/// Closes a descriptor that the driver returned.
 pub fn close(descriptor: i32) {
-    // SAFETY: the driver made this descriptor for us; nobody else has it.
+    // SAFETY: the driver created this descriptor for this process, which alone uses it.
     unsafe { libc::close(descriptor) };
 }
 
@@ -329,7 +330,8 @@ fn ended(world: &mut World, ended: &Ended) {
 fn end(world: &mut World) {
     let all = !world.alone || world.rng.percent(40);
     for block in std::mem::take(&mut world.pools.blocks) {
-        // With the last context of a device goes what its pools gave; without one, nothing does.
+        // The end of a device's last context frees the memory of its pools. Without a context,
+        // the program must free it.
         if all || !super::context::any_on(world, block.1) {
             free(world, block);
         } else {

@@ -1,4 +1,4 @@
-//! The runtime's own allocations: each is the driver's too, and is counted once.
+//! The runtime's allocations: each is also one of the driver's, and is counted once.
 
 use super::device::made;
 use crate::model::Ended;
@@ -90,7 +90,7 @@ fn step(world: &mut World) {
     }
 }
 
-/// As the driver's, but that nothing is what the runtime gives for a size of 0.
+/// As the driver's, but for a size of 0 the runtime returns a null pointer.
 fn made_by_runtime(world: &mut World, code: u32, pointer: Made, bytes: usize, managed: bool) {
     if pointer.0 != 0 {
         made(world, code, pointer, bytes, managed);

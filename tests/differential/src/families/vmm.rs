@@ -17,10 +17,10 @@ pub const FAMILY: Family = Family {
     end,
 };
 
-/// What handles and mappings are multiples of.
+/// Sizes of handles and mappings are multiples of this.
 pub const PAGE: usize = 2 << 20;
 
-/// Properties of a handle there; it can be exported.
+/// Properties of a handle on a device or on the host; it can be exported.
 pub fn properties(device: Option<i32>) -> CuMemAllocationProp {
     let location = match device {
         Some(id) => CuMemLocation {
@@ -159,7 +159,7 @@ fn map(world: &mut World) {
     };
     let pages = world.rng.within(1, handle.pages + 1);
     let offset = world.rng.below(handle.pages - pages + 1);
-    // Beside the last mapping, so that ranges of several mappings come to be.
+    // Next to the last mapping, which makes ranges of several mappings.
     let next = world
         .vmm
         .mappings
@@ -200,7 +200,7 @@ fn unmap(world: &mut World) {
     let Some(first) = world.rng.pick(&world.vmm.mappings) else {
         return;
     };
-    // This one and, as often as not, those that follow without a gap: one call for all.
+    // This mapping and, at random, those that follow without a gap, in one call.
     let mut end = first.at + (first.pages * PAGE) as u64;
     while world.rng.percent(60) {
         let Some(next) = world.vmm.mappings.iter().find(|m| m.at == end) else {
@@ -210,7 +210,7 @@ fn unmap(world: &mut World) {
     }
     let beyond = world.rng.percent(8);
     if beyond {
-        // Not where a mapping ends. It is for the driver to say whether that much is reserved.
+        // Beyond the end of a mapping. The driver decides whether that range is reserved.
         end += world.rng.pick(&[PAGE as u64, 512]).unwrap_or_default();
         if world.vmm.mappings.iter().any(|m| m.at == end - PAGE as u64) {
             return;
@@ -241,12 +241,12 @@ fn retain(world: &mut World) {
     }
 }
 
-/// The program has been given one more reference to a handle.
+/// Adds a reference to a handle that the program received.
 fn held(world: &mut World, handle: u64, pages: usize, device: Option<i32>) {
     world.vmm.gone.retain(|gone| *gone != handle);
     match world.vmm.handles.iter_mut().find(|h| h.handle == handle) {
         Some(known) => known.references += 1,
-        // Only mappings held it: how large it is is no longer known, but so large at least.
+        // Only mappings held it, so its size is no longer known; it is at least this large.
         None => world.vmm.handles.push(Handle {
             handle,
             pages,
@@ -256,7 +256,7 @@ fn held(world: &mut World, handle: u64, pages: usize, device: Option<i32>) {
     }
 }
 
-/// Exports a handle and takes it in again: one more reference to the same memory.
+/// Exports a handle and imports it again, which adds a reference to the same memory.
 fn share(world: &mut World) {
     let Some(handle) = world.rng.pick(&world.vmm.handles) else {
         return;
@@ -300,7 +300,7 @@ fn wrong(world: &mut World) {
     };
 }
 
-/// Leaves handles and mappings to the last contexts of their devices, with which they go.
+/// Leaves handles and mappings to the last contexts of their devices, which release them.
 fn end_contexts_first(world: &mut World) {
     (super::context::FAMILY.end)(world);
 }

@@ -1,4 +1,4 @@
-//! Datagrams between the two processes, with at most one descriptor each.
+//! Datagrams between the two processes, each with at most one descriptor.
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -6,11 +6,11 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use super::message::{Answer, Request};
 
-/// Room for a control message with one descriptor, aligned as the kernel wants it.
+/// Room for a control message with one descriptor, with the kernel's alignment.
 #[repr(C, align(8))]
 struct Control([u8; 32]);
 
-/// What goes over a socket as it is.
+/// A value whose bytes are sent over a socket unchanged.
 pub trait Plain: Copy {}
 impl Plain for Request {}
 impl Plain for Answer {}
@@ -23,7 +23,7 @@ pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, both.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: both are new and nobody else's.
+    // SAFETY: both descriptors are new, and only this process owns them.
     Ok(unsafe { (OwnedFd::from_raw_fd(both[0]), OwnedFd::from_raw_fd(both[1])) })
 }
 
@@ -66,9 +66,9 @@ pub fn send<T: Plain>(socket: &OwnedFd, message: &T, file: Option<RawFd>) -> boo
     sent == size_of::<T>() as isize
 }
 
-/// Receives a message; `None` where the other side is gone.
+/// Receives a message; `None` if the other side has closed its end.
 pub fn receive<T: Plain>(socket: &OwnedFd) -> Option<(T, Option<OwnedFd>)> {
-    // SAFETY: the messages are plain numbers, for which zeros will do.
+    // SAFETY: the messages are plain numbers, for which zeros are valid.
     let mut message: T = unsafe { zeroed() };
     let mut part = libc::iovec {
         iov_base: std::ptr::from_mut(&mut message).cast(),
@@ -81,7 +81,7 @@ pub fn receive<T: Plain>(socket: &OwnedFd) -> Option<(T, Option<OwnedFd>)> {
     if got != size_of::<T>() as isize {
         return None;
     }
-    // SAFETY: the kernel has filled the header in; a first control message, if there is one, is whole.
+    // SAFETY: the kernel has filled the header; a first control message, if there is one, is complete.
     let file = unsafe {
         let first = libc::CMSG_FIRSTHDR(&header);
         let rights = !first.is_null() && (*first).cmsg_type == libc::SCM_RIGHTS;

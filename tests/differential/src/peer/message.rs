@@ -1,41 +1,41 @@
-//! What goes between the program and its peer.
+//! Messages between the program and its peer.
 
-/// What the peer is asked for.
+/// The kinds of requests.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// Device memory: `bytes` on `device`.
     Allocate,
-    /// The handle of such memory, in the answer's data.
+    /// Exports such memory; the handle is in the answer's data.
     ShareMemory,
     /// Physical memory.
     Create,
-    /// Its descriptor.
+    /// Exports physical memory as a descriptor.
     ShareHandle,
     /// A pool that can be shared.
     MakePool,
-    /// Its descriptor.
+    /// Exports a pool as a descriptor.
     SharePool,
     /// Memory of the pool `item`.
     AllocateFromPool,
-    /// What such memory is exported by, in the answer's data.
+    /// Exports memory of a pool; the answer's data describe it.
     SharePointer,
     /// Opens the program's memory by the handle in the data.
     OpenMemory,
-    /// Takes the program's physical memory in, and maps it.
+    /// Imports the program's physical memory and maps it.
     OpenHandle,
-    /// Takes the program's pool in.
+    /// Imports the program's pool.
     OpenPool,
-    /// Takes memory of the pool `item` in, by the data.
+    /// Imports memory of the pool `item`, described by the data.
     OpenPointer,
-    /// Gives `item` up, whatever it is.
+    /// Releases `item`, of any kind.
     Release,
-    /// Gives everything up, contexts too.
+    /// Releases all items and contexts.
     Reset,
 }
 
 impl Wanted {
-    /// All of them, by their numbers.
+    /// All kinds, by their numbers.
     pub const ALL: [Self; 14] = [
         Self::Allocate,
         Self::ShareMemory,
@@ -58,20 +58,20 @@ impl Wanted {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// What is wanted, as [`Wanted`]'s number.
+    /// The kind, as [`Wanted`]'s number.
     pub wanted: u32,
     /// The device.
     pub device: i32,
-    /// What the peer has, by its number.
+    /// The number of an item of the peer.
     pub item: u64,
-    /// How much.
+    /// The size.
     pub bytes: u64,
-    /// What goes with it.
+    /// Data for the request.
     pub data: [u8; 64],
 }
 
 impl Request {
-    /// For something of a device.
+    /// A request for something on a device.
     pub fn on(wanted: Wanted, device: i32, bytes: usize) -> Self {
         Self {
             wanted: wanted as u32,
@@ -82,7 +82,7 @@ impl Request {
         }
     }
 
-    /// About something that the peer has.
+    /// A request about an item of the peer.
     pub fn about(wanted: Wanted, item: u64) -> Self {
         Self {
             item,
@@ -90,7 +90,7 @@ impl Request {
         }
     }
 
-    /// The same, about something that the peer has.
+    /// The same request for another item of the peer.
     pub fn of(self, item: u64) -> Self {
         Self { item, ..self }
     }
@@ -105,12 +105,12 @@ impl Request {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
-    /// The driver's.
+    /// The driver's result code.
     pub code: u32,
     /// 0.
     pub reserved: u32,
-    /// The number by which the peer knows what it has now.
+    /// The number of the peer's new item.
     pub item: u64,
-    /// What was asked to be shared.
+    /// The requested data.
     pub data: [u8; 64],
 }

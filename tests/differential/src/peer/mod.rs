@@ -1,7 +1,7 @@
 //! The peer: another process on the same cards, which shares memory with the program under test. It
-//! acts only when asked, and answers before the program goes on; nobody records it.
+//! acts only on request, and answers before the program continues. It is not recorded.
 //!
-//! Messages go over a pair of Unix sockets, one datagram each, of which a descriptor may be part.
+//! Messages are datagrams over a pair of Unix sockets; each may carry a descriptor.
 
 mod channel;
 pub mod message;
@@ -15,13 +15,13 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use channel::{exchange, pair};
 use message::{Answer, Request, Wanted};
 
-/// The option that starts a peer.
+/// The option that starts this program as a peer.
 pub const OPTION: &str = "--peer";
 
-/// Where the simulator finds the cards that processes share.
+/// The variable that names the simulator's shared cards.
 pub const CARD: &str = "GPUMEM_SIM_CARD";
 
-/// A peer that runs.
+/// A running peer.
 struct Peer {
     child: Child,
     socket: OwnedFd,
@@ -32,7 +32,7 @@ static PEER: OnceLock<Mutex<Peer>> = OnceLock::new();
 /// Starts the peer of this process.
 ///
 /// # Errors
-/// Why there is none.
+/// The reason why it cannot start.
 pub fn start() -> Result<(), String> {
     if std::env::var_os(CARD).is_none_or(|card| card.is_empty()) {
         return Err(format!(
@@ -48,7 +48,7 @@ pub fn start() -> Result<(), String> {
         // The driver alone: no recorder, no runtime.
         .env_remove("LD_PRELOAD");
     let parent = std::process::id();
-    // SAFETY: between fork and exec only two system calls are made. With its parent the peer ends.
+    // SAFETY: between fork and exec only two system calls are made. The peer ends with its parent.
     unsafe {
         command.pre_exec(move || {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
@@ -72,7 +72,7 @@ pub fn start() -> Result<(), String> {
     }
 }
 
-/// Asks the peer; `None` if there is none.
+/// Sends a request to the peer; `None` without a peer.
 pub fn ask(request: Request, file: Option<&OwnedFd>) -> Option<(Answer, Option<OwnedFd>)> {
     let peer = PEER.get()?;
     let peer = peer.lock().unwrap_or_else(PoisonError::into_inner);
@@ -83,7 +83,7 @@ pub fn ask(request: Request, file: Option<&OwnedFd>) -> Option<(Answer, Option<O
 pub fn stop() {
     if let Some(peer) = PEER.get() {
         let mut peer = peer.lock().unwrap_or_else(PoisonError::into_inner);
-        // It waits for a request, and has nothing to put in order.
+        // It waits for a request, and has nothing to clean up.
         let _ = peer.child.kill();
         let _ = peer.child.wait();
     }

@@ -1,4 +1,4 @@
-//! The peer's side: does what it is asked for by the driver's functions, and keeps what it has.
+//! The peer's side: carries out requests with the driver's functions, and keeps the items.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -17,7 +17,7 @@ const INVALID_VALUE: u32 = 1;
 /// `CUDA_ERROR_INVALID_HANDLE`.
 const INVALID_HANDLE: u32 = 400;
 
-/// Something that the peer has.
+/// An item of the peer.
 enum Item {
     Memory(Addr),
     Handle(u64),
@@ -35,7 +35,7 @@ struct Server {
     contexts: BTreeMap<i32, usize>,
 }
 
-/// What a request leads to, if it does not fail.
+/// The result of a successful request.
 #[derive(Default)]
 struct Given {
     item: Option<Item>,
@@ -61,7 +61,7 @@ fn check(code: u32) -> Result<(), u32> {
 /// Answers requests until the program ends.
 ///
 /// # Errors
-/// What of the driver is missing.
+/// The missing driver function.
 pub fn run() -> Result<(), String> {
     let driver: &'static Driver = Box::leak(Box::new(Driver::load(&Reach::default())?));
     let mut server = Server {
@@ -71,7 +71,7 @@ pub fn run() -> Result<(), String> {
         contexts: BTreeMap::new(),
     };
     server.cuda.cuInit(0);
-    // SAFETY: the program has put our end of the sockets there.
+    // SAFETY: the program has placed this process's end of the sockets there.
     let socket = unsafe { OwnedFd::from_raw_fd(0) };
     while let Some((request, file)) = receive::<Request>(&socket) {
         let wanted = Wanted::ALL
@@ -126,7 +126,7 @@ impl Server {
         check(self.cuda.cuCtxSetCurrent(context))
     }
 
-    /// The request is dropped with its descriptor when it is done.
+    /// The request and its descriptor are dropped when it is done.
     fn answer(&mut self, wanted: Wanted, request: &Request, file: Option<OwnedFd>) -> Done {
         let bytes = request.bytes as usize;
         let number = file.as_ref().map_or(-1, AsRawFd::as_raw_fd);
@@ -195,7 +195,7 @@ impl Server {
                 Ok(Given::default())
             }
             Wanted::Reset => {
-                // The newest first: what came from a pool before the pool.
+                // The newest first, so that memory of a pool is released before the pool.
                 let mut first = Ok(());
                 while let Some((_, item)) = self.items.pop_last() {
                     first = first.and(check(self.release(item)));
@@ -247,7 +247,7 @@ impl Server {
                     self.cuda
                         .cuMemExportToShareableHandle(Some(&mut file), *handle, 1, 0),
                 )?;
-                // SAFETY: the driver has made this descriptor for us.
+                // SAFETY: the driver created this descriptor for this process.
                 given.file = Some(unsafe { OwnedFd::from_raw_fd(file.0) });
             }
             (Wanted::SharePool, Some(Item::Pool(pool))) => {
@@ -256,7 +256,7 @@ impl Server {
                     self.cuda
                         .cuMemPoolExportToShareableHandle(Some(&mut file), *pool, 1, 0),
                 )?;
-                // SAFETY: as above; it is in the lower half of the place.
+                // SAFETY: as above; it is in the lower half of the variable.
                 given.file = Some(unsafe { OwnedFd::from_raw_fd(file.0 as u32 as i32) });
             }
             _ => return Err(INVALID_HANDLE),

@@ -1,4 +1,4 @@
-"""timm: ConvNeXt is fine-tuned: the stem is frozen, layers have learning rates of their own; then it gives features."""
+"""timm: fine-tunes ConvNeXt: the stem is frozen, layers have separate learning rates; then computes features."""
 
 import timm
 import torch

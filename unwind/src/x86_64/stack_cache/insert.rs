@@ -1,4 +1,4 @@
-//! Adds a stack that has just been walked, and evicts others for it.
+//! Adds a walked stack, and evicts others for it.
 
 use super::{
     AT_ONCE, BLOCK, BLOCKS, Block, Entry, Link, MOST, OWN, Place, StackCache, WAYS, WORDS, Word,
@@ -18,7 +18,7 @@ pub(in crate::x86_64) struct Walked<'a> {
 }
 
 impl StackCache {
-    /// Adds a stack that has just been walked.
+    /// Adds a walked stack.
     pub(in crate::x86_64) fn add(&mut self, walked: &Walked<'_>) {
         let count = walked.words.len();
         if count == 0 || count > MOST || walked.kept.len() != count {
@@ -35,7 +35,7 @@ impl StackCache {
         let first = room(&mut self.words_so_far, room_for, WORDS);
         let start = first as usize % WORDS;
         if let Some(places) = self.words.get_mut(start..start + room_for) {
-            // Padded with the oldest words once more.
+            // Padded by repeating the oldest words.
             let newest_first = own.iter().rev().chain(own.iter().cycle());
             for (place, word) in places.iter_mut().zip(newest_first) {
                 *place = *word;

@@ -42,7 +42,7 @@ pub(super) struct Word {
     pub(super) held: u64,
 }
 
-/// The registers of a frame, from which a walk goes on.
+/// The registers of a frame, from which a walk continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) pc: u64,
@@ -60,7 +60,7 @@ pub(super) struct Entry {
     /// The block of the next older words.
     older: Link,
     pub(super) hash: u64,
-    /// The caller's note on it; 0: none.
+    /// The caller's note on it; 0 for no note.
     note: u32,
     words: u16,
     /// How many frames are kept.
@@ -75,8 +75,8 @@ pub(super) struct Entry {
 
 const _: () = assert!(size_of::<Entry>() == 64);
 
-/// A block: its number times [`BLOCKS`], and its place. No number is given twice, so that a link to a block that
-/// made room for another one leads nowhere. 0: there is none.
+/// A block: its number times [`BLOCKS`], plus its place. Numbers are never reused, so a link to an evicted block is
+/// invalid. 0: no block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Link(u64);
 
@@ -94,7 +94,7 @@ struct Block {
 /// The cached stacks of one thread. All zeros are an empty cache.
 pub(super) struct StackCache {
     entries: [Entry; ENTRIES],
-    /// Of each entry's own words, which are return addresses of frames that are kept.
+    /// Which of each entry's own words are return addresses of frames that are kept.
     kept: [u64; ENTRIES],
     words: [Word; WORDS],
     blocks: [Block; BLOCKS],
@@ -127,7 +127,7 @@ unsafe fn all_hold(words: &[Word]) -> bool {
 }
 
 impl StackCache {
-    /// Empties the cache: its entries were of other code, or of another stack.
+    /// Empties the cache, because the code or the stack has changed.
     pub(super) fn clear(&mut self) {
         if self.used {
             self.entries.fill(Entry::default());

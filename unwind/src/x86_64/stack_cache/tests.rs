@@ -73,7 +73,7 @@ fn every_word_is_compared() {
     }
 }
 
-/// The same newest words on thousands of other older ones, so that blocks and own words make room for others.
+/// The same newest words on thousands of different older ones, so that blocks and own words are evicted.
 #[test]
 fn what_made_room_is_not_taken_for_what_is_there_now() {
     let (mut cache, mut memory) = (cache(), Memory(vec![5; 130]));
@@ -107,7 +107,7 @@ fn stacks_that_begin_alike_share_their_blocks() {
         assert!(find(&mut cache, place(1)).is_some());
     }
     assert_eq!(cache.blocks_so_far, 5);
-    // Blocks of the same words on top of others are others.
+    // Blocks of the same words on top of different ones are different blocks.
     for oldest in 0..600 {
         memory.0[0] = 1000 + oldest;
         memory.add(&mut cache, place(1));
@@ -129,7 +129,7 @@ fn a_note_is_of_one_entry_and_one_owner() {
     cache.note(b, 71, 4);
     assert_eq!((cache.noted(a, 71), cache.noted(b, 71)), (None, Some(4)));
     assert_eq!((cache.noted(a, 70), cache.noted(b, 70)), (None, None));
-    // Another stack in the place of one that was noted.
+    // A different stack instead of the one with the note.
     cache.clear();
     memory.add(&mut cache, place(2));
     let again = find(&mut cache, place(2)).unwrap();

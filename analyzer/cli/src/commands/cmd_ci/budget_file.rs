@@ -11,10 +11,10 @@ use toml::Spanned;
 
 use super::quantities;
 
-/// The name under which it is looked for.
+/// The file name that is searched for.
 pub const NAME: &str = "gpumem.toml";
 
-/// What it says.
+/// The contents of the file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Budgets {
     /// Budgets by workload.
@@ -56,12 +56,12 @@ struct GrowthText(Growth);
 struct LevelName(Level);
 struct Date(Day);
 
-/// So that a field that is not there is named as missing, and is not read.
+/// Accepts an absent field, so that the error names it as missing.
 fn required<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<T, D::Error> {
     T::deserialize(from)
 }
 
-/// A whole number of bytes or a text.
+/// An integer of bytes, or a text.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Written {
@@ -113,13 +113,13 @@ impl<'de> Deserialize<'de> for Date {
     }
 }
 
-/// The file above or in a folder.
+/// The file in a folder or in one above it.
 pub fn find(folder: &Path) -> Option<PathBuf> {
     let found = folder.ancestors().map(|folder| folder.join(NAME));
     found.into_iter().find(|path| path.is_file())
 }
 
-/// Reads a file. Errors say where in it.
+/// Reads a file. Errors contain the line.
 pub fn read(path: &Path) -> anyhow::Result<Budgets> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         anyhow::anyhow!(
@@ -130,7 +130,7 @@ pub fn read(path: &Path) -> anyhow::Result<Budgets> {
     parse(&text).map_err(|(line, said)| anyhow::anyhow!("{}:{line}: {said}", path.display()))
 }
 
-/// The number of the line that is wrong, and what is wrong with it.
+/// The number of the wrong line, and the error.
 type Wrong = (usize, String);
 
 fn parse(text: &str) -> Result<Budgets, Wrong> {

@@ -1,4 +1,4 @@
-//! Which captures are compared: files, or folders whose files go by their names.
+//! Finds the captures to compare: two files, or two folders whose files are matched by name.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ pub fn pairs(base: Option<&Path>, head: &Path, name: Option<&str>) -> anyhow::Re
         Some(base) => side(base, None)?,
         None => BTreeMap::new(),
     };
-    // Beside one file, only its own workload is asked for.
+    // With a single file, only its own workload is compared.
     if is_file(head) {
         bases.retain(|name, _| heads.contains_key(name));
     } else if base.is_some_and(is_file) {
@@ -81,7 +81,7 @@ fn stem(path: &Path) -> String {
     name.strip_suffix(".bin").unwrap_or(&name).to_owned()
 }
 
-/// The captures below a folder by their names in it, without `.bin`.
+/// The captures below a folder, by their names relative to it, without `.bin`.
 fn found(folder: &Path) -> anyhow::Result<BTreeMap<String, PathBuf>> {
     let mut captures = BTreeMap::new();
     let mut folders = vec![(String::new(), folder.to_owned())];
@@ -91,7 +91,7 @@ fn found(folder: &Path) -> anyhow::Result<BTreeMap<String, PathBuf>> {
             let entry = entry?;
             let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
             let path = entry.path();
-            // A link to a folder may lead back to where it stands.
+            // Links to folders are not followed, because one may lead back to a parent folder.
             if entry.file_type()?.is_dir() {
                 folders.push((format!("{name}/"), path));
             } else if let Some(name) = name.strip_suffix(".bin").filter(|_| path.is_file()) {

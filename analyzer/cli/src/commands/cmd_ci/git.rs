@@ -12,7 +12,7 @@ pub struct Commit {
     pub seconds: i64,
 }
 
-/// The commit that was named, or git's HEAD; its time as named, or git's.
+/// The given commit, or git's HEAD; its time as given, or from git.
 pub fn commit(hash: Option<&str>, date: Option<i64>) -> anyhow::Result<Commit> {
     let hash = match hash {
         Some(hash) => hash.to_owned(),
@@ -49,7 +49,7 @@ pub fn date(text: &str) -> Result<i64, String> {
     quantities::seconds(text)
 }
 
-/// What git says; `None`: there is no git, or it refuses.
+/// Git's output; `None` without git, or if it fails.
 fn git(arguments: &[&str]) -> Option<String> {
     let done = Command::new("git").args(arguments).output().ok()?;
     let said = String::from_utf8(done.stdout).ok()?;

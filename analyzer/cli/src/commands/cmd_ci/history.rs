@@ -1,4 +1,4 @@
-//! The folder of the history: a Parquet file for each run.
+//! The folder of the history, with one Parquet file per run.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::commands::output::write_file;
 
-/// Adds rows in a file of their own, but for those whose commit and workload are there; returns all.
+/// Adds rows in a separate file, without those whose commit and workload exist already; returns all rows.
 pub fn append(folder: &Path, new: Vec<PastPeak>) -> anyhow::Result<Vec<PastPeak>> {
     std::fs::create_dir_all(folder)
         .with_context(|| format!("cannot create the folder {}", folder.display()))?;
@@ -45,7 +45,7 @@ pub fn append(folder: &Path, new: Vec<PastPeak>) -> anyhow::Result<Vec<PastPeak>
     Ok(all)
 }
 
-/// The same rows have the same name, so that two runs of one commit leave one file.
+/// The file's name, derived from the rows, so that two runs of one commit write the same file.
 fn name(first: &PastPeak, rows: &[PastPeak]) -> String {
     let mut hash = Sha256::new();
     for row in rows {

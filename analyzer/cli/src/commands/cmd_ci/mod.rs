@@ -26,7 +26,7 @@ use crate::selection::LevelArg;
 use budget_file::Budgets;
 use captures::{Pair, pairs};
 
-/// The trend shows so many commits.
+/// The number of commits in the trend.
 const COMMITS: usize = 100;
 
 /// `ci`.
@@ -134,7 +134,7 @@ fn session(path: Option<&Path>) -> anyhow::Result<Option<Session>> {
     path.map(|path| read(path, Query::default())).transpose()
 }
 
-/// The budgets of the named file, or of the one that is found.
+/// The budgets of the given file, or of the one that is found.
 fn budgets(named: Option<&Path>) -> anyhow::Result<Budgets> {
     let found = match named {
         Some(path) => Some(path.to_owned()),

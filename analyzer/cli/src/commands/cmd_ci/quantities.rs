@@ -4,7 +4,7 @@ use gpumem_analyzer::views::ci::{Day, Growth};
 
 use crate::selection::decimal;
 
-/// Reads `4096`, `1.5 GiB`, `64 MB`: as limits of the pytest plugin are read, which has the same file of budgets.
+/// Reads `4096`, `1.5 GiB`, `64 MB`, in the same way as the pytest plugin, which reads the same file of budgets.
 pub fn size(text: &str) -> Result<u64, String> {
     let number = text
         .trim()

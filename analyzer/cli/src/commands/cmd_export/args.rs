@@ -1,4 +1,4 @@
-//! What `export` takes, and which options mean something for which format.
+//! The arguments of `export`, and which options apply to which format.
 
 use std::path::{Path, PathBuf};
 
@@ -39,7 +39,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// What its file's name ends in.
+    /// The extension of its file.
     pub fn suffix(self) -> &'static str {
         match self {
             Self::Folded => "folded",
@@ -57,7 +57,7 @@ impl Format {
         }
     }
 
-    /// Whether a terminal can show it.
+    /// Whether it is text for a terminal.
     pub fn is_text(self) -> bool {
         !matches!(
             self,
@@ -70,7 +70,7 @@ impl Format {
         )
     }
 
-    /// Whether it is of stacks at a moment, and not of events or of the whole run.
+    /// Whether it has stacks at a point in time, rather than events or the whole run.
     pub fn is_of_stacks(self) -> bool {
         matches!(
             self,
@@ -83,7 +83,7 @@ impl Format {
         matches!(self, Self::Csv | Self::Sqlite | Self::Parquet | Self::Arrow)
     }
 
-    /// Whether parts of a level can be told apart in it.
+    /// Whether it can contain only a part of a level.
     fn has_owners(self) -> bool {
         self.is_of_stacks() || self.is_of_events()
     }
@@ -116,7 +116,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// Refuses an option that the format has no use for.
+    /// Rejects an option that does not apply to the format.
     pub fn check(&self) -> Result<(), clap::Error> {
         let part = &self.part;
         let owners = [
@@ -132,7 +132,7 @@ impl Args {
         ];
         let wrong = [("--at", self.at.is_some())].into_iter();
         let wrong = wrong.filter(|_| !self.format.is_of_stacks());
-        // What a block is for is known at its end: only views of a moment can pick by it.
+        // A block's category is known only at its end, so only views of a point in time can filter by it.
         let by_category = part.category.is_some();
         let picks = self.format.is_of_stacks() && self.format != Format::Pprof;
         let wrong = wrong.chain([("--category", by_category && !picks)]);
@@ -164,7 +164,7 @@ impl Args {
         self.output.as_deref() == Some(Path::new("-"))
     }
 
-    /// What the replay has to keep for figures at a moment.
+    /// What the replay must keep for figures at a point in time.
     pub fn query(&self, moment: At) -> Query {
         Query {
             moment,

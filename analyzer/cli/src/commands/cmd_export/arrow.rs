@@ -1,4 +1,5 @@
-//! The export to Arrow. A survey finds the names; then the capture is replayed on a thread of its own, and this one writes.
+//! The export to Arrow. A survey finds the names; then the capture is replayed on a separate thread, and this one
+//! writes.
 
 use std::cell::{Cell, RefCell};
 use std::io::Write;
@@ -16,10 +17,10 @@ use super::args::Args;
 use super::events::{filter, said};
 use crate::commands::read::{read_watched, survey};
 
-/// Chunks that wait to be written.
+/// The most chunks that wait to be written.
 const WAITING: usize = 32;
 
-/// Writes it; what it is, and the capture as it was read.
+/// Writes the stream; returns its description, and the capture as it was read.
 pub(super) fn write(
     args: &Args,
     file: &Path,
@@ -39,7 +40,7 @@ pub(super) fn write(
             table.rows(&chunk)?;
             rows += chunk.len() as u64;
             chunk.clear();
-            // Where there is no room for it, there are enough.
+            // A full channel has enough empty chunks.
             let _ = empty.try_send(chunk);
         }
         match replay.join() {
@@ -51,8 +52,8 @@ pub(super) fn write(
     Ok((said(args, rows), session))
 }
 
-/// Replays the capture, and sends its rows: those of the survey's events, for a running process goes on. Ends early if nobody
-/// takes them.
+/// Replays the capture and sends its rows. Events after the survey are left out, because the process may still run.
+/// Ends early if the receiver is gone.
 fn replayed(
     args: &Args,
     file: &Path,

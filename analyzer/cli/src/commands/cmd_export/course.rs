@@ -1,4 +1,4 @@
-//! Exports of what was so when.
+//! Exports of values over time.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -12,7 +12,7 @@ use gpumem_capture::{DeviceOrdinal, Nanos, Record, Seq};
 use super::task::Task;
 use crate::commands::read::symbols;
 
-/// How many stretches of time a counter of the Firefox Profiler has.
+/// The number of time intervals of a counter in the Firefox Profiler.
 const POINTS: u64 = 4096;
 
 impl Task<'_> {

@@ -9,7 +9,7 @@ use super::task::Task;
 use crate::commands::read::symbols;
 
 impl Task<'_> {
-    /// SQLite writes to a file of its own, which is then copied.
+    /// SQLite writes to a temporary file, which is then copied.
     pub(super) fn sqlite(&self, out: &mut dyn Write) -> anyhow::Result<String> {
         let file = tempfile::NamedTempFile::new_in(&self.folder)?;
         let mut database = Sqlite::create(file.path())?;

@@ -12,7 +12,7 @@ use super::args::Args;
 use super::task::Task;
 use crate::commands::read::symbols;
 
-/// Which events are wanted.
+/// The filter for events.
 pub(super) fn filter(args: &Args) -> Filter {
     let part = &args.part;
     Filter {
@@ -22,7 +22,7 @@ pub(super) fn filter(args: &Args) -> Filter {
     }
 }
 
-/// How many events were written, in words.
+/// The number of events written, as text.
 pub(super) fn said(args: &Args, rows: u64) -> String {
     format!("{}{}", many(rows, "event", "events"), args.part.said())
 }
@@ -33,7 +33,7 @@ impl Task<'_> {
         self.rows(&mut |row| Ok(csv.row(&row)?))
     }
 
-    /// Gives each event's row to a sink.
+    /// Passes each event's row to a sink.
     pub(super) fn rows(
         &self,
         sink: &mut dyn FnMut(export::EventRow<'_>) -> anyhow::Result<()>,

@@ -33,7 +33,7 @@ impl Task<'_> {
         ))
     }
 
-    /// Peak, what `--at` says, and all allocations.
+    /// The peak, the point in time of `--at`, and all allocations.
     fn moments(&self) -> anyhow::Result<[ByStack; 3]> {
         let select = &self.args.part.select();
         let live = match self.args.at.unwrap_or(At::End) {
@@ -68,7 +68,7 @@ impl Task<'_> {
         Ok(self.three(&samples))
     }
 
-    /// What the first three headings come to.
+    /// The totals of the first three headings, as text.
     fn three(&self, samples: &Samples) -> String {
         let [peak, live, allocated] = [0, 1, 2].map(|heading| bytes(samples.total(heading).bytes));
         let live_at = at(self.args.at.unwrap_or(At::End));

@@ -1,4 +1,4 @@
-//! What all formats are written from.
+//! The input of all formats.
 
 use std::path::{Path, PathBuf};
 
@@ -11,18 +11,18 @@ use gpumem_capture::Level;
 use super::args::Args;
 use crate::commands::read::read_with;
 
-/// What is to be written of a capture that was read once.
+/// A capture that was read once, and what to write of it.
 pub(super) struct Task<'a> {
     pub args: &'a Args,
     pub file: &'a Path,
     pub first: &'a Session,
     pub steps: Steps,
-    /// Where there is room for what is written.
+    /// A folder for temporary files.
     pub folder: PathBuf,
 }
 
 impl Task<'_> {
-    /// The level asked for, or the one that tells most.
+    /// The requested level, or the default one.
     pub fn level(&self) -> Level {
         level_or_default(self.args.part.level.map(Into::into), &self.first.replay)
     }
@@ -37,7 +37,7 @@ impl Task<'_> {
         )
     }
 
-    /// What stacks held of it.
+    /// The memory of stacks at this level.
     pub fn held(&self, session: &Session, moment: At) -> ByStack {
         ByStack::at(
             &session.replay,
@@ -47,7 +47,7 @@ impl Task<'_> {
         )
     }
 
-    /// Reads the capture once more.
+    /// Reads the capture again.
     pub fn again(&self, observer: &mut Observer<'_>) -> anyhow::Result<()> {
         read_with(self.file, At::End, observer).map(drop)
     }

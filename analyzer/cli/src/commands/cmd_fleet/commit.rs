@@ -80,7 +80,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         let is_known = |found: &&Found| {
             parse_staged(&found.path).is_some_and(|(_, key)| intake.dataset.knows(key))
         };
-        // What is part of the dataset needs its staged rows no more; those of a part that is unfinished are kept.
+        // Captures of complete parts do not need their staged rows any more; those of unfinished parts are kept.
         let unfinished = intake.dataset.unfinished();
         let is_needed = |found: &&Found| {
             let of = parse_staged(&found.path);

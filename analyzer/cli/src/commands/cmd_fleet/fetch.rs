@@ -71,7 +71,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         let is_of_run = args.run.is_empty() || args.run.iter().any(|run| name_of(run) == file.run);
         is_of_run && (args.table.is_empty() || args.table.contains(&file.table))
     };
-    // A part without its ranks is none yet.
+    // A part is copied only if its file of `ranks` exists.
     let whole: BTreeSet<(&str, &str)> = dataset
         .files()
         .keys()
@@ -89,7 +89,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         kept: 0,
         removed: 0,
     };
-    // Of both, `ranks` decide: they go first and come last.
+    // `ranks` make a part complete, so they are removed first and copied last.
     let mut gone: Vec<&DataFile> = copy.files().keys().filter(|file| wants(file)).collect();
     gone.retain(|file| !there.iter().any(|(other, _)| other == file));
     gone.sort_by_key(|file| file.table != RANKS);

@@ -125,7 +125,7 @@ fn text(summary: &Summary) -> String {
     text
 }
 
-/// The captures among what was found, each once: of copies the first by name.
+/// The distinct captures among the found files; of several copies the first by name.
 fn identified(sources: &Sources, summary: &mut Summary) -> anyhow::Result<HashMap<Key, Candidate>> {
     let mut found: HashMap<Key, Candidate> = HashMap::new();
     in_order(
@@ -146,7 +146,7 @@ fn identified(sources: &Sources, summary: &mut Summary) -> anyhow::Result<HashMa
     Ok(found)
 }
 
-/// Takes in what the dataset does not know; returns how many it knows.
+/// Ingests the captures that the dataset does not have; returns the number of those that it has.
 fn take_in(
     intake: &mut Intake,
     sources: &Sources,
@@ -166,7 +166,7 @@ fn take_in(
             .iter()
             .filter_map(|key| Some((found.get(key)?, *key)))
             .collect();
-        // By folder, so that a run's captures come after one another; then as `fleet commit` takes them.
+        // Sorted by folder, so that a run's captures follow one another; then in the order of `fleet commit`.
         new.sort_by_key(|(of, key)| (folder(&of.name), *key));
         in_order(
             &new,
@@ -185,7 +185,7 @@ fn take_in(
         if intake.withdrawn.is_empty() {
             return Ok(known);
         }
-        // Another ingest came first with some of a part's captures: the others are gathered anew.
+        // Another ingest already has some captures of a part: the others are gathered again.
         let withdrawn = std::mem::take(&mut intake.withdrawn);
         keys = withdrawn.into_iter().map(|source| source.capture).collect();
         intake.dataset.look()?;

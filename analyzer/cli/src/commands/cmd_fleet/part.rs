@@ -1,4 +1,4 @@
-//! Captures into parts of a dataset, and parts that somebody began and did not complete.
+//! Adds captures to parts of a dataset, and completes parts that another process began.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -12,27 +12,27 @@ use super::places::many;
 use super::sources::{Candidate, Is, Sources};
 use super::taking::{Asked, Took, take};
 
-/// After this time who began a part on another machine is taken for dead.
+/// After this time, a process on another machine that began a part counts as dead.
 const ABANDONED: Duration = Duration::from_secs(600);
 
-/// Takes captures into a dataset.
+/// Adds captures to a dataset.
 pub struct Intake {
     /// The dataset.
     pub dataset: Dataset,
     gatherer: Gatherer,
     options: serde_json::Value,
-    /// Captures that were taken in.
+    /// Captures that were added.
     pub taken: usize,
     /// Their runs.
     pub runs: BTreeSet<String>,
-    /// Parts that were made.
+    /// Parts that were written.
     pub parts: usize,
-    /// Captures of parts that another ingest was faster with, in part: to be looked at again.
+    /// Captures whose parts conflict with those of another ingest; they must be checked again.
     pub withdrawn: Vec<Source>,
 }
 
 impl Intake {
-    /// Into this dataset; parts say these options.
+    /// For this dataset; its parts record these options.
     pub fn new(dataset: Dataset, options: serde_json::Value) -> Self {
         Self {
             dataset,
@@ -45,7 +45,7 @@ impl Intake {
         }
     }
 
-    /// Takes in a capture, and writes the parts that are full now.
+    /// Adds a capture, and writes the parts that are now full.
     pub fn add(&mut self, capture: Capture) -> anyhow::Result<()> {
         for full in self.gatherer.add(capture)? {
             self.publish(full)?;
@@ -53,7 +53,7 @@ impl Intake {
         Ok(())
     }
 
-    /// Writes the parts that are left.
+    /// Writes the remaining parts.
     pub fn finish(&mut self) -> anyhow::Result<()> {
         let left = std::mem::take(&mut self.gatherer);
         left.finish().try_for_each(|part| self.publish(part))
@@ -75,14 +75,14 @@ impl Intake {
     }
 }
 
-/// This machine and process.
+/// This host and process.
 fn me() -> (String, u32) {
     (gpumem_dataset::host(), std::process::id())
 }
 
-/// Where captures of parts that were begun are looked for.
+/// Where to find the captures of parts that were begun.
 pub struct Begun<'a> {
-    /// What this ingest asks for; `None`: it takes in staged captures alone.
+    /// The options of this ingest; `None` if it only adds staged captures.
     pub asked: Option<&'a Asked>,
     /// The captures that this ingest found.
     pub found: &'a HashMap<Key, Candidate>,
@@ -92,7 +92,7 @@ pub struct Begun<'a> {
     pub args: StoreArgs,
 }
 
-/// Completes parts that were begun, or gives them up. Returns a line for each that was given up or left alone.
+/// Completes parts that were begun, or releases them. Returns a line for each that was released or skipped.
 pub fn complete_begun(intake: &mut Intake, begun: &Begun<'_>) -> anyhow::Result<Vec<String>> {
     let mut said = Vec::new();
     for (number, entry) in intake.dataset.unfinished() {
@@ -129,7 +129,7 @@ pub fn complete_begun(intake: &mut Intake, begun: &Begun<'_>) -> anyhow::Result<
     Ok(said)
 }
 
-/// The rows of a part that was begun, or why it cannot be made again.
+/// The rows of a part that was begun, or why they cannot be made again.
 fn remake(intake: &Intake, begun: &Begun<'_>, entry: &Entry) -> Result<Gathered, String> {
     if entry.schema != SCHEMA {
         return Err("it was begun by another version of gpumem".into());
@@ -170,7 +170,7 @@ fn staged(intake: &Intake, run: &str, capture: Key) -> Result<Capture, String> {
     }
 }
 
-/// Reads a capture from where it was, or from where it is now.
+/// Reads a capture from its previous place, or from its current one.
 fn again(begun: &Begun<'_>, source: &Source, asked: &Asked) -> Result<Capture, String> {
     let at = std::slice::from_ref(&source.from);
     let own = Sources::list(at, begun.args, "/dev/null").map_err(|error| error.to_string())?;

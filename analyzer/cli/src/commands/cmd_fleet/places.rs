@@ -1,4 +1,4 @@
-//! Stores by the command line.
+//! Opens stores given on the command line.
 
 use std::time::Duration;
 

@@ -124,7 +124,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-/// How many rows there are.
+/// The number of rows, as text.
 fn text(rows: &CaptureRows) -> String {
     fn of<T: Table>(rows: &[T]) -> (TableInfo, usize) {
         (T::INFO, rows.len())
@@ -147,7 +147,7 @@ fn text(rows: &CaptureRows) -> String {
     text
 }
 
-/// An object with a list for each table, a row on each line. Events are written as they come.
+/// An object with a list for each table, one row per line. Events are written while they are read.
 fn json(args: &Args, taken: Taken, out: &mut dyn Write) -> anyhow::Result<()> {
     write!(
         out,

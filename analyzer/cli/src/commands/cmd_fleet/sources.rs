@@ -1,4 +1,4 @@
-//! Captures at the places that were named.
+//! Finds captures at the given places.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -11,35 +11,35 @@ use super::places::StoreArgs;
 /// A file that may be a capture.
 #[derive(Clone)]
 pub struct Candidate {
-    /// The store that it lies in, by number.
+    /// The number of its store.
     pub store: usize,
     /// The file there.
     pub found: Found,
-    /// Its whole name.
+    /// Its full name.
     pub name: String,
 }
 
-/// Which capture a file is.
+/// The kind of a file.
 pub enum Is {
-    /// This one.
+    /// A capture with this key.
     Capture(Key),
-    /// None.
+    /// Not a capture.
     Foreign,
     /// It cannot be read.
     Unreadable(String),
 }
 
-/// The stores with captures, and what lies in them.
+/// The stores with captures, and the files in them.
 pub struct Sources {
     stores: Vec<Store>,
     /// Candidates, by name.
     pub candidates: Vec<Candidate>,
-    /// What could not be looked into, and why.
+    /// Places that could not be read, and why.
     pub unreadable: Vec<String>,
 }
 
 impl Sources {
-    /// Lists places. What lies in the dataset's own place is passed over.
+    /// Lists places. Files in the dataset's own place are skipped.
     pub fn list(places: &[String], args: StoreArgs, dataset: &str) -> anyhow::Result<Self> {
         let mut sources = Self {
             stores: Vec::new(),
@@ -64,14 +64,14 @@ impl Sources {
         if !Store::is_remote(place) && !Path::new(place).exists() {
             anyhow::bail!("{place}: no such file or folder");
         }
-        // A part that is made again finds its captures from any folder.
+        // A part that is made again finds its captures from any working directory.
         let whole = absolute(place)?;
         let (folder, file) = match whole.rsplit_once('/') {
             Some((folder, file)) if is_file || named_as_capture(place) => (folder, file),
             _ => (&*whole, ""),
         };
         let store = args.store(folder)?;
-        // A single object is asked for by its name; a place that ends so can be a folder all the same.
+        // A single object is listed by its name; a place with such a name may still be a folder.
         let found = match file {
             "" => store.list("")?,
             file if is_file => vec![local(&store, file)?],
@@ -109,7 +109,7 @@ impl Sources {
         store.ok_or_else(|| anyhow::anyhow!("{}: no store", of.name))
     }
 
-    /// Which capture a candidate is, by its first bytes.
+    /// The kind of a candidate, from its first bytes.
     pub fn is(&self, of: &Candidate) -> Is {
         let read = || -> anyhow::Result<Is> {
             if of.found.bytes < Identity::BYTES as u64 {
@@ -130,7 +130,7 @@ impl Sources {
     }
 }
 
-/// Files named `….bin` that are no captures are not passed over in silence, unless they say that they are something else.
+/// Files named `….bin` that are not captures are reported, unless their contents identify them as something else.
 fn why_not(of: &Candidate) -> Is {
     if Store::is_remote(&of.name) {
         return Is::Unreadable(format!(
@@ -144,7 +144,7 @@ fn why_not(of: &Candidate) -> Is {
     }
 }
 
-/// A folder or file by its whole path; an object store's place as it is.
+/// The absolute path of a folder or file; an object store's place is unchanged.
 fn absolute(place: &str) -> anyhow::Result<String> {
     if Store::is_remote(place) {
         return Ok(place.to_owned());

@@ -1,4 +1,4 @@
-//! What is taken of captures, by the command line.
+//! Arguments that select what is stored of captures.
 
 use std::path::PathBuf;
 
@@ -37,7 +37,7 @@ fn label(text: &str) -> Result<(String, String), String> {
 }
 
 impl TakeArgs {
-    /// The same, as the library takes it.
+    /// The same, for the library.
     ///
     /// # Errors
     /// If the secret cannot be read, or is empty.

@@ -1,4 +1,4 @@
-//! A capture as what a dataset takes of it.
+//! Reads what a dataset stores of a capture.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::take::TakeArgs;
 use crate::args::Format;
 use crate::commands::exit::explained;
 
-/// A capture elsewhere that did not end cleanly may still grow this long after it last did.
+/// A capture of another machine without a clean end counts as growing until it is unchanged for this long.
 const QUIET: Duration = Duration::from_secs(600);
 
 /// What is taken of captures, with their events, and how.
@@ -35,20 +35,20 @@ pub struct TakingArgs {
     pub format: Format,
 }
 
-/// What is taken, as a part says it, so that it can be made again.
+/// The options of an ingest, as a part records them, so that the part can be made again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
     options: Options,
     events: bool,
-    /// Which secret it was, without saying it.
+    /// Identifies the secret without revealing it.
     secret: Option<String>,
 }
 
 impl TakingArgs {
-    /// What is asked for.
+    /// The requested options.
     pub fn asked(&self) -> anyhow::Result<Asked> {
         let options = self.take.options()?;
-        // 32 bits tell a wrong secret and do not say the right one.
+        // 32 bits detect a wrong secret and do not reveal the right one.
         let secret = options.secret.as_ref().map(|secret| {
             let salted = Sha256::new().chain_update("gpumem secret");
             let hash = salted.chain_update(secret).finalize();
@@ -66,12 +66,12 @@ impl TakingArgs {
 }
 
 impl Asked {
-    /// As a part says it.
+    /// The form that a part records.
     pub fn said(&self) -> anyhow::Result<serde_json::Value> {
         Ok(serde_json::to_value(self)?)
     }
 
-    /// What a part says; the secret is this one's, if it is the same. `None`: it cannot be known.
+    /// The options that a part records; the secret is this one's if it is the same. `None` if it differs.
     pub fn of_part(&self, said: &serde_json::Value) -> Option<Self> {
         let mut asked: Self = serde_json::from_value(said.clone()).ok()?;
         if asked.secret.is_some() && asked.secret != self.secret {
@@ -84,17 +84,17 @@ impl Asked {
     }
 }
 
-/// What became of a capture.
+/// The result for a capture.
 pub enum Took {
     /// It was read.
     Capture(Box<Capture>),
-    /// Its process runs.
+    /// Its process still runs.
     Runs(String),
-    /// It could not be read, and why.
+    /// It could not be read, for this reason.
     Unreadable(String),
 }
 
-/// Reads a capture; one of an object store from a temporary file.
+/// Reads a capture; one in an object store is first copied to a temporary file.
 pub fn take(sources: &Sources, of: &Candidate, asked: &Asked) -> Took {
     let read = || -> anyhow::Result<Took> {
         let store = sources.store(of)?;
@@ -139,7 +139,8 @@ fn spool(taken: &fleet::Taken, path: &Path) -> anyhow::Result<(Spool, Vec<gpumem
     Ok((out.finish()?, lines))
 }
 
-/// Whether another machine wrote it, or this one before it was started anew. Process 0: nobody knows, and nobody writes.
+/// Whether another machine wrote it, or this one before its last boot. With process id 0 the writer is unknown, and no
+/// process writes any more.
 fn is_of_elsewhere(path: &Path) -> bool {
     gpumem_capture::Reader::open(path).is_ok_and(|reader| {
         let header = reader.header();

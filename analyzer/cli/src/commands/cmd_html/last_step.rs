@@ -1,5 +1,5 @@
-//! What is alive at the end of the last step, with how old it is, out of a reading that goes on to the end: the figures
-//! of `leaks`.
+//! Finds what is live at the end of the last step, and how old it is, in a reading that continues to the end: the
+//! figures of `leaks`.
 
 use gpumem_analyzer::replay::{At, Effect, Replay, Sizes};
 use gpumem_analyzer::views::{
@@ -7,13 +7,13 @@ use gpumem_analyzer::views::{
 };
 use gpumem_capture::Record;
 
-/// Leaks, with the event after which they were and its time.
+/// Leaks, with their event and its time.
 pub type LeaksThen = (Leaks, (u64, u64));
 
 /// Follows a capture that has been read once.
 pub struct LastStep {
     survivors: Survivors,
-    /// The last step; `None`: the end of the capture is the moment.
+    /// The last step; `None`: the point in time is the end of the capture.
     step: Option<u64>,
     found: Option<LeaksThen>,
 }
@@ -26,7 +26,7 @@ impl LastStep {
         Self {
             survivors: Survivors::new(AskedLeaks {
                 level: level_or_default(None, first),
-                // The replay that is shown has not gone on when the step ends.
+                // The query ends at the capture's end, because the replay has not advanced yet when the step ends.
                 moment: At::End,
                 sizes: Sizes::default(),
                 select: Select::default(),
@@ -38,7 +38,7 @@ impl LastStep {
         }
     }
 
-    /// Takes in a record after the replay has.
+    /// Takes in a record after the replay took it in.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
         if self.found.is_some() {
             return;
@@ -49,7 +49,7 @@ impl LastStep {
         }
     }
 
-    /// What was alive, once all has been read; `None`: the level never held anything.
+    /// What was live; `None` if the level never held anything. Call it after all records.
     pub fn finish(mut self, replay: &Replay) -> Option<LeaksThen> {
         let found = self.found.take().unwrap_or_else(|| self.then(replay));
         (!found.0.rows.is_empty()).then_some(found)

@@ -1,4 +1,4 @@
-//! The flamegraph of a job: the sum of all ranks, their mean, or a rank beside its peers.
+//! The flamegraph of a job: the sum of all ranks, their mean, or a rank compared with its peers.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -19,15 +19,15 @@ use crate::commands::exit::explained;
 use crate::commands::output::Output;
 use crate::commands::read::places;
 
-/// What a flamegraph is of.
+/// The ranks of a flamegraph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OfArg {
-    /// All ranks together.
+    /// The sum of all ranks.
     #[default]
     Sum,
-    /// What a rank has on average.
+    /// The mean of all ranks.
     Mean,
-    /// A rank, and by how much it differs from its peers' mean.
+    /// A rank, and its difference from its peers' mean.
     Rank(u64),
 }
 
@@ -46,13 +46,13 @@ impl FromStr for OfArg {
     }
 }
 
-/// What is drawn.
+/// The stacks that are drawn.
 enum Stacks {
     Held(Folded),
     Change(Differential),
 }
 
-/// Draws it, with all frames where `native` says so.
+/// Draws it, with all frames if `native` is set.
 pub fn draw(
     job: &Job,
     (of, native): (OfArg, bool),
@@ -131,7 +131,7 @@ fn beside(job: &Job, rank: u64) -> anyhow::Result<(&RankRow, Vec<&RankRow>)> {
     Ok((own, peers))
 }
 
-/// What the stacks of ranks held at the peaks of their tensors, summed; captures are read beside one another.
+/// The sum of the stacks of ranks at the peaks of their tensors; captures are read in parallel.
 fn stacks_of(ranks: &[&RankRow], asked: &SymbolArgs, folding: Folding) -> anyhow::Result<Folded> {
     let files: Vec<(&PathBuf, Option<u8>)> =
         ranks.iter().map(|row| (&row.file, row.device)).collect();

@@ -13,9 +13,9 @@ use super::flamegraph::{OfArg, draw as draw_flamegraph};
 use crate::args::{Format, SymbolArgs};
 use crate::commands::output::Output;
 
-/// Points that are kept of each rank.
+/// The number of points that are kept of each rank.
 const COLUMNS: usize = 256;
-/// The same of jobs with more captures than this.
+/// The same for jobs with more captures than this.
 const FEWER: usize = 128;
 const MANY: usize = 1500;
 
@@ -59,12 +59,12 @@ pub struct Pictures {
 }
 
 impl Pictures {
-    /// Whether something is drawn.
+    /// Whether any picture is requested.
     pub fn any(&self) -> bool {
         self.timeline || self.html.is_some() || self.flamegraph.is_some()
     }
 
-    /// How many points are kept of each of so many captures.
+    /// The number of points that are kept of each capture.
     pub fn columns(&self, captures: usize) -> Option<usize> {
         let wanted = self.timeline || self.html.is_some();
         wanted.then_some(if captures > MANY { FEWER } else { COLUMNS })

@@ -1,4 +1,4 @@
-//! What an import makes of a trace for whoever replays it: streams, pools, releases and calls.
+//! The streams, pools, releases and calls that an import writes for replays of a trace.
 
 use std::path::Path;
 
@@ -69,7 +69,7 @@ fn pickle(entries: &[Entry<'_>], conf: &str, expandable: bool) -> Vec<u8> {
     bytes
 }
 
-/// What a replay takes of a capture: one line for each event of the tensor level.
+/// The steps of a replay of a capture: one line for each event of the tensor level.
 fn steps(capture: &Path) -> Vec<String> {
     let mut places = vec![(0, NONE); 256];
     let mut lines = Vec::new();
@@ -236,7 +236,8 @@ fn what_pytorch_gives_back_for_an_allocation_is_no_call() {
         Some("no 8388608 on 0 in 0.0")
     );
     assert_eq!(summary["devices"][0]["allocator_room_bytes"], 5 << 20);
-    // The same before another allocation's stack was asked for by the program.
+    // If the segment was freed with another stack than that of the allocation, the program emptied
+    // the cache.
     let (steps, _) = retry(&[TRAIN]);
     assert_eq!(steps.iter().filter(|step| *step == "empty 0.0").count(), 1);
 }

@@ -1,4 +1,4 @@
-//! What is no snapshot, and snapshots that lead in circles.
+//! Files that are not snapshots, and snapshots with cycles.
 
 use std::cell::Cell;
 

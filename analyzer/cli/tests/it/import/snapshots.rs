@@ -32,8 +32,7 @@ pub const SOURCE: At = ("/pytorch/aten/Empty.cpp", "at::native::empty()", 99);
 /// An entry of a trace: action, address, bytes, time, frames.
 pub type Entry<'a> = (&'a str, u64, u64, u64, &'a [At]);
 
-/// A segment: address, bytes, whether it is expandable, its blocks (bytes set aside, bytes asked for, state,
-/// frames).
+/// A segment: address, bytes, whether it is expandable, its blocks (rounded bytes, requested bytes, state, frames).
 pub type Segment<'a> = (u64, u64, bool, &'a [(u64, u64, &'a str, &'a [At])]);
 
 pub fn frames(to: &mut To<'_>, frames: &[At]) {

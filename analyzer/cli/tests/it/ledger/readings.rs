@@ -1,4 +1,4 @@
-//! Which of NVML's readings belongs to a ledger, and what it lacks.
+//! The NVML reading of a ledger, with missing and late readings.
 
 use super::*;
 
@@ -6,8 +6,7 @@ use super::*;
 fn the_moment_is_any_event_and_the_reading_the_first_one_after_it() {
     let folder = tempdir().expect("a folder");
     let mut capture = known(folder.path());
-    // A little more comes. Then both tensors go, and the workspace; NVML is read while that happens, and
-    // once more.
+    // A host allocation precedes. Then both tensors and the workspace are freed; NVML is read meanwhile and afterwards.
     let before_it = capture.alloc(Level::HOST, 1, M, StackId::NONE, StackId::NONE);
     capture.asked(0x3000_0000, 2 * M, NONE, CUBLAS, StackId::NONE);
     capture.given(0x3000_0000, 2 * M, NONE);
@@ -32,7 +31,7 @@ fn the_moment_is_any_event_and_the_reading_the_first_one_after_it() {
     );
     assert_eq!(then["unexplained_bytes"], 7 * M);
     assert_eq!(then["other_processes_bytes"], 650 * M);
-    // The card's figure is of an earlier reading: 1237 used, of which NVML names 407 and 650, and 100.
+    // The card's figure comes from an earlier reading: 1237 used, of which NVML attributes 407 and 650, and 100.
     assert_eq!(of_kind(&then, "no_process"), 80);
     assert_eq!(then["pool"]["reclaimable_bytes"], 64 * M);
     let text = stdout(&analyze(&["ledger", "--at", &before.0.to_string()], &file));
@@ -95,7 +94,7 @@ fn the_moment_is_any_event_and_the_reading_the_first_one_after_it() {
 #[test]
 fn nvml_may_keep_things_to_itself() {
     let silent = u64::MAX;
-    // What is told: process, others; and what follows from a card with 150 MiB in use, 10 reserved.
+    // NVML's figures for the process and for others, and the results for a card with 150 MiB in use and 10 reserved.
     for (process, others, unexplained, other_row) in [
         (105 * M, silent, 5, 35),
         (silent, 30 * M, 10, 30),
@@ -124,8 +123,8 @@ fn nvml_may_keep_things_to_itself() {
     }
 }
 
-/// A context of 300 MiB and a module of 20 MiB that a reading finds 4 ms after the tensors' peak, when some
-/// tensors are freed already; a second module is loaded after the peak. Returns the peak and the context.
+/// A context of 300 MiB and a module of 20 MiB that a reading finds 4 ms after the tensors' peak, when some tensors are
+/// already freed; a second module is loaded after the peak. Returns the peak and the context.
 fn found_late(folder: &Path) -> (Synthetic, [u64; 2]) {
     let mut capture = Synthetic::new(folder);
     let first = capture.python(&[("/home/me/run/train.py", "<module>", 5, true)]);
@@ -159,7 +158,7 @@ fn contexts_and_code_are_as_of_the_reading_that_found_them() {
         assert_eq!(of_kind(&found, "tensors"), 30);
         assert_eq!(found["physical_bytes"], 384 * M);
         assert_eq!(found["unexplained_bytes"], 5 * M);
-        // The card's figure less the module that came in between.
+        // The card's figure less the module that was loaded in between.
         assert_eq!(found["bytes"], (395 - 6) * M);
         assert_eq!(found["contexts_and_code_ns"], found["reading"]["time_ns"]);
         let arguments = [&["ledger"], arguments].concat();
@@ -197,7 +196,7 @@ fn what_begins_ends_or_shrinks_after_the_moment_is_not_charged_to_it() {
     capture.sample(300 * M, 0, 300 * M, NONE);
     load(&mut capture, 0xe0, 0x40_8000, CUDART, first);
     let moment = capture.alloc(Level::HOST, 1, M, StackId::NONE, StackId::NONE);
-    // The module goes, and another one has its handle.
+    // The module is unloaded, and another one gets its handle.
     capture.event(Event {
         kind: EventKind::MODULE_UNLOAD,
         ptr: 0xe0,

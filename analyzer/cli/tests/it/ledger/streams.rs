@@ -23,7 +23,7 @@ fn streams_have_a_row_with_the_line_that_made_most_of_them() {
     let all = found["rows"].as_array().expect("rows");
     let of_streams = all.iter().find(|row| row["kind"] == "streams");
     assert_eq!(of_streams.expect("a row")["line"], 31);
-    // Since something was loaded, a moment has what the next reading finds.
+    // Because code was loaded, the point in time has the figures of the next reading.
     let then = ledger(&["--at", &before.0.to_string()], &file);
     assert_eq!(of_kind(&then, "streams"), 70);
 }

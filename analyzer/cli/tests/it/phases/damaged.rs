@@ -1,4 +1,4 @@
-//! Captures of trainings that lack something, or contradict themselves.
+//! Captures of trainings that are incomplete or inconsistent.
 
 use std::fs;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Memory over time.
+//! Draws memory over time.
 
 use gpumem_analyzer::ranks::Part;
 use gpumem_analyzer::render::bytes;
@@ -22,7 +22,7 @@ pub(super) fn draw_chart(
     look: Look,
 ) {
     let shown = app.ask.device.or(frame.devices.first().map(|on| on.device));
-    // Where the past is shown the course goes on.
+    // While the past is shown, memory over time continues to the newest frame.
     let newest = app.newest.clone().filter(|_| app.spot.is_some());
     let newest = newest.as_deref().unwrap_or(frame);
     let course = newest

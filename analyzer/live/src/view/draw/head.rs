@@ -1,4 +1,4 @@
-//! How the program does, which moment is shown, and what each device holds then.
+//! Draws the state of the program, the shown point in time, and each device's figures at it.
 
 use gpumem_analyzer::account::many;
 use gpumem_analyzer::render::{bytes, count, time};
@@ -10,7 +10,7 @@ use super::super::app::App;
 use super::super::spot::Spot;
 use super::super::style::Look;
 
-/// How the program does, and who it is: the first is never cut off.
+/// The state of the program and its identity; the state is never cut off.
 pub(super) fn head_line(frame: &Frame, app: &App, look: Look) -> Line<'static> {
     let newest = app.newest.as_deref().unwrap_or(frame);
     let dot = look.dot();
@@ -31,7 +31,7 @@ pub(super) fn head_line(frame: &Frame, app: &App, look: Look) -> Line<'static> {
             more.push(format!("now {}", time(newest.time)));
         }
         (Some(_), _) => {}
-        // Their time is said.
+        // Their time is shown already.
         (None, State::Ended(_) | State::Killed(_)) => more.push(event),
         (None, _) => more.push(format!("{}, {event}", time(frame.time))),
     }
@@ -54,7 +54,7 @@ pub(super) fn head_line(frame: &Frame, app: &App, look: Look) -> Line<'static> {
     Line::from(parts)
 }
 
-/// The moment that is shown, or how far it has been read.
+/// The shown point in time, or the progress of reading it.
 fn then(frame: &Frame, app: &App, spot: &Spot) -> String {
     let what = spot.what.as_deref().map(|what| format!("{what}, "));
     let what = what.unwrap_or_default();
@@ -104,7 +104,7 @@ pub(super) fn device_line(on: &DeviceNow, look: Look, width: u16) -> Line<'stati
     said.extend(nvml.map(|of| format!("NVML {}", bytes(of))));
     let mut text = String::new();
     for part in said {
-        // What has no room is left out as a whole.
+        // A part that does not fit is omitted completely.
         if text.chars().count() + part.chars().count() + 9 < usize::from(width) {
             text.push_str(if text.is_empty() { "  " } else { ", " });
             text.push_str(&part);

@@ -25,10 +25,10 @@ pub(super) use pages::draw_help;
 use pages::{draw_failures, draw_page, page_line};
 use table::{draw_table, table_line};
 
-/// The least that the view needs.
+/// The smallest screen of the view.
 const LEAST: (u16, u16) = (40, 12);
 
-/// Draws all of it.
+/// Draws the whole view.
 pub fn draw(app: &mut App, look: Look, screen: &mut Screen<'_>) {
     let area = screen.area();
     if area.width < LEAST.0 || area.height < LEAST.1 {
@@ -87,8 +87,8 @@ pub fn draw(app: &mut App, look: Look, screen: &mut Screen<'_>) {
     line(screen, foot, foot_line(&frame, app, look));
 }
 
-/// The newest failure that the program was told of. A framework's allocator may answer a refusal by itself; where there is
-/// none, a refusal is an answer to the program.
+/// The newest failure that the program saw. A framework's allocator may resolve a refusal; without a framework, each
+/// refusal reaches the program.
 fn told(newest: &Frame) -> Option<&Failure> {
     let has_framework = newest.peaks.iter().any(|of| of.level == Level::TENSOR);
     let mut all = newest.failures.iter();

@@ -1,4 +1,4 @@
-//! Pages in the table's place.
+//! Draws pages, which replace the table.
 
 use gpumem_analyzer::account::many;
 use gpumem_analyzer::render::{bytes, count, time};
@@ -15,10 +15,10 @@ use super::super::app::App;
 use super::super::style::Look;
 use super::line::line;
 
-/// Failures that are listed at once where their causes need room.
+/// The most failures that are listed if the causes also need space.
 const FAILURES: usize = 8;
 
-/// What stands above a page's lines.
+/// The line above a page.
 pub(super) fn page_line(app: &App, look: Look) -> Line<'static> {
     let Some(page) = app.page.as_ref().filter(|_| !app.is_waiting()) else {
         return Line::styled(reading(app), look.strong());
@@ -43,7 +43,7 @@ fn reading(app: &App) -> String {
     }
 }
 
-/// The lines of a page that fit.
+/// The visible lines of a page.
 pub(super) fn draw_page(screen: &mut Screen<'_>, area: Rect, app: &mut App, look: Look) {
     app.page_fit = usize::from(area.height);
     app.scroll(app.page_first);
@@ -65,7 +65,7 @@ fn style(kind: Kind, look: Look) -> Style {
     }
 }
 
-/// Failures, and why the chosen one happened.
+/// Failures, and the cause of the selected one.
 pub(super) fn draw_failures(
     screen: &mut Screen<'_>,
     area: Rect,

@@ -1,4 +1,4 @@
-//! Who owns the memory.
+//! Draws the table of owners.
 
 use gpumem_analyzer::render::{bytes, count, signed};
 use gpumem_capture::{DeviceOrdinal, Level};
@@ -46,7 +46,7 @@ pub(super) fn table_line(frame: &Frame, app: &App, look: Look) -> Line<'static> 
         ),
         look.strong(),
     )];
-    // What may be cut off at the right comes last.
+    // The part that may be cut off at the right comes last.
     let mut apart = ", ";
     if app.mode == Mode::Filter || !app.filter.is_empty() {
         let end = if app.mode == Mode::Filter { "_" } else { "" };
@@ -135,7 +135,7 @@ pub(super) fn draw_table(
     }
 }
 
-/// The figure of an order.
+/// The text of a figure in this order.
 fn measured(order: Order, of: i64) -> String {
     match order {
         Order::Growth => format!("{}/step", signed(of)),
@@ -145,7 +145,7 @@ fn measured(order: Order, of: i64) -> String {
     }
 }
 
-/// The end of a name tells more than its beginning: of a file its own name and the line.
+/// The end of a name identifies it better than its beginning: a file's own name and the line.
 fn end_of(name: &str, width: usize, look: Look) -> String {
     let length = name.chars().count();
     if length <= width {

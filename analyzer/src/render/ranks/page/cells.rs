@@ -1,8 +1,8 @@
-//! The heatmap's cells as a page carries them: few bytes, and as exact as there is room for.
+//! The heatmap's cells in the data of a page: as exact as its size permits.
 //!
-//! Each part of each rank is a row of whole numbers, one for each column: 0 is nothing, else 1 more than the bytes in units,
-//! rounded up. Written is by how much each differs from the one before it, as zigzag in groups of seven bits, the least first;
-//! all rows one after the other, part by part, compressed by zlib.
+//! Each part of each rank is a row of integers, one for each column: 0 if there is nothing, else 1 more than the
+//! bytes in units, rounded up. Each is written as its difference from the one before, as zigzag in groups of seven
+//! bits, the lowest first. All rows follow one another, part by part, and are compressed by zlib.
 
 use std::io::Write;
 
@@ -12,26 +12,26 @@ use flate2::write::ZlibEncoder;
 use crate::packed;
 use crate::ranks::{Heatmap, Part, Parts};
 
-/// Steps of the greatest figure that are told apart, where exact figures are too large.
+/// The resolution of figures, as fractions of the greatest one, if exact figures are too large.
 const COARSER: [u64; 3] = [65_000, 4000, 250];
-/// Rows by which it is told how many bytes all take.
+/// The number of rows from which the size of all is estimated.
 const SAMPLED: usize = 256;
 
-/// Cells that were written.
+/// Encoded cells.
 #[derive(Debug)]
 pub(super) struct Cells {
-    /// Bytes of which each part's figures are multiples; 1: they are exact.
+    /// The units of each part's figures, in bytes; 1 if they are exact.
     pub units: Parts,
     /// zlib.
     pub packed: Vec<u8>,
 }
 
 impl Cells {
-    /// Those of a map in at most so many bytes; `None` if they take more however coarse they are.
+    /// The cells of a map in at most `room` bytes; `None` if they do not fit at the coarsest resolution.
     pub fn of(map: &Heatmap, room: usize) -> std::io::Result<Option<Self>> {
         let most = map.most();
         let coarser = COARSER.map(|steps| most.map(|most| most.div_ceil(steps).max(1)));
-        // Some of the rows say about how much all take, in a fraction of the time.
+        // A sample of the rows gives an estimate of the size in a fraction of the time.
         let every = map.ranks.len().div_ceil(SAMPLED).max(1);
         for units in std::iter::once([1; 3]).chain(coarser) {
             let some = Self::in_units(map, units, every)?;
@@ -46,7 +46,7 @@ impl Cells {
         Ok(None)
     }
 
-    /// The cells of each of `every` ranks.
+    /// The cells of every `every`-th rank.
     fn in_units(map: &Heatmap, units: Parts, every: usize) -> std::io::Result<Self> {
         let mut out = ZlibEncoder::new(Vec::new(), Compression::default());
         let mut row = Vec::new();

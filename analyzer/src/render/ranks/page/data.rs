@@ -1,4 +1,4 @@
-//! What the page of a job carries.
+//! The data of the page of a job.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,16 @@ use super::super::caveats::caveats;
 use crate::ranks::{Clock, Ended, Endings, Heatmap, Job, Outlier, Part};
 use crate::render::{Source, Terminal};
 
-/// Ranks that differ whose lines are in the page.
+/// The maximum number of differing ranks whose lines are in the page.
 const TOLD: usize = 64;
 
-/// All but the heatmap's cells.
+/// All data except the heatmap's cells.
 #[derive(Serialize)]
 pub(super) struct Data<'a> {
     named: &'a str,
     answer: Vec<String>,
     differs: bool,
-    /// The heatmap's begin, in milliseconds since 1970; all times are nanoseconds from there.
+    /// The start of the heatmap, in milliseconds since 1970. All times are nanoseconds from there.
     from_unix_ms: u64,
     column_ns: u64,
     columns: usize,
@@ -40,11 +40,11 @@ struct Columns<'a> {
     hosts: Vec<&'a str>,
     places: Vec<String>,
     rank: Vec<u64>,
-    /// Numbers of `hosts`.
+    /// Indices into `hosts`.
     host: Vec<Option<usize>>,
     local_rank: Vec<Option<u64>>,
     device: Vec<Option<u8>>,
-    /// Numbers of `places`.
+    /// Indices into `places`.
     place: Vec<Option<usize>>,
     tensors: Vec<u64>,
     reserved: Vec<u64>,
@@ -64,7 +64,7 @@ struct Columns<'a> {
 #[derive(Serialize)]
 struct Group {
     place: String,
-    /// Places in the columns.
+    /// Indices into the columns.
     ranks: Vec<usize>,
 }
 
@@ -78,7 +78,7 @@ struct Told<'a> {
 }
 
 impl<'a> Data<'a> {
-    /// Of a job with its heatmap, whose cells are in these units.
+    /// From a job with its heatmap, whose cells have these units.
     pub fn of(job: &'a Job, map: &Heatmap, units: [u64; 3], named: &'a str) -> Self {
         let by_rank: Vec<&[Outlier]> = job.outliers.chunk_by(|a, b| a.rank == b.rank).collect();
         let told = by_rank.iter().take(TOLD).copied().flatten();

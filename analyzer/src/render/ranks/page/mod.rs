@@ -1,4 +1,4 @@
-//! The page of a job: one file, with its style, its program and its numbers in it, however many ranks there are.
+//! The page of a job: one file with its style, program and data, for any number of ranks.
 
 mod cells;
 mod data;
@@ -24,14 +24,14 @@ fn web_page() -> WebPage {
     )
 }
 
-/// No page is larger.
+/// The maximum size of a page.
 const LARGEST: usize = 5_000_000;
-/// Of that, the heatmap's cells before they are text.
+/// The part of it for the heatmap's cells, before base64.
 const ROOM: usize = 2_500_000;
-/// The heatmap's columns, at first and at least.
+/// The initial and least number of the heatmap's columns.
 const COLUMNS: (usize, usize) = (256, 16);
 
-/// The whole page, of what was named on the command line.
+/// The whole page. `named` is the command-line argument.
 ///
 /// # Errors
 /// If numbers cannot be written, or a page with the fewest columns would be too large.
@@ -41,7 +41,7 @@ pub fn ranks_page(job: &Job, named: &str) -> std::io::Result<String> {
         let map = job.heatmap(columns);
         if let Some(cells) = Cells::of(&map, ROOM)? {
             let data = serde_json::to_vec(&Data::of(job, &map, cells.units, named))?;
-            // Neither has a letter that could end the element that it stands in.
+            // Neither contains a character that could end its element.
             let both = format!(
                 "{}\n{}",
                 packed::text(&data)?,

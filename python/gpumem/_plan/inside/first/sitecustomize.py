@@ -1,11 +1,11 @@
-"""Runs at the start of each Python below a plan, from the folder that the planner puts first on PYTHONPATH. It arms the import
-of PyTorch, takes its folder out of `sys.path` and gives way to the sitecustomize that would have run without it."""
+"""Runs at the start of each Python below a plan, from the folder that the planner puts first on PYTHONPATH. It
+hooks the import of PyTorch, removes its folder from `sys.path` and runs the sitecustomize that it hides."""
 
 import sys
 
 
 def _arm(folder):
-    """Has the plan's parts installed once torch is imported. Loads nothing before that."""
+    """Installs a hook that installs the plan's parts after torch is imported. Loads nothing before that."""
     import os
 
     if not os.environ.get("GPUMEM_PLAN_PARTS"):
@@ -13,7 +13,7 @@ def _arm(folder):
     inside = os.path.dirname(folder)
 
     class Armed:
-        """A finder that finds torch with the others, and sees to it that the parts follow its body."""
+        """A finder that finds torch with the other finders, and runs the parts after torch's module body."""
 
         def find_spec(self, name, path=None, target=None):
             if name != "torch" or self not in sys.meta_path:
@@ -30,7 +30,7 @@ def _arm(folder):
                 execute = loader.exec_module
 
                 def exec_module(module):
-                    # The loader is as it was before anybody can look at it.
+                    # The loader is restored before other code can see it.
                     del loader.exec_module
                     execute(module)
                     if self in sys.meta_path:
@@ -55,7 +55,7 @@ def _install(inside, torch):
 
 
 def _step_aside(folder):
-    """The other sitecustomize in place of this one. Without one, the import fails as it would have failed."""
+    """Imports the sitecustomize that this one hides. Without one, the import fails as it would have failed."""
     sys.path[:] = [entry for entry in sys.path if entry != folder]
     sys.path_importer_cache.pop(folder, None)
     del sys.modules["sitecustomize"]
@@ -63,7 +63,7 @@ def _step_aside(folder):
 
 
 def _begin():
-    # The folder as it stands in PYTHONPATH, with all that is in it.
+    # The folder as written in PYTHONPATH.
     folder = __file__.rsplit("/", 1)[0]
     _arm(folder)
     _step_aside(folder)

@@ -1,4 +1,4 @@
-"""What callbacks for fastai's learner have in common. They work without fastai: for any training loop that calls
+"""The base of callbacks for fastai's learner. They work without fastai, for any training loop that calls
 `on_epoch_begin` and `on_epoch_end`."""
 
 import weakref
@@ -8,7 +8,7 @@ __all__ = ["LearnerCallback"]
 
 
 class LearnerCallback:
-    """A callback that adds columns to the table which the learner's `recorder` prints."""
+    """A callback that adds columns to the table of the learner's `recorder`."""
 
     _order = -20  # before the recorder
     names: List[str] = []
@@ -18,7 +18,7 @@ class LearnerCallback:
 
     @property
     def learn(self) -> Optional[Any]:
-        """The learner. It is not kept alive from here: it holds the model and its callbacks."""
+        """The learner. This is a weak reference, because the learner holds the model and its callbacks."""
         return self._learn()
 
     def on_train_begin(self, **_: Any) -> None:
@@ -28,11 +28,11 @@ class LearnerCallback:
 
     @staticmethod
     def row(last_metrics: Optional[List[Any]], figures: List[Any]) -> Dict[str, List[Any]]:
-        """What `on_epoch_end` returns: the epoch's metrics with these figures behind them."""
+        """The result of `on_epoch_end`: the epoch's metrics followed by these figures."""
         return {"last_metrics": [*(last_metrics or []), *figures]}
 
     def __getattr__(self, name: str) -> Callable[..., None]:
-        """The learner calls back on everything; the rest is not of interest."""
+        """The learner calls every callback method; the other ones do nothing."""
         if name.startswith("on_"):
             return lambda **_: None
         raise AttributeError(name)

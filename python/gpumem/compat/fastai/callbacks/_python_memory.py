@@ -1,4 +1,4 @@
-"""What Python's own allocator has handed out since a mark, as `tracemalloc` counts it."""
+"""Memory of Python's allocator since a mark, as counted by `tracemalloc`."""
 
 import tracemalloc
 from typing import Tuple
@@ -7,7 +7,7 @@ __all__ = ["PythonMemory"]
 
 
 class PythonMemory:
-    """Counts from `start` to `stop`. Where the program traces already, its tracing is left as it is."""
+    """Counts from `start` to `stop`. If the program already traces, its tracing does not change."""
 
     def __init__(self) -> None:
         self._ours = False
@@ -21,7 +21,7 @@ class PythonMemory:
         self._start, self._peak_before = (0, 0) if self._ours else tracemalloc.get_traced_memory()
 
     def read(self) -> Tuple[int, int]:
-        """Bytes used, and the most of them at one time."""
+        """Bytes used, and their peak."""
         live, peak = tracemalloc.get_traced_memory()
         used = live - self._start
         known = peak - self._start if peak > self._peak_before else 0

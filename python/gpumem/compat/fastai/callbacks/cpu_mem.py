@@ -8,7 +8,7 @@ from ._python_memory import PythonMemory
 
 
 class CpuPeakMemMetric(LearnerCallback):
-    """Adds the columns `cpu used` and `cpu_peak` in MB: what the epoch used of Python's memory, and the most of it."""
+    """Adds the columns `cpu used` and `cpu_peak` in MB: Python memory that the epoch used, and its peak."""
 
     names = ["cpu used", "cpu_peak"]
 
@@ -29,7 +29,7 @@ class CpuPeakMemMetric(LearnerCallback):
 
 
 def __getattr__(name: str) -> Any:
-    """A star import brings what that of `fastai.utils.mem` brings."""
+    """Adds the names of a star import of `fastai.utils.mem`."""
     if name == "__all__":
         return ["CpuPeakMemMetric", *_mem.__all__]  # type: ignore[attr-defined]
     return getattr(_mem, name)

@@ -10,10 +10,10 @@ from ._python_memory import PythonMemory
 
 
 class PeakMemMetric(LearnerCallback):
-    """Adds the columns `cpu used`, `peak`, `gpu used`, `peak` in MB: of Python's own memory what the epoch used, and
-    the most of it; of the card what the epoch used once the caches are empty, and its peak beyond that.
+    """Adds the columns `cpu used`, `peak`, `gpu used`, `peak` in MB: Python memory that the epoch used, and its
+    peak; memory of the card that the epoch used with empty caches, and its peak above that.
 
-    What first touching CUDA costs is paid when this is made, so that it is in no epoch."""
+    The constructor initialises CUDA, so that no epoch includes its cost."""
 
     names = ["cpu used", "peak", "gpu used", "peak"]
 
@@ -44,7 +44,7 @@ class PeakMemMetric(LearnerCallback):
 
 
 def __getattr__(name: str) -> Any:
-    """A star import brings what that of `fastai.utils.mem` brings."""
+    """Adds the names of a star import of `fastai.utils.mem`."""
     if name == "__all__":
         return ["PeakMemMetric", *_mem.__all__]  # type: ignore[attr-defined]
     return getattr(_mem, name)

@@ -6,7 +6,7 @@ __all__ = ["reduced"]
 
 
 def reduced(df: Any) -> Any:
-    """Changes `df` in place, prints what it came to, and returns it."""
+    """Changes `df` in place, prints the result, and returns it."""
     import numpy
     import pandas
 
@@ -24,7 +24,7 @@ def reduced(df: Any) -> Any:
 
 
 def _type_of(column: Any, numpy: Any, pandas: Any) -> Any:
-    """The smallest type that a column's values fit; None to leave it as it is."""
+    """The smallest type for a column's values; None to keep the type."""
     types = pandas.api.types
     if types.is_bool_dtype(column) or not isinstance(column.dtype, numpy.dtype):
         return None

@@ -1,5 +1,5 @@
-"""What `from fastai.utils.mem import *` brings beside fastai's own names: modules and classes that notebooks then use
-without importing them. What is not installed is left out, and nothing is imported before somebody asks."""
+"""Names of `from fastai.utils.mem import *` other than fastai's own: modules and classes that notebooks then use
+without importing them. Those that are not installed are left out, and nothing is imported before it is used."""
 
 import importlib
 import importlib.util
@@ -40,7 +40,7 @@ _AS = {
 
 
 def _sources() -> Dict[str, Tuple[str, Optional[str]]]:
-    """Where each name comes from: a module, and the name in it (None: the module itself)."""
+    """The source of each name: a module, and the name in it (None: the module itself)."""
     found: Dict[str, Tuple[str, Optional[str]]] = {name: (name, None) for name in _MODULES}
     found.update((member, (module, member)) for module, members in _MEMBERS.items() for member in members)
     found.update((name, (module, None)) for name, module in _AS.items())
@@ -52,13 +52,13 @@ def _installed(module: str) -> bool:
 
 
 def names() -> List[str]:
-    """The names that can be had here."""
+    """The names that are available here."""
     there = {top: _installed(top) for top in ("numpy", "pandas", "torch")}
     return [name for name, (module, _) in _sources().items() if there.get(module.partition(".")[0], True)]
 
 
 def attribute(name: str) -> Any:
-    """What a name stands for; AttributeError if it is none of these, or not installed."""
+    """The object of a name; AttributeError if the name is unknown or not installed."""
     module, member = _sources().get(name, (None, None))
     if module is None or not _installed(module):
         raise AttributeError(f"module 'fastai.utils.mem' has no attribute {name!r}")

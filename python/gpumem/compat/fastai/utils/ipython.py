@@ -1,9 +1,9 @@
 """`fastai.utils.ipython`: exceptions that hold no memory.
 
-IPython keeps the last exception's traceback, and with it every local variable of every frame, so that memory is
-held until the next exception. Frames are cleared here before IPython gets them; by the decorator only in IPython.
-`FASTAI_TB_CLEAR_FRAMES`: with "0" the decorator never clears, with "1" always; else only for the errors after which
-the memory is wanted (out of memory, an assertion on the device)."""
+IPython keeps the last exception's traceback with all local variables of all frames, so memory is held until the next
+exception. Frames are cleared here before IPython gets them; the decorator does so only in IPython.
+`FASTAI_TB_CLEAR_FRAMES`: with "0" the decorator never clears, with "1" always; else only for errors after which the
+memory is needed (out of memory, an assertion on the device)."""
 
 import functools
 import gc
@@ -51,7 +51,7 @@ def is_in_colab() -> bool:
     return is_in_ipython() and "google.colab" in sys.modules
 
 
-# As it was at the import. A program may set the first, and gpu_mem_restore then takes it for IPython.
+# The values at the import. A program may set the first one, and gpu_mem_restore then treats the program as IPython.
 IS_IN_IPYTHON = is_in_ipython()
 IS_IN_COLAB = is_in_colab()
 
@@ -59,7 +59,7 @@ IS_IN_COLAB = is_in_colab()
 def get_ref_free_exc_info() -> Tuple[
     Optional[Type[BaseException]], Optional[BaseException], Optional[TracebackType]
 ]:
-    """`sys.exc_info()` of which no frame holds its locals any more."""
+    """`sys.exc_info()` with all frames cleared of their locals."""
     kind, error, trace = sys.exc_info()
     traceback.clear_frames(trace)
     _frames.clear(error)
@@ -74,7 +74,7 @@ def _wanted(error: BaseException) -> bool:
 
 
 def gpu_mem_restore(func: Callable) -> Callable:
-    """Under IPython, an exception that leaves the function (of the kinds above) holds none of its variables."""
+    """Under IPython, an exception of the kinds above that leaves the function holds none of its variables."""
 
     @functools.wraps(func)
     def restored(*args: Any, **kwargs: Any) -> Any:
@@ -83,7 +83,7 @@ def gpu_mem_restore(func: Callable) -> Callable:
         except Exception as error:
             if not (IS_IN_IPYTHON or is_in_ipython()) or not _wanted(error):
                 raise
-            # This frame is still running, so its own references have to go by hand.
+            # This frame is still running, so its references must be deleted explicitly.
             del args, kwargs
             get_ref_free_exc_info()
             gc.collect()

@@ -1,7 +1,7 @@
-"""`fastai.utils.mem` of fastai 1.0, its later era. The earlier one is `gpumem.compat.fastai.utils.mem_older`.
+"""`fastai.utils.mem` of fastai 1.0, the later version. The earlier one is `gpumem.compat.fastai.utils.mem_older`.
 
-The same names, units (MB of 2**20 bytes, rounded toward zero) and printed shapes. Exact where libgpumem.so is
-preloaded; without PyTorch it works as well."""
+Names, units (MB of 2**20 bytes, rounded toward zero) and output are the same. Figures are exact if libgpumem.so is
+preloaded; the module also works without PyTorch."""
 
 import functools
 from collections import namedtuple
@@ -23,7 +23,7 @@ _OWN = [
 
 
 def __getattr__(name: str) -> Any:
-    """What a star import brings beside the names here: torch, np, gc, re and so on, where they are installed."""
+    """The names of a star import other than those here: torch, np, gc, re and so on, if they are installed."""
     return _OWN + _star.names() if name == "__all__" else _star.attribute(name)
 
 
@@ -34,7 +34,7 @@ use_gpu = bool(_devices.visible())
 
 
 def preload_pytorch() -> None:
-    """Pays what first touching CUDA costs, so that it is not in what is measured next."""
+    """Initialises CUDA, so that the next measurement does not include its cost."""
     _preload()
 
 
@@ -53,35 +53,35 @@ def gpu_mem_get_all() -> List[GPUMemory]:
 
 
 def gpu_mem_get_free() -> int:
-    """Free MB of the current card, the frameworks' caches as they are."""
+    """Free MB of the current card, without emptying the frameworks' caches."""
     return gpu_mem_get().free
 
 
 def gpu_mem_get_free_no_cache() -> int:
-    """Free MB of the current card, once the caches are empty."""
+    """Free MB of the current card, after emptying the caches."""
     _pools.empty_caches()
     return gpu_mem_get_free()
 
 
 def gpu_mem_get_used() -> int:
-    """Used MB of the current card, the frameworks' caches as they are."""
+    """Used MB of the current card, without emptying the frameworks' caches."""
     return gpu_mem_get().used
 
 
 def gpu_mem_get_used_fast(gpu_handle: Any) -> int:
-    """Used MB of the card that an NVML handle stands for (pynvml's will do), in one call."""
+    """Used MB of the card of an NVML handle (also of pynvml), in one call."""
     nvml = _nvml.library()
     return b2mb(nvml.used(gpu_handle)) if nvml is not None and gpu_handle is not None else 0
 
 
 def gpu_mem_get_used_no_cache() -> int:
-    """Used MB of the current card, once the caches are empty."""
+    """Used MB of the current card, after emptying the caches."""
     _pools.empty_caches()
     return gpu_mem_get_used()
 
 
 def gpu_with_max_free_mem() -> Tuple[Optional[int], int]:
-    """The first card with most free memory, and how many MB that is; `(None, 0)` if there is no card."""
+    """The first card with the most free memory, and its free MB; `(None, 0)` without a card."""
     free = [memory.free for memory in gpu_mem_get_all()]
     if not free:
         return None, 0
@@ -90,7 +90,7 @@ def gpu_with_max_free_mem() -> Tuple[Optional[int], int]:
 
 
 class _Silent:
-    """A flag that is set either way: `trace.silent = True` and `trace.silent(silent=True)`."""
+    """A flag that can be set in two ways: `trace.silent = True` and `trace.silent(silent=True)`."""
 
     def __init__(self, owner: "GPUMemTrace") -> None:
         self._owner = owner
@@ -111,10 +111,10 @@ class _Silent:
 
 
 class GPUMemTrace(Trace):
-    """Used and peaked MB of the current card since the start, printed and as numbers.
+    """Used and peaked MB of the current card since the start, as output and as numbers.
 
-    `silent`: reports print nothing; `ctx`: what every report says in brackets; `on_exit_report`: a report at
-    the end of `with`."""
+    `silent`: reports print nothing; `ctx`: the text in brackets in every report; `on_exit_report`: prints a report
+    at the end of `with`."""
 
     def __init__(self, silent: bool = False, ctx: Optional[str] = None, on_exit_report: bool = True) -> None:
         self.is_silent = silent
@@ -144,7 +144,7 @@ class GPUMemTrace(Trace):
             print(f"{self!r}{self._note(subctx or note)}")
 
     def report_n_reset(self, subctx: Optional[str] = None, note: Optional[str] = None) -> None:
-        """A report; then counts from zero."""
+        """Prints a report, then counts from zero."""
         self.report(subctx, note)
         self.reset()
 
@@ -155,7 +155,7 @@ class GPUMemTrace(Trace):
 
 
 def gpu_mem_trace(func: Callable) -> Callable:
-    """Reports what each call of a function used and peaked, under the function's name."""
+    """Reports used and peaked memory of each call of a function, under the function's name."""
 
     @functools.wraps(func)
     def traced(*args: Any, **kwargs: Any) -> Any:
@@ -166,8 +166,8 @@ def gpu_mem_trace(func: Callable) -> Callable:
 
 
 def reduce_mem_usage(df: Any) -> Any:
-    """Gives a pandas DataFrame's columns the smallest types that hold their values: integers exactly, floats
-    in half precision only where no value changes, else in single precision if in range; text as categories."""
+    """Converts a pandas DataFrame's columns to the smallest types for their values: integers exactly, floats to
+    half precision only if no value changes, else to single precision if in range, text to categories."""
     from ._dataframe import reduced
 
     return reduced(df)

@@ -6,7 +6,7 @@ __all__ = ["load_pynvml_env"]
 
 
 def load_pynvml_env() -> ModuleType:
-    """pynvml once `nvmlInit` has run; ImportError where it is not installed."""
+    """pynvml after `nvmlInit`; ImportError if it is not installed."""
     import pynvml
 
     pynvml.nvmlInit()

@@ -1,8 +1,8 @@
 """`ipyexperiments.utils.ipython`: exceptions that hold no memory.
 
-IPython keeps the last exception with its traceback, and with it the local variables of every frame, so that their
-memory is held until the next exception. The frames are cleared here before IPython gets them; `%debug` then
-has no variables to show."""
+IPython keeps the last exception with its traceback, and so the local variables of all frames: their memory is
+held until the next exception. The frames are cleared here before IPython gets them; `%debug` then shows no
+variables."""
 
 import functools
 import os
@@ -33,7 +33,7 @@ def ipython_tb_clear_frames(func: Callable) -> Callable:
             return func(*args, **kwargs)
         except BaseException as error:
             if IS_IN_IPYTHON or is_in_ipython():
-                # This frame is still running, so its own references have to be dropped by hand.
+                # This frame is still running, so its references must be deleted explicitly.
                 del args, kwargs
                 _frames.clear(error)
             raise

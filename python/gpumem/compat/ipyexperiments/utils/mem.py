@@ -1,7 +1,7 @@
 """`ipyexperiments.utils.mem`: memory of a card in MB (2**20 bytes, rounded toward zero).
 
-Cards are named by CUDA's ordinal in this process (`torch_gpu_id`; None is the current one). Imports without a
-GPU, and without PyTorch; figures are then 0."""
+Cards are identified by CUDA's ordinal in this process (`torch_gpu_id`; by default the current one). The
+module imports without a GPU and without PyTorch; figures are then 0."""
 
 from typing import Any, Optional
 
@@ -20,12 +20,12 @@ use_gpu = bool(_devices.visible())
 
 
 def preload_pytorch(device_id: int = 0) -> None:
-    """Pays what first touching CUDA costs, so that it is not in what is compared later."""
+    """Initialises CUDA, so that later comparisons do not include its cost."""
     preload(device_id)
 
 
 def get_nvml_gpu_id(torch_gpu_id: int) -> int:
-    """NVML's (nvidia-smi's) number of a card, by its UUID, whatever CUDA_VISIBLE_DEVICES says."""
+    """NVML's (nvidia-smi's) number of a card, by its UUID, regardless of CUDA_VISIBLE_DEVICES."""
     index = _devices.nvml_index(torch_gpu_id)
     if index is None:
         raise ValueError(f"no such device: {torch_gpu_id}")
@@ -38,39 +38,39 @@ def gpu_mem_get_mbs(torch_gpu_id: Optional[int] = None) -> GPUMemory:
 
 
 def gpu_mem_get_total_mbs(torch_gpu_id: Optional[int] = None) -> int:
-    """All the memory of a card."""
+    """Total memory of a card."""
     return b2mb(_meter.card_memory(torch_gpu_id).total)
 
 
 def gpu_mem_get_free_mbs(torch_gpu_id: Optional[int] = None) -> int:
-    """Free memory of a card, the frameworks' caches as they are."""
+    """Free memory of a card, without emptying the frameworks' caches."""
     return b2mb(_meter.card_memory(torch_gpu_id).free)
 
 
 def gpu_mem_get_used_mbs(torch_gpu_id: Optional[int] = None) -> int:
-    """Used memory of a card, the frameworks' caches as they are."""
+    """Used memory of a card, without emptying the frameworks' caches."""
     return b2mb(_meter.card_memory(torch_gpu_id).used)
 
 
 def gpu_mem_get_free_no_cache_mbs(torch_gpu_id: Optional[int] = None) -> int:
-    """Free memory of a card, once garbage is collected and the caches are empty."""
+    """Free memory of a card, after collecting garbage and emptying the caches."""
     _pools.empty_caches(collect=True)
     return gpu_mem_get_free_mbs(torch_gpu_id)
 
 
 def gpu_mem_get_used_no_cache_mbs(torch_gpu_id: Optional[int] = None) -> int:
-    """Used memory of a card, once garbage is collected and the caches are empty."""
+    """Used memory of a card, after collecting garbage and emptying the caches."""
     _pools.empty_caches(collect=True)
     return gpu_mem_get_used_mbs(torch_gpu_id)
 
 
 def gpu_mem_allocate_mbs(n: int, fatal: bool = False) -> Optional[Any]:
-    """Holds `n` MB, to within 2 MB, for as long as the result lives: a tensor where PyTorch is in use, else
-    plain memory of the driver. None on failure, or the error if `fatal`."""
+    """Holds `n` MB, to within 2 MB, as long as the result lives: a tensor if PyTorch is in use, else memory
+    of the driver. Returns None on failure, or raises the error if `fatal`."""
     return allocate_mbs(n, fatal)
 
 
 def gpu_mem_leave_free_mbs(n: int) -> Any:
-    """Holds so much that `n` MB are left free, for as long as the result lives. AssertionError if there are
-    fewer already, or the rest cannot be had."""
+    """Holds all memory except `n` MB, as long as the result lives. AssertionError if less is free, or if an
+    allocation fails."""
     return leave_free_mbs(n)

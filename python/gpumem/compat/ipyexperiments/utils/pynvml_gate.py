@@ -1,4 +1,5 @@
-"""`ipyexperiments.utils.pynvml_gate`: pynvml, ready for use. Nothing else in this package needs it."""
+"""`ipyexperiments.utils.pynvml_gate`: pynvml, ready for use. No other module of this package needs
+it."""
 
 from typing import Any
 
@@ -6,7 +7,7 @@ __all__ = ["load_pynvml_env"]
 
 
 def load_pynvml_env() -> Any:
-    """The module `pynvml`, initialised; ImportError where it is not installed."""
+    """The module `pynvml`, initialised; ImportError if it is not installed."""
     import pynvml
 
     pynvml.nvmlInit()

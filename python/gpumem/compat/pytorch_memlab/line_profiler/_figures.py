@@ -1,8 +1,8 @@
-"""The figures of one line on one card: PyTorch's statistics from the line's begin to its end.
+"""The figures of one line on one card: PyTorch's statistics from the start to the end of the line.
 
-`.allocated` and `.freed` are what came and went meanwhile. The peaks of active, allocated and reserved bytes are the
-line's own. PyTorch has one counter for each of its other peaks, which is not reset: such a peak is known where the
-line set it, else it is the greater of before and after. Whatever else there is, is as it is at the line's end."""
+`.allocated` and `.freed` are the changes during the line. The peaks of active, allocated and reserved bytes are exact
+for the line. PyTorch has one counter for each of its other peaks, which is not reset: such a peak is known if the
+line raised it, else it is the greater of before and after. All other values are those at the end of the line."""
 
 import sys
 from typing import Dict
@@ -36,8 +36,8 @@ class Gauge:
         self._mark.end()
 
     def _peaks(self, now: Stats) -> Stats:
-        """In a program without PyTorch (and with the hooks) what CUDA was asked for stands for active bytes, and what
-        the card gave for reserved ones."""
+        """In a program without PyTorch (and with the hooks), requested bytes of CUDA are used as active bytes, and
+        the card's physical bytes as reserved bytes."""
         mark = self._mark
         if "torch" not in sys.modules and mark.source == "hooks":
             asked, given = mark.read(_meter.DRIVER).peak, mark.read(_meter.PHYSICAL).peak
@@ -45,7 +45,7 @@ class Gauge:
         peak = mark.read(_meter.TENSOR).peak
         reserved = now.get("reserved_bytes.all.current", 0)
         if mark.source == "hooks":
-            # Above what is reserved now there was what the driver has got back since its peak.
+            # Reserved bytes at the peak: the current ones plus those that were freed since the peak.
             driver = mark.read(_meter.DRIVER)
             highest = max(now.get("reserved_bytes.all.peak", 0), reserved)
             reserved = min(reserved + driver.peak - driver.live, highest)
@@ -60,7 +60,7 @@ def _stats(gpu: int) -> Stats:
 def _of_line(name: str, value: float, before: Stats, now: Stats) -> float:
     base, _, kind = name.rpartition(".")
     if kind in ("allocated", "freed"):
-        # Less than before: the program has reset the counter.
+        # Lower than before: the program has reset the counter.
         return value - before[name] if before.get(name, 0) <= value and name in before else value
     if kind == "peak":
         current = f"{base}.current"

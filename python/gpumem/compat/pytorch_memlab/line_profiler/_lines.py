@@ -1,4 +1,4 @@
-"""Telling when lines of chosen functions begin and end, beside other tools that do the same."""
+"""Detects the start and end of lines of chosen functions, together with other tools that do the same."""
 
 import sys
 from types import CodeType, FrameType
@@ -6,7 +6,8 @@ from typing import Any, Callable, Dict, Optional
 
 __all__ = ["Watcher", "watcher"]
 
-# What a watcher calls: frame's key, its code, and the line that begins; None when the frame is left.
+# The function that a watcher calls: the frame's key, its code, and the line that begins; None when the
+# frame is left.
 Seen = Callable[[int, CodeType, Optional[int]], None]
 
 
@@ -22,7 +23,7 @@ class Watcher:
         self._codes[code] = None
 
     def forget(self) -> None:
-        """Watches none of them any more."""
+        """Stops watching all codes."""
         self._codes.clear()
 
     def start(self) -> None:
@@ -33,7 +34,7 @@ class Watcher:
 
 
 class _Monitor(Watcher):
-    """By sys.monitoring (PEP 669): only the codes that are watched cost anything."""
+    """With sys.monitoring (PEP 669): only the watched codes have a cost."""
 
     _tool = -1
 
@@ -96,13 +97,13 @@ class _Monitor(Watcher):
 
 
 class _Tracer(Watcher):
-    """By sys.settrace, on this thread; the trace function that was there is called as if it were alone."""
+    """With sys.settrace, on this thread; an existing trace function is called as if it were alone."""
 
     _earlier: Optional[Callable] = None
 
     def add(self, code: CodeType) -> None:
         super().add(code)
-        if self.running and sys.gettrace() is None:  # somebody has taken the trace function away since
+        if self.running and sys.gettrace() is None:  # other code has removed the trace function
             self._earlier = None
             sys.settrace(self._trace)
 

@@ -1,4 +1,4 @@
-"""`%mlrun`, in line and cell form: `%load_ext gpumem.compat.pytorch_memlab`, then `%mlrun -f work work(1)`."""
+"""`%mlrun`, as line and cell magic: `%load_ext gpumem.compat.pytorch_memlab`, then `%mlrun -f work work(1)`."""
 
 import argparse
 import shlex
@@ -12,7 +12,7 @@ Names = Dict[str, Any]
 
 
 class UsageError(Exception):
-    """What was asked for after `%mlrun` cannot be done."""
+    """The arguments of `%mlrun` are invalid."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -34,9 +34,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def mlrun(line: str, cell: Optional[str], names: Names, local: Optional[Names] = None) -> Any:
-    """The magic's work: the result is what shows the figures, or the profiler. `names` are the notebook's, `local`
-    those of the function that the magic is in."""
-    # The statement is kept as it was typed: only what stands before it is taken apart.
+    """Runs the magic. The result is an object that shows the figures, or the profiler. `names` are the notebook's
+    variables, `local` those of the function that contains the magic."""
+    # The statement is kept as typed; only the part before it is parsed.
     words = shlex.split(line, posix=False)
     options = _parser().parse_args(words)
     statement = _rest(line, words[:len(words) - len(options.statement)]) if cell is None else cell
@@ -55,7 +55,7 @@ def mlrun(line: str, cell: Optional[str], names: Names, local: Optional[Names] =
 
 
 def _rest(line: str, words: list) -> str:
-    """What follows these words in a line."""
+    """The rest of a line after these words."""
     for word in words:
         line = line[line.index(word) + len(word):]
     return line.strip()
@@ -63,7 +63,7 @@ def _rest(line: str, words: list) -> str:
 
 def _function(name: str, names: Names, inner: Names) -> Any:
     try:
-        return eval(name, names, inner)  # noqa: S307: the user's own words
+        return eval(name, names, inner)  # noqa: S307: the user's own code
     except NameError as error:
         raise UsageError(f"Could not find function {name!r}.\n{type(error).__name__}: {error}") from error
 

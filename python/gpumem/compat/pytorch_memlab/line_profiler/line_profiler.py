@@ -1,7 +1,7 @@
-"""`LineProfiler`: for each line of chosen functions, memory while it ran.
+"""`LineProfiler`: the memory of each line of chosen functions.
 
-Columns are names of `torch.cuda.memory_stats`; `_figures` says what each means for a line. A line that runs several
-times shows its greatest figures."""
+Columns are names of `torch.cuda.memory_stats`; `_figures` describes their meaning for a line. A line that runs
+several times shows its highest figures."""
 
 import inspect
 import operator
@@ -21,7 +21,7 @@ DEFAULT_COLUMNS = ("active_bytes.all.peak", "reserved_bytes.all.peak")
 Gpu = Union[int, str, Any]  # also a torch.device
 Gpus = Union[Gpu, Sequence[Gpu]]
 Wanted = Union[None, str, Sequence[str], Callable]
-# The figures of one function's lines; of one card (its ordinal), or of the card that was the target (None).
+# The figures of one function's lines, for one card (its ordinal), or for the target card (None).
 _Key = Tuple[CodeType, Optional[int]]
 _Figures = Dict[int, Dict[str, float]]
 
@@ -31,22 +31,22 @@ _NO_DEVICE = "Could not find CUDA deivces and reset CUDA stats and cache"
 class LineProfiler:
     """Profiles the functions line by line between `enable` and `disable`, or within `with`.
 
-    `target_gpu`: CUDA's ordinal or a `torch.device`, which may change at any time; or several, each with a table of
-    its own."""
+    `target_gpu`: CUDA's ordinal or a `torch.device`, which may change at any time; or several, each with a separate
+    table."""
 
     def __init__(self, *functions: Callable, target_gpu: Gpus = 0) -> None:
         self.target_gpu = target_gpu
         self.enabled = False
         self._functions: Dict[CodeType, Callable] = {}
         self._records: Dict[_Key, _Figures] = {}
-        # Of each running frame: the line that runs, and a gauge for each card.
+        # For each running frame: the line that runs, and a gauge for each card.
         self._running: Dict[int, Tuple[int, List[Gauge]]] = {}
         self._watcher = watcher(self._seen)
         for function in functions:
             self.add_function(function)
 
     def add_function(self, func: Callable) -> None:
-        """Adds a function, or a method; a decorated one is looked through."""
+        """Adds a function or a method; decorators are unwrapped."""
         inner = inspect.unwrap(func)
         inner = getattr(inner, "__func__", inner)
         code = getattr(inner, "__code__", None)
@@ -57,11 +57,11 @@ class LineProfiler:
         self._watcher.add(code)
 
     def has_device(self) -> bool:
-        """Whether there is a card to look at."""
+        """Whether there is a card to measure."""
         return bool(_devices.visible())
 
     def enable(self) -> None:
-        """Empties the caches and starts to profile. Without a card it prints that and does nothing."""
+        """Empties the caches and starts profiling. Without a card it prints a message and does nothing."""
         if not self.has_device():
             print(_NO_DEVICE)
             return
@@ -77,7 +77,7 @@ class LineProfiler:
             self._running.clear()
 
     def clear(self) -> None:
-        """Forgets the functions and their figures."""
+        """Removes the functions and their figures."""
         self._watcher.forget()
         self._functions.clear()
         self._records.clear()
@@ -124,8 +124,8 @@ class LineProfiler:
             figures[column] = max(value, figures.get(column, value))
 
     def display(self, func: Wanted = None, columns: Sequence[str] = DEFAULT_COLUMNS) -> RecordsDisplay:
-        """The figures of one function (or of those of a name, or of names), or of all: an object that prints as text
-        and shows as HTML."""
+        """The figures of one function (or of functions by name), or of all: an object that prints as text and shows
+        as HTML."""
         if self._records:
             check_columns(columns, [row for records in self._records.values() for row in records.values()])
         tables = [
@@ -152,7 +152,7 @@ class LineProfiler:
 
 
 def _ordinal(gpu: Gpu) -> int:
-    """Of a number, `cuda:1`, or a `torch.device`; without a number it is the current device."""
+    """The ordinal of a number, `cuda:1`, or a `torch.device`; without a number, the current device."""
     if isinstance(gpu, str):
         number = gpu.partition(":")[2]
         return int(number) if number else _meter.current()

@@ -1,4 +1,4 @@
-"""How the line profiler's figures are shown: as text, and as HTML for notebooks."""
+"""Formats the line profiler's figures: as text, and as HTML for notebooks."""
 
 import html
 from typing import Dict, List, NamedTuple, Optional, Sequence
@@ -11,7 +11,7 @@ _PARTS = 3
 
 
 def check_columns(columns: Sequence[str], rows: Sequence[Dict[str, float]]) -> None:
-    """ValueError for a name that is none of the figures."""
+    """ValueError for an unknown name."""
     known = {name for row in rows for name in row}
     for column in columns:
         if column in known:
@@ -36,13 +36,13 @@ class Table(NamedTuple):
     def cell(self, line: int, column: str) -> str:
         if line not in self.figures:
             return ""
-        # What PyTorch did not have yet, as it had not started CUDA, was nothing.
+        # Figures that PyTorch did not have before it initialised CUDA were 0.
         value = self.figures[line].get(column, 0)
         return readable_size(value) if "byte" in column else str(value)
 
 
 class RecordsDisplay:
-    """Tables that print as text, and show as HTML in a notebook; or the words that there are none."""
+    """Tables that print as text and show as HTML in a notebook; without tables, a message."""
 
     def __init__(self, tables: List[Table]) -> None:
         self.tables = tables
@@ -70,7 +70,7 @@ def _text(table: Table) -> str:
 
 
 def _heads(names: List[List[str]]) -> List[List[str]]:
-    """The parts of each column's name; those that it begins with like the column before it are blank."""
+    """The parts of each column's name; leading parts that repeat the previous column's are blank."""
     heads = []
     for before, parts in zip([[""], *names], names):
         same = 0

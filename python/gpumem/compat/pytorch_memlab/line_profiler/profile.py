@@ -1,4 +1,4 @@
-"""The decorators, and the one profiler that they share."""
+"""The decorators, and their shared profiler."""
 
 import atexit
 import functools
@@ -12,19 +12,19 @@ global_line_profiler = LineProfiler()
 
 
 def clear_global_line_profiler() -> None:
-    """Forgets the figures, and the functions that were decorated before."""
+    """Removes the figures, and the functions that were decorated before."""
     global_line_profiler.clear()
 
 
 def set_target_gpu(gpu_id: Gpus) -> None:
-    """The card, or cards, that `profile` and `profile_every` look at from now on; also from within a function that is
-    profiled: a line is of the card that was chosen when it ended."""
+    """Selects the card, or cards, for `profile` and `profile_every` from now on. It may be called within a profiled
+    function: a line counts for the card that is selected when the line ends."""
     global_line_profiler.target_gpu = gpu_id
 
 
 @functools.lru_cache(maxsize=None)
 def _without_a_card() -> None:
-    """Prints once that there is no card, not for each decorated function."""
+    """Prints a message once if there is no card, not for each decorated function."""
     global_line_profiler.enable()
 
 
@@ -46,7 +46,7 @@ def profile(func: Callable, columns: Sequence[str] = DEFAULT_COLUMNS) -> Callabl
 
 def profile_every(output_interval: int = 1, enable: bool = True,
                   columns: Sequence[str] = DEFAULT_COLUMNS) -> Callable[[Callable], Callable]:
-    """Profiles a function, and prints its lines after every `output_interval`-th call that comes back."""
+    """Profiles a function, and prints its lines after every `output_interval`-th call that returns."""
 
     def decorate(func: Callable) -> Callable:
         if not enable:

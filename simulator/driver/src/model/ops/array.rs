@@ -1,4 +1,4 @@
-//! What calls do to the state: arrays: textures' memory, with their bytes taken from the descriptor.
+//! Operations on the state: arrays.
 
 use crate::ffi::{Answer, CuError, require};
 use crate::model::State;
@@ -29,7 +29,7 @@ impl State {
         Ok(self.keep_array(at, descriptor, base, levels))
     }
 
-    /// Keeps an array whose bytes lie at `base`, with its levels if it has more than one.
+    /// Adds an array whose bytes are at `base`, with its levels if it has more than one.
     pub fn keep_array(
         &mut self,
         at: Current,
@@ -56,7 +56,7 @@ impl State {
         self.arrays.insert(one(descriptor, base, true, handles))
     }
 
-    /// `cuArrayGetPlane`: an array over part of the bytes, which goes with the whole.
+    /// `cuArrayGetPlane`: an array over part of the bytes, which is destroyed with the whole one.
     ///
     /// # Errors
     /// `INVALID_VALUE` if the format has no such plane.
@@ -95,7 +95,7 @@ impl State {
         Ok(found)
     }
 
-    /// `cuArrayDestroy`, `cuMipmappedArrayDestroy`: not of a part of another.
+    /// `cuArrayDestroy`, `cuMipmappedArrayDestroy`: fails for a part of another array.
     pub fn destroy_array(&mut self, handle: usize) -> Answer {
         let found = self.arrays.get(handle).filter(|array| array.owns);
         let base = found.ok_or(CuError::INVALID_HANDLE)?.base;
@@ -104,7 +104,7 @@ impl State {
         Ok(())
     }
 
-    /// The arrays of a context, whose memory has been freed.
+    /// Removes the arrays of a context, whose memory has been freed.
     pub(crate) fn forget_arrays_of(&mut self, context: usize) {
         let all = self.arrays.iter();
         let mine: Vec<usize> = all

@@ -1,4 +1,4 @@
-//! What calls do to the state: stream capture: work for a stream becomes nodes of a graph instead of being done.
+//! Operations on the state: stream capture.
 
 use crate::ffi::{Answer, CuError, require};
 use crate::model::State;
@@ -50,11 +50,11 @@ impl State {
         Ok(())
     }
 
-    /// `cuStreamEndCapture`: the graph.
+    /// `cuStreamEndCapture`: returns the graph.
     ///
     /// # Errors
-    /// Whatever the rules were broken in; the capture is over then too, but for the wrong stream or
-    /// thread. What is left to call without the lock then is put in `left`.
+    /// The rule that was broken. The capture ends in this case, too, except for a wrong stream or
+    /// thread. Calls to make without the lock are then in `left`.
     pub fn end_capture(&mut self, on: On, left: &mut Ended) -> Answer<usize> {
         self.stream_at(on)?;
         let (id, capture, tip) = self.captures.of(on).ok_or(CuError::ILLEGAL_STATE)?;
@@ -80,7 +80,7 @@ impl State {
         Err(ended)
     }
 
-    /// Whether all of `nodes` are among `last` or come before them.
+    /// Whether all `nodes` are among `last` or come before them.
     pub(crate) fn comes_before(
         &self,
         graph: usize,
@@ -99,10 +99,10 @@ impl State {
         nodes.is_subset(&seen)
     }
 
-    /// Whether work for a stream is captured: if so it becomes a node and is not to be done now.
+    /// Whether work for a stream is captured. If so, it becomes a node and must not be done now.
     ///
     /// # Errors
-    /// What the rules of capture say, or what `make` does.
+    /// Errors of the rules of capture, and errors of `make`.
     pub fn captured(
         &mut self,
         on: On,
@@ -122,14 +122,14 @@ impl State {
         Ok(true)
     }
 
-    /// [`captured`](Self::captured), for work that needs nothing more to become a node.
+    /// [`captured`](Self::captured), for work that is already complete.
     pub fn captured_as(&mut self, on: On, work: Work) -> Answer<bool> {
         self.captured(on, |state, graph, after| {
             state.graphs.add(graph, after, work)
         })
     }
 
-    /// For work that cannot be captured: a capture that the stream is in is spoilt.
+    /// For work that cannot be captured: it invalidates the capture of its stream.
     pub fn not_captured(&mut self, on: On) -> Answer<Current> {
         let at = self.stream_at(on)?;
         self.check_legacy(on, at, true)?;
@@ -140,7 +140,8 @@ impl State {
         Ok(at)
     }
 
-    /// The legacy stream would have to wait for blocking streams, which a capture cannot do.
+    /// The legacy stream would have to wait for blocking streams, which is not allowed in a
+    /// capture.
     pub fn check_legacy(&mut self, on: On, at: Current, spoils: bool) -> Answer {
         if on != On::LEGACY {
             return Ok(());
@@ -159,11 +160,12 @@ impl State {
         Ok(())
     }
 
-    /// For calls that are not safe while others capture: allocation, synchronisation, queries.
+    /// For calls that are unsafe during captures: allocation, synchronisation, queries.
     ///
     /// # Errors
-    /// `STREAM_CAPTURE_UNSUPPORTED`, and the capture is spoilt, if this thread captures in another
-    /// mode than relaxed, or another thread does in the global one, and this thread minds.
+    /// `STREAM_CAPTURE_UNSUPPORTED`, and the capture is invalidated, if this thread has a capture
+    /// that is not relaxed, or if another thread has a global capture and this thread's mode is
+    /// global. Never if this thread's mode is relaxed.
     pub fn unsafe_call(&mut self) -> Answer {
         let mode = MODE.with(Cell::get);
         let (me, mut forbidden) = (this_thread(), false);
@@ -181,7 +183,7 @@ impl State {
         Ok(())
     }
 
-    /// For synchronous work: it is the legacy stream's, and not safe while others capture.
+    /// For synchronous work, which uses the legacy stream and is unsafe during captures.
     pub fn synchronous_call(&mut self) -> Answer {
         if self.captures.live.is_empty() {
             return Ok(());
@@ -201,7 +203,7 @@ impl State {
         self.unsafe_call()
     }
 
-    /// For queries of an event: one recorded in a capture is not to be asked about.
+    /// For queries of an event: an event that was recorded in a capture cannot be queried.
     pub fn event_call(&mut self, event: usize) -> Answer {
         let found = self.events.get(event).ok_or(CuError::INVALID_HANDLE)?;
         let capture = found.captured.as_ref().map(|captured| captured.capture);
@@ -212,7 +214,7 @@ impl State {
         self.unsafe_call()
     }
 
-    /// `cuEventRecord` in a capture: says whether it was one.
+    /// `cuEventRecord` in a capture. Returns whether the stream is captured.
     pub fn record_captured(&mut self, on: On, event: usize, flags: u32) -> Answer<bool> {
         self.events.get(event).ok_or(CuError::INVALID_HANDLE)?;
         if flags & EXTERNAL != 0 {
@@ -238,7 +240,7 @@ impl State {
     }
 
     /// `cuStreamWaitEvent`: joins a capture, or makes a captured stream wait for another. Outside
-    /// of captures everything has happened already.
+    /// of captures the event has already happened.
     pub fn wait_captured(&mut self, on: On, event: usize, flags: u32) -> Answer {
         let found = self.events.get(event).ok_or(CuError::INVALID_HANDLE)?;
         let point = found.captured.clone();
@@ -292,7 +294,7 @@ impl State {
         Ok(())
     }
 
-    /// A stream is destroyed: a capture that it is in is spoilt, and over if it began there.
+    /// A stream is destroyed: the capture that it is in is invalidated, and ends if it began there.
     pub fn forget_stream(&mut self, on: On) -> Ended {
         let Some(id) = self.captures.id_of(on) else {
             return Ended::default();

@@ -1,4 +1,4 @@
-//! What calls do to the state: contexts: what they own, the primary ones, and each thread's stack of them.
+//! Operations on the state: contexts.
 
 use crate::ffi::{Answer, CuError};
 use crate::model::State;
@@ -22,7 +22,7 @@ impl State {
         Ok(self.end_context(handle))
     }
 
-    /// `cuCtxDetach`: one hold less; the last one ends a context that `cuCtxCreate` made.
+    /// `cuCtxDetach`: drops a reference. The last one ends a context that `cuCtxCreate` made.
     pub fn detach_context(&mut self, handle: usize) -> Answer<Ending> {
         let context = self.contexts.get_mut(handle)?;
         if context.attached == 0 {
@@ -56,8 +56,8 @@ impl State {
         Ok(self.end_context(handle))
     }
 
-    /// `cuDevicePrimaryCtxReset`: everything in it is destroyed. Its references stay, and with one
-    /// left its next use brings it back to life, empty.
+    /// `cuDevicePrimaryCtxReset`: everything in it is destroyed. Its references stay. If there is
+    /// one, the next use creates the context again, empty.
     pub fn reset_primary(&mut self, device: usize) -> Ending {
         let handle = self.contexts.primary_handle(device);
         if self.contexts.live.get(handle).is_none() {
@@ -66,8 +66,8 @@ impl State {
         self.end_context(handle)
     }
 
-    /// A context that may be made current: live, or a primary one that is referred to and will come
-    /// to life with its first use.
+    /// A context that may be made current: a live one, or a primary one with a reference, which its
+    /// first use creates.
     pub fn bindable(&self, handle: usize) -> Answer<Current> {
         let device = match self.contexts.live.get(handle) {
             Some(context) => Some(context.device),
@@ -99,8 +99,8 @@ impl State {
         Ok(())
     }
 
-    /// Ends a context and all that is in it. With the last context of a device its pools and
-    /// physical handles go too: nothing of the device is left.
+    /// Ends a context and everything in it. With the last context of a device its pools and
+    /// physical handles are freed, too, so no memory of the device is left.
     pub(crate) fn end_context(&mut self, handle: usize) -> Ending {
         self.free_allocations_of_context(handle);
         let Some(context) = self.contexts.live.remove(handle) else {

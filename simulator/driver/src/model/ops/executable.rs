@@ -1,4 +1,4 @@
-//! What calls do to the state: executables: what a graph becomes when it is instantiated.
+//! Operations on the state: executable graphs.
 
 use crate::ffi::{Answer, CuError, require};
 use crate::model::State;
@@ -10,7 +10,7 @@ use crate::model::user_object::Ended;
 use std::collections::BTreeMap;
 
 impl State {
-    /// `cuGraphInstantiate`: of a graph with memory only one at a time.
+    /// `cuGraphInstantiate`: a graph with memory can have one executable at a time.
     pub fn instantiate(&mut self, graph: usize, flags: u64) -> Answer<usize> {
         require(flags & !FLAGS == 0)?;
         if flags & DEVICE_LAUNCH != 0 {
@@ -40,7 +40,7 @@ impl State {
         Ok(self.graphs.executables.insert(made))
     }
 
-    /// `cuGraphExecDestroy`. What it allocated and nobody freed stays live.
+    /// `cuGraphExecDestroy`. Its allocations that were not freed stay live.
     pub fn destroy_executable(&mut self, handle: usize) -> Answer<Ended> {
         let gone = self.graphs.executables.remove(handle);
         let gone = gone.ok_or(CuError::INVALID_VALUE)?;
@@ -58,7 +58,7 @@ impl State {
         Ok(ended)
     }
 
-    /// `cuGraphExecUpdate`: takes over the parameters of a graph of the same shape.
+    /// `cuGraphExecUpdate`: copies the parameters of a graph of the same shape.
     pub fn update_executable(
         &mut self,
         handle: usize,
@@ -97,7 +97,7 @@ impl State {
         Ok(Ok(()))
     }
 
-    /// What a launch needs at its worst, and what it frees first.
+    /// The peak of a launch, and the allocations that it frees first.
     pub(crate) fn need(&self, handle: usize) -> Answer<(Worst, Vec<u64>)> {
         let found = self.graphs.executable(handle)?;
         let mut unfreed = found.allocations();
@@ -106,14 +106,14 @@ impl State {
         Ok((self.worst_of(found.enabled(), &unfreed)?, unfreed))
     }
 
-    /// `cuGraphUpload`: takes the pages that a launch will need.
+    /// `cuGraphUpload`: takes the pages that a launch needs.
     pub fn upload(&mut self, handle: usize) -> Answer {
         let (worst, _) = self.need(handle)?;
         self.back_graphs(&worst)
     }
 
-    /// The start of `cuGraphLaunch`: all that can fail has been checked and the pages are there. The
-    /// work is left to be done.
+    /// The start of `cuGraphLaunch`: everything that can fail is checked and the pages are taken.
+    /// The caller does the work.
     pub fn begin_launch(&mut self, handle: usize) -> Answer<Launch> {
         let (worst, unfreed) = self.need(handle)?;
         self.back_graphs(&worst)?;
@@ -136,7 +136,7 @@ impl Graphs {
         found.ok_or(CuError::INVALID_VALUE)
     }
 
-    /// An executable to change.
+    /// A mutable executable.
     pub fn executable_mut(&mut self, handle: usize) -> Answer<&mut Executable> {
         let found = self.executables.get_mut(handle);
         found.ok_or(CuError::INVALID_VALUE)

@@ -1,4 +1,4 @@
-//! What calls do to the state: memory of other interfaces (Vulkan, OpenGL and so on), taken in by a file descriptor.
+//! Operations on the state: memory of other interfaces.
 
 use crate::ffi::{Answer, CuError, require};
 use crate::files;
@@ -16,12 +16,12 @@ impl State {
         let identity = files::identity(file).ok_or(CuError::INVALID_VALUE)?;
         require(identity.mappable && bytes > 0 && bytes <= identity.bytes)?;
         // SAFETY: an open descriptor, as fstat has just shown; by CUDA's contract a successful
-        // import takes it from the caller.
+        // import takes ownership of it.
         let file = unsafe { OwnedFd::from_raw_fd(file) };
         Ok(self.external.insert(External { file, bytes }))
     }
 
-    /// `cuDestroyExternalMemory`. What is mapped of it stays until it is freed.
+    /// `cuDestroyExternalMemory`. Mappings of it stay until they are freed.
     pub fn destroy_external(&mut self, handle: usize) -> Answer {
         let gone = self.external.remove(handle);
         gone.map(drop).ok_or(CuError::INVALID_HANDLE)
@@ -33,7 +33,7 @@ impl State {
         self.map_alias(at, file, part, Import::External)
     }
 
-    /// `cuExternalMemoryGetMappedMipmappedArray`: the levels lie one after the other.
+    /// `cuExternalMemoryGetMappedMipmappedArray`: the levels are contiguous.
     pub fn map_external_array(
         &mut self,
         at: Current,

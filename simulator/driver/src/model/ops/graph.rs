@@ -1,4 +1,4 @@
-//! What calls do to the state: graphs: nodes of work that is done when an executable made of them is launched.
+//! Operations on the state: graphs.
 
 use crate::ffi::{Answer, CuError, require};
 use crate::model::State;
@@ -6,7 +6,7 @@ use crate::model::graph::*;
 use crate::model::user_object::Ended;
 
 impl State {
-    /// `cuGraphDestroy`. What is left to call without the lock is returned.
+    /// `cuGraphDestroy`. Returns the calls to make without the lock.
     pub fn destroy_graph(&mut self, graph: usize) -> Answer<Ended> {
         require(!self.graphs.get(graph)?.is_child)?;
         let mut ended = Ended::default();
@@ -14,7 +14,7 @@ impl State {
         Ok(ended)
     }
 
-    /// `cuGraphDestroyNode`: not in graphs with memory.
+    /// `cuGraphDestroyNode`: fails for graphs with memory.
     pub fn destroy_node(&mut self, node: usize) -> Answer<Ended> {
         let graph = self.graphs.graph_of(node)?;
         if self.graphs.has_memory_anywhere(graph)? {

@@ -1,4 +1,4 @@
-//! What calls do to the state: memory of graphs: addresses that allocation nodes have for good, and the pages behind them.
+//! Operations on the state: memory of graphs.
 
 use crate::ffi::{Answer, CuError, require};
 use crate::host::{self, Access};
@@ -11,7 +11,7 @@ use crate::model::pool::CHUNK_BYTES;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl State {
-    /// An allocation node: its address.
+    /// Adds an allocation node. Returns its address.
     pub fn add_allocation(
         &mut self,
         graph: usize,
@@ -41,7 +41,7 @@ impl State {
         Ok((node, base))
     }
 
-    /// A free node, of an allocation node's address that no other node frees.
+    /// Adds a free node, for an allocation node's address that no other node frees.
     pub fn add_free(&mut self, graph: usize, after: &[usize], address: u64) -> Answer<usize> {
         let found = self.graphs.memory.addresses.get(&address);
         let found = found.ok_or(CuError::INVALID_VALUE)?;
@@ -63,14 +63,14 @@ impl State {
         Ok(node)
     }
 
-    /// One more that needs an address.
+    /// Adds a user of an address.
     pub fn hold_graph_address(&mut self, address: u64) {
         if let Some(found) = self.graphs.memory.addresses.get_mut(&address) {
             found.holders += 1;
         }
     }
 
-    /// One fewer. With the last the address is given back.
+    /// Removes a user of an address. With the last one the address is freed.
     pub fn drop_graph_address(&mut self, address: u64) {
         let Some(found) = self.graphs.memory.addresses.get_mut(&address) else {
             return;
@@ -88,10 +88,10 @@ impl State {
         found.is_some_and(|found| found.backing == Backing::Graph)
     }
 
-    /// What a launch of `steps` has live at its worst, with `freed` freed before it.
+    /// The peak of a launch of `steps`, after `freed` has been freed.
     ///
     /// # Errors
-    /// `INVALID_VALUE` if it allocates what is live, or frees what is not.
+    /// `INVALID_VALUE` if it allocates live memory, or frees memory that is not live.
     pub fn worst_of<'a>(
         &self,
         steps: impl Iterator<Item = &'a Work>,
@@ -137,7 +137,7 @@ impl State {
         Ok((found.device, found.bytes.next_multiple_of(STEP)))
     }
 
-    /// Takes the pages that a launch needs at its worst.
+    /// Takes the pages for the peak of a launch.
     ///
     /// # Errors
     /// `OUT_OF_MEMORY`.
@@ -158,8 +158,9 @@ impl State {
         Ok(())
     }
 
-    /// A launch that has its pages begins: until [`State::keep_promise`] nobody else may use them. What it
-    /// has live on each device beyond what is live now.
+    /// Reserves pages for a launch until [`State::keep_promise`], so that no other launch uses
+    /// them. Returns the bytes on each device that the launch may have live in addition to the
+    /// current ones.
     pub fn promise(&mut self, worst: &Worst) -> Worst {
         let mut promised = Worst::new();
         for (device, bytes) in worst {
@@ -171,14 +172,14 @@ impl State {
         promised
     }
 
-    /// The launch is done.
+    /// Releases the pages of a launch that is complete.
     pub fn keep_promise(&mut self, promised: &Worst) {
         for (device, bytes) in promised {
             self.graphs.memory.devices[*device].promised -= bytes;
         }
     }
 
-    /// The memory of an allocation node, from now on.
+    /// Makes the memory of an allocation node live.
     pub fn start_graph_allocation(&mut self, address: u64) -> Answer {
         let (device, step) = self.step_of(address)?;
         require(!self.is_live(address))?;
@@ -203,27 +204,27 @@ impl State {
         Ok(())
     }
 
-    /// Ends it, for a free node.
+    /// Frees the memory, for a free node.
     pub fn end_graph_allocation(&mut self, address: u64) -> Answer {
         require(self.is_live(address))?;
         self.free_allocation(address);
         Ok(())
     }
 
-    /// Whether the program may free an address itself: not what a node of its own graph frees.
+    /// Whether the program may free an address: false if a node of the same graph frees it.
     pub fn may_free_graph_allocation(&self, address: u64) -> bool {
         let found = self.graphs.memory.addresses.get(&address);
         found.is_some_and(|found| found.freed != Freed::Inside)
     }
 
-    /// What is left when such memory was taken out of the books.
+    /// Updates the device's live bytes after such memory was removed from the books.
     pub(crate) fn give_to_graphs(&mut self, device: usize, address: u64, bytes: u64) {
         let step = bytes.next_multiple_of(STEP);
         self.graphs.memory.devices[device].live -= step;
         self.drop_graph_address(address);
     }
 
-    /// `cuDeviceGraphMemTrim`: gives back the pages that nobody uses.
+    /// `cuDeviceGraphMemTrim`: frees the unused pages.
     pub fn trim_graphs_of(&mut self, device: usize) {
         let page = self.machine.page_bytes;
         let unused = self.graphs.memory.unused_bytes(device, page);

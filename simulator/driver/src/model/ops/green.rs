@@ -1,4 +1,4 @@
-//! What calls do to the state: green contexts: part of a device's multiprocessors, for streams of their own.
+//! Operations on the state: green contexts.
 
 use crate::ffi::{Answer, CuError};
 use crate::model::State;
@@ -23,7 +23,7 @@ impl State {
         }))
     }
 
-    /// `cuGreenCtxDestroy`: releases the primary context. Streams made in it stay.
+    /// `cuGreenCtxDestroy`: releases the primary context. Streams that were created in it stay.
     pub fn destroy_green(&mut self, handle: usize) -> Answer<Ending> {
         let gone = self.greens.live.remove(handle);
         let gone = gone.ok_or(CuError::INVALID_CONTEXT)?;

@@ -1,4 +1,4 @@
-//! What calls do to the state: memory shared between processes (`cuIpc*MemHandle`).
+//! Operations on the state: memory shared between processes (`cuIpc*MemHandle`).
 
 use crate::ffi::{Answer, CuError, require};
 use crate::files;
@@ -40,11 +40,12 @@ impl State {
         })
     }
 
-    /// `cuIpcOpenMemHandle`. Opened once more it is the same address, to be closed once more.
+    /// `cuIpcOpenMemHandle`. Opened again, it returns the same address, which must be closed as
+    /// often.
     ///
     /// # Errors
-    /// `INVALID_CONTEXT` for a handle of this process's own, as NVIDIA's driver has it;
-    /// `INVALID_VALUE` if the memory is gone.
+    /// `INVALID_CONTEXT` for a handle of this process, as in NVIDIA's driver; `INVALID_VALUE` if
+    /// the memory has been freed.
     pub fn open_shared(&mut self, at: Current, ticket: Ticket) -> Answer<u64> {
         if ticket.pid == u64::from(std::process::id()) {
             return Err(CuError::INVALID_CONTEXT);
@@ -56,7 +57,7 @@ impl State {
         }
         let path = files::path_in(ticket.pid, ticket.file);
         let file = files::open(&path).ok_or(CuError::INVALID_VALUE)?;
-        // A number that the owner has used again since for another file.
+        // The owner may have reused the descriptor number for another file.
         let name = files::name(file.as_raw_fd());
         require(name.is_some_and(|name| name == file_name(ticket.serial)))?;
         let part = (ticket.offset, ticket.bytes);
@@ -85,12 +86,12 @@ impl State {
         Ok(())
     }
 
-    /// The memory at `start` is going: so is its file, if it has one.
+    /// The memory at `start` is being freed, with its file, if it has one.
     pub(crate) fn forget_shared(&mut self, start: u64) -> Option<OwnedFd> {
         self.ipc.shared.remove(&start).map(|shared| shared.file)
     }
 
-    /// What was opened at `base` is going, however often that was.
+    /// The memory that was opened at `base` is being unmapped, for all opens.
     pub(crate) fn forget_opened(&mut self, base: u64) {
         self.ipc.opened.retain(|_, (address, _)| *address != base);
     }

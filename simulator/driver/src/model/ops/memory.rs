@@ -1,4 +1,4 @@
-//! What calls do to the state: allocations: device, managed, pinned, registered; found by any address inside them.
+//! Operations on the state: allocations.
 
 use crate::ffi::{Answer, CuError, require};
 use crate::host::{self, Access};
@@ -7,18 +7,18 @@ use crate::model::context::Current;
 use crate::model::kind::{Holding, Kind};
 use crate::model::memory::*;
 
-/// What an H100 gave a context at its first managed memory on the device, beyond that memory, and took back with
-/// the context (docs/simulator.md).
+/// Memory that an H100 gave a context at its first managed memory on the device, in addition to
+/// that memory, and took back with the context (docs/simulator.md).
 const FIRST_MANAGED_BYTES: u64 = 64 << 20;
 
 impl State {
-    /// Takes physical memory of the card. When it is short, pools give back what they hold unused
-    /// and managed memory moves to the host, as a real driver does before it gives up.
+    /// Takes physical memory of the card. If there is too little, pools free their unused memory
+    /// and managed memory moves to the host, as in a real driver, before the call fails.
     pub fn take_pages(&mut self, device: usize, bytes: u64) -> Answer {
         self.take_pages_for(device, bytes, true)
     }
 
-    /// The same; `from_graphs` says whether graphs give back what they hold unused, too.
+    /// The same; with `from_graphs`, unused memory of graphs is freed, too.
     pub fn take_pages_for(&mut self, device: usize, bytes: u64, from_graphs: bool) -> Answer {
         if self.books.device_mut(device).take_physical(bytes).is_ok() {
             return Ok(());
@@ -53,7 +53,7 @@ impl State {
     pub fn allocate_device(&mut self, current: Current, bytes: u64, kind: Kind) -> Answer<u64> {
         require(bytes > 0)?;
         let page = self.machine.page_bytes;
-        // Arrays have a layout of their own: they share no page with other memory.
+        // Arrays have a different layout: they share no page with other memory.
         let (base, backing) = if bytes <= page / 2 && kind != Kind::Array {
             (self.allocate_small(current, bytes)?, Backing::Small)
         } else {
@@ -63,8 +63,8 @@ impl State {
         Ok(base)
     }
 
-    /// `cuMemAllocManaged`. None of it is on the device until the device touches it; more than the card holds
-    /// may be asked for.
+    /// `cuMemAllocManaged`. It takes device memory only when the device touches it. It may be
+    /// larger than the card.
     pub fn allocate_managed(&mut self, current: Current, bytes: u64, flags: u32) -> Answer<u64> {
         require(bytes > 0)?;
         let page = self.machine.page_bytes;
@@ -121,7 +121,7 @@ impl State {
         }
     }
 
-    /// `cuMemFree`: what `cuMemFreeAsync` frees, at once.
+    /// `cuMemFree`: frees the same memory as `cuMemFreeAsync`, at once.
     pub fn free_now(&mut self, base: u64) -> Answer {
         let found = self.memory.at(base).copied();
         self.free_device(base)?;
@@ -136,8 +136,8 @@ impl State {
         Ok(())
     }
 
-    /// `cuMemFreeAsync`: device, managed and stream-ordered memory, and what was imported from a pool or
-    /// another interface.
+    /// `cuMemFreeAsync`: device, managed and stream-ordered memory, and memory that was imported
+    /// from a pool or another interface.
     pub fn free_device(&mut self, base: u64) -> Answer {
         let found = self.memory.at(base).ok_or(CuError::INVALID_VALUE)?;
         let freeable = matches!(found.kind, Kind::Device | Kind::Managed | Kind::Async)
@@ -160,7 +160,7 @@ impl State {
         Ok(())
     }
 
-    /// A module's variable of `bytes` bytes: an address, outside the books.
+    /// A module's variable of `bytes` bytes: an address that is not in the books.
     pub fn allocate_global(&mut self, current: Current, bytes: u64) -> Answer<u64> {
         let base = host::map(bytes, 4096, Access::ReadWrite).ok_or(CuError::OUT_OF_MEMORY)?;
         let backing = Backing::Global { mapped: bytes };
@@ -168,7 +168,7 @@ impl State {
         Ok(base)
     }
 
-    /// Frees whatever starts at `base` and writes it in the books.
+    /// Frees the allocation that starts at `base` and records it in the books.
     pub fn free_allocation(&mut self, base: u64) {
         let Some(gone) = self.memory.remove(base) else {
             return;
@@ -210,7 +210,7 @@ impl State {
         }
     }
 
-    /// Frees all that belongs to a context.
+    /// Frees all memory of a context.
     pub fn free_allocations_of_context(&mut self, context: usize) {
         let bases: Vec<u64> = self
             .memory
@@ -223,7 +223,8 @@ impl State {
         }
     }
 
-    /// Frees what is left on a device with no context: its pools, graphs' memory and physical handles.
+    /// Frees the remaining memory of a device without a context: its pools, graphs' memory and
+    /// physical handles.
     pub fn free_everything_on(&mut self, device: usize) {
         let bases: Vec<u64> = self
             .memory
@@ -241,7 +242,7 @@ impl State {
         self.drop_handles_of(device);
     }
 
-    /// Moves managed memory between the card and the host: `resident` says where it should be.
+    /// Moves managed memory between the card and the host; `resident` is the target state.
     pub fn migrate_managed(&mut self, base: u64, resident: bool) {
         let Some(found) = self.memory.at(base).copied() else {
             return;
@@ -266,7 +267,8 @@ impl State {
         }
     }
 
-    /// What the first managed memory on the device costs its context besides itself, if there is room for it.
+    /// Takes the additional memory that the first managed memory on the device costs its context,
+    /// if there is room for it.
     fn pay_for_managed(&mut self, context: usize) {
         let Ok(found) = self.contexts.get_mut(context) else {
             return;
@@ -278,7 +280,7 @@ impl State {
         }
     }
 
-    /// The device reads or writes at an address: managed memory there comes to it, as far as it fits.
+    /// The device accesses an address: managed memory there moves to the device, as far as it fits.
     pub fn touch(&mut self, address: u64) {
         let found = self.memory.holding(address);
         if let Some(found) = found.filter(|found| found.kind == Kind::Managed) {
@@ -286,7 +288,7 @@ impl State {
         }
     }
 
-    /// A kernel runs. Code is never looked at: it may touch all managed memory of the context.
+    /// A kernel runs. Code is never read: it may touch all managed memory of the context.
     pub fn touch_all(&mut self, at: Current) {
         if self.books.device(at.device).kind(Kind::Managed).current == 0 {
             return;
@@ -314,7 +316,7 @@ impl State {
         }
     }
 
-    /// Managed allocations of a device: where, and how many bytes are resident.
+    /// Managed allocations of a device, with their address and resident bytes.
     pub(crate) fn managed_on(&self, device: usize) -> impl Iterator<Item = (u64, u64)> {
         let all = self.memory.iter().filter(move |a| a.device == device);
         all.filter_map(|a| match a.backing {

@@ -1,4 +1,5 @@
-//! What calls do to the state: one family a file. Their data stands in the files of the same names, one folder up.
+//! Operations on the state, one family a file. The data structures are in the files of the same
+//! names in `model`.
 
 mod array;
 mod capture;

@@ -1,4 +1,4 @@
-//! What calls do to the state: modules, libraries and kernels.
+//! Operations on the state: modules, libraries and kernels.
 
 use crate::ffi::{Answer, CuError};
 use crate::model::State;
@@ -20,7 +20,7 @@ impl State {
         loaded.map(|()| handle)
     }
 
-    /// `cuLibraryLoad…`, which need no context.
+    /// `cuLibraryLoad…`, which needs no context.
     pub fn load_library(&mut self, ptx: Ptx) -> Answer<usize> {
         let handle = self.add_module(0, ptx)?;
         if self.machine.eager_loading && self.bound().is_ok() {
@@ -49,11 +49,12 @@ impl State {
         found.is_some_and(|module| module.loaded.contains_key(&context))
     }
 
-    /// A use of a module: the first in a context loads it there.
+    /// A use of a module: the first one in a context loads it there.
     pub fn need_module(&mut self, module: usize, at: Current) -> Answer {
         let found = self.modules.modules.get(module);
         let found = found.ok_or(CuError::INVALID_HANDLE)?;
-        // A module is of one context, wherever its kernels are launched.
+        // A module belongs to one context and is loaded there, even if a kernel is launched in
+        // another.
         let elsewhere = found.context != 0 && found.context != at.context;
         if elsewhere || found.loaded.contains_key(&at.context) {
             return Ok(());
@@ -73,8 +74,9 @@ impl State {
         self.need_module(module, at)
     }
 
-    /// `cuModuleGetGlobal`, `cuLibraryGetGlobal`: address and bytes of a variable, which lives as long as its
-    /// module, and with the context that the module is of, whichever is current; a library is of none.
+    /// `cuModuleGetGlobal`, `cuLibraryGetGlobal`: address and bytes of a variable. It lives as long
+    /// as its module and the module's context, even if another context is current. A library has no
+    /// context.
     pub fn global(&mut self, current: Current, module: usize, name: &CStr) -> Answer<(u64, u64)> {
         let found = self.modules.modules.get(module);
         let found = found.ok_or(CuError::INVALID_HANDLE)?;
@@ -113,8 +115,8 @@ impl State {
         Ok(())
     }
 
-    /// What the end of a context does: its modules go, whose variables go with its other memory,
-    /// and libraries are loaded there no more.
+    /// Part of the end of a context: its modules are removed (their variables are freed with its
+    /// other memory), and libraries are no longer loaded there.
     pub fn drop_modules_of(&mut self, context: usize) {
         let mut devices = Vec::new();
         for (_, module) in self.modules.modules.iter_mut() {

@@ -1,4 +1,4 @@
-//! What calls do to the state: multicast objects: one range of addresses behind which every device of a team has memory.
+//! Operations on the state: multicast objects.
 
 use crate::ffi::{Answer, CuError, require};
 use crate::files;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl State {
-    /// Whether the devices here can multicast: from compute capability 9.0 on.
+    /// Whether the devices support multicast: from compute capability 9.0 on.
     pub fn check_multicast(&self) -> Answer {
         let first = self.machine.visible_device(0);
         match first.is_some_and(|device| device.compute_capability >= (9, 0)) {
@@ -100,8 +100,8 @@ impl State {
         page.join(self.index_of(device)?)
     }
 
-    /// `cuMulticastBindMem` and `cuMulticastBindAddr`, once the team is complete. `device` is the one
-    /// that the caller names, which must be the memory's.
+    /// `cuMulticastBindMem` and `cuMulticastBindAddr`, when the team is complete. `device` is the
+    /// caller's parameter, which must be the memory's device.
     pub fn bind_multicast(
         &mut self,
         handle: u64,
@@ -138,7 +138,7 @@ impl State {
         Ok(())
     }
 
-    /// `cuMulticastUnbind`: offset and size as they were bound.
+    /// `cuMulticastUnbind`: offset and size must be those of the binding.
     pub fn unbind_multicast(
         &mut self,
         handle: u64,
@@ -178,7 +178,7 @@ impl State {
         }
     }
 
-    /// A device's last context is gone: nothing of the device stays bound.
+    /// A device's last context has ended: all its memory is unbound.
     pub(crate) fn unbind_all_on(&mut self, device: usize) {
         let mut held = Vec::new();
         for (_, object) in self.multicasts.iter_mut() {
@@ -195,7 +195,7 @@ impl State {
         }
     }
 
-    /// The memory's device, the handle that binding it holds, and whether it can be shared.
+    /// The memory's device, the handle that the binding holds, and whether it can be shared.
     pub(crate) fn source_of(
         &self,
         source: Source,

@@ -1,4 +1,4 @@
-//! What calls do to the state: memory pools: stream-ordered allocation.
+//! Operations on the state: memory pools.
 
 use crate::ffi::{Answer, CuError, require};
 use crate::files;
@@ -36,7 +36,7 @@ impl State {
         Ok(self.pools.live.insert(pool))
     }
 
-    /// `cuMemPoolExportToShareableHandle`: of a pool that was made for it.
+    /// `cuMemPoolExportToShareableHandle`: for a pool that was created for it.
     pub fn export_pool(&self, handle: usize) -> Answer<OwnedFd> {
         let pool = self.pools.get(handle)?;
         require(!pool.imported)?;
@@ -44,7 +44,7 @@ impl State {
         files::hand_out(file.file.as_raw_fd()).ok_or(CuError::OUT_OF_MEMORY)
     }
 
-    /// `cuMemPoolImportFromShareableHandle`: a pool that nothing can be allocated from.
+    /// `cuMemPoolImportFromShareableHandle`: a pool from which nothing can be allocated.
     pub fn import_pool(&mut self, file: i32) -> Answer<usize> {
         let Label::Pool(made) = Label::of_file(file)? else {
             return Err(CuError::INVALID_VALUE);
@@ -78,7 +78,7 @@ impl State {
         })
     }
 
-    /// `cuMemPoolImportPointer`: from the imported pool that the pointer was exported of.
+    /// `cuMemPoolImportPointer`: the pool must be the import of the pointer's pool.
     pub fn import_pool_pointer(&mut self, handle: usize, exported: ExportedPointer) -> Answer<u64> {
         let pool = self.pools.get(handle)?;
         require(pool.imported && exported.magic == MAGIC)?;
@@ -130,7 +130,7 @@ impl State {
         self.allocate_from_pool(self.pools.current_of(current.device), bytes)
     }
 
-    /// `cuMemPoolDestroy`: the pool lives on, unseen, while any of its memory does.
+    /// `cuMemPoolDestroy`: the pool is hidden, and freed with its last block.
     pub fn destroy_pool(&mut self, handle: usize) -> Answer {
         let device = self.pools.get(handle)?.device;
         let default = self.pools.default_of(device);
@@ -143,7 +143,7 @@ impl State {
         Ok(())
     }
 
-    /// `cuMemPoolTrimTo`: gives unused chunks back as long as no less than `keep` bytes stay reserved.
+    /// `cuMemPoolTrimTo`: frees unused chunks as long as at least `keep` bytes stay reserved.
     pub fn trim_pool(&mut self, handle: usize, keep: u64) {
         let Some(pool) = self.pools.live.get_mut(handle) else {
             return;
@@ -169,14 +169,14 @@ impl State {
         }
     }
 
-    /// Gives back all that the pools of a device hold unused.
+    /// Frees all unused memory of a device's pools.
     pub fn trim_pools_of(&mut self, device: usize) {
         for handle in self.pools.handles_on(device) {
             self.trim_pool(handle, 0);
         }
     }
 
-    /// What a synchronisation does: pools shrink to their release thresholds.
+    /// The effect of a synchronisation: pools shrink to their release thresholds.
     pub fn synchronised(&mut self, device: usize) {
         for handle in self.pools.handles_on(device) {
             if let Some(pool) = self.pools.live.get(handle) {
@@ -186,8 +186,9 @@ impl State {
         }
     }
 
-    /// What `cuMemFree` of a pool's memory does beyond `cuMemFreeAsync`: the pool's `used` stays as it was, and
-    /// since the call waits for the device, the pool shrinks.
+    /// The additional effects of `cuMemFree` on a pool's memory, compared with `cuMemFreeAsync`.
+    /// The pool's `used` does not change, and the pool shrinks because the call waits for the
+    /// device.
     pub(crate) fn freed_beside_pool(&mut self, handle: usize, bytes: u64) {
         let Ok(pool) = self.pools.get_mut(handle) else {
             return;

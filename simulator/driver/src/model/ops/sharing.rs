@@ -1,4 +1,5 @@
-//! What calls do to the state: memory that processes share, and memory that lives on for others only.
+//! Operations on the state: memory that processes share, and memory that only other processes still
+//! hold.
 
 use crate::ffi::{Answer, CuError, require};
 use crate::files;
@@ -12,7 +13,7 @@ use gpumem_cuda_abi::{CuMemAllocFlags, CuMemAllocationProp, CuMemLocation, CuMem
 use std::os::fd::OwnedFd;
 
 impl State {
-    /// What the properties of memory say, for its file.
+    /// The properties of memory, for the name of its file.
     pub fn describe(&self, properties: &CuMemAllocationProp) -> Made {
         let location = properties.location;
         let id = if location.kind == CuMemLocationType::DEVICE {
@@ -29,10 +30,10 @@ impl State {
         }
     }
 
-    /// Properties of memory that another process described.
+    /// Properties of memory that another process has described.
     ///
     /// # Errors
-    /// `INVALID_DEVICE` if this process does not see its device.
+    /// `INVALID_DEVICE` if the device is not visible to this process.
     pub fn described(&self, made: Made) -> Answer<CuMemAllocationProp> {
         let kind = CuMemLocationType(made.location);
         let id = if kind == CuMemLocationType::DEVICE {
@@ -56,8 +57,8 @@ impl State {
         })
     }
 
-    /// Maps part of a file that belongs to somebody else as an allocation that the books do not
-    /// count. It gets an address of its own.
+    /// Maps part of a file of another owner, at a new address, as an allocation that the books do
+    /// not count.
     pub fn map_alias(
         &mut self,
         at: Current,
@@ -100,7 +101,8 @@ impl State {
         Ok(base)
     }
 
-    /// Gives physical memory back to the card, once nobody else has it: the file behind it tells.
+    /// Frees physical memory of the card, or, while another process holds its file, keeps it until
+    /// then.
     pub fn give_when_unheld(&mut self, device: usize, bytes: u64, file: Option<OwnedFd>) {
         match file {
             Some(file) if bytes > 0 && files::is_held_elsewhere(&file) => {
@@ -117,7 +119,7 @@ impl State {
         }
     }
 
-    /// Gives back what others have released since.
+    /// Frees memory that other processes have released since the last call.
     pub fn settle_lingering(&mut self) {
         let books = &mut self.books;
         self.lingering.retain(|one| {

@@ -1,4 +1,4 @@
-//! What calls do to the state: streams and events.
+//! Operations on the state: streams and events.
 
 use crate::ffi::{Answer, CuError};
 use crate::model::State;
@@ -6,7 +6,7 @@ use crate::model::context::Current;
 use crate::model::stream::*;
 
 impl State {
-    /// The context and device that a stream belongs to; a default stream's are the current ones.
+    /// The context and device of a stream; a default stream has the current ones.
     pub fn stream_at(&mut self, on: On) -> Answer<Current> {
         if on.is_default() {
             return self.current();

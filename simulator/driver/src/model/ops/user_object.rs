@@ -1,4 +1,4 @@
-//! What calls do to the state: user objects: things of the program's that graphs keep alive.
+//! Operations on the state: user objects, which are objects of the program that graphs keep alive.
 
 use crate::ffi::{Answer, CuError, require};
 use crate::model::graphs::Graphs;
@@ -40,7 +40,7 @@ impl Graphs {
         Ok(())
     }
 
-    /// `cuGraphRetainUserObject`: a new reference, or one of the caller's moved.
+    /// `cuGraphRetainUserObject`: adds a reference, or moves one of the caller's.
     pub fn give_object(&mut self, graph: usize, object: usize, count: u32, moved: bool) -> Answer {
         self.get(graph)?;
         let found = self.objects.get(object).ok_or(CuError::INVALID_VALUE)?;

@@ -1,4 +1,4 @@
-//! What calls do to the state: virtual memory management: physical handles, reserved addresses, mappings between them.
+//! Operations on the state: virtual memory management.
 
 use crate::ffi::{Answer, CuError, require};
 use crate::files;
@@ -29,15 +29,15 @@ impl State {
         Ok(self.keep_physical(file, bytes, properties, device, kind, false))
     }
 
-    /// `cuMemExportToShareableHandle`: another opening of the file.
+    /// `cuMemExportToShareableHandle`: opens the file again.
     pub fn export_physical(&self, handle: u64) -> Answer<OwnedFd> {
         let physical = self.vmm.get(handle)?;
         require(physical.properties.requested_handle_types != 0)?;
         files::hand_out(physical.file.as_raw_fd()).ok_or(CuError::OUT_OF_MEMORY)
     }
 
-    /// `cuMemImportFromShareableHandle`: what is here already comes back under its own handle, with
-    /// one more reference; another process's becomes an alias, not counted here.
+    /// `cuMemImportFromShareableHandle`: memory of this process returns its own handle, with one
+    /// more reference; memory of another process becomes an alias, which is not counted here.
     pub fn import_physical(&mut self, file: i32) -> Answer<u64> {
         let identity = files::identity(file).ok_or(CuError::INVALID_VALUE)?;
         let made = match Label::of_file(file)? {
@@ -73,7 +73,7 @@ impl State {
         Ok(())
     }
 
-    /// `cuMemRetainAllocationHandle`: one more reference to what is mapped at an address.
+    /// `cuMemRetainAllocationHandle`: adds a reference to the handle that is mapped at an address.
     pub fn retain_physical(&mut self, address: u64) -> Answer<u64> {
         let handle = self.vmm.mapped_at(address)?;
         if let Some(object) = self.multicasts.get_mut(handle as usize) {
@@ -84,14 +84,14 @@ impl State {
         Ok(handle)
     }
 
-    /// Something more is mapped to a handle.
+    /// Adds a mapping of a handle.
     pub(crate) fn hold_physical(&mut self, handle: u64) {
         if let Some(physical) = self.vmm.handles.get_mut(&handle) {
             physical.mappings += 1;
         }
     }
 
-    /// Something less is.
+    /// Removes a mapping of a handle.
     pub(crate) fn unhold_physical(&mut self, handle: u64) {
         if let Some(physical) = self.vmm.handles.get_mut(&handle) {
             physical.mappings -= 1;
@@ -116,7 +116,7 @@ impl State {
         Ok(base)
     }
 
-    /// `cuMemAddressFree`: a whole reservation with nothing mapped in it.
+    /// `cuMemAddressFree`: a whole reservation without mappings.
     pub fn free_addresses(&mut self, base: u64, bytes: u64) -> Answer {
         require(self.vmm.reservations.get(&base) == Some(&bytes))?;
         require(!self.vmm.mapped_within(base, base + bytes))?;
@@ -125,8 +125,8 @@ impl State {
         Ok(())
     }
 
-    /// `cuMemMap`: part of a handle to part of one reservation, where nothing is mapped yet. No
-    /// access until `cuMemSetAccess`.
+    /// `cuMemMap`: maps part of a handle to an unmapped part of one reservation. No access until
+    /// `cuMemSetAccess`.
     pub fn map_physical(&mut self, base: u64, bytes: u64, offset: u64, handle: u64) -> Answer {
         let whole = |n: u64| n.is_multiple_of(GRANULARITY);
         require(bytes > 0 && whole(bytes) && whole(base) && whole(offset))?;
@@ -170,7 +170,8 @@ impl State {
         Ok(())
     }
 
-    /// `cuMemUnmap`: the mappings in a reserved range, whole ones; there may be none.
+    /// `cuMemUnmap`: the mappings in a reserved range, which must be complete. The range may have
+    /// no mappings.
     pub fn unmap_physical(&mut self, base: u64, bytes: u64) -> Answer {
         for at in self.vmm.within(base, bytes)? {
             self.drop_mapping(at);
@@ -178,7 +179,7 @@ impl State {
         Ok(())
     }
 
-    /// `cuMemSetAccess`: over one or more whole mappings.
+    /// `cuMemSetAccess`: for one or several complete mappings.
     pub fn set_access(&mut self, base: u64, bytes: u64, access: Access) -> Answer {
         for at in self.vmm.exactly(base, bytes)? {
             if let Some(allocation) = self.memory.at_mut(at) {
@@ -191,18 +192,18 @@ impl State {
         Ok(())
     }
 
-    /// Where in its handle the byte at `address` lies.
+    /// The offset of the byte at `address` in its handle.
     pub fn offset_in_handle(&self, address: u64) -> Option<u64> {
         let (base, mapping) = self.vmm.mappings.range(..=address).next_back()?;
         (address - base < mapping.bytes).then(|| mapping.offset + (address - base))
     }
 
-    /// The device's last context is gone: so are its mappings and handles. Reserved addresses
+    /// The device's last context has ended: its mappings and handles are freed. Reserved addresses
     /// stay.
     pub(crate) fn drop_handles_of(&mut self, device: usize) {
         let of_device = |handle: &u64, vmm: &Vmm| {
             let physical = vmm.handles.get(handle);
-            // What lies on the host is in the first device's books and not on it.
+            // Host memory is in the first device's books, but not on the device.
             physical.is_some_and(|p| p.device == device && p.kind == Kind::Vmm)
         };
         let mapped: Vec<u64> = self
