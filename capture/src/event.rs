@@ -92,8 +92,8 @@ impl EventKind {
     pub const PHASE_END: Self = Self(25);
     /// A mark of the program; `aux` is the number of its [`crate::DefKind::RANGE`].
     pub const MARK: Self = Self(26);
-    /// The tensor's block that begins at `ptr` has the role `aux`: [`Role`]. `bytes` is 1 if the role was determined by
-    /// a call of the framework that names it, 0 if the recorder observed it. Changes no live figure.
+    /// The tensor's block that begins at `ptr` has the role `aux`: [`Role`]. `bytes` is 1 if the role was queried
+    /// from the framework, 0 if the recorder observed it. Changes no live figure.
     pub const ROLE: Self = Self(27);
     /// A call or action of the framework's caching allocator that affects its later behaviour; `aux` is the
     /// [`AllocatorCall`]. Tensor level. Changes no live figure.

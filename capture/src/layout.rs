@@ -7,7 +7,7 @@
 //! | 4096 | 4096 | dynamic header |
 //! | 8192 | 16384 | counters: 64 devices × 4 levels × 64 bytes |
 //! | 24576 | 64 × slots | ring, if it is kept in the capture; otherwise see [`crate::ring_file`] |
-//! | after it | to the end | pages; in a bounded capture: [`crate::areas`] |
+//! | after it | to the end | pages; in a bounded capture: [`crate::bounded_layout`] |
 
 use crate::{DeviceOrdinal, Level};
 

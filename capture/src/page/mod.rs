@@ -64,8 +64,8 @@ enum Column {
     /// For each event one byte: 0 the usual guess was right, 1 the other guess was, 2 neither; and 3 more if the slack
     /// differs from the last one of the site (initially 0). Then, for each event that differs from the guess, the
     /// bytes, and 1 + the slack (0: unknown). A guess is the bytes of the last earlier event in the page with the same
-    /// pointer, or with the same site (initially 0). The usual guess is by pointer for `FREE` and `CANCEL`, by site for other
-    /// kinds.
+    /// pointer, or with the same site (initially 0). The usual guess is by pointer for `FREE` and `CANCEL`, by site for
+    /// other kinds.
     Bytes = 5,
     /// For each event the signed difference of `aux` from the last event of the same level.
     Aux = 6,

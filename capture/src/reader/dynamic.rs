@@ -186,7 +186,7 @@ impl Dynamic {
     }
 }
 
-/// The number of attempts to read mismatching counters again, because they may be being written.
+/// The number of attempts to read mismatching counters again, because a running process may be writing them.
 const LOOKS_IF_RUNNING: usize = 400;
 const LOOKS_IF_GONE: usize = 20;
 

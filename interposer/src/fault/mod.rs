@@ -54,7 +54,7 @@ pub(crate) fn guard(base: *mut u8, len: usize) -> bool {
 }
 
 /// Sets the words in which the handler stores at a fault, before it replaces the mapping: 1 in the second, then 0 in
-/// the first. Their owner then has the end of recording and its reason, without reading [`broken`].
+/// the first. Their owner can then detect the end of recording and its reason without reading [`broken`].
 pub(crate) fn ends(words: [&'static AtomicU32; 2]) {
     ranges::set_words(words);
 }

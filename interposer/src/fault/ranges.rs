@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU32, Ordering, fence};
 use super::state::{FAULT, Range};
 use super::sys;
 
-/// A mapping's length need not be a multiple of a page.
+/// Mask of the offset in a page, because a mapping's length need not be a multiple of a page.
 const IN_PAGE: usize = 4095;
 
 /// Adds a mapping. False if there is no room for it. Only one thread may call this at a time.

@@ -59,7 +59,7 @@ fn texels(format: u32) -> Option<Texels> {
     })
 }
 
-/// Whether the array has no memory itself.
+/// Whether the array itself has no memory.
 pub(super) fn is_sparse(flags: u32) -> bool {
     flags & (SPARSE | DEFERRED_MAPPING) != 0
 }

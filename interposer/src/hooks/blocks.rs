@@ -69,7 +69,7 @@ pub(super) fn requested(
         _ => CuMemoryPool::NULL,
     };
     let device = match asked.source {
-        // Without a context, the thread cannot query a pointer, but its pool.
+        // Without a context, the thread can query the pool of a pointer, but not its device.
         Source::Pool(..) if result == 0 => match driver::device_of(pointer) {
             DeviceOrdinal::NONE => driver::pool_device(pool).unwrap_or_else(driver::current_device),
             device => device,

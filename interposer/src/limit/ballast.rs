@@ -10,9 +10,9 @@
 //! Physical memory without an address (`cuMemCreate`) needs no context, causes no event (it is allocated without
 //! the hooks), and is freed as soon as no call needs it. No lock is held meanwhile.
 //!
-//! A call with sufficient room proceeds without it. A call without waits until those have returned, and from
-//! then on no call proceeds without it. So the driver decides between two concurrent calls, on a card of the
-//! limit's size.
+//! A call with sufficient room proceeds without it. A call without room waits until those have returned,
+//! and from then on no call proceeds without it. So the driver decides between two concurrent calls, on a card of
+//! the limit's size.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

@@ -11,7 +11,7 @@ pub(crate) struct Told {
     pub(crate) ptr: u64,
     pub(crate) device: DeviceOrdinal,
     pub(crate) role: Role,
-    /// Whether it comes from a call of the framework.
+    /// Whether it was queried from the framework.
     pub(crate) by_framework: bool,
 }
 
