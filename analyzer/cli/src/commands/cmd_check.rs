@@ -16,66 +16,66 @@ use super::read::read;
 use super::view::Of;
 use crate::args::Format;
 
-/// What JSON carries.
+/// Checks of a capture, and their results.
 #[derive(Serialize, JsonSchema)]
 pub struct Check<'a> {
     /// Whether the capture is whole: the file is not damaged, and the counters agree.
     whole: bool,
     /// Whether all figures are proven.
     exact: bool,
-    /// The version of the file's format.
+    /// Version of the file's format.
     format_version: u32,
-    /// The file's size.
+    /// Size of the file in bytes.
     bytes: u64,
-    /// Events.
+    /// Number of events in the file.
     events: u64,
-    /// Definitions.
+    /// Number of definitions in the file: stacks, names, threads and others.
     definitions: u64,
-    /// Pages.
+    /// Number of pages in the file.
     pages: u64,
-    /// Names of functions that are embedded.
+    /// Number of native functions whose names are in the file.
     names: u64,
-    /// Events that the recorder lost.
+    /// Number of events that the recorder lost.
     lost_events: u64,
-    /// Definitions that the recorder lost.
+    /// Number of definitions that the recorder lost.
     lost_definitions: u64,
-    /// Records that were being written when the program ended.
+    /// Number of records that were incomplete when the program ended.
     in_flight: u64,
     /// How the program ended: `clean`, `running` or `killed`.
     ending: &'static str,
-    /// Whether the recorder's counters are those of the events; `None` if they could not be compared.
+    /// Whether the recorder's counters agree with the events; `None` if they could not be compared.
     counters_agree: Option<bool>,
-    /// When events were lost.
+    /// Intervals in which events were lost.
     loss_ranges: Vec<Loss>,
     /// Damaged parts of the file.
     damage: Vec<Damage<'a>>,
-    /// What is missing, one sentence each.
+    /// Missing parts, one sentence each; empty if the figures are exact.
     missing: &'a [String],
-    /// What else must be said, one sentence each.
+    /// Other notes on the capture, one sentence each.
     notes: &'a [String],
 }
 
 /// A time in which events were lost.
 #[derive(Serialize, JsonSchema)]
 struct Loss {
-    /// From when.
+    /// Start of the interval: nanoseconds since the capture was opened.
     first_ns: u64,
-    /// Until when.
+    /// End of the interval: nanoseconds since the capture was opened.
     last_ns: u64,
-    /// Events.
+    /// Number of events that were lost in the interval.
     events: u64,
 }
 
 /// A damaged part of the file.
 #[derive(Serialize, JsonSchema)]
 struct Damage<'a> {
-    /// Where in the file.
+    /// Position of the damage in the file, in bytes.
     offset: u64,
-    /// What is damaged.
+    /// Description of the damage.
     what: &'a str,
-    /// The first record that is missing.
+    /// Number of the first missing record; `None`: it is not known.
     first_missing: Option<u64>,
-    /// The next record that can be read.
+    /// Number of the next readable record; `None`: there is no other.
     next_good: Option<u64>,
 }
 

@@ -50,18 +50,18 @@ pub struct Args {
     pub after: PathBuf,
 }
 
-/// What JSON carries.
+/// Two captures compared.
 #[derive(Serialize, JsonSchema)]
 pub struct Report<'a> {
-    /// The first capture's file.
+    /// File of the first capture.
     before: &'a Path,
-    /// The second's.
+    /// File of the second capture.
     after: &'a Path,
-    /// Which level.
+    /// Level of the compared bytes.
     level: String,
     #[serde(flatten)]
     diff: &'a Diff,
-    /// What PyTorch's pool held on each GPU.
+    /// PyTorch's pool on each GPU, in both captures.
     pools: &'a [PoolDiff],
 }
 

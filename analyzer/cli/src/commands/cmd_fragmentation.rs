@@ -50,21 +50,21 @@ fn request(text: &str) -> Result<u64, String> {
     size(text).ok_or_else(|| "expected a size: 512MiB, 4k".into())
 }
 
-/// One GPU's pool, as JSON has it.
+/// PyTorch's pool on one GPU.
 #[derive(Serialize, JsonSchema)]
 struct Row {
     /// The capture's file, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     capture: Option<PathBuf>,
-    /// The GPU.
+    /// Ordinal of the GPU.
     device: u8,
-    /// The moment's event.
+    /// Number of the event at the point in time; `None`: there is no event.
     seq: Option<u64>,
-    /// Its time, ns since the capture was opened.
+    /// Time of the event: nanoseconds since the capture was opened.
     time_ns: Option<u64>,
     #[serde(flatten)]
     now: FragmentedAt,
-    /// The same at the peak of what the pool held.
+    /// The same figures at the peak of the pool's reserved bytes.
     at_reserved_peak: Option<FragmentedAt>,
     #[serde(flatten)]
     over_time: ReservedOverTime,

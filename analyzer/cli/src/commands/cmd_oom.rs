@@ -21,57 +21,58 @@ use super::read::{cause_of, ledgers, read};
 use super::view::{Of, print};
 use crate::args::Format;
 
-/// A failure as JSON has it.
+/// An allocation that failed because memory ran out.
 #[derive(Serialize, JsonSchema)]
 struct Failure<'a> {
-    /// From 1.
+    /// Number of the failure in the capture, from 1.
     number: u64,
-    /// Its event.
+    /// Number of the failure's event.
     event: u64,
-    /// Its time, ns since the capture was opened.
+    /// Time of the failure: nanoseconds since the capture was opened.
     time_ns: u64,
-    /// The GPU.
+    /// Ordinal of the GPU.
     device: u8,
-    /// The level.
+    /// Level of the failed allocation: `tensor`, `driver` or `host`.
     level: String,
     /// Requested bytes.
     requested_bytes: u64,
     /// The function of CUDA that failed, or of the allocator.
     function: Option<&'a str>,
-    /// The line that asked, as tables show it.
+    /// Line that requested the memory, as tables show it.
     line: String,
     /// Whether a framework raised an exception. Else a function of CUDA failed.
     exception: bool,
-    /// How often the driver had refused it before the exception.
+    /// Number of requests for it that the driver refused before the exception.
     refusals: u64,
-    /// Whether the card had as much, but beyond its limit (GPUMEM_LIMIT).
+    /// Whether the GPU had enough free memory, but `GPUMEM_LIMIT` forbade it.
     by_limit: bool,
-    /// The limit of the device that was set last.
+    /// Newest limit of the device in bytes; `None`: no limit was set.
     limit_bytes: Option<u64>,
-    /// What was printed then.
+    /// Text that the recorder printed at the failure; `None`: it printed none.
     postmortem: Option<&'a str>,
 }
 
-/// All of it as JSON has it.
+/// Failed allocations, and the memory at one of them.
 #[derive(Serialize, JsonSchema)]
 pub struct Report<'a> {
-    /// Those that are kept.
+    /// Failures in the capture. If there are many, only the first and the newest ones.
     failures: Vec<Failure<'a>>,
-    /// All failures; of many the first ones and the newest are kept.
+    /// Number of all failures.
     count: u64,
-    /// Refusals of the driver after which PyTorch's allocator got the memory all the same: no failures.
+    /// Refusals of the driver after which PyTorch's allocator could allocate. They are not failures.
     answered: u64,
-    /// The failure that the rest is of; `None`: no allocation failed.
+    /// Number of the failure that the fields below describe; `None`: no
+    /// allocation failed.
     number: Option<u64>,
-    /// Why it failed.
+    /// Cause of the failure; `None`: no allocation failed.
     cause: Option<&'a Cause>,
-    /// What the GPU's memory consisted of then.
+    /// Memory of the GPU by owner at the failure.
     ledger: Option<&'a Ledger>,
-    /// Lines that owned tensors then.
+    /// Lines that owned tensors at the failure, the largest first.
     tensor: &'a [LineRow],
-    /// Lines that owned memory of the driver then.
+    /// Lines that owned driver memory at the failure, the largest first.
     driver: &'a [LineRow],
-    /// Lines that owned host memory then.
+    /// Lines that owned host memory at the failure, the largest first.
     host: &'a [LineRow],
 }
 

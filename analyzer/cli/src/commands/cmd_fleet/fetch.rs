@@ -34,16 +34,16 @@ pub struct Args {
     pub folder: String,
 }
 
-/// What was done.
+/// Result of copying a dataset to a folder.
 #[derive(Serialize, JsonSchema)]
 pub struct Fetched {
-    /// Files that were copied.
+    /// Number of copied files.
     copied: usize,
-    /// Their bytes.
+    /// Size of the copied files in bytes.
     bytes: u64,
-    /// Files that were there.
+    /// Number of files that were already in the folder.
     kept: usize,
-    /// Files that were removed.
+    /// Number of removed files.
     removed: usize,
 }
 

@@ -27,22 +27,22 @@ pub struct Args {
     pub places: Vec<String>,
 }
 
-/// What became of the captures.
+/// Result for the captures.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Summary {
-    /// Captures that are part of the dataset now and were not before.
+    /// Number of captures that were added to the dataset.
     pub taken: usize,
-    /// Their runs.
+    /// Runs of these captures.
     pub runs: Vec<String>,
-    /// Parts that were written.
+    /// Number of parts that were written.
     pub parts: usize,
-    /// Captures that were part of it already, or had been pruned.
+    /// Number of captures that were skipped: already in the dataset, or pruned before.
     pub known: usize,
-    /// Captures whose processes run.
+    /// Captures that were skipped because their processes run.
     pub running: Vec<String>,
-    /// What could not be read, and why.
+    /// Files that could not be read, each with the reason.
     pub unreadable: Vec<String>,
-    /// What became of parts that were begun and could not be completed.
+    /// Parts of earlier calls that could not be completed, one message each.
     pub begun: Vec<String>,
 }
 

@@ -76,7 +76,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     }
 }
 
-/// What JSON carries of each.
+/// Forms of the results in JSON.
 #[cfg(test)]
 pub mod forms {
     pub use super::fetch::Fetched;

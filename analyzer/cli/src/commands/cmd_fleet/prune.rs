@@ -41,20 +41,20 @@ pub struct Args {
     pub dataset: String,
 }
 
-/// What was removed, or would be.
+/// Removed parts of the dataset. With `dry_run`, parts that would be removed.
 #[derive(Serialize, JsonSchema)]
 pub struct Pruned {
-    /// Parts.
+    /// Number of parts.
     parts: usize,
-    /// Their captures.
+    /// Number of captures in these parts.
     captures: usize,
-    /// Files.
+    /// Number of files.
     files: usize,
-    /// Their bytes.
+    /// Size of these files in bytes.
     bytes: u64,
-    /// Parts that are not complete, and were left.
+    /// Number of incomplete parts. They are not removed.
     unfinished: usize,
-    /// Whether nothing was removed.
+    /// Whether this was a dry run, which removes nothing.
     dry_run: bool,
 }
 

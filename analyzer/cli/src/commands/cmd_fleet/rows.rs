@@ -36,7 +36,7 @@ pub struct Args {
 /// The table that has rows only with `--events`.
 const EVENTS: &str = "events";
 
-/// What JSON carries: a list of rows for each table.
+/// Rows of each table.
 pub struct Tables;
 
 impl View for Tables {

@@ -23,12 +23,12 @@ pub struct Args {
     pub dataset: String,
 }
 
-/// What became of the capture.
+/// Result for the capture.
 #[derive(Serialize, JsonSchema)]
 pub struct Staged {
-    /// `staged`, `known` or `running`.
+    /// `staged`; or not staged: `known`, already in the dataset, or `running`, its process runs.
     outcome: &'static str,
-    /// Where its rows are below the dataset, if they were staged.
+    /// File with its rows, relative to the dataset; `None`: not staged.
     file: Option<String>,
 }
 

@@ -109,12 +109,12 @@ impl Pictures {
     }
 }
 
-/// What JSON carries.
+/// The ranks of a job, and their memory over time.
 #[derive(Serialize, JsonSchema)]
 pub struct WithTimeline<'a> {
     #[serde(flatten)]
     job: &'a Job,
-    /// What each rank held over time.
+    /// Memory of each rank over time.
     timeline: &'a Heatmap,
 }
 
