@@ -4,8 +4,8 @@
 //! - Memory is bounded by the live blocks and the distinct pairs of stacks, not by the capture's length.
 //! - The same records give the same state.
 //! - Inconsistent records are counted ([`Anomalies`]) and excluded.
-//! This crate reads no file, and formats only numbers and labels. The analyzer feeds it the records of a capture, and
-//! turns its state into output.
+//! - This crate reads no file, and formats only numbers and labels. The analyzer feeds it the records of a capture, and
+//!   turns its state into output.
 //!
 //! # Not suitable for
 //! - Reporting what a capture lacks: the analyzer's account does that.
