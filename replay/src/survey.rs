@@ -6,8 +6,9 @@ use crate::replay::Replay;
 
 impl Replay {
     /// Takes in of a record only what says what other events mean: names, marks, and whether a module was called. Figures
-    /// stay empty. After all records names, [`Replay::spans`], [`Replay::has_modules`] and [`Replay::last_seq`] are those
-    /// of a replay of the capture.
+    /// stay empty. The records may be those of [`gpumem_capture::Reader::read_sites`]. After all of them names and
+    /// [`Replay::has_modules`] are those of a replay of the capture, as is whether there are steps and phases; no event
+    /// up to [`Replay::last_seq`] was left out.
     pub fn survey(&mut self, record: Record<'_>) {
         match record {
             Record::Event(seq, event) => {

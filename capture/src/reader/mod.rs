@@ -36,6 +36,7 @@ pub use progress::Progress;
 
 use crate::header::{StaticHeader, Unreadable};
 use crate::layout::{self, MAGIC, STATIC_BYTES};
+use crate::page::Part;
 use capture::Capture;
 pub(crate) use capture::is_closed;
 pub(crate) use input::Input;
@@ -176,7 +177,7 @@ impl Reader {
     pub fn read(&mut self, sink: &mut dyn FnMut(Record<'_>)) -> Result<Integrity, ReadError> {
         let how = How {
             threads: self.threads,
-            only_definitions: false,
+            part: Part::Records,
         };
         read_all(&self.capture, how, &self.progress, sink)
     }
@@ -189,9 +190,24 @@ impl Reader {
     pub fn follow(&mut self, follow: &mut dyn Follow) -> Result<Option<Integrity>, ReadError> {
         let how = How {
             threads: self.threads,
-            only_definitions: false,
+            part: Part::Records,
         };
         follow::follow(&self.capture, how, &self.progress, follow)
+    }
+
+    /// Gives to `sink` what records have in common, in less time than all records take: the definitions, and of the events of
+    /// each page one for each distinct site, after the page's definitions. A site is an event with the number of the page's
+    /// last record, and with zeros for its time, address, bytes, slack and `aux`. The ring's events, and those of a bounded
+    /// capture, come as they are. Whether all is whole is not found out.
+    ///
+    /// # Errors
+    /// As [`Reader::read`]'s.
+    pub fn read_sites(&mut self, sink: &mut dyn FnMut(Record<'_>)) -> Result<(), ReadError> {
+        let how = How {
+            threads: self.threads,
+            part: Part::Sites,
+        };
+        read_all(&self.capture, how, &self.progress, sink).map(drop)
     }
 
     /// Gives the definitions alone to `sink`, in order, and passes over pages that have none: for names,
@@ -207,7 +223,7 @@ impl Reader {
         // It may be the recorded process that asks: no thread is started there.
         let how = How {
             threads: Some(0),
-            only_definitions: true,
+            part: Part::Definitions,
         };
         read_all(&self.capture, how, &self.progress, named).map(drop)
     }

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::page::Part;
+
 /// How pages are read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct How {
     /// How many threads decode them ahead; `None`: as many as are worth it.
     pub(super) threads: Option<usize>,
-    /// Whether pages of events alone are passed over.
-    pub(super) only_definitions: bool,
+    /// What is decoded of them.
+    pub(super) part: Part,
 }
 
 /// How far [`super::Reader::read`] has come; may be asked from within its sink, and from other threads.
