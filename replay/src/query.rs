@@ -32,6 +32,9 @@ pub struct Query {
     pub peaks: bool,
     /// Only of blocks of these sizes.
     pub sizes: Sizes,
+    /// Whether tensors stand under no [`crate::Category`], and stacks under no place before the forward. That takes less
+    /// time. The stacks themselves and all other figures are the same.
+    pub no_categories: bool,
 }
 
 /// Sizes of blocks, both ends included.
