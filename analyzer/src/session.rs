@@ -123,7 +123,7 @@ pub fn read_only(
 /// The result of a survey, for rows of all events.
 #[derive(Debug)]
 pub struct Survey {
-    /// Names, spans, and whether a module was called; no figures: see [`Replay::survey`].
+    /// Names, whether there are steps and phases, and whether a module was called; no figures: see [`Replay::survey`].
     pub replay: Replay,
     /// Facts about the capture outside its records.
     pub header: Header,
@@ -137,7 +137,7 @@ pub fn survey(path: &Path, started: &mut dyn FnMut(Progress)) -> Result<Survey, 
     let (mut reader, _) = open(path)?;
     started(reader.progress());
     let mut replay = Replay::default();
-    reader.read(&mut |record| replay.survey(record))?;
+    reader.read_sites(&mut |record| replay.survey(record))?;
     let header = reader.header().clone();
     Ok(Survey { replay, header })
 }

@@ -28,6 +28,8 @@ pub struct Block {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Made {
     pub(crate) key: KeyId,
+    /// Of a tensor's block, the key without a category.
+    pub(crate) base: KeyId,
     /// See [`Block`].
     pub(crate) turn: u32,
     pub(crate) is_early: bool,

@@ -11,6 +11,7 @@ use crate::block::Block;
 use crate::category::{Age, Category, Origin};
 use crate::ids::KeyId;
 use crate::places::Place;
+use crate::purpose::Purpose;
 use crate::serialize::{Serialize, serialize};
 
 /// The state of the program that is followed.
@@ -60,10 +61,14 @@ pub(crate) struct Known {
     pub(crate) places: FxHashMap<StackId, Place>,
 }
 
+/// In one line of the processor's cache: a program has thousands of stacks, and each block looks up one.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(crate) struct KeyFacts {
     pub(crate) origin: Origin,
     pub(crate) place: Place,
+    /// The purpose of the key.
+    pub(crate) purpose: Purpose,
     /// The key without a category; [`KeyId::NONE`] if nothing is known about this key.
     pub(crate) base: KeyId,
     /// For a key without a category: the category of the newest ended block.
@@ -79,6 +84,7 @@ impl KeyFacts {
     pub(crate) const UNKNOWN: Self = Self {
         origin: Origin::Unknown,
         place: Place::NOWHERE,
+        purpose: Purpose::NONE,
         base: KeyId::NONE,
         outcome: Category::None,
         before_forward: KeyId::NONE,

@@ -5,7 +5,7 @@ use gpumem_capture::{DeviceOrdinal, Event, Level, Role, StackId};
 use crate::attribution::is_in_closure;
 use crate::block::{Block, Made};
 use crate::categories::KeyFacts;
-use crate::category::{Age, Category, Origin};
+use crate::category::{Category, Origin};
 use crate::ids::{KeyId, StackKey};
 use crate::peak_snapshot::Address;
 use crate::places::Place;
@@ -43,6 +43,7 @@ impl Replay {
         let (turn, is_early) = (of.turn, of.is_early(event.thread));
         Made {
             key: self.key_as(base, category),
+            base,
             turn,
             is_early,
         }
@@ -72,18 +73,19 @@ impl Replay {
             return;
         }
         let facts = self.facts(block.key);
-        let (origin, base) = (facts.origin, facts.base);
+        let (origin, base, purpose) = (facts.origin, facts.base, facts.purpose);
         let by_backward = match self.spans.phase(event.thread, false) {
             ThreadPhase::Backward => true,
             ThreadPhase::Beside => !self.categories.is_the_programs(event.thread),
             _ => false,
         };
-        let age = self.age(block);
+        let age = self.categories.age(block, purpose.is_no_grad());
         let was = origin.given_back(by_backward, age);
-        let to = self.key_as(base, was);
+        // The key's facts may not be set yet.
+        self.facts(base);
         self.categories.note_outcome(base, was);
-        // Usually it has this key already.
-        if to != block.key {
+        // Usually it has this category already.
+        if was != purpose.category() {
             self.stand_under(event.device, address, base, was, false);
         }
     }
@@ -125,9 +127,10 @@ impl Replay {
             .collect();
         for (device, address, block) in live {
             let facts = self.facts(block.key);
-            let (origin, base) = (facts.origin, facts.base);
+            let (origin, base, purpose) = (facts.origin, facts.base, facts.purpose);
             let before = self.facts(base).outcome;
-            let is = origin.live(before, self.age(block));
+            let age = self.categories.age(block, purpose.is_no_grad());
+            let is = origin.live(before, age);
             self.stand_under(device, address, base, is, true);
         }
     }
@@ -158,9 +161,9 @@ impl Replay {
         }
     }
 
-    fn age(&self, block: Block) -> Age {
-        let is_no_grad = self.stacks(block.key).purpose.is_no_grad();
-        self.categories.age(block, is_no_grad)
+    /// The category of a block, as far as it is known.
+    pub(crate) fn category(&mut self, block: Block) -> Category {
+        self.facts(block.key).purpose.category()
     }
 
     fn tensor_at(&self, device: DeviceOrdinal, address: Address) -> Option<Block> {
@@ -242,6 +245,7 @@ impl Replay {
         let facts = KeyFacts {
             origin: self.origin(stacks, place),
             place,
+            purpose: stacks.purpose,
             base,
             outcome: self.categories.earlier_outcome(key),
             before_forward: self

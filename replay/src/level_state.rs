@@ -159,6 +159,7 @@ impl LevelState {
             key,
             turn,
             is_early,
+            ..
         }: Made,
         window: &Window,
         sampled: Sampled<'_>,

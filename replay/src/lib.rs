@@ -20,6 +20,7 @@ mod bounded;
 mod categories;
 mod categorize;
 mod category;
+mod counters_at;
 mod device;
 mod eviction;
 mod failures;

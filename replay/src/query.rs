@@ -32,6 +32,9 @@ pub struct Query {
     pub peaks: bool,
     /// Count only blocks of these sizes.
     pub sizes: Sizes,
+    /// Whether to skip the categories of tensors and the phase before the forward of a step, which takes less time.
+    /// Stacks and all other figures are the same.
+    pub no_categories: bool,
 }
 
 /// A range of block sizes, both ends included.

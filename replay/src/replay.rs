@@ -12,6 +12,7 @@ use crate::attribution::library;
 use crate::block::{Block, Made};
 use crate::categories::Categories;
 use crate::category::Category;
+use crate::counters_at::CountersAt;
 use crate::device::DevicePeak;
 use crate::failures::Failures;
 use crate::ids::{Caller, KeyId, StackKey};
@@ -60,6 +61,8 @@ pub struct Replay {
     pub sampling: Option<Sampling>,
     /// The state for the categories of tensor blocks.
     pub(crate) categories: Categories,
+    /// See [`Query::no_categories`].
+    pub(crate) no_categories: bool,
     /// The category of the newest block that ended.
     pub newest_ended: Category,
     /// The last event of a training, if the recorder stored it.
@@ -81,25 +84,13 @@ pub struct Replay {
     pub(crate) counted: CountersAt,
 }
 
-/// The counters of all levels at one position in the order of records.
-#[derive(Debug, Default)]
-pub(crate) enum CountersAt {
-    /// No counters are requested.
-    #[default]
-    Unwanted,
-    /// No record at or after the position was read yet.
-    Before(Seq),
-    /// The position is before the first record that the capture still has.
-    Unknown,
-    Found(BTreeMap<(DeviceOrdinal, Level), CounterValues>),
-}
-
 impl Replay {
     /// An empty state. Figures by stack stop at the query's point in time if that is an event.
     pub fn new(query: impl Into<Query>) -> Self {
         let query = query.into();
         Self {
             window: Window::new(query),
+            no_categories: query.no_categories,
             peak_snapshots: query.peaks.then(BTreeMap::new),
             ..Self::default()
         }
@@ -113,32 +104,6 @@ impl Replay {
     /// Whether a module was called.
     pub fn has_modules(&self) -> bool {
         self.categories.has_modules
-    }
-
-    /// Keeps the counters before the record `seq` for [`Replay::counters_compared`].
-    pub fn compare_counters_at(&mut self, seq: Seq) {
-        self.counted = CountersAt::Before(seq);
-    }
-
-    /// The counters of a device and level before the requested record, which may be the end. `None` if none were
-    /// requested, or if the capture no longer has them.
-    pub fn counters_compared(&self, device: DeviceOrdinal, level: Level) -> Option<CounterValues> {
-        match &self.counted {
-            CountersAt::Unwanted | CountersAt::Unknown => None,
-            CountersAt::Before(_) => Some(self.counters(device, level)),
-            CountersAt::Found(levels) => {
-                Some(levels.get(&(device, level)).copied().unwrap_or_default())
-            }
-        }
-    }
-
-    #[cold]
-    fn keep_counters(&mut self) {
-        let levels = self
-            .levels
-            .iter()
-            .map(|(place, state)| (*place, state.counters));
-        self.counted = CountersAt::Found(levels.collect());
     }
 
     /// Takes in a record; returns how an event changed the live blocks.
@@ -192,6 +157,8 @@ impl Replay {
         };
         if event.level == Level::TENSOR {
             match event.kind {
+                EventKind::ROLE if self.no_categories => return Effect::None,
+                _ if self.no_categories => {}
                 EventKind::ALLOC => made = self.tensor_made(made.key, event),
                 EventKind::FREE => self.tensor_ends(event),
                 EventKind::ROLE => {
@@ -253,7 +220,9 @@ impl Replay {
                 Effect::Gone(block) => now.managed = now.managed.saturating_sub(managed(block)),
                 Effect::None => {}
             }
-            if let Effect::Gone(block) = effect {
+            if let Effect::Gone(block) = effect
+                && event.level != Level::TENSOR
+            {
                 let stacks = self.keys[block.key.0 as usize];
                 self.newest_ended = stacks.purpose.category();
                 if event.level == Level::DRIVER {
@@ -270,14 +239,20 @@ impl Replay {
         } else if concerns(event) {
             self.growth_after(seq, event, key);
         }
+        if event.level != Level::TENSOR || self.no_categories {
+            return effect;
+        }
         match effect {
-            Effect::Live(block) if event.level == Level::TENSOR => {
-                Effect::Live(self.of_all_categories(block))
-            }
-            Effect::Gone(block) if event.level == Level::TENSOR => {
+            Effect::Live(block) if event.kind == EventKind::ALLOC => Effect::Live(Block {
+                key: made.base,
+                ..block
+            }),
+            Effect::Live(block) => Effect::Live(self.of_all_categories(block)),
+            Effect::Gone(block) => {
+                self.newest_ended = self.category(block);
                 Effect::Gone(self.of_all_categories(block))
             }
-            effect => effect,
+            Effect::None => Effect::None,
         }
     }
 
@@ -330,7 +305,7 @@ impl Replay {
             self.stackless = Some(KeyId(self.keys.len() as u32));
         }
         self.key_ids
-            .again(&key)
+            .again(&key, &self.keys)
             .unwrap_or_else(|| self.new_key(key))
     }
 

@@ -88,6 +88,7 @@ impl Replay {
         let before = std::mem::replace(self, restored.unwrap_or_default());
         self.names.symbols = before.names.symbols;
         self.window = before.window;
+        self.no_categories = before.no_categories;
         self.trained_until = before.trained_until;
         if self.window.step.is_some() {
             self.window.follow(self.spans.steps, seq);

@@ -6,8 +6,9 @@ use crate::replay::Replay;
 
 impl Replay {
     /// Takes in only what gives other events their meaning: names, marks, and whether a module was called. Figures stay
-    /// empty. After all records, the names, [`Replay::spans`], [`Replay::has_modules`] and [`Replay::last_seq`] are
-    /// those of a replay of the capture.
+    /// empty. The records may be those of [`gpumem_capture::Reader::read_sites`]. After all records, the names,
+    /// [`Replay::has_modules`], and whether there are steps and phases are those of a replay of the capture. No event up
+    /// to [`Replay::last_seq`] was left out.
     pub fn survey(&mut self, record: Record<'_>) {
         match record {
             Record::Event(seq, event) => {

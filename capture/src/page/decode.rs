@@ -12,6 +12,28 @@ use crate::{
     StackId, ThreadId,
 };
 
+/// The part of a page to decode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// All records.
+    Records,
+    /// Definitions, and one event for each site, with zeros for the time, address, bytes, slack and `aux`.
+    Sites,
+    /// Definitions only.
+    Definitions,
+}
+
+impl Part {
+    /// The number of columns that it needs, from the first on.
+    fn columns(self) -> usize {
+        match self {
+            Self::Records => COLUMNS,
+            Self::Sites => Column::Sites as usize + 1,
+            Self::Definitions => Column::Definitions as usize + 1,
+        }
+    }
+}
+
 /// Decodes pages one after the other, reusing its buffers.
 pub(crate) struct Decoder {
     decompressor: zstd::bulk::Decompressor<'static>,
@@ -23,6 +45,8 @@ pub(crate) struct Decoder {
 pub(crate) struct Decoded {
     /// In order.
     pub(crate) events: Vec<Event>,
+    /// Of each distinct site an event, where they are decoded instead of events.
+    pub(crate) sites: Vec<Event>,
     /// In order: sequence number, kind, and where in `payloads` the payload is.
     pub(crate) definitions: Vec<(u64, DefKind, core::ops::Range<usize>)>,
     pub(crate) payloads: Vec<u8>,
@@ -70,13 +94,26 @@ impl Decoder {
         payload: &[u8],
         to: &mut Decoded,
     ) -> Result<(), &'static str> {
+        self.decode_part(Part::Records, header, payload, to)
+    }
+
+    /// The same of a part of the page. What is not decoded is not looked at.
+    pub(crate) fn decode_part(
+        &mut self,
+        part: Part,
+        header: &Header,
+        payload: &[u8],
+        to: &mut Decoded,
+    ) -> Result<(), &'static str> {
         to.events.clear();
+        to.sites.clear();
         to.definitions.clear();
         if crc32fast::hash(payload) != header.payload_crc {
             return Err("the page's content is damaged");
         }
         let mut rest = payload;
-        for (column, (raw, stored)) in self.columns.iter_mut().zip(header.columns) {
+        let columns = self.columns.iter_mut().zip(header.columns);
+        for (column, (raw, stored)) in columns.take(part.columns()) {
             let (bytes, after) = rest
                 .split_at_checked(stored as usize)
                 .ok_or("a column is cut off")?;
@@ -97,8 +134,14 @@ impl Decoder {
         }
         self.definitions(header, to)
             .ok_or("the page's definitions make no sense")?;
-        self.events(header, to)
-            .ok_or("the page's events make no sense")
+        let events = match part {
+            Part::Records => self.events(header, to),
+            Part::Sites => self.sites(header.events as usize).map(|sites| {
+                to.sites.extend(sites.into_iter().map(|(site, _)| site));
+            }),
+            Part::Definitions => Some(()),
+        };
+        events.ok_or("the page's events make no sense")
     }
 
     /// The columns of the last decoded page, decompressed.

@@ -26,7 +26,7 @@ mod decode;
 mod encode;
 mod varint;
 
-pub(crate) use decode::{Decoded, Decoder};
+pub(crate) use decode::{Decoded, Decoder, Part};
 pub(crate) use encode::Builder;
 
 /// First bytes of every page.

@@ -36,6 +36,7 @@ pub use progress::Progress;
 
 use crate::header::{StaticHeader, Unreadable};
 use crate::layout::{self, MAGIC, STATIC_BYTES};
+use crate::page::Part;
 use capture::Capture;
 pub(crate) use capture::is_closed;
 pub(crate) use input::Input;
@@ -175,7 +176,7 @@ impl Reader {
     pub fn read(&mut self, sink: &mut dyn FnMut(Record<'_>)) -> Result<Integrity, ReadError> {
         let how = How {
             threads: self.threads,
-            only_definitions: false,
+            part: Part::Records,
         };
         read_all(&self.capture, how, &self.progress, sink)
     }
@@ -188,9 +189,24 @@ impl Reader {
     pub fn follow(&mut self, follow: &mut dyn Follow) -> Result<Option<Integrity>, ReadError> {
         let how = How {
             threads: self.threads,
-            only_definitions: false,
+            part: Part::Records,
         };
         follow::follow(&self.capture, how, &self.progress, follow)
+    }
+
+    /// Passes the definitions and the sites of events to `sink`, in less time than all records take: for each page its
+    /// definitions, then one event for each distinct site. This event has the number of the page's last record, and zeros
+    /// for its time, address, bytes, slack and `aux`. Events of the ring and of a bounded capture are passed on unchanged.
+    /// Completeness is not checked.
+    ///
+    /// # Errors
+    /// As [`Reader::read`].
+    pub fn read_sites(&mut self, sink: &mut dyn FnMut(Record<'_>)) -> Result<(), ReadError> {
+        let how = How {
+            threads: self.threads,
+            part: Part::Sites,
+        };
+        read_all(&self.capture, how, &self.progress, sink).map(drop)
     }
 
     /// Passes only the definitions to `sink`, in order, and skips pages without definitions: for fast access to names.
@@ -206,7 +222,7 @@ impl Reader {
         // The caller may be the recorded process itself: no thread is started there.
         let how = How {
             threads: Some(0),
-            only_definitions: true,
+            part: Part::Definitions,
         };
         read_all(&self.capture, how, &self.progress, named).map(drop)
     }

@@ -8,7 +8,7 @@ use super::input::Input;
 use super::parallel_decode::{self, ParallelDecode};
 use super::progress::{How, Progress};
 use crate::layout;
-use crate::page::{Decoded, Decoder, HEADER_BYTES, Header, MAGIC};
+use crate::page::{Decoded, Decoder, HEADER_BYTES, Header, MAGIC, Part};
 
 pub(super) struct Pages<'a> {
     input: &'a Input,
@@ -69,8 +69,8 @@ impl<'a> Pages<'a> {
             Some(threads) => threads,
             None => parallel_decode::threads_for(rest),
         };
-        let (input, nonce) = (self.input, self.nonce);
-        parallel_decode::with(input, nonce, published, threads, |parallel| {
+        let (input, nonce, part) = (self.input, self.nonce, self.how.part);
+        parallel_decode::with(input, nonce, part, published, threads, |parallel| {
             self.read_with(parallel, cursor, progress, published, past)
         })
     }
@@ -176,7 +176,7 @@ impl<'a> Pages<'a> {
             Ok(header) => header,
             Err(what) => return Ok(Found::Nothing(what)),
         };
-        let has_none = self.how.only_definitions && header.definitions == 0;
+        let has_none = self.how.part == Part::Definitions && header.definitions == 0;
         if has_none || header.next <= given {
             return Ok(Found::Passed(header));
         }
@@ -191,7 +191,7 @@ impl<'a> Pages<'a> {
         Ok(
             match self
                 .decoder
-                .decode(&header, &self.payload, &mut self.decoded)
+                .decode_part(self.how.part, &header, &self.payload, &mut self.decoded)
             {
                 Ok(()) => Found::Page(header),
                 Err(what) => Found::Broken(header, what),
@@ -214,6 +214,11 @@ impl<'a> Pages<'a> {
             Ok(event) => cursor.event(seq, event),
             Err((kind, payload)) => cursor.definition(seq, kind, payload, self.offset),
         });
+        // What stacks they have is known by now.
+        for site in &self.decoded.sites {
+            cursor.event(header.next - 1, site);
+        }
+        cursor.pass(header.next);
     }
 
     /// The offset of the next page with a valid header, from `offset` on.

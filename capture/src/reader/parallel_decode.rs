@@ -11,7 +11,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use super::input::Input;
-use crate::page::{Decoded, Decoder, HEADER_BYTES, Header};
+use crate::page::{Decoded, Decoder, HEADER_BYTES, Header, Part};
 
 /// More threads would be idle: consuming records costs more than decoding them.
 const MOST_THREADS: usize = 3;
@@ -31,6 +31,7 @@ pub(super) fn threads_for(bytes: u64) -> usize {
 pub(super) struct ParallelDecode<'a> {
     input: &'a Input,
     nonce: u64,
+    part: Part,
     /// Nothing is read from this offset on.
     end: u64,
     /// The maximum number of queued pages.
@@ -119,11 +120,12 @@ impl Drop for Over<'_, '_> {
     }
 }
 
-/// Runs `work` while that many threads decode the pages of `input` before `end`. Without threads, `work` gets
+/// Runs `work` while that many threads decode a part of the pages of `input` before `end`. Without threads, `work` gets
 /// `None`.
 pub(super) fn with<T>(
     input: &Input,
     nonce: u64,
+    part: Part,
     end: u64,
     threads: usize,
     work: impl FnOnce(Option<&ParallelDecode<'_>>) -> T,
@@ -134,6 +136,7 @@ pub(super) fn with<T>(
     let parallel = ParallelDecode {
         input,
         nonce,
+        part,
         end,
         room: 2 * threads,
         queue: Mutex::default(),
@@ -207,7 +210,9 @@ impl ParallelDecode<'_> {
             let start = work.offset + HEADER_BYTES as u64;
             let have = self.input.read(start, &mut payload);
             work.is_whole = have.is_ok_and(|have| have == payload.len())
-                && decoder.decode(&work.header, &payload, &mut work.to).is_ok();
+                && decoder
+                    .decode_part(self.part, &work.header, &payload, &mut work.to)
+                    .is_ok();
         }
     }
 

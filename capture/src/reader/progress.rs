@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::page::Part;
+
 /// How pages are read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct How {
     /// The number of threads that decode them ahead; `None`: as many as are worthwhile.
     pub(super) threads: Option<usize>,
-    /// Whether pages with events only are skipped.
-    pub(super) only_definitions: bool,
+    /// The part of each page that is decoded.
+    pub(super) part: Part,
 }
 
 /// The progress of [`super::Reader::read`]; can be queried from within its sink and from other threads.

@@ -32,8 +32,34 @@ fn check(items: &[Item], drained: usize) -> Result<(), TestCaseError> {
         .iter()
         .filter(|(_, item)| matches!(item, Item::Definition(_)));
     prop_assert!(defined.eq(&names));
+    let mut sites = Vec::new();
+    reader
+        .read_sites(&mut |record| sites.push(own(record)))
+        .unwrap();
+    let defined = sites
+        .iter()
+        .filter(|(_, item)| matches!(item, Item::Definition(_)));
+    prop_assert!(defined.eq(&names));
+    let (found, all) = (sites_of(&sites), sites_of(&records));
+    prop_assert!(found.iter().all(|site| all.contains(site)));
+    prop_assert!(all.iter().all(|site| found.contains(site)));
+    let last = |records: &[Read]| records.iter().map(|(seq, _)| *seq).max();
+    prop_assert!(last(&sites) >= last(&records).filter(|_| !all.is_empty()));
     prop_assert_eq!(records, wanted);
     Ok(())
+}
+
+/// What the events have beside what differs from one to the next.
+fn sites_of(records: &[Read]) -> Vec<Event> {
+    let site = |event: &Event| Event {
+        time: Nanos(0),
+        ptr: 0,
+        bytes: 0,
+        aux: 0,
+        slack: 0,
+        ..*event
+    };
+    events(records).map(site).collect()
 }
 
 fn items(count: impl Into<prop::collection::SizeRange>) -> impl Strategy<Value = Vec<Item>> {

@@ -100,6 +100,11 @@ pub(super) fn all(names: &Names, owners: &OwnerWords) -> Result<Vec<Named>, Arro
     Ok(columns)
 }
 
+/// Whether a column depends on the categories of tensors.
+pub(super) fn is_of_categories(name: &str) -> bool {
+    ["phase", "category"].contains(&name)
+}
+
 /// Whether a column describes the owner of an event.
 pub(super) fn is_of_owners(name: &str) -> bool {
     ["file", "line", "function", "node", "library", "phase"].contains(&name)

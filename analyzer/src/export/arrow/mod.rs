@@ -21,7 +21,7 @@ use super::events::Numbers;
 use super::facts::facts;
 use crate::session::Survey;
 use column::{BATCH, Chunk};
-use columns::{Named, all, is_of_owners};
+use columns::{Named, all, is_of_categories, is_of_owners};
 use owners::Owners;
 use words::OwnerWords;
 
@@ -76,6 +76,12 @@ impl<'a> Arrow<'a> {
             places: Vec::new(),
             rows: 0,
         })
+    }
+
+    /// Whether these columns need a replay with categories; no names select all columns. See
+    /// [`crate::replay::Query::no_categories`].
+    pub fn needs_categories(names: &[String]) -> bool {
+        names.is_empty() || names.iter().any(|name| is_of_categories(name))
     }
 
     /// Appends rows. Each call except the last passes [`Arrow::CHUNK`] rows.

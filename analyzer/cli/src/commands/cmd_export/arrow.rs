@@ -73,9 +73,13 @@ fn replayed(
             }
         }
     };
+    let query = Query {
+        no_categories: !Arrow::needs_categories(&args.columns),
+        ..Query::without_figures()
+    };
     let session = read_watched(
         file,
-        Query::without_figures(),
+        query,
         &mut |replay, record, effect| {
             let Record::Event(seq, event) = record else {
                 return;
