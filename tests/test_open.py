@@ -161,6 +161,8 @@ def test_columns(told):
         assert part == whole.select(part.column_names) and part.num_rows > 0
         numbers = capture.events(columns=["live_bytes"]).to_arrow()
         assert numbers == whole.select(["live_bytes"])
+        rest = [name for name in whole.column_names if name not in ("phase", "category")]
+        assert capture.events(columns=rest).to_arrow() == whole.select(rest)
         print(json.dumps(part.column_names))
     """)
     assert found == ["seq", "bytes", "file"]

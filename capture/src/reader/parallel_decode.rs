@@ -68,7 +68,7 @@ struct Page {
 
 enum State {
     InWork,
-    Whole(Header, Decoded),
+    Whole(Header, Box<Decoded>),
     /// Its content is damaged or unreadable.
     Unfit,
 }
@@ -90,7 +90,7 @@ impl Drop for Work<'_, '_> {
         let at = self.number.checked_sub(queue.first);
         let at = at.and_then(|at| usize::try_from(at).ok());
         match at.and_then(|at| queue.pages.get_mut(at)) {
-            Some(page) if self.is_whole => page.state = State::Whole(header, to),
+            Some(page) if self.is_whole => page.state = State::Whole(header, Box::new(to)),
             Some(page) => page.state = State::Unfit,
             // It is no longer wanted.
             None => queue.spare.push(to),
@@ -192,7 +192,7 @@ impl ParallelDecode<'_> {
         let State::Whole(header, records) = page.state else {
             return None;
         };
-        guard.spare.push(std::mem::replace(decoded, records));
+        guard.spare.push(std::mem::replace(decoded, *records));
         drop(guard);
         self.wanted.notify_one();
         Some(header)
@@ -265,7 +265,7 @@ impl Queue {
         self.first += self.pages.len() as u64;
         for page in self.pages.drain(..) {
             if let State::Whole(_, decoded) = page.state {
-                self.spare.push(decoded);
+                self.spare.push(*decoded);
             }
         }
         (self.next, self.broken) = (Some(offset), None);
