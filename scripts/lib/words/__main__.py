@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[3]
 PHRASES = ROOT / "tests" / "data" / "words.txt"
 ANALYZER = ROOT / "target" / "release" / "gpumem-analyze"
 
-PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "python/README.md", "docs/**/*.md")
+PAGES = ("*.md", "*/**/*.md")
 RUST = ("analyzer/**/src/**/*.rs", "interposer/src/**/*.rs")
 PYTHON = ("python/gpumem/**/*.py",)
 COMMENTED = (".rs", ".ts", ".py", ".sh", ".c", ".cpp", ".toml", ".yml")
