@@ -1,23 +1,8 @@
 //! The counters before one record, for a comparison with the recorder's counters.
 
-use std::collections::BTreeMap;
-
 use gpumem_capture::{CounterValues, DeviceOrdinal, Level, Seq};
 
-use crate::replay::Replay;
-
-/// The counters of all levels at one position in the order of records.
-#[derive(Debug, Default)]
-pub(crate) enum CountersAt {
-    /// No counters are requested.
-    #[default]
-    Unwanted,
-    /// No record at or after the position was read yet.
-    Before(Seq),
-    /// The position is before the first record that the capture still has.
-    Unknown,
-    Found(BTreeMap<(DeviceOrdinal, Level), CounterValues>),
-}
+use crate::replay::{CountersAt, Replay};
 
 impl Replay {
     /// Keeps the counters before the record `seq` for [`Replay::counters_compared`].

@@ -12,7 +12,6 @@ use crate::attribution::library;
 use crate::block::{Block, Made};
 use crate::categories::Categories;
 use crate::category::Category;
-use crate::counters_at::CountersAt;
 use crate::device::DevicePeak;
 use crate::failures::Failures;
 use crate::ids::{Caller, KeyId, StackKey};
@@ -82,6 +81,19 @@ pub struct Replay {
     pub(crate) peak_snapshots: Option<BTreeMap<DeviceOrdinal, DevicePeakSnapshot>>,
     /// The counters before a queried record.
     pub(crate) counted: CountersAt,
+}
+
+/// The counters of all levels at one position in the order of records.
+#[derive(Debug, Default)]
+pub(crate) enum CountersAt {
+    /// No counters are requested.
+    #[default]
+    Unwanted,
+    /// No record at or after the position was read yet.
+    Before(Seq),
+    /// The position is before the first record that the capture still has.
+    Unknown,
+    Found(BTreeMap<(DeviceOrdinal, Level), CounterValues>),
 }
 
 impl Replay {

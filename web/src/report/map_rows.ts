@@ -194,7 +194,7 @@ function redraw(): void {
 }
 
 /** Scales the map; the content at a position from 0 to 1 stays there. */
-function zoomMap(by: number, place = 0.5): void {
+function zoomMap(by: number, place: number): void {
   zoomAt(place, by);
   redraw();
 }
@@ -213,17 +213,17 @@ const ZOOMS: Record<string, (place: number) => void> = {
   "+": (place) => { zoomMap(CLOSER, place); }, "=": (place) => { zoomMap(CLOSER, place); }, "-": (place) => { zoomMap(1 / CLOSER, place); }, "0": wholeMap,
 };
 
-/** The position of the selected piece, from 0 to 1; else the middle. */
+/** The position of the selected piece, from 0 to 1; else 0, where rows begin. */
 function cursorPlace(of: Drawn): number {
   const at = pieces(of)[of.cursor], wide = of.canvas.width - of.left - 2;
-  if (!at) return 0.5;
+  if (!at) return 0;
   return Math.max(0, Math.min(1, (xOf(of, item(of.group.rows, at.row))(at.piece.from + at.piece.wide / 2) - of.left) / wide));
 }
 
-/** Zooms about the selected piece, else about the middle. */
+/** Zooms about the selected piece, else about the left edge, where rows begin. */
 export function zoomMapBy(by: number): void {
   const chosen = drawn.find((of) => pieces(of)[of.cursor]);
-  zoomMap(by, chosen && cursorPlace(chosen));
+  zoomMap(by, chosen ? cursorPlace(chosen) : 0);
 }
 
 /**
