@@ -23,7 +23,7 @@ RUST = ("analyzer/**/src/**/*.rs", "interposer/src/**/*.rs")
 PYTHON = ("python/gpumem/**/*.py",)
 COMMENTED = (".rs", ".ts", ".py", ".sh", ".c", ".cpp", ".toml", ".yml")
 # Made by a program.
-COPIED = re.compile(r"^web/dist/|/generated/|^analyzer/src/render/html/assets/")
+COPIED = re.compile(r"^web/dist/")
 # Copies of other projects' files, and words that are data.
 NOT_OURS = re.compile(r"/(target|node_modules|\.venv)/|/tests?\.rs$|/tests/")
 
