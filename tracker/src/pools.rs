@@ -108,8 +108,9 @@ impl Tracker {
         }
         let mut sizes = Vec::with_capacity(questions.of.len());
         for (reservation, device, answer) in &questions.of {
-            let bytes = answer.unwrap_or_else(|| self.unanswered(*reservation, allocating));
-            sizes.push((*reservation, *device, bytes));
+            if let Some(bytes) = answer.or_else(|| self.unanswered(*reservation, allocating)) {
+                sizes.push((*reservation, *device, bytes));
+            }
         }
         for is_growth in [false, true] {
             for (reservation, device, bytes) in &sizes {
@@ -120,9 +121,11 @@ impl Tracker {
         }
     }
 
-    /// The bytes of a reservation that the driver does not report. A pool that no longer exists is forgotten. For
-    /// existing pools, the driver stops reporting once it has shut down, before the process ends.
-    fn unanswered(&mut self, reservation: Reservation, allocating: bool) -> u64 {
+    /// The bytes of a reservation that the driver does not report: 0 for a pool that no longer exists, which is
+    /// forgotten. `None`: the reservation keeps its bytes, and its evidence, because only a reading can show how a
+    /// destroyed pool has grown. For existing pools, the driver stops reporting once it has shut down, before the
+    /// process ends.
+    fn unanswered(&mut self, reservation: Reservation, allocating: bool) -> Option<u64> {
         let handle = reservation.handle;
         let is_gone = reservation.kind == Kind::Pool
             // Another pool may have its handle by now.
@@ -130,17 +133,18 @@ impl Tracker {
             && !self.blocks.any_of_pool(handle)
             && !allocating;
         if !is_gone {
-            return self.bytes(reservation);
+            return None;
         }
         self.pools.forget(handle);
         self.ended_by_estimate(reservation);
-        0
+        Some(0)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::readings::Reading;
 
     #[test]
     fn a_new_pool_with_the_handle_of_a_destroyed_one_is_not_forgotten() {
@@ -193,5 +197,34 @@ mod tests {
         let questions = tracker.questions();
         questions.inspect(|questions| tracker.answered(questions, false, origin));
         assert!(!tracker.knows_pool(handle));
+    }
+
+    #[test]
+    fn what_a_destroyed_pool_took_unasked_is_charged_to_it_by_the_next_reading() {
+        let (handle, device, origin) = (16, DeviceOrdinal(0), Origin::default());
+        let pool = Kind::Pool.of(handle);
+        let mut tracker = Tracker::new();
+        let pending = tracker.pool_ending(handle, Some(device), origin);
+        tracker.settle(pending, true, origin);
+        tracker.pool_unasked(device, pool, origin);
+        // The thread that allocated from it has not recorded its block yet.
+        let questions = tracker.questions().expect("there is a pool");
+        tracker.answered(&questions, true, origin);
+        let ticket = tracker.begin_reading();
+        tracker.read(&Reading {
+            device,
+            mine: Some(32 << 20),
+            others: Some(0),
+            used: 32 << 20,
+            explained: 0,
+            managed: 0,
+            ticket,
+            is_still: true,
+        });
+        assert_eq!(tracker.bytes(pool), 32 << 20);
+        // Its last block is gone, and with it the pool.
+        let questions = tracker.questions().expect("there is a pool");
+        tracker.answered(&questions, false, origin);
+        assert_eq!(tracker.bytes(pool), 0);
     }
 }

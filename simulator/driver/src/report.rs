@@ -1,7 +1,6 @@
 //! Access to the books from outside: C functions at any time, a JSON file at exit.
 
 use crate::ffi::Text;
-use crate::model::device_books::DeviceBooks;
 use crate::model::state::{machine, state};
 use libc::{c_char, c_int};
 
@@ -30,7 +29,8 @@ pub unsafe extern "C" fn gpumem_sim_books_json(buffer: *mut c_char, size: usize)
 
 /// Reads one figure of a device by its ordinal in this process: `driver`, `device`, `managed`,
 /// `async`, `vmm`, `array`, `graph`, `host`, `registered`, `pinned`, `physical`, `resident`, `context`,
-/// `module`, `lingering` or `total`. Returns 0, or 1 if there is no such device or figure (or no driver yet).
+/// `module`, `lingering`, `total` or `destroyed_pools`, of which there is no peak. Returns 0, or 1 if there is no such
+/// device or figure (or no driver yet).
 ///
 /// # Safety
 /// `kind` is a C string; `current` and `peak` are null or valid for writing.
@@ -45,8 +45,13 @@ pub unsafe extern "C" fn gpumem_sim_books(
     let Ok(ordinal) = state.device(device) else {
         return 1;
     };
+    let found = match name(kind) {
+        Some("destroyed_pools") => Some((state.pools.destroyed_bytes(ordinal), 0)),
+        Some(name) => state.books.device(ordinal).by_name(name),
+        None => None,
+    };
     // SAFETY: the caller's guarantees apply.
-    unsafe { figure(state.books.device(ordinal), kind, current, peak) }
+    unsafe { figure(found, current, peak) }
 }
 
 /// The same by UUID (`GPU-…`, `MIG-…`), which the simulated NVML uses.
@@ -65,15 +70,19 @@ pub unsafe extern "C" fn gpumem_sim_books_by_uuid(
     let Some(books) = uuid.and_then(|uuid| state.books.by_uuid(uuid)) else {
         return 1;
     };
+    let found = name(kind).and_then(|name| books.by_name(name));
     // SAFETY: the caller's guarantees apply.
-    unsafe { figure(books, kind, current, peak) }
+    unsafe { figure(found, current, peak) }
+}
+
+fn name(kind: Text) -> Option<&'static str> {
+    kind.get().ok().and_then(|kind| kind.to_str().ok())
 }
 
 /// # Safety
 /// `current` and `peak` are null or valid for writing.
-unsafe fn figure(books: &DeviceBooks, kind: Text, current: *mut u64, peak: *mut u64) -> c_int {
-    let kind = kind.get().ok().and_then(|kind| kind.to_str().ok());
-    let Some((now, most)) = kind.and_then(|kind| books.by_name(kind)) else {
+unsafe fn figure(found: Option<(u64, u64)>, current: *mut u64, peak: *mut u64) -> c_int {
+    let Some((now, most)) = found else {
         return 1;
     };
     for (place, value) in [(current, now), (peak, most)] {

@@ -273,7 +273,7 @@ fn compare_line(
             books,
         })
     };
-    let (less, more) = untold(books, line);
+    let (less, more) = untold(books, line, in_turns);
     if ours.now > theirs.now.saturating_add(more) || ours.now < theirs.now.saturating_sub(less) {
         return difference("live bytes", ours.now, theirs.now);
     }
@@ -309,12 +309,17 @@ fn compare_line(
 }
 
 /// By how much the recorder's figure may be below and above the books'.
-fn untold(books: BooksOf, line: &Line) -> (u64, u64) {
+fn untold(books: BooksOf, line: &Line, in_turns: bool) -> (u64, u64) {
     let now = |kind| figures(books, line.device, kind).map_or(0, |figures| figures.now);
-    // Managed memory on the card hides the memory of code and contexts.
+    // The size of a pool that ends while another thread allocates from it is measured, too.
+    let of_pools = match in_turns {
+        true => 0,
+        false => now(c"destroyed_pools"),
+    };
+    // Managed memory on the card hides what is measured.
     let hidden = match now(c"managed") {
         0 => 0,
-        _ => now(c"context") + now(c"module"),
+        _ => now(c"context") + now(c"module") + of_pools,
     };
     match line.level {
         // The recorder does not know the additional memory that the first managed memory on the card takes.

@@ -209,6 +209,13 @@ impl Pools {
         on_device.map(|(_, pool)| pool.unused_bytes()).sum()
     }
 
+    /// Bytes of the device's destroyed pools, which no call reports.
+    pub fn destroyed_bytes(&self, device: usize) -> u64 {
+        let all = self.live.iter().map(|(_, pool)| pool);
+        let destroyed = all.filter(|pool| pool.device == device && pool.destroyed);
+        destroyed.map(|pool| pool.reserved.current).sum()
+    }
+
     /// The device's pools. A destroyed pool keeps its memory until its last block is freed.
     pub(crate) fn on(&self, device: usize) -> impl Iterator<Item = (usize, &Pool)> {
         let all = self.live.iter();
