@@ -295,7 +295,7 @@ fn given_back(figures: &Figures, cause: &Cause) -> String {
     let mut ways = Vec::new();
     if let Cause::Fragmentation { .. } = cause {
         ways.push(
-            "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which lets free blocks merge; allocate fewer different sizes"
+            "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which may let free blocks merge (gpumem whatif shows whether it does); allocate fewer different sizes"
                 .to_owned(),
         );
     }

@@ -86,7 +86,7 @@ pub(super) fn of(found: &Found) -> (String, String) {
                     "fragmentation: {size} is free in PyTorch's cache{pieces}, {} on the card; as one block it would be enough",
                     bytes(found.free.unwrap_or(0))
                 ),
-                "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lets free blocks merge; allocate fewer different sizes".into(),
+                "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True may let free blocks merge (gpumem whatif shows whether it does); allocate fewer different sizes".into(),
             )
         }
         CauseKind::Cached => (

@@ -111,7 +111,7 @@ fn cached(ledger: &Ledger) -> Option<Hint> {
         device: ledger.device,
         bytes: pool.cached_bytes,
         what: format!("{cached} of PyTorch's pool was unallocated at the peak, the largest free block {largest}"),
-        advice: "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lets free blocks merge; gpumem-analyze ledger --segments shows the lines that keep the rest"
+        advice: "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True may let free blocks merge (gpumem whatif shows whether it does); gpumem-analyze ledger --segments shows the lines that keep the rest"
             .into(),
         lines: Vec::new(),
         holder: None,
