@@ -22,7 +22,8 @@ use super::store_state::Stored;
 use super::sys;
 use crate::bounded_layout::BoundedLayout;
 use crate::header::{RingAt, StaticHeader};
-use crate::layout;
+use crate::index;
+use crate::layout::{self, dynamic};
 use crate::ring::Ring;
 
 impl Writer {
@@ -134,7 +135,7 @@ impl Writer {
             .store(writer.first_page(), header.nonce);
         head.queue
             .0
-            .store(writer.ring.checks(), layout::dynamic::QUEUE, [0; 3]);
+            .store(writer.ring.checks(), dynamic::QUEUE, [0; 3]);
         head.introduce(&writer.header, Path::new(""), writer.memory.queue_bytes);
         Ok(writer)
     }
@@ -150,22 +151,35 @@ impl Writer {
             .bounded
             .map_or(start, |bounded| bounded.end(start));
         let file = CaptureFile::create(path, length)?;
-        let bytes = self.header.encode();
-        for offset in layout::STATIC_COPIES {
-            file.write_at(&bytes, offset).map_err(|source| {
-                let path = file.path().to_owned();
-                let _ = std::fs::remove_file(&path);
-                CreateError {
-                    path,
-                    action: "write to",
-                    source,
-                }
-            })?;
-        }
+        self.write_start(&file).map_err(|source| {
+            let path = file.path().to_owned();
+            let _ = std::fs::remove_file(&path);
+            CreateError {
+                path,
+                action: "write to",
+                source,
+            }
+        })?;
         self.head
             .introduce(&self.header, file.path(), self.memory.queue_bytes);
         let _ = self.file.set(file);
         Ok(())
+    }
+
+    /// Writes the header of a file without records. The static header comes last: with it, the file is a capture.
+    fn write_start(&self, file: &CaptureFile) -> io::Result<()> {
+        let sealed = [
+            (dynamic::KNOWN, 0),
+            (dynamic::TAIL, 0),
+            (dynamic::PAGES_END, self.first_page()),
+        ];
+        for (offset, value) in sealed {
+            file.write_at(&index::seal(value, self.nonce()).to_le_bytes(), offset)?;
+        }
+        let bytes = self.header.encode();
+        layout::STATIC_COPIES
+            .into_iter()
+            .try_for_each(|offset| file.write_at(&bytes, offset))
     }
 }
 

@@ -81,6 +81,28 @@ fn what_is_held_is_examined_as_any_ring_is() {
     );
 }
 
+/// A file whose process died before it wrote anything there, and whose ring is gone, is empty and not damaged.
+#[test]
+fn a_file_that_was_only_created_is_not_damaged() {
+    for bounded in [None, Some(12 << 20)] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report.bin");
+        let rings = in_memory();
+        let wanted = options(rings.path()).bounded(bounded);
+        let writer = Writer::create(&path, &wanted).unwrap();
+        writer.event(&event(writer, 0)).unwrap();
+        let bytes = crate::elsewhere::without_ring(std::fs::read(&path).unwrap());
+        std::fs::write(&path, bytes).unwrap();
+        let (_, integrity) = read_any(&path);
+        assert!(integrity.damage.is_empty(), "{integrity:?}");
+        assert!(
+            matches!(integrity.ring, RingState::Gone(_)),
+            "{integrity:?}"
+        );
+        assert_eq!((integrity.events, integrity.clean_exit), (0, false));
+    }
+}
+
 /// The contents of a bounded capture whose ring is gone: everything that the drain had written, and the time after
 /// which nothing is known.
 #[test]
