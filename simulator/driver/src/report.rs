@@ -29,7 +29,7 @@ pub unsafe extern "C" fn gpumem_sim_books_json(buffer: *mut c_char, size: usize)
 
 /// Reads one figure of a device by its ordinal in this process: `driver`, `device`, `managed`,
 /// `async`, `vmm`, `array`, `graph`, `host`, `registered`, `pinned`, `physical`, `resident`, `context`,
-/// `module`, `lingering`, `total` or `destroyed_pools`, of which there is no peak. Returns 0, or 1 if there is no such
+/// `module`, `lingering`, `total` or `destroyed_pools` (without a peak). Returns 0, or 1 if there is no such
 /// device or figure (or no driver yet).
 ///
 /// # Safety

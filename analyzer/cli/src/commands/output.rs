@@ -21,12 +21,12 @@ pub struct Output<'a> {
 impl Output<'_> {
     /// Prints text, its long lines wrapped on a terminal.
     pub fn text(&mut self, text: &str) -> anyhow::Result<()> {
-        let text = self.terminal.wrap(text);
-        match wants_ascii() {
-            true => self.out.write_all(ascii(&text).as_bytes())?,
-            false => self.out.write_all(text.as_bytes())?,
-        }
-        Ok(())
+        // Some characters are wider in ASCII, such as arrows.
+        let text = match wants_ascii() {
+            true => ascii(text),
+            false => text.into(),
+        };
+        Ok(self.out.write_all(self.terminal.wrap(&text).as_bytes())?)
     }
 
     /// Prints text unchanged, for programs.
