@@ -99,7 +99,8 @@ def test_addresses_and_line_numbers_are_whole_at_80_columns(captures):
 @pytest.mark.parametrize("view", ([], ["ledger"]), ids=("report", "ledger"))
 def test_the_largest_block_is_whole_in_the_breakdown(view, columns, captures):
     _, text = narrow.on_terminal([harness.ANALYZER, *view, captures[0]], columns=columns)
-    row = re.search(r"^  (reserved but.*)$", narrow.plain(text), re.M)[1]
+    # At 60 columns, names are cut where an owner is long.
+    row = re.search(r"^  (reserved .*)$", narrow.plain(text), re.M)[1]
     assert re.search(r"  largest block [\d.]+ [KMG]iB$", row), row
     if columns >= 80:
         assert row.startswith("reserved but unallocated  "), row
