@@ -19,13 +19,11 @@ import ranks_job  # noqa: E402
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _release_build():
+def _build():
     """Builds what the tests run, unless scripts/test has built it (GPUMEM_TESTS_BUILT=1), so that no test runs old
-    binaries. All examples in one build: separate builds would have other features of dependencies."""
-    if os.environ.get("GPUMEM_TESTS_BUILT") == "1":
-        return
-    what = ["--release", "--workspace", "--lib", "--bins", "--examples"]
-    subprocess.run(["cargo", "build", "--quiet", *what], cwd=harness.ROOT, check=True)
+    binaries."""
+    if os.environ.get("GPUMEM_TESTS_BUILT") != "1":
+        subprocess.run([harness.ROOT / "scripts" / "test", "build"], check=True)
 
 
 @pytest.fixture(scope="session")
@@ -114,7 +112,7 @@ def build_c(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def analyze():
-    """analyze("check", path, check=False) runs target/release/gpumem-analyze."""
+    """analyze("check", path, check=False) runs the built gpumem-analyze."""
     return harness.analyze
 
 

@@ -13,7 +13,7 @@ sys.path.insert(0, str(harness.ROOT / "scripts" / "lib"))
 import gpu_card  # noqa: E402
 
 FACTS = harness.ROOT / "tests" / "conformance" / "facts"
-PROGRAM = harness.RELEASE / "conformance"
+PROGRAM = harness.BUILT / "conformance"
 CONTEXT = "on the card NVML's figure of the process and of the card differ by 5.6 MiB: a context has one figure here"
 # The cards, and how each one's simulator differs from it, with the reason.
 CARDS = {

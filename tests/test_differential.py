@@ -9,7 +9,7 @@ import harness
 import pytest
 from test_interposer import read  # noqa: F401  (fixtures are found by name)
 
-DIFFERENTIAL = harness.RELEASE / "differential"
+DIFFERENTIAL = harness.BUILT / "differential"
 SMALL_CARDS = "0=1GiB,1=256MiB,2=512MiB"
 ENVIRONMENT = {
     "GPUMEM_STACKS": "off",

@@ -92,7 +92,7 @@ def late(build_c, simulate):
         env.update(
             GPUMEM_QUIET="1",
             LD_PRELOAD=f"{harness.LIBRARY}:{nvml}",
-            GPUMEM_TEST_NVML=str(harness.ROOT / "target" / "simulator" / "libnvidia-ml.so.1"),
+            GPUMEM_TEST_NVML=str(harness.SIMULATOR / "libnvidia-ml.so.1"),
         )
         done = simulate([client, "context", "block"], env=env)
         assert done.stderr == "", harness.described(done)

@@ -218,7 +218,7 @@ def behind(build_c, recorded):
         env.update(
             LD_PRELOAD=f"{harness.LIBRARY}:{other}",
             GPUMEM_TEST_LIST=what,
-            GPUMEM_TEST_NVML=str(harness.ROOT / "target" / "simulator" / "libnvidia-ml.so.1"),
+            GPUMEM_TEST_NVML=str(harness.SIMULATOR / "libnvidia-ml.so.1"),
             GPUMEM_SIM_OTHER_BYTES="1GiB",
         )
         return recorded(steps, env=env)
@@ -264,7 +264,7 @@ def test_no_nvml_at_all(client, read, tmp_path):
     harness.simulate(["true"])
     folder = tmp_path / "libraries"
     folder.mkdir()
-    os.symlink(harness.RELEASE / "libsimcuda.so", folder / "libcuda.so.1")
+    os.symlink(harness.BUILT / "libsimcuda.so", folder / "libcuda.so.1")
     env = harness.preloaded({"LD_LIBRARY_PATH": str(folder), "GPUMEM_QUIET": "1", "TELL_ONLY": "1"})
     done = harness.run([client, "context", "block", "wait"], env=env, cwd=tmp_path)
     assert done.stderr == ""

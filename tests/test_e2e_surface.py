@@ -291,7 +291,7 @@ def test_memory_that_is_reached_a_second_way(simulate, read, tmp_path, file, che
 @pytest.mark.parametrize("check", ["pools", "external", "arrays", "green"])
 def test_the_same_through_the_runtime(simulate, build_c, read, tmp_path, check):  # noqa: F811
     """Each call of the program is recorded, once."""
-    client = build_c("sim_alias.c", harness.RELEASE / "libsimcudart.so", "-ldl")
+    client = build_c("sim_alias.c", harness.BUILT / "libsimcudart.so", "-ldl")
     env = books_and_reports(tmp_path)
     costly = check == "green"  # it looks at what its contexts cost
     if costly:

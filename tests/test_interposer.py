@@ -117,7 +117,7 @@ def story(capture):
 def simulator():
     """The folder with the simulated libcuda.so.1."""
     harness.run([harness.WITH_SIMULATOR, "true"])
-    return harness.ROOT / "target" / "simulator"
+    return harness.SIMULATOR
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from gpumem import _simulator  # noqa: E402
 
 DATA = Path(__file__).parent / "data"
 # By the name that clients look for: the file that cargo makes.
-LIBRARIES = {name: harness.RELEASE / built for built, name in _simulator.PRELOADED["cuda12"].items()}
+LIBRARIES = {name: harness.BUILT / built for built, name in _simulator.PRELOADED["cuda12"].items()}
 VERSIONS = {
     "cudaRuntimeGetVersion": 12080, "cudaDriverGetVersion": 12080, "cufftGetVersion": 11303, "cusolverGetVersion": 11703,
     "cuptiGetVersion": 26, "cublasGetVersion": 120804, "cublasLtGetVersion": 120804, "cublasLtGetCudartVersion": 12080,
@@ -48,7 +48,7 @@ def test_exports_have_what_pytorch_imports():
     ],
 )  # fmt: skip
 def test_functions_are_those_of_cuda_13(twelve, thirteen, more):
-    names = [{export.split("@")[0] for export in exports(harness.RELEASE / library)} for library in (twelve, thirteen)]
+    names = [{export.split("@")[0] for export in exports(harness.BUILT / library)} for library in (twelve, thirteen)]
     assert names[0] == names[1] | more
 
 

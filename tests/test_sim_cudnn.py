@@ -21,7 +21,7 @@ MIB = 1 << 20
 
 def exports() -> set[str]:
     """Functions that the built library exports, each with its version node."""
-    listing = harness.run(["nm", "-D", "--defined-only", harness.RELEASE / "libsimcudnn.so"]).stdout
+    listing = harness.run(["nm", "-D", "--defined-only", harness.BUILT / "libsimcudnn.so"]).stdout
     functions = (line.split() for line in listing.splitlines())
     return {name.replace("@@", "@") for _, kind, name in functions if kind == "T"}
 
@@ -52,7 +52,7 @@ def test_the_lists_are_those_of_the_environment(python_env):
 
 
 def test_it_needs_nothing_of_cuda_at_link_time():
-    built = harness.RELEASE / "libsimcudnn.so"
+    built = harness.BUILT / "libsimcudnn.so"
     needed = re.findall(r"NEEDED.*\[(.*)\]", harness.run(["readelf", "-d", built]).stdout)
     assert needed and not any("cud" in name for name in needed)
 
@@ -70,7 +70,7 @@ def test_what_is_not_simulated_says_so_once(simulate):
 
 
 def test_without_a_driver_there_is_no_handle():
-    folder = harness.ROOT / "target" / "simulator-preload"
+    folder = harness.SIMULATOR_PRELOAD
     harness.simulate(["true"])
     done = harness.run([sys.executable, CALLS, "no_driver"], env={"LD_LIBRARY_PATH": str(folder)})
     assert done.stdout == "no_driver holds\n"

@@ -20,7 +20,7 @@ SAYS = "gpumem simulator: {} is not simulated and answers {}"
 
 def exports(library: str) -> set[str]:
     """Functions that a built library exports, each with its version node."""
-    built = harness.RELEASE / f"libsim{library}.so"
+    built = harness.BUILT / f"libsim{library}.so"
     listing = harness.run(["nm", "-D", "--defined-only", built]).stdout.splitlines()
     functions = (line.split() for line in listing)
     return {name.replace("@@", "@") for _, kind, name in functions if kind == "T"}
@@ -59,7 +59,7 @@ def test_the_lists_are_pytorchs(python_env):
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_no_library_needs_the_driver_at_link_time(library):
-    built = harness.RELEASE / f"libsim{library}.so"
+    built = harness.BUILT / f"libsim{library}.so"
     needed = re.findall(r"NEEDED.*\[(.*)\]", harness.run(["readelf", "-d", built]).stdout)
     assert needed and not any("cu" in name for name in needed)
 

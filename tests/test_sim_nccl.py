@@ -21,7 +21,7 @@ EIGHT = {"GPUMEM_SIM_NCCL_LOCAL": "8"}
 
 
 def exports() -> set[str]:
-    built = harness.RELEASE / "libsimnccl.so"
+    built = harness.BUILT / "libsimnccl.so"
     listing = harness.run(["nm", "-D", "--defined-only", built]).stdout.splitlines()
     return {name for _, kind, name in (line.split() for line in listing) if kind == "T"}
 
@@ -36,7 +36,7 @@ def test_exports_have_what_pytorch_imports():
 
 
 def test_the_library_is_found_by_its_name_and_needs_no_driver_at_link_time():
-    dynamic = harness.run(["readelf", "-d", harness.RELEASE / "libsimnccl.so"]).stdout
+    dynamic = harness.run(["readelf", "-d", harness.BUILT / "libsimnccl.so"]).stdout
     assert "soname: [libnccl.so.2]" in dynamic and "NEEDED)             Shared library: [libcuda" not in dynamic
 
 

@@ -34,5 +34,5 @@ def test_older_devices(simulate):
 
 @pytest.mark.parametrize("check", ["pools", "external", "arrays", "green"])
 def test_runtime(simulate, build_c, check):
-    client = build_c("sim_alias.c", harness.RELEASE / "libsimcudart.so", "-ldl")
+    client = build_c("sim_alias.c", harness.BUILT / "libsimcudart.so", "-ldl")
     assert simulate([client, check], devices=2, memory="4GiB").stdout == f"{check} holds\n"

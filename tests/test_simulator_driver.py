@@ -20,7 +20,7 @@ from gpumem import _simulator  # noqa: E402
 DATA = Path(__file__).parent / "data"
 WORKLOADS = Path(__file__).parent / "workloads"
 TABLE = harness.ROOT / "simulator" / "driver" / "src" / "table"
-LIBRARY = harness.RELEASE / "libsimcuda.so"
+LIBRARY = harness.BUILT / "libsimcuda.so"
 OWN_EXPORTS = {
     "gpumem_sim_books", "gpumem_sim_books_by_uuid", "gpumem_sim_books_json", "gpumem_sim_calls", "gpumem_sim_take_time",
 }

@@ -20,7 +20,7 @@ ASYNCHRONOUS = {"PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync"}
 
 def exports(library: str) -> set[str]:
     """Functions that a built library exports, each with its version node."""
-    built = harness.RELEASE / f"libsim{library}.so"
+    built = harness.BUILT / f"libsim{library}.so"
     listing = harness.run(["nm", "-D", "--defined-only", built]).stdout.splitlines()
     functions = (line.split() for line in listing)
     return {name.replace("@@", "@") for _, kind, name in functions if kind == "T"}
@@ -82,7 +82,7 @@ def test_exports_have_what_every_library_of_the_environment_imports(python_env):
 
 def test_no_library_needs_the_driver_at_link_time():
     for library in LIBRARIES:
-        built = harness.RELEASE / f"libsim{library}.so"
+        built = harness.BUILT / f"libsim{library}.so"
         needed = re.findall(r"NEEDED.*\[(.*)\]", harness.run(["readelf", "-d", built]).stdout)
         assert needed and not any("cuda" in name or "cublas" in name for name in needed)
 
@@ -92,8 +92,8 @@ def client(build_c):
     """The C client of the runtime, which finds libcudart.so.13 as any program does."""
     return build_c(
         "sim_runtime.c",
-        harness.RELEASE / "libsimcudart.so",
-        harness.RELEASE / "libsimcublas.so",
+        harness.BUILT / "libsimcudart.so",
+        harness.BUILT / "libsimcublas.so",
         "-ldl",
         "-lpthread",
     )
@@ -117,7 +117,7 @@ def test_c_program_without_a_device(simulate, client):
 
 def test_c_program_without_a_driver(client):
     """The libraries are found, libcuda.so.1 is not."""
-    folder = harness.ROOT / "target" / "simulator-preload"
+    folder = harness.SIMULATOR_PRELOAD
     harness.simulate(["true"])
     done = harness.run([client, "no_driver"], env={"LD_LIBRARY_PATH": str(folder)})
     assert done.stdout == "no_driver holds\n"

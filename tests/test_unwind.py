@@ -12,7 +12,7 @@ from pathlib import Path
 import harness
 import pytest
 
-LIBRARY = harness.RELEASE / "libunwind_check.so"
+LIBRARY = harness.BUILT / "libunwind_check.so"
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import struct
 import harness
 import pytest
 
-LIBRARY = harness.RELEASE / "libgpumem.so"
+LIBRARY = harness.BUILT / "libgpumem.so"
 # Crates whose code is in the library.
 CRATES = ("interposer", "stacks", "tracker", "python-frames", "unwind", "capture", "cuda-abi")
 

@@ -91,8 +91,8 @@ def ours_of(libraries):
 def test_simulated_libraries_are_what_their_clients_look_for():
     """By name, and by the version of every symbol; NVIDIA's NCCL has none."""
     for built, name in simulator_names().items():
-        assert soname(harness.RELEASE / built) == [name]
-        versions = {export.partition("@@")[2] for export in exports(harness.RELEASE / built)}
+        assert soname(harness.BUILT / built) == [name]
+        versions = {export.partition("@@")[2] for export in exports(harness.BUILT / built)}
         assert versions == {"" if name == "libnccl.so.2" else name}, built
 
 
@@ -117,8 +117,8 @@ def test_what_it_needs(wheel, python_env, tmp_path):
     package = tmp_path / "gpumem"
     program = tmp_path / f"libgpumem-{version}.data" / "scripts" / "gpumem-analyze"
     # In the checkout the same libraries are linked in another way.
-    built = {package / "simulator" / library: harness.RELEASE / library for library in simulator_names()}
-    built.update({package / name: harness.RELEASE / name for name in ("libgpumem.so", "libgpumem_whatif.so")})
+    built = {package / "simulator" / library: harness.BUILT / library for library in simulator_names()}
+    built.update({package / name: harness.BUILT / name for name in ("libgpumem.so", "libgpumem_whatif.so")})
     assert set(package.rglob("*.so*")) == set(built)
     for binary in (*built, program):
         needed = harness.run(["readelf", "--wide", "--version-info", binary]).stdout
@@ -146,8 +146,8 @@ def test_the_check_sees_what_is_wrong(python_env, tmp_path):
     assert "its binaries are ['libgpumem.so'], not ['gpumem-analyze', 'libgpumem.so', 'libgpumem_whatif.so', 'libsimcublas.so'," in done.stderr
     assert re.search(r"libgpumem.so needs GLIBC_2\.\d+", done.stderr), "this machine's glibc is newer than 2.17"
     with zipfile.ZipFile(wheel, "w") as archive:
-        archive.write(harness.RELEASE / "libsimcudart.so", "gpumem/simulator/libsimcudart12.so")
-        archive.write(harness.RELEASE / "libsimnccl.so", "gpumem/simulator/libsimcufft.so")
+        archive.write(harness.BUILT / "libsimcudart.so", "gpumem/simulator/libsimcudart12.so")
+        archive.write(harness.BUILT / "libsimnccl.so", "gpumem/simulator/libsimcufft.so")
         archive.writestr("padding", os.urandom(20_000_000))
     said = harness.run([*check, wheel], check=False).stderr
     assert "libsimcudart12.so calls itself ['libcudart.so.13']" in said
@@ -284,6 +284,6 @@ def test_another_interposer_keeps_its_turn(wheel, build_c, simulate, tmp_path):
         library = tmp_path / archive.extract("gpumem/libgpumem.so", tmp_path)
     assert "SYMBOLIC" not in harness.run(["readelf", "--dynamic", library]).stdout
     wrapper = build_c("hook_wrapper.c", "-shared", "-fPIC", "-ldl")
-    client = build_c("hook_lookup.c", "-DLINKED", harness.ROOT / "target" / "simulator" / "libcuda.so.1", "-ldl")
+    client = build_c("hook_lookup.c", "-DLINKED", harness.SIMULATOR / "libcuda.so.1", "-ldl")
     done = simulate([client, "default"], env={"GPUMEM_QUIET": "1", "LD_PRELOAD": f"{wrapper}:{library}"})
     assert "the wrapper had 1 calls" in done.stdout

@@ -56,7 +56,7 @@ def test_200_threads(build_c, tmp_path):
 @pytest.mark.parametrize("how", ("exception", "longjmp"))
 def test_calls_that_are_left(how, build_c, tmp_path):
     """What stands behind the recorder leaves its calls; each later call is seen for what it is."""
-    target = harness.ROOT / "target" / "simulator" / "libcuda.so.1"
+    target = harness.SIMULATOR / "libcuda.so.1"
     harness.run([harness.WITH_SIMULATOR, "true"])
     thrower = build_c("zoo/thrower.cpp", "-shared", "-fPIC", "-ldl")
     client = build_c(

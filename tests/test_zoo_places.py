@@ -221,7 +221,7 @@ def test_a_start_in_a_chroot(confined, tmp_path):
     """The loader, the program and its libraries are all that there is."""
     jail = tmp_path / "jail"
     jail.mkdir()
-    driver = harness.ROOT / "target" / "simulator" / "libcuda.so.1"
+    driver = harness.SIMULATOR / "libcuda.so.1"
     harness.run([harness.WITH_SIMULATOR, "true"])
     for path in needed_by(confined, harness.LIBRARY, driver):
         shutil.copy(path, jail / Path(path).name)
@@ -262,7 +262,7 @@ def test_a_setuid_program(confined):
         folder.chmod(0o777)
         for source, copy in (
             (confined, "confined"), (harness.LIBRARY, "libgpumem.so"),
-            (harness.RELEASE / "libsimcuda.so", "libcuda.so.1"),
+            (harness.BUILT / "libsimcuda.so", "libcuda.so.1"),
         ):
             shutil.copy(source, folder / copy)
             (folder / copy).chmod(0o755)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Iterator, Optional
 
 _HERE = Path(__file__).resolve().parent
-# A checkout has the package in python/gpumem and cargo's results in target/release.
-_BUILT = _HERE.parent.parent / "target" / "release"
+# A checkout has the package in python/gpumem and cargo's results in target/release; tests build another profile.
+_BUILT = Path(os.environ.get("GPUMEM_BUILT") or _HERE.parent.parent / "target" / "release")
 
 LIBRARY = "libgpumem.so"
 ANALYZER = "gpumem-analyze"

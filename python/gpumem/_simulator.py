@@ -49,7 +49,7 @@ def libraries(profile: str) -> Tuple[Path, List[Path]]:
         built, links = installed, _files.links_for(installed)
     else:
         built = _files.built_simulator()
-        links = built.parent
+        links = built
     found = _linked(built, links / "simulator", FOUND)
     _linked(built, found, _LINKED_AGAINST)
     preloaded = _linked(built, links / "simulator-preload", names)

@@ -2,6 +2,8 @@
 # shellcheck shell=bash
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+# Folder of the built libraries and programs. scripts/test names the one of its profile.
+BUILT=${GPUMEM_BUILT:-$ROOT/target/release}
 
 if [ -t 2 ] && [ -z "${NO_COLOR:-}" ]; then
   _bold=$'\e[1m' _red=$'\e[31m' _plain=$'\e[0m'

@@ -40,6 +40,7 @@ from pathlib import Path
 import docs_page
 
 ROOT = Path(__file__).resolve().parents[2]
+BUILT = Path(os.environ.get("GPUMEM_BUILT") or ROOT / "target" / "release")
 CAPTURES = ROOT / "tests" / "data" / "captures"
 BLOCK = re.compile(
     r"^(?P<comment><!-- output(?P<words>[^:\n]*): (?P<command>[^\n]+?) -->)$(?:\n```console\n(?P<text>.*?)^```$)?",
@@ -95,7 +96,7 @@ class Machine:
         self.folder = folder
         commands = folder / "bin"
         commands.mkdir()
-        (commands / "gpumem-analyze").symlink_to(ROOT / "target" / "release" / "gpumem-analyze")
+        (commands / "gpumem-analyze").symlink_to(BUILT / "gpumem-analyze")
         self.environment = {
             "PATH": f"{commands}:{os.environ['PATH']}",
             "HOME": str(folder),

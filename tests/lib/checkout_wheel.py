@@ -5,6 +5,7 @@ It has the files of the real one (scripts/wheel), and its binaries need this mac
 
 import base64
 import hashlib
+import os
 import re
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-RELEASE = ROOT / "target" / "release"
+BUILT = Path(os.environ.get("GPUMEM_BUILT") or ROOT / "target" / "release")
 
 
 def simulated():
@@ -36,10 +37,10 @@ def contents(version):
             yield name.partition("/")[2], (ROOT / name).read_bytes(), 0o644
     with tempfile.TemporaryDirectory() as folder:
         for library in ("libgpumem.so", "libgpumem_whatif.so"):
-            yield f"gpumem/{library}", stripped(RELEASE / library, folder), 0o755
+            yield f"gpumem/{library}", stripped(BUILT / library, folder), 0o755
         for library in simulated():
-            yield f"gpumem/simulator/{library}", stripped(RELEASE / library, folder), 0o755
-        yield f"libgpumem-{version}.data/scripts/gpumem-analyze", stripped(RELEASE / "gpumem-analyze", folder), 0o755
+            yield f"gpumem/simulator/{library}", stripped(BUILT / library, folder), 0o755
+        yield f"libgpumem-{version}.data/scripts/gpumem-analyze", stripped(BUILT / "gpumem-analyze", folder), 0o755
     info = f"libgpumem-{version}.dist-info"
     project = (ROOT / "python" / "pyproject.toml").read_text()
     plugin = re.search(r'^gpumem = "gpumem.pytest_plugin"$', project, re.M)

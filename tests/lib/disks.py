@@ -15,7 +15,7 @@ from typing import Iterator
 import harness
 import pytest
 
-HOSTILE_FS = harness.RELEASE / "hostile-fs"
+HOSTILE_FS = harness.BUILT / "hostile-fs"
 # A command that waits for requests fails after this many seconds.
 SECONDS = 60
 

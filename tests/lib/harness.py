@@ -12,10 +12,13 @@ from typing import Mapping, Optional, Sequence, Union
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKLOADS = ROOT / "tests" / "workloads"
-RELEASE = ROOT / "target" / "release"
-EXAMPLES = RELEASE / "examples"
-LIBRARY = RELEASE / "libgpumem.so"
-ANALYZER = RELEASE / "gpumem-analyze"
+# Folder of the built libraries and programs; with-simulator and the package use the same one.
+BUILT = Path(os.environ.setdefault("GPUMEM_BUILT", str(ROOT / "target" / "debug")))
+EXAMPLES = BUILT / "examples"
+# What clients look for, as with-simulator links it.
+SIMULATOR, SIMULATOR_PRELOAD = BUILT / "simulator", BUILT / "simulator-preload"
+LIBRARY = BUILT / "libgpumem.so"
+ANALYZER = BUILT / "gpumem-analyze"
 WITH_SIMULATOR = ROOT / "scripts" / "with-simulator"
 ENVIRONMENT = ROOT / "scripts" / "lib" / "environment"
 
@@ -29,7 +32,7 @@ def clean_environment(changes: Optional[Mapping[str, Optional[str]]] = None) -> 
     environment = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("GPUMEM_", "LD_PRELOAD", "CUDA_", "PYTORCH_", "PYTHON"))
+        if name == "GPUMEM_BUILT" or not name.startswith(("GPUMEM_", "LD_PRELOAD", "CUDA_", "PYTORCH_", "PYTHON"))
     }
     for name, value in (changes or {}).items():
         if value is None:

@@ -72,7 +72,7 @@ def environment(python: Path, folder: Path) -> dict[str, Optional[str]]:
     for name in SIMULATED:
         soname = f"lib{name}.so.{major}"
         copy = folder / soname
-        renamed(harness.RELEASE / f"libsim{name.lower()}.so", f"lib{name}.so.13".encode(), soname.encode(), copy)
+        renamed(harness.BUILT / f"libsim{name.lower()}.so", f"lib{name}.so.13".encode(), soname.encode(), copy)
         preload.append(copy)
         defined.update(line.split()[-1].split("@")[0] for line in lines_of("nm", "-D", "--defined-only", copy))
 

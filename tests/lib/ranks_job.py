@@ -34,7 +34,7 @@ def recorded(python, shared):
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
             harness.simulate(["true"])  # puts the simulator's libraries where they are preloaded from
-            preloaded = harness.ROOT / "target" / "simulator-preload" / "libcudart.so.13"
+            preloaded = harness.SIMULATOR_PRELOAD / "libcudart.so.13"
             (shared / "runtime").mkdir(exist_ok=True)
             runtime = other_build(preloaded, shared / "runtime" / "libcudart.so.13.9")
             folder.mkdir()

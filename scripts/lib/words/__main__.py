@@ -6,6 +6,7 @@
 """
 
 import argparse
+import os
 import re
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import text
 
 ROOT = Path(__file__).resolve().parents[3]
 PHRASES = ROOT / "tests" / "data" / "words.txt"
-ANALYZER = ROOT / "target" / "release" / "gpumem-analyze"
+ANALYZER = Path(os.environ.get("GPUMEM_BUILT") or ROOT / "target" / "release") / "gpumem-analyze"
 
 PAGES = ("*.md", "*/**/*.md")
 RUST = ("analyzer/**/src/**/*.rs", "interposer/src/**/*.rs")
