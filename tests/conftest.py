@@ -18,6 +18,32 @@ import harness  # noqa: E402
 import ranks_job  # noqa: E402
 
 
+LANES = [line.split() for line in (Path(__file__).parent / "lanes.txt").read_text().splitlines() if line and line[0] != "#"]
+SLICES = {name: int(lane) for lane, kind, name in LANES if kind == "tests"}
+
+
+def pytest_addoption(parser):
+    lanes = ["default", "all", *map(str, sorted(set(SLICES.values())))]
+    parser.addoption("--lane", choices=lanes, default="all", help="default: no slow tests; 0 …: also that slice of them")
+    parser.addoption("--alone", action="store_true", help="only the tests marked alone, which the others must not disturb")
+
+
+def pytest_collection_modifyitems(config, items):
+    lane = config.getoption("--lane")
+    left_out = []
+    for item in items:
+        slow = item.get_closest_marker("slow")
+        if slow and item.path.stem not in SLICES:
+            raise pytest.UsageError(f"{item.nodeid} is marked slow, but tests/lanes.txt has no slice for {item.path.stem}")
+        if slow and lane != "all" and lane != str(SLICES[item.path.stem]):
+            left_out.append(item)
+        elif bool(item.get_closest_marker("alone")) != config.getoption("--alone"):
+            left_out.append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _build():
     """Builds what the tests run, unless scripts/test has built it (GPUMEM_TESTS_BUILT=1), so that no test runs old

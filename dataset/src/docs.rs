@@ -74,10 +74,8 @@ mod tests {
     /// `GPUMEM_WRITE=1 cargo test -p gpumem-dataset` writes them.
     #[test]
     fn the_python_package_has_these_tables() {
-        let path = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../python/gpumem/_fleet/tables.json"
-        );
+        // Tests run in their package's folder.
+        let path = "../python/gpumem/_fleet/tables.json";
         if std::env::var_os("GPUMEM_WRITE").is_some() {
             std::fs::write(path, json()).expect("written");
         }
@@ -91,7 +89,7 @@ mod tests {
     /// `GPUMEM_WRITE=1 cargo test -p gpumem-dataset` writes them.
     #[test]
     fn the_page_has_these_tables() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/dataset.md");
+        let path = "../docs/dataset.md";
         let page = std::fs::read_to_string(path).expect("docs/dataset.md");
         let (head, rest) = page.split_once(BEGIN).expect("the tables' begin");
         let (found, tail) = rest.split_once(END).expect("the tables' end");

@@ -52,7 +52,7 @@ fn assert_same(frame: &Frame, session: &Session) {
 /// Captures of real programs that have ended: one by itself, one killed.
 #[test]
 fn what_has_ended_is_what_a_reading_tells() {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/captures/v1");
+    let fixtures = Path::new("../../tests/fixtures/captures/v1");
     for name in ["torch-return.bin", "torch-kill.bin"] {
         let path = fixtures.join(name);
         let watch = Watch::start(&path, Ask::default(), EVERY).unwrap();
@@ -213,7 +213,7 @@ fn past(watch: &Watch, then: Then) -> std::sync::Arc<Answer> {
 /// A frame of the past equals that of a program that stopped there, and the output of `lines --at`.
 #[test]
 fn a_moment_that_has_passed_is_what_a_reading_tells_of_it() {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/captures/v1");
+    let fixtures = Path::new("../../tests/fixtures/captures/v1");
     let path = fixtures.join("torch-return.bin");
     let watch = Watch::start(&path, Ask::default(), EVERY).unwrap();
     let whole = watch.wait(SOON, is_final).expect("it has ended");
@@ -277,7 +277,7 @@ fn a_moment_that_has_passed_is_what_a_reading_tells_of_it() {
 /// A new request does not wait for an earlier one.
 #[test]
 fn what_is_asked_later_takes_the_place_of_what_was_asked_before() {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/captures/v1");
+    let fixtures = Path::new("../../tests/fixtures/captures/v1");
     let watch = Watch::start(&fixtures.join("torch-return.bin"), Ask::default(), EVERY).unwrap();
     for seq in 1..200 {
         watch.past().ask(Request {

@@ -84,11 +84,8 @@ impl View {
 }
 
 fn fixture(name: &str) -> PathBuf {
-    let folder = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../tests/fixtures/captures/v1"
-    );
-    PathBuf::from(folder).join(name)
+    // Tests run in their package's folder.
+    Path::new("../../tests/fixtures/captures/v1").join(name)
 }
 
 fn peak(level: Level) -> Lines {
