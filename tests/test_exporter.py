@@ -19,7 +19,7 @@ import harness
 import pytest
 from exporter import Exporter
 from on_demand import Program
-from until import LIMIT, until
+from waiting import WATCHDOG, until
 
 SHARE = harness.ROOT / "analyzer" / "exporter" / "share"
 
@@ -172,7 +172,7 @@ def test_prometheus_scrapes_it_and_an_alert_fires_on_a_planted_leak(program, pro
 
         def ask(path):
             try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/{path}", timeout=LIMIT) as answer:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/{path}", timeout=WATCHDOG) as answer:
                     return json.load(answer)["data"]
             except (ConnectionError, urllib.error.URLError):
                 return None

@@ -9,7 +9,7 @@ from exporter import Exporter
 from on_demand import Program
 from prometheus_client import parser as prometheus
 from prometheus_client.openmetrics import parser as openmetrics
-from until import until
+from waiting import until
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 # Time passes between two requests.

@@ -6,7 +6,7 @@ import harness
 import pytest
 from exporter import Exporter
 from on_demand import TORCH, Program
-from until import until
+from waiting import until
 
 FIGURES = {
     "allocated": ("gpumem_process_memory_bytes", {"level": "tensor"}),

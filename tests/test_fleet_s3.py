@@ -9,7 +9,7 @@ import fleet
 import pytest
 from fleet import Fault, contents, fleet_json, nth
 from test_fleet_store import rows, undisturbed  # noqa: F401  (a fixture is found by name)
-from until import LIMIT
+from waiting import WATCHDOG
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +56,7 @@ def test_a_kill_at_each_write_loses_and_duplicates_nothing(s3, in_s3, tmp_path):
         fault = Fault(hold=True)
         s3.proxy.fault = nth("PUT", number, fault)
         process = fleet.started("ingest", captures, place, env=s3.environment())
-        assert fault.reached.wait(LIMIT), number
+        assert fault.reached.wait(WATCHDOG), number
         fleet.killed(process)
         fault.held.set()
         s3.proxy.fault = lambda method, path: None
@@ -151,12 +151,12 @@ def test_of_two_ingests_one_takes_a_capture_in(s3, undisturbed, tmp_path):  # no
     fault = Fault(hold=True)
     s3.proxy.fault = nth("PUT", 1, fault, of="_parts/00000001.json")
     process = fleet.started("ingest", "--run", "all", "--format", "json", undisturbed[0], place, env=s3.environment())
-    assert fault.reached.wait(LIMIT)
+    assert fault.reached.wait(WATCHDOG)
     s3.proxy.fault = lambda method, path: None
     said = fleet_json("ingest", "--run", "few", few, place, env=s3.environment())
     assert said["taken"] == 3
     fault.held.set()
-    out, err = process.communicate(timeout=LIMIT)
+    out, err = process.communicate(timeout=WATCHDOG)
     assert process.returncode == 0, err
     assert fleet.harness.unwrapped(out)["taken"] == 3
     copy = s3.copy(place, tmp_path / "copy")
@@ -171,7 +171,7 @@ def test_a_part_whose_captures_are_gone_is_given_up(s3, undisturbed, tmp_path): 
     fault = Fault(hold=True)
     s3.proxy.fault = nth("PUT", 1, fault, of="table=ranks")
     process = fleet.started("ingest", "--run", "one", captures, place, env=s3.environment())
-    assert fault.reached.wait(LIMIT)
+    assert fault.reached.wait(WATCHDOG)
     fleet.killed(process)
     s3.proxy.fault = lambda method, path: None
     (captures / "report.rank5.bin").unlink()
@@ -188,7 +188,7 @@ def test_a_part_is_completed_with_the_options_that_it_was_begun_with(s3, undistu
     fault = Fault(hold=True)
     s3.proxy.fault = nth("PUT", 1, fault, of="table=ranks")
     process = fleet.started("ingest", "--run", "one", "--label", "team=vision", undisturbed[0], place, env=s3.environment())
-    assert fault.reached.wait(LIMIT)
+    assert fault.reached.wait(WATCHDOG)
     fleet.killed(process)
     s3.proxy.fault = lambda method, path: None
     other = fleet.capture(tmp_path / "other" / "report.bin", 77)
@@ -210,7 +210,7 @@ def test_a_part_with_a_secret_is_completed_with_that_secret_only(s3, undisturbed
         s3.proxy.fault = nth("PUT", 1, fault, of="table=ranks")
         options[-1] = tmp_path / "right"
         process = fleet.started(*options, undisturbed[0], place, env=s3.environment())
-        assert fault.reached.wait(LIMIT)
+        assert fault.reached.wait(WATCHDOG)
         fleet.killed(process)
         s3.proxy.fault = lambda method, path: None
         options[-1] = tmp_path / name
@@ -232,9 +232,9 @@ def test_a_killed_commit_is_completed(s3, undisturbed, tmp_path):  # noqa: F811
         s3.proxy.fault = nth(method, number, fault := Fault(hold=True))
         process = fleet.started("commit", place, env=s3.environment())
         if method:
-            assert fault.reached.wait(LIMIT), (method, number)
+            assert fault.reached.wait(WATCHDOG), (method, number)
         else:
-            assert process.wait(LIMIT) == 0
+            assert process.wait(WATCHDOG) == 0
         fleet.killed(process)
         s3.proxy.fault = lambda method, path: None
         fleet.fleet("commit", place, env=s3.environment())

@@ -16,7 +16,7 @@ import browser
 import harness
 import pytest
 from test_live import program  # noqa: F401  (a fixture is found by name)
-from until import LIMIT, until
+from waiting import WATCHDOG, until
 
 FIXTURES = harness.ROOT / "tests" / "fixtures" / "captures" / "v1"
 
@@ -40,7 +40,7 @@ class Served:
         self.process.communicate()
 
     def connect(self):
-        return socket.create_connection(("127.0.0.1", self.port), timeout=LIMIT)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=WATCHDOG)
 
     def ask(self, path="/", token=True, host="localhost", method="GET", more=""):
         """The status of the answer and its text; 0 without one."""
@@ -212,7 +212,7 @@ def test_the_viewer_ends_and_the_program_goes_on(program, windows, how):  # noqa
     with Served(program.report) as served:
         window = windows(served.url)
         served.process.send_signal(how)
-        assert served.process.wait(LIMIT) == -how
+        assert served.process.wait(WATCHDOG) == -how
         window.wait("document.getElementById('connection').textContent.startsWith('No connection')")
     assert program.allocate(3) == 19
     program.process.stdin.close()

@@ -10,7 +10,7 @@ import pytest
 from on_demand import Program
 from test_live import program  # noqa: F401  (a fixture is found by name)
 from test_live_serve import FIXTURES, Served, ended, named, windows  # noqa: F401
-from until import until
+from waiting import until
 
 KILLED = FIXTURES / "torch-kill.bin"
 

@@ -6,7 +6,7 @@ import subprocess
 import urllib.request
 
 import harness
-from until import LIMIT
+from waiting import WATCHDOG
 
 SAMPLE = re.compile(r"^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)$")
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
@@ -24,7 +24,7 @@ class Exporter:
 
     def text(self, accept="text/plain"):
         request = urllib.request.Request(self.url, headers={"Accept": accept})
-        with urllib.request.urlopen(request, timeout=LIMIT) as answer:
+        with urllib.request.urlopen(request, timeout=WATCHDOG) as answer:
             return answer.read().decode()
 
     def samples(self):
@@ -45,7 +45,7 @@ class Exporter:
 
     def raw(self, request):
         """The first line of what it answers to these bytes."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=LIMIT) as connection:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=WATCHDOG) as connection:
             try:
                 connection.sendall(request)
                 return connection.recv(65536).split(b"\r\n")[0].decode()

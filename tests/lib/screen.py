@@ -11,7 +11,7 @@ import termios
 import time
 
 import harness
-from until import LIMIT
+from waiting import WATCHDOG
 
 # Sequences that move the cursor or clear; all others change only the appearance of text.
 SEQUENCE = re.compile(rb"\x1b\[([0-9;?]*)([A-Za-z])|\x1b[=>78]|\x1b\([A-Z0-9]")
@@ -56,9 +56,9 @@ class Screen:
     def wait(self, wanted):
         """Reads until the screen is as `wanted` (a text on it, or a function of its text); the text."""
         is_wanted = wanted if callable(wanted) else lambda text: wanted in text
-        end = time.monotonic() + LIMIT
+        end = time.monotonic() + WATCHDOG
         while self.is_being_drawn or not is_wanted(self.text()):
-            assert time.monotonic() < end, f"not so within {LIMIT} s: {wanted}\n{self.text()}"
+            assert time.monotonic() < end, f"not so within {WATCHDOG} s: {wanted}\n{self.text()}"
             self._read()
         return self.text()
 
@@ -107,7 +107,7 @@ class Screen:
 
     def end(self):
         """The exit code, once it has ended."""
-        end = time.monotonic() + LIMIT
+        end = time.monotonic() + WATCHDOG
         while self.ours is not None and self.process.poll() is None and time.monotonic() < end:
             self._read()
         return self.process.wait(timeout=max(1, end - time.monotonic()))

@@ -7,9 +7,15 @@ WATCHDOG = 240
 
 
 def until(condition, what):
-    """Waits until `condition()` is true."""
+    """Waits until `condition()` is true, and returns its value. A server that is not there yet counts as false."""
     end = time.monotonic() + WATCHDOG
-    while not condition():
+    while True:
+        try:
+            value = condition()
+        except ConnectionError:
+            value = None
+        if value:
+            return value
         if time.monotonic() > end:
             raise AssertionError(f"does not come: {what() if callable(what) else what}")
-        time.sleep(0.002)
+        time.sleep(0.01)
