@@ -70,13 +70,15 @@ def test_on_the_simulated_gpu(doctor):
 
 
 def test_it_leaves_nothing_behind(doctor, tmp_path):
-    """Even if the recorder is preloaded into everything."""
-    before = set(os.listdir("/dev/shm"))
-    _, rows = doctor("--simulate", env={"LD_PRELOAD": str(harness.LIBRARY), "TMPDIR": str(tmp_path)})
+    """Even if the recorder is preloaded into everything. /dev/shm is its own there: others use this machine's."""
+    left = tmp_path / "left"
+    listed = ["sh", "-c", '"$@"; status=$?; LD_PRELOAD= ls -A /dev/shm >"$0"; exit $status', left]
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    env = {"LD_PRELOAD": str(harness.LIBRARY), "TMPDIR": str(folder)}
+    _, rows = doctor("--simulate", env=env, prefix=[*mounted("size=64m", "/dev/shm"), *listed], cwd=folder)
     assert rows["driver"]["status"] == rows["self-test"]["status"] == "ok"
-    assert list(tmp_path.iterdir()) == []
-    left = [name for name in set(os.listdir("/dev/shm")) - before if "doctor" in name]
-    assert not left
+    assert (list(folder.iterdir()), left.read_text()) == ([], "")
 
 
 def test_fewer_gpus_are_shown_than_there_are(doctor):
@@ -118,7 +120,9 @@ def test_each_line_of_text_is_a_check():
     assert text.verdict(checks[:1]) == "Recording works."
 
 
-@pytest.mark.parametrize("name", ("py38", "py39", "py310", "py311", "py312", "py313", "py314", "py315", "py313t"))
+@pytest.mark.parametrize(
+    "name", ("py38", *(pytest.param(name, marks=pytest.mark.slow) for name in ("py39", "py310", "py311", "py313", "py314", "py315", "py313t")))
+)
 def test_each_interpreter(name, doctor, python_env):
     """It runs the checks, and is itself known to the recorder or not."""
     python = python_env(name)
@@ -161,6 +165,7 @@ SAID = {
         ({"implementation": "PyPy"}, "not CPython"),
         ({"minor": [3, 7], "version": "3.7.16"}, "not a release of"),
         ({"level": "beta"}, "not a release of"),
+        ({"free_threaded": True}, "free-threaded"),
     ],
 )
 def test_an_interpreter_without_python_stacks(changes, found):
@@ -185,23 +190,22 @@ def program(folder, name, text):
     return path
 
 
-def test_another_projects_command_is_first(doctor, tmp_path):
+def test_another_projects_command_is_first(tmp_path):
     """PyPI's project gpumem has a command of that name; the wheel's second name is used then."""
+
+    def on_path(*folders):
+        return commands.on_path(check.Machine(env={"PATH": ":".join(map(str, folders))}))
+
     theirs = program(tmp_path / "theirs", "gpumem", "#!/usr/bin/python3\nfrom gpumonitor.bw import main\n")
     text = f"#!{sys.executable}\nfrom gpumem.__main__ import main\n"
     ours = [program(tmp_path / "ours", name, text).parent for name in ("gpumem", "libgpumem")][0]
-    path = os.environ["PATH"]
-    _, rows = doctor("--simulate", env={"PATH": f"{theirs.parent}:{ours}:{path}"})
-    assert rows["command"]["status"] == "warning"
-    assert rows["command"]["found"] == f"{theirs} is first on PATH and belongs to another project"
-    assert rows["command"]["advice"] == "Use libgpumem in place of gpumem."
-    _, rows = doctor("--simulate", env={"PATH": f"{theirs.parent}:{path}"})
-    assert rows["command"]["advice"] == f"Use {sys.executable} -m gpumem in place of gpumem."
+    assert on_path(theirs.parent, ours) == check.Check(
+        "command", "warning", f"{theirs} is first on PATH and belongs to another project", "Use libgpumem in place of gpumem."
+    )
+    assert on_path(theirs.parent).advice == f"Use {sys.executable} -m gpumem in place of gpumem."
     # This package's own command, of an environment that is not this one.
-    _, rows = doctor("--simulate", env={"PATH": f"{ours}:{theirs.parent}:{path}"})
-    assert rows["command"]["found"].endswith("belongs to another installation of gpumem")
-    _, rows = doctor("--simulate", env={"PATH": str(tmp_path)})
-    assert rows["command"]["found"] == "no command gpumem is on PATH"
+    assert on_path(ours, theirs.parent).found.endswith("belongs to another installation of gpumem")
+    assert on_path(tmp_path).found == "no command gpumem is on PATH"
 
 
 def test_the_command_of_this_environment_is_first(tmp_path, monkeypatch):
@@ -286,8 +290,8 @@ def test_an_analyzer_that_does_not_run(doctor, tmp_path):
 
 
 def test_options_that_are_set(doctor):
-    _, rows = doctor("--simulate", env={"GPUMEM_STACKS": "python", "GPUMEM_SIM_MEMORY": "8GiB"})
-    assert rows["options"]["found"] == "GPUMEM_STACKS=python"
+    [set_] = preload.options(["GPUMEM_STACKS", "GPUMEM_LIMIT"], {"GPUMEM_STACKS": "python", "GPUMEM_SIM_MEMORY": "8GiB"})
+    assert set_ == check.Check("options", "ok", "GPUMEM_STACKS=python")
     _, rows = doctor("--simulate", env={"GPUMEM_STAKCS": "python"})
     assert rows["options"] == {
         "check": "options", "status": "warning", "found": "GPUMEM_STAKCS is not an option", "advice": "Did you mean GPUMEM_STACKS?",

@@ -113,10 +113,14 @@ def test_nvml_that_does_not_answer(tmp_path):
 
 def test_a_driver_that_hangs(tmp_path, monkeypatch):
     """The probe is a separate process. The doctor stops waiting for it and continues."""
+    hangs = tmp_path / "hangs"
+    hangs.write_text("#!/bin/sh\nexec sleep infinity\n")
+    hangs.chmod(0o755)
     monkeypatch.setattr(driver, "SECONDS", 0.01)
+    monkeypatch.setattr(driver.sys, "executable", str(hangs))
     said = driver.probe(os.environ)
     [found] = driver.checks(said, machine(tmp_path, {}))
     assert found.status == "error" and "did not answer within" in found.found
-    monkeypatch.setattr(driver, "SECONDS", 60)
+    monkeypatch.setattr(driver, "SECONDS", 300)
     monkeypatch.setattr(driver.sys, "executable", "/bin/false")
     assert driver.probe(os.environ)["failed"].startswith("asking the driver ended with 1")

@@ -13,7 +13,6 @@ import harness
 import kubernetes_validate
 import pytest
 import yaml
-from exporter import Exporter, until
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard

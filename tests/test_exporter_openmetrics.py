@@ -5,10 +5,11 @@ What breaks these tests: a text that a strict parser of OpenMetrics refuses, a s
 has, a label that is not escaped, and a value that is not `summary`'s."""
 
 import harness
-from exporter import Exporter, until
+from exporter import Exporter
 from on_demand import Program
 from prometheus_client import parser as prometheus
 from prometheus_client.openmetrics import parser as openmetrics
+from waiting import until
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 # Time passes between two requests.

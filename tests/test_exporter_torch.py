@@ -4,8 +4,9 @@ What breaks these tests: a figure that is rounded or late, and lines that are no
 
 import harness
 import pytest
-from exporter import Exporter, until
+from exporter import Exporter
 from on_demand import TORCH, Program
+from waiting import until
 
 FIGURES = {
     "allocated": ("gpumem_process_memory_bytes", {"level": "tensor"}),

@@ -69,6 +69,7 @@ def test_facts_of_the_simulator(simulate, tmp_path):
     assert "context.first_nvml_step: card 536870912, simulator 67108864" in other.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_the_cards_file(python_env, tmp_path):
     """`gpumem card measure` of the existing card, and no other output."""
     done = harness.run(
@@ -83,12 +84,13 @@ def test_the_cards_file(python_env, tmp_path):
     assert not (tmp_path / "card-file.json").exists(), "an earlier check's is no result of this one"
 
 
+@pytest.mark.slow
 def test_pytorch_on_the_simulator(simulate, python_env, tmp_path):
     done = simulate(
         [GPU_CHECK, "--python", python_env("torch215"), "--python", python_env("numba"), "--output", tmp_path / "out",
          "--only", "native", "--only", "segments", "--only", "cudaMallocAsync", "--only", "numba", "--only", "static",
          "--only", "CuPy"],
-        check=False, timeout=300,
+        check=False, timeout=600,
     )
     assert done.returncode == 0, harness.described(done)
     lines = done.stdout.splitlines()
@@ -107,10 +109,11 @@ def test_pytorch_on_the_simulator(simulate, python_env, tmp_path):
     assert device["driver"]["live_bytes"] == figures["counters"]["driver"]["live"]
 
 
+@pytest.mark.slow
 def test_graphs_on_the_simulator(simulate, python_env, tmp_path):
     done = simulate(
         [GPU_CHECK, "--python", python_env("torch215"), "--output", tmp_path / "out", "--only", "graphs"],
-        check=False, timeout=200,
+        check=False, timeout=600,
     )
     assert done.returncode == 0, harness.described(done)
 
@@ -152,6 +155,7 @@ def test_a_fault_is_told(fault, told, gpu_check, monkeypatch, tmp_path):
     assert ("DIFFERS" if told else "agrees") in gpu_check.table([row])
 
 
+@pytest.mark.slow
 def test_plans_beside_runs(python_env, tmp_path):
     """A program on the card and what is planned for it by the card's file, which is there already."""
     card = harness.run([sys.executable, "-m", "gpumem", "card", "show", "t4", "--format", "json"], env=CHECKOUT).stdout
@@ -186,10 +190,11 @@ def test_what_the_card_contradicts(verdict, ran_out, measured, told, gpu_check):
     assert ("DIFFERS" if told else "agrees") in gpu_check.gpu_plan.table([row])
 
 
+@pytest.mark.slow
 def test_a_guest_is_not_noticed(simulate, python_env, tmp_path):
     """A program with the recorder beside the same without it, and what its steps take."""
     done = simulate(
-        [GPU_CHECK, "--guest", "--only", "CUDA graph", "--python", python_env("torch215"), "--output", tmp_path], check=False, timeout=200
+        [GPU_CHECK, "--guest", "--only", "CUDA graph", "--python", python_env("torch215"), "--output", tmp_path], check=False, timeout=600
     )
     assert done.returncode == 0, harness.described(done)
     assert done.stdout.splitlines()[1].split("  ")[0] == "CUDA graph" and done.stdout.splitlines()[1].endswith("the same")

@@ -9,7 +9,6 @@ import random
 import signal
 import socket
 import subprocess
-import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,9 +16,9 @@ import browser
 import harness
 import pytest
 from test_live import program  # noqa: F401  (a fixture is found by name)
+from waiting import WATCHDOG, until
 
 FIXTURES = harness.ROOT / "tests" / "fixtures" / "captures" / "v1"
-SOON = 30
 
 
 class Served:
@@ -41,15 +40,15 @@ class Served:
         self.process.communicate()
 
     def connect(self):
-        return socket.create_connection(("127.0.0.1", self.port), timeout=SOON)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=WATCHDOG)
 
     def ask(self, path="/", token=True, host="localhost", method="GET", more=""):
-        """The status of the answer and its text."""
+        """The status of the answer and its text; 0 without one."""
         query = ("?" if "?" not in path else "&") + self.query if token else ""
         request = f"{method} {path}{query} HTTP/1.1\r\nhost: {host}\r\n{more}connection: close\r\n\r\n"
         answer = self.send(request.encode())
         head, _, text = answer.partition(b"\r\n\r\n")
-        return int(head.split()[1]), text.decode()
+        return int(head.split()[1]) if head else 0, text.decode()
 
     def ask_json(self, path):
         status, text = self.ask(path)
@@ -141,22 +140,23 @@ def named(row):
     return f"{row['file']}:{row['line']}" if row["file"] else row.get("library", "(no line)")
 
 
-@pytest.mark.parametrize("moment, at", [("now", "end"), ("peak", "peak")])
-@pytest.mark.parametrize("level", ["tensor", "driver"])
-def test_the_page_has_the_figures_of_lines(ended, windows, moment, at, level):
+def test_the_page_has_the_figures_of_lines(ended, windows):
     """Each row, to the byte."""
-    lines = harness.analyze_json("lines", "--at", at, "--level", level, FIXTURES / "torch-kill.bin", check=False)
-    assert lines, "there is something to compare"
     window = windows(ended.url)
-    window.choose("level", level)
-    window.choose("moment", moment)
-    total = sum(row["bytes"] for row in lines)
-    words = {"tensor": "tensors", "driver": "memory from CUDA"}[level]
-    when = {"now": "now", "peak": "at the peak so far"}[moment]
-    window.wait(f"document.getElementById('sum').textContent.startsWith('Lines: {words} {when}, ')")
-    assert sorted(window.rows()) == sorted((named(row), row["bytes"]) for row in lines)
-    assert window.tell("Number(document.querySelector('#sum [data-bytes]').dataset.bytes)") == total
-    assert window.tell("Number(document.querySelector('#table caption [data-bytes]').dataset.bytes)") == total
+    for level, moment, words in (
+        ("tensor", "now", "tensors now"), ("driver", "now", "memory from CUDA now"), ("driver", "peak", "memory from CUDA at the peak so far"),
+        ("tensor", "peak", "tensors at the peak so far"),
+    ):  # fmt: skip
+        at = {"now": "end"}.get(moment, moment)
+        lines = harness.analyze_json("lines", "--at", at, "--level", level, FIXTURES / "torch-kill.bin", check=False)
+        assert lines, "there is something to compare"
+        window.choose("level", level)
+        window.choose("moment", moment)
+        total = sum(row["bytes"] for row in lines)
+        window.wait(f"document.getElementById('sum').textContent.startsWith('Lines: {words}, ')")
+        assert sorted(window.rows()) == sorted((named(row), row["bytes"]) for row in lines)
+        assert window.tell("Number(document.querySelector('#sum [data-bytes]').dataset.bytes)") == total
+        assert window.tell("Number(document.querySelector('#table caption [data-bytes]').dataset.bytes)") == total
     assert window.errors() == []
     own = [url for url in window.requests() if not url.startswith("data:")]
     assert own and all(url.startswith(f"http://127.0.0.1:{ended.port}/") for url in own)
@@ -212,7 +212,7 @@ def test_the_viewer_ends_and_the_program_goes_on(program, windows, how):  # noqa
     with Served(program.report) as served:
         window = windows(served.url)
         served.process.send_signal(how)
-        assert served.process.wait(SOON) == -how
+        assert served.process.wait(WATCHDOG) == -how
         window.wait("document.getElementById('connection').textContent.startsWith('No connection')")
     assert program.allocate(3) == 19
     program.process.stdin.close()
@@ -237,39 +237,24 @@ def test_it_is_drawn_in_light_and_dark_and_narrow(ended, windows, tmp_path):
 
 
 def test_hostile_requests_are_refused(ended):
+    """Of its own paths and choices; of what the server itself refuses (analyzer/http/tests/hostile.rs) one of each."""
     assert ended.ask()[0] == 200
     head = ended.send(f"HEAD /events?{ended.query} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode())
     assert head.startswith(b"HTTP/1.1 200") and head.endswith(b"\r\n\r\n") and b"cache-control: no-store" in head
-    wrong = "?token=" + "0" * 32
-    half = ended.query[:-1]
     for status, options in (
         (403, {"token": False}),
-        (403, {"token": False, "path": "/" + wrong}),
-        (403, {"token": False, "path": "/?" + half}),
         (403, {"token": False, "path": "/events"}),
-        (403, {"path": "/?token="}),
+        (403, {"token": False, "path": "/?" + ended.query[:-1]}),
         (421, {"host": "gpu.example"}),
-        (421, {"host": "127.0.0.1.example"}),
-        (421, {"host": "10.0.0.1"}),
-        (400, {"host": "localhost\r\nhost: localhost"}),
-        (400, {"path": f"http://localhost:{ended.port}/"}),
-        (405, {"method": "POST"}),
         (405, {"method": "PUT", "path": "/x.bin"}),
-        (405, {"method": "OPTIONS"}),
         (413, {"more": "content-length: 5\r\n"}),
-        (413, {"more": "transfer-encoding: chunked\r\n"}),
         (404, {"path": "/etc/passwd"}),
         (404, {"path": "/report.bin"}),
         (400, {"path": "/../../../etc/passwd"}),
-        (400, {"path": "/%2e%2e/etc/passwd"}),
-        (400, {"path": "/a%00"}),
-        (400, {"path": "//etc/passwd"}),
-        (400, {"path": "/events?filter=%00"}),
         (400, {"path": "/events?by=stack"}),
         (400, {"path": "/events?file=/etc/passwd"}),
         (400, {"path": "/events?filter=" + "x" * 201}),
         (431, {"more": "x: " + "y" * 20_000 + "\r\n"}),
-        (431, {"more": "".join(f"x{n}: y\r\n" for n in range(80))}),
     ):
         got, text = ended.ask(**options)
         assert got == status, (options, got, text)
@@ -277,53 +262,16 @@ def test_hostile_requests_are_refused(ended):
     assert ended.ask()[0] == 200
 
 
-def test_pipelined_garbage_ends_the_connection(ended):
-    good = f"GET /?{ended.query} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode()
-    answer = ended.send(good + good + b"\x00\xff garbage\r\n\r\n" + good)
-    assert answer.count(b"HTTP/1.1 200") == 2 and answer.count(b"HTTP/1.1 400") == 1
-
-
-def test_connections_and_readers_are_bounded(ended):
-    """Above the limit, connections are refused with a message; there is room again when others have left."""
-    idle = [ended.connect() for _ in range(100)]
-    try:
-        refused = 0
-        for connection in idle[64:]:
-            refused += connection.recv(100).startswith(b"HTTP/1.1 503")
-        assert refused == len(idle) - 64
-    finally:
-        for connection in idle:
-            connection.close()
-    until(lambda: ended.ask()[0] == 200)
+def test_readers_are_bounded(ended):
+    """Above the limit they are refused with a message; there is room again when others have left."""
     events = [ended.events() for _ in range(17)]
     for reader in events[:16]:
         assert next(reader)[0] == "now"
     assert ended.ask("/events")[0] == 503
     for reader in events:
         reader.close()
-    until(lambda: ended.ask("/events", method="HEAD")[0] == 200)
+    until(lambda: ended.ask("/events", method="HEAD")[0] == 200, "room for a reader")
     assert ended.table()["rows"]
-
-
-def until(holds):
-    end = time.monotonic() + SOON
-    while True:
-        try:
-            if holds():
-                return
-        except (IndexError, ConnectionError):
-            pass
-        assert time.monotonic() < end
-
-
-def test_a_request_that_never_ends_is_given_up(ended):
-    with ended.connect() as slow:
-        slow.sendall(b"GET / HTTP/1.1\r\nhost: loc")
-        begun = time.monotonic()
-        # A connection that is closed, with or without a word.
-        while slow.recv(1000):
-            pass
-        assert 5 < time.monotonic() - begun < SOON
 
 
 def test_random_bytes_change_nothing(ended):
@@ -335,8 +283,8 @@ def test_random_bytes_change_nothing(ended):
         b"content-length: 99999999999", b"transfer-encoding: chunked", b"..", b"%2e", b"%", b"\x00", b"\n", b"&", b"=", b"x" * 9000,
     ]
     before = None
-    for turn in range(1500):
-        if turn == 300:
+    for turn in range(600):
+        if turn == 200:
             before = ended.resident()
         if turn % 2:
             request = bytearray(good)
@@ -349,13 +297,14 @@ def test_random_bytes_change_nothing(ended):
             try:
                 connection.sendall(request)
                 if chance.random() < 0.3:
-                    # A head that does not end has no answer yet.
-                    connection.settimeout(0.05)
-                    connection.recv(200)
-            except (ConnectionError, TimeoutError):
+                    # Also a head that does not end: nothing follows it.
+                    connection.shutdown(socket.SHUT_WR)
+                    while connection.recv(1 << 16):
+                        pass
+            except OSError:  # it has closed the connection
                 pass
     assert ended.resident() < before + 16_384, "KiB"
-    until(lambda: ended.ask()[0] == 200)
+    until(lambda: ended.ask()[0] == 200, "an answer")
     assert ended.table()["rows"] and ended.process.poll() is None
 
 

@@ -17,12 +17,10 @@ from typing import Optional
 import gpu_card
 import gpu_guest
 import gpu_plan
-from gpu_runs import LIBRARY, body, environment, execute, last_line, recorded
+from gpu_runs import ANALYZER, BUILT, LIBRARY, body, environment, execute, last_line, recorded
 
 ROOT = Path(__file__).resolve().parents[2]
-RELEASE = ROOT / "target" / "release"
-ANALYZER = RELEASE / "gpumem-analyze"
-CONFORMANCE = RELEASE / "conformance"
+CONFORMANCE = BUILT / "conformance"
 WITH_SIMULATOR = ROOT / "scripts" / "with-simulator"
 PROGRAMS = ROOT / "tests" / "workloads" / "gpu"
 NO_GPU = 77
@@ -374,7 +372,7 @@ def main() -> int:
     print(table(rows))
     details = {row.name: {"seconds": row.seconds, "faults": row.faults, "skipped": row.skipped, **row.details} for row in rows}
     (folder / "rows.json").write_text(json.dumps(details, indent=1))
-    if not check.simulated and (RELEASE / "libsimcuda.so").exists():
+    if not check.simulated and (BUILT / "libsimcuda.so").exists():
         _, simulated, _ = conformance([str(WITH_SIMULATOR), "--"])
         (folder / "simulator.json").write_text(json.dumps(simulated, indent=1))
         lines = gpu_card.compare(facts, simulated)

@@ -16,11 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Optional
 
-from gpu_runs import body, environment, execute, last_line, recorded
+from gpu_runs import ANALYZER, body, environment, execute, last_line, recorded
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "workloads" / "gpu"
-ANALYZER = ROOT / "target" / "release" / "gpumem-analyze"
 # The number of concurrent programs; none of them is timed.
 AT_ONCE = 4
 ROUNDS = 5

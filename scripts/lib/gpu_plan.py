@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Callable, Optional
 
-from gpu_runs import body, environment, execute, last_line, recorded
+from gpu_runs import ANALYZER, body, environment, execute, last_line, recorded
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "workloads" / "plan"
@@ -119,7 +119,7 @@ class Checker:
     def _unexplained(self, report: Path) -> int:
         summary = body(
             subprocess.run(
-                [str(ROOT / "target" / "release" / "gpumem-analyze"), "summary", "--format", "json", str(report)],
+                [str(ANALYZER), "summary", "--format", "json", str(report)],
                 capture_output=True, text=True, env=environment({}, False),
             ).stdout
         )  # fmt: skip

@@ -7,7 +7,9 @@ import os
 import subprocess
 from pathlib import Path
 
-LIBRARY = Path(__file__).resolve().parents[2] / "target" / "release" / "libgpumem.so"
+# The folder of what is checked: a release build, if no other is named.
+BUILT = Path(os.environ.get("GPUMEM_BUILT") or Path(__file__).resolve().parents[2] / "target" / "release")
+LIBRARY, ANALYZER = BUILT / "libgpumem.so", BUILT / "gpumem-analyze"
 
 
 def environment(changes: dict[str, str], simulated: bool) -> dict[str, str]:
@@ -15,7 +17,8 @@ def environment(changes: dict[str, str], simulated: bool) -> dict[str, str]:
     result = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("GPUMEM_", "PYTORCH_CUDA_ALLOC", "XLA_"))
+        if name == "GPUMEM_BUILT"
+        or not name.startswith(("GPUMEM_", "PYTORCH_CUDA_ALLOC", "XLA_"))
         or (simulated and name.startswith("GPUMEM_SIM_"))
     }
     return {**result, **changes}

@@ -12,6 +12,7 @@ import tempfile
 import time
 
 import harness
+from waiting import WATCHDOG
 
 NAMES = ("chromium", "chromium-headless-shell", "google-chrome", "google-chrome-stable", "chrome", "chromium-browser")
 
@@ -132,7 +133,7 @@ class Browser:
         """As if the window had this size."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
-    def wait(self, expression, seconds=30):
+    def wait(self, expression, seconds=WATCHDOG):
         """Waits until an expression is true in the page."""
         end = time.monotonic() + seconds
         while not self.tell(f"Boolean({expression})"):

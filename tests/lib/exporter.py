@@ -3,24 +3,13 @@
 import re
 import socket
 import subprocess
-import time
 import urllib.request
 
 import harness
+from waiting import WATCHDOG
 
 SAMPLE = re.compile(r"^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)$")
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
-
-
-def until(question, what, limit=60):
-    """Repeats a query until its answer is true; returns the answer."""
-    end = time.monotonic() + limit
-    while True:
-        answer = question()
-        if answer:
-            return answer
-        assert time.monotonic() < end, f"not within {limit} s: {what}"
-        time.sleep(0.05)
 
 
 class Exporter:
@@ -35,7 +24,7 @@ class Exporter:
 
     def text(self, accept="text/plain"):
         request = urllib.request.Request(self.url, headers={"Accept": accept})
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=WATCHDOG) as answer:
             return answer.read().decode()
 
     def samples(self):
@@ -56,7 +45,7 @@ class Exporter:
 
     def raw(self, request):
         """The first line of what it answers to these bytes."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=WATCHDOG) as connection:
             try:
                 connection.sendall(request)
                 return connection.recv(65536).split(b"\r\n")[0].decode()

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Callable, Iterator, Optional
 
 import harness
+from waiting import WATCHDOG
 
 TRAINING = harness.ROOT / "tests" / "fixtures" / "captures" / "v1" / "torch-return.bin"
 KILLED = TRAINING.with_name("torch-kill.bin")
@@ -220,7 +221,7 @@ def s3_server(python: Path) -> Iterator[S3]:
         yield s3
     finally:
         process.stdin.close()
-        process.wait(timeout=30)
+        process.wait(timeout=WATCHDOG)
 
 
 def nth(method: str, number: int, fault: Fault, of: str = "") -> Callable[[str, str], Optional[Fault]]:

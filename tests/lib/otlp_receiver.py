@@ -1,9 +1,8 @@
-"""A receiver of OTLP metrics with OpenTelemetry's own messages: unknown fields are refused with 400. It listens on
-the port in its first argument, and prints each request's points as a line of JSON."""
+"""A receiver of OTLP metrics with OpenTelemetry's own messages: unknown fields are refused with 400. It prints the
+port that it listens on, then each request's points as a line of JSON."""
 
 import gzip
 import json
-import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 from google.protobuf.message import DecodeError
@@ -44,4 +43,6 @@ class Handler(BaseHTTPRequestHandler):
         """Standard output is for the points."""
 
 
-HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+server = HTTPServer(("127.0.0.1", 0), Handler)
+print(server.server_port, flush=True)
+server.serve_forever()

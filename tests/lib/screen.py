@@ -11,6 +11,7 @@ import termios
 import time
 
 import harness
+from waiting import WATCHDOG
 
 # Sequences that move the cursor or clear; all others change only the appearance of text.
 SEQUENCE = re.compile(rb"\x1b\[([0-9;?]*)([A-Za-z])|\x1b[=>78]|\x1b\([A-Z0-9]")
@@ -52,22 +53,23 @@ class Screen:
     def text(self):
         return "\n".join(self.lines())
 
-    def wait(self, wanted, seconds=60):
+    def wait(self, wanted):
         """Reads until the screen is as `wanted` (a text on it, or a function of its text); the text."""
         is_wanted = wanted if callable(wanted) else lambda text: wanted in text
-        until = time.monotonic() + seconds
+        end = time.monotonic() + WATCHDOG
         while self.is_being_drawn or not is_wanted(self.text()):
-            assert time.monotonic() < until, f"not so within {seconds} s: {wanted}\n{self.text()}"
-            self._read(0.2)
+            assert time.monotonic() < end, f"not so within {WATCHDOG} s: {wanted}\n{self.text()}"
+            self._read()
         return self.text()
 
-    def _read(self, seconds):
-        if not select.select([self.ours], [], [], seconds)[0]:
+    def _read(self):
+        """Takes what the program has written; waits a moment for it."""
+        if not select.select([self.ours], [], [], 0.1)[0]:
             return
         try:
             self._take(os.read(self.ours, 65536))
         except OSError:  # EIO: the terminal is closed
-            time.sleep(seconds)
+            time.sleep(0.1)
 
     def _take(self, said):
         said = self.pending + said
@@ -103,15 +105,12 @@ class Screen:
         os.close(self.ours)
         self.ours = None
 
-    def end(self, seconds=30):
+    def end(self):
         """The exit code, once it has ended."""
-        until = time.monotonic() + seconds
-        while self.process.poll() is None and time.monotonic() < until:
-            if self.ours is not None:
-                self._read(0.05)
-            else:
-                time.sleep(0.05)
-        return self.process.wait(timeout=5)
+        end = time.monotonic() + WATCHDOG
+        while self.ours is not None and self.process.poll() is None and time.monotonic() < end:
+            self._read()
+        return self.process.wait(timeout=max(1, end - time.monotonic()))
 
     def __enter__(self):
         return self

@@ -11,13 +11,13 @@ import sys
 from collections import Counter
 
 
-def take(mib, count=1):
+def take(mib, count=1, device=0):
     """Blocks of device memory, kept for good."""
     cuda = ctypes.CDLL("libcuda.so.1")
     context, pointer = ctypes.c_void_p(), ctypes.c_uint64()
     for name, *arguments in (
         ("cuInit", 0),
-        ("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0),
+        ("cuDevicePrimaryCtxRetain", ctypes.byref(context), device),
         ("cuCtxSetCurrent", context),
         *[("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(mib << 20))] * count,
     ):

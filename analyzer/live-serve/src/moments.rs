@@ -107,26 +107,12 @@ impl Moments {
         }
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let Queue { clients, reads } = &mut *queue;
-        clients.retain(|of| of.name == name || of.seen.elapsed() < GONE);
-        let at = match clients.iter().position(|of| of.name == name) {
-            Some(at) => at,
-            None if clients.len() >= CLIENTS => {
-                return Response::plain(503, "16 readers are already waiting");
-            }
-            None => {
-                clients.push(Client {
-                    name,
-                    wish: wish.clone(),
-                    row: None,
-                    seen: Instant::now(),
-                });
-                clients.len() - 1
-            }
+        let Some(at) = place(clients, name, &wish, Instant::now()) else {
+            return Response::plain(503, "16 readers are already waiting");
         };
         let Some(client) = clients.get_mut(at) else {
             return Response::not_found();
         };
-        client.seen = Instant::now();
         if client.wish != wish {
             (client.wish, client.row) = (wish, None);
         }
@@ -143,6 +129,26 @@ impl Moments {
         }
         response
     }
+}
+
+/// A client's place among those that have not left; a new one gets the last place. `None` if there is no room for it.
+fn place(clients: &mut Vec<Client>, name: String, wish: &Wish, now: Instant) -> Option<usize> {
+    clients.retain(|of| of.name == name || now.saturating_duration_since(of.seen) < GONE);
+    let at = match clients.iter().position(|of| of.name == name) {
+        Some(at) => at,
+        None if clients.len() >= CLIENTS => return None,
+        None => {
+            clients.push(Client {
+                name,
+                wish: wish.clone(),
+                row: None,
+                seen: now,
+            });
+            clients.len() - 1
+        }
+    };
+    clients.get_mut(at)?.seen = now;
+    Some(at)
 }
 
 impl Client {
@@ -259,3 +265,42 @@ fn json(told: &Told<'_>) -> Response {
 }
 
 const JSON: &str = "application/json";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wish() -> Wish {
+        Wish {
+            capture: 0,
+            then: Then::Event(Seq(1)),
+            view: View::default(),
+            what: What::Frame,
+        }
+    }
+
+    #[test]
+    fn sixteen_clients_wait_in_the_order_of_their_arrival() {
+        let (mut clients, now) = (Vec::new(), Instant::now());
+        let mut at = |name: usize| place(&mut clients, name.to_string(), &wish(), now);
+        for name in 0..CLIENTS {
+            assert_eq!(at(name), Some(name));
+        }
+        assert_eq!(at(CLIENTS), None, "no room for one more");
+        assert_eq!(at(5), Some(5), "a client that asks again keeps its place");
+    }
+
+    #[test]
+    fn a_client_that_does_not_repeat_its_request_leaves() {
+        let (mut clients, begin) = (Vec::new(), Instant::now());
+        let mut at = |name: &str, after: Duration| {
+            place(&mut clients, name.to_owned(), &wish(), begin + after)
+        };
+        assert_eq!(at("a", Duration::ZERO), Some(0));
+        assert_eq!(at("b", GONE / 2), Some(1));
+        assert_eq!(at("c", GONE / 2), Some(2));
+        assert_eq!(at("c", GONE), Some(1), "a has left, b has not");
+        assert_eq!(at("c", GONE * 2), Some(0));
+        assert_eq!(at("a", GONE * 2), Some(1), "it comes back as the last");
+    }
+}

@@ -64,7 +64,7 @@ def main(words: Sequence[str]) -> int:
         rows = [{"check": each.name, "status": each.status, "found": each.found, "advice": each.advice or None} for each in checks]
         show(FORM.json({"works": works, "rows": rows}))
     else:
-        show(text.printable(text.page(checks)))
+        show(text.page(checks))
     return 0 if works else NO_RESULT
 
 

@@ -35,8 +35,8 @@ def block(check: Check) -> Iterator[str]:
 
 
 def _short(text: str) -> str:
-    """The path with the home folder as `~`, because such paths are long."""
-    home = os.path.expanduser("~").rstrip("/")
+    """What stdout can show of it, and the home folder as `~`, because such paths are long."""
+    home, text = _printable(os.path.expanduser("~").rstrip("/")), _printable(text)
     return re.sub(rf"(?<![^\s:]){re.escape(home)}/", "~/", text) if home else text
 
 
@@ -65,7 +65,8 @@ def verdict(checks: Sequence[Check]) -> str:
     return f"Recording works: {noted}." if warnings else "Recording works."
 
 
-def printable(text: str) -> str:
-    """The text with characters that stdout can encode: file names may contain any others."""
+def _printable(text: str) -> str:
+    """The text with characters that stdout can encode: file names may contain any others. They get longer, so lines are
+    wrapped after this."""
     encoding = sys.stdout.encoding or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)
