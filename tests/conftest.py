@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,14 @@ def simulate(tmp_path):
         return harness.simulate(command, **options)
 
     return start
+
+
+@pytest.fixture
+def rings():
+    """A folder for rings (GPUMEM_RING) that no other test's programs look at: a recorded program takes over the rings
+    of ended processes that are in its folder."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        yield Path(folder)
 
 
 @functools.lru_cache(maxsize=None)
