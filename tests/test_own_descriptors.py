@@ -8,8 +8,6 @@ that the program drops."""
 
 import os
 import shutil
-import tempfile
-from pathlib import Path
 
 import harness
 import pytest
@@ -53,15 +51,14 @@ def test_a_program_that_takes_all_numbers_once_where_no_table_is_to_be_had(ring,
 
 
 @pytest.mark.parametrize("which, removed", (("open", True), ("closed", False)))
-def test_old_rings_are_looked_for_by_a_thread_with_a_table_alone(which, removed, client, simulate, tmp_path):
+def test_old_rings_are_looked_for_by_a_thread_with_a_table_alone(which, removed, client, simulate, rings, tmp_path):
     """In the program's table it would read, write and close what the program opened under its numbers."""
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as rings:
-        old = Path(rings, "gpumem-ring-of-nobody")
-        old.touch()
-        os.utime(old, (0, 0))
-        env = {**zoo.QUIET, **LARGE_RING, "GPUMEM_RING": rings}
-        simulate([client, which, "once"], preload=True, check=False, env=env)
-        assert old.exists() != removed
+    old = rings / "gpumem-ring-of-nobody"
+    old.touch()
+    os.utime(old, (0, 0))
+    env = {**zoo.QUIET, **LARGE_RING, "GPUMEM_RING": str(rings)}
+    simulate([client, which, "once", *[old] * removed], preload=True, check=False, env=env)
+    assert old.exists() != removed
     zoo.assert_whole(tmp_path / "report.bin")
 
 

@@ -5,16 +5,15 @@ that it cannot see.
 What breaks these tests: a process that counts as ended because it is not in /proc or has another start time; a ring
 that is removed because its capture is not at the stored path."""
 
+import os
 import subprocess
-import tempfile
-import time
-from pathlib import Path
 
 import harness
 import pytest
 import zoo
 from test_interposer import read  # noqa: F401  (fixtures are taken by name)
 from test_zoo_kills import awaits, logged, recorded
+from waiting import until
 
 CONTAINERS = {
     "its own process numbers": ["unshare", "--fork", "--kill-child", "--pid", "--mount-proc"],
@@ -22,13 +21,6 @@ CONTAINERS = {
         "unshare", "--fork", "--kill-child", "--time", "--monotonic", "300000000", "--boottime", "300000000",
     ],
 }
-
-
-@pytest.fixture
-def rings():
-    """A folder for rings that no other test's programs look at."""
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        yield Path(folder)
 
 
 @pytest.fixture(params=CONTAINERS)
@@ -62,7 +54,7 @@ class Program:
     def kill(self):
         """And waits until its own threads are gone, also in a container that only ends after what started it."""
         self.process.kill()
-        self.process.wait(timeout=60)
+        self.process.wait(timeout=240)
         assert self.process.stdout.read() == b""
         self.process.stdout.close()
 
@@ -73,39 +65,48 @@ class Program:
             assert found.get(thread, [])[: len(entries)] == entries, f"thread {thread}"
 
 
-def swept(client, folder, rings, prefix=()):
-    """Runs a recorded program to its end by SIGKILL, so that it looks for what others have left in `rings`."""
-    other = Program(client, folder, rings, prefix)
-    time.sleep(0.3)
-    other.kill()
+@pytest.fixture
+def swept(client, rings, tmp_path):
+    """swept(prefix) runs a recorded program until it has looked at all files in `rings`, then kills it. It removes the
+    first and the last of them, which are old and no rings, whichever way it goes through the folder."""
+    first, last = rings / "gpumem-ring-first", rings / "gpumem-ring-last"
+    first.touch()
+
+    def sweep(prefix=()):
+        last.touch()
+        for each in (first, last):
+            os.utime(each, (0, 0))
+        other = Program(client, tmp_path / "other", rings, prefix)
+        until(lambda: not first.exists() and not last.exists(), "the other program has looked at all rings")
+        other.kill()
+
+    return sweep
 
 
-def test_a_program_in_a_container_leaves_the_rings_of_others(container, client, rings, read, tmp_path):  # noqa: F811
+def test_a_program_in_a_container_leaves_the_rings_of_others(container, client, rings, swept, read, tmp_path):  # noqa: F811
     program = Program(client, tmp_path / "program", rings)
     ring = harness.ring_of(program.report)
-    swept(client, tmp_path / "other", rings, container)
+    swept(container)
     assert ring.exists(), "its process runs"
     program.kill()
     program.assert_all_is_there(read)
 
 
-def test_a_ring_of_a_container_is_left_until_its_program_has_ended(container, client, rings, tmp_path):
+def test_a_ring_of_a_container_is_left_until_its_program_has_ended(container, client, rings, swept, tmp_path):
     program = Program(client, tmp_path / "program", rings, container)
     ring = harness.ring_of(program.report)
-    swept(client, tmp_path / "other", rings)
+    swept()
     assert ring.exists(), "its process runs"
     running = zoo.checked(program.report)
     assert running["ending"] == "running" and ring.exists(), running
     program.kill()
     # The recorder's threads may be the last to end.
-    deadline = time.monotonic() + 30
-    while zoo.checked(program.report)["ending"] == "running" and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: zoo.checked(program.report)["ending"] != "running", "the end of the program")
     state = zoo.assert_nothing_lost(program.report)
     assert state["ending"] == "killed" and not ring.exists(), state
 
 
-def test_a_ring_whose_capture_is_in_another_container_stays(client, rings, read, tmp_path):  # noqa: F811
+def test_a_ring_whose_capture_is_in_another_container_stays(client, rings, swept, read, tmp_path):  # noqa: F811
     """The other container has separate files at the path of the capture."""
     hides = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', tmp_path / "program"]
     if harness.run([*hides[:-1], tmp_path, "true"], check=False).returncode != 0:
@@ -113,16 +114,16 @@ def test_a_ring_whose_capture_is_in_another_container_stays(client, rings, read,
     program = Program(client, tmp_path / "program", rings)
     program.kill()
     ring = harness.ring_of(program.report)
-    swept(client, tmp_path / "other", rings, hides)
+    swept(hides)
     assert ring.exists(), "its capture is only not to be seen"
     program.assert_all_is_there(read)
     assert not ring.exists()
 
 
-def test_a_ring_whose_capture_was_deleted_goes(client, rings, tmp_path):
+def test_a_ring_whose_capture_was_deleted_goes(client, rings, swept, tmp_path):
     program = Program(client, tmp_path / "program", rings)
     program.kill()
     ring = harness.ring_of(program.report)
     program.report.unlink()
-    swept(client, tmp_path / "other", rings)
+    swept()
     assert not ring.exists()

@@ -17,7 +17,7 @@ import pytest
 
 HOSTILE_FS = harness.BUILT / "hostile-fs"
 # A command that waits for requests fails after this many seconds.
-SECONDS = 60
+SECONDS = 240
 
 
 def _quietly(*command) -> None:
@@ -90,7 +90,7 @@ def fuse_disk(place: Path) -> Iterator[FuseDisk]:
         control.close()
         server.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            server.wait(timeout=10)
+            server.wait(timeout=SECONDS)
         server.kill()
         server.wait()
         server.stdout.close()

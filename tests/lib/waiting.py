@@ -18,4 +18,4 @@ def until(condition, what):
             return value
         if time.monotonic() > end:
             raise AssertionError(f"does not come: {what() if callable(what) else what}")
-        time.sleep(0.01)
+        time.sleep(0.002)

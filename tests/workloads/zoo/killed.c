@@ -1,5 +1,6 @@
-/* killed LOG [PAIRS]: allocates and frees PAIRS blocks; then eight threads train until the process is killed:
- * forward allocates activations, backward frees them in reverse, and every few steps a state grows. After each
+/* killed LOG [PAIRS [CALLS]]: allocates and frees PAIRS blocks; then eight threads train until the process is killed,
+ * or each has called the driver as often as CALLS says.
+ * Forward allocates activations, backward frees them in reverse, and every few steps a state grows. After each
  * call has returned, each thread writes its result into its part of the mapped file LOG: all of these must be
  * in the capture. */
 #include "../hook_client.h"
@@ -20,16 +21,16 @@ struct part { /* of one thread */
 static alloc_t alloc;
 static free_t release;
 static struct part *parts;
+static uint64_t calls = ENTRIES;
 
 static void wrote(struct part *part, uint64_t kind, pointer_t pointer, uint64_t bytes) {
     uint64_t n = atomic_load_explicit(&part->entries, memory_order_relaxed);
-    if (n == ENTRIES)
-        for (;;)
-            pause();
     part->entry[n].kind = kind;
     part->entry[n].pointer = pointer;
     part->entry[n].bytes = bytes;
     atomic_store_explicit(&part->entries, n + 1, memory_order_release);
+    while (n + 1 == calls)
+        pause();
 }
 
 static pointer_t take(struct part *part, uint64_t bytes) {
@@ -100,6 +101,8 @@ int main(int argc, char **argv) {
         DIE("no log");
     if (write(1, "ready\n", 6) != 6)
         return 2;
+    if (argc > 3)
+        calls = strtoull(argv[3], NULL, 10);
     alloc = need(driver(), "cuMemAlloc_v2");
     release = need(driver(), "cuMemFree_v2");
     start();
