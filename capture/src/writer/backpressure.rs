@@ -125,6 +125,15 @@ impl Backpressure {
         self.busy.store(busy, Ordering::Relaxed);
     }
 
+    /// Whether the drain is in a longer operation, and whether it writes to the file.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn busy_and_writing(&self) -> (bool, bool) {
+        (
+            self.busy.load(Ordering::Relaxed),
+            self.writing.load(Ordering::Relaxed),
+        )
+    }
+
     /// Sets whether the drain is in a call that writes to the file.
     pub(super) fn set_writing(&self, writing: bool) {
         self.writing.store(writing, Ordering::Relaxed);
@@ -152,5 +161,115 @@ impl Backpressure {
     /// Sleeps until there is work after `mark`, or for a limited time; returns the time slept.
     pub(super) fn sleep(&self, mark: u32) -> Duration {
         wait::sleep(&self.work, mark, DRAIN_SLEEP)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use core::array::from_fn;
+
+    use super::*;
+    use crate::checksum::Checks;
+    use crate::ring::Slot;
+
+    const SLOTS: u64 = 64;
+    /// Two waits for a drain that writes, 20 for one that does not, 40 in all.
+    const STALL: Duration = Duration::from_millis(20);
+
+    /// A full ring, and what makes it wait.
+    struct Full {
+        head: AtomicU64,
+        tail: AtomicU64,
+        backpressure: Backpressure,
+    }
+
+    impl Full {
+        fn new() -> Self {
+            Self {
+                head: AtomicU64::new(SLOTS),
+                tail: AtomicU64::new(0),
+                backpressure: Backpressure::new(STALL, true),
+            }
+        }
+
+        /// Waits for one slot; calls `change` before each wait, with their number so far. Returns the result, and the
+        /// number of waits.
+        fn wait(&self, change: impl Fn(u64)) -> (bool, u64) {
+            let slots: [Slot; SLOTS as usize] = from_fn(|_| Slot(from_fn(|_| AtomicU64::new(0))));
+            let ring = Ring::new(&self.head, &self.tail, &slots, Checks::new(1));
+            let waits = core::cell::Cell::new(0);
+            let has_space = self.backpressure.wait(&ring, 1, || {
+                change(waits.get());
+                waits.set(waits.get() + 1);
+            });
+            (has_space, waits.get())
+        }
+
+        fn make_room(&self) {
+            self.tail.fetch_add(1, Ordering::Release);
+            self.backpressure.made_room();
+        }
+    }
+
+    #[test]
+    fn a_drain_that_writes_is_waited_for_as_long_as_a_disk_may_take() {
+        let full = Full::new();
+        full.backpressure.set_writing(true);
+        assert_eq!(full.wait(|_| {}), (false, 2));
+    }
+
+    #[test]
+    fn a_drain_that_gets_no_turn_is_waited_for_ten_times_as_long() {
+        assert_eq!(Full::new().wait(|_| {}), (false, 20));
+        let full = Full::new();
+        let result = full.wait(|waits| {
+            if waits == 15 {
+                full.make_room();
+            }
+        });
+        assert_eq!(result, (true, 16));
+    }
+
+    #[test]
+    fn a_busy_drain_is_waited_for_longer_still_and_not_for_ever() {
+        let full = Full::new();
+        full.backpressure.set_busy(true);
+        let result = full.wait(|waits| {
+            if waits == 30 {
+                full.make_room();
+            }
+        });
+        assert_eq!(result, (true, 31));
+        let full = Full::new();
+        full.backpressure.set_busy(true);
+        assert_eq!(full.wait(|_| {}), (false, 40));
+    }
+
+    #[test]
+    fn progress_starts_the_wait_again() {
+        let full = Full::new();
+        full.backpressure.set_writing(true);
+        // Other threads take the slot.
+        let result = full.wait(|waits| {
+            if waits == 1 {
+                full.tail.fetch_add(1, Ordering::Release);
+                full.head.fetch_add(1, Ordering::Release);
+            }
+        });
+        assert_eq!(result, (false, 4));
+    }
+
+    #[test]
+    fn after_a_stall_there_is_no_wait_until_the_drain_makes_progress() {
+        let full = Full::new();
+        full.backpressure.set_writing(true);
+        assert_eq!(full.wait(|_| {}), (false, 2));
+        assert_eq!(full.wait(|_| {}), (false, 0));
+        full.tail.fetch_add(1, Ordering::Release);
+        full.head.fetch_add(1, Ordering::Release);
+        assert_eq!(full.wait(|_| {}), (false, 2));
+        full.backpressure.give_up();
+        full.make_room();
+        assert_eq!(full.wait(|_| {}), (true, 0));
     }
 }

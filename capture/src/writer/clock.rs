@@ -15,6 +15,7 @@
 //! Used only where the counter has a constant rate on all processors and the kernel uses it as its clock source. If
 //! line and clock diverge (the machine slept, or was migrated), time jumps to the clock.
 
+use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// Maximum duration of a line.
@@ -31,9 +32,38 @@ const READINGS: u32 = 3;
 /// Fraction bits of a rate.
 const FRACTION: u32 = 32;
 
+/// What is read; tests simulate it.
+pub(super) trait Source {
+    /// The processor's counter.
+    fn counter() -> u64;
+    /// CLOCK_MONOTONIC.
+    fn clock() -> u64;
+}
+
+/// This machine.
+pub(super) struct Machine;
+
+impl Source for Machine {
+    /// The counter is not ordered with the instructions around it, which makes a difference of some tens of
+    /// nanoseconds.
+    #[inline(always)]
+    fn counter() -> u64 {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the instruction only reads the counter.
+        return unsafe { core::arch::x86_64::_rdtsc() };
+        #[cfg(not(target_arch = "x86_64"))]
+        return 0;
+    }
+
+    #[inline]
+    fn clock() -> u64 {
+        gpumem_sys::clock::read(libc::CLOCK_MONOTONIC)
+    }
+}
+
 /// Nanoseconds since the capture was opened.
 #[repr(C, align(64))]
-pub(super) struct Clock {
+pub(super) struct Clock<S = Machine> {
     /// Odd while a thread changes the line.
     version: AtomicU32,
     /// Whether the counter is usable as a clock.
@@ -50,6 +80,7 @@ pub(super) struct Clock {
     /// The last reading, for the thread that has made `version` odd; 0 ticks without one.
     read: AtomicU64,
     read_ns: AtomicU64,
+    source: PhantomData<S>,
 }
 
 impl Clock {
@@ -57,7 +88,9 @@ impl Clock {
     pub(super) fn new(opened: u64) -> Self {
         Self::with(opened, is_steady())
     }
+}
 
+impl<S: Source> Clock<S> {
     fn with(opened: u64, trusted: bool) -> Self {
         Self {
             version: AtomicU32::new(0),
@@ -69,6 +102,7 @@ impl Clock {
             opened,
             read: AtomicU64::new(0),
             read_ns: AtomicU64::new(0),
+            source: PhantomData,
         }
     }
 
@@ -90,7 +124,7 @@ impl Clock {
         let pace = self.pace.load(Ordering::Relaxed);
         let most = self.ticks.load(Ordering::Relaxed);
         fence(Ordering::Acquire);
-        let since = counter().wrapping_sub(begin);
+        let since = S::counter().wrapping_sub(begin);
         let whole = version & 1 == 0 && self.version.load(Ordering::Relaxed) == version;
         (whole && since < most).then(|| begin_ns.wrapping_add(at_pace(since, pace)))
     }
@@ -125,7 +159,7 @@ impl Clock {
     }
 
     fn by_the_clock(&self) -> u64 {
-        gpumem_sys::clock::read(libc::CLOCK_MONOTONIC).saturating_sub(self.opened)
+        S::clock().saturating_sub(self.opened)
     }
 
     /// Lays a line from now on. Only the caller changes it.
@@ -180,9 +214,9 @@ impl Clock {
     fn read_both(&self) -> Option<(u64, u64)> {
         let quickest = (0..READINGS)
             .map(|_| {
-                let before = counter();
+                let before = S::counter();
                 let ns = self.by_the_clock();
-                let after = counter();
+                let after = S::counter();
                 (after.wrapping_sub(before), before, ns)
             })
             .min()?;
@@ -208,21 +242,6 @@ fn pace(ticks: u64, ns: u64) -> Option<u64> {
         .filter(|pace| plausible.contains(pace))
 }
 
-/// The processor's counter. It is not ordered with the instructions around it, which makes a difference of some tens of
-/// nanoseconds.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn counter() -> u64 {
-    // SAFETY: the instruction only reads the counter.
-    unsafe { core::arch::x86_64::_rdtsc() }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-#[inline(always)]
-fn counter() -> u64 {
-    0
-}
-
 /// Whether the counter has the same constant rate on all processors. The kernel, which monitors it, then uses it as its
 /// clock source.
 #[cfg(target_arch = "x86_64")]
@@ -246,60 +265,133 @@ fn is_steady() -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use std::time::{Duration, Instant};
+    use core::cell::Cell;
 
-    fn opened() -> u64 {
-        gpumem_sys::clock::read(libc::CLOCK_MONOTONIC)
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    /// Ticks per nanosecond.
+    const RATE: u64 = 3;
+    /// How long a reading takes.
+    const READING: u64 = 20;
+
+    thread_local! {
+        static NS: Cell<u64> = const { Cell::new(1_000 * MS) };
+        /// Ticks that the counter has made while the clock stood still.
+        static AHEAD: Cell<u64> = const { Cell::new(0) };
+        static READINGS_OF_CLOCK: Cell<u64> = const { Cell::new(0) };
     }
 
-    /// The clock of this machine, with a line if it has a suitable counter.
-    fn with_a_line() -> Clock {
-        let clock = Clock::new(opened());
-        let began = Instant::now();
-        while clock.on_the_line().is_none() && began.elapsed() < Duration::from_secs(5) {
-            clock.now();
-            std::thread::sleep(Duration::from_millis(2));
+    /// A machine whose time passes by readings, and as a test likes.
+    struct Simulated;
+
+    impl Source for Simulated {
+        fn counter() -> u64 {
+            pass(READING);
+            NS.get() * RATE + AHEAD.get()
         }
+
+        fn clock() -> u64 {
+            READINGS_OF_CLOCK.set(READINGS_OF_CLOCK.get() + 1);
+            pass(match READINGS_OF_CLOCK.get() % 50 {
+                // An interrupt.
+                0 => 2 * MS,
+                _ => READING,
+            });
+            NS.get()
+        }
+    }
+
+    fn pass(ns: u64) {
+        NS.set(NS.get() + ns);
+    }
+
+    /// A simulated clock with a line.
+    fn with_a_line() -> Clock<Simulated> {
+        let clock = Clock::with(NS.get(), true);
+        for _ in 0..3 {
+            clock.now();
+            pass(2 * MS);
+        }
+        assert!(clock.on_the_line().is_some());
         clock
     }
 
+    /// The time that it tells, and by how much it is too early or too late.
+    fn told<S: Source>(clock: &Clock<S>) -> (u64, u64) {
+        let before = clock.by_the_clock();
+        let told = clock.now();
+        let after = clock.by_the_clock();
+        (
+            told,
+            before.saturating_sub(told).max(told.saturating_sub(after)),
+        )
+    }
+
     #[test]
-    fn it_is_the_systems_time() {
+    fn it_is_the_systems_time_and_seldom_reads_it() {
         let clock = with_a_line();
-        let began = Instant::now();
-        let (mut on_the_line, mut off) = (0u32, Vec::new());
-        while began.elapsed() < Duration::from_millis(600) {
-            on_the_line += u32::from(clock.on_the_line().is_some());
-            let before = clock.by_the_clock();
-            let told = clock.now();
-            let after = clock.by_the_clock();
-            // Interrupted readings are ignored.
-            if after - before < 1_000 {
-                off.push(before.saturating_sub(told).max(told.saturating_sub(after)));
-            }
+        let (began, mut last, mut worst) = (NS.get(), 0, 0);
+        for n in 0..100_000 {
+            // From a call after another to a pause that outlasts a line.
+            pass([10, 700, 90_000, 100][n % 4] + if n % 5_000 == 0 { 80 * MS } else { 0 });
+            let (told, off) = told(&clock);
+            assert!(told >= last, "{last} then {told}");
+            (last, worst) = (told, worst.max(off));
         }
-        off.sort_unstable();
-        let most = off.get(off.len() * 999 / 1000).copied().unwrap_or(0);
-        assert!(most < 1_000, "{most} ns beside the clock");
-        if is_steady() {
-            assert!(on_the_line > 1_000, "{on_the_line} of {}", off.len());
+        assert!(worst < 1_000, "{worst} ns beside the clock");
+        let before = READINGS_OF_CLOCK.replace(0);
+        let seconds = (NS.get() - began) / (1_000 * MS);
+        assert!(before > 200_000 && seconds > 2, "{before}, {seconds}");
+        for _ in 0..100_000 {
+            pass(10_000);
+            clock.now();
+        }
+        // At most 20 lines in a second of calls, and some readings for each.
+        assert!(READINGS_OF_CLOCK.get() < 120, "{}", READINGS_OF_CLOCK.get());
+    }
+
+    #[test]
+    fn this_machine_is_followed() {
+        let clock = Clock::new(Machine::clock());
+        // The first two readings give a line.
+        while is_steady() && clock.on_the_line().is_none() {
+            clock.now();
+        }
+        for _ in 0..10_000 {
+            let (_, off) = told(&clock);
+            assert!(off < 2 * APART_NS, "{off} ns beside the clock");
+        }
+    }
+
+    /// A machine whose time passes by the readings of all threads.
+    struct Shared;
+
+    static TIME: AtomicU64 = AtomicU64::new(MS);
+
+    impl Source for Shared {
+        fn counter() -> u64 {
+            RATE * TIME.fetch_add(50, Ordering::Relaxed)
+        }
+
+        fn clock() -> u64 {
+            TIME.fetch_add(50, Ordering::Relaxed)
         }
     }
 
     #[test]
     fn it_does_not_go_back_on_a_thread() {
-        let clock = with_a_line();
+        const LINES: u32 = 12;
+        let clock = Clock::<Shared>::with(MS, true);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    let began = Instant::now();
                     let mut last = clock.now();
-                    while began.elapsed() < Duration::from_millis(500) {
+                    while clock.version.load(Ordering::Relaxed) < 2 * LINES {
                         let now = clock.now();
                         // A thread that is interrupted between reading the clock and returning may be overtaken by a
                         // new line: the difference is the error of the readings.
-                        assert!(now + 1_000 >= last, "{last} then {now}");
+                        assert!(now + APART_NS >= last, "{last} then {now}");
                         last = now;
                     }
                 });
@@ -309,30 +401,23 @@ mod tests {
 
     #[test]
     fn where_the_counter_is_not_to_be_trusted_the_clock_is_asked() {
-        let clock = Clock::with(opened(), false);
+        let clock = Clock::<Simulated>::with(NS.get(), false);
         for _ in 0..1_000 {
-            clock.now();
+            pass(MS);
+            assert_eq!(told(&clock).1, 0);
+            assert!(clock.on_the_line().is_none());
         }
-        std::thread::sleep(Duration::from_millis(3));
-        let before = clock.by_the_clock();
-        assert!(clock.now() >= before && clock.on_the_line().is_none());
     }
 
     #[test]
     fn a_line_that_has_come_apart_is_left() {
         let clock = with_a_line();
-        if clock.on_the_line().is_none() {
-            return;
-        }
-        // Simulates a sleep of the machine during which the counter ran and the clock did not: about 20 seconds, less
-        // than the counter has been running.
-        clock.begin.fetch_sub(1 << 36, Ordering::Relaxed);
-        clock.read.fetch_sub(1 << 36, Ordering::Relaxed);
+        // A sleep of the machine during which the counter ran and the clock did not.
+        AHEAD.set(1 << 36);
         for _ in 0..20 {
-            let before = clock.by_the_clock();
-            let told = clock.now();
-            assert!(told.abs_diff(before) < 1_000_000, "{told} at {before}");
-            std::thread::sleep(Duration::from_millis(2));
+            let (told, off) = told(&clock);
+            assert!(off < MS, "{told}: {off} ns beside the clock");
+            pass(2 * MS);
         }
         assert!(clock.on_the_line().is_some());
     }

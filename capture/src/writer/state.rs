@@ -46,3 +46,71 @@ impl Writer {
         Ok(())
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{Event, Options, Record};
+
+    /// A sink that looks at what producers know of the drain while it works.
+    struct Looks {
+        writer: &'static Writer,
+        taken: u64,
+        states: u64,
+        wrong: u64,
+    }
+
+    impl Looks {
+        fn expect(&mut self, busy_and_writing: (bool, bool)) {
+            let backpressure = &self.writer.backpressure;
+            self.wrong += u64::from(backpressure.busy_and_writing() != busy_and_writing);
+        }
+    }
+
+    impl StateSink for Looks {
+        fn take(&mut self, _: Record<'_>) {
+            self.taken += 1;
+            self.expect((false, false));
+        }
+
+        fn state(&mut self, _: usize, out: &mut Vec<u8>) {
+            self.states += 1;
+            self.expect((true, false));
+            out.push(0);
+        }
+    }
+
+    /// So producers wait for both as long as a drain that does not write is waited for, and longer for a state.
+    #[test]
+    fn while_a_state_is_made_the_drain_is_busy_and_a_sink_is_not_taken_for_a_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options::default().ring_slots(1024);
+        let options = options.stall(std::time::Duration::from_secs(300));
+        let least = options.least_bounded();
+        let path = folder.path().join("report.bin");
+        let writer = Writer::create(&path, &options.bounded(Some(least))).unwrap();
+        let drain = std::thread::spawn(move || {
+            let mut sink = Looks {
+                writer,
+                taken: 0,
+                states: 0,
+                wrong: 0,
+            };
+            writer.drain_bounded(&mut sink);
+            sink
+        });
+        for n in 0..200_000_u64 {
+            let noise = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let event = Event {
+                ptr: noise,
+                bytes: noise.rotate_left(31) >> 16,
+                ..Event::default()
+            };
+            writer.event(&event).unwrap();
+        }
+        writer.stop_drain();
+        let sink = drain.join().unwrap();
+        assert_eq!((sink.taken, sink.wrong), (200_000, 0));
+        assert!(sink.states > 0);
+    }
+}

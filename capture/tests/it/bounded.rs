@@ -3,11 +3,10 @@
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use gpumem_capture::*;
 
-use crate::support::{Item, write};
+use crate::support::{Item, patient, write};
 
 pub const RING: u32 = 1024;
 const THREADS: usize = 4;
@@ -74,7 +73,7 @@ fn event(thread: usize, n: u64) -> Event {
 }
 
 fn options() -> Options {
-    let options = Options::default().ring_slots(RING);
+    let options = patient(RING);
     let least = options.least_bounded();
     options.bounded(Some(least))
 }
@@ -196,72 +195,6 @@ fn a_running_capture_is_read_whole() {
     drain.join().unwrap();
     assert!(seen.is_sorted(), "{seen:?}");
     assert_eq!(found(&path).counts.events(), 600_000);
-}
-
-/// A sink whose state takes longer than producers wait for a drain without progress.
-#[derive(Default)]
-struct Slow(Counts);
-
-impl StateSink for Slow {
-    fn take(&mut self, record: Record<'_>) {
-        self.0.feed(record);
-    }
-
-    fn state(&mut self, limit: usize, out: &mut Vec<u8>) {
-        std::thread::sleep(Duration::from_millis(200));
-        self.0.state(limit, out);
-    }
-}
-
-#[test]
-fn a_state_that_takes_its_time_loses_no_event() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("report.bin");
-    let options = options().stall(Duration::from_millis(20));
-    let writer = Writer::create(&path, &options).unwrap();
-    let drain = std::thread::spawn(|| writer.drain_bounded(&mut Slow::default()));
-    for n in 0..400_000 {
-        writer.event(&event(0, n)).unwrap();
-    }
-    writer.stop_drain();
-    drain.join().unwrap();
-    assert_eq!(writer.events_lost(), 0);
-    let integrity = found(&path).integrity;
-    assert!(integrity.bounded.unwrap().from > Seq(0), "{integrity:?}");
-}
-
-/// A sink that gets no processor for some time: it neither writes nor is busy.
-#[derive(Default)]
-struct Starved(Counts, bool);
-
-impl StateSink for Starved {
-    fn take(&mut self, record: Record<'_>) {
-        if !std::mem::replace(&mut self.1, true) {
-            std::thread::sleep(Duration::from_millis(200));
-        }
-        self.0.take(record);
-    }
-
-    fn state(&mut self, limit: usize, out: &mut Vec<u8>) {
-        self.0.state(limit, out);
-    }
-}
-
-#[test]
-fn a_drain_that_gets_no_turn_is_waited_for_longer_than_a_disk() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("report.bin");
-    let options = options().stall(Duration::from_millis(60));
-    let writer = Writer::create(&path, &options).unwrap();
-    let drain = std::thread::spawn(|| writer.drain_bounded(&mut Starved::default()));
-    let slots = u64::from(options.ring_slots);
-    for n in 0..4 * slots {
-        writer.event(&event(0, n)).unwrap();
-    }
-    writer.stop_drain();
-    drain.join().unwrap();
-    assert_eq!(writer.events_lost(), 0);
-    assert_eq!(found(&path).integrity.events, 4 * slots);
 }
 
 /// Not a test: the process that [`killed_at_any_moment`] kills.

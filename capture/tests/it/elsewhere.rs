@@ -1,22 +1,23 @@
 //! A ring outside its capture: read with it, merged after a kill, reported as gone.
 
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
 use gpumem_capture::*;
 
 use crate::support::*;
 
 const VARIABLE: &str = "GPUMEM_CAPTURE_ELSEWHERE";
+const READY: &str = "all is recorded";
 pub const SLOTS: u32 = 1024;
 
 /// A ring in a folder in memory that belongs to the test, because other tests sweep theirs.
 pub fn options(rings: &Path) -> Options {
     let folder = RingPlace::Folders(vec![rings.to_owned()]);
-    Options::default().ring_slots(SLOTS).ring(folder)
+    patient(SLOTS).ring(folder)
 }
 
 pub fn in_memory() -> tempfile::TempDir {
@@ -42,15 +43,6 @@ pub fn count(path: &Path) -> (u64, Integrity) {
     (integrity.events, integrity)
 }
 
-/// Waits until a condition holds.
-fn until(what: &str, is_so: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < Duration::from_secs(20), "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 /// Not a test: records that many events, and a definition after each 50, then waits to be killed. Its arguments are
 /// `folder,rings,events,drained`: with a drain or without one.
 #[test]
@@ -73,9 +65,12 @@ fn victim() {
             let _ = writer.definition(DefKind(200), &[&[7; 300]]);
         }
     }
-    std::fs::write(Path::new(folder).join("ready"), b"").unwrap();
+    if drained == "drained" {
+        assert!(writer.await_written(AT_MOST));
+    }
+    println!("\n{READY}");
     loop {
-        std::thread::sleep(Duration::from_secs(1));
+        std::thread::park();
     }
 }
 
@@ -84,21 +79,18 @@ pub fn killed(folder: &Path, rings: &Path, count: u64, drained: bool) -> (PathBu
     let drained = if drained { "drained" } else { "not" };
     let wanted = format!("{},{},{count},{drained}", folder.display(), rings.display());
     let mut victim = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "elsewhere::victim", "--ignored"])
+        .args(["--exact", "elsewhere::victim", "--ignored", "--nocapture"])
         .env(VARIABLE, wanted)
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    until("the victim records", || folder.join("ready").exists());
+    let printed = BufReader::new(victim.stdout.take().unwrap()).lines();
+    assert!(printed.map_while(Result::ok).any(|line| line == READY));
     let path = folder.join("report.bin");
     if drained == "drained" {
-        // The file is at most about 50 ms behind.
-        until("the file has all of it", || {
-            let bytes = std::fs::read(&path).unwrap();
-            let copy = folder.join("copy.bin");
-            std::fs::write(&copy, without_ring(bytes)).unwrap();
-            read(&copy).1.events == count
-        });
+        let copy = folder.join("copy.bin");
+        std::fs::write(&copy, without_ring(std::fs::read(&path).unwrap())).unwrap();
+        assert_eq!(read(&copy).1.events, count);
     }
     victim.kill().unwrap();
     victim.wait().unwrap();
@@ -178,7 +170,7 @@ fn a_capture_that_was_closed_has_nothing_of_its_ring() {
             writer.event(&event(writer, n)).unwrap();
         }
         writer.finish();
-        assert!(writer.close(Duration::from_secs(20)));
+        assert!(writer.close(AT_MOST));
         thread.join().unwrap();
         assert!(!ring.exists());
         let (_, integrity) = read_any(&path);
@@ -393,7 +385,7 @@ fn a_place_that_does_not_lie_in_memory_is_passed_over() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.bin");
     let folders = RingPlace::Folders(vec![folder.path().to_owned(), "/nonexistent".into()]);
-    let options = Options::default().ring_slots(SLOTS).ring(folders);
+    let options = patient(SLOTS).ring(folders);
     let writer = Writer::create(&path, &options).unwrap();
     assert_eq!(writer.ring_path(), None);
     assert!(

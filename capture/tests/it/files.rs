@@ -224,11 +224,7 @@ fn a_descriptor_that_the_program_closed_is_not_written_to() {
 fn closes_everything() {
     let folder = std::env::var_os("GPUMEM_CAPTURE_FOLDER").unwrap();
     let folder = std::path::Path::new(&folder);
-    let writer = Writer::create(
-        &folder.join("report.bin"),
-        &Options::default().ring_slots(256),
-    )
-    .unwrap();
+    let writer = Writer::create(&folder.join("report.bin"), &patient(256)).unwrap();
     // Like programs that become daemons.
     for descriptor in 3..64 {
         // SAFETY: the purpose is to close every descriptor; this process uses none of them.

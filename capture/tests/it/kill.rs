@@ -22,7 +22,7 @@ fn victim() {
         .write(true)
         .open(folder.join("counts"))
         .unwrap();
-    let options = Options::default().ring_slots(4096);
+    let options = patient(4096);
     let writer = Writer::create(&folder.join("report.bin"), &options).unwrap();
     std::thread::spawn(|| writer.drain());
     std::thread::scope(|scope| {

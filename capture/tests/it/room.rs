@@ -1,10 +1,14 @@
 //! Records that do not wait for room: refused until waiting does not help, and never under a lock.
 
+use std::time::Duration;
+
 use gpumem_capture::*;
+use gpumem_sys::wait::waits;
 
 use crate::support::*;
 
 const SLOTS: u32 = 64;
+const SOON: Duration = Duration::from_millis(1);
 
 fn resize(writer: &Writer, n: u64) -> Event {
     Event {
@@ -18,10 +22,11 @@ fn resize(writer: &Writer, n: u64) -> Event {
     }
 }
 
-fn with_writer(test: impl FnOnce(&std::path::Path, &'static Writer)) {
+fn with_writer(stall: Duration, test: impl FnOnce(&std::path::Path, &'static Writer)) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.bin");
-    let writer = Writer::create(&path, &Options::default().ring_slots(SLOTS)).unwrap();
+    let options = Options::default().ring_slots(SLOTS).stall(stall);
+    let writer = Writer::create(&path, &options).unwrap();
     test(&path, writer);
 }
 
@@ -35,11 +40,12 @@ fn fill(writer: &Writer) {
 
 #[test]
 fn what_is_refused_has_not_happened() {
-    with_writer(|_, writer| {
+    // A stall of 100 waits.
+    with_writer(Duration::from_millis(100), |_, writer| {
         fill(writer);
         let before = writer.counters(DeviceOrdinal(0), Level::PHYSICAL);
         assert_eq!(before.live, 640);
-        let began = std::time::Instant::now();
+        let waited = waits();
         let event = resize(writer, 64);
         for _ in 0..1000 {
             let _ = writer
@@ -57,7 +63,8 @@ fn what_is_refused_has_not_happened() {
                 .counter_snapshot_without_waiting(Attempt::FIRST, &mark, true)
                 .unwrap_err();
         }
-        assert!(began.elapsed() < writer_stall(), "nothing has waited");
+        let waited = waits() - waited;
+        assert!(waited < 50, "{waited} waits in 3,000 records");
         assert_eq!(
             writer.counters(DeviceOrdinal(0), Level::PHYSICAL).live,
             before.live
@@ -66,14 +73,9 @@ fn what_is_refused_has_not_happened() {
     });
 }
 
-/// How long a record waits for a drain without progress.
-fn writer_stall() -> std::time::Duration {
-    std::time::Duration::from_millis(900)
-}
-
 #[test]
 fn what_waited_in_vain_is_lost_once_and_counted() {
-    with_writer(|path, writer| {
+    with_writer(SOON, |path, writer| {
         fill(writer);
         let mut attempts = 0;
         let recorded = writer.in_order(|attempt| {
@@ -96,7 +98,7 @@ fn what_waited_in_vain_is_lost_once_and_counted() {
 fn changes_and_their_records_have_one_order_however_often_the_ring_is_full() {
     const THREADS: u64 = 4;
     const EACH: u64 = 5_000;
-    with_writer(|path, writer| {
+    with_writer(AT_MOST, |path, writer| {
         let state = std::sync::Mutex::new(0);
         std::thread::scope(|scope| {
             let drain = scope.spawn(|| writer.drain());
@@ -132,7 +134,7 @@ fn changes_and_their_records_have_one_order_however_often_the_ring_is_full() {
 #[cfg(debug_assertions)]
 fn panics(record: impl FnOnce(&Writer) + Send + 'static) -> bool {
     let mut result = None;
-    with_writer(|_, writer| {
+    with_writer(SOON, |_, writer| {
         let under_a_lock = move || {
             let _held = LockHeld::new();
             record(writer);

@@ -8,7 +8,7 @@ use crate::support::*;
 fn check(items: &[Item], drained: usize) -> Result<(), TestCaseError> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.bin");
-    let writer = Writer::create(&path, &Options::default().ring_slots(1024)).unwrap();
+    let writer = Writer::create(&path, &patient(1024)).unwrap();
     let mut wanted = Vec::new();
     let (first, rest) = items.split_at(drained);
     let mut put = |item: &Item| wanted.push((write(writer, item).unwrap(), item.clone()));
@@ -89,7 +89,7 @@ proptest! {
 fn a_training_takes_few_bytes_and_keeps_its_order() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.bin");
-    let writer = Writer::create(&path, &Options::default()).unwrap();
+    let writer = Writer::create(&path, &patient(65_536)).unwrap();
     let items = training(200_000);
     with_drain(writer, || {
         items
@@ -112,7 +112,7 @@ fn a_training_takes_few_bytes_and_keeps_its_order() {
 fn threads_are_ordered_as_their_counters_are() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.bin");
-    let writer = Writer::create(&path, &Options::default().ring_slots(4096)).unwrap();
+    let writer = Writer::create(&path, &patient(4096)).unwrap();
     with_drain(writer, || {
         std::thread::scope(|scope| {
             for thread in 0..4_u32 {

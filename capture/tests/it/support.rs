@@ -1,9 +1,18 @@
 //! What the tests share: generated streams, and captures read back.
 
 use std::path::Path;
+use std::time::Duration;
 
 use gpumem_capture::*;
 use proptest::prelude::*;
+
+/// Only ends a test that hangs.
+pub const AT_MOST: Duration = Duration::from_secs(300);
+
+/// Options for a test that expects no loss, however slow the disk is and however many threads want a processor.
+pub fn patient(slots: u32) -> Options {
+    Options::default().ring_slots(slots).stall(AT_MOST)
+}
 
 /// A record as written.
 #[derive(Clone, Debug, PartialEq)]
