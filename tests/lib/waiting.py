@@ -3,7 +3,7 @@
 import time
 
 # Ends a test that hangs, before pytest's own limit does so without a message. No slow machine reaches it.
-WATCHDOG = 240
+WATCHDOG = 540
 
 
 def until(condition, what):
