@@ -35,11 +35,12 @@ def checks_of(*modules):
     "environment, devices, preload, slow",
     [
         ("torch215", 1, True, False),
-        ("torch215", 2, True, True),
         ("torch215", 2, False, False),
-        ("torch112", 2, True, False),
-        ("torch112", 1, True, True),
-        ("torch112", 1, False, True),
+        pytest.param("torch215", 2, True, True, marks=pytest.mark.slow),
+        pytest.param("torch112", 2, True, False, marks=pytest.mark.slow),
+        pytest.param("torch112", 1, True, True, marks=pytest.mark.slow),
+        # Short peaks are sampled in time.
+        pytest.param("torch112", 1, False, True, marks=[pytest.mark.slow, pytest.mark.alone]),
     ],
 )
 def test_pytorch(environment, devices, preload, slow, python_env, simulate):
@@ -60,6 +61,7 @@ def test_in_ipython(preload, python_env, simulate):
     assert checked(done) == checks_of("in_ipython")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preload", (True, False))
 def test_numba(preload, python_env, simulate):
     done = simulate(
@@ -69,7 +71,8 @@ def test_numba(preload, python_env, simulate):
 
 
 @pytest.mark.parametrize("environment, modules", [
-    ("jupyter", ["limited"]), ("torch215", ["use_torch", "limited"]), ("torch112", ["use_torch", "limited"]),
+    ("jupyter", ["limited"]), pytest.param("torch215", ["use_torch", "limited"], marks=pytest.mark.slow),
+    pytest.param("torch112", ["use_torch", "limited"], marks=pytest.mark.slow),
 ])
 def test_little_left_of_a_limit(environment, modules, python_env, simulate):
     """Leaving 100 MB free and allocating 200 fails as documented where GPUMEM_LIMIT makes the card smaller."""
@@ -88,7 +91,7 @@ def instance(number):
     return f"MIG-6770756d-656d-4000-8000-{number:04}00000000"
 
 
-@pytest.mark.parametrize("environment", ("torch215", "torch112"))
+@pytest.mark.parametrize("environment", ("torch215", pytest.param("torch112", marks=pytest.mark.slow)))
 def test_the_card_that_is_named_by_its_uuid(environment, python_env, simulate):
     """Its figures, not those of NVML's first card: the second, of another size."""
     done = simulate(

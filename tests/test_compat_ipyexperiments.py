@@ -54,13 +54,20 @@ def run_checks(python_env, simulate, tmp_path):
 
 @pytest.mark.parametrize(
     "environment, devices, preload, slow",
-    [("torch215", 1, True, False), ("torch215", 2, False, True), ("torch112", 2, True, True), ("torch112", 1, False, False)],
+    [
+        ("torch215", 1, True, False),
+        # Short peaks are sampled in time.
+        pytest.param("torch215", 2, False, True, marks=[pytest.mark.slow, pytest.mark.alone]),
+        pytest.param("torch112", 2, True, True, marks=pytest.mark.slow),
+        pytest.param("torch112", 1, False, False, marks=pytest.mark.slow),
+    ],
 )
 def test_in_ipython(environment, devices, preload, slow, run_checks):
     done = run_checks(environment, *MODULES, devices=devices, preload=preload, env=SLOW if slow else {})
     assert passed(done) == checks_of(*MODULES)
 
 
+@pytest.mark.slow
 def test_module_loading_that_is_set_stays(run_checks):
     run_checks("torch215", "ipyexp_first", preload=True, env={"CUDA_MODULE_LOADING": "LAZY"})
 

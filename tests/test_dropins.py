@@ -15,12 +15,12 @@ PYTORCH = ("fastai_epochs", "gputil_tables", "memlab_lines", "memlab_reporter", 
 @pytest.mark.parametrize(
     "environment, devices, preload, slow",
     [
-        ("torch215", 1, True, True),
         ("torch215", 2, True, False),
         ("torch215", 1, False, False),
-        ("torch112", 2, True, True),
-        ("torch112", 1, True, False),
-        ("torch112", 2, False, True),
+        pytest.param("torch215", 1, True, True, marks=pytest.mark.slow),
+        pytest.param("torch112", 2, True, True, marks=pytest.mark.slow),
+        pytest.param("torch112", 1, True, False, marks=pytest.mark.slow),
+        pytest.param("torch112", 2, False, True, marks=[pytest.mark.slow, pytest.mark.alone]),
     ],
 )
 def test_pytorch(environment, devices, preload, slow, python_env, simulate):
@@ -110,7 +110,7 @@ print(gauge.look(), _sampler._open == [gauge])
 
 
 def test_a_gauge_is_closed_by_garbage_collection_while_another_opens(python_env):
-    done = harness.run([python_env("py312"), "-c", GAUGES], env=PACKAGE, timeout=30)
+    done = harness.run([python_env("py312"), "-c", GAUGES], env=PACKAGE)
     assert done.stdout == "5 True\n"
 
 

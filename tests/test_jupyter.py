@@ -9,8 +9,8 @@ import os
 import harness
 import pytest
 
-HEADER = """\
-%load_ext gpumem
+LOAD = "%load_ext gpumem\n"
+WITH_TENSORS = LOAD + """\
 import torch
 def make(mib): return torch.empty(mib << 20, dtype=torch.uint8, device="cuda")
 """
@@ -22,9 +22,9 @@ def run_cells(python_env, tmp_path):
     python = python_env("jupyter")
     site = python_env("torch215").parent.parent / "lib" / "python3.12" / "site-packages"
 
-    def start(*cells, recorded=True, program="cells.py", words=()):
+    def start(*cells, recorded=True, program="cells.py", words=(), header=WITH_TENSORS):
         names = []
-        for number, cell in enumerate((HEADER, *cells)):
+        for number, cell in enumerate((header, *cells)):
             names.append(f"cell{number}")
             (tmp_path / names[-1]).write_text(cell)
         launcher = ["-m", "gpumem", "run", "-q"] if recorded else []
@@ -131,7 +131,7 @@ def test_an_error_is_shown_once(recorded, run_cells):
         "try:\n    get_ipython().run_cell_magic('gpumem', '', 'raise KeyError(1)')\nexcept KeyError:\n    print('caught')\n",
         "raise KeyError('later')\n",
         "raise KeyError('last')\n",
-        recorded=recorded,
+        recorded=recorded, header=LOAD,
     )  # fmt: skip
     _, error, line, syntax, group, caught, later, last = texts(done)
     assert error.count("Traceback") == error.count("ValueError: mine") == 1, error
@@ -144,20 +144,34 @@ def test_an_error_is_shown_once(recorded, run_cells):
 
 
 def test_without_the_library_it_says_so_once(run_cells):
-    done = run_cells("%%gpumem\nprint(1)\n", "%gpumem print(2)\n", "%gpumem\n", recorded=False)
+    done = run_cells("%%gpumem\nprint(1)\n", "%gpumem print(2)\n", "%gpumem\n", recorded=False, header=LOAD)
     _, first, second, third = texts(done)
     assert first.endswith("\n1\n") and first.startswith("gpumem: this kernel runs without libgpumem.so"), first
     assert "gpumem kernel" in first and "gpumem run jupyter lab" in first
     assert (second, third) == ("2\n", "")
 
 
-def test_a_kernel(run_cells, tmp_path):
-    """`gpumem kernel` adds one; a notebook in it is measured, and stops where a cell raises."""
+@pytest.fixture
+def kernel(run_cells, tmp_path):
+    """The folder of the kernel that `gpumem kernel` adds."""
     done = harness.run(
         [run_cells.python, "-m", "gpumem", "kernel", "--prefix", tmp_path, "--name", "recorded"],
         env={"PYTHONPATH": str(harness.ROOT / "python")},
     )
-    assert f"is in {tmp_path}/share/jupyter/kernels/recorded." in done.stdout
+    folder = tmp_path / "share" / "jupyter" / "kernels" / "recorded"
+    assert f"is in {folder}." in done.stdout
+    return folder
+
+
+def test_a_kernel_is_started_with_the_recorder(kernel, run_cells):
+    said = json.loads((kernel / "kernel.json").read_text())
+    assert said["argv"][:6] == [str(run_cells.python), "-m", "gpumem", "run", "--no-report", "-m"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("kernel")
+def test_a_kernel(run_cells, tmp_path):
+    """A notebook in it is measured, and stops where a cell raises."""
     done = run_cells(
         "%%gpumem\nkept = make(3)\n", "%%gpumem\nkept = make(2)\nraise KeyError('stop')\n", "print('not reached')\n",
         recorded=False, program="notebook.py", words=["recorded"],

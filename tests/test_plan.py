@@ -9,12 +9,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import types
 
 import harness
 import pytest
 import schemas
+from waiting import WATCHDOG, until
 
 sys.path.insert(0, str(harness.ROOT / "python"))
 
@@ -33,6 +33,21 @@ os.abort()
 """
 
 
+# Allocates 100 MiB as often as its argument says.
+WITHOUT_PYTORCH = """
+import ctypes, sys
+cuda, context, pointer = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_uint64()
+assert not (cuda.cuInit(0) or cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) or cuda.cuCtxSetCurrent(context))
+for _ in range(int(sys.argv[1])):
+    if cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(100 << 20)): raise MemoryError("CUDA out of memory")
+"""
+
+
+def slow(test):
+    """Many runs of a program with PyTorch."""
+    return pytest.mark.slow(pytest.mark.timeout(1200)(test))
+
+
 @pytest.fixture(scope="module")
 def python(python_env):
     return python_env("torch215")
@@ -40,7 +55,7 @@ def python(python_env):
 
 def plan(python, *words, cwd=None):
     return subprocess.run(
-        [python, "-m", "gpumem", "plan", *map(str, words)], capture_output=True, text=True, timeout=280, cwd=cwd,
+        [python, "-m", "gpumem", "plan", *map(str, words)], capture_output=True, text=True, timeout=1200, cwd=cwd,
         env=harness.clean_environment({"PYTHONPATH": str(harness.ROOT / "python")}),
     )  # fmt: skip
 
@@ -48,7 +63,7 @@ def plan(python, *words, cwd=None):
 def works(python, memory, *words):
     """Whether the program, without a plan, works on a card with `memory` bytes."""
     command = [harness.WITH_SIMULATOR, "--memory", memory, python, PROGRAM, *words]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=harness.clean_environment(), timeout=120)
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=harness.clean_environment(), timeout=WATCHDOG)
     if "OutOfMemoryError" in done.stderr:
         return False
     assert done.returncode == 0 or "terminate called without an active exception" in done.stderr, done.stderr
@@ -71,6 +86,17 @@ def test_the_peaks_are_those_that_the_program_has_without_a_plan(python, tmp_pat
     assert "blocks.5.up" in [row["module"] for row in case["at"]["modules"]]
 
 
+def test_verdicts_on_a_program_without_pytorch(python):
+    """What it needs, beside a context of 512 MiB; on a card with too little; and how often it fits."""
+    for times, status, verdict_ in ((3, 0, "fits"), (8, 4, "does not fit")):
+        done = plan(python, "--card", "1GiB", "--no-changes", "--format", "json", "--", "-c", WITHOUT_PYTORCH, times)
+        [case] = schemas.found("plan", done.stdout)["cases"]
+        assert (done.returncode, case["verdict"]) == (status, verdict_), done.stderr
+        assert status or case["needed_bytes"] == [(512 + 300) * MIB] * 2
+    done = plan(python, "--card", "1GiB", "--search", "{}", "1..8", "--format", "json", "--", "-c", WITHOUT_PYTORCH)
+    assert schemas.found("plan", done.stdout)["cases"][0]["largest"] == 5
+
+
 def test_what_is_left_is_by_the_card_that_each_run_had():
     """With more room PyTorch may cache more, so that the run with the least room needs less."""
     runs = [types.SimpleNamespace(devices=[types.SimpleNamespace(ordinal=0, needed=size)]) for size in (900, 1090)]
@@ -79,6 +105,7 @@ def test_what_is_left_is_by_the_card_that_each_run_had():
     assert (found.needed, found.left) == ([930, 1110], [-10, 70])
 
 
+@slow
 def test_the_smallest_card_is_the_one_on_which_it_works(python):
     done = plan(python, "--smallest-card", "--format", "json", "--", PROGRAM)
     [case] = schemas.found("plan", done.stdout)["cases"]
@@ -90,6 +117,7 @@ def test_the_smallest_card_is_the_one_on_which_it_works(python):
     assert works(python, case["room_for_all_bytes"])
 
 
+@slow
 def test_the_largest_batch_is_the_one_that_trying_all_finds(python):
     # Room to spare for a batch of 3, and too little for 4: within 16 MiB of what a batch needs, PyTorch's threads decide.
     card = "1240MiB"
@@ -99,6 +127,7 @@ def test_the_largest_batch_is_the_one_that_trying_all_finds(python):
     assert case["largest"] == max(tried) == len(tried) and 1 < case["largest"] < 5
 
 
+@slow
 def test_what_fits_by_chance_is_no_promise(python):
     """It works on this card, by emptying the cache, and on a slightly smaller one it does not."""
     done = plan(python, "--card", "1198MiB", "--no-changes", "--format", "json", "--", PROGRAM, "--batch", "3")
@@ -108,6 +137,7 @@ def test_what_fits_by_chance_is_no_promise(python):
     assert works(python, "1198MiB", "--batch", "3") and not works(python, "1190MiB", "--batch", "3")
 
 
+@slow
 def test_what_does_not_fit_is_told_with_changes_that_help(python):
     card = "1216MiB"
     done = plan(python, "--card", card, "--", PROGRAM, "--batch", "8")
@@ -122,6 +152,7 @@ def test_what_does_not_fit_is_told_with_changes_that_help(python):
     assert "torch.utils.checkpoint for the repeated blocks: Block" in done.stdout
 
 
+@slow
 def test_one_rank_of_many(python):
     sizes = {}
     for world in (8, 1024):
@@ -134,6 +165,7 @@ def test_one_rank_of_many(python):
     assert done.returncode == 0, done.stderr
 
 
+@slow
 def test_a_plan_beside_a_real_run(python, tmp_path):
     capture = tmp_path / "real.bin"
     env = {"LD_PRELOAD": harness.LIBRARY, "GPUMEM_OUTPUT": capture, "GPUMEM_QUIET": "1", "GPUMEM_SIM_CONTEXT_BYTES": "400MiB"}
@@ -146,6 +178,7 @@ def test_a_plan_beside_a_real_run(python, tmp_path):
     assert {planned - card["measured_bytes"] for planned in card["planned_bytes"]} == {112 * MIB}
 
 
+@slow
 def test_what_is_kept(python, tmp_path):
     done = plan(python, "--card", "16GiB", "--save", tmp_path / "kept", "--", PROGRAM, "--batch", "3")
     assert done.returncode == 0
@@ -160,11 +193,11 @@ def test_what_is_kept(python, tmp_path):
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        (["--card", "16GiB", "--", PROGRAM, "--fail"], 1, "failed with status 1, but not because memory ran out"),
+        (["--card", "16GiB", "--", "-c", "raise ValueError"], 1, "failed with status 1, but not because memory ran out"),
         (["--card", "16GiB", "--", "-c", "print(1)"], 1, "the program used no GPU"),
         # PyTorch's abort at exit is no failure, but this program had failed before it.
         (["--card", "16GiB", "--", "-c", FAILED_AND_ABORTED], 1, "failed with signal 6"),
-        (["--card", "16GiB", "--timeout", "0.5", "--", PROGRAM], 1, "did not end within"),
+        (["--card", "16GiB", "--timeout", "0.5", "--", "-c", "import time; time.sleep(3000)"], 1, "did not end within"),
         (["--card", "16GiB", "--", "no-such-program"], 127, "no such program"),
         (["--card", "16GiB"], 2, "no program: name it after --"),
         (["--card", "16GiB", PROGRAM, "--batch", "4"], 2, "no program: name it after --"),
@@ -196,10 +229,8 @@ def test_a_plan_that_is_ended_ends_its_programs(how, python, tmp_path):
         [str(word) for word in (python, "-m", "gpumem", "plan", "--card", "16GiB", *how, "--", program)], cwd=tmp_path,
         env=harness.clean_environment({"PYTHONPATH": str(harness.ROOT / "python")}),
     )  # fmt: skip
-    until = time.monotonic() + 60
-    while not list(tmp_path.glob("*.pid")) and time.monotonic() < until:
-        time.sleep(0.05)
+    until(lambda: list(tmp_path.glob("*.pid")), "a program")
     process.terminate()
-    assert process.wait(timeout=60) == 128 + signal.SIGTERM
+    assert process.wait(timeout=WATCHDOG) == 128 + signal.SIGTERM
     started = [file.stem for file in tmp_path.glob("*.pid")]
     assert started and not any(os.path.exists(f"/proc/{pid}") for pid in started)

@@ -111,7 +111,8 @@ def test_what_the_program_says(python_env, simulate, analyze_json, tmp_path):
     assert done.stdout.split() == ["False", "wrong"]
 
 
-def test_meshes_of_pytorch(python_env, simulate, analyze_json, tmp_path):
+@pytest.mark.parametrize("words", ("own", pytest.param("found", marks=pytest.mark.slow)))
+def test_meshes_of_pytorch(words, python_env, simulate, analyze_json, tmp_path):
     """A program that makes meshes needs no more calls if it has the package; coordinates from the program's own call
     have priority."""
     script = (
@@ -140,12 +141,13 @@ def test_meshes_of_pytorch(python_env, simulate, analyze_json, tmp_path):
         "    optimizer.step()\n"
     )
     found = {"pp": 1, "dp": 0, "tp": 1, "ep": 2}
-    for words, said in (("found", found), ("own", {**found, "ep": 7})):
-        env = {**TRAINS, "GPUMEM_OUTPUT": f"{words}.bin", "GPUMEM_STACKS": "off"}
-        simulate([python_env("torch215"), "-c", script, words], preload=True, env=env)
-        assert analyze_json("summary", tmp_path / f"{words}.bin")["process"]["coordinates"] == said
+    said = {"found": found, "own": {**found, "ep": 7}}[words]
+    env = {**TRAINS, "GPUMEM_OUTPUT": "report.bin", "GPUMEM_STACKS": "off"}
+    simulate([python_env("torch215"), "-c", script, words], preload=True, env=env)
+    assert analyze_json("summary", tmp_path / "report.bin")["process"]["coordinates"] == said
 
 
+@pytest.mark.slow
 def test_groups_of_frameworks(python_env, simulate, analyze_json, tmp_path):
     """Megatron-LM's and DeepSpeed's own, of a rank in a world of 16."""
     begin = (

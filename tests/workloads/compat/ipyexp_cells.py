@@ -1,6 +1,7 @@
 """The cell logger in IPython: the cells that are reported, and their figures."""
 
 import random
+import time
 
 import numpy
 import simulator
@@ -48,12 +49,14 @@ def check_data_before_the_first_cell():
 
 def check_data_of_the_last_cell():
     run("experiment = IPyExperimentsPytorch(exp_enable=False)")
+    begun = time.monotonic()
     run("x = held(64)", "y = held(32)", "del y")
+    took = time.monotonic() - begun
     run("data = experiment.cl.data")
     cpu, card, seconds = shell.user_ns["data"]
     equal(card[:2], (64 * MB, 32 * MB))
     equal(card.used_total // MB, total())
-    assert cpu.used_total > 0 and 0 < seconds.time_delta < 60, (cpu, seconds)
+    assert cpu.used_total > 0 and 0 < seconds.time_delta < took, (cpu, seconds, took)
     run("del x")
     run(ENDS)
 

@@ -87,14 +87,14 @@ def check_cells():
     equal(gpu, CellLoggerMemory(256 * MB, 0, total))
     lines = out.splitlines()
     equal(len(lines), 3)
-    assert re.fullmatch(r"･ RAM:  △Consumed    △Peaked    Used Total \| Exec time 0:00:00\.\d{3}", lines[0]), lines
+    assert re.fullmatch(r"･ RAM:  △Consumed    △Peaked    Used Total \| Exec time \d:\d\d:\d\d\.\d{3}", lines[0]), lines
     used, peaked, all_used = (int(number / MB) for number in cpu)
     equal(lines[1], f"･ CPU: {used:10,} {peaked:10,} {all_used:10,} MB |")
     equal(lines[2], f"･ GPU:        256          0 {total // MB:10,} MB |")
     logger.compact = True
     line = said(logger.report)
     assert re.fullmatch(
-        rf"CPU: {used}/{peaked}/{all_used} MB \| GPU: 256/0/{total // MB} MB \| Time 0:00:00\.\d{{3}} "
+        rf"CPU: {used}/{peaked}/{all_used} MB \| GPU: 256/0/{total // MB} MB \| Time \d:\d\d:\d\d\.\d{{3}} "
         r"\| \(Consumed/Peaked/Used Total\)\n", line), line
     keep.clear()
 

@@ -56,7 +56,7 @@ def check_the_documented_model():
     equal([one.held for one in measured.modules][1], 0)
     assert measured.forward_peak >= measured.held and measured.backward_peak >= measured.forward_peak
     # PyTorch 1.12's own thread for backward releases the gradients slightly later.
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 240
     while torch.cuda.memory_allocated() != before and time.monotonic() < deadline:
         time.sleep(0.001)
     equal((torch.cuda.memory_allocated(), [p.grad for p in model.parameters()]), (before, [None] * 6))
