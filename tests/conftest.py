@@ -15,6 +15,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent / "lib"))
 
 import browser  # noqa: E402  (lives in tests/lib)
+import forks as forks_of_torch  # noqa: E402
 import harness  # noqa: E402
 import ranks_job  # noqa: E402
 
@@ -170,6 +171,22 @@ def trained(python_env, tmp_path_factory):
         return runs[name]
 
     return run_of
+
+
+@pytest.fixture(scope="session")
+def forks(python_env):
+    """forks("torch215").run([script, …], cwd=folder) runs a program in a fork of a process that has imported PyTorch, on
+    the simulator and with libgpumem.so unless `preload` is False. See forks.Forks."""
+    made: dict[tuple, forks_of_torch.Forks] = {}
+
+    def of(name: str, preload: bool = True) -> forks_of_torch.Forks:
+        if (name, preload) not in made:
+            made[name, preload] = forks_of_torch.Forks(python_env(name), preload, harness.SIMULATED_CARD[name])
+        return made[name, preload]
+
+    yield of
+    for each in made.values():
+        each.close()
 
 
 @pytest.fixture(scope="session")

@@ -35,6 +35,7 @@ def test_pictures_are_small():
     assert sum(path.stat().st_size for path in (IMAGES / "compared").iterdir()) <= MOST_OF_ALL
 
 
+@pytest.mark.slow
 def test_the_script_makes_ours(trained, python_env, tmp_path, monkeypatch):
     """From captures made here: each picture of gpumem in docs has its width, and is not blank."""
     image = pytest.importorskip("PIL.Image", reason="pillow is not installed")

@@ -96,19 +96,17 @@ def traced(entries):
             yield [action, address]
 
 
-def run(python, program, folder, **options):
-    done = harness.simulate(
-        [python, SCRIPT, program, folder / "trace.json"], preload=True, cwd=folder,
-        env={"GPUMEM_QUIET": "1", "GPUMEM_OUTPUT": str(folder / "report.bin"), **options.pop("env", {})}, **options,
-    )
-    return Recorded(folder / "report.bin"), json.loads((folder / "trace.json").read_text()), done
+def run(start, program, folder, env=None, **options):
+    """What a program recorded, and what PyTorch says. `start` runs it."""
+    start([SCRIPT, program, folder / "trace.json"], cwd=folder, env={"GPUMEM_QUIET": "1", **(env or {})}, **options)
+    return Recorded(folder / "report.bin"), json.loads((folder / "trace.json").read_text())
 
 
 @pytest.mark.parametrize("program", ("train", "streams", "full", "pools", "graphs", "checkpoints"))
-def test_each_decision_is_as_in_pytorchs_own_trace(python_env, tmp_path, program):
+def test_each_decision_is_as_in_pytorchs_own_trace(forks, tmp_path, program):
     memory = "64MiB" if program == "full" else "16GiB"
     small = {"GPUMEM_SIM_CONTEXT_BYTES": "0", "GPUMEM_SIM_MODULE_BYTES": "0", "GPUMEM_SIM_STREAM_BYTES": "0"}
-    recorded, expected, _ = run(python_env("torch215"), program, tmp_path, memory=memory, env=small)
+    recorded, expected = run(forks("torch215").run, program, tmp_path, memory=memory, env=small)
     rows = list(traced(expected["trace"]))
     # What ends after the trace was taken is in the capture alone.
     assert len(rows) > 200 and recorded.rows[: len(rows)] == rows
@@ -128,8 +126,8 @@ def test_each_decision_is_as_in_pytorchs_own_trace(python_env, tmp_path, program
         assert len(recorded.states) < recorded.taken, "no address was used again"
 
 
-def test_before_2_0_streams_and_calls_are_recorded_and_requested_bytes_are_not(python_env, tmp_path):
-    recorded, expected, _ = run(python_env("torch112"), "streams", tmp_path, env=harness.CUDA_10)
+def test_before_2_0_streams_and_calls_are_recorded_and_requested_bytes_are_not(forks, tmp_path):
+    recorded, expected = run(forks("torch112").run, "streams", tmp_path)
     allocations = [(row[1], row[2], row[3]) for row in recorded.rows if row[0] == "alloc"]
     assert allocations == [(address, None, stream) for _, address, _, stream in expected["trace"]]
     assert recorded.calls == expected["calls"]
@@ -147,11 +145,15 @@ def test_other_allocators_are_named_and_left_alone(python_env, tmp_path):
     assert "allocator_sees" not in recorded.facts
 
 
-@pytest.mark.parametrize("program", ("streams", "pools"))
+@pytest.mark.parametrize("program", ("streams", pytest.param("pools", marks=pytest.mark.slow)))
 def test_where_no_register_holds_the_block_the_trace_says_what_is_asked_for(python_env, build_c, tmp_path, program):
     wrapper = build_c("report_wrapper.c", "-shared", "-fPIC", "-O1")
-    env = {"LD_PRELOAD": f"{wrapper} {harness.LIBRARY}"}
-    recorded, expected, _ = run(python_env("torch215"), program, tmp_path, env=env)
+
+    def start(command, env, **options):
+        env = {**env, "LD_PRELOAD": f"{wrapper} {harness.LIBRARY}"}
+        harness.simulate([python_env("torch215"), *command], env=env, **options)
+
+    recorded, expected = run(start, program, tmp_path)
     rows = list(traced(expected["trace"]))
     first, *others = recorded.rows[: len(rows)]
     # The trace begins after the first report, whose lock is held.
@@ -160,7 +162,7 @@ def test_where_no_register_holds_the_block_the_trace_says_what_is_asked_for(pyth
     assert recorded.facts["allocator_sees"] == ALL_SEEN
 
 
-def test_the_table_of_functions_is_read_only_again(python_env, tmp_path):
+def test_the_table_of_functions_is_read_only_again(forks, tmp_path):
     code = (
         "import ctypes, torch\n"
         "torch.cuda.init()\n"
@@ -171,6 +173,4 @@ def test_the_table_of_functions_is_read_only_again(python_env, tmp_path):
         "    first, last = (int(part, 16) for part in line.split()[0].split('-'))\n"
         "    if first <= table < last: print(line.split()[1])\n"
     )
-    env = {"GPUMEM_OUTPUT": str(tmp_path / "report.bin")}
-    done = harness.simulate([python_env("torch215"), "-c", code], preload=True, env=env, cwd=tmp_path)
-    assert done.stdout == "r--p\n"
+    assert forks("torch215").run(["-c", code], cwd=tmp_path).stdout == "r--p\n"

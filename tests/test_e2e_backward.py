@@ -91,13 +91,11 @@ class Records:
 
 
 @pytest.fixture
-def record(simulate, python_env, dump, tmp_path):
+def record(forks, dump, tmp_path):
     """Runs a workload of PyTorch's under the library and reads what it recorded."""
 
-    def record(environment, script, *arguments, env=None, devices=1):
-        env = {**QUIET, **harness.SIMULATED_CARD[environment], **(env or {})}
-        command = [python_env(environment), "-W", "ignore", harness.WORKLOADS / script, *arguments]
-        simulate(command, preload=True, env=env, devices=devices)
+    def record(environment, script, *arguments, env=None):
+        forks(environment).run([harness.WORKLOADS / script, *arguments], cwd=tmp_path, env={**QUIET, **(env or {})})
         return Records(dump, tmp_path / "report.bin")
 
     return record
@@ -144,18 +142,16 @@ OTHERS = ("convolution", "mixed_precision", "scripted")
 
 
 @pytest.fixture(scope="session")
-def all_cases(python_env, dump, tmp_path_factory):
+def all_cases(forks, dump, tmp_path_factory):
     """The records of a process that went through all cases; run once for each environment."""
     known = {}
 
     def all_cases(environment):
         if environment not in known:
-            report = tmp_path_factory.mktemp("backward") / "report.bin"
-            env = {**QUIET, **harness.SIMULATED_CARD[environment], "GPUMEM_OUTPUT": str(report)}
+            folder = tmp_path_factory.mktemp("backward")
             script = [harness.WORKLOADS / "backward_lines.py", *BACKWARDS, *OTHERS]
-            command = [python_env(environment), "-W", "ignore", *script]
-            harness.simulate(command, preload=True, devices=2, env=env)
-            known[environment] = Records(dump, report)
+            forks(environment).run(script, cwd=folder, env=QUIET, devices=2)
+            known[environment] = Records(dump, folder / "report.bin")
         return known[environment]
 
     return all_cases
@@ -256,11 +252,9 @@ def test_it_can_be_left_out(how, record):
 
 
 @pytest.mark.parametrize("environment", TORCHES)
-def test_results_are_the_same_to_the_bit(environment, simulate, python_env):
-    command = [python_env(environment), "-W", "ignore", harness.WORKLOADS / "cpu_training.py"]
-    env = {**QUIET, **harness.SIMULATED_CARD[environment]}
-    without = simulate(command, env=env)
-    recorded = simulate(command, env=env, preload=True)
+def test_results_are_the_same_to_the_bit(environment, forks, tmp_path):
+    command = [harness.WORKLOADS / "cpu_training.py"]
+    without, recorded = (forks(environment, preload).run(command, cwd=tmp_path, env=QUIET) for preload in (False, True))
     assert re.fullmatch(r"[0-9a-f]{64} \S+\n", without.stdout)
     assert (recorded.stdout, recorded.stderr) == (without.stdout, without.stderr)
 
@@ -409,9 +403,8 @@ os._exit(0)
 
 
 @pytest.mark.parametrize("environment", TORCHES)
-def test_pytorchs_ranges(environment, simulate, python_env, dump, tmp_path):
-    env = {**QUIET, **harness.SIMULATED_CARD[environment]}
-    simulate([python_env(environment), "-c", NVTX_SCRIPT], preload=True, env=env)
+def test_pytorchs_ranges(environment, forks, dump, tmp_path):
+    forks(environment).run(["-c", NVTX_SCRIPT], cwd=tmp_path, env=QUIET)
     words = ranges(Records(dump, tmp_path / "report.bin"))
     assert words[:4] == ["outer", "größe", ")", ")"]
     assert any(word.startswith("aten::zeros") for word in words[4:])

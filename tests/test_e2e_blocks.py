@@ -1,4 +1,4 @@
-"""Blocks of a real PyTorch on the simulator: temporary ones, their sizes, the fragmentation of the pool, and their
+"""Blocks of a real PyTorch (tests/data/captures): temporary ones, their sizes, the fragmentation of the pool, and their
 flamegraphs. Compared with the capture's own events added up by another program, and with PyTorch's own snapshot of
 its pool.
 
@@ -9,9 +9,9 @@ block that is shown as used."""
 import json
 from collections import Counter, defaultdict, namedtuple
 
-import harness
 import pytest
 import svg
+from captures import capture, printed
 from oracle import ALLOC, FREE, TENSOR, Oracle
 
 Block = namedtuple("Block", "function bytes born time seq")
@@ -20,12 +20,9 @@ Recorded = namedtuple("Recorded", "report segments oracle")
 
 
 @pytest.fixture(scope="module")
-def recorded(python_env, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("fragmenting")
-    script = harness.WORKLOADS / "fragmenting.py"
-    done = harness.simulate([python_env("torch215"), script], preload=True, cwd=folder)
-    (line,) = [line for line in done.stdout.splitlines() if line.startswith("SNAPSHOT ")]
-    report = folder / "report.bin"
+def recorded():
+    (line,) = [line for line in printed("fragmenting").splitlines() if line.startswith("SNAPSHOT ")]
+    report = capture("fragmenting")
     return Recorded(report, json.loads(line[len("SNAPSHOT ") :]), Oracle(report))
 
 

@@ -24,7 +24,7 @@ CATEGORIES = ("parameter", "gradient", "optimizer state")
 
 
 @pytest.fixture(scope="module")
-def recorded(python_env, tmp_path_factory):
+def recorded(forks, tmp_path_factory):
     """recorded("--untold") is the folder of a capture of all programs, and their output."""
     known = {}
 
@@ -32,12 +32,8 @@ def recorded(python_env, tmp_path_factory):
         if arguments not in known:
             folder = tmp_path_factory.mktemp("categories")
             script = harness.WORKLOADS / "categories.py"
-            done = harness.simulate(
-                [python_env("torch215"), script, *arguments, *PROGRAMS],
-                preload=True,
-                cwd=folder,
-                env={"PYTHONPATH": str(harness.ROOT / "python")},
-            )
+            env = {"PYTHONPATH": str(harness.ROOT / "python")}
+            done = forks("torch215").run([script, *arguments, *PROGRAMS], cwd=folder, env=env)
             harness.analyze("export", "sqlite", "-o", folder / "events.sqlite", folder / "report.bin")
             known[arguments] = folder, [json.loads(line) for line in done.stdout.splitlines()]
         return known[arguments]

@@ -34,18 +34,16 @@ CASES = [
 
 
 @pytest.fixture(scope="session")
-def trained_so(python_env, dump, tmp_path_factory):
+def trained_so(forks, dump, tmp_path_factory):
     """The records and the capture of a process that trained both models in some ways; run once each."""
     known = {}
 
     def trained_so(environment, process):
         if (environment, process) not in known:
-            report = tmp_path_factory.mktemp("charged") / "report.bin"
-            env = {**QUIET, **harness.SIMULATED_CARD[environment], "GPUMEM_OUTPUT": str(report)}
+            folder = tmp_path_factory.mktemp("charged")
             cases = {**EVERYWHERE, **ONLY_NEW}[process]
-            command = [python_env(environment), "-W", "ignore", harness.WORKLOADS / "charged_models.py", *cases]
-            harness.simulate(command, preload=True, devices=2, env=env, timeout=280)
-            known[environment, process] = Records(dump, report), report
+            forks(environment).run([harness.WORKLOADS / "charged_models.py", *cases], cwd=folder, env=QUIET, devices=2)
+            known[environment, process] = Records(dump, folder / "report.bin"), folder / "report.bin"
         return known[environment, process]
 
     return trained_so

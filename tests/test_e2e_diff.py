@@ -1,4 +1,5 @@
-"""Comparisons of two runs and of two points in time, and the source with bytes in its margin, on a real training.
+"""Comparisons of two runs and of two points in time, and the source with bytes in its margin, on a real training
+(tests/data/captures).
 
 The comments of tests/workloads/known_lines.py state what each line must own. The training keeps one plane of each
 step's images, so two runs of it differ by that line and by this many bytes.
@@ -10,6 +11,7 @@ import re
 
 import harness
 import pytest
+from captures import capture
 
 TRAIN = harness.WORKLOADS / "train.py"
 LEAK = "HISTORY.append"
@@ -22,14 +24,9 @@ def line_of(script, text):
 
 
 @pytest.fixture(scope="module")
-def runs(python_env, tmp_path_factory):
+def runs():
     """Captures of the same training with 4 steps and with 9."""
-    captures = []
-    for steps in ("4", "9"):
-        folder = tmp_path_factory.mktemp(f"steps{steps}")
-        script = (TRAIN, "--steps", steps, "--batch", "2", "--size", "16")
-        captures.append(harness.train("torch215", python_env("torch215"), folder, *script).report)
-    return captures
+    return [capture(f"trained/steps{steps}") for steps in (4, 9)]
 
 
 def test_runs_differ_by_the_line_that_keeps_a_plane_in_each_step(runs, analyze_json):
@@ -40,9 +37,9 @@ def test_runs_differ_by_the_line_that_keeps_a_plane_in_each_step(runs, analyze_j
     assert leak["change_bytes"] == 5 * 2048
     assert leak["after_blocks"] - leak["before_blocks"] == 5
     assert diff["change_bytes"] == 5 * 2048, "nothing else differs"
-    for side, capture in zip(("before", "after"), runs):
+    for side, report in zip(("before", "after"), runs):
         assert sum(row[f"{side}_bytes"] for row in diff["rows"]) == diff[f"{side}_bytes"]
-        peak = harness.device_of(analyze_json("summary", capture))["tensor"]["peak_bytes"]
+        peak = harness.device_of(analyze_json("summary", report))["tensor"]["peak_bytes"]
         assert diff[f"{side}_bytes"] == peak
 
 
@@ -63,27 +60,30 @@ def test_a_device_that_only_one_has_is_all_change(runs, analyze_json):
     assert diff == {**diff, "rows": [], "before_bytes": 0, "after_bytes": 0, "change_bytes": 0}
 
 
-def test_the_margin_says_what_each_line_owns(runs, analyze, analyze_json):
-    """Live bytes are those of `lines`; allocated and not freed bytes are those live at the end."""
-    capture = runs[1]
+def test_the_margin_says_what_each_line_owns(forks, tmp_path, analyze, analyze_json):
+    """Live bytes are those of `lines`; allocated and not freed bytes are those live at the end. The sources are on this
+    machine."""
+    options = ("--steps", "9", "--batch", "2", "--size", "16")
+    forks("torch215").run([harness.WORKLOADS / "tell.py", "--end", "hard", TRAIN, *options], cwd=tmp_path)
+    report = tmp_path / "report.bin"
     peak, end = (
-        {(row["file"], row["line"]): 0 for row in analyze_json("lines", "--at", at, capture)} for at in ("peak", "end")
+        {(row["file"], row["line"]): 0 for row in analyze_json("lines", "--at", at, report)} for at in ("peak", "end")
     )
     for at, sums in (("peak", peak), ("end", end)):
-        for row in analyze_json("lines", "--at", at, capture):
+        for row in analyze_json("lines", "--at", at, report):
             sums[row["file"], row["line"]] += row["bytes"]
-    found = analyze_json("lines", "--annotate", capture)
+    found = analyze_json("lines", "--annotate", report)
     lines = {(file["file"], line["line"]): line for file in found["files"] for line in file["lines"]}
     assert {at: line["live_bytes"] for at, line in lines.items() if line["live_bytes"]} == peak
     for at, line in lines.items():
         assert line["growth_bytes"] == end.get(at, 0), at
         assert line["allocated_bytes"] == line["freed_bytes"] + line["growth_bytes"], at
     counted = sum(line["allocations"] for line in lines.values())
-    assert counted == harness.device_of(analyze_json("summary", capture))["tensor"]["allocations"]
+    assert counted == harness.device_of(analyze_json("summary", report))["tensor"]["allocations"]
     leak = lines[str(TRAIN), line_of(TRAIN, LEAK)]
     assert (leak["allocations"], leak["allocated_bytes"]) == (9, 9 * 2048)
 
-    text = analyze("lines", "--annotate", "--at", "step=9", capture).stdout
+    text = analyze("lines", "--annotate", "--at", "step=9", report).stdout
     # The optimizer's step, which ends a step, comes before the line.
     row = next(row for row in text.splitlines() if LEAK in row)
     assert row.split()[:8] == ["16.0", "KiB", "16.0", "KiB", "·", "16.0", "KiB", "8"], row

@@ -1,4 +1,4 @@
-"""Exports of a real training, each read by its format's own reader, or by one that checks the format's rules; totals
+"""Exports of real trainings (tests/data/captures), each read by its format's own reader, or by one that checks the format's rules; totals
 equal PyTorch's own figures, the simulator's books and the records as tests/spec_reader reads them.
 
 What breaks these tests: a stack left out, a frame read as a count, a number of values other than one per type, ids
@@ -17,6 +17,7 @@ import polars
 import pytest
 import readers
 import spec_reader
+from captures import PROGRAMS, trained
 from prometheus_client.parser import text_string_to_metric_families
 
 SCHEMA = harness.ROOT / "tests" / "data" / "speedscope-1.25.0-schema.json"
@@ -44,7 +45,7 @@ def events():
 
 
 @pytest.fixture(scope="session")
-def exported(trained, tmp_path_factory, analyze):
+def exported(tmp_path_factory, analyze):
     """exported("csv", "torch215", *options) is the file that is written of that training."""
 
     def of(name, environment, *options):
@@ -84,7 +85,7 @@ def as_csv(value):
 
 
 @pytest.mark.parametrize("environment", TORCHES)
-def test_folded(environment, trained, exported):
+def test_folded(environment, exported):
     own = trained(environment).figures["devices"][0]
     stacks = readers.folded(exported("folded", environment))
     assert sum(stacks.values()) == own["max_allocated"]
@@ -93,7 +94,7 @@ def test_folded(environment, trained, exported):
 
 
 @pytest.mark.parametrize("environment", TORCHES)
-def test_speedscope(environment, trained, exported, events):
+def test_speedscope(environment, exported, events):
     run = trained(environment)
     own = run.figures["devices"][0]
     profiles = readers.speedscope(exported("speedscope", environment), SCHEMA)
@@ -107,7 +108,7 @@ def test_speedscope(environment, trained, exported, events):
 
 
 @pytest.mark.parametrize("environment", TORCHES)
-def test_pprof(environment, trained, exported, events, analyze_json):
+def test_pprof(environment, exported, events, analyze_json):
     run = trained(environment)
     own = run.figures["devices"][0]
     profile = readers.pprof(exported("pprof", environment))
@@ -124,7 +125,7 @@ def test_pprof(environment, trained, exported, events, analyze_json):
     assert 0 < totals["leaked_space"] < totals["live_space"]
     texts = profile.string_table
     files = {texts[function.filename] for function in profile.function}
-    assert str(harness.WORKLOADS / "train.py") in files
+    assert str(PROGRAMS / "train.py") in files
     # The first is the program itself, by whose name readers call the profile.
     assert texts[profile.mapping[0].filename] == analyze_json("summary", run.report)["process"]["executable"]
     builds = {texts[m.filename].rsplit("/", 1)[-1]: texts[m.build_id] for m in profile.mapping}
@@ -132,7 +133,7 @@ def test_pprof(environment, trained, exported, events, analyze_json):
     assert len(torch) == 40 and int(torch, 16)
 
 
-def test_otlp_profile(python_env, trained, exported, events, analyze_json):
+def test_otlp_profile(python_env, exported, events, analyze_json):
     """By the published messages, whose rules of the dictionary the reader checks."""
     run = trained("torch215")
     reader = [python_env("otlp"), harness.ROOT / "tests" / "lib" / "otlp_profile.py"]
@@ -147,7 +148,7 @@ def test_otlp_profile(python_env, trained, exported, events, analyze_json):
     sizes = sorted(sample.value[at] for sample in profile.sample if sample.value[at])
     assert sorted(size for name, _, stacks in read["profiles"] if name == "peak_space" for _, size in stacks) == sizes
     frames = {tuple(frame) for _, _, stacks in read["profiles"] for stack, _ in stacks for frame in stack}
-    assert any(file == str(harness.WORKLOADS / "train.py") and kind == "cpython" for _, file, kind in frames)
+    assert any(file == str(PROGRAMS / "train.py") and kind == "cpython" for _, file, kind in frames)
     assert any(kind == "native" for _, _, kind in frames)
     process = analyze_json("summary", run.report)["process"]
     assert read["resource"]["process.executable.path"] == process["executable"]
@@ -155,7 +156,7 @@ def test_otlp_profile(python_env, trained, exported, events, analyze_json):
     assert read["attributes"]["gpumem.level"] == "tensor"
 
 
-def test_pprof_of_another_level_and_moment(trained, exported, analyze_json):
+def test_pprof_of_another_level_and_moment(exported, analyze_json):
     run = trained("torch215")
     book = run.figures["books"]["devices"][0]["driver"]
     totals = readers.pprof_totals(readers.pprof(exported("pprof", "torch215", "--level", "driver")))
@@ -169,7 +170,7 @@ def test_pprof_of_another_level_and_moment(trained, exported, analyze_json):
 
 
 @pytest.mark.parametrize("environment", TORCHES)
-def test_perfetto(environment, trained, exported, analyze_json):
+def test_perfetto(environment, exported, analyze_json):
     run = trained(environment)
     own, books = run.figures["devices"][0], run.figures["books"]["devices"][0]
     trace = readers.perfetto(exported("perfetto", environment))
@@ -197,7 +198,7 @@ def test_perfetto(environment, trained, exported, analyze_json):
 
 
 @pytest.mark.parametrize("environment", TORCHES)
-def test_firefox(environment, trained, exported, events):
+def test_firefox(environment, exported, events):
     run = trained(environment)
     own = run.figures["devices"][0]
     stacks, weights, profile = readers.firefox(exported("firefox", environment))
@@ -218,7 +219,7 @@ def test_firefox(environment, trained, exported, events):
 
 
 @pytest.mark.parametrize("environment", TORCHES)
-def test_csv(environment, trained, exported, events):
+def test_csv(environment, exported, events):
     run = trained(environment)
     rows = csv_rows(exported("csv", environment))
     recorded = [event for event in events(run.report) if event["kind"] not in (ROLE, ALLOCATOR)]
@@ -248,7 +249,7 @@ def test_csv(environment, trained, exported, events):
     assert {row["step"] for row in rows if row["kind"] == "step"} == {"1", "2", "3", "4"}
 
 
-def test_csv_lines_are_those_of_lines(trained, exported, analyze_json):
+def test_csv_lines_are_those_of_lines(exported, analyze_json):
     """What is live by line at the end, worked out from the rows."""
     run = trained("torch215")
     rows = csv_rows(exported("csv", "torch215", "--level", "tensor"))
@@ -265,7 +266,7 @@ def test_csv_lines_are_those_of_lines(trained, exported, analyze_json):
 
 
 @pytest.mark.parametrize("environment", TORCHES)
-def test_sqlite(environment, trained, exported, analyze_json):
+def test_sqlite(environment, exported, analyze_json):
     """The rows are those of csv, the stacks those of folded."""
     run = trained(environment)
     database = sqlite3.connect(exported("sqlite", environment))
@@ -310,7 +311,7 @@ def test_sqlite(environment, trained, exported, analyze_json):
 
 
 @pytest.mark.parametrize("environment", TORCHES)
-def test_parquet(environment, trained, exported):
+def test_parquet(environment, exported):
     """By DuckDB and by polars: the rows of csv."""
     run = trained(environment)
     path, rows = exported("parquet", environment), csv_rows(exported("csv", environment))
@@ -330,7 +331,7 @@ def test_parquet(environment, trained, exported):
 
 
 @pytest.mark.parametrize("environment", TORCHES)
-def test_prometheus(environment, trained, exported, analyze_json):
+def test_prometheus(environment, exported, analyze_json):
     run = trained(environment)
     families = {f.name: f for f in text_string_to_metric_families(exported("prometheus", environment).read_text())}
     summary = analyze_json("summary", run.report)
@@ -362,7 +363,7 @@ BINARY = ("pprof", "otlp-profile", "sqlite", "parquet", "arrow")
 
 
 @pytest.mark.parametrize("name", TEXT + BINARY)
-def test_the_same_capture_gives_the_same_bytes(name, trained, exported, analyze):
+def test_the_same_capture_gives_the_same_bytes(name, exported, analyze):
     report = trained("torch215").report
     again = subprocess.run(
         [harness.ANALYZER, "export", name, "-o", "-", report], capture_output=True, check=True
@@ -371,7 +372,7 @@ def test_the_same_capture_gives_the_same_bytes(name, trained, exported, analyze)
 
 
 @pytest.mark.parametrize("name", BINARY)
-def test_a_terminal_is_spared(name, trained):
+def test_a_terminal_is_spared(name):
     ours, theirs = pty.openpty()
     done = subprocess.run(
         [harness.ANALYZER, "export", name, "-o", "-", trained("torch215").report],
@@ -397,7 +398,7 @@ def test_a_partial_capture_is_said_to_be_one(name, analyze, tmp_path):
     "arguments",
     [("csv", "--at", "end"), ("arrow", "--at", "end"), ("parquet", "--columns", "seq"), ("perfetto", "--file", "x"), ("prometheus", "--level", "host")],
 )
-def test_options_that_mean_nothing_are_refused(arguments, analyze, trained):
+def test_options_that_mean_nothing_are_refused(arguments, analyze):
     done = analyze("export", *arguments, "-o", "-", trained("torch215").report, check=False)
     assert done.returncode == 2
     assert arguments[1] in done.stderr and done.stdout == ""

@@ -1,4 +1,4 @@
-"""`gpumem-analyze export torch-snapshot` of real trainings, read by PyTorch's own viewer of snapshots.
+"""`gpumem-analyze export torch-snapshot` of real trainings (tests/data/captures), read by PyTorch's own viewer of snapshots.
 
 What breaks these tests: a block that does not follow the one before it, a frame that refers to another line, an
 opcode that the viewer in the browser does not accept, a list that is filled in parts of more than 1000."""
@@ -9,6 +9,7 @@ from collections import Counter
 
 import pytest
 import snapshot
+from captures import trained
 
 # The opcodes that pytorch.org/memory_viz reads: a pickle reader in JavaScript, for protocols up to 4.
 TAKEN = set(
@@ -58,7 +59,7 @@ def the_browser_takes(path):
 
 
 @pytest.mark.parametrize("environment", ["torch215", "torch112"])
-def test_pytorchs_viewer_reads_it(trained, viewer, tmp_path, analyze, analyze_json, environment):
+def test_pytorchs_viewer_reads_it(viewer, tmp_path, analyze, analyze_json, environment):
     report, path = trained(environment).report, tmp_path / "out.pickle"
     analyze("export", "torch-snapshot", "-o", path, report)
     the_browser_takes(path)

@@ -1,4 +1,4 @@
-"""The flamegraph of the peak of a real training.
+"""The flamegraph of the peak of real trainings: checked-in captures (tests/data/captures).
 
 What breaks these tests: an order taken from a hash map, a stack left out, widths in another unit than bytes, a time
 stamp in the picture, or XML that a browser does not accept; dispatch that is not folded, bytes that folding changes,
@@ -12,12 +12,13 @@ import browser
 import harness
 import pytest
 import svg
+from captures import capture, trained
 
 TORCHES = ("torch215", "torch112")
 
 
 @pytest.mark.parametrize("environment", TORCHES)
-def test_the_widths_sum_to_the_peak(environment, trained, analyze, analyze_json, tmp_path):
+def test_the_widths_sum_to_the_peak(environment, analyze, analyze_json, tmp_path):
     run = trained(environment)
     picture = tmp_path / "peak.svg"
     analyze("flamegraph", "-o", picture, run.report)
@@ -31,7 +32,7 @@ def test_the_widths_sum_to_the_peak(environment, trained, analyze, analyze_json,
 
 
 @pytest.mark.parametrize("environment", TORCHES)
-def test_the_same_capture_gives_the_same_bytes(environment, trained, analyze, tmp_path):
+def test_the_same_capture_gives_the_same_bytes(environment, analyze, tmp_path):
     """Also from another folder, under another name, and by the default command."""
     run = trained(environment)
     pictures = [tmp_path / name for name in ("one.svg", "two.svg")]
@@ -46,7 +47,7 @@ def test_the_same_capture_gives_the_same_bytes(environment, trained, analyze, tm
     assert copy.with_suffix(".svg").read_bytes() == first
 
 
-def test_it_can_be_drawn(trained, analyze, tmp_path):
+def test_it_can_be_drawn(analyze, tmp_path):
     """Rendered by resvg to a PNG that is no blank page."""
     resvg_py = pytest.importorskip("resvg_py", reason="resvg_py is not installed")
     image = pytest.importorskip("PIL.Image", reason="pillow is not installed")
@@ -61,21 +62,27 @@ def test_it_can_be_drawn(trained, analyze, tmp_path):
     assert boxes > sum(count for count, _ in colours) / 5
 
 
-def test_a_killed_run_has_a_picture_too(python_env, simulate, tmp_path, analyze):
+def test_a_killed_run_has_a_picture_too(tmp_path, analyze):
     """A killed run's report is read like any other."""
-    simulate(
-        [python_env("torch215"), harness.WORKLOADS / "killed_in_backward.py"], preload=True, check=False
-    )
+    killed = harness.ROOT / "tests" / "fixtures" / "captures" / "v1" / "torch-kill.bin"
+    shutil.copy(killed, tmp_path / "report.bin")
     analyze(tmp_path / "report.bin")
     assert svg.boxes(tmp_path / "report.svg")
 
 
 @pytest.fixture(scope="module")
-def larger(python_env, tmp_path_factory):
-    """The training of `trained`, with larger batches."""
-    folder = tmp_path_factory.mktemp("larger")
-    script = (harness.WORKLOADS / "train.py", "--steps", "4", "--batch", "24")
-    return harness.train("torch215", python_env("torch215"), folder, *script)
+def larger():
+    """The capture of the training of `trained`, with larger batches."""
+    return capture("trained/larger")
+
+
+@pytest.fixture(scope="module")
+def here(forks, tmp_path_factory):
+    """A capture of that training whose sources are on this machine: views show a line's text from its file."""
+    folder = tmp_path_factory.mktemp("here")
+    script = [harness.WORKLOADS / "tell.py", "--end", "hard", harness.WORKLOADS / "train.py", "--steps", "4", "--batch", "16"]
+    forks("torch215").run(script, cwd=folder)
+    return folder / "report.bin"
 
 
 def draw(analyze, to, *arguments):
@@ -85,7 +92,7 @@ def draw(analyze, to, *arguments):
 
 @pytest.mark.parametrize("level", ("tensor", "driver"))
 @pytest.mark.parametrize("environment", TORCHES)
-def test_folding_changes_no_bytes(environment, level, trained, analyze, analyze_json, tmp_path):
+def test_folding_changes_no_bytes(environment, level, analyze, analyze_json, tmp_path):
     report = trained(environment).report
     figure = harness.device_of(analyze_json("summary", report))[level]["peak_bytes"]
     for options in ([], ["--native"]):
@@ -98,7 +105,7 @@ def test_folding_changes_no_bytes(environment, level, trained, analyze, analyze_
 
 
 @pytest.mark.parametrize("environment", TORCHES)
-def test_dispatch_is_folded_unless_all_frames_are_asked_for(environment, trained, analyze):
+def test_dispatch_is_folded_unless_all_frames_are_asked_for(environment, analyze):
     report = trained(environment).report
     folded = analyze("flamegraph", "--folded", report).stdout
     native = analyze("flamegraph", "--folded", "--native", report).stdout
@@ -110,7 +117,7 @@ def test_dispatch_is_folded_unless_all_frames_are_asked_for(environment, trained
     assert deepest[0] < 16 < 32 < deepest[1]
 
 
-def test_inverted_stacks_begin_with_the_newest_frame(trained, analyze, tmp_path):
+def test_inverted_stacks_begin_with_the_newest_frame(analyze, tmp_path):
     """The same bytes, each stack the other way round, so that a function is one box below all its callers."""
     report = trained("torch215").report
     upright, inverted = (
@@ -127,18 +134,18 @@ def test_inverted_stacks_begin_with_the_newest_frame(trained, analyze, tmp_path)
     assert sum(sizes) in [box.width for box in boxes if box.title.startswith(f"{name} (")]
 
 
-def test_the_library_that_allocates_is_named(trained, analyze):
+def test_the_library_that_allocates_is_named(analyze):
     folded = analyze("flamegraph", "--folded", "--level", "driver", trained("torch215").report).stdout
     handles = [line.split(";") for line in folded.splitlines() if "cublasCreate" in line]
     assert handles and all(re.match(r"cublasCreate_v2\b", frames[-1]) and frames[-2].startswith("aten::") for frames in handles)
 
 
-def test_an_owner_has_the_text_of_its_line(trained, analyze, tmp_path):
-    boxes = draw(analyze, tmp_path / "x.svg", "--by", "module", trained("torch215").report)
+def test_an_owner_has_the_text_of_its_line(here, analyze, tmp_path):
+    boxes = draw(analyze, tmp_path / "x.svg", "--by", "module", here)
     assert any(re.search(r"/train\.py:\d+: return pairs\.pow\(2\)\.sum\(\) \(", box.title) for box in boxes), [box.title for box in boxes]
 
 
-def test_a_window_without_a_width_is_no_error(chromium, trained, analyze, tmp_path):
+def test_a_window_without_a_width_is_no_error(chromium, analyze, tmp_path):
     draw(analyze, tmp_path / "x.svg", trained("torch215").report)
     (tmp_path / "x.html").write_text('<iframe src="x.svg" width="0" height="100" frameborder="0"></iframe>')
     chromium.open(tmp_path / "x.html")
@@ -147,8 +154,8 @@ def test_a_window_without_a_width_is_no_error(chromium, trained, analyze, tmp_pa
 
 
 @pytest.mark.parametrize("options", ([], ["--native"], ["--icicle"], ["--colour-by", "category"]))
-def test_labels_have_the_line_and_are_cut_at_their_end(options, trained, analyze, tmp_path):
-    boxes = draw(analyze, tmp_path / "x.svg", *options, trained("torch215").report)
+def test_labels_have_the_line_and_are_cut_at_their_end(options, here, analyze, tmp_path):
+    boxes = draw(analyze, tmp_path / "x.svg", *options, here)
     titles = [box.title for box in boxes]
     assert any(re.match(r"Model\.forward \(train\.py:\d+\): x = self\.stem\(images\) \(", title) for title in titles)
     assert any(box.label.startswith("main (train.py:") and ": train(options.steps" in box.label for box in boxes)
@@ -160,7 +167,7 @@ def test_labels_have_the_line_and_are_cut_at_their_end(options, trained, analyze
     assert "\ue000" not in (tmp_path / "x.svg").read_text()
 
 
-def test_colours_are_those_of_kinds(trained, analyze, tmp_path):
+def test_colours_are_those_of_kinds(analyze, tmp_path):
     picture = tmp_path / "x.svg"
     boxes = draw(analyze, picture, trained("torch215").report)
     colours = {}
@@ -174,7 +181,7 @@ def test_colours_are_those_of_kinds(trained, analyze, tmp_path):
     assert re.findall(r">([^<>]+)</text>", legend) == ["your Python", "installed Python", "native", "backward", "optimizer"]
 
 
-def test_colours_are_those_of_categories(trained, analyze, analyze_json, tmp_path):
+def test_colours_are_those_of_categories(analyze, analyze_json, tmp_path):
     report = trained("torch215").report
     boxes = draw(analyze, tmp_path / "x.svg", "--colour-by", "category", report)
     spike = [box for box in boxes if box.title.startswith("similarity (")]
@@ -185,11 +192,13 @@ def test_colours_are_those_of_categories(trained, analyze, analyze_json, tmp_pat
     assert done.returncode == 2 and "cannot be used with" in done.stderr
 
 
-def test_a_frame_has_the_colour_of_all_that_changed_in_it(trained, larger, analyze, tmp_path):
-    before, after = trained("torch215").report, larger.report
+def test_a_frame_has_the_colour_of_all_that_changed_in_it(larger, analyze, tmp_path):
+    before, after = trained("torch215").report, larger
     boxes = draw(analyze, tmp_path / "x.svg", "--diff", before, after)
     assert boxes[0].kind == "grown8"
-    grew = [box for box in boxes if box.title.startswith("Stem.forward (train.py:") and "self.conv2" in box.title]
+    source = (harness.WORKLOADS / "train.py").read_text().splitlines()
+    line = next(number for number, text in enumerate(source, 1) if "x = self.conv2(x)" in text)
+    grew = [box for box in boxes if box.title.startswith(f"Stem.forward (train.py:{line})")]
     assert grew and all(re.fullmatch("grown[1-8]", box.kind) for box in grew)
     said = re.search(r"before \S+ \S+ = ([\d,]+) bytes, change \+\S+ \S+ = \+([\d,]+) bytes", grew[0].title)
     was, more = (int(figure.replace(",", "")) for figure in said.groups())
@@ -200,7 +209,7 @@ def test_a_frame_has_the_colour_of_all_that_changed_in_it(trained, larger, analy
     assert boxes[0].kind == "shrunk8"
 
 
-def test_what_is_gone_is_summed(trained, analyze, tmp_path):
+def test_what_is_gone_is_summed(analyze, tmp_path):
     report = trained("torch215").report
     picture = tmp_path / "x.svg"
     draw(analyze, picture, "--from", "peak", "--at", "end", report)
@@ -221,6 +230,12 @@ def chromium():
     opened.close()
 
 
+def fitted(chromium):
+    """Waits until the labels fit the window: the picture's program sets a timer for this when it is loaded, and timers of the
+    same delay expire in order."""
+    chromium.call("Runtime.evaluate", expression="new Promise(done => setTimeout(done, 0))", awaitPromise=True)
+
+
 LUMINANCE = """
     const part = (value) => (value /= 255) <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
     const luminance = (colour) => {
@@ -232,13 +247,12 @@ LUMINANCE = """
 
 @pytest.mark.parametrize("options", ([], ["--colour-by", "category"], ["--diff"]))
 @pytest.mark.parametrize("scheme", ("light", "dark"))
-def test_a_browser_shows_it(scheme, options, chromium, trained, larger, analyze, tmp_path):
+def test_a_browser_shows_it(scheme, options, chromium, larger, analyze, tmp_path):
     picture = tmp_path / "x.svg"
-    draw(analyze, picture, *options, *([trained("torch215").report] if "--diff" in options else []), larger.report)
+    draw(analyze, picture, *options, *([trained("torch215").report] if "--diff" in options else []), larger)
     chromium.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
     chromium.open(picture)
-    # It fits its labels to the window beside the loading.
-    chromium.call("Runtime.evaluate", expression="new Promise(done => setTimeout(done, 50))", awaitPromise=True)
+    fitted(chromium)
     told = chromium.tell(f"""(() => {{
         {LUMINANCE}
         const contrasts = [...document.querySelectorAll("#frames > g")].map((group) => {{
@@ -264,11 +278,11 @@ def test_a_browser_shows_it(scheme, options, chromium, trained, larger, analyze,
     assert chromium.errors() == []
 
 
-def test_a_click_enlarges_and_a_search_marks(chromium, trained, analyze, tmp_path):
+def test_a_click_enlarges_and_a_search_marks(chromium, here, analyze, tmp_path):
     picture = tmp_path / "x.svg"
-    draw(analyze, picture, trained("torch215").report)
+    draw(analyze, picture, here)
     chromium.open(picture)
-    chromium.call("Runtime.evaluate", expression="new Promise(done => setTimeout(done, 50))", awaitPromise=True)
+    fitted(chromium)
     marked = "[...document.querySelectorAll('#frames rect')].filter((rect) => getComputedStyle(rect).fill === getComputedStyle(found).fill)"
     chromium.tell("search('similarity')")
     found = "const found = [...document.querySelectorAll('#frames > g')].find((group) => group.textContent.startsWith('similarity (')).querySelector('rect');"

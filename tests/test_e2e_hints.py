@@ -6,60 +6,47 @@ optimizer's state counted among gradients, or a fault that is no longer found.""
 
 import harness
 import pytest
+from captures import capture
 
 MIB = 1 << 20
 LAYER = 8192 * 8192 * 4  # bytes of one weight
 BIAS = 8192 * 4
-# fault: (devices, the program without it, bytes). Sizes follow from faults.py.
+# fault: bytes. Sizes follow from faults.py.
 FAULTS = {
     # Adam keeps two figures for each parameter; its step counts are on the host.
-    "optimizer_state": (1, "training", 2 * 4 * (LAYER + BIAS)),
+    "optimizer_state": 2 * 4 * (LAYER + BIAS),
     # Four results of 16384 rows, all there at the end of the forward.
-    "not_in_place": (1, "not_in_place", 4 * 16384 * 8192 * 4),
-    "cache_emptied": (1, "training", None),
-    "workspaces": (1, "training", None),
-    "cached_unused": (1, "training", 10 * 64 * MIB),
-    "no_grad": (1, "no_grad", None),
-    "imbalance": (2, "imbalance", 768 * MIB),
+    "not_in_place": 4 * 16384 * 8192 * 4,
+    "cache_emptied": None,
+    "workspaces": None,
+    "cached_unused": 10 * 64 * MIB,
+    "no_grad": None,
+    "imbalance": 768 * MIB,
     # 8 steps: 7 more losses than after the first, each with four activations of 1024 rows.
-    "kept_graphs": (1, "kept_graphs", 7 * 4 * 1024 * 8192 * 4),
-    "growing": (1, "growing", 7 * 32 * MIB),
+    "kept_graphs": 7 * 4 * 1024 * 8192 * 4,
+    "growing": 7 * 32 * MIB,
     # Four activations of 4096 rows.
-    "no_backward": (1, "no_backward", 4 * 4096 * 8192 * 4),
-    "spikes": (1, "spikes", None),
+    "no_backward": 4 * 4096 * 8192 * 4,
+    "spikes": None,
 }
-# What is run without a fault, for those that have the same name in the second column.
-TRAINING = "optimizer_state"
+# Without these faults the program is the same training.
+OF_THE_TRAINING = ("optimizer_state", "cache_emptied", "workspaces", "cached_unused")
 
 
-@pytest.fixture(scope="module")
-def hinted(python_env, tmp_path_factory):
-    """hinted(fault, kind): the hints about a program of faults.py, by what they are about, and its capture."""
-    known = {}
-
-    def of(fault, kind):
-        if (fault, kind) not in known:
-            folder = tmp_path_factory.mktemp(f"{fault}-{kind}")
-            harness.simulate(
-                [python_env("torch215"), harness.WORKLOADS / "faults.py", fault, kind],
-                devices=FAULTS[fault][0], preload=True, cwd=folder,
-            )
-            report = folder / "report.bin"
-            known[fault, kind] = {hint["kind"]: hint for hint in harness.analyze_json("hints", report)}, report
-        return known[fault, kind]
-
-    return of
+def hinted(fault, kind):
+    """The hints about a program of faults.py, by what they are about, and its capture."""
+    report = capture("faults/training" if kind == "clean" and fault in OF_THE_TRAINING else f"faults/{fault}-{kind}")
+    return {hint["kind"]: hint for hint in harness.analyze_json("hints", report)}, report
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_is_told_and_its_absence_is_not(fault, hinted, analyze_json):
-    _, without, expected = FAULTS[fault]
+def test_a_fault_is_told_and_its_absence_is_not(fault, analyze_json):
     faulty, report = hinted(fault, "faulty")
-    clean, _ = hinted(TRAINING if without == "training" else fault, "clean")
+    clean, _ = hinted(fault, "clean")
     assert fault in faulty and fault not in clean, (faulty.keys(), clean.keys())
     found = faulty[fault]
-    if expected is not None:
-        assert found["bytes"] == expected
+    if FAULTS[fault] is not None:
+        assert found["bytes"] == FAULTS[fault]
     peak = harness.device_of(analyze_json("summary", report))["tensor"]["peak_bytes"]
     if fault not in ("cache_emptied", "cached_unused", "imbalance"):
         assert found["bytes"] <= peak
@@ -67,7 +54,7 @@ def test_a_fault_is_told_and_its_absence_is_not(fault, hinted, analyze_json):
         assert all(line["file"].endswith("faults.py") for line in found["lines"]), found
 
 
-def test_a_spike_is_what_the_call_needs_beside_its_results(hinted):
+def test_a_spike_is_what_the_call_needs_beside_its_results():
     """The results of the sort, which stay, are none of it; the sizes are those of single blocks."""
     found = hinted("spikes", "faulty")[0]["spikes"]
     longest = 8 * 4 * MIB  # numbers of the last sort
@@ -76,7 +63,7 @@ def test_a_spike_is_what_the_call_needs_beside_its_results(hinted):
     assert f"within {16} events" in found["what"], found["what"]
 
 
-def test_a_list_of_losses_holds_its_graphs_and_what_went_into_them(hinted):
+def test_a_list_of_losses_holds_its_graphs_and_what_went_into_them():
     """Memory that forward allocated is separate from other memory held with it: the samples of 1024 rows, and the
     losses."""
     hints, _ = hinted("kept_graphs", "faulty")
@@ -84,14 +71,16 @@ def test_a_list_of_losses_holds_its_graphs_and_what_went_into_them(hinted):
     assert hints["growing"]["bytes"] == 7 * (1024 * 8192 * 4 + 512)
 
 
-def test_a_program_without_any_fault_gets_no_hint(hinted, analyze):
-    clean, report = hinted(TRAINING, "clean")
+def test_a_program_without_any_fault_gets_no_hint(analyze):
+    clean, report = hinted("optimizer_state", "clean")
     assert clean == {}
     assert analyze("hints", report).stdout == "No hints for this capture.\n"
 
 
-def test_the_text_names_bytes_lines_and_advice(hinted, analyze):
+def test_the_text_names_bytes_lines_and_advice(analyze):
     _, report = hinted("optimizer_state", "faulty")
     text = analyze("hints", report).stdout
     assert "2.00 GiB at the peak is optimizer state" in text
-    assert "optimizer.step()" in text and "→ shard the state" in text
+    source = (harness.WORKLOADS / "faults.py").read_text().splitlines()
+    line = next(number for number, text in enumerate(source, 1) if "optimizer.step()" in text)
+    assert f"faults.py:{line}\n" in text and "→ shard the state" in text

@@ -1,4 +1,4 @@
-"""Memory that real trainings keep from step to step, against the capture's own events added up by another program.
+"""Memory that real trainings (tests/data/captures) keep from step to step, against the capture's own events added up by another program.
 
 What breaks these tests: a block's step taken from another event, freed blocks that are still counted, a slope over
 the wrong steps, a threshold that treats noise as growth or growth as noise."""
@@ -7,6 +7,7 @@ from collections import defaultdict
 
 import harness
 import pytest
+from captures import capture
 from oracle import ALLOC, FREE, STEP, TENSOR, Oracle
 
 STEPS = 30
@@ -46,30 +47,10 @@ def by_function(leaks):
     return rows
 
 
-@pytest.fixture(scope="module")
-def recorded(python_env, tmp_path_factory):
-    """recorded("--leak") is the capture of tests/workloads/leaking.py with these arguments."""
-
-    def run(*arguments):
-        folder = tmp_path_factory.mktemp("leaking")
-        script = harness.WORKLOADS / "leaking.py"
-        harness.simulate([python_env("torch215"), script, "--steps", str(STEPS), *arguments], preload=True, cwd=folder)
-        return folder / "report.bin"
-
-    captures = {}
-
-    def once(*arguments):
-        if arguments not in captures:
-            captures[arguments] = run(*arguments)
-        return captures[arguments]
-
-    return once
-
-
-@pytest.mark.parametrize("arguments", [("--leak",), ()])
-def test_lines_keep_what_the_events_say(arguments, recorded, analyze_json):
+@pytest.mark.parametrize("name", ["leak", "steady"])
+def test_lines_keep_what_the_events_say(name, analyze_json):
     """Each function's bytes, ages and slope, whatever its class."""
-    report = recorded(*arguments)
+    report = capture(name)
     births, ends, steps = survivors(Oracle(report))
     leaks = analyze_json("leaks", report)
     rows = by_function(leaks)
@@ -91,8 +72,8 @@ def test_lines_keep_what_the_events_say(arguments, recorded, analyze_json):
             assert abs(mine[0]["bytes_per_step"] - slope) <= 1, function
 
 
-def test_a_list_that_grows_is_the_only_one_that_does(recorded, analyze_json):
-    leaks = analyze_json("leaks", recorded("--leak"))
+def test_a_list_that_grows_is_the_only_one_that_does(analyze_json):
+    leaks = analyze_json("leaks", capture("leak"))
     growing = [row for row in leaks["rows"] if row["class"] == "growing"]
     assert [row["function"] for row in growing] == ["leak"]
     (row,) = growing
@@ -102,23 +83,20 @@ def test_a_list_that_grows_is_the_only_one_that_does(recorded, analyze_json):
     assert leaks["rows"][0] == row, "it comes first"
 
 
-def test_nothing_grows_in_a_steady_training(recorded, analyze, analyze_json):
-    leaks = analyze_json("leaks", recorded())
+def test_nothing_grows_in_a_steady_training(analyze, analyze_json):
+    leaks = analyze_json("leaks", capture("steady"))
     classes = defaultdict(set)
     for row in leaks["rows"]:
         classes[row["function"]].add(row["class"])
     assert "growing" not in set().union(*classes.values())
     assert classes["ring"] == classes["cache"] == {"cache"}
     assert classes["build"] == {"warm-up"}
-    assert "No line grows." in analyze("leaks", recorded()).stdout
+    assert "No line grows." in analyze("leaks", capture("steady")).stdout
 
 
-def test_the_deliberate_leak_of_the_training_is_found(python_env, tmp_path, simulate, analyze_json):
+def test_the_deliberate_leak_of_the_training_is_found(analyze_json):
     """tests/workloads/train.py keeps one plane of each image; it frees all before it ends."""
-    script = harness.WORKLOADS / "train.py"
-    options = ("--steps", "12", "--batch", "4", "--size", "32")
-    simulate([python_env("torch215"), script, *options], preload=True)
-    report = tmp_path / "report.bin"
+    report = capture("trained/leaves")
     rows = analyze_json("leaks", report)["rows"]
     growing = [row for row in rows if row["class"] == "growing"]
     assert [(row["function"], row["bytes_per_step"]) for row in growing] == [("train", 4 * 32 * 32 * 4)]

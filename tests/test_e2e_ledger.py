@@ -24,7 +24,11 @@ def reading(done):
     return json.loads(line[len("READING ") :])
 
 
-@pytest.mark.parametrize("mode", MODES)
+# The last of all has what the two other slow ones have.
+SLOW = ("async", "graphs")
+
+
+@pytest.mark.parametrize("mode", [pytest.param(mode, marks=[pytest.mark.slow] * (mode in SLOW)) for mode in MODES])
 def test_the_ledger_at_the_peak_is_nvmls_figure(mode, python_env, simulate, tmp_path, analyze_json):
     arguments, env = MODES[mode]
     done = simulate(

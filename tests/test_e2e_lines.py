@@ -32,15 +32,11 @@ def marks(path, column):
 
 
 @pytest.mark.parametrize("environment", ("torch215", "torch112"))
-def test_known_lines_own_known_bytes(environment, python_env, simulate, tmp_path, analyze_json):
+def test_known_lines_own_known_bytes(environment, forks, tmp_path, analyze_json):
     module = tmp_path / UMLAUT
     module.write_text(UMLAUT_SOURCE, encoding="utf-8")
     script = harness.WORKLOADS / "known_lines.py"
-    done = simulate(
-        [python_env(environment), script, module],
-        preload=True,
-        env=harness.SIMULATED_CARD[environment],
-    )
+    done = forks(environment).run([script, module], cwd=tmp_path)
     live, peak = map(int, done.stdout.split())
     report = tmp_path / "report.bin"
     for moment, column, figure in (("peak", 1, peak), ("end", 2, live)):
@@ -53,17 +49,10 @@ def test_known_lines_own_known_bytes(environment, python_env, simulate, tmp_path
         assert found == promised, moment
         assert sum(promised.values()) == figure, moment
         assert any(row["file"] == str(module) for row in rows), "the file's name came through whole"
-
-
-def test_blocks_are_counted(python_env, simulate, tmp_path, analyze_json):
-    """Each row shows how many blocks make up its bytes: four of the generator, twelve recursions."""
-    simulate([python_env("torch215"), harness.WORKLOADS / "known_lines.py"], preload=True)
-    rows = analyze_json("lines", tmp_path / "report.bin")
-    blocks = {row["function"].rsplit(".", 1)[-1]: row["blocks"] for row in rows if row["bytes"] < 9000}
-    assert blocks["generator"] == 4
-    assert blocks["recursive"] == 12
-    assert blocks["block"] == 2
-    assert blocks["in_thread"] == 1
+        if moment == "peak":
+            blocks = {row["function"].rsplit(".", 1)[-1]: row["blocks"] for row in rows}
+            expected = {"generator": 4, "recursive": 12, "block": 2, "in_thread": 1}
+            assert {name: blocks[name] for name in expected} == expected
 
 
 FREES = """\
@@ -79,12 +68,11 @@ del other
 
 
 @pytest.mark.parametrize("frees", ("on", "off"))
-def test_releases_have_their_lines_if_asked(frees, python_env, simulate, tmp_path, analyze_json):
+def test_releases_have_their_lines_if_asked(frees, forks, tmp_path, analyze_json):
     """With GPUMEM_FREE_STACKS each free is charged to the line that freed; otherwise to that of the last allocation."""
     script = tmp_path / "frees.py"
     script.write_text(FREES)
-    env = {**harness.SIMULATED_CARD["torch215"], "GPUMEM_FREE_STACKS": frees}
-    simulate([python_env("torch215"), script], preload=True, env=env)
+    forks("torch215").run([script], cwd=tmp_path, env={"GPUMEM_FREE_STACKS": frees})
     sections = analyze_json("changes", tmp_path / "report.bin")
     if isinstance(sections, dict):
         sections = sections["changes"]

@@ -6,6 +6,7 @@ What breaks these tests: a stack that is the same for two modules, a module of a
 returned, a backward charged to the module that ran last, a recomputation charged to its first forward, a name of
 another object, a filter or a tree that counts twice."""
 
+import functools
 import json
 import random
 from collections import Counter, namedtuple
@@ -22,10 +23,9 @@ PACKAGE = {"PYTHONPATH": str(harness.ROOT / "python")}
 Run = namedtuple("Run", "report told records objects")
 
 
-def run(python, folder, *wants):
+def run(forks, folder, *wants):
     out = folder / "told.json"
-    env = {**PACKAGE, "GPUMEM_QUIET": "1"}
-    harness.simulate([python, SCRIPT, out, *wants], preload=True, env=env, cwd=folder)
+    forks("torch215").run([SCRIPT, out, *wants], cwd=folder, env={**PACKAGE, "GPUMEM_QUIET": "1"})
     records = spec_reader.read(folder / "report.bin").order.records
     # By number: address and class of a module, and which one of its class it is.
     objects, classes = {}, Counter()
@@ -38,13 +38,10 @@ def run(python, folder, *wants):
 
 
 @pytest.fixture(scope="module")
-def runs(python_env, tmp_path_factory):
-    """With the package in the program, which has the names of modules; and without."""
-    python = python_env("torch215")
-    return {
-        name: run(python, tmp_path_factory.mktemp(name), *wants)
-        for name, wants in {"names": ["names"], "plain": [], "compiled": ["compile"]}.items()
-    }
+def runs(forks, tmp_path_factory):
+    """runs("names"): with the package in the program, which has the names of modules; "plain": without; "compiled"."""
+    wants = {"names": ["names"], "plain": [], "compiled": ["compile"]}
+    return functools.lru_cache(lambda name: run(forks, tmp_path_factory.mktemp(name), *wants[name]))
 
 
 def module_of_each_allocation(told):
@@ -99,7 +96,7 @@ def moments(this):
 
 @pytest.mark.parametrize("name", ("names", "plain"))
 def test_modules_own_what_was_allocated_in_them(runs, analyze_json, name):
-    this = runs[name]
+    this = runs(name)
     names = {**name_of(this, name), 0: None}
     for moment in moments(this):
         expected = Counter()
@@ -112,7 +109,7 @@ def test_modules_own_what_was_allocated_in_them(runs, analyze_json, name):
 
 @pytest.mark.parametrize("name", ("names", "plain"))
 def test_sums_are_the_level_s_figure(runs, analyze_json, name):
-    this = runs[name]
+    this = runs(name)
     tensor = harness.device_of(analyze_json("summary", this.report))["tensor"]
     for moment, figure in (("peak", tensor["peak_bytes"]), ("end", tensor["live_bytes"])):
         rows = analyze_json("lines", "--by", "module", "--at", moment, this.report)
@@ -125,7 +122,7 @@ def test_sums_are_the_level_s_figure(runs, analyze_json, name):
 
 def test_every_block_has_the_module_that_the_hooks_had(runs):
     """Block by block, from the records alone: forward stacks name their module themselves."""
-    for this in (runs["names"], runs["plain"]):
+    for this in (runs("names"), runs("plain")):
         stacks, backward = {}, set()
         for word, _, kind, *fields in this.records:
             if word == "definition" and kind == 130:
@@ -148,7 +145,7 @@ def test_every_block_has_the_module_that_the_hooks_had(runs):
 
 
 def test_a_tree_holds_what_its_parts_hold(runs, analyze_json):
-    this = runs["names"]
+    this = runs("names")
     flat = shown(analyze_json("lines", "--by", "module", this.report))
 
     def check(node, seen):
@@ -177,7 +174,7 @@ def test_a_tree_holds_what_its_parts_hold(runs, analyze_json):
     ],
 )
 def test_filter_takes_modules_and_their_parts(runs, analyze_json, pattern, takes):
-    report = runs["names"].report
+    report = runs("names").report
     flat = shown(analyze_json("lines", "--by", "module", report))
     expected = Counter({name: held for name, held in flat.items() if takes(name or "")})
     assert shown(analyze_json("lines", "--by", "module", "--module", pattern, report)) == expected
@@ -194,15 +191,16 @@ def test_names_are_told_by_the_package_alone(runs):
             if word == "definition" and kind == NN_MODULE_NAME
         }
 
-    assert named(runs["plain"]) == {}
-    told = {int(address): path or kind for address, (kind, path) in runs["names"].told["modules"].items()}
-    seen = {address for address, *_ in runs["names"].objects.values()}
-    assert named(runs["names"]) == {address: told[address] for address in seen}
+    assert named(runs("plain")) == {}
+    told = {int(address): path or kind for address, (kind, path) in runs("names").told["modules"].items()}
+    seen = {address for address, *_ in runs("names").objects.values()}
+    assert named(runs("names")) == {address: told[address] for address in seen}
 
 
+@pytest.mark.slow
 def test_a_compiled_module_is_the_wrapper(runs):
     """Its parts run inside it without separate calls: their allocations belong to the wrapper."""
-    this = runs["compiled"]
+    this = runs("compiled")
     before, after, wrapper = this.told["spans"][-1]
     assert after > before
     assert "OptimizedModule" in {kind for address, kind, _ in this.objects.values() if address == wrapper}

@@ -1,10 +1,12 @@
-"""The phases of a training that have no mark: data, evaluation, after the training; and all phases together.
+"""The phases of a training (tests/data/captures) that have no mark: data, evaluation, after the training; and all phases
+together.
 
 What breaks these tests: a phase other than forward that is called forward, a phase that depends on whether the
 program failed later, or rows of phases that do not sum to the level's own figure."""
 
 import harness
 import pytest
+from captures import capture
 
 PROGRAM = harness.WORKLOADS / "all_phases.py"
 PHASES = ["forward", "evaluation", "after-training", "data", "set-up", "backward", "optimizer", "other"]
@@ -13,24 +15,6 @@ MIB = 1 << 20
 
 def line_of(part):
     return next(number for number, line in enumerate(PROGRAM.read_text().splitlines(), 1) if part in line)
-
-
-@pytest.fixture(scope="module")
-def recorded(python_env, tmp_path_factory):
-    known = {}
-
-    def of(*arguments):
-        if arguments not in known:
-            folder = tmp_path_factory.mktemp("phases")
-            done = harness.simulate(
-                [python_env("torch215"), PROGRAM, *arguments], memory="4GiB", preload=True, cwd=folder, check=False,
-                env={"PYTHONPATH": str(PROGRAM.parent)},
-            )
-            assert done.returncode == len(arguments), harness.described(done)
-            known[arguments] = folder / "report.bin"
-        return known[arguments]
-
-    return of
 
 
 def phases(report, *options):
@@ -42,8 +26,8 @@ def phases(report, *options):
     return found
 
 
-def test_each_phase_has_its_lines(recorded):
-    found = phases(recorded())
+def test_each_phase_has_its_lines():
+    found = phases(capture("phases/all"))
     module = line_of("return self.layers(x)")
     assert found[line_of("net = Net()"), "set_up"] > MIB
     assert found[line_of("# data"), "data"] == 8 * MIB
@@ -58,8 +42,8 @@ def test_each_phase_has_its_lines(recorded):
 
 
 @pytest.mark.parametrize("at", ["peak", "500", "step=5", "end"])
-def test_phases_sum_to_the_level(recorded, at):
-    report = recorded()
+def test_phases_sum_to_the_level(at):
+    report = capture("phases/all")
     whole = sum(row["bytes"] for row in harness.analyze_json("lines", "--at", at, report))
     parts = {name: sum(phases(report, "--at", at, "--phase", name).values()) for name in PHASES}
     assert sum(parts.values()) == whole, parts
@@ -69,19 +53,16 @@ def test_phases_sum_to_the_level(recorded, at):
         assert whole == peak and parts["other"] == 0 and all(parts[name] for name in PHASES[:-1])
 
 
-def test_where_memory_ran_out_nothing_is_after_the_training(recorded):
+def test_where_memory_ran_out_nothing_is_after_the_training():
     """It may have been a step: what would have come is not known."""
-    found = phases(recorded("fail"), "--at", "oom")
+    report = capture("phases/fail")
+    found = phases(report, "--at", "oom")
     assert not any(phase == "after_training" for _, phase in found)
     assert found[line_of("# after the training"), "forward"] == 64 * MIB
     assert found[line_of("return self.layers(x)"), "forward"] > 64 * MIB
-    failure = harness.analyze("oom", recorded("fail")).stdout.replace("\n                ", " ")
-    assert f"requested at {PROGRAM}:{line_of('1 << 40')} after" in failure
+    failure = harness.analyze("oom", report).stdout.replace("\n                ", " ")
+    assert f"requested at {PROGRAM.name}:{line_of('1 << 40')} after" in failure
 
 
-def test_without_backward_there_are_no_phases(recorded, python_env, tmp_path):
-    harness.simulate(
-        [python_env("torch215"), PROGRAM], memory="4GiB", preload=True, cwd=tmp_path,
-        env={"PYTHONPATH": str(PROGRAM.parent), "GPUMEM_BACKWARD": "off"},
-    )
-    assert {phase for _, phase in phases(tmp_path / "report.bin")} == {None}
+def test_without_backward_there_are_no_phases():
+    assert {phase for _, phase in phases(capture("phases/off"))} == {None}

@@ -1,4 +1,4 @@
-"""Sampled stacks on a real PyTorch: figures that are not by stack equal those of a run that takes all stacks, lines
+"""Sampled stacks on a real PyTorch (tests/data/captures, but for what the recorder estimates itself): figures that are not by stack equal those of a run that takes all stacks, lines
 are within their stated error, and every view marks them as estimates.
 
 What breaks these tests: omitting an event because it has no stack, scaling a total, a sampler whose probability is
@@ -11,6 +11,7 @@ import math
 import harness
 import pytest
 import spec_reader
+from captures import capture, printed
 
 MEAN = 512 << 10
 SAID = "sampled: one tensor stack was recorded per 512 KiB allocated, on average"
@@ -20,19 +21,13 @@ ERRORS = 5
 
 
 @pytest.fixture(scope="module")
-def runs(python_env, tmp_path_factory):
-    """Captures of the same program: all stacks taken, and sampled ones; with both stacks and with Python's alone."""
-    captures = {}
-    for name, options in {
-        "all": {}, "sampled": {"GPUMEM_STACK_SAMPLE": "512KiB"},
-        "python": {"GPUMEM_STACK_SAMPLE": "512KiB", "GPUMEM_STACKS": "python"},
-    }.items():
-        folder = tmp_path_factory.mktemp(name)
-        env = {**harness.SIMULATED_CARD["torch215"], **options}
-        done = harness.simulate([python_env("torch215"), SCRIPT], preload=True, env=env, cwd=folder)
-        live, peak, _ = map(int, done.stdout.split())
-        captures[name] = (folder / "report.bin", live, peak)
-    return captures
+def runs():
+    """Captures of the same program: all stacks taken, and sampled ones; with both stacks and with Python's alone. With each
+    the live bytes and the peak that the program printed."""
+    return {
+        name: (capture(f"sampled/{name}"), *map(int, printed(f"sampled/{name}").split()[:2]))
+        for name in ("all", "both", "python")
+    }
 
 
 def functions(rows):
@@ -44,7 +39,7 @@ def functions(rows):
     return found
 
 
-@pytest.mark.parametrize("mode", ("sampled", "python"))
+@pytest.mark.parametrize("mode", ("both", "python"))
 def test_totals_peaks_and_counters_are_those_of_a_run_with_all_stacks(runs, analyze_json, mode):
     (all_stacks, live, peak), (sampled, *figures) = runs["all"], runs[mode]
     assert figures == [live, peak]
@@ -61,7 +56,7 @@ def test_totals_peaks_and_counters_are_those_of_a_run_with_all_stacks(runs, anal
     assert sizes[0] == sizes[1]
 
 
-@pytest.mark.parametrize("mode", ("sampled", "python"))
+@pytest.mark.parametrize("mode", ("both", "python"))
 @pytest.mark.parametrize("moment", ("peak", "end"))
 def test_lines_are_within_their_error(runs, analyze_json, moment, mode):
     (all_stacks, live, peak), (sampled, *_) = runs["all"], runs[mode]
@@ -87,7 +82,7 @@ NOT_SAMPLED, TENSOR, ALLOC = 4294967294, 0, 1
 
 def test_the_capture_is_what_the_format_says(runs):
     """By a reader that shares nothing with the analyzer: which allocations carry stacks, and what all are estimated to have."""
-    records = spec_reader.read(runs["sampled"][0]).order.records
+    records = spec_reader.read(runs["both"][0]).order.records
     facts = [record[3:] for record in records if record[0] == "definition" and record[2] == 136]
     assert [str(MEAN)] == [value for fact in facts for value in fact[-1:] if "stack_sample" in fact]
     sizes, unseen = [], []
@@ -113,7 +108,7 @@ def test_the_capture_is_what_the_format_says(runs):
 
 
 def test_events_in_tables_say_that_they_carry_no_stacks(runs, analyze):
-    head, *rows = analyze("export", "csv", "--level", "tensor", "-o", "-", runs["sampled"][0]).stdout.splitlines()
+    head, *rows = analyze("export", "csv", "--level", "tensor", "-o", "-", runs["both"][0]).stdout.splitlines()
     size, kind, function = (head.split(",").index(name) for name in ("bytes", "kind", "function"))
     small = [row.split(",") for row in rows]
     small = [row[function] for row in small if (row[size], row[kind]) == (str(16 << 10), "alloc")]
@@ -129,26 +124,26 @@ TEXT = (
 
 @pytest.mark.parametrize("command", TEXT, ids=" ".join)
 def test_text_says_at_its_head_that_stacks_are_sampled(runs, analyze, command):
-    first = analyze(*command, runs["sampled"][0]).stdout.split("\n\n")[0]
+    first = analyze(*command, runs["both"][0]).stdout.split("\n\n")[0]
     assert SAID in first
     assert SAID not in analyze(*command, runs["all"][0]).stdout
 
 
 @pytest.mark.parametrize("command", TEXT, ids=" ".join)
 def test_json_has_a_field_that_says_so(runs, analyze, command):
-    for name, mean in (("sampled", MEAN), ("all", None)):
+    for name, mean in (("both", MEAN), ("all", None)):
         said = json.loads(analyze(*command, "--format", "json", runs[name][0]).stdout)
         assert said["capture"]["stack_sample_bytes"] == mean
 
 
 def test_a_difference_says_so_of_each_side(runs, analyze):
-    text = analyze("diff", runs["all"][0], runs["sampled"][0]).stdout
+    text = analyze("diff", runs["all"][0], runs["both"][0]).stdout
     before, after = text.split("after ", 1)
     assert SAID not in before and SAID in after
 
 
 def test_pictures_pages_and_exports_say_so(runs, analyze, tmp_path):
-    report = runs["sampled"][0]
+    report = runs["both"][0]
     for of in ("live", "allocated", "temporary"):
         svg = tmp_path / f"{of}.svg"
         analyze("flamegraph", "--of", of, "-o", svg, report)
@@ -164,13 +159,13 @@ def test_pictures_pages_and_exports_say_so(runs, analyze, tmp_path):
 
 
 def test_whatever_has_bytes_by_stack_sums_to_the_exact_figure(runs, analyze, analyze_json):
-    report, live, peak = runs["sampled"]
+    report, live, peak = runs["both"]
     assert analyze_json("tree", report)["bytes"] == peak
     folded = analyze("export", "folded", "-o", "-", report).stdout.splitlines()
     assert sum(int(line.rsplit(" ", 1)[1]) for line in folded) == peak
     leaks = analyze_json("leaks", "--at", "end", report)
     assert leaks["bytes"] == sum(row["bytes"] for row in leaks["rows"]) == live
-    temporary, exact = (analyze_json("temporary", runs[name][0]) for name in ("sampled", "all"))
+    temporary, exact = (analyze_json("temporary", runs[name][0]) for name in ("both", "all"))
     found = {row["function"]: row for row in temporary["rows"]}["temporary"]
     truth = {row["function"]: row for row in exact["rows"]}["temporary"]
     # 512 blocks of a quarter of the mean: their standard error is 9 %.
@@ -178,15 +173,15 @@ def test_whatever_has_bytes_by_stack_sums_to_the_exact_figure(runs, analyze, ana
 
 
 def test_a_leak_is_found(runs, analyze_json):
-    growing = [row for row in analyze_json("leaks", runs["sampled"][0])["rows"] if row["class"] == "growing"]
+    growing = [row for row in analyze_json("leaks", runs["both"][0])["rows"] if row["class"] == "growing"]
     assert [row["function"] for row in growing] == ["main"]
     # Blocks of four times the mean: of a hundred two have no stack.
     assert abs(growing[0]["bytes_per_step"] - (2 << 20)) <= 1 << 20
 
 
-def test_a_bounded_capture_estimates_as_well(python_env, simulate, analyze_json, tmp_path):
-    env = {"GPUMEM_STACK_SAMPLE": "512KiB", "GPUMEM_BOUNDED": "16MiB", **harness.SIMULATED_CARD["torch215"]}
-    done = simulate([python_env("torch215"), SCRIPT], preload=True, env=env)
+def test_a_bounded_capture_estimates_as_well(forks, analyze_json, tmp_path):
+    env = {"GPUMEM_STACK_SAMPLE": "512KiB", "GPUMEM_BOUNDED": "16MiB"}
+    done = forks("torch215").run([SCRIPT], cwd=tmp_path, env=env)
     live, *_ = map(int, done.stdout.split())
     rows = functions(analyze_json("lines", "--at", "end", tmp_path / "report.bin"))
     assert sum(row["bytes"] for of in rows.values() for row in of) == live
@@ -206,10 +201,10 @@ except torch.OutOfMemoryError:
 """
 
 
-def test_a_post_mortem_estimates_and_says_so(python_env, simulate, analyze, tmp_path):
+def test_a_post_mortem_estimates_and_says_so(forks, analyze, tmp_path):
     (tmp_path / "fails.py").write_text(OUT_OF_MEMORY)
-    env = {"GPUMEM_STACK_SAMPLE": "512KiB", **harness.SIMULATED_CARD["torch215"]}
-    done = simulate([python_env("torch215"), "fails.py"], preload=True, env=env, memory="1GiB")
+    env = {"GPUMEM_STACK_SAMPLE": "512KiB"}
+    done = forks("torch215").run([tmp_path / "fails.py"], cwd=tmp_path, env=env, memory="1GiB")
     assert done.stdout == "out of memory\n"
     assert "  sampled  one stack per 512 KiB allocated: bytes of tensors by line are estimates\n" in done.stderr
     # All of it is one line's: what has no stacks is its too.

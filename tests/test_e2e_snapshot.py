@@ -1,4 +1,4 @@
-"""PyTorch's own snapshots, of real PyTorch on the simulator, compared with Python's reading of them.
+"""PyTorch's own snapshots (tests/data/captures/snapshot, of real PyTorch on the simulator), compared with Python's reading of them.
 
 What breaks these tests: an entry of the trace that is skipped or counted twice, a block from before the trace that
 is lost, frames that refer to another line, an opcode of the pickle that is not read."""
@@ -6,20 +6,24 @@ is lost, frames that refer to another line, an opcode of the pickle that is not 
 import pickletools
 from collections import Counter
 
+import captures
 import harness
 import pytest
 import snapshot
 
-WORKLOAD = harness.WORKLOADS / "torch_snapshot.py"
+WORKLOAD = captures.PROGRAMS / "torch_snapshot.py"
 
 
-def dumped(python, environment, folder, *options, **with_):
-    path = folder / "dump.pickle"
-    harness.simulate(
-        [python, WORKLOAD, path, *options], env={**harness.SIMULATED_CARD[environment], **with_.pop("env", {})},
-        cwd=folder, **with_
-    )
-    return path
+@pytest.fixture
+def dumped(tmp_path):
+    """A copy of the snapshot of that name."""
+
+    def of(name):
+        path = tmp_path / f"{name}.pickle"
+        path.write_bytes(captures.content(f"snapshot/{name}.pickle"))
+        return path
+
+    return of
 
 
 def imported(path, analyze):
@@ -53,13 +57,9 @@ def judged(path, analyze, analyze_json):
     return summary
 
 
-def test_pytorch_2_15(python_env, tmp_path, analyze, analyze_json):
+def test_pytorch_2_15(dumped, analyze, analyze_json):
     """A whole trace. The run is recorded by gpumem, too."""
-    report = tmp_path / "report.bin"
-    path, jit = tmp_path / "dump.pickle", tmp_path / "jit.pickle"
-    dumped(
-        python_env("torch215"), "torch215", tmp_path, "--jit", jit, preload=True, env={"GPUMEM_OUTPUT": str(report)}
-    )
+    report, path, jit = captures.capture("snapshot/whole"), dumped("whole"), dumped("whole.jit")
     said = snapshot.load(path)
     summary = judged(path, analyze, analyze_json)
     trace = said["device_traces"][0]
@@ -89,23 +89,20 @@ def lines_are_pytorchs_own(said, rows):
     assert len(of_workload) >= 5 and len(ours) == len(of_workload), ours
 
 
-@pytest.mark.parametrize("options", [("--entries", "150"), ("--state",)], ids=["cut-off", "state"])
-def test_a_trace_that_is_not_whole(python_env, tmp_path, analyze, analyze_json, options):
-    path = dumped(python_env("torch215"), "torch215", tmp_path, *options)
+@pytest.mark.parametrize("name", ["cut", "state"])
+def test_a_trace_that_is_not_whole(name, dumped, analyze, analyze_json):
+    path = dumped(name)
     # In the mode "state" the segments' entries are recorded nevertheless.
     trace = snapshot.load(path)["device_traces"][0]
     trace = [entry for entry in trace if not entry["action"].startswith("segment")]
-    assert len(trace) in ((0,) if "--state" in options else range(100, 151))
+    assert len(trace) in ((0,) if name == "state" else range(100, 151))
     summary = judged(path, analyze, analyze_json)
     assert any("before the trace" in note for note in summary["notes"]) == bool(trace)
     assert any("has no trace" in note for note in summary["notes"]) == (not trace)
 
 
-def test_native_frames_and_expandable_segments(python_env, tmp_path, analyze, analyze_json):
-    path = dumped(
-        python_env("torch215"), "torch215", tmp_path, "--stacks", "all",
-        env={"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
-    )
+def test_native_frames_and_expandable_segments(dumped, analyze, analyze_json):
+    path = dumped("native")
     judged(path, analyze, analyze_json)
     report = path.with_suffix(".bin")
     for command in (
@@ -118,9 +115,8 @@ def test_native_frames_and_expandable_segments(python_env, tmp_path, analyze, an
     assert "torch_snapshot.py" in folded and "at::" in folded
 
 
-def test_pytorch_1_12(python_env, tmp_path, analyze, analyze_json):
+def test_pytorch_1_12(dumped, analyze, analyze_json):
     """It has no stacks and no trace: segments alone."""
-    path = dumped(python_env("torch112"), "torch112", tmp_path)
-    summary = judged(path, analyze, analyze_json)
+    summary = judged(dumped("old"), analyze, analyze_json)
     assert summary["devices"][0]["tensor"]["live_bytes"] > 0
     assert any("has no trace" in note for note in summary["notes"])

@@ -1,4 +1,4 @@
-"""The timeline of a real training, compared with the sums of a second reader of the records.
+"""The timeline of real trainings (tests/data/captures), compared with the sums of a second reader of the records.
 
 What breaks these tests: a spike that a bucket loses, an event that is counted in the wrong bucket, a last figure that
 is not the last, a device's moment chosen by another rule than the ledger's, a part of the run that begins without
@@ -10,9 +10,9 @@ import re
 from xml.etree import ElementTree
 
 import browser
-import harness
 import pytest
 import spec_reader
+from captures import capture, trained
 
 ALLOC, FREE, CANCEL = 1, 2, 3
 AUX, KIND = 3, 7
@@ -35,7 +35,7 @@ def series(report, level):
 
 @pytest.mark.parametrize("level", ("tensor", "driver"))
 @pytest.mark.parametrize("environment", ("torch215", "torch112"))
-def test_each_bucket_has_the_most_and_the_last_of_its_time(environment, level, trained, analyze_json):
+def test_each_bucket_has_the_most_and_the_last_of_its_time(environment, level, analyze_json):
     report = trained(environment).report
     device = analyze_json("timeline", "--level", level, report)["devices"][0]
     events = series(report, level)
@@ -65,7 +65,7 @@ def test_each_bucket_has_the_most_and_the_last_of_its_time(environment, level, t
     assert device["peak"]["seq"] == next(seq for _, seq, live in events if live == peak)
 
 
-def test_the_bands_are_what_the_card_gave(trained, analyze_json):
+def test_the_bands_are_what_the_card_gave(analyze_json):
     """All bands together are the physical level, as the simulator's NVML saw it, at every reading."""
     report = trained("torch215").report
     timeline = analyze_json("timeline", report)
@@ -84,7 +84,7 @@ def test_the_bands_are_what_the_card_gave(trained, analyze_json):
     assert device["peak"]["seq"] == ledger["seq"]
 
 
-def test_steps_and_phases_are_there(trained, analyze_json):
+def test_steps_and_phases_are_there(analyze_json):
     report = trained("torch215").report
     timeline = analyze_json("timeline", report)
     summary = analyze_json("summary", report)
@@ -100,22 +100,9 @@ def test_steps_and_phases_are_there(trained, analyze_json):
 
 
 @pytest.fixture(scope="module")
-def laned(python_env, tmp_path_factory):
+def laned():
     """laned() is the capture of lanes.py, laned("pinned") that with much pinned memory."""
-    known = {}
-
-    def of(*arguments):
-        if arguments not in known:
-            folder = tmp_path_factory.mktemp("lanes")
-            paths = f"{harness.ROOT / 'python'}:{harness.WORKLOADS}"
-            harness.simulate(
-                [python_env("torch215"), harness.WORKLOADS / "lanes.py", *arguments], memory="4GiB", preload=True, cwd=folder,
-                env={"PYTHONPATH": paths},
-            )
-            known[arguments] = folder / "report.bin"
-        return known[arguments]
-
-    return of
+    return lambda memory="short": capture(f"lanes/{memory}")
 
 
 def records(report, *kinds):
@@ -143,7 +130,7 @@ FIGURES = ("time_ns", "tensor_bytes", "driver_bytes", "host_bytes", "physical_by
 
 
 @pytest.mark.parametrize("share", ((0.2, 0.7), (0.0, 0.5), (0.6, 1.0), (0.45, 0.46)))
-def test_a_stretch_has_the_figures_of_the_whole_run(share, trained, analyze_json):
+def test_a_stretch_has_the_figures_of_the_whole_run(share, analyze_json):
     report = trained("torch215").report
     whole = analyze_json("timeline", report)
     buckets = whole["devices"][0]["buckets"]
@@ -297,7 +284,7 @@ def test_failures_are_marks_and_little_pinned_memory_is_a_line(laned, analyze):
     assert classed(svg, "fold")
 
 
-def test_the_picture_has_the_pages_colours(trained, analyze, tmp_path):
+def test_the_picture_has_the_pages_colours(analyze, tmp_path):
     report = trained("torch215").report
     svg = analyze("timeline", "-o", "-", report).stdout
     page = tmp_path / "page.html"

@@ -14,21 +14,20 @@ FAILURES = {"raise": 1, "exit": 7, "abort": -6, "memory": 1, "recover": 0}
 POINTERS = re.compile(r"0x[0-9a-f]{6,}")
 
 
-def both_ways(simulate, folder, command, env=None):
-    """Runs a command without and with the library, each in a separate folder."""
+def both_ways(run, folder, command, env=None):
+    """Runs a command without and with the library, each in a separate folder. `run` is harness.simulate or the like."""
     runs = []
     for name, preload in (("without", False), ("with", True)):
         (folder / name).mkdir()
-        runs.append(
-            simulate(
-                command,
-                preload=preload,
-                env={"GPUMEM_QUIET": "1", **(env or {})},
-                cwd=folder / name,
-                check=False,
-            )
-        )
+        env = {"GPUMEM_QUIET": "1", **(env or {})}
+        runs.append(run(command, preload=preload, env=env, cwd=folder / name, check=False))
     return runs
+
+
+@pytest.fixture
+def in_forks(forks):
+    """in_forks("torch215") runs programs as harness.simulate does, with a PyTorch that is already imported."""
+    return lambda environment: lambda command, preload=False, **options: forks(environment, preload).run(command, **options)
 
 
 def same(without, recorded):
@@ -60,28 +59,26 @@ def test_clients_of_the_driver(script, simulate, python_env, tmp_path):
 
 
 @pytest.mark.parametrize("environment", ("torch215", "torch112"))
-def test_a_training(environment, simulate, python_env, tmp_path):
-    command = [python_env(environment), harness.WORKLOADS / "train.py", "--steps", "2", "--batch", "8"]
-    without, recorded = both_ways(simulate, tmp_path, command, harness.SIMULATED_CARD[environment])
+def test_a_training(environment, in_forks, tmp_path):
+    command = [harness.WORKLOADS / "train.py", "--steps", "2", "--batch", "8"]
+    without, recorded = both_ways(in_forks(environment), tmp_path, command)
     assert without.returncode == 0, harness.described(without)
     same(without, recorded)
 
 
 @pytest.mark.parametrize("how", FAILURES)
-def test_programs_that_fail(how, simulate, python_env, tmp_path, analyze):
-    without, recorded = both_ways(
-        simulate, tmp_path, [python_env("torch215"), harness.WORKLOADS / "failing.py", how]
-    )
+def test_programs_that_fail(how, in_forks, tmp_path, analyze):
+    without, recorded = both_ways(in_forks("torch215"), tmp_path, [harness.WORKLOADS / "failing.py", how])
     assert without.returncode == FAILURES[how], harness.described(without)
     same(without, recorded)
     analyze("check", tmp_path / "with" / "report.bin")
 
 
-def test_the_one_line_at_exit(simulate, python_env, tmp_path):
+def test_the_one_line_at_exit(in_forks, tmp_path):
     """Without GPUMEM_QUIET exactly one line more on stderr, which names the file and the command."""
-    command = [python_env("torch215"), harness.WORKLOADS / "failing.py", "exit"]
-    without = simulate(command, check=False)
-    recorded = simulate(command, preload=True, check=False)
+    without, recorded = both_ways(
+        in_forks("torch215"), tmp_path, [harness.WORKLOADS / "failing.py", "exit"], {"GPUMEM_QUIET": None}
+    )
     more = [line for line in recorded.stderr.splitlines() if line not in without.stderr.splitlines()]
     assert len(more) == 1, recorded.stderr
     assert "report.bin" in more[0] and "gpumem-analyze" in more[0]
@@ -130,28 +127,28 @@ def test_plain_pythons_leave_no_trace(version, python_env, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_an_output_directory_that_cannot_be_written(python_env, simulate, tmp_path):
+def test_an_output_directory_that_cannot_be_written(in_forks, tmp_path):
     """One line on stderr, and the program runs on undisturbed."""
     (tmp_path / "file").write_text("in the way")
-    command = [python_env("torch215"), harness.WORKLOADS / "train.py", "--steps", "1", "--batch", "4"]
-    without = simulate(command)
+    run, command = in_forks("torch215"), [harness.WORKLOADS / "train.py", "--steps", "1", "--batch", "4"]
+    without = run(command, cwd=tmp_path)
     for output in (tmp_path / "file" / "report.bin", tmp_path / "absent" / "report.bin"):
-        recorded = simulate(command, preload=True, env={"GPUMEM_OUTPUT": str(output)})
+        recorded = run(command, preload=True, cwd=tmp_path, env={"GPUMEM_OUTPUT": str(output)})
         assert recorded.stdout == without.stdout
         more = [l for l in recorded.stderr.splitlines() if l not in without.stderr.splitlines()]
         assert len(more) == 1 and str(output) in more[0], recorded.stderr
 
 
 def test_an_earlier_report_is_never_overwritten(simulate, python_env, tmp_path):
-    command = [python_env("torch215"), harness.WORKLOADS / "failing.py", "exit"]
-    simulate(command, preload=True, check=False)
+    command = [python_env("numba"), harness.WORKLOADS / "bindings_client.py"]
+    simulate(command, preload=True)
     first = (tmp_path / "report.bin").read_bytes()
-    simulate(command, preload=True, check=False)
+    simulate(command, preload=True)
     assert (tmp_path / "report.bin").read_bytes() == first
     assert len(list(tmp_path.glob("report*.bin"))) == 2
 
 
-def test_the_library_loads_in_a_program_that_closes_stderr(simulate, python_env, tmp_path):
+def test_the_library_loads_in_a_program_that_closes_stderr(forks, tmp_path):
     """Descriptor 2 closed: our line must not land in a file that the program then opens as 2."""
     script = (
         "import os, torch\n"
@@ -159,5 +156,5 @@ def test_the_library_loads_in_a_program_that_closes_stderr(simulate, python_env,
         "kept = torch.empty(10, device='cuda')\n"
         "assert os.open('opened', os.O_CREAT | os.O_RDWR) == 2\n"
     )
-    simulate([python_env("torch215"), "-c", script], preload=True, env={"GPUMEM_QUIET": "1"})
+    forks("torch215").run(["-c", script], cwd=tmp_path, env={"GPUMEM_QUIET": "1"})
     assert (tmp_path / "opened").read_bytes() == b""

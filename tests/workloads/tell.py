@@ -1,7 +1,8 @@
-"""`tell.py` [--end return|hard|kill] SCRIPT ARGUMENTS…: runs a PyTorch script as __main__, then prints `FIGURES
-{json}` with PyTorch's own figures and the simulator's books, and ends as `--end` selects: by returning, by os._exit
-(live memory is not freed) or by SIGKILL."""
+"""`tell.py` [--end return|exit|hard|kill] SCRIPT ARGUMENTS…: runs a PyTorch script as __main__, then prints `FIGURES
+{json}` with PyTorch's own figures and the simulator's books, and ends as `--end` selects: by returning, by C's exit
+or os._exit (live memory is not freed) or by SIGKILL."""
 
+import ctypes
 import json
 import os
 import runpy
@@ -35,6 +36,8 @@ def figures():
 def end(how):
     """Prints the figures and ends the process in the given way."""
     os.write(1, f"FIGURES {json.dumps(figures())}\n".encode())
+    if how == "exit":
+        ctypes.CDLL(None).exit(0)
     if how == "hard":
         os._exit(0)
     if how == "kill":

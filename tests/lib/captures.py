@@ -1,0 +1,53 @@
+"""The captures that are checked in: tests/data/captures. scripts/lib/docs-captures records them."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import gzip
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import harness
+
+FOLDER = harness.ROOT / "tests" / "data" / "captures"
+# Where their programs were.
+PROGRAMS = Path("/srv/job")
+TRAININGS = {"torch215": "trained/new", "torch112": "trained/old"}
+
+
+@functools.lru_cache(maxsize=None)
+def _copies() -> Path:
+    folder = tempfile.mkdtemp(prefix="gpumem-captures-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
+
+
+@functools.lru_cache(maxsize=None)
+def capture(name: str) -> Path:
+    """A copy, report.bin in its own folder: commands write their files beside it."""
+    copy = _copies() / name / "report.bin"
+    copy.parent.mkdir(parents=True)
+    copy.write_bytes(content(f"{name}.bin"))
+    return copy
+
+
+def content(file: str) -> bytes:
+    """A file of the folder. What only tests read is compressed."""
+    path = FOLDER / file
+    return path.read_bytes() if path.exists() else gzip.decompress(path.with_name(f"{path.name}.gz").read_bytes())
+
+
+def printed(name: str) -> str:
+    """What the program and the recorder printed."""
+    return (FOLDER / f"{name}.txt").read_text()
+
+
+@functools.lru_cache(maxsize=None)
+def trained(environment: str) -> harness.Trained:
+    """The training of conftest's `trained`, with its figures."""
+    name = TRAININGS[environment]
+    done = subprocess.CompletedProcess([name], 0, printed(name), "")
+    return harness.Trained(environment, capture(name), harness.figures(done), done)
