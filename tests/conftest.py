@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,7 +16,6 @@ sys.path.insert(0, str(Path(__file__).parent / "lib"))
 import browser  # noqa: E402  (lives in tests/lib)
 import forks as forks_of_torch  # noqa: E402
 import harness  # noqa: E402
-import ranks_job  # noqa: E402
 
 
 LANES = [line.split() for line in (Path(__file__).parent / "lanes.txt").read_text().splitlines() if line and line[0] != "#"]
@@ -190,31 +188,20 @@ def forks(python_env):
 
 
 @pytest.fixture(scope="session")
-def job(python_env, tmp_path_factory):
-    """The captures of a job some of whose ranks are planted: see ranks_job."""
-    own = tmp_path_factory.getbasetemp()
-    return ranks_job.recorded(python_env("torch215"), own.parent if os.environ.get("PYTEST_XDIST_WORKER") else own)
-
-
-@pytest.fixture(scope="session")
-def keeps_graphs(python_env, tmp_path_factory):
-    """The capture of a training that keeps its graphs until there is no memory; run once a session."""
-    folder = tmp_path_factory.mktemp("graphs")
-    for program in (harness.WORKLOADS / "dies" / "graphs.py", harness.WORKLOADS / "winds_up.py"):
-        shutil.copy(program, folder)
-    harness.simulate([python_env("torch215"), "graphs.py"], memory="1GiB", preload=True, cwd=folder, check=False)
-    return folder / "report.bin"
-
-
-@pytest.fixture(scope="module")
-def window(page):
-    """The page that the test file's fixture `page` names, in a headless browser. Skips the test without a browser."""
+def chromium():
+    """A headless browser, one for all tests of a worker. Skips the test without one."""
     binary = browser.find()
     if binary is None:
         pytest.skip("no Chromium on this machine: scripts/lib/environment browser")
     opened = browser.Browser(binary)
-    try:
-        opened.open(page)
-        yield opened
-    finally:
-        opened.close()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def window(chromium, page):
+    """The page that the test file's fixture `page` names, in the browser as it was at its start."""
+    chromium.call("Emulation.clearDeviceMetricsOverride")
+    chromium.call("Emulation.setEmulatedMedia", media="", features=[])
+    chromium.open(page)
+    return chromium

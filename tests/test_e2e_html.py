@@ -1,4 +1,4 @@
-"""The page of a real training, opened in a headless browser.
+"""The page of a recorded training, opened in a headless browser.
 
 What breaks these tests: an error in the page's program, any download, a table that does not sum to the level, a brush
 that does not change the tables, names that become markup.
@@ -12,18 +12,18 @@ import pytest
 from browser import page_data
 
 MOST = 5_000_000
+TRAINING = harness.CAPTURES / "demo.bin"
 
 
 @pytest.fixture(scope="module")
-def page(trained, analyze, tmp_path_factory):
+def page(analyze, tmp_path_factory):
     out = tmp_path_factory.mktemp("page") / "report.html"
-    analyze("html", "-o", out, trained("torch215").report)
+    analyze("html", "-o", out, TRAINING)
     return out
 
 
-def test_every_moment_sums_and_is_that_of_lines(page, trained, analyze_json):
+def test_every_moment_sums_and_is_that_of_lines(page, analyze_json):
     """Each of the page's moments has the bytes, line by line, that `lines --at` has of the same event."""
-    report = trained("torch215").report
     data = page_data(page)
     moments = data["devices"][0]["moments"]
     assert {"peak", "end", "most"} == {then["kind"] for then in moments}
@@ -32,7 +32,7 @@ def test_every_moment_sums_and_is_that_of_lines(page, trained, analyze_json):
         for level in then["levels"]:
             assert sum(row[1] for row in level["stacks"]) + level["others"][1] == level["bytes"]
             at = {"peak": then["seq"], "end": "end"}.get(then["kind"], then["seq"])
-            rows = analyze_json("lines", "--at", str(at), "--level", level["level"], report)
+            rows = analyze_json("lines", "--at", str(at), "--level", level["level"], TRAINING)
             wanted = {}
             for row in rows:
                 where = f"{row['file']}:{row['line']}" if row["file"] else None
@@ -47,18 +47,18 @@ def test_every_moment_sums_and_is_that_of_lines(page, trained, analyze_json):
             assert sum(wanted.values()) == level["bytes"]
 
 
-def test_the_blocks_of_the_page_are_the_level_at_every_event(page, trained, analyze_json):
+def test_the_blocks_of_the_page_are_the_level_at_every_event(page, analyze_json):
     """Just after any event the blocks that the page has of a level sum to its bytes, stack by stack as `lines` has them."""
-    report = trained("torch215").report
     data = page_data(page)
     [tensors, driver] = sorted(data["devices"][0]["history"], key=lambda of: of["level"], reverse=True)
     for history in (tensors, driver):
         assert history["whole"] and history["blocks"] == history["all"] > 0
         found = page_blocks.blocks(history)
+        level = page_blocks.level(found)
         for seq, _, size in history["points"]:
-            assert sum(block.size for block in page_blocks.live(found, seq)) == size
+            assert level(seq) == size
         for seq in [found[len(found) // 3].made, found[len(found) // 2].made]:
-            rows = analyze_json("lines", "--at", str(seq), "--level", history["level"], report)
+            rows = analyze_json("lines", "--at", str(seq), "--level", history["level"], TRAINING)
             live = page_blocks.live(found, seq)
             assert (sum(row["bytes"] for row in rows), sum(row["blocks"] for row in rows)) == (
                 sum(block.size for block in live), len(live)
@@ -70,18 +70,23 @@ def test_the_blocks_of_the_page_are_the_level_at_every_event(page, trained, anal
     assert all(block.slack is not None and block.size % 512 == 0 for block in page_blocks.blocks(tensors))
 
 
-def test_what_is_left_out_of_a_long_run_is_told(analyze, tmp_path):
+@pytest.fixture(scope="module")
+def long(tmp_path_factory):
+    """The page of a run with more blocks than a page has."""
+    report = tmp_path_factory.mktemp("long") / "long.bin"
+    harness.run([harness.EXAMPLES / "long_run", "record", report, "400000", "full", "1000"])
+    harness.analyze("html", "-o", report.with_suffix(".html"), report)
+    return report.with_suffix(".html")
+
+
+def test_what_is_left_out_of_a_long_run_is_told(long):
     """The blocks that are kept never sum to more than the level; in a stretch that is kept whole they sum to all of it."""
-    long, out = tmp_path / "long.bin", tmp_path / "long.html"
-    harness.run([harness.EXAMPLES / "long_run", "record", long, "1000000", "full", "1000"])
-    analyze("html", "-o", out, long)
-    assert out.stat().st_size <= MOST
-    [tensors] = [of for of in page_data(out)["devices"][0]["history"] if of["level"] == "tensor"]
+    assert long.stat().st_size <= MOST
+    [tensors] = [of for of in page_data(long)["devices"][0]["history"] if of["level"] == "tensor"]
     assert not tensors["whole"] and tensors["blocks"] < tensors["all"] and tensors["stretches"]
-    found = page_blocks.blocks(tensors)
-    inside = 0
+    level, inside = page_blocks.level(page_blocks.blocks(tensors)), 0
     for seq, _, size in tensors["points"]:
-        live = sum(block.size for block in page_blocks.live(found, seq))
+        live = level(seq)
         if any(begin <= seq <= end for begin, end in tensors["stretches"]):
             assert live == size
             inside += 1
@@ -105,8 +110,8 @@ def together(window):
     return window.tell("[...document.querySelectorAll('#lines tfoot tr')].at(-1).cells[4].textContent")
 
 
-def test_brushing_changes_what_is_shown(window, page, trained, analyze_json):
-    summary = analyze_json("summary", trained("torch215").report)
+def test_brushing_changes_what_is_shown(window, page, analyze_json):
+    summary = analyze_json("summary", TRAINING)
     peak = harness.device_of(summary)["tensor"]["peak_bytes"]
     assert "the peak" in shown(window)
     at_peak = together(window)
@@ -175,6 +180,33 @@ def test_search_filter_and_sort(window):
     assert window.errors() == []
 
 
+def test_how_far_off_the_nearest_moment_is_stands_at_the_pointer(window, page, long):
+    window.open(long)
+    window.wait("gpumem.histories().length > 0")
+    [tensors] = [of for of in page_data(long)["devices"][0]["history"] if of["level"] == "tensor"]
+    x, y, width, height = window.box("#chart canvas")
+    for part in range(5, 95):
+        place = (x + width * part / 100, y + height * 0.9)
+        window.move(*place)
+        said = window.tell("document.getElementById('at').innerText")
+        if "blocks are left out here" in said:
+            break
+    else:
+        pytest.fail("all of it is whole")
+    here, instead = (int(seq.replace(",", "")) for seq in re.findall(r"event ([\d,]+)", said))
+    assert not any(begin <= here <= end for begin, end in tensors["stretches"])
+    off = re.search(r"event [\d,]+, ((\S+) events? and \S+ \S+ (earlier|later))", said)
+    assert int(off[2].replace(",", "")) == abs(instead - here) and (off[3] == "earlier") == (instead < here)
+    window.click(*place)
+    assert window.tell("gpumem.state.chosen === null && gpumem.state.asked.seq") == here
+    told, caption = shown(window), "document.querySelector('#lines caption').innerText"
+    assert off[1] in told and f"event {here:,}" in told and f"event {instead:,}" in told
+    assert off[1] in window.tell(caption)
+    window.tell("document.getElementById('peak').click()")
+    assert window.tell("document.getElementById('off')") is None and "than requested" not in window.tell(caption)
+    window.open(page)
+
+
 def test_it_is_drawn_in_light_and_dark(window, tmp_path):
     image = pytest.importorskip("PIL.Image", reason="pillow is not installed")
     brightness = {}
@@ -222,7 +254,7 @@ def test_only_the_pages_own_program_and_style_are_taken(window, page, tmp_path):
     assert window.errors() == []
 
 
-def test_the_same_capture_gives_the_same_page(trained, analyze, page, tmp_path):
+def test_the_same_capture_gives_the_same_page(analyze, page, tmp_path):
     again = tmp_path / "again.html"
-    analyze("html", "-o", again, trained("torch215").report)
+    analyze("html", "-o", again, TRAINING)
     assert again.read_bytes() == page.read_bytes()

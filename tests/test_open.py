@@ -5,6 +5,7 @@ under a wrong number, a process that stays after its reader has stopped, and an 
 
 import csv
 import io
+import itertools
 import json
 import os
 import textwrap
@@ -12,7 +13,7 @@ import textwrap
 import harness
 import pytest
 
-CAPTURES = harness.ROOT / "tests" / "data" / "captures"
+CAPTURES = harness.CAPTURES
 DEMO = CAPTURES / "demo.bin"
 LOST = harness.ROOT / "tests" / "fixtures" / "captures" / "v1" / "lost.bin"
 PACKAGE = {"PYTHONPATH": str(harness.ROOT / "python")}
@@ -37,48 +38,57 @@ def told(ran):
     return lambda *arguments, **options: json.loads(ran(*arguments, **options).stdout)
 
 
-@pytest.mark.parametrize("name", ["demo", "oom", "leak", "nccl"])
-def test_a_summary_is_the_analyzers(name, told, analyze_json):
-    path = CAPTURES / f"{name}.bin"
-    raw, devices = told(f"""
-        summary = gpumem.open({str(path)!r}).summary()
-        print(json.dumps([summary.raw, [[of.ordinal, of.tensor, of.driver, of.host, of.physical] for of in summary.devices]]))
+def paths(*names):
+    return [str(CAPTURES / f"{name}.bin") for name in names]
+
+
+def test_a_summary_is_the_analyzers(told, analyze_json):
+    captures = paths("demo", "oom", "leak", "nccl")
+    said = told(f"""
+        summaries = [gpumem.open(path).summary() for path in {captures!r}]
+        levels = lambda of: [of.ordinal, of.tensor, of.driver, of.host, of.physical]
+        print(json.dumps([[summary.raw, list(map(levels, summary.devices))] for summary in summaries]))
     """)
-    wanted = analyze_json("summary", path)
-    assert raw == wanted
-    for (ordinal, *levels), of in zip(devices, wanted["devices"]):
-        assert ordinal == of["ordinal"]
-        for found, level in zip(levels, ("tensor", "driver", "host", "physical")):
-            names = ("live_bytes", "peak_bytes", "allocations", "frees")
-            assert found == [of[level].get(name) for name in names]
+    for path, (raw, devices) in zip(captures, said, strict=True):
+        wanted = analyze_json("summary", path)
+        assert raw == wanted
+        for (ordinal, *levels), of in zip(devices, wanted["devices"], strict=True):
+            assert ordinal == of["ordinal"]
+            for found, level in zip(levels, ("tensor", "driver", "host", "physical")):
+                names = ("live_bytes", "peak_bytes", "allocations", "frees")
+                assert found == [of[level].get(name) for name in names]
 
 
-@pytest.mark.parametrize("at", ["peak", "end", 3000, "step=2"])
-@pytest.mark.parametrize("level", [None, "tensor", "driver", "host"])
-def test_lines_are_the_analyzers(at, level, told, analyze_json):
-    found = told(f"""
-        rows = gpumem.open({str(DEMO)!r}).lines(at={at!r}, level={level!r})
-        print(json.dumps([[row._asdict() for row in rows], rows.total()]))
+def test_lines_are_the_analyzers(told, analyze_json):
+    cases = list(itertools.product(["peak", "end", 3000, "step=2"], [None, "tensor", "driver", "host"]))
+    said = told(f"""
+        capture, found = gpumem.open({str(DEMO)!r}), []
+        for at, level in {cases!r}:
+            rows = capture.lines(at=at, level=level)
+            found.append([[row._asdict() for row in rows], rows.total()])
+        print(json.dumps(found))
     """)
-    rows, total = found
-    options = ["--at", str(at), *(["--level", level] if level else [])]
-    wanted = analyze_json("lines", *options, DEMO)
-    assert total == sum(row["bytes"] for row in wanted if row["device"] == 0)
-    assert len(rows) == len(wanted)
-    for row, of in zip(rows, wanted):
-        categories = [[each["category"], each["bytes"]] for each in of.pop("categories", [])]
-        assert row.pop("categories") == categories
-        assert row == {**dict.fromkeys(row), "workspace": False, **of}
+    for (at, level), (rows, total) in zip(cases, said, strict=True):
+        options = ["--at", str(at), *(["--level", level] if level else [])]
+        wanted = analyze_json("lines", *options, DEMO)
+        assert total == sum(row["bytes"] for row in wanted if row["device"] == 0), options
+        for row, of in zip(rows, wanted, strict=True):
+            categories = [[each["category"], each["bytes"]] for each in of.pop("categories", [])]
+            assert row.pop("categories") == categories
+            assert row == {**dict.fromkeys(row), "workspace": False, **of}, options
 
 
-@pytest.mark.parametrize("by", ["module", "category"])
-def test_other_rows_are_the_analyzers(by, told, analyze_json):
-    rows = told(f"print(json.dumps([row._asdict() for row in gpumem.open({str(DEMO)!r}).lines(by={by!r})]))")
-    wanted = analyze_json("lines", "--by", by, DEMO)
-    assert len(rows) == len(wanted) > 1
-    for row, of in zip(rows, wanted):
-        of = {"class_" if name == "class" else name: value for name, value in of.items()}
-        assert row == {**dict.fromkeys(row), **({"workspace": False} if by == "module" else {}), **of}
+def test_other_rows_are_the_analyzers(told, analyze_json):
+    said = told(f"""
+        capture = gpumem.open({str(DEMO)!r})
+        print(json.dumps({{by: [row._asdict() for row in capture.lines(by=by)] for by in ("module", "category")}}))
+    """)
+    for by, rows in said.items():
+        wanted = analyze_json("lines", "--by", by, DEMO)
+        assert len(rows) == len(wanted) > 1
+        for row, of in zip(rows, wanted):
+            of = {"class_" if name == "class" else name: value for name, value in of.items()}
+            assert row == {**dict.fromkeys(row), **({"workspace": False} if by == "module" else {}), **of}
 
 
 def test_filters_are_the_analyzers(told, analyze_json):
@@ -93,39 +103,38 @@ def test_filters_are_the_analyzers(told, analyze_json):
     assert rows
 
 
-@pytest.mark.parametrize("name", ["demo", "oom", "nccl"])
-def test_events_are_the_rows_of_csv(name, told, analyze):
-    path = CAPTURES / f"{name}.bin"
-    columns = told(f"""
-        events = gpumem.open({str(path)!r}).events().to_arrow()
-        print(json.dumps(events.to_pydict()))
-    """)
-    rows = list(csv.DictReader(io.StringIO(analyze("export", "csv", "-o", "-", path).stdout)))
-    assert set(columns) == {*rows[0], "python_stack", "native_stack"}
-    for column in rows[0]:
-        assert ["" if value is None else str(value) for value in columns[column]] == [row[column] for row in rows], column
+def test_events_are_the_rows_of_csv(told, analyze):
+    captures = paths("demo", "oom", "nccl")
+    said = told(f"print(json.dumps([gpumem.open(path).events().to_arrow().to_pydict() for path in {captures!r}]))")
+    for path, columns in zip(captures, said, strict=True):
+        rows = list(csv.DictReader(io.StringIO(analyze("export", "csv", "-o", "-", path).stdout)))
+        assert set(columns) == {*rows[0], "python_stack", "native_stack"}
+        for column in rows[0]:
+            assert ["" if value is None else str(value) for value in columns[column]] == [row[column] for row in rows], column
 
 
-@pytest.mark.parametrize("name", ["demo", "oom", "leak"])
-def test_running_sums_are_the_levels_figures(name, told, analyze_json):
+def test_running_sums_are_the_levels_figures(told, analyze_json):
     """What events add and take away, level by level: the greatest sum is the peak, the last one what is live."""
-    path = CAPTURES / f"{name}.bin"
-    sums = told(f"""
-        sums = {{}}
-        for batch in gpumem.open({str(path)!r}).events():
-            for row in batch.select(["kind", "level", "device", "bytes", "live_bytes"]).to_pylist():
-                sign = {{"alloc": 1, "free": -1, "cancel": 1}}.get(row["kind"])
-                if sign and row["device"] is not None:
-                    of = sums.setdefault(f'{{row["device"]}} {{row["level"]}}', [0, 0])
-                    of[0] += sign * row["bytes"]
-                    of[1] = max(of)
-                    assert row["level"] == "physical" or of[0] == row["live_bytes"], row
-        print(json.dumps(sums))
+    captures = paths("demo", "oom", "leak")
+    said = told(f"""
+        def sums_of(path):
+            sums = {{}}
+            for batch in gpumem.open(path).events():
+                for row in batch.select(["kind", "level", "device", "bytes", "live_bytes"]).to_pylist():
+                    sign = {{"alloc": 1, "free": -1, "cancel": 1}}.get(row["kind"])
+                    if sign and row["device"] is not None:
+                        of = sums.setdefault(f'{{row["device"]}} {{row["level"]}}', [0, 0])
+                        of[0] += sign * row["bytes"]
+                        of[1] = max(of)
+                        assert row["level"] == "physical" or of[0] == row["live_bytes"], row
+            return sums
+        print(json.dumps(list(map(sums_of, {captures!r}))))
     """)
-    for device in analyze_json("summary", path)["devices"]:
-        for level in ("tensor", "driver", "host"):
-            live, peak = sums.get(f"{device['ordinal']} {level}", [0, 0])
-            assert (live, peak) == (device[level]["live_bytes"], device[level]["peak_bytes"]), level
+    for path, sums in zip(captures, said, strict=True):
+        for device in analyze_json("summary", path)["devices"]:
+            for level in ("tensor", "driver", "host"):
+                live, peak = sums.get(f"{device['ordinal']} {level}", [0, 0])
+                assert (live, peak) == (device[level]["live_bytes"], device[level]["peak_bytes"]), (path, level)
 
 
 def test_frames(told, analyze, analyze_json):
@@ -209,28 +218,36 @@ def test_a_partial_capture_warns(told):
     assert missing and said == [[f"{LOST}: {line}" for line in missing]] * 3
 
 
-@pytest.mark.parametrize(
-    "code, error",
-    [
-        ("gpumem.open('/nowhere/report.bin')", "FileNotFoundError: [Errno 2] No such file or directory: '/nowhere/report.bin'"),
-        ("gpumem.open(FOREIGN).summary()", "Unreadable: {foreign}: not a gpumem capture"),
-        ("list(gpumem.open(FOREIGN).events())", "Unreadable: {foreign}: not a gpumem capture"),
-        ("gpumem.open(FOREIGN).lines()", "Unreadable: {foreign}: not a gpumem capture"),
-        ("gpumem.open(DEMO).lines('never')", "Unreadable: "),
-        ("gpumem.open(DEMO).lines(by='colour')", "ValueError: by='colour': expected one of line, module, category"),
-        ("gpumem.open(DEMO).lines(level='disk')", "ValueError: level='disk': expected one of tensor, driver, host"),
-        ("list(gpumem.open(DEMO).events(columns=['colour']))", "there is no column \"colour\": there are seq, time_ns, kind"),
-        ("list(gpumem.open(DEMO).events(device=7))", "Unreadable: --device 7: the capture has only GPU 0"),
-    ],
-)
-def test_an_error_is_one_line(code, error, ran, tmp_path):
+# Code, and the last line of its traceback. FOREIGN is a file of another program.
+ERRORS = [
+    ("gpumem.open('/nowhere/report.bin')", "FileNotFoundError: [Errno 2] No such file or directory: '/nowhere/report.bin'"),
+    ("gpumem.open(FOREIGN).summary()", "Unreadable: {foreign}: not a gpumem capture"),
+    ("list(gpumem.open(FOREIGN).events())", "Unreadable: {foreign}: not a gpumem capture"),
+    ("gpumem.open(FOREIGN).lines()", "Unreadable: {foreign}: not a gpumem capture"),
+    ("gpumem.open(DEMO).lines('never')", "Unreadable: "),
+    ("gpumem.open(DEMO).lines(by='colour')", "ValueError: by='colour': expected one of line, module, category"),
+    ("gpumem.open(DEMO).lines(level='disk')", "ValueError: level='disk': expected one of tensor, driver, host"),
+    ("list(gpumem.open(DEMO).events(columns=['colour']))", "there is no column \"colour\": there are seq, time_ns, kind"),
+    ("list(gpumem.open(DEMO).events(device=7))", "Unreadable: --device 7: the capture has only GPU 0"),
+]
+
+
+def test_an_error_is_one_line(told, tmp_path):
     foreign = tmp_path / "foreign.bin"
     foreign.write_bytes(b"nothing of gpumem's" * 9000)
-    code = code.replace("FOREIGN", repr(str(foreign))).replace("DEMO", repr(str(DEMO)))
-    done = ran(code, check=False)
-    assert done.returncode == 1
-    last = done.stderr.rstrip().splitlines()[-1]
-    assert error.format(foreign=foreign) in last, done.stderr
+    said = told(f"""
+        import traceback
+        FOREIGN, DEMO = {str(foreign)!r}, {str(DEMO)!r}
+        def error_of(code):
+            try:
+                eval(code)
+            except Exception as error:
+                return traceback.format_exception_only(type(error), error)
+        print(json.dumps(list(map(error_of, {[code for code, _ in ERRORS]!r}))))
+    """)
+    for (code, error), lines in zip(ERRORS, said, strict=True):
+        assert lines and len(lines) == 1 and lines[0].count("\n") == 1, (code, lines)
+        assert error.format(foreign=foreign) in lines[0], (code, lines)
 
 
 def test_a_missing_analyzer(ran):

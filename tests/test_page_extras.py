@@ -6,17 +6,23 @@ that moves its centre, an axis of events that loses the peak, a segment without 
 target."""
 
 import math
+import sys
 
+import captures
 import harness
 import page_blocks
 import pytest
 from browser import page_data
 
 
+# A training that keeps its graphs until there is no memory.
+REPORT = harness.CAPTURES / "graphs.bin"
+
+
 @pytest.fixture(scope="module")
-def page(keeps_graphs, tmp_path_factory):
+def page(tmp_path_factory):
     out = tmp_path_factory.mktemp("extras") / "report.html"
-    harness.analyze("html", "-o", out, keeps_graphs)
+    harness.analyze("html", "-o", out, REPORT)
     return out
 
 
@@ -125,7 +131,8 @@ def test_events_of_what_a_search_finds_are_listed_among_all(at, page):
     """The table goes from match to match over the whole run, and counts all of them."""
     search(at, "graphs.py:14")
     at.tell("document.getElementById('events-only').click()")
-    found = [blocks_of(page, level)[number] for level in ("tensor", "driver") for number in matching_blocks(page, "graphs.py:14", level)]
+    blocks = {level: blocks_of(page, level) for level in ("tensor", "driver")}
+    found = [blocks[level][number] for level in blocks for number in matching_blocks(page, "graphs.py:14", level)]
     seqs = sorted([block.made for block in found] + [block.ended for block in found if block.ended is not None])
     everything = at.tell("document.querySelector('#events caption').textContent")
     assert f"{len(seqs):,} events of " in everything and " in this page found." in everything
@@ -253,11 +260,15 @@ def test_an_axis_of_events_keeps_the_peak_and_gives_each_event_as_much_room(at):
     at.key("a", 65)
 
 
-def test_a_segment_says_who_took_it(at, page):
+def test_a_segment_says_who_took_it(window, tmp_path):
     """The line of the driver's block at the segment's address, and its calls."""
+    page = tmp_path / "report.html"
+    harness.analyze("html", "-o", page, harness.CAPTURES / "demo.bin")
+    window.open(page)
+    window.wait("gpumem.histories().length > 0")
     stacks = page_data(page)["stacks"]
     driver = {block.address: block for block in blocks_of(page, "driver")}
-    said = at.tell("gpumem.mapGroups()[0].rows.map(row => row.pieces.at(-1).says())")
+    said = window.tell("gpumem.mapGroups()[0].rows.map(row => row.pieces.at(-1).says())")
     for words in said:
         block = driver[int(words.split("segment ")[1].split(",")[0], 16)]
         line = stacks["owners"][stacks["stacks"][block.stack][1]]["line"]
@@ -342,12 +353,10 @@ def test_maps_are_zoomed_and_moved_and_small_segments_are_seen(at, page):
     assert at.errors() == []
 
 
-def test_a_small_segment_beside_a_large_one_has_8_pixels(window, python_env, simulate, tmp_path):
+def test_a_small_segment_beside_a_large_one_has_8_pixels(window, tmp_path):
     """2 MiB beside 512 MiB would have 3 pixels of the map; a note states that it has more."""
-    program = "import torch\nlarge = torch.ones(1 << 27, device='cuda')\nsmall = torch.ones(16, device='cuda')\ntorch.cuda.synchronize()\n"
-    simulate([python_env("torch215"), "-c", program], preload=True)
     out = tmp_path / "small.html"
-    harness.analyze("html", "-o", out, tmp_path / "report.bin")
+    harness.analyze("html", "-o", out, captures.capture("two_segments"))
     window.resize(1280, 1400)
     window.open(out)
     window.wait("gpumem.histories().length > 0")
@@ -363,16 +372,30 @@ def test_a_small_segment_beside_a_large_one_has_8_pixels(window, python_env, sim
     assert "drawn wider" not in window.tell("document.getElementById('map').textContent")
 
 
-def test_no_source_leaves_the_text_of_lines_out(page, keeps_graphs, tmp_path):
+PROGRAM = """from sim_cuda import must, out
+
+must("cuInit", 0)
+must("cuCtxSetCurrent", out("cuDevicePrimaryCtxRetain", 0))
+kept = out("cuMemAlloc_v2", 64 << 20)
+"""
+
+
+def test_no_source_leaves_the_text_of_lines_out(window, simulate, tmp_path):
     """The text of a program's line is in the page, and not in one that is made without source; its name is in both."""
-    out = tmp_path / "bare.html"
-    harness.analyze("html", "--no-source", "-o", out, keeps_graphs)
-    data, bare = page_data(page), page_data(out)
+    (tmp_path / "allocates.py").write_text(PROGRAM)
+    simulate([sys.executable, "allocates.py"], preload=True, env={"PYTHONPATH": str(harness.WORKLOADS)})
+    pages = [tmp_path / "with.html", tmp_path / "without.html"]
+    for out, options in zip(pages, ([], ["--no-source"])):
+        harness.analyze("html", *options, "-o", out, tmp_path / "report.bin")
+    data, bare = map(page_data, pages)
     texts = [text for text in data["stacks"]["texts"] if len(text) > 5]
-    assert texts and bare["stacks"]["texts"] == []
+    assert 'kept = out("cuMemAlloc_v2", 64 << 20)' in texts and bare["stacks"]["texts"] == []
     assert not any(owner["source"] for owner in bare["stacks"]["owners"])
-    plain = out.read_text().split('id="data">')[1].split("</script>")[0]
-    assert [text for text in texts if text in plain] == [] and "graphs.py" in plain
+    plain = pages[1].read_text().split('id="data">')[1].split("</script>")[0]
+    assert [text for text in texts if text in plain] == [] and "allocates.py" in plain
+    window.open(pages[0])
+    labels = window.tell("[...document.querySelectorAll('#flame [role=treeitem]')].map(b => b.getAttribute('aria-label'))")
+    assert any("allocates.py:5" in label and ": kept = out(" in label for label in labels), labels
 
 
 @pytest.mark.parametrize("width", [390, 1280])

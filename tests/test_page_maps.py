@@ -5,31 +5,23 @@ What breaks these tests: a driver block in the wrong map or in none, a segment w
 PyTorch's, a mapping that outlives its unmapping, a pool whose bytes are not those of the ledger, a map that keys do
 not move, a sum that is not that of the JSON views."""
 
+import functools
 import json
 import re
 
+import captures
 import harness
 import page_blocks
 import page_maps
 import pytest
 from browser import page_data
 
-ASYNC = {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}
-EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
-RUNS = {
-    "kinds": (["memory_of_all_kinds.py"], {"devices": 4, "memory": "2GiB"}),
-    "expandable": (["peak_reading.py"], {"env": EXPANDABLE}),
-    "async": (["peak_reading.py", "--graphs"], {"env": ASYNC}),
-}
-
 
 class Run:
-    """A capture with its page."""
+    """A capture with its page: memory of all kinds, expandable segments, cudaMallocAsync."""
 
-    def __init__(self, python, name, folder):
-        (program, *arguments), options = RUNS[name]
-        self.done = harness.simulate([python, harness.WORKLOADS / program, *arguments], preload=True, cwd=folder, **options)
-        self.report, self.page = folder / "report.bin", folder / "report.html"
+    def __init__(self, name, folder):
+        self.report, self.page = captures.capture(name), folder / "report.html"
         harness.analyze("html", "-o", self.page, self.report)
         self.data = page_data(self.page)
 
@@ -49,15 +41,8 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def runs(python_env, tmp_path_factory):
-    python, known = python_env("torch215"), {}
-
-    def of(name):
-        if name not in known:
-            known[name] = Run(python, name, tmp_path_factory.mktemp(name))
-        return known[name]
-
-    return of
+def runs(tmp_path_factory):
+    return functools.lru_cache(maxsize=None)(lambda name: Run(name, tmp_path_factory.mktemp(name)))
 
 
 @pytest.fixture(scope="module")
@@ -229,7 +214,7 @@ def test_pools_are_those_of_the_ledger(show, window, name):
 
 def test_private_pools_are_as_pytorch_has_them(show, window):
     run = show("kinds")
-    own = json.loads(re.search(r"SEGMENTS (.*)", run.done.stdout)[1])
+    own = json.loads(re.search(r"SEGMENTS (.*)", captures.printed("kinds"))[1])
     wanted = {}
     for (high, low), kind, _, total, allocated in own:
         name = f"private pool {high}.{low}" if high or low else "default pool"

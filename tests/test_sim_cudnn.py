@@ -3,7 +3,6 @@ model of its requests. Here it is compared with the figures of NVIDIA's cuDNN 7.
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 import sys
@@ -64,9 +63,9 @@ def test_calls(simulate, check):
 
 
 def test_what_is_not_simulated_says_so_once(simulate):
-    told = simulate([sys.executable, CALLS, "unsupported"]).stderr.splitlines()
+    lines = simulate([sys.executable, CALLS, "unsupported"]).stderr.splitlines()
     says = "gpumem simulator: {} is not simulated: it returns CUDNN_STATUS_NOT_SUPPORTED"
-    assert told == [says.format("cudnnOpTensor"), says.format("cudnnRNNSetClip_v9")]
+    assert lines == [says.format("cudnnOpTensor"), says.format("cudnnRNNSetClip_v9")]
 
 
 def test_without_a_driver_there_is_no_handle():
@@ -87,22 +86,36 @@ def test_pytorch(simulate, python_env, checks):
     assert "gpumem simulator" not in done.stderr, "everything that PyTorch calls is simulated"
 
 
+def case(*arguments, **env):
+    """A case of tests/workloads/sim_cudnn_sizes.py."""
+    names = {"workspace": "GPUMEM_SIM_CUDNN_WORKSPACE", "older": "TORCH_CUDNN_V8_API_DISABLED", "limit": "CUDNN_CONV_WSCAP_DBG"}
+    return json.dumps([arguments, {names[name]: value for name, value in sorted(env.items())}])
+
+
+BENCHMARK = ((), ("--benchmark",))
+CASES = [
+    case("convolutions"),
+    *(case("convolutions", *options, workspace=size) for options in BENCHMARK for size in ("0", "3000001")),
+    *(case("convolutions", *options, older="1", **size) for options in BENCHMARK for size in ({}, {"workspace": "3MiB"})),
+    case("convolutions", workspace="high"), case("convolutions", workspace="64MiB", limit="2"),
+    *(case("training", **size) for size in ({}, {"workspace": "0"}, {"workspace": "1GiB"})),
+    *(case("training", *options, workspace=size) for options in BENCHMARK for size in ("5MiB", "32GiB")),
+    case("recurrent"), *(case("recurrent", workspace=size) for size in ("model", "0", "700001")),
+]
+
+
+def told(python_env, environment, cases):
+    """What the workload prints of cases."""
+    command = [python_env(environment), SIZES, f"[{','.join(cases)}]"]
+    done = harness.simulate(command, memory="2GiB", env=harness.SIMULATED_CARD[environment], timeout=280)
+    return dict(zip(cases, map(json.loads, done.stdout.splitlines()), strict=True)), done
+
+
 @pytest.fixture(scope="module")
-def sizes(python_env, tmp_path_factory):
-    """sizes("convolutions", **env) is the output of tests/workloads/sim_cudnn_sizes.py; each run is made once."""
-    folder = tmp_path_factory.mktemp("sizes")
-
-    @functools.lru_cache(maxsize=None)
-    def run(arguments, environment, env):
-        command = [python_env(environment), SIZES, *arguments]
-        cards = {**harness.SIMULATED_CARD[environment], **dict(env)}
-        done = harness.simulate(command, memory="2GiB", env=cards, cwd=folder, timeout=280)
-        return json.loads(done.stdout)
-
-    def tell(*arguments, environment="torch215", **env):
-        return run(arguments, environment, tuple(sorted(env.items())))
-
-    return tell
+def sizes(python_env):
+    """sizes("convolutions", workspace="0") is what PyTorch 2.15 requests; all of CASES run in forks of one process."""
+    found, _ = told(python_env, "torch215", CASES)
+    return lambda *arguments, **env: found[case(*arguments, **env)]
 
 
 def model(name, x, w, y):
@@ -112,9 +125,9 @@ def model(name, x, w, y):
 
 
 def test_workspaces_are_those_of_the_model(sizes):
-    told = sizes("convolutions")
-    assert len(told) == 6
-    for name, (x, w, y, *passes) in told.items():
+    found = sizes("convolutions")
+    assert len(found) == 6
+    for name, (x, w, y, *passes) in found.items():
         assert passes == model(name, x, w, y), name
 
 
@@ -124,53 +137,51 @@ BOTH = pytest.mark.parametrize("options", [[], ["--benchmark"]], ids=["heuristic
 @BOTH
 def test_a_set_workspace_is_asked_for_to_the_byte(sizes, options):
     for setting, workspace in (("0", 0), ("3000001", 3_000_001)):
-        told = sizes("convolutions", *options, GPUMEM_SIM_CUDNN_WORKSPACE=setting)
-        assert {tuple(passes) for _, _, _, *passes in told.values()} == {(workspace,) * 3}, setting
+        found = sizes("convolutions", *options, workspace=setting)
+        assert {tuple(passes) for _, _, _, *passes in found.values()} == {(workspace,) * 3}, setting
 
 
 @BOTH
 def test_the_older_interface_asks_for_the_same(sizes, options):
-    older = {"TORCH_CUDNN_V8_API_DISABLED": "1"}
-    assert sizes("convolutions", *options, **older) == sizes("convolutions")
-    set_ = sizes("convolutions", *options, GPUMEM_SIM_CUDNN_WORKSPACE="3MiB", **older)
+    assert sizes("convolutions", *options, older="1") == sizes("convolutions")
+    set_ = sizes("convolutions", *options, workspace="3MiB", older="1")
     assert {tuple(passes) for _, _, _, *passes in set_.values()} == {(3 * MIB,) * 3}
 
 
 def test_the_upper_end_of_the_range(sizes):
-    for _, (x, w, y, *passes) in sizes("convolutions", GPUMEM_SIM_CUDNN_WORKSPACE="high").items():
+    for _, (x, w, y, *passes) in sizes("convolutions", workspace="high").items():
         assert passes == [4 * (x + w + y)] * 3
 
 
 def test_cudnns_own_limit_is_kept(sizes):
-    env = {"GPUMEM_SIM_CUDNN_WORKSPACE": "64MiB", "CUDNN_CONV_WSCAP_DBG": "2"}
-    told = sizes("convolutions", **env)
-    assert {tuple(passes) for _, _, _, *passes in told.values()} == {(2 * MIB,) * 3}
+    found = sizes("convolutions", workspace="64MiB", limit="2")
+    assert {tuple(passes) for _, _, _, *passes in found.values()} == {(2 * MIB,) * 3}
 
 
-def test_a_setting_that_cannot_be_read_is_told(simulate, python_env, sizes):
-    env = {"GPUMEM_SIM_CUDNN_WORKSPACE": "lots"}
-    done = simulate([python_env("torch215"), SIZES, "training"], memory="2GiB", env=env)
-    told = [line for line in done.stderr.splitlines() if "gpumem simulator" in line]
-    assert told == ["gpumem simulator: GPUMEM_SIM_CUDNN_WORKSPACE=lots is neither model, high nor a size: the model is used"]
-    assert json.loads(done.stdout) == sizes("training")
+def test_a_setting_that_cannot_be_read_is_told(python_env, sizes):
+    lots = case("training", workspace="lots")
+    found, done = told(python_env, "torch215", [lots])
+    lines = [line for line in done.stderr.splitlines() if "gpumem simulator" in line]
+    assert lines == ["gpumem simulator: GPUMEM_SIM_CUDNN_WORKSPACE=lots is neither model, high nor a size: the model is used"]
+    assert found[lots] == sizes("training")
 
 
 @BOTH
 def test_a_workspace_beyond_the_card_falls_back_to_the_second_plan(sizes, options):
     """The peak is that of a run without workspaces; what fits is used."""
-    none, some = (sizes("training", GPUMEM_SIM_CUDNN_WORKSPACE=setting) for setting in ("0", "1GiB"))
-    assert sizes("training", *options, GPUMEM_SIM_CUDNN_WORKSPACE="32GiB") == none < 1 << 30 < some
+    none, some = (sizes("training", workspace=setting) for setting in ("0", "1GiB"))
+    assert sizes("training", *options, workspace="32GiB") == none < 1 << 30 < some
 
 
 def test_benchmark_always_chooses_the_first_plan(sizes):
     """However busy the machine is: the second one is a simulated second slower."""
-    setting = {"GPUMEM_SIM_CUDNN_WORKSPACE": "5MiB"}
-    assert sizes("training", "--benchmark", **setting) == sizes("training", **setting)
+    assert sizes("training", "--benchmark", workspace="5MiB") == sizes("training", workspace="5MiB")
 
 
-def test_recurrent_sizes_are_those_of_nvidias_cudnn_7(sizes):
+def test_recurrent_sizes_are_those_of_nvidias_cudnn_7(python_env, sizes):
     """Reserves to the byte; workspaces too, where PyTorch 1.12 reports them: above a MiB it counts whole blocks."""
-    ours, theirs = sizes("recurrent"), sizes("recurrent", environment="torch112")
+    theirs, _ = told(python_env, "torch112", [case("recurrent")])
+    ours, [theirs] = sizes("recurrent"), theirs.values()
     assert [reserve for reserve, _ in ours] == [reserve for reserve, _ in theirs]
     small = [(mine, real) for (_, mine), (_, real) in zip(ours, theirs) if real < MIB]
     assert len(small) >= 7 and all(mine == real for mine, real in small), small
@@ -179,7 +190,7 @@ def test_recurrent_sizes_are_those_of_nvidias_cudnn_7(sizes):
 
 def test_recurrent_workspaces_can_be_set_and_reserves_cannot(sizes):
     model_, none, some = (
-        sizes("recurrent", GPUMEM_SIM_CUDNN_WORKSPACE=setting) for setting in ("model", "0", "700001")
+        sizes("recurrent", workspace=setting) for setting in ("model", "0", "700001")
     )
     assert [reserve for reserve, _ in model_] == [reserve for reserve, _ in none] == [reserve for reserve, _ in some]
     assert {workspace for _, workspace in none} == {0} and {workspace for _, workspace in some} == {700_001}

@@ -212,7 +212,7 @@ def test_torch_distributed_of_one_rank_of_many(simulate, python_env, rank, world
 
 
 def test_torch_distributed_of_two_processes(simulate, python_env):
-    command = [python_env("torch215"), "-m", "torch.distributed.run", "--nproc-per-node", "2", PYTORCH, "ranks"]
+    command = [python_env("torch215"), "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", "2", PYTORCH, "ranks"]
     done = simulate(command, devices=2)
     told = [json.loads(line.split(" ", 1)[1]) for line in done.stdout.splitlines() if line.startswith("RANK ")]
     held = {row["rank"]: row["vmm"] for row in told if row["vmm"]}

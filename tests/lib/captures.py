@@ -12,7 +12,7 @@ from pathlib import Path
 
 import harness
 
-FOLDER = harness.ROOT / "tests" / "data" / "captures"
+FOLDER = harness.CAPTURES
 # Where their programs were.
 PROGRAMS = Path("/srv/job")
 TRAININGS = {"torch215": "trained/new", "torch112": "trained/old"}
@@ -32,6 +32,17 @@ def capture(name: str) -> Path:
     copy.parent.mkdir(parents=True)
     copy.write_bytes(content(f"{name}.bin"))
     return copy
+
+
+@functools.lru_cache(maxsize=None)
+def job(name: str) -> Path:
+    """A folder with copies of the captures of a job's ranks."""
+    copies = _copies() / name
+    copies.mkdir(parents=True)
+    for file in sorted((FOLDER / name).iterdir()):
+        file = file.name.removesuffix(".gz")
+        (copies / file).write_bytes(content(f"{name}/{file}"))
+    return copies
 
 
 def content(file: str) -> bytes:

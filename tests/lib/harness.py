@@ -12,6 +12,8 @@ from typing import Mapping, Optional, Sequence, Union
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKLOADS = ROOT / "tests" / "workloads"
+# Captures that scripts/lib/docs-captures has recorded of some of them.
+CAPTURES = ROOT / "tests" / "data" / "captures"
 # Folder of the built libraries and programs; with-simulator and the package use the same one.
 BUILT = Path(os.environ.setdefault("GPUMEM_BUILT", str(ROOT / "target" / "debug")))
 EXAMPLES = BUILT / "examples"

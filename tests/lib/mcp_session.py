@@ -40,7 +40,7 @@ class Session:
         return self
 
     def __exit__(self, *_: object) -> None:
-        _, self.stderr = self.process.communicate(timeout=60)
+        _, self.stderr = self.process.communicate(timeout=300)
         assert self.process.returncode == 0, self.stderr
 
     def _line(self) -> Any:

@@ -2,6 +2,7 @@
 analyzer/src/views/page/history.rs describes."""
 
 import base64
+import bisect
 import itertools
 import zlib
 from dataclasses import dataclass
@@ -69,6 +70,14 @@ def blocks(history):
             )
         )
     return out
+
+
+def level(found):
+    """A function of an event: the bytes of the blocks that were live just after it."""
+    changes = [(block.made, block.size) for block in found] + [(block.ended, -block.size) for block in found if block.ended is not None]
+    changes.sort()
+    seqs, sums = [seq for seq, _ in changes], [0, *itertools.accumulate(size for _, size in changes)]
+    return lambda seq: sums[bisect.bisect_right(seqs, seq)]
 
 
 def live(found, seq):

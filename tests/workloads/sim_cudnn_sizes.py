@@ -1,5 +1,6 @@
-"""sim_cudnn_sizes.py convolutions|recurrent|training: the sizes that cuDNN requests, in bytes, as one line of JSON.
-Runs on PyTorch 1.12 (NVIDIA's cuDNN 7) and on PyTorch 2.15 (the simulated one)."""
+"""sim_cudnn_sizes.py CASES: the sizes that cuDNN requests, in bytes, as one line of JSON for each case, in a fork of
+this process. CASES is a JSON list; a case is `[arguments, environment]`, the first argument convolutions, recurrent or
+training. Runs on PyTorch 1.12 (NVIDIA's cuDNN 7) and on PyTorch 2.15 (the simulated one)."""
 
 import json
 import os
@@ -98,8 +99,7 @@ def training():
     return extra(lambda: net(x).sum().backward())[0]
 
 
-if __name__ == "__main__":
-    what = sys.argv[1]
+def tell(what):
     if what == "convolutions":
         torch.backends.cudnn.benchmark = "--benchmark" in sys.argv
         told = {name: convolution(*case) for name, case in CONVOLUTIONS.items()}
@@ -109,3 +109,13 @@ if __name__ == "__main__":
         told = training()
     print(json.dumps(told), flush=True)
     os._exit(0)  # PyTorch's thread of backward may still be at work
+
+
+if __name__ == "__main__":
+    for arguments, environment in json.loads(sys.argv[1]):
+        if os.fork() == 0:
+            os.environ.update(environment)
+            sys.argv[1:] = arguments
+            tell(arguments[0])
+        if os.wait()[1]:
+            sys.exit(f"failed: {arguments} {environment}")

@@ -1,0 +1,14 @@
+"""Two tensors of a function, each freed at a line of its own."""
+
+import torch
+
+
+def work():
+    kept = torch.ones(1 << 20, device="cuda")
+    small = torch.ones(1 << 10, device="cuda")
+    del kept
+    torch.cuda.synchronize()
+    del small
+
+
+work()
