@@ -14,6 +14,7 @@ use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -139,7 +140,11 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => match places.clone().try_acquire_owned() {
-                Ok(place) => drop(tokio::spawn(serve(stream, shared.clone(), place))),
+                Ok(place) => {
+                    // Sends figures without delay. The server also works if the option fails.
+                    let _ = stream.set_nodelay(true);
+                    drop(tokio::spawn(serve(stream, shared.clone(), place)));
+                }
                 Err(_) => turn_away(&stream),
             },
             // Too many open files, or a closed connection: retry after a pause.
@@ -156,9 +161,10 @@ fn turn_away(stream: &TcpStream) {
     let _ = stream.try_write(line.as_bytes());
 }
 
-async fn serve(stream: TcpStream, shared: Arc<Shared>, place: OwnedSemaphorePermit) {
-    // Sends figures without delay. The server also works if the option fails.
-    let _ = stream.set_nodelay(true);
+async fn serve<S>(stream: S, shared: Arc<Shared>, place: OwnedSemaphorePermit)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     let limits = shared.limits;
     let io = TokioIo::new(Timed::new(stream, limits.answer_time));
     let service = service_fn(move |request| answer(shared.clone(), request));
@@ -241,4 +247,107 @@ fn outgoing(response: Response, is_refusal: bool) -> hyper::Response<Outgoing> {
         }
     }
     made
+}
+
+#[cfg(test)]
+mod tests {
+    //! The time limits, with simulated time: it passes while all tasks wait.
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+    use tokio::time::{Instant, sleep};
+
+    use super::*;
+
+    const HEAD: Duration = Duration::from_secs(10);
+    const ANSWER: Duration = Duration::from_secs(30);
+
+    /// The client's end of a connection, and the permit that the server holds for it.
+    fn connect() -> (DuplexStream, Arc<Semaphore>) {
+        let address = ([127, 0, 0, 1], 7000).into();
+        let limits = Limits {
+            head_time: HEAD,
+            answer_time: ANSWER,
+            ..Limits::default()
+        };
+        let shared = Shared {
+            check: Check {
+                address,
+                names: Vec::new(),
+                token: None,
+            },
+            limits,
+            handler: Box::new(|request| match request.path.as_str() {
+                "/large" => Response::new(200, "text/plain", vec![b'x'; 1 << 20]),
+                _ => Response::plain(200, "hello"),
+            }),
+            handlers: Arc::new(Semaphore::new(1)),
+        };
+        let places = Arc::new(Semaphore::new(1));
+        let place = places.clone().try_acquire_owned().expect("it is free");
+        let (client, server) = duplex(4096);
+        tokio::spawn(serve(server, Arc::new(shared), place));
+        (client, places)
+    }
+
+    fn on_paused_time(test: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build();
+        runtime.expect("a runtime").block_on(test);
+    }
+
+    const REQUEST: &str = "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
+
+    #[test]
+    fn a_head_that_does_not_end_and_an_idle_connection_are_closed_at_the_limit() {
+        for begun in ["", "GET / HTTP/1.1\r\nhost: lo", REQUEST] {
+            on_paused_time(async {
+                let (mut client, places) = connect();
+                let began = Instant::now();
+                client
+                    .write_all(begun.as_bytes())
+                    .await
+                    .expect("it listens");
+                let mut answer = String::new();
+                client.read_to_string(&mut answer).await.expect("text");
+                assert_eq!(answer.starts_with("HTTP/1.1 200 OK"), begun == REQUEST);
+                assert_eq!(began.elapsed().as_secs(), HEAD.as_secs(), "{begun}");
+                assert_eq!(places.available_permits(), 1);
+            });
+        }
+    }
+
+    #[test]
+    fn single_bytes_do_not_extend_the_limit() {
+        on_paused_time(async {
+            let (mut client, _places) = connect();
+            let mut seconds = 0;
+            while client.write_all(b"G").await.is_ok() {
+                sleep(Duration::from_secs(1)).await;
+                seconds += 1;
+                assert!(seconds < 100);
+            }
+            assert!((10..=11).contains(&seconds), "{seconds}");
+        });
+    }
+
+    #[test]
+    fn a_reader_that_does_not_read_is_dropped_at_the_limit() {
+        on_paused_time(async {
+            let (mut client, places) = connect();
+            let began = Instant::now();
+            let request = REQUEST.replacen("/ ", "/large ", 1);
+            client
+                .write_all(request.as_bytes())
+                .await
+                .expect("it listens");
+            // The only place is free again though the reader still holds its end open.
+            let _place = places.acquire().await.expect("it is free");
+            assert_eq!(began.elapsed().as_secs(), ANSWER.as_secs());
+            let mut answer = Vec::new();
+            client.read_to_end(&mut answer).await.expect("the start");
+            assert!((1..8192).contains(&answer.len()), "{}", answer.len());
+        });
+    }
 }

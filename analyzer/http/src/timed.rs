@@ -7,18 +7,17 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
 /// Writes fail with `TimedOut` when `limit` passes between the first byte of a response and its flush.
-pub(crate) struct Timed {
-    stream: TcpStream,
+pub(crate) struct Timed<S> {
+    stream: S,
     limit: Duration,
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
-impl Timed {
-    pub(crate) fn new(stream: TcpStream, limit: Duration) -> Self {
+impl<S> Timed<S> {
+    pub(crate) fn new(stream: S, limit: Duration) -> Self {
         Self {
             stream,
             limit,
@@ -37,7 +36,7 @@ impl Timed {
     }
 }
 
-impl AsyncRead for Timed {
+impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -47,7 +46,7 @@ impl AsyncRead for Timed {
     }
 }
 
-impl AsyncWrite for Timed {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,

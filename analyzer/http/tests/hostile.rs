@@ -2,12 +2,9 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use gpumem_http::{Body, Options, Response, Sender, Server, StartError, Token, stream};
-
-const SOON: Duration = Duration::from_secs(30);
 
 fn options() -> Options {
     Options::new(([127, 0, 0, 1], 0).into())
@@ -18,16 +15,13 @@ fn served(options: Options) -> Server {
         "/" => Response::plain(200, request.value("a").unwrap_or("hello")),
         "/panic" => panic!("a handler's fault"),
         "/header" => Response::plain(200, "x").with("x", "a\r\nb: c"),
-        "/large" => Response::new(200, "text/plain", vec![b'x'; 64 << 20]),
         _ => Response::not_found(),
     })
     .expect("a loopback address")
 }
 
 fn connect(server: &Server) -> TcpStream {
-    let connection = TcpStream::connect(server.address()).expect("it listens");
-    connection.set_read_timeout(Some(SOON)).expect("a time");
-    connection
+    TcpStream::connect(server.address()).expect("it listens")
 }
 
 /// The complete response to these bytes.
@@ -171,31 +165,6 @@ fn pipelined_garbage_ends_the_connection() {
 }
 
 #[test]
-fn a_head_that_does_not_end_and_an_idle_connection_are_closed() {
-    let mut short = options();
-    short.limits.head_time = Duration::from_millis(200);
-    let server = served(short);
-    for begun in [
-        "",
-        "GET / HTTP/1.1\r\nhost: lo",
-        &format!("GET / HTTP/1.1\r\n{LOCAL}\r\n"),
-    ] {
-        let mut slow = connect(&server);
-        slow.write_all(begun.as_bytes()).expect("it listens");
-        let since = Instant::now();
-        rest(&mut slow);
-        assert!(since.elapsed() < SOON, "{begun}");
-    }
-    // Single bytes do not extend the time limit.
-    let mut drip = connect(&server);
-    let since = Instant::now();
-    while drip.write_all(b"G").is_ok() {
-        assert!(since.elapsed() < SOON);
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-#[test]
 fn connections_are_bounded() {
     let mut few = options();
     few.limits.connections = 3;
@@ -205,28 +174,8 @@ fn connections_are_bounded() {
         assert_eq!(status(&rest(&mut connect(&server))), 503);
     }
     drop(kept);
-    let since = Instant::now();
-    while !get(&server, "/", LOCAL).starts_with("HTTP/1.1 200") {
-        assert!(since.elapsed() < SOON);
-    }
-}
-
-#[test]
-fn a_reader_that_does_not_read_is_dropped() {
-    let mut short = options();
-    short.limits.answer_time = Duration::from_millis(300);
-    short.limits.connections = 1;
-    let server = served(short);
-    let mut lazy = connect(&server);
-    let request = format!("GET /large HTTP/1.1\r\n{LOCAL}\r\n");
-    lazy.write_all(request.as_bytes()).expect("it listens");
-    // The only place is free again though the reader still holds its end open.
-    let since = Instant::now();
-    while !get(&server, "/", LOCAL).starts_with("HTTP/1.1 200") {
-        assert!(since.elapsed() < SOON);
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    drop(lazy);
+    // Once the server has seen that they are closed.
+    while !get(&server, "/", LOCAL).starts_with("HTTP/1.1 200") {}
 }
 
 #[test]
@@ -267,11 +216,9 @@ fn a_stream_ends_with_its_sender_and_tells_it_when_the_reader_leaves() {
     reader.write_all(request.as_bytes()).expect("it listens");
     let sender = take.recv().expect("a handler");
     drop(reader);
-    let since = Instant::now();
     while !sender.is_closed() {
         let _ = sender.try_send(Bytes::from_static(b":\n\n"));
-        assert!(since.elapsed() < SOON);
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::yield_now();
     }
 }
 

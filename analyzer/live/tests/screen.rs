@@ -16,7 +16,8 @@ use ratatui::crossterm::event::{
     KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
 
-const SOON: Duration = Duration::from_secs(60);
+/// Only ends a test that hangs.
+const AT_MOST: Duration = Duration::from_secs(300);
 const LOOK: Look = Look {
     has_colour: false,
     has_unicode: true,
@@ -46,13 +47,13 @@ impl View {
     /// Takes in the requested frame.
     fn follow(&mut self) {
         self.watch.ask(self.app.ask);
-        let frame = self.watch.wait(SOON, |frame| {
+        let frame = self.watch.wait(AT_MOST, |frame| {
             let is_read = !matches!(frame.state, State::Running | State::CatchingUp(..));
             is_read && frame.ask == self.app.ask
         });
         self.app.take(frame.expect("it has ended"));
         if let Some(request) = self.app.request() {
-            let answer = self.watch.past().wait(&request, SOON);
+            let answer = self.watch.past().wait(&request, AT_MOST);
             self.app.answer(&answer.expect("it is answered"));
         }
     }

@@ -427,6 +427,9 @@ fn a_stack_that_leads_nowhere_ends() {
     check(&mut unwinder);
 }
 
+/// As `pc` of [`called_from`]: the return address stays.
+const REAL: u64 = 1;
+
 /// Calls `function(unwinder)` and makes its own caller unknown meanwhile: the return address is `pc`.
 #[unsafe(naked)]
 extern "C" fn called_from(
@@ -438,7 +441,10 @@ extern "C" fn called_from(
         ".cfi_startproc",
         "push [rsp]",
         ".cfi_adjust_cfa_offset 8",
+        "cmp rdx, 1",
+        "je 2f",
         "mov [rsp + 8], rdx",
+        "2:",
         "mov rax, rdi",
         "mov rdi, rsi",
         "call rax",
@@ -460,8 +466,9 @@ extern "C" fn check_here(unwinder: &mut Unwinder) {
 fn what_a_stack_ended_with_is_looked_at_anew() {
     let mut unwinder = unwinder();
     let heap = vec![0u64; 64];
-    let somewhere = what_a_stack_ended_with_is_looked_at_anew as *const () as u64 + 8;
-    for pc in [0, heap.as_ptr() as u64 + 64, 0, somewhere, 0, somewhere] {
+    static NO_CODE: [u64; 2] = [0; 2];
+    let (heap, no_code) = (heap.as_ptr() as u64 + 64, NO_CODE.as_ptr() as u64 + 8);
+    for pc in [0, heap, 0, no_code, 0, REAL, heap, REAL, no_code, REAL] {
         for _ in 0..2 {
             called_from(black_box(check_here), &mut unwinder, pc);
         }
