@@ -15,6 +15,8 @@ FEW = ("bitsandbytes_qlora", "cuda_graph", "deepspeed_zero3", "detection_retinan
 ALL = os.environ.get("GPUMEM_PLAN_PROGRAMS") == "all"
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", plan_programs.names() if ALL else FEW)
 def test_the_plan_has_the_programs_own_peaks(name, python_env, tmp_path):
     run = plan_programs.Compared(python_env("programs"), name, tmp_path, both_ends=ALL)

@@ -1,5 +1,5 @@
 """The code that runs inside a planned program (python/gpumem/_plan/inside): values that the program reads back, and
-the lines of the reads.
+the lines of the reads. The default lane has one program of each kind.
 
 Comments in the programs of tests/workloads/plan state what each line reads. With PyTorch 2.15 on the simulator."""
 
@@ -26,7 +26,8 @@ def planned(python_env, simulate, tmp_path):
         lines = tmp_path / "lines.json"
         lines.unlink(missing_ok=True)
         changes = {name: value for name, value in inside.environment(parts, {}).items()} if parts else {}
-        changes.update({"GPUMEM_PLAN_LINES": str(lines), "PYTHONDONTWRITEBYTECODE": "1"}, **(env or {}))
+        caches = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor"), "TRITON_CACHE_DIR": str(tmp_path / "triton")}
+        changes.update({"GPUMEM_PLAN_LINES": str(lines), "PYTHONDONTWRITEBYTECODE": "1", **caches}, **(env or {}))
         command = [python_env("torch215"), PROGRAMS / program if str(program).endswith(".py") else program, *arguments]
         done = simulate(command, env=changes, timeout=300, **options)
         records = [json.loads(line) for line in lines.read_text().splitlines()] if lines.exists() else []
@@ -53,7 +54,7 @@ def unknown_of(records):
     return {key for key, record in reads(records).items() if record["unknown"]}
 
 
-@pytest.mark.parametrize("kind", ("greedy", "sample", "beam"))
+@pytest.mark.parametrize("kind", ("greedy", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("sample", "beam"))))
 def test_generation_ends_at_its_greatest_length(planned, kind):
     done, records = planned("generate.py", kind)
     assert done.stdout.split("\n")[0].startswith("STEPS 8 [")
@@ -62,6 +63,7 @@ def test_generation_ends_at_its_greatest_length(planned, kind):
     assert (flag["unknown"], flag["count"], flag["file"]) == (8, 8, str(PROGRAMS / "generate.py"))
 
 
+@pytest.mark.slow
 def test_boxes_are_suppressed_as_their_values_say(planned):
     done, records = planned("detection.py")
     assert "KNOWN [2, 0, 4]\n" in done.stdout
@@ -106,6 +108,7 @@ def fourth_line():
     return next(n for n, text in enumerate((PROGRAMS / "sized.py").read_text().splitlines(), 1) if text.startswith("known = "))
 
 
+@pytest.mark.slow
 def test_assumptions_take_the_place_of_values_and_counts(planned):
     lines = (PROGRAMS / "sized.py").read_text().splitlines()
     at = {name: next(n for n, text in enumerate(lines, 1) if text.startswith(name)) for name in ("rows", "other")}
@@ -123,7 +126,7 @@ def test_assumptions_take_the_place_of_values_and_counts(planned):
     assert "GPUMEM_PLAN_ASSUME: waiting.py=3 is not FILE:LINE=NUMBER" in wrong.stderr
 
 
-@pytest.mark.parametrize("kind, most, reading", (("still", 200, 201), ("changing", 20, 2001)))
+@pytest.mark.parametrize("kind, most, reading", (("still", 200, 201), pytest.param("changing", 20, 2001, marks=pytest.mark.slow)))
 def test_a_loop_on_data_ends_by_a_bound_that_names_the_line(planned, kind, most, reading):
     done, records = planned("waiting.py", kind, env={"GPUMEM_PLAN_LOOP_MOST": str(most)}, check=False)
     line = next(n for n, text in enumerate((PROGRAMS / "waiting.py").read_text().splitlines(), 1) if f'"{kind}"' in text)
@@ -136,6 +139,7 @@ def test_a_loop_on_data_ends_by_a_bound_that_names_the_line(planned, kind, most,
     assert reads(records)[line, "item"]["unknown"] == reading
 
 
+@pytest.mark.slow
 def test_a_loop_on_known_values_has_no_bound(planned):
     done, _ = planned("waiting.py", "known", env={"GPUMEM_PLAN_LOOP_MOST": "20"})
     assert done.stdout == "SEEN 1000\n"
@@ -147,12 +151,12 @@ def figures(done):
 
 
 TRAININGS = [
-    ("mlp", "3"), ("mlp", "2", "graph"), ("mlp", "2", "compile"), ("gpt", "3"), ("gpt", "2", "bf16", "checkpoint"), ("gpt", "2", "foreach-off"),
+    ("mlp", "2", "graph"), ("mlp", "2", "compile"), ("gpt", "3"), ("gpt", "2", "bf16", "checkpoint"), ("gpt", "2", "foreach-off"),
     ("gpt", "2", "wide", "bf16"), ("lstm", "2"), ("convnet", "2"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("training", TRAININGS, ids="-".join)
+@pytest.mark.parametrize("training", [("mlp", "3"), *(pytest.param(each, marks=pytest.mark.slow) for each in TRAININGS)], ids="-".join)
 def test_programs_that_need_no_values_take_the_same_memory(planned, training):
     """To the byte, at the peak and in all; and the host's random numbers stay as they were."""
     if "compile" in training:  # what the compiler tries out, it tries once
@@ -163,6 +167,7 @@ def test_programs_that_need_no_values_take_the_same_memory(planned, training):
     assert [record["covered"] for record in records if record["kind"] == "process"] == [True]
 
 
+@pytest.mark.slow
 def test_peaks_of_mixed_precision_are_the_same(planned):
     """GradScaler reads values to decide whether a step is taken, which a plan cannot know; the peaks are those of
     steps that are taken."""
@@ -172,6 +177,7 @@ def test_peaks_of_mixed_precision_are_the_same(planned):
     assert peaks[0] == peaks[1]
 
 
+@pytest.mark.slow
 def test_every_process_and_thread_is_covered(planned):
     """Spawned, started and loading processes, threads; no trace of the folder, and none of it in an isolated Python."""
     done, records = planned("starts.py")
@@ -185,6 +191,7 @@ def test_every_process_and_thread_is_covered(planned):
     assert {record["pid"] for record in records if record["kind"] == "read"} == set(processes)
 
 
+@pytest.mark.slow
 def test_reads_are_on_disk_whatever_ends_the_process(planned, tmp_path):
     script = tmp_path / "killed.py"
     script.write_text("import os, signal, torch\nx = torch.rand(3, device='cuda')\n"
@@ -200,11 +207,13 @@ def test_operations_agree_with_the_cpu(planned):
     assert done.stdout == "EQUAL 61\n"
 
 
+@pytest.mark.slow
 def test_factorizations_succeed_whatever_memory_held_before(planned):
     done, _ = planned("linear_algebra.py")
     assert done.stdout.startswith("DONE 108\n")
 
 
+@pytest.mark.slow
 def test_factorizations_take_the_same_memory(planned):
     without, _ = planned("linear_algebra.py", "zeros", parts=())
     done, _ = planned("linear_algebra.py", "zeros")
@@ -212,6 +221,7 @@ def test_factorizations_take_the_same_memory(planned):
     assert done.stdout.startswith("DONE 96\n")
 
 
+@pytest.mark.slow
 def test_larger_tensors_than_the_bound_are_unknown_zeros(planned, tmp_path):
     script = tmp_path / "bound.py"
     script.write_text("import torch\nfor size in (100, 101):\n    print(torch.ones(size, device='cuda').sum().item())\n")
@@ -223,6 +233,7 @@ def test_larger_tensors_than_the_bound_are_unknown_zeros(planned, tmp_path):
     assert "GPUMEM_PLAN_VALUES_MOST=many is no number of elements; 1048576 is used" in done.stderr
 
 
+@pytest.mark.slow
 def test_workers_of_a_launcher_are_covered(planned, tmp_path):
     script = tmp_path / "rank.py"
     script.write_text("import os, torch\ntotal = torch.ones(3, device='cuda').sum().item()\nos.write(1, f'{os.environ[\"RANK\"]} {total}\\n'.encode())\n")
@@ -232,12 +243,14 @@ def test_workers_of_a_launcher_are_covered(planned, tmp_path):
     assert len({record["pid"] for record in records if record["kind"] == "read"}) == 2
 
 
+@pytest.mark.slow
 def test_without_values_only_what_was_copied_is_known(planned):
     done, records = planned("detection.py", parts=("lines",))
     assert "UNKNOWN 0 0" in done.stdout, "unknown memory is zeros"
     assert promised("detection.py")[0] - unknown_of(records) == set()
 
 
+@pytest.mark.slow
 def test_what_is_written_past_the_mode_is_no_longer_known(planned):
     _, records = planned("unseen.py")
     unknown, known = promised("unseen.py")
@@ -245,6 +258,7 @@ def test_what_is_written_past_the_mode_is_no_longer_known(planned):
     assert all(reads(records)[line, "item"]["known"] == 1 for line in known)
 
 
+@pytest.mark.slow
 def test_a_capture_of_a_plan_has_the_programs_own_lines(planned, tmp_path, analyze_json):
     """The mode's frames are not lines, and what the recorder derives from frames (phases, categories, modules) is
     the same as without them."""
@@ -258,6 +272,7 @@ def test_a_capture_of_a_plan_has_the_programs_own_lines(planned, tmp_path, analy
         assert done == without, view
 
 
+@pytest.mark.slow
 def test_what_a_library_puts_in_the_place_of_pytorchs_functions_is_not_called(planned):
     """Copies would lie in buffers of another size: the host's memory would be overwritten."""
     done, _ = planned("replaced.py")
@@ -265,6 +280,7 @@ def test_what_a_library_puts_in_the_place_of_pytorchs_functions_is_not_called(pl
     assert done.stdout.split() == ["True", "True", str(float(left)), "48"]
 
 
+@pytest.mark.slow
 def test_a_kernel_that_counts_within_has_the_count_of_the_values(planned):
     done, records = planned("kernel_counts.py")
     assert done.stdout == "True True\n"
@@ -274,6 +290,7 @@ def test_a_kernel_that_counts_within_has_the_count_of_the_values(planned):
     assert unknown_of(records) == set()
 
 
+@pytest.mark.slow
 def test_a_rank_of_many_has_the_memory_of_barriers(planned):
     rank = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
     by_itself, _ = planned("barriers.py", parts=(), env={**rank, "GPUMEM_PLAN_LINES": ""})

@@ -64,6 +64,8 @@ def told(done):
     return [line for line in done.stdout.splitlines() if line.startswith(("WEIGHT", "FIGURES"))]
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_programs_that_load_plain_files_take_the_same_memory(files, planned, python_env):
     python = python_env("torch215")
     folder = files(python)
@@ -79,6 +81,7 @@ def test_programs_that_load_plain_files_take_the_same_memory(files, planned, pyt
     assert told(done) == told(real)[4:6]
 
 
+@pytest.mark.slow
 def test_programs_of_libraries_take_the_same_memory_even_without_files(files, planned, python_env):
     python = python_env("programs")
     folder = files(python, "transformers")
@@ -115,12 +118,14 @@ def large(python, folder, words, segments):
     return text
 
 
+@pytest.mark.slow
 def test_a_large_training_takes_no_memory_of_the_host(python_env, tmp_path):
     [case] = schemas.found("plan", large(python_env("torch215"), tmp_path, ["--format", "json"], segments=False))["cases"]
     assert case["verdict"] == "fits" and case["tensor_peak_bytes"][0] > 10 * GIB
     assert case["weights"]["not_drawn_bytes"] > 16 * GIB and case["weights"]["not_read_bytes"] == 0
 
 
+@pytest.mark.slow
 def test_nor_does_it_in_segments_that_expand_and_the_plan_says_what_it_assumed(python_env, tmp_path):
     text = " ".join(large(python_env("torch215"), tmp_path, [], segments=True).split())
     assert text.startswith("fits: needs ")
@@ -155,7 +160,7 @@ def test_what_was_left_out_is_not_known(planned, python_env, tmp_path):
     assert counts == {6: (1, 3), 9: (0, 1)}, "of what is on the host, only what nobody has drawn is a record"
 
 
-
+@pytest.mark.slow
 def test_sizes_and_values_that_are_read_on_the_host_are_named(planned, python_env, tmp_path):
     python, script = python_env("torch215"), harness.WORKLOADS / "plan" / "host_reads.py"
     harness.run([python, script, "make", tmp_path / "read.pt"])

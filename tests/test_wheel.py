@@ -135,6 +135,7 @@ def test_what_it_needs(wheel, python_env, tmp_path):
     assert 'manylinux_2_17_x86_64' in said.replace("manylinux2014", "manylinux_2_17"), said
 
 
+@pytest.mark.slow
 def test_the_check_sees_what_is_wrong(python_env, tmp_path):
     """scripts/lib/check_wheel.py refuses this machine's own build, and a wheel with a part missing."""
     wheel = tmp_path / "libgpumem-0.1.0-py3-none-manylinux2014_x86_64.whl"
@@ -167,13 +168,14 @@ def test_it_installs(name, installed, tmp_path):
     folder = installed(name)
     binaries = folder / "bin"
     path = {"PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}"}
+    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     assert harness.run([binaries / "libgpumem", "version"]).stdout == harness.run([binaries / "gpumem", "version"]).stdout
-    library = harness.run([binaries / "gpumem", "library"], cwd=tmp_path).stdout.strip()
+    library = harness.run([binaries / "gpumem", "library"], env=cache, cwd=tmp_path).stdout.strip()
     # LD_PRELOAD cannot name a path with a space: it is a link to the wheel's own.
     assert " " not in library and os.path.realpath(library).startswith(str(folder)) and os.path.isfile(library)
     done = harness.run(
         [binaries / "gpumem", "run", "-q", "-c", "import gpumem, os; print(gpumem.api_version(), os.environ['LD_PRELOAD'])"],
-        cwd=tmp_path,
+        env=cache, cwd=tmp_path,
     )
     version, preloaded = done.stdout.split()
     assert int(version) >= 4 and preloaded == library
@@ -192,7 +194,8 @@ def beside_torch(installed, python_env, tmp_path):
 
     def run(command, *words, **options):
         assert not [path for path in os.environ["PATH"].split(os.pathsep) if path.startswith(str(harness.ROOT))]
-        return harness.run([folder / "bin" / command, *words], env={"PYTHONPATH": str(torch)}, cwd=tmp_path, timeout=280, **options)
+        env = {"PYTHONPATH": str(torch), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+        return harness.run([folder / "bin" / command, *words], env=env, cwd=tmp_path, timeout=1000, **options)
 
     return run
 

@@ -2,8 +2,7 @@
 
 Creates the environment, installs the wheel (by default the one in dist/) and records a small training run on the
 simulated GPU with `gpumem run`. PyTorch comes from the tests' environment (scripts/lib/environment torch215), as
-if it were already installed. No compiler is on PATH. Prints the seconds of each step; fails after 60 s, or if
-there is no report."""
+if it were already installed. No compiler is on PATH. Prints the seconds of each step; fails if there is no report."""
 
 import os
 import subprocess
@@ -13,7 +12,6 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT = 60.0
 PROGRAM = ROOT / "tests" / "workloads" / "train.py"
 
 
@@ -52,8 +50,6 @@ def main(words):
     print(f"{wheel.name}, {os.path.getsize(wheel):,} bytes; {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     for label, seconds in [*steps, ("total", total)]:
         print(f"{label:<16}{seconds:6.1f} s")
-    if total > LIMIT:
-        raise SystemExit(f"first_report: more than {LIMIT:.0f} s")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import termios
 import unicodedata
 
 import harness
+from waiting import WATCHDOG
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -33,7 +34,7 @@ def on_terminal(command, *, columns=80, env=None, cwd=None):
             break
         text += part
     os.close(ours)
-    return process.wait(timeout=60), text.decode().replace("\r\n", "\n")
+    return process.wait(timeout=WATCHDOG), text.decode().replace("\r\n", "\n")
 
 
 def plain(text):
