@@ -4,8 +4,12 @@ import pytest
 
 
 def lanes(values, default=None):
-    """`values` as parameters. Those that are not in `default`, or after the first one, are in the slow lane."""
+    """`values` as parameters, a tuple as several. Those that are not in `default`, or after the first one, are in the
+    slow lane."""
     values = list(values)
     default = values[:1] if default is None else list(default)
     assert all(value in values for value in default), "a default that is no value"
-    return [value if value in default else pytest.param(value, marks=pytest.mark.slow) for value in values]
+    return [
+        pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=() if value in default else pytest.mark.slow)
+        for value in values
+    ]
