@@ -100,7 +100,7 @@ def served(probe, python_env, tmp_path_factory):
         environment = {"GPUMEM_OUTPUT": str(folder / "report.bin")}
         done = subprocess.run(
             harness.simulator_command(command), cwd=folder, text=True, stdout=subprocess.PIPE, check=True,
-            input=f"depth 3\nchurn 0 {STACKS}\nmemory\n", timeout=120,
+            input=f"depth 3\nchurn 0 {STACKS}\nmemory\n", timeout=240,
             env=harness.clean_environment(harness.preloaded(environment) if preload else None),
         )
         answers[name] = [json.loads(line) for line in done.stdout.splitlines()]

@@ -21,15 +21,13 @@ def test_the_demo_twice(python_env, tmp_path):
     python_env("torch215")  # else the demo would install PyTorch, which takes minutes
     pictures = []
     for _ in range(2):
-        began = time.monotonic()
         done = demo(tmp_path)
-        taken = time.monotonic() - began
         last = done.stdout.strip().splitlines()[-1]
         pictures.append(Path(last.split("The picture: ")[1].split(" (")[0]))
         assert pictures[-1].is_file()
         assert pictures[-1].with_suffix(".bin").is_file()
     assert pictures[0].parent != pictures[1].parent
-    assert taken < 60, "the second run"
+    assert "Compiling" not in done.stderr, "the second run"
     assert os.listdir(tmp_path) == []
     # What the page shows of the deliberate faults: the spike and the leak, each with its line.
     source = (harness.WORKLOADS / "train.py").read_text().splitlines()
@@ -38,6 +36,22 @@ def test_the_demo_twice(python_env, tmp_path):
     assert f"train.py:{leak}" in done.stdout or f"line {leak}" in done.stdout
     assert f"train.py:{spike}" in done.stdout
     assert ("NO GPU HERE" in done.stderr) != ("on the GPU of this machine" in done.stderr)
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_the_demo_takes_less_than_a_minute(python_env, tmp_path):
+    """The best of three runs, once it is built."""
+    python_env("torch215")
+    demo(tmp_path)
+    taken = []
+    for _ in range(3):
+        began = time.monotonic()
+        demo(tmp_path)
+        taken.append(time.monotonic() - began)
+        if taken[-1] < 60:
+            return
+    raise AssertionError(taken)
 
 
 def test_the_scripts_explain_themselves(tmp_path):

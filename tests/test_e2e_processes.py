@@ -10,6 +10,7 @@ import subprocess
 
 import harness
 import pytest
+from lanes import lanes
 
 
 def model_of(steps):
@@ -25,7 +26,7 @@ def model_of(steps):
     return {"live_bytes": live, "peak_bytes": peak, "allocations": steps, "frees": frees}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", lanes(range(4)))
 def test_killed_at_any_moment(seed, python_env, tmp_path, analyze, analyze_json):
     """The capture has every step whose line was printed before the kill. The step in progress may also be there, but
     only as a whole allocation or a whole free."""
@@ -87,7 +88,7 @@ CHILDREN = {
 }
 
 
-@pytest.mark.parametrize("how", CHILDREN)
+@pytest.mark.parametrize("how", lanes(CHILDREN, ("pinned workers", "spawn")))
 def test_children_stay_out_of_the_capture(how, python_env, simulate, tmp_path, analyze, analyze_json):
     """The parent's figures are its own to the byte; only a child that uses the card has an additional report."""
     done = simulate([python_env("torch215"), harness.WORKLOADS / "forks.py", how], preload=True)
@@ -129,41 +130,3 @@ def test_every_way_to_end(how, build_c, simulate, tmp_path, analyze, analyze_jso
     analyze("check", report)
     driver = harness.device_of(analyze_json("summary", report))["driver"]
     assert (driver["live_bytes"], driver["peak_bytes"]) == (current, peak)
-
-
-def test_two_processes_at_once_have_a_report_each(python_env, tmp_path, analyze_json):
-    """Started together in one folder, with the default name."""
-    script = tmp_path / "own.py"
-    script.write_text(
-        "import os, torch\n"
-        "kept = torch.empty(int(os.environ['UNITS']) * 512, dtype=torch.uint8, device='cuda')\n"
-    )
-    command = harness.simulator_command([python_env("torch215"), script])
-    processes = [
-        subprocess.Popen(
-            command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env=harness.clean_environment(harness.preloaded({"UNITS": str(units)})),
-        )
-        for units in (3, 5)
-    ]
-    for process in processes:
-        _, errors = process.communicate(timeout=120)
-        assert process.returncode == 0, errors
-    peaks = sorted(
-        harness.device_of(analyze_json("summary", path))["tensor"]["peak_bytes"]
-        for path in tmp_path.glob("report*.bin")
-    )
-    assert peaks == [3 * 512, 5 * 512]
-
-
-def test_output_names(python_env, simulate, tmp_path):
-    """%p is the process, and a launcher's rank gives report.rank<N>.bin."""
-    command = [python_env("torch215"), "-c",
-               "import os, torch; torch.empty(1, device='cuda'); print(os.getpid())"]
-    done = simulate(command, preload=True, env={"GPUMEM_OUTPUT": "run-%p.bin"})
-    assert (tmp_path / f"run-{done.stdout.strip()}.bin").is_file()
-    simulate(command, preload=True, env={"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "3"})
-    assert (tmp_path / "report.rank3.bin").is_file()
-    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(
-        ["report.rank3.bin", f"run-{done.stdout.strip()}.bin"]
-    )

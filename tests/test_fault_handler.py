@@ -12,6 +12,7 @@ import signal
 
 import harness
 import pytest
+from lanes import lanes
 
 QUIET = {"GPUMEM_QUIET": "1"}
 POINTERS = re.compile(r"0x[0-9a-f]{6,}")
@@ -101,8 +102,13 @@ INSTALLED = (
 )
 
 
-@pytest.mark.parametrize("form", INSTALLED)
-@pytest.mark.parametrize("order", ("before", "after", "both"))
+@pytest.mark.parametrize(
+    "form, order",
+    lanes(
+        [(form, order) for form in INSTALLED for order in ("both", "before", "after")],
+        [*((form, "both") for form in INSTALLED), ("sigaction", "before"), ("sigaction", "after")],
+    ),
+)
 def test_the_programs_handler_gets_its_faults(form, order, host):
     """Installed before the recorder's, after it, or both: the fault, on another thread too, and a signal that is sent."""
     first = {"before": [form, "cuda"], "after": ["cuda", form], "both": [form, "cuda", form]}[order]
@@ -111,17 +117,17 @@ def test_the_programs_handler_gets_its_faults(form, order, host):
     host(" ".join([*first, "show", "fault", "show", *again, "in-thread", "show", *again, "sent", "show", "cuda"]))
 
 
-@pytest.mark.parametrize("how", ("fatal", "fatal-in-thread", "sent"))
+UNHANDLED = (
+    "cuda", "cuda default", "sigaction cuda default", "cuda sigaction default", "resethand cuda fault",
+    "cuda resethand fault", "cuda lose ended",
+)
+
+
 @pytest.mark.parametrize(
-    "steps",
-    (
-        "cuda",
-        "cuda default",
-        "sigaction cuda default",
-        "cuda sigaction default",
-        "resethand cuda fault",
-        "cuda resethand fault",
-        "cuda lose ended",
+    "steps, how",
+    lanes(
+        [(steps, how) for steps in UNHANDLED for how in ("fatal", "fatal-in-thread", "sent")],
+        [*((steps, "fatal") for steps in UNHANDLED), ("cuda", "fatal-in-thread"), ("cuda", "sent")],
     ),
 )
 def test_without_a_handler_it_dies_by_it(steps, how, host):
@@ -139,7 +145,7 @@ def test_a_signal_can_be_ignored_and_a_fault_cannot(order, host):
     assert host(f"{order} show sent fatal", code=BUS).stdout.endswith("sent: 0 calls\n")
 
 
-@pytest.mark.parametrize("beneath", ("sigaction", "signal", "ignored"))
+@pytest.mark.parametrize("beneath", lanes(("sigaction", "signal", "ignored"), ("sigaction", "ignored")))
 @pytest.mark.parametrize("order", ("{} cuda chaining", "cuda {} chaining", "{} chaining cuda"))
 def test_a_handler_that_calls_the_one_before(beneath, order, host):
     """The one before is the program's own, never the recorder's."""
@@ -181,19 +187,20 @@ def test_a_signal_that_is_waited_for_is_left_to_who_waits(host):
     host("cuda waited-for waited-for lose ended waited-for")
 
 
+CHILDREN = (
+    "cuda {} show", "cuda sigaction {} show fault sent", "signal cuda {} show fault sent",
+    "cuda resethand {} show fault show", "cuda ignored {} show sent", "cuda raw {} fault sent",
+    "cuda sigaction lose ended {} show fault sent",
+)
+
+
 @pytest.mark.parametrize(
-    "steps",
-    (
-        "cuda {} show",
-        "cuda sigaction {} show fault sent",
-        "signal cuda {} show fault sent",
-        "cuda resethand {} show fault show",
-        "cuda ignored {} show sent",
-        "cuda raw {} fault sent",
-        "cuda sigaction lose ended {} show fault sent",
+    "steps, child",
+    lanes(
+        [(steps, child) for steps in CHILDREN for child in ("fork", "vfork", "spawn")],
+        [*((steps, "fork") for steps in CHILDREN), (CHILDREN[1], "vfork"), (CHILDREN[1], "spawn")],
     ),
 )
-@pytest.mark.parametrize("child", ("fork", "vfork", "spawn"))
 def test_children(child, steps, host):
     """A child that resets the disposition does so for itself alone."""
     host(steps.format(child))
@@ -319,6 +326,7 @@ def test_python(case, both, python_env):
         assert "Fatal Python error: Bus error" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_training_survives_the_loss_of_its_report(both, python_env):
     """Forward, backward and optimizer before it and after it, on PyTorch's own threads too; figures and status are the
     program's."""

@@ -22,21 +22,15 @@ import beside
 import disks
 import harness
 import pytest
+from lanes import lanes
 from waiting import until
 
 SEED = int(os.environ.get("GPUMEM_HOSTILE_SEED", "1"))
 # Wall time, on a machine without other work. Nanoseconds that a call of the driver may take longer with the recorder,
 # the same of the first calls, during which it opens, and seconds from the program's last line to the recorder's.
 MORE, OPENING, ENDING = 10_000_000, 50_000_000, 2.0
-
-
-def slow(*values):
-    """Parameters of which the first is in the default lane."""
-    return [values[0], *(pytest.param(value, marks=pytest.mark.slow) for value in values[1:])]
-
-
-RUNS = slow(*range(int(os.environ.get("GPUMEM_HOSTILE_RUNS", "10"))))
-CUTS = slow(*range(int(os.environ.get("GPUMEM_HOSTILE_CUTS", "10"))))
+RUNS = lanes(range(int(os.environ.get("GPUMEM_HOSTILE_RUNS", "10"))))
+CUTS = lanes(range(int(os.environ.get("GPUMEM_HOSTILE_CUTS", "10"))))
 
 
 @pytest.fixture(scope="session")
@@ -123,7 +117,7 @@ def test_the_measure_sees_a_call_that_waits_for_a_disk(loop, client, steady, jud
 # (a) A disk that others fill up.
 
 
-@pytest.mark.parametrize("kind", slow("ext4", "btrfs"))
+@pytest.mark.parametrize("kind", lanes(("ext4", "btrfs")))
 def test_a_disk_that_another_program_fills(kind, loop, steady, judged):
     """btrfs takes new blocks for what is written again, where ext4 has those that were reserved."""
     disk = loop(kind, "128M")
@@ -143,7 +137,7 @@ TRUNCATIONS = {
 }
 
 
-@pytest.mark.parametrize("how", slow(*TRUNCATIONS))
+@pytest.mark.parametrize("how", lanes(TRUNCATIONS))
 def test_a_capture_that_another_program_truncates(how, steady, judged, tmp_path):
     report = tmp_path / "report.bin"
     with steady(report) as run:
@@ -279,7 +273,7 @@ def test_a_server_that_stalls(fuse, steady, judged):
         judged(run, fuse.folder)
 
 
-@pytest.mark.parametrize("operations", slow("all", "modify"))
+@pytest.mark.parametrize("operations", lanes(("all", "modify")))
 def test_a_server_that_stalls_until_the_program_has_ended(operations, fuse, steady, judged):
     """The program does all that it does without the recorder, and a line reports that the capture is incomplete. Its
     process ends once the disk answers again, because the kernel does not end a process while one of its threads is
@@ -323,7 +317,7 @@ def test_slow_writes(fuse, steady, judged):
         judged(run, fuse.folder)
 
 
-@pytest.mark.parametrize("error", slow("ENOSPC", "EROFS", "EIO", "ESTALE", "EDQUOT"))
+@pytest.mark.parametrize("error", lanes(("ENOSPC", "EROFS", "EIO", "ESTALE", "EDQUOT")))
 def test_writes_that_fail_for_a_while(error, fuse, steady, judged):
     """From the third write on; then the disk works again."""
     operations = "modify" if error == "EROFS" else "data"
@@ -336,7 +330,7 @@ def test_writes_that_fail_for_a_while(error, fuse, steady, judged):
         judged(run, fuse.folder)
 
 
-@pytest.mark.parametrize("error", slow("EIO", "ENOSPC"))
+@pytest.mark.parametrize("error", lanes(("EIO", "ENOSPC")))
 def test_writes_that_fail_for_ever(error, fuse, steady, judged):
     fuse.command(f"fail data {error} from 2")
     with steady(fuse.folder / "report.bin") as run:
@@ -366,7 +360,7 @@ def test_a_create_that_is_held(fuse, steady, judged):
         judged(run, fuse.folder)
 
 
-@pytest.mark.parametrize("error", slow("EIO", "ENOSPC", "EACCES", "EROFS"))
+@pytest.mark.parametrize("error", lanes(("EIO", "ENOSPC", "EACCES", "EROFS")))
 def test_a_create_that_fails(error, fuse, steady, judged):
     fuse.command(f"fail create {error}")
     with steady(fuse.folder / "report.bin") as run:
@@ -374,7 +368,7 @@ def test_a_create_that_fails(error, fuse, steady, judged):
     assert left == [] and len(recorded.says) >= 1
 
 
-@pytest.mark.parametrize("how", ("renamed", "replaced", pytest.param("removed", marks=pytest.mark.slow)))
+@pytest.mark.parametrize("how", lanes(("renamed", "replaced", "removed"), ("renamed", "replaced")))
 def test_a_capture_that_loses_its_name(how, fuse, steady, without):
     report = fuse.folder / "report.bin"
     with steady(report) as run:

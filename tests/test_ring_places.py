@@ -70,6 +70,6 @@ def test_eight_processes_fit_into_64_mb(simulate, client, tmp_path, in_memory):
             )
         )
     for number, program in enumerate(programs):
-        assert program.communicate(timeout=120)[1] == "" and program.returncode == 0
+        assert program.communicate(timeout=240)[1] == "" and program.returncode == 0
         zoo.assert_whole(tmp_path / str(number) / "report.bin")
     assert os.listdir(folder) == []

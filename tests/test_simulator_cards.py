@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import harness
 import pytest
+from waiting import until
 
 WORKLOADS = Path(__file__).parent / "workloads"
 CARDS = WORKLOADS / "sim_cards.py"
@@ -102,10 +102,7 @@ class TestTheFile:
     def test_a_run_has_its_own_and_takes_it_away(self, simulate):
         paths = [simulate(["sh", "-c", "echo $GPUMEM_SIM_CARD"]).stdout.strip() for _ in range(2)]
         assert paths[0] != paths[1] and all(paths)
-        until = time.monotonic() + 20
-        while any(Path(path).exists() for path in paths):
-            assert time.monotonic() < until, "the file of a run that has ended is still there"
-            time.sleep(0.05)
+        until(lambda: not any(Path(path).exists() for path in paths), "the end of the files of runs that have ended")
 
     def test_the_command_is_alone_in_its_process_group_and_has_no_child(self, simulate):
         """What takes the file away is no business of the command's."""

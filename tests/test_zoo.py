@@ -13,6 +13,7 @@ import signal
 import harness
 import pytest
 import zoo
+from lanes import lanes
 
 
 @pytest.fixture(params=range(zoo.ROUNDS), autouse=True)
@@ -188,7 +189,7 @@ def test_python(how, python_env, tmp_path):
 
 # Not 3.10: it crashes, also by itself, if a thread gets the GIL between the end of the interpreter and that of the
 # process, and what the recorder does at the end makes that time longer (docs/measured/zoo.md: open).
-@pytest.mark.parametrize("version", ("py38", "py311", "py313", "py314"))
+@pytest.mark.parametrize("version", lanes(("py314", "py38", "py311", "py313")))
 def test_daemon_threads_of_every_python(version, python_env, tmp_path):
     zoo.live_together(
         tmp_path / "with", [python_env(version), zoo.ZOO / "python_ends.py", "daemon threads"], 22

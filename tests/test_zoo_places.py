@@ -314,7 +314,7 @@ def test_a_stderr_that_nobody_reads(reader, build_c, tmp_path):
         os.set_blocking(stderr, True)
     done = subprocess.run(
         harness.simulator_command([client, "jumps back"]), cwd=tmp_path, stdout=subprocess.PIPE,
-        stderr=stderr, text=True, timeout=60, check=False,
+        stderr=stderr, text=True, timeout=240, check=False,
         env=harness.clean_environment(harness.preloaded(NO_CARD_FILE)),
     )
     os.close(stderr)
@@ -336,7 +336,7 @@ def test_programs_with_one_output_name(build_c, tmp_path):
         for _ in range(8)
     ]
     for process in processes:
-        output, errors = process.communicate(timeout=120)
+        output, errors = process.communicate(timeout=240)
         assert (process.returncode, errors) == (14, ""), errors
     reports = sorted(tmp_path.glob("one*.bin"))
     assert len(reports) == 8

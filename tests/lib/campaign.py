@@ -22,7 +22,7 @@ import damaged
 import harness
 
 COMPLETE, NO_RESULT, PARTIAL = 0, 1, 3
-SECONDS = 20
+SECONDS = 240
 MEMORY = 512 << 20
 VIEWS = {
     "check": ("check", "--format", "json"),

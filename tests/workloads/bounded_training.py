@@ -4,7 +4,7 @@ training. It ends at once: by SIGKILL with `kill`, otherwise so that live blocks
 The card is read after each of the two trainings, because only a reading shows what code takes, and both have loaded
 the same code. So it is found before the peak, which is that of the second one, and a later reading shows no change.
 
-    bounded_training.py PAIRS [kill]"""
+    bounded_training.py PAIRS kill|exit"""
 
 import ctypes
 import os

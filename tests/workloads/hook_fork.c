@@ -64,7 +64,7 @@ int main(int argc, char **argv) {
         open_driver();
         for (int i = 0; i < 4; i++)
             pthread_create(&threads[i], NULL, churn, NULL);
-        for (int i = 0; i < 100; i++) {
+        for (int i = 0; i < 30; i++) {
             pid_t child = fork();
             if (child == 0) {
                 /* Not the simulator's functions: its own locks may be held. Ours must not be needed. */

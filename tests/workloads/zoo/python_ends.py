@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 import threading
-import time
 
 import card
 
@@ -74,8 +73,9 @@ def main():
         churning(4)
         os._exit(22)
     elif how == "os._exit in a thread":
-        threading.Thread(target=ends_in_a_thread).start()
-        time.sleep(60)
+        ends = threading.Thread(target=ends_in_a_thread)
+        ends.start()
+        ends.join()
     elif how == "atexit":
         atexit.register(at_exit)
         sys.exit(22)
