@@ -3,6 +3,8 @@
 import faults
 import pytest
 
+pytestmark = pytest.mark.slow
+
 # What is changed: the file, the line (or a part that stands there once), and what comes instead; further parts alike.
 FAULTS = {
     "a gradient is an activation": ("categorize.rs", "Role::GRADIENT => Category::Gradient,", "Role::GRADIENT => Category::Activation,"),

@@ -50,6 +50,17 @@ PEER = ["--families", "context,device,host,graph,peer"]
 ALIAS, ALIAS_END = 15, 16
 
 
+def sequences(few, many):
+    """A few sequences in the default lane, as many as find what is rare in the slow one."""
+    return pytest.mark.parametrize("count", [few, pytest.param(many, marks=pytest.mark.slow)])
+
+
+def one_of(functions):
+    """One of them in the default lane, the others in the slow one."""
+    first, *others = functions
+    return pytest.mark.parametrize("function", [first, *(pytest.param(other, marks=pytest.mark.slow) for other in others)])
+
+
 def run(
     folder: Path, *options, preload=True, more="", check=True, timeout=280, memory=SMALL_CARDS, **environment
 ):
@@ -67,13 +78,14 @@ def run(
     return statistics, done
 
 
-def test_counters_equal_the_books_after_every_call(tmp_path, analyze, analyze_json):
-    """10,000 sequences, in turns and at once, up to 8 threads, 3 devices, failures and want of memory
-    included; and what was recorded replays to the same figures."""
-    statistics, done = run(tmp_path, "--sequences", "10000", "--processes", "2")
-    assert sum(s["sequences"] for s in statistics) == 10000, harness.described(done)
+@sequences(1600, 10_000)
+def test_counters_equal_the_books_after_every_call(tmp_path, analyze, count):
+    """In turns and at once, up to 8 threads, 3 devices, failures and want of memory included; and what was recorded
+    replays to the same figures."""
+    statistics, done = run(tmp_path, "--sequences", str(count), "--processes", "2")
+    assert sum(s["sequences"] for s in statistics) == count, harness.described(done)
     for process in statistics:
-        assert process["calls"] > 500_000 and process["comparisons"] > 300_000
+        assert process["calls"] > 100 * process["sequences"] and process["comparisons"] > 60 * process["sequences"] > 0
         assert process["surprises"] == 0, process["first_surprises"]
         assert {"1", "2", "101", "201", "400"} <= process["failures"].keys()
         assert process["not_covered"] == [], "functions that were never called with success"
@@ -104,35 +116,37 @@ def test_the_capture_replays_to_the_counters(tmp_path, analyze, analyze_json):
     assert compared > 0
 
 
-def both_ledgers(folder, seed, *options, **environment):
-    """10,000 sequences in turns: the first ledger after every call, the second at every synchronisation."""
+def both_ledgers(folder, count, seed, *options, **environment):
+    """Sequences in turns: the first ledger after every call, the second at every synchronisation."""
     statistics, done = run(
-        folder, "--sequences", "10000", "--seed", str(seed), "--threads", "turns", "--processes", "2",
+        folder, "--sequences", str(count), "--seed", str(seed), "--threads", "turns", "--processes", "2",
         "--ledger", "driver,host,physical", *options, **environment,
     )
-    assert sum(s["sequences"] for s in statistics) == 10000, harness.described(done)
-    return statistics
+    assert sum(s["sequences"] for s in statistics) == count, harness.described(done)
 
 
-def test_both_ledgers_equal_what_the_card_gave(tmp_path):
+@sequences(600, 10_000)
+def test_both_ledgers_equal_what_the_card_gave(tmp_path, count):
     """Small cards that run full, contexts, modules, limits and kernels' stacks included. Left out is
     managed memory, which the runtime's family has too: see the next two."""
-    both_ledgers(tmp_path, 1_000_000, "--families", MEASURABLE)
+    both_ledgers(tmp_path, count, 1_000_000, "--families", MEASURABLE)
 
 
-def test_both_ledgers_of_every_call_on_full_cards(tmp_path):
+@sequences(600, 10_000)
+def test_both_ledgers_of_every_call_on_full_cards(tmp_path, count):
     """Every family, managed memory included, on small cards. Only the driver knows where managed memory resides, and
     on a full card it makes room without a record, so figures measured by difference would include that. So here
     contexts and modules take no memory, and limits stay."""
     both_ledgers(
-        tmp_path, 20_000_000, "--without", "cuCtxSetLimit",
+        tmp_path, count, 20_000_000, "--without", "cuCtxSetLimit",
         GPUMEM_SIM_CONTEXT_BYTES="0", GPUMEM_SIM_MODULE_BYTES="0",
     )
 
 
-def test_both_ledgers_of_every_call_on_roomy_cards(tmp_path):
+@sequences(600, 10_000)
+def test_both_ledgers_of_every_call_on_roomy_cards(tmp_path, count):
     """Every family, and all that is measured, on cards where nothing has to make room."""
-    both_ledgers(tmp_path, 21_000_000, memory="0=64TiB,1=64TiB,2=64TiB")
+    both_ledgers(tmp_path, count, 21_000_000, memory="0=64TiB,1=64TiB,2=64TiB")
 
 
 def test_a_part_of_a_context_is_no_measure_of_a_whole_one(tmp_path):
@@ -157,8 +171,9 @@ AT_ONCE = {
 }
 
 
+@sequences(300, 2000)
 @pytest.mark.parametrize("what", AT_ONCE)
-def test_the_second_ledger_of_threads_at_once(tmp_path, what):
+def test_the_second_ledger_of_threads_at_once(tmp_path, what, count):
     """Where threads really call at once, the ledgers agree wherever all of them wait: with creation and destruction
     of contexts, modules, limits and kernels' stacks, and pools that are destroyed while other threads allocate from
     them. Without managed memory (also in the runtime's family) and memory that is handed to others: only the driver
@@ -166,33 +181,35 @@ def test_the_second_ledger_of_threads_at_once(tmp_path, what):
     families, context, module = AT_ONCE[what]
     exports = [] if what == "told" else ["--without", ",".join(EXPORTS)]
     statistics, _ = run(
-        tmp_path, "--sequences", "2000", "--seed", "400000", "--threads", "at-once",
+        tmp_path, "--sequences", str(count), "--seed", "400000", "--threads", "at-once",
         "--ledger", "driver,host,physical", "--families", families, *exports,
         GPUMEM_SIM_CONTEXT_BYTES=context, GPUMEM_SIM_MODULE_BYTES=module,
     )
-    assert statistics[0]["sequences"] == 2000
+    assert statistics[0]["sequences"] == count
 
 
-def test_modules_in_many_contexts_are_given_back(tmp_path):
+@sequences(400, 4000)
+def test_modules_in_many_contexts_are_given_back(tmp_path, count):
     """One thread after the other makes modules in several contexts and unloads them elsewhere; a launch loads
     code and makes stacks larger at once; a context that is woken by a module's load keeps no module."""
     statistics, _ = run(
-        tmp_path, "--sequences", "4000", "--seed", "5000", "--threads", "turns",
+        tmp_path, "--sequences", str(count), "--seed", "5000", "--threads", "turns",
         "--ledger", "driver,host,physical", "--families", "module,context", GPUMEM_SIM_MODULE_BYTES="2MiB",
     )
-    assert statistics[0]["sequences"] == 4000
+    assert statistics[0]["sequences"] == count
 
 
-def test_memory_shared_with_another_process_is_counted_once(tmp_path):
+@sequences(600, 6000)
+def test_memory_shared_with_another_process_is_counted_once(tmp_path, count):
     """A peer on the same cards opens the program's memory and the program opens the peer's, also after it was freed
     there. Opened memory is not counted here, and at every synchronisation the second ledger equals the memory that
     the card gave this process, less what lingers for the peer alone."""
     families = "context,device,host,register,pool,vmm,array,module,graph,ipc,external,multicast,peer"
     statistics, done = run(
-        tmp_path, "--sequences", "6000", "--seed", "600000", "--threads", "turns", "--processes", "2",
+        tmp_path, "--sequences", str(count), "--seed", "600000", "--threads", "turns", "--processes", "2",
         "--ledger", "driver,host,physical", "--families", families, GPUMEM_SIM_DRIVER_VERSION="13050",
     )
-    assert sum(s["sequences"] for s in statistics) == 6000, harness.described(done)
+    assert sum(s["sequences"] for s in statistics) == count, harness.described(done)
     for process in statistics:
         assert process["surprises"] == 0, process["first_surprises"]
         for function in [*OPENED, "cuIpcGetMemHandle", "cuMemPoolExportPointer"]:
@@ -201,14 +218,15 @@ def test_memory_shared_with_another_process_is_counted_once(tmp_path):
     assert len(list(tmp_path.glob("report.*.bin"))) == 2, "the peers are not recorded"
 
 
-def test_a_peer_beside_threads_that_call_at_once(tmp_path):
+@sequences(150, 1000)
+def test_a_peer_beside_threads_that_call_at_once(tmp_path, count):
     """Where threads share with one peer at once, the ledgers agree wherever all of them wait."""
     statistics, _ = run(
-        tmp_path, "--sequences", "1000", "--seed", "700000", "--threads", "at-once",
+        tmp_path, "--sequences", str(count), "--seed", "700000", "--threads", "at-once",
         "--ledger", "driver,host,physical", "--families", "device,host,vmm,array,graph,peer",
         GPUMEM_SIM_CONTEXT_BYTES="0", GPUMEM_SIM_MODULE_BYTES="0",
     )
-    assert statistics[0]["sequences"] == 1000
+    assert statistics[0]["sequences"] == count
     assert statistics[0]["surprises"] == 0, statistics[0]["first_surprises"]
 
 
@@ -257,31 +275,32 @@ def test_every_opening_is_in_the_capture(tmp_path, read):
             assert called[name] == begun[name] > 5, name
 
 
-@pytest.mark.parametrize("function", OPENED)
+@one_of(OPENED)
 def test_a_dropped_opening_is_found(tmp_path, read, function):
     """Aliases are in no counter, but in the capture; and of what is opened past the hook, they are not."""
     called, begun = openings(tmp_path, read, "--drop", function)
     assert called[function] > begun[function] == 0
 
 
-def test_programs_notice_nothing(tmp_path):
+@sequences(300, 1500)
+def test_programs_notice_nothing(tmp_path, count):
     """The same sequences with and without the library: every result and every output parameter."""
-    options = ["--alone", "--threads", "turns", "--sequences", "1500", "--seed", "300000"]
+    options = ["--alone", "--threads", "turns", "--sequences", str(count), "--seed", "300000"]
     transcripts = []
     for name, preload in [("with", True), ("without", False)]:
         path = tmp_path / name
         statistics, _ = run(tmp_path, *options, "--transcript", path, preload=preload)
-        assert statistics[0]["sequences"] == 1500
+        assert statistics[0]["sequences"] == count
         transcripts.append(path.read_bytes().splitlines())
     ours, theirs = transcripts
-    assert len(theirs) > 100_000
+    assert len(theirs) > 66 * count
     for number, (line, expected) in enumerate(zip(ours, theirs), 1):
         assert line == expected, f"call {number} of the transcripts"
     assert len(ours) == len(theirs)
     assert list(tmp_path.glob("report.*.bin")), "nothing was recorded with the library"
 
 
-@pytest.mark.parametrize("function", DROPPED)
+@one_of(DROPPED)
 def test_a_dropped_hook_is_found(tmp_path, function):
     """One function is called by its address in the driver's file, past the hook."""
     options = ["--sequences", "2000", "--threads", "turns", "--drop", function]
@@ -290,7 +309,7 @@ def test_a_dropped_hook_is_found(tmp_path, function):
     assert "DIFFERENCE seed " in done.stdout and "again, alone: differential --seed" in done.stdout
 
 
-@pytest.mark.parametrize("function", DROPPED_BELOW)
+@one_of(DROPPED_BELOW)
 def test_a_dropped_hook_below_the_pointers_is_found(tmp_path, function):
     """The same, and the second ledger alone is looked at, where contexts and modules cost nothing."""
     _, done = run(

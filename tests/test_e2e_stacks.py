@@ -12,8 +12,9 @@ import pytest
 
 # The values of EventKind.
 ALLOC, FREE = 1, 2
-STACKS = 120_000
-THREADS, ROUNDS = 8, 4000
+# The second of each is of the slow lane.
+STACKS = [20_000, pytest.param(120_000, marks=pytest.mark.slow)]
+THREADS, ROUNDS = 8, [1000, pytest.param(4000, marks=pytest.mark.slow)]
 
 
 def events_of(dump, report):
@@ -22,44 +23,44 @@ def events_of(dump, report):
     return [line for line in lines if line.get("level") == "tensor" and line.get("kind") in (ALLOC, FREE)]
 
 
-@pytest.fixture(scope="module")
-def many_stacks(python_env, tmp_path_factory):
-    """A capture of a program with STACKS different stacks, its code, and what each line has allocated."""
+@pytest.fixture(scope="module", params=STACKS)
+def many_stacks(request, python_env, tmp_path_factory):
+    """A capture of a program with so many different stacks, their number, its code, and what each line has allocated."""
     folder = tmp_path_factory.mktemp("many")
     code = folder / "generated.py"
     done = harness.simulate(
-        [python_env("torch215"), harness.WORKLOADS / "many_stacks.py", str(STACKS), code],
+        [python_env("torch215"), harness.WORKLOADS / "many_stacks.py", str(request.param), code],
         memory="64GiB", preload=True, cwd=folder, timeout=300,
     )
     promised = {line: size for line, size in json.loads(done.stdout)}
-    return folder / "report.bin", code, promised
+    return folder / "report.bin", request.param, code, promised
 
 
 def test_each_of_very_many_stacks_has_an_id_of_its_own(many_stacks, dump, analyze_json):
-    report, _, _ = many_stacks
+    report, count, *_ = many_stacks
     checked = analyze_json("check", report)
     assert checked["whole"] and checked["lost_events"] == checked["lost_definitions"] == 0
     events = events_of(dump, report)
     ids = {event["python"] for event in events if event["kind"] == ALLOC}
-    assert len(ids) == STACKS and 0 not in ids
+    assert len(ids) == count and 0 not in ids
     assert all(event["native"] != 0 for event in events if event["kind"] == ALLOC)
 
 
 def test_lines_of_very_many_stacks_own_their_bytes(many_stacks, analyze_json):
-    report, code, promised = many_stacks
+    report, count, code, promised = many_stacks
     rows = analyze_json("lines", "--at", "peak", report)
     assert {row["file"] for row in rows} == {str(code)}
     assert {row["line"]: row["bytes"] for row in rows} == promised
     blocks = [row["blocks"] for row in rows]
-    assert blocks == [STACKS // 100] * 100
+    assert blocks == [count // 100] * 100
 
 
-@pytest.fixture(scope="module")
-def many_threads(python_env, tmp_path_factory):
+@pytest.fixture(scope="module", params=ROUNDS)
+def many_threads(request, python_env, tmp_path_factory):
     """A capture of threads that allocate at once, and what the threads say of themselves."""
     folder = tmp_path_factory.mktemp("threads")
     done = harness.simulate(
-        [python_env("torch215"), harness.WORKLOADS / "threads_alloc.py", str(THREADS), str(ROUNDS)],
+        [python_env("torch215"), harness.WORKLOADS / "threads_alloc.py", str(THREADS), str(request.param)],
         devices=THREADS // 2, preload=True, cwd=folder,
     )
     return folder / "report.bin", json.loads(done.stdout)

@@ -239,8 +239,8 @@ def test_families_on_the_simulator(build_c, simulate, read, tmp_path):  # noqa: 
 
 
 def compared_with_the_books(folder, read, kinds=("driver", "physical")):  # noqa: F811
-    """The captures of all processes, each compared with the simulator's books for it: bytes now and at the peak,
-    requested and physical."""
+    """The captures of all processes, each compared with the simulator's books for it: bytes now and at the peak, and at
+    the driver level allocations and frees."""
     captures = {}
     for path in folder.glob("books-*.json"):
         pid = path.stem.partition("-")[2]
@@ -250,9 +250,9 @@ def compared_with_the_books(folder, read, kinds=("driver", "physical")):  # noqa
         captures[pid] = capture
         for device, books in enumerate(json.loads(path.read_text())["devices"]):
             for kind in kinds:
-                figures = (books[kind]["current"], books[kind]["peak"])
-                ours = capture.counters.get((kind, device), [0, 0]) if capture else [0, 0]
-                assert tuple(ours[:2]) == figures, (pid, device, kind)
+                names = ("current", "peak", "allocations", "frees")[: 4 if kind == "driver" else 2]
+                ours = capture.counters.get((kind, device), [0] * 4) if capture else [0] * 4
+                assert ours[: len(names)] == [books[kind][name] for name in names], (pid, device, kind)
             ours = capture.counters.get(("host", device), [0, 0]) if capture else [0, 0]
             assert ours[:2] == [books["pinned"]["current"], books["pinned"]["peak"]], (pid, device)
     assert captures
@@ -267,11 +267,10 @@ def books_and_reports(folder):
     }
 
 
-# The simulator's own checks, by the file that has them.
+# The simulator's own checks, by the file that has them; and the number of their processes.
 CHECKS = {
-    "sim_alias.py": ["reservations", "handles", "pools", "ipc", "external", "ordinals", "multicast",
-                     "multicast_shared"],
-    "sim_parts.py": ["planes", "green", "old"],
+    "sim_alias.py": {"reservations": 1, "handles": 2, "pools": 2, "ipc": 2, "external": 1, "ordinals": 2, "multicast": 1, "multicast_shared": 2},
+    "sim_parts.py": {"planes": 1, "batches": 1, "green": 1, "old": 1},
 }
 
 
@@ -284,8 +283,9 @@ def test_memory_that_is_reached_a_second_way(simulate, read, tmp_path, file, che
         preload=True, env=books_and_reports(tmp_path),
     )
     # Pages of managed memory are in the books, but only the driver knows where they lie.
-    managed = check == "ipc"
+    managed = check in ("ipc", "batches")
     compared_with_the_books(tmp_path, read, ["driver"] if managed else ["driver", "physical"])
+    assert len(list(tmp_path.glob("books-*.json"))) == CHECKS[file][check]
 
 
 @pytest.mark.parametrize("check", ["pools", "external", "arrays", "green"])

@@ -25,6 +25,7 @@ from test_e2e_charged import EVERYWHERE, MODELS, owners_at_peak, share_with_a_li
 from test_interposer import QUIET  # noqa: F401
 from test_plan import PROGRAM, plan
 
+pytestmark = pytest.mark.slow
 PYTHONS = [Path(path) for path in os.environ.get("GPUMEM_OTHER_TORCHES", "").split(":") if path]
 if not PYTHONS:
     pytest.skip("GPUMEM_OTHER_TORCHES names no Python", allow_module_level=True)

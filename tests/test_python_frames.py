@@ -9,8 +9,7 @@ import subprocess
 
 import harness
 import pytest
-
-VERSIONS = ["py38", "py39", "py310", "py311", "py312", "py313", "py314"]
+from pythons import VERSIONS, versions
 
 
 @pytest.fixture(scope="module")
@@ -61,13 +60,13 @@ outer()
     assert frames == [["inner", "<string>", "3"], ["outer", "<string>", "5"], ["<module>", "<string>", "1"]], done.stdout
 
 
-@pytest.mark.parametrize("way", ["wrapped", "plain"])
-@pytest.mark.parametrize("version", VERSIONS)
+# PyTorch up to 1.13 has plain calls, and no CPython above 3.10.
+@pytest.mark.parametrize(
+    "version, way", [*((version, "wrapped") for version in VERSIONS), *((version, "plain") for version in ("py38", "py39", "py310"))]
+)
 def test_modules_that_frames_call(version, way, python_env, probe):
     """The first local of each frame of the function through which PyTorch calls modules: by the same code, at the same
     frame, another module is another stack."""
-    if way == "plain" and version not in ("py38", "py39", "py310"):
-        pytest.skip("PyTorch up to 1.13 has no CPython of this version")
     done = harness.run([python_env(version), harness.WORKLOADS / "python_modules.py", probe, way])
     _, calls, _, _, stacks, _, _, modules, _ = done.stdout.split()
     assert (int(calls), int(modules)) >= (400, 28) and int(stacks) > 100, done.stdout
@@ -151,7 +150,8 @@ def test_frames_in_greenlets(version, python_env, probe, tmp_path):
     assert words[0] == "checked" and int(words[1]) > 7_000 and int(words[4]) > 1_800, done.stdout
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+# The forms of a table: with lines alone up to 3.9, that of 3.10, and with columns since.
+@pytest.mark.parametrize("version", versions("py39", "py310", "py312"))
 def test_line_tables_of_the_standard_library(version, python_env, decode_lines, tmp_path):
     python = python_env(version)
     dump = tmp_path / "lines.txt"
@@ -166,12 +166,12 @@ def test_line_tables_of_the_standard_library(version, python_env, decode_lines, 
 
 @pytest.mark.parametrize("version", ["py310", "py312", "py313", "py314"])
 def test_a_known_stack_costs_little(version, python_env, probe):
+    """In the time of the thread's processor, against a round of an empty loop of the interpreter's. A stack that is
+    interned frame by frame, or with the code objects read again each time, costs more."""
     done = harness.run([python_env(version), harness.WORKLOADS / "stack_cost.py", probe])
     words = done.stdout.split()
-    cost = dict(zip(words[::2], words[1::2]))
-    # Far above the cost on an idle machine, so that a loaded machine passes; a stack interned frame by frame, or with
-    # the code objects read again each time, would not.
-    assert 0 < float(cost["walk"]) < 3_000 and 0 < float(cost["python_stack"]) < 5_000, cost
+    cost = {name: float(value) for name, value in zip(words[4::2], words[5::2])}
+    assert 0 < cost["walk"] < 150 * cost["loop"] and 0 < cost["python_stack"] < 250 * cost["loop"], cost
 
 
 def test_a_library_in_the_place_of_an_unloaded_one(python_env, probe, build_c):
@@ -194,9 +194,9 @@ def test_a_library_in_the_place_of_an_unloaded_one(python_env, probe, build_c):
     [
         ("py36", "is not among 3.8 to 3.14"),
         ("py37", "is not among 3.8 to 3.14"),
-        ("py315", "is not among 3.8 to 3.14"),
-        ("py313t", "is a free-threaded build (no GIL)"),
-        ("py314t", "is a free-threaded build (no GIL)"),
+        pytest.param("py315", "is not among 3.8 to 3.14", marks=pytest.mark.slow),
+        pytest.param("py313t", "is a free-threaded build (no GIL)", marks=pytest.mark.slow),
+        pytest.param("py314t", "is a free-threaded build (no GIL)", marks=pytest.mark.slow),
     ],
 )
 def test_unknown_interpreters_are_declined(version, why, python_env, probe):

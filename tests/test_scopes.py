@@ -104,7 +104,7 @@ def compare(said, replayed, levels=LEVELS):
             assert figures == replayed.get(row, ZEROS), row
 
 
-@pytest.mark.parametrize("seed,threads,devices", [(1, 1, 1), (2, 4, 1), (3, 4, 2), (4, 8, 3), (5, 2, 2), (6, 6, 1)])
+@pytest.mark.parametrize("seed,threads,devices", [(1, 1, 1), (4, 8, 3), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((2, 4, 1), (3, 4, 2), (5, 2, 2), (6, 6, 1)))])
 def test_scopes_equal_a_replay(seed, threads, devices, program, simulate, dump, tmp_path):
     command = [program, seed, threads, devices, 12_000 // threads]
     done = simulate([*map(str, command)], devices=devices, preload=True, env=QUIET)
@@ -234,12 +234,14 @@ def probe():
     return harness.EXAMPLES / "libbench_probe.so"
 
 
-def test_ten_thousand_open_scopes_cost_nothing(probe, python_env, simulate):
-    """Not by a factor that is measurable on a busy machine; docs/measured/scopes.md has the figure."""
+@pytest.mark.parametrize("most", [2, pytest.param(1.3, marks=[pytest.mark.slow, pytest.mark.alone])])
+def test_ten_thousand_open_scopes_cost_nothing(most, probe, python_env, simulate):
+    """In the time of the thread's processor; docs/measured/scopes.md has the figure. A cost for each open scope would
+    be a hundred times as much."""
     done = simulate(
         [python_env("torch215"), harness.WORKLOADS / "scope_cost.py", probe, "7", "5000"], preload=True,
         env={**QUIET, **PACKAGE, "GPUMEM_STACKS": "off"},
     )
     pairs = json.loads(done.stdout)["pairs"]
-    assert min(pairs["10000"]) < 1.3 * min(pairs["0"]), pairs
-    assert min(pairs["1"]) < 1.3 * min(pairs["0"]), pairs
+    assert min(pairs["10000"]) < most * min(pairs["0"]), pairs
+    assert min(pairs["1"]) < most * min(pairs["0"]), pairs

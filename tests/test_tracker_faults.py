@@ -3,6 +3,8 @@
 import faults
 import pytest
 
+pytestmark = pytest.mark.slow
+
 # What is changed: the file, the line (or a part that stands there once), and what comes instead.
 FAULTS = {
     "a context's end keeps its bytes": ("ends.rs", "self.resize(device, reservation, 0, false, origin);", ""),

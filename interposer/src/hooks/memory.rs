@@ -62,7 +62,7 @@ hook! {
     after {
         // SAFETY: the call succeeded, so the driver has just written the pitch.
         let row = if result.is_success() { unsafe { *pitch } } else { width };
-        let asked = device(row as u64 * height as u64, EventFlags::NONE);
+        let asked = device((row as u64).saturating_mul(height as u64), EventFlags::NONE);
         // SAFETY: as above, of the pointer.
         blocks::requested(&call, thread, result.0, asked, || unsafe { (*pointer).0 });
     }
