@@ -4,6 +4,7 @@
 mod again;
 mod blocks;
 mod bounded;
+mod captures;
 mod ci;
 mod commands;
 mod export;
@@ -22,7 +23,9 @@ mod pool;
 mod ranks;
 mod run;
 mod selection;
+mod sums;
 mod synthetic;
 mod threads;
 mod timeline;
 mod training;
+mod value;
