@@ -29,3 +29,4 @@ mod threads;
 mod timeline;
 mod training;
 mod value;
+mod widths;
