@@ -28,5 +28,6 @@ mod synthetic;
 mod threads;
 mod timeline;
 mod training;
+mod usage;
 mod value;
 mod widths;
