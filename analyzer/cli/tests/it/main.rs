@@ -7,6 +7,7 @@ mod bounded;
 mod captures;
 mod ci;
 mod commands;
+mod damaged;
 mod export;
 mod export_torch;
 mod files;
