@@ -11,6 +11,7 @@ import shutil
 import harness
 import jsonschema
 import pytest
+from many import Many
 from schemas import FOLDER as SCHEMAS
 from schemas import refuses_faults, schema_of, unclosed, validated
 
@@ -51,10 +52,22 @@ JOB = CAPTURES / "job"
 CAPTURE_FILES = sorted(CAPTURES.glob("*.bin"))
 
 
-def shown(words, *paths):
-    done = harness.analyze(*words, "--format", "json", *paths, check=False)
-    assert done.returncode in (0, 3), harness.described(done)
-    return done.stdout
+@pytest.fixture(scope="module")
+def many():
+    with Many() as many:
+        yield many
+
+
+@pytest.fixture(scope="module")
+def shown(many):
+    """shown(words, path) is the JSON that a view prints."""
+
+    def print_of(words, *paths):
+        done = many.analyze(*words, "--format", "json", *paths)
+        assert done.returncode in (0, 3), harness.described(done)
+        return done.stdout
+
+    return print_of
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +92,7 @@ def files_in(value):
 
 
 @pytest.mark.parametrize("form", VIEWS)
-def test_what_a_view_prints_is_what_its_schema_says(form, copies):
+def test_what_a_view_prints_is_what_its_schema_says(form, copies, shown):
     seen = 0
     for path in sorted(copies.glob("*.bin")):
         for words in VIEWS[form]:
@@ -95,7 +108,7 @@ def test_what_a_view_prints_is_what_its_schema_says(form, copies):
     assert seen or form not in ("lines", "changes", "annotated", "hints", "leaks", "ledger", "temporary", "report", "oom")
 
 
-def test_what_is_of_several_captures_is_what_its_schema_says(copies, tmp_path):
+def test_what_is_of_several_captures_is_what_its_schema_says(copies, tmp_path, shown, many):
     demo, oom = copies / "demo.bin", copies / "oom.bin"
     diff = validated("diff", shown(["diff"], demo, oom))
     assert [capture["file"] for capture in diff["captures"]] == [str(demo), str(oom)]
@@ -106,7 +119,7 @@ def test_what_is_of_several_captures_is_what_its_schema_says(copies, tmp_path):
     validated("ranks", shown(["ranks"], JOB))
     validated("ranks-timeline", shown(["ranks", "--timeline"], JOB))
     for words in (["--fail-over", "1%"], []):
-        done = harness.analyze("ci", "--base", demo, "--head", oom, *words, "--format", "json", check=False)
+        done = many.analyze("ci", "--base", demo, "--head", oom, *words, "--format", "json")
         validated("ci", done.stdout)
     dataset = tmp_path / "dataset"
     validated("fleet-stage", shown(["fleet", "stage"], demo, dataset))
@@ -123,31 +136,31 @@ def test_every_form_is_printed_here():
     assert {path.stem for path in SCHEMAS.glob("*.json")} == VIEWS.keys() | others | of_python
 
 
-def commands(words=()):
+def commands(many, words=()):
     """All commands of gpumem-analyze, with their --help."""
-    text = harness.analyze(*words, "--help").stdout
+    text = many.analyze(*words, "--help").stdout
     yield words, text
     listed = re.search(r"^Commands:\n(.*?)\n\n", text, re.M | re.S)
     for name in re.findall(r"^  ([a-z]+) ", listed[1], re.M) if listed else ():
         if name != "help":
-            yield from commands((*words, name))
+            yield from commands(many, (*words, name))
 
 
-def test_every_command_with_json_has_a_schema():
-    found = {"-".join(words) or "report" for words, text in commands() if re.search(r"--format <FORMAT>", text) and "json" in text}
+def test_every_command_with_json_has_a_schema(many):
+    found = {"-".join(words) or "report" for words, text in commands(many) if re.search(r"--format <FORMAT>", text) and "json" in text}
     assert {"report", "lines", "fleet-prune", "timeline"} <= found
     # It prints what ingest does.
     for name in found - {"fleet-commit"}:
         assert (SCHEMAS / f"{name}.json").exists(), name
 
 
-def of_several(copies, folder):
+def of_several(copies, folder, shown, many):
     """Each form of several captures, with an output."""
     demo, oom = copies / "demo.bin", copies / "oom.bin"
     for form, words in (("diff", ["diff", demo, oom]), ("fragmentation", ["fragmentation", demo, oom]), ("ranks", ["ranks", JOB])):
         yield form, shown(words[:1], *words[1:])
     yield "ranks-timeline", shown(["ranks", "--timeline"], JOB)
-    yield "ci", harness.analyze("ci", "--base", demo, "--head", oom, "--fail-over", "1%", "--format", "json", check=False).stdout
+    yield "ci", many.analyze("ci", "--base", demo, "--head", oom, "--fail-over", "1%", "--format", "json").stdout
     dataset = folder / "dataset"
     yield "fleet-stage", shown(["fleet", "stage"], demo, dataset)
     yield "fleet-ingest", shown(["fleet", "commit"], dataset)
@@ -156,7 +169,7 @@ def of_several(copies, folder):
 
 
 @pytest.mark.parametrize("form", VIEWS)
-def test_a_key_more_or_less_is_refused_at_every_object(form, copies):
+def test_a_key_more_or_less_is_refused_at_every_object(form, copies, shown):
     """In the whole, in `capture` and in items of lists in lists: of every kind of object that the captures have one."""
     names, seen = [], set()
     for path in sorted(copies.glob("*.bin")):
@@ -168,8 +181,8 @@ def test_a_key_more_or_less_is_refused_at_every_object(form, copies):
     assert form not in deep or f"{deep[form]} with a key more" in names
 
 
-def test_a_key_more_or_less_is_refused_in_forms_of_several_captures(copies, tmp_path):
-    names = {form: refuses_faults(form, json.loads(text), optional=OPTIONAL.get(form, ())) for form, text in of_several(copies, tmp_path)}
+def test_a_key_more_or_less_is_refused_in_forms_of_several_captures(copies, tmp_path, shown, many):
+    names = {form: refuses_faults(form, json.loads(text), optional=OPTIONAL.get(form, ())) for form, text in of_several(copies, tmp_path, shown, many)}
     for form in ("diff", "fragmentation"):
         assert {"captures.# with a key more", "captures.# without file"} <= set(names[form])
     assert all("data with a key more" in names[form] for form in names.keys() - {"fragmentation"})

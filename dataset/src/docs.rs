@@ -71,37 +71,38 @@ mod tests {
         format!("{{\n  \"schema\": {SCHEMA},\n  \"tables\": {{\n{tables}\n  }}\n}}\n")
     }
 
-    /// `GPUMEM_WRITE=1 cargo test -p gpumem-dataset` writes them.
+    /// Whether insta stores new outputs.
+    fn is_blessed() -> bool {
+        std::env::var_os("INSTA_UPDATE").is_some_and(|update| update == "always")
+    }
+
+    /// `GPUMEM_BLESS=1 scripts/test unit` writes them.
     #[test]
     fn the_python_package_has_these_tables() {
         // Tests run in their package's folder.
         let path = "../python/gpumem/_fleet/tables.json";
-        if std::env::var_os("GPUMEM_WRITE").is_some() {
+        if is_blessed() {
             std::fs::write(path, json()).expect("written");
         }
         let found = std::fs::read_to_string(path).expect("tables.json");
-        assert_eq!(found, json(), "GPUMEM_WRITE=1 cargo test -p gpumem-dataset");
+        assert_eq!(found, json(), "GPUMEM_BLESS=1 scripts/test unit");
     }
 
     const BEGIN: &str = "<!-- tables -->\n";
     const END: &str = "<!-- end of tables -->";
 
-    /// `GPUMEM_WRITE=1 cargo test -p gpumem-dataset` writes them.
+    /// `GPUMEM_BLESS=1 scripts/test unit` writes them.
     #[test]
     fn the_page_has_these_tables() {
         let path = "../docs/dataset.md";
         let page = std::fs::read_to_string(path).expect("docs/dataset.md");
         let (head, rest) = page.split_once(BEGIN).expect("the tables' begin");
         let (found, tail) = rest.split_once(END).expect("the tables' end");
-        if std::env::var_os("GPUMEM_WRITE").is_some() {
+        if is_blessed() {
             let page = format!("{head}{BEGIN}{}{END}{tail}", markdown());
             std::fs::write(path, page).expect("written");
         } else {
-            assert_eq!(
-                found,
-                markdown(),
-                "GPUMEM_WRITE=1 cargo test -p gpumem-dataset"
-            );
+            assert_eq!(found, markdown(), "GPUMEM_BLESS=1 scripts/test unit");
         }
     }
 }

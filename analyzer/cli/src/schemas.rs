@@ -57,20 +57,20 @@ fn folder() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema"))
 }
 
-/// `GPUMEM_WRITE=1 cargo test --release -p gpumem-analyze schema` writes the files.
+/// `GPUMEM_BLESS=1 scripts/test unit` sets the variable of insta, which writes the files.
 #[test]
 fn the_schema_of_each_form_is_in_the_documentation() {
-    let written = std::env::var_os("GPUMEM_WRITE").is_some();
+    let is_blessed = std::env::var_os("INSTA_UPDATE").is_some_and(|update| update == "always");
     for (name, schema) in all() {
         let file = folder().join(format!("{name}.json"));
         let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
-        if written {
+        if is_blessed {
             fs::write(&file, &text).unwrap();
         }
         let found = fs::read_to_string(&file).unwrap_or_default();
         assert!(
             found == text,
-            "{} is not what the types say: GPUMEM_WRITE=1 cargo test --release -p gpumem-analyze schema writes it",
+            "{} is not what the types say: GPUMEM_BLESS=1 scripts/test unit writes it",
             file.display()
         );
     }

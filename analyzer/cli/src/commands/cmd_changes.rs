@@ -7,7 +7,7 @@ use gpumem_analyzer::render::{caveats, change_text};
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::views::{BlockEvents, Change, Changes, Select};
 
-use super::exit::{Exit, say_bounded, say_caveats};
+use super::exit::Exit;
 use super::output::Output;
 use super::read::{read, read_with};
 use super::view::Of;
@@ -50,12 +50,12 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     };
     let has = |(device, of): &&(_, _)| *of == level && blocks.takes_device(*device);
     let devices = first.replay.levels.keys().filter(has).count() > 1;
-    say_bounded(&first, "changes");
+    output.notes.bounded(&first, "changes");
     let names = &first.replay.names;
     let terminal = output.terminal;
     let json = args.format == Format::Json;
     if json {
-        say_caveats(&first);
+        output.notes.caveats(&first);
         let of = Of {
             file,
             session: &first,

@@ -12,7 +12,7 @@ use gpumem_capture::DeviceOrdinal;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::exit::{Exit, say_caveats, say_mismatches};
+use super::exit::Exit;
 use super::output::{Output, file_name};
 use super::read::read;
 use crate::args::Format;
@@ -84,7 +84,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let level = from.part.level(&before)?;
     let lines = [(&before, from), (&after, &to)].map(|(session, selection)| {
         let lines = Lines::of(&session.replay, &selection.held(session, level));
-        say_mismatches(&lines.mismatches, level);
+        output.notes.mismatches(&lines.mismatches, "lines", level);
         lines
     });
     let [lines_before, lines_after] = &lines;
@@ -98,8 +98,8 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let pools = PoolDiff::all(&before.replay, &after.replay, only);
     match args.format {
         Format::Json => {
-            say_caveats(&before);
-            say_caveats(&after);
+            output.notes.caveats(&before);
+            output.notes.caveats(&after);
             let captures = [(first, &before), (second, &after)];
             let captures = captures.map(|(file, session)| Capture::of(file, session));
             output.json(

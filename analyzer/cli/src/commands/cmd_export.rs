@@ -11,7 +11,7 @@ mod stacks;
 mod task;
 
 use std::fs::File;
-use std::io::{BufWriter, IsTerminal as _, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -19,8 +19,8 @@ use gpumem_analyzer::export::Steps;
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::session::Session;
 
-use super::exit::{Exit, say_caveats};
-use super::output::{Output, beside, in_its_place};
+use super::exit::Exit;
+use super::output::{Notes, Output, beside, in_its_place};
 use super::read::read_with;
 use crate::devices;
 use args::Format;
@@ -35,25 +35,25 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     args.check()?;
     let file = &args.part.capture(&args.file);
     let to_stdout = args.is_to_stdout();
-    if to_stdout && !args.format.is_text() && std::io::stdout().is_terminal() {
+    if to_stdout && !args.format.is_text() && output.is_terminal {
         bail!("binary output is not written to a terminal: name a file with -o, or use a pipe");
     }
     #[cfg(feature = "full")]
     if args.format == Format::Arrow {
-        return deliver(args, file, output, &mut |out| {
+        return deliver(args, file, output, &mut |out, notes| {
             let (said, session) = arrow::write(args, file, out)?;
             devices::known(&session, args.part.device)?;
-            say_caveats(&session);
-            say_not_kept(&session);
+            notes.caveats(&session);
+            say_not_kept(&session, notes);
             Ok((said, Exit::of(&session)))
         });
     }
     let (first, steps) = first(args, file)?;
-    say_caveats(&first);
+    output.notes.caveats(&first);
     let over_time = args.format.is_of_events()
         || matches!(args.format, Format::Perfetto | Format::TorchSnapshot);
     if over_time {
-        say_not_kept(&first);
+        say_not_kept(&first, &mut output.notes);
     }
     let task = Task {
         args,
@@ -62,18 +62,18 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         steps,
         folder: folder(&path(args, file), to_stdout),
     };
-    deliver(args, file, output, &mut |out| {
-        Ok((write(&task, out)?, Exit::of(&first)))
+    deliver(args, file, output, &mut |out, notes| {
+        Ok((write(&task, out, notes)?, Exit::of(&first)))
     })
 }
 
 /// Prints that a bounded capture does not have all events.
-fn say_not_kept(session: &Session) {
+fn say_not_kept(session: &Session, notes: &mut Notes<'_>) {
     if let Some(restored) = session.replay.restored {
-        eprintln!(
-            "gpumem-analyze: a bounded capture keeps only its newest records: events before {} are missing",
+        notes.say(format_args!(
+            "a bounded capture keeps only its newest records: events before {} are missing",
             restored.from.0
-        );
+        ));
     }
 }
 
@@ -105,16 +105,16 @@ fn deliver(
     args: &Args,
     file: &Path,
     output: &mut Output<'_>,
-    write: &mut dyn FnMut(&mut dyn Write) -> Written,
+    write: &mut dyn FnMut(&mut dyn Write, &mut Notes<'_>) -> Written,
 ) -> anyhow::Result<Exit> {
     if args.is_to_stdout() {
-        return Ok(write(output.out)?.1);
+        return Ok(write(output.out, &mut output.notes)?.1);
     }
     let path = path(args, file);
     let mut to_file = |to: &Path| -> Written {
         let refused = || format!("cannot write {}", path.display());
         let mut out = BufWriter::new(File::create(to).with_context(refused)?);
-        let written = write(&mut out)?;
+        let written = write(&mut out, &mut output.notes)?;
         out.flush().with_context(refused)?;
         Ok(written)
     };
@@ -142,11 +142,11 @@ fn first(args: &Args, file: &Path) -> anyhow::Result<(Session, Steps)> {
 }
 
 /// Writes the output; returns its description.
-fn write(task: &Task<'_>, out: &mut dyn Write) -> anyhow::Result<String> {
+fn write(task: &Task<'_>, out: &mut dyn Write, notes: &mut Notes<'_>) -> anyhow::Result<String> {
     match task.args.format {
         Format::Folded => task.folded(out),
         Format::Speedscope => task.speedscope(out),
-        Format::Pprof => task.pprof(out),
+        Format::Pprof => task.pprof(out, notes),
         Format::OtlpProfile => task.otlp_profile(out),
         Format::Perfetto => task.perfetto(out),
         Format::Firefox => task.firefox(out),

@@ -16,8 +16,8 @@ use gpumem_analyzer::views::{
 };
 use gpumem_capture::{Level, ThreadId};
 
-use super::exit::{Exit, say_bounded, say_caveats};
-use super::output::{Output, beside, file_name, write_file};
+use super::exit::Exit;
+use super::output::{Notes, Output, beside, file_name, write_file};
 use super::read::{read, read_with, survivors, symbols};
 use crate::args::{ShortLivedArgs, SymbolArgs};
 use crate::selection::{Selection, moment};
@@ -129,21 +129,22 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         let text = "--thread goes with --of live and --of allocated only";
         return Err(clap::Error::raw(ErrorKind::ArgumentConflict, text).into());
     }
-    let told = told(file, args, args.selection.at)?;
-    say_caveats(&told.session);
+    let told = told(file, args, args.selection.at, &mut output.notes)?;
+    output.notes.caveats(&told.session);
     let mut exit = Exit::of(&told.session);
     let (level, folded) = (told.level, &told.folded);
     let before = match (&args.diff, args.from) {
         (Some(other), _) => {
-            let before = self::told(&args.selection.part.capture(other), args, args.selection.at)?;
-            say_caveats(&before.session);
+            let other_file = &args.selection.part.capture(other);
+            let before = self::told(other_file, args, args.selection.at, &mut output.notes)?;
+            output.notes.caveats(&before.session);
             if Exit::of(&before.session) == Exit::Partial {
                 exit = Exit::Partial;
             }
             Some((before.folded, format!("than in {}", file_name(other))))
         }
         (None, Some(from)) => Some((
-            self::told(file, args, from)?.folded,
+            self::told(file, args, from, &mut output.notes)?.folded,
             format!("than {}", at(from)),
         )),
         (None, None) => None,
@@ -232,7 +233,7 @@ fn threads_called(file: &Path, session: &Session, called: &str) -> anyhow::Resul
 }
 
 /// The stacks of a capture.
-fn told(file: &Path, args: &Args, moment: At) -> anyhow::Result<Told> {
+fn told(file: &Path, args: &Args, moment: At, notes: &mut Notes<'_>) -> anyhow::Result<Told> {
     let part = &args.selection.part;
     let mut query = args.selection.query();
     query.moment = moment;
@@ -242,7 +243,7 @@ fn told(file: &Path, args: &Args, moment: At) -> anyhow::Result<Told> {
             let session = read(file, query)?;
             let thread = args.thread.as_deref().unwrap_or_default();
             let threads = threads_called(file, &session, thread)?;
-            say_bounded(&session, "allocations");
+            notes.bounded(&session, "allocations");
             let sizes = part.size.unwrap_or_default();
             let level = part.level(&session)?;
             let block_events =
@@ -269,7 +270,7 @@ fn told(file: &Path, args: &Args, moment: At) -> anyhow::Result<Told> {
         }
         OfArg::Temporary => {
             let session = read(file, At::End)?;
-            say_bounded(&session, "blocks freed");
+            notes.bounded(&session, "blocks freed");
             let level = part.level(&session)?;
             let sizes = part.size.unwrap_or_default();
             let select = part.select_of_events()?;

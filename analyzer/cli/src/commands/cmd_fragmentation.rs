@@ -12,8 +12,8 @@ use gpumem_capture::{DeviceOrdinal, Seq};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::exit::{Exit, say_bounded, say_caveats};
-use super::output::{Output, file_name};
+use super::exit::Exit;
+use super::output::{Notes, Output, file_name};
 use super::read::{ledgers, read_with};
 use super::view::{Of, print};
 use crate::args::Format;
@@ -84,7 +84,7 @@ impl View for Pools {
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     if args.others.is_empty() {
-        let (session, rows) = read_pools(args, &args.file)?;
+        let (session, rows) = read_pools(args, &args.file, &mut output.notes)?;
         let of = Of {
             file: &args.file,
             session: &session,
@@ -97,13 +97,13 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let (mut all, mut captures) = (Pools::default(), Vec::new());
     let mut exit = Exit::Complete;
     for (number, file) in [&args.file].into_iter().chain(&args.others).enumerate() {
-        let (session, mut rows) = read_pools(args, file)?;
+        let (session, mut rows) = read_pools(args, file, &mut output.notes)?;
         if let Exit::Partial = Exit::of(&session) {
             exit = Exit::Partial;
         }
         match args.format {
             Format::Json => {
-                say_caveats(&session);
+                output.notes.caveats(&session);
                 captures.push(Capture::of(file, &session));
                 rows.0
                     .iter_mut()
@@ -128,7 +128,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
 }
 
 /// The pools of a capture.
-fn read_pools(args: &Args, file: &Path) -> anyhow::Result<(Session, Pools)> {
+fn read_pools(args: &Args, file: &Path, notes: &mut Notes<'_>) -> anyhow::Result<(Session, Pools)> {
     let query = Query {
         moment: args.at,
         peaks: args.at == At::Peak,
@@ -139,7 +139,7 @@ fn read_pools(args: &Args, file: &Path) -> anyhow::Result<(Session, Pools)> {
         ReservedOverTime::observe(&mut over_time, replay, record);
     })?;
     devices::known(&session, args.device)?;
-    say_bounded(&session, "the pool");
+    notes.bounded(&session, "the pool");
     let device = args.device.map(DeviceOrdinal);
     let asked = |at| Asked {
         at,

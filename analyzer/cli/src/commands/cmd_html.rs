@@ -15,7 +15,7 @@ use gpumem_analyzer::views::{
     PageSources, Room, Stretch, Summary, TimelineBuilder,
 };
 
-use super::exit::{Exit, say_caveats};
+use super::exit::Exit;
 use super::moment::{PeakOf, has_events, moment_of, part, stretch};
 use super::output::{Output, beside, file_name};
 use super::read::{cause, ledgers, read_with, symbols};
@@ -137,7 +137,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         limits = limits.less();
     };
     drop(bar);
-    say_caveats(&session);
+    output.notes.caveats(&session);
     let to = args.output.clone();
     let to = to.unwrap_or_else(|| beside(file, "html"));
     let said = format!("{}; open it in a browser", bytes(html.len() as u64));

@@ -6,7 +6,7 @@ use gpumem_analyzer::render::leaks_text;
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::views::{LEAST_STEPS, WARM_UP_STEPS, at};
 
-use super::exit::{Exit, say_mismatches};
+use super::exit::Exit;
 use super::output::Output;
 use super::read::survivors;
 use super::view::{Of, print};
@@ -52,7 +52,9 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let ages = (args.steps, args.warm_up);
     let (session, survivors, moment) = survivors(file, &args.part, args.at, ages)?;
     let leaks = survivors.leaks(&session.replay);
-    say_mismatches(&leaks.mismatches, leaks.level);
+    output
+        .notes
+        .mismatches(&leaks.mismatches, "lines", leaks.level);
     let when = at(moment) + &args.part.said();
     let of = Of {
         file,

@@ -9,7 +9,7 @@ use gpumem_analyzer::render::{
 };
 use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::views::{Annotated, ByStack, Lines, Modules, at, categories};
-use gpumem_capture::{DeviceOrdinal, Level};
+use gpumem_capture::Level;
 
 use super::exit::Exit;
 use super::output::Output;
@@ -135,7 +135,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         ByArg::Module => return by_module(args, of, level, &held, output),
     }
     let mut lines = Lines::of(&session.replay, &held);
-    say_mismatches(&lines.mismatches, "lines", level);
+    output.notes.mismatches(&lines.mismatches, "lines", level);
     if let Some(phase) = args.phase {
         lines.retain(|of| phase.takes(of));
     }
@@ -195,20 +195,6 @@ fn said(args: &Args) -> (Option<String>, String) {
     (of, when + &args.selection.part.said())
 }
 
-/// Prints which rows do not add up to the level's own figure.
-fn say_mismatches(mismatches: &[(DeviceOrdinal, u64, u64)], rows: &str, level: Level) {
-    for (device, sum, figure) in mismatches {
-        let device = if *device == DeviceOrdinal::NONE {
-            "no device".into()
-        } else {
-            format!("GPU {}", device.0)
-        };
-        eprintln!(
-            "gpumem-analyze: partial: {device}: the {rows} sum to {sum} bytes, the {level} level has {figure}"
-        );
-    }
-}
-
 /// Modules instead of lines.
 fn by_module(
     args: &Args,
@@ -220,7 +206,9 @@ fn by_module(
     let session = of.session;
     let takes = |of| args.phase.is_none_or(|phase| phase.takes(of));
     let modules = Modules::of(&session.replay, held, takes);
-    say_mismatches(&modules.mismatches, "modules", level);
+    output
+        .notes
+        .mismatches(&modules.mismatches, "modules", level);
     print(output, of, args.format, &modules.rows, |_, terminal| {
         let (part, when) = said(args);
         let of = part.map(|of| format!(" of {of}")).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! `gpumem-analyze live`.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use gpumem_live::{Ask, Folder, Watch};
 use gpumem_live_serve::{LiveServer, ServeError, StartError};
 
 use super::exit::{Exit, explained};
-use super::output::beside;
+use super::output::{Output, beside};
 use crate::locale::is_utf_8;
 use crate::selection::LevelArg;
 
@@ -46,7 +46,7 @@ pub struct Args {
 }
 
 /// Runs it.
-pub fn run(args: &Args, has_colour: bool) -> anyhow::Result<Exit> {
+pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let path = match args.of.to_str().and_then(|of| of.parse().ok()) {
         Some(pid) if !args.of.exists() => of_process(pid)?,
         _ => args.of.clone(),
@@ -57,15 +57,15 @@ pub fn run(args: &Args, has_colour: bool) -> anyhow::Result<Exit> {
         ..Ask::default()
     };
     if let Some(address) = args.serve {
-        return serve(&path, ask, address);
+        return serve(&path, ask, address, output);
     }
-    if !std::io::stdout().is_terminal() {
+    if !output.is_terminal {
         anyhow::bail!(
             "live needs a terminal: use gpumem-analyze summary to print the figures once"
         );
     }
     let look = Look {
-        has_colour,
+        has_colour: output.terminal.colour,
         has_unicode: !args.ascii && is_utf_8(),
     };
     if path.is_dir() {
@@ -137,7 +137,12 @@ fn write_page(capture: &Path, seq: Seq) -> Result<String, String> {
 }
 
 /// Serves the page until a signal ends the process. No cleanup is needed then.
-fn serve(path: &Path, ask: Ask, address: SocketAddr) -> anyhow::Result<Exit> {
+fn serve(
+    path: &Path,
+    ask: Ask,
+    address: SocketAddr,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Exit> {
     let server = LiveServer::start(path, ask, address).map_err(|error| match error {
         ServeError::Open(error) => explained(path, &error.into()),
         ServeError::Start(StartError::Remote(of)) => anyhow::anyhow!(
@@ -146,9 +151,8 @@ fn serve(path: &Path, ask: Ask, address: SocketAddr) -> anyhow::Result<Exit> {
         ),
         error => error.into(),
     })?;
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{}", server.url())?;
-    out.flush()?;
+    writeln!(output.out, "{}", server.url())?;
+    output.out.flush()?;
     loop {
         std::thread::park();
     }

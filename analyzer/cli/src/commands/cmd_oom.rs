@@ -15,7 +15,7 @@ use gpumem_capture::{Level, ProcessKey};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::exit::{Exit, say_caveats};
+use super::exit::Exit;
 use super::output::Output;
 use super::read::{cause_of, ledgers, read};
 use super::view::{Of, print};
@@ -131,7 +131,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     });
     match args.format {
         Format::Json => {
-            say_caveats(&session);
+            output.notes.caveats(&session);
             let of = Of {
                 file: &args.file,
                 session: &session,

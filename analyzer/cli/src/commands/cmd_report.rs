@@ -11,7 +11,7 @@ use gpumem_analyzer::views::{
 };
 use gpumem_capture::Level;
 
-use super::exit::{Exit, say_caveats};
+use super::exit::Exit;
 use super::output::{Output, beside, file_name, write_file};
 use super::read::{cause, ledgers, pid, read_with, symbols};
 use super::view::Of;
@@ -59,7 +59,7 @@ pub fn run(
     let cause = cause(file, &session)?;
     let hints = Hints::of(&session, None, &ledgers, &watch);
     if format == Format::Json {
-        say_caveats(&session);
+        output.notes.caveats(&session);
         let of = Of {
             file,
             session: &session,
@@ -101,12 +101,12 @@ pub fn run(
             ))?,
             Err(error) => {
                 output.text("\nMore: gpumem-analyze --help\n")?;
-                eprintln!(
-                    "gpumem-analyze: no flamegraph: cannot write {}: {error}; \
+                output.notes.say(format_args!(
+                    "no flamegraph: cannot write {}: {error}; \
                      choose another path with gpumem-analyze flamegraph -o OUT.svg {}",
                     path.display(),
                     file.display()
-                );
+                ));
             }
         }
     }

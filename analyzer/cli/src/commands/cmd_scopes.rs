@@ -60,7 +60,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         ),
     ];
     for (number, what) in said.iter().filter(|(number, _)| *number > 0) {
-        eprintln!("gpumem-analyze: {number} {what}");
+        output.notes.say(format_args!("{number} {what}"));
     }
     let level = part.level(&session)?;
     let of = Of {

@@ -6,7 +6,7 @@ use gpumem_analyzer::render::sizes_text;
 use gpumem_analyzer::replay::Query;
 use gpumem_analyzer::views::{BlockEvents, Histogram};
 
-use super::exit::{Exit, say_bounded};
+use super::exit::Exit;
 use super::output::Output;
 use super::read::{read_for_blocks, read_with};
 use super::view::{Of, print};
@@ -35,7 +35,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let file = &part.capture(&args.file);
     let query = Query::from(args.selection.at);
     let (first, level) = read_for_blocks(file, query, part)?;
-    say_bounded(&first, "allocations");
+    output.notes.bounded(&first, "allocations");
     let sizes = part.size.unwrap_or_default();
     let block_events = BlockEvents::new(&first.replay, level, part.select_of_events()?, sizes);
     let mut histogram = Histogram::new(block_events, args.selection.at, args.exact);

@@ -6,7 +6,7 @@ use gpumem_analyzer::render::summary_text;
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::views::Summary;
 
-use super::exit::{Exit, say_caveats};
+use super::exit::Exit;
 use super::output::{Output, file_name};
 use super::read::read;
 use super::view::Of;
@@ -28,7 +28,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let summary = Summary::of(&session);
     match args.format {
         Format::Json => {
-            say_caveats(&session);
+            output.notes.caveats(&session);
             let of = Of {
                 file: &args.file,
                 session: &session,

@@ -6,7 +6,7 @@ use gpumem_analyzer::render::temporary_text;
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::views::{BlockEvents, ShortLived};
 
-use super::exit::{Exit, say_bounded};
+use super::exit::Exit;
 use super::output::Output;
 use super::read::{read, read_with};
 use super::view::{Of, print};
@@ -33,7 +33,7 @@ pub struct Args {
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let file = &args.part.capture(&args.file);
     let first = read(file, At::End)?;
-    say_bounded(&first, "blocks freed");
+    output.notes.bounded(&first, "blocks freed");
     let (level, sizes) = (args.part.level(&first)?, args.part.size.unwrap_or_default());
     let block_events = BlockEvents::new(&first.replay, level, args.part.select_of_events()?, sizes);
     let mut short_lived = ShortLived::new(args.short_lived.within(), block_events);

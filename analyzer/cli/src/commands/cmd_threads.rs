@@ -6,7 +6,7 @@ use gpumem_analyzer::render::threads_text;
 use gpumem_analyzer::replay::Query;
 use gpumem_analyzer::views::{BlockEvents, ThreadWatch};
 
-use super::exit::{Exit, say_bounded};
+use super::exit::Exit;
 use super::output::Output;
 use super::read::{read_for_blocks, read_with};
 use super::view::{Of, print};
@@ -32,7 +32,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let file = &part.capture(&args.file);
     let query = Query::from(args.selection.at);
     let (first, level) = read_for_blocks(file, query, part)?;
-    say_bounded(&first, "allocations and frees");
+    output.notes.bounded(&first, "allocations and frees");
     let sizes = part.size.unwrap_or_default();
     let block_events = BlockEvents::new(&first.replay, level, part.select_of_events()?, sizes);
     let mut watch = ThreadWatch::new(block_events, args.selection.at);

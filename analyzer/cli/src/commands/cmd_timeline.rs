@@ -10,7 +10,7 @@ use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::views::{Timeline, TimelineBuilder};
 use gpumem_capture::DeviceOrdinal;
 
-use super::exit::{Exit, say_caveats};
+use super::exit::Exit;
 use super::moment::{PeakOf, has_events, part, stretch};
 use super::output::{Output, beside, file_name};
 use super::read::read_with;
@@ -83,7 +83,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let part = part((args.from, args.to), stretch);
     let contents = match args.format {
         TimelineFormat::Json => {
-            say_caveats(&session);
+            output.notes.caveats(&session);
             let of = Of {
                 file,
                 session: &session,
@@ -112,7 +112,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             text.into_bytes()
         }
         TimelineFormat::Svg => {
-            say_caveats(&session);
+            output.notes.caveats(&session);
             let heading = format!("Memory over time: {}", file_name(file));
             let what = session.title();
             let what = match &part {

@@ -1,4 +1,4 @@
-//! Exit codes of commands, and messages on stderr about what a result lacks.
+//! Exit codes of commands, and notes about what a result lacks.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -8,6 +8,7 @@ use gpumem_analyzer::session::{self, Session};
 use gpumem_capture::{DeviceOrdinal, Level, OpenError};
 
 use super::foreign;
+use super::output::Notes;
 
 /// The outcome of a command that has a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,32 +72,39 @@ pub fn explained(path: &Path, error: &session::Error) -> anyhow::Error {
     anyhow::anyhow!("{error}: {advice}")
 }
 
-/// Prints to stderr what is missing and whether stacks are sampled, for JSON and pictures, which do not contain it.
-pub fn say_caveats(session: &Session) {
-    if let Some(sampled) = session.account.sampled() {
-        eprintln!("gpumem-analyze: {sampled}");
+impl Notes<'_> {
+    /// What is missing and whether stacks are sampled, for JSON and pictures, which do not contain it.
+    pub fn caveats(&mut self, session: &Session) {
+        if let Some(sampled) = session.account.sampled() {
+            self.say(sampled);
+        }
+        for line in &session.account.missing {
+            self.say(format_args!("partial: {line}"));
+        }
     }
-    for line in &session.account.missing {
-        eprintln!("gpumem-analyze: partial: {line}");
-    }
-}
 
-/// Prints to stderr that a bounded capture lacks a part of something.
-pub fn say_bounded(session: &Session, what: &str) {
-    if let Some(restored) = session.replay.restored {
-        eprintln!(
-            "gpumem-analyze: a bounded capture keeps only its newest records: {what} before event {} are missing",
-            restored.from.0
-        );
+    /// That a bounded capture lacks a part of something.
+    pub fn bounded(&mut self, session: &Session, what: &str) {
+        if let Some(restored) = session.replay.restored {
+            self.say(format_args!(
+                "a bounded capture keeps only its newest records: {what} before event {} are missing",
+                restored.from.0
+            ));
+        }
     }
-}
 
-/// Prints to stderr on which devices the lines do not add up to the level's own figure: (device, sum, figure).
-pub fn say_mismatches(mismatches: &[(DeviceOrdinal, u64, u64)], level: Level) {
-    for (device, sum, figure) in mismatches {
-        let device = place(*device);
-        eprintln!(
-            "gpumem-analyze: partial: {device}: the lines sum to {sum} bytes, the {level} level has {figure}"
-        );
+    /// On which devices the rows do not add up to the level's own figure: (device, sum, figure).
+    pub fn mismatches(
+        &mut self,
+        mismatches: &[(DeviceOrdinal, u64, u64)],
+        rows: &str,
+        level: Level,
+    ) {
+        for (device, sum, figure) in mismatches {
+            let device = place(*device);
+            self.say(format_args!(
+                "partial: {device}: the {rows} sum to {sum} bytes, the {level} level has {figure}"
+            ));
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Output to standard output, or to files that are written completely or not at all.
 
+use std::fmt::Display;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -8,21 +9,53 @@ use gpumem_analyzer::envelope::{Captures, Envelope, View};
 use gpumem_analyzer::render::Terminal;
 use serde::Serialize;
 
-use crate::locale::{ascii, wants_ascii};
+use crate::locale::ascii;
 
 /// The output of commands.
 pub struct Output<'a> {
     /// Standard output.
     pub out: &'a mut dyn Write,
-    /// The terminal's properties.
+    /// Standard error.
+    pub notes: Notes<'a>,
+    /// Width and colour of `out`. The option `--color` changes the colour.
     pub terminal: Terminal,
+    /// Whether `out` is a terminal.
+    pub is_terminal: bool,
+    /// Whether text must be ASCII.
+    pub is_ascii: bool,
+    /// Whether clap colours help on `out`, and errors in `notes`. The option `--color` changes both.
+    pub clap_colour: (bool, bool),
+}
+
+impl<'a> Output<'a> {
+    /// To pipes or files.
+    pub fn plain(out: &'a mut dyn Write, notes: &'a mut dyn Write) -> Self {
+        Self {
+            out,
+            notes: Notes(notes),
+            terminal: Terminal::PLAIN,
+            is_terminal: false,
+            is_ascii: false,
+            clap_colour: (false, false),
+        }
+    }
+}
+
+/// Messages beside the result, one line each.
+pub struct Notes<'a>(pub &'a mut dyn Write);
+
+impl Notes<'_> {
+    /// Writes a message. Errors are ignored, because there is no other place for it.
+    pub fn say(&mut self, what: impl Display) {
+        let _ = writeln!(self.0, "gpumem-analyze: {what}");
+    }
 }
 
 impl Output<'_> {
     /// Prints text, its long lines wrapped on a terminal.
     pub fn text(&mut self, text: &str) -> anyhow::Result<()> {
         // Some characters are wider in ASCII, such as arrows.
-        let text = match wants_ascii() {
+        let text = match self.is_ascii {
             true => ascii(text),
             false => text.into(),
         };

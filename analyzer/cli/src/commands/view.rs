@@ -7,7 +7,6 @@ use gpumem_analyzer::render::{Source, Terminal, caveats};
 use gpumem_analyzer::session::Session;
 use serde::Serialize;
 
-use super::exit::say_caveats;
 use super::output::Output;
 use crate::args::Format;
 
@@ -39,7 +38,7 @@ pub fn print<V: View + Serialize>(
     let session = of.session;
     match format {
         Format::Json => {
-            say_caveats(session);
+            output.notes.caveats(session);
             output.json(&of.captures(), found)
         }
         Format::Text => {

@@ -1,14 +1,14 @@
 //! Compares the captures of a change, and checks limits and budgets.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 use gpumem_capture::{Definition, DeviceOrdinal, Event, EventKind, Level, NnModuleId, StackId};
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
 use crate::golden::golden;
-use crate::run::{found, stderr, stdout};
+use crate::run::{found, program, stderr, stdout};
 use crate::synthetic::{M, Synthetic};
 
 /// A tensor by its line and bytes.
@@ -56,7 +56,7 @@ impl Change {
     }
 
     fn ci(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_gpumem-analyze"))
+        program()
             .args(["ci", "--today", "2026-11-26"])
             .args(arguments)
             .current_dir(self.path())

@@ -1,14 +1,14 @@
 //! The commands on an intact capture.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use gpumem_capture::{DeviceOrdinal, Event, EventKind, Level, StackId};
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
 use crate::golden::{golden, masked};
-use crate::run::{analyze, json_of, stderr, stdout};
+use crate::run::{analyze, json_of, program, run, stderr, stdout};
 use crate::synthetic::{M, Synthetic};
 use crate::training::training;
 
@@ -322,7 +322,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
         capture.tensor(0x1000 * u64::from(index), M, 0, line, StackId::NONE);
     }
     let file = capture.finish();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_gpumem-analyze"))
+    let mut child = program()
         .args(["lines", "--format", "json"])
         .arg(&file)
         .stdout(Stdio::piped())
@@ -340,10 +340,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 #[test]
 fn every_command_has_help_with_examples() {
     let help = |arguments: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_gpumem-analyze"))
-            .args(arguments)
-            .output()
-            .expect("the program starts");
+        let output = run(arguments);
         assert_eq!(output.status.code(), Some(0));
         stdout(&output)
     };
@@ -371,8 +368,6 @@ fn every_command_has_help_with_examples() {
     for shell in ["bash", "zsh", "fish"] {
         assert!(help(&["completions", shell]).contains("flamegraph"));
     }
-    let wrong = Command::new(env!("CARGO_BIN_EXE_gpumem-analyze"))
-        .args(["lines", "--level", "x", "f"])
-        .output();
-    assert_eq!(wrong.expect("the program starts").status.code(), Some(2));
+    let wrong = run(["lines", "--level", "x", "f"]);
+    assert_eq!(wrong.status.code(), Some(2));
 }

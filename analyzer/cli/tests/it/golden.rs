@@ -1,4 +1,4 @@
-//! Comparison with stored outputs; `GPUMEM_BLESS=1` stores new ones.
+//! Comparison with stored outputs. `GPUMEM_BLESS=1 scripts/test unit` stores new ones.
 
 use std::path::Path;
 
@@ -20,18 +20,13 @@ pub fn masked(text: &str, folder: &Path) -> String {
     masked
 }
 
-/// Compares with tests/golden/`name`.
+/// Compares with tests/golden/`name`.snap.
+#[track_caller]
 pub fn golden(name: &str, actual: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden")
-        .join(name);
-    if std::env::var_os("GPUMEM_BLESS").is_some() {
-        std::fs::write(&path, actual).expect("a golden can be written");
-        return;
-    }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        actual == expected,
-        "{name} differs; GPUMEM_BLESS=1 accepts it\n--- expected\n{expected}\n--- actual\n{actual}"
-    );
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path("../golden");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    // The mark shows newlines at the end, which insta ignores.
+    settings.bind(|| insta::assert_snapshot!(name, format!("{actual}∎")));
 }

@@ -5,14 +5,13 @@ mod refused;
 mod snapshots;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use gpumem_analyzer::pickle::PickleWriter;
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
 use crate::golden::golden;
-use crate::run::{analyze, json_of, stderr, stdout};
+use crate::run::{analyze, json_of, run, stderr, stdout};
 use snapshots::{
     ALLOCATES, At, CONV, EMPTY, EVALUATES, FORWARD, RECORDS, SOURCE, TAKES, TRAIN, frames, number,
     snapshot, text,
@@ -79,11 +78,8 @@ fn training() -> Vec<u8> {
 fn imported(folder: &Path, pickle: &[u8]) -> (PathBuf, String, Option<i32>) {
     let (from, to) = (folder.join("dump.pickle"), folder.join("dump.bin"));
     std::fs::write(&from, pickle).expect("a file");
-    let output = Command::new(env!("CARGO_BIN_EXE_gpumem-analyze"))
-        .args(["import", "torch-snapshot"])
-        .args([&from, Path::new("-o"), &to])
-        .output()
-        .expect("the program starts");
+    let words = ["import", "torch-snapshot"].map(Path::new);
+    let output = run(words.into_iter().chain([&*from, Path::new("-o"), &to]));
     let said = stdout(&output) + &stderr(&output);
     (to, said, output.status.code())
 }

@@ -1,17 +1,56 @@
-//! Runs the program on a capture.
+//! Runs command lines in this process, and few in one of their own.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, ExitStatus, Output};
 
+use gpumem_analyzer::render::Terminal;
 use serde_json::Value;
 
-/// Runs the program; its output is a pipe.
+/// The destination of a command's output.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Screen {
+    /// Columns of a terminal; `None`: a pipe.
+    pub columns: Option<usize>,
+    pub has_colour: bool,
+    pub is_ascii: bool,
+}
+
+/// Runs a command line in this process.
+pub fn run_on<A: AsRef<OsStr>>(screen: Screen, arguments: impl IntoIterator<Item = A>) -> Output {
+    let words = arguments.into_iter().map(|word| word.as_ref().to_owned());
+    let arguments: Vec<OsString> = ["gpumem-analyze".into()].into_iter().chain(words).collect();
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let mut output = gpumem_analyze::Output::plain(&mut stdout, &mut stderr);
+    output.terminal = Terminal {
+        width: screen.columns,
+        colour: screen.has_colour,
+    };
+    output.is_terminal = screen.columns.is_some();
+    output.is_ascii = screen.is_ascii;
+    output.clap_colour = (screen.has_colour, screen.has_colour);
+    let code = gpumem_analyze::run(&arguments, &mut output);
+    Output {
+        status: ExitStatus::from_raw(i32::from(code) << 8),
+        stdout,
+        stderr,
+    }
+}
+
+/// The same; the output is a pipe.
+pub fn run<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Output {
+    run_on(Screen::default(), arguments)
+}
+
+/// Runs a command on a capture.
 pub fn analyze(arguments: &[&str], file: &Path) -> Output {
+    run(arguments.iter().map(OsStr::new).chain([file.as_os_str()]))
+}
+
+/// The program, in a process of its own.
+pub fn program() -> Command {
     Command::new(env!("CARGO_BIN_EXE_gpumem-analyze"))
-        .args(arguments)
-        .arg(file)
-        .output()
-        .expect("the program starts")
 }
 
 pub fn stdout(output: &Output) -> String {

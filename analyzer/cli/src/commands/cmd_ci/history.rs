@@ -10,10 +10,14 @@ use gpumem_analyzer::render::bytes;
 use gpumem_analyzer::views::ci::PastPeak;
 use sha2::{Digest as _, Sha256};
 
-use crate::commands::output::write_file;
+use crate::commands::output::{Notes, write_file};
 
 /// Adds rows in a separate file, without those whose commit and workload exist already; returns all rows.
-pub fn append(folder: &Path, new: Vec<PastPeak>) -> anyhow::Result<Vec<PastPeak>> {
+pub fn append(
+    folder: &Path,
+    new: Vec<PastPeak>,
+    notes: &mut Notes<'_>,
+) -> anyhow::Result<Vec<PastPeak>> {
     std::fs::create_dir_all(folder)
         .with_context(|| format!("cannot create the folder {}", folder.display()))?;
     let mut all = read(folder)?;
@@ -23,13 +27,13 @@ pub fn append(folder: &Path, new: Vec<PastPeak>) -> anyhow::Result<Vec<PastPeak>
             .get(&row.key())
             .filter(|before| **before != row.peak_bytes)
         {
-            eprintln!(
-                "gpumem-analyze: the history keeps {} for {} at {}; the new measurement is {}",
+            notes.say(format_args!(
+                "the history keeps {} for {} at {}; the new measurement is {}",
                 bytes(*before),
                 row.workload,
                 &row.commit,
                 bytes(row.peak_bytes)
-            );
+            ));
         }
     }
     let new: Vec<PastPeak> = new

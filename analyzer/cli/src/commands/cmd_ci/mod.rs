@@ -19,7 +19,7 @@ use gpumem_analyzer::views::ci::{
 };
 
 use super::exit::Exit;
-use super::output::{Output, write_file};
+use super::output::{Notes, Output, write_file};
 use super::read::read;
 use crate::args::Format;
 use crate::selection::LevelArg;
@@ -108,7 +108,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         Format::Text => {}
     }
     if let Some(folder) = &args.history {
-        keep(args, folder, &comparison)?;
+        keep(args, folder, &comparison, &mut output.notes)?;
     }
     Ok(match comparison.outcome {
         Outcome::Passes => Exit::Complete,
@@ -118,10 +118,15 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
 }
 
 /// Adds the head's peaks to the history, and draws it.
-fn keep(args: &Args, folder: &Path, comparison: &Comparison) -> anyhow::Result<()> {
+fn keep(
+    args: &Args,
+    folder: &Path,
+    comparison: &Comparison,
+    notes: &mut Notes<'_>,
+) -> anyhow::Result<()> {
     let commit = git::commit(args.commit.as_deref(), args.date)?;
     let new = past_peaks(comparison, &commit.hash, commit.seconds);
-    let rows = history::append(folder, new)?;
+    let rows = history::append(folder, new, notes)?;
     if let Some(file) = &args.trend {
         let picture = trend_svg(&Trend::of(&rows, COMMITS));
         write_file(file, picture.as_bytes())

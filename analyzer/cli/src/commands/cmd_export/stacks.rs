@@ -10,7 +10,7 @@ use gpumem_analyzer::views::{ByStack, Folded, Folding, at};
 use gpumem_capture::ProcessKey;
 
 use super::task::Task;
-use crate::commands::output::file_name;
+use crate::commands::output::{Notes, file_name};
 use crate::commands::read::{read, symbols};
 
 impl Task<'_> {
@@ -79,7 +79,11 @@ impl Task<'_> {
         )
     }
 
-    pub(super) fn pprof(&self, out: &mut dyn Write) -> anyhow::Result<String> {
+    pub(super) fn pprof(
+        &self,
+        out: &mut dyn Write,
+        notes: &mut Notes<'_>,
+    ) -> anyhow::Result<String> {
         let [peak, live, allocated] = self.moments()?;
         let (replay, part) = (&self.first.replay, &self.args.part);
         let sizes = part.size.unwrap_or_default();
@@ -93,8 +97,8 @@ impl Task<'_> {
                 helds.push(leaked);
                 headings.push("leaked");
             }
-            None => eprintln!(
-                "gpumem-analyze: this bounded capture has no records from before the last step: leaked is omitted"
+            None => notes.say(
+                "this bounded capture has no records from before the last step: leaked is omitted",
             ),
         }
         let samples = self.samples(&helds);

@@ -111,7 +111,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let taken = taken.map_err(|error| explained(file, &error))?;
     let rank = &taken.rows.rank;
     if let Some(line) = &rank.missing {
-        eprintln!("gpumem-analyze: partial: {line}");
+        output.notes.say(format_args!("partial: {line}"));
     }
     let exit = match rank.exact {
         true => Exit::Complete,
