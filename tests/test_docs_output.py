@@ -6,6 +6,7 @@ import re
 import sqlite3
 import subprocess
 
+import captures
 import harness
 import pytest
 
@@ -90,13 +91,15 @@ def test_a_block_that_cannot_be_made_is_an_error(page, words, command, expected)
     assert done.returncode == 1 and expected in done.stdout
 
 
-def test_captures_name_no_path_of_a_machine(tmp_path):
+@pytest.mark.parametrize("suffix", [".bin", pytest.param(".bin.gz", marks=pytest.mark.slow)])
+def test_captures_name_no_path_of_a_machine(suffix, tmp_path):
     """They are recorded under paths that any machine could have: scripts/lib/docs-captures."""
-    captures = sorted((harness.ROOT / "tests" / "data" / "captures").rglob("*.bin"))
-    assert captures
-    for number, capture in enumerate(captures):
+    found = sorted(captures.FOLDER.rglob(f"*{suffix}"))
+    assert found
+    for number, capture in enumerate(found):
         path = tmp_path / f"{number}.sqlite"
-        harness.run([harness.ANALYZER, "export", "sqlite", capture, "-o", path])
+        name = str(capture.relative_to(captures.FOLDER)).removesuffix(suffix)
+        harness.run([harness.ANALYZER, "export", "sqlite", captures.capture(name), "-o", path])
         with contextlib.closing(sqlite3.connect(path)) as database:
             tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
             texts = {cell for table in tables for row in database.execute(f"SELECT * FROM {table}") for cell in row if isinstance(cell, str)}

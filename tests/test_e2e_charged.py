@@ -25,8 +25,10 @@ ONLY_NEW = {
     "compilers": ("vmapped_gradients", "compiled", "compiled_autograd"),
     "sharded": ("fully_sharded", "fully_sharded_2"),
 }
+# Compiling takes a while; test_e2e_backward.py has a case of each.
+SLOW = ("compilers",)
 CASES = [
-    (environment, process, case)
+    pytest.param(environment, process, case, marks=[pytest.mark.slow] * (process in SLOW))
     for environment, processes in (("torch215", {**EVERYWHERE, **ONLY_NEW}), ("torch112", EVERYWHERE))
     for process, cases in processes.items()
     for case in cases
@@ -88,7 +90,9 @@ def test_nearly_all_has_a_line(environment, process, case, model, trained_so):
     assert share_with_a_line(owners) >= 0.99
 
 
-@pytest.mark.parametrize(("environment", "process"), dict.fromkeys(case[:2] for case in CASES))
+@pytest.mark.parametrize(
+    ("environment", "process"), {case.values[:2]: pytest.param(*case.values[:2], marks=case.marks) for case in CASES}.values()
+)
 def test_the_report_says_the_same(environment, process, trained_so):
     _, report = trained_so(environment, process)
     rows = harness.analyze_json("lines", "--level", "tensor", "--at", "peak", report)

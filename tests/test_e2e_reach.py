@@ -181,12 +181,12 @@ def test_calls_that_leave_no_event_are_counted(build_c, both, read, analyze_json
     assert rows["cuGetProcAddress_v2"] == {"function": "cuGetProcAddress_v2", "events": 0, "calls": 2}
 
 
-def test_a_static_cudart(python_env, read, tmp_path):  # noqa: F811
+def test_a_static_cudart(forks, read, tmp_path):  # noqa: F811
     """PyTorch 1.12.1's allocator contains CUDA 10.2's runtime, and so do NVIDIA's libraries beside it: the calls of
     each are seen at the driver, once (checked by the replay). cuDNN calls a separate runtime by its file name: one
     event each, under that name."""
-    run = harness.train("torch112", python_env("torch112"), tmp_path, end="return")
-    capture = read(run.report)
+    forks("torch112").run([harness.WORKLOADS / "train.py", "--steps", "4", "--batch", "16"], cwd=tmp_path)
+    capture = read(tmp_path / "report.bin")
     reached = {(library, way) for function, way, library in capture.hooks if function == "cuMemAlloc_v2"}
     assert {way for _, way in reached} == {"dlsym"}
     assert {"libc10_cuda.so", "libcublas.so.10", "libcublasLt.so.10"} <= {name for name, _ in reached}

@@ -468,9 +468,10 @@ def test_a_map_of_an_earlier_process_with_the_number_is_not_used(record):
         stale.unlink()
 
 
-def test_a_training_with_embedded_names_says_the_same_anywhere(trained, nowhere, tmp_path):
+def test_a_training_with_embedded_names_says_the_same_anywhere(forks, nowhere, tmp_path):
     options, env = nowhere
-    report = trained("torch215").report
+    report = tmp_path / "report.bin"
+    forks("torch215").run([harness.WORKLOADS / "train.py", "--steps", "1", "--batch", "4"], cwd=tmp_path)
     embedded = tmp_path / "embedded.bin"
     said = view("symbolize", report, "-o", embedded).stdout
     places = re.search(r"([\d,]+) of ([\d,]+) places", said)

@@ -8,6 +8,7 @@ cuMemAlloc under it), or missing a library's own driver calls (cuBLAS, cuDNN).""
 import json
 import re
 
+import captures
 import harness
 import pytest
 
@@ -92,10 +93,7 @@ def test_every_byte_of_the_peak_has_a_line(environment, trained, analyze_json):
     run = trained(environment)
     rows = analyze_json("lines", run.report)
     nameless = sum(row["bytes"] for row in rows if row["file"] is None)
-    everything = sum(row["bytes"] for row in rows)
-    # Backward runs on a thread with no Python frames; until its forward lines are recorded
-    # (issue 4), those bytes are in the row without a file.
-    assert nameless < everything / 2
+    assert nameless == 0
     spike = [row for row in rows if row["line"] == line_of("256).contiguous()")]
     batch, width = 16, 128
     assert [(row["bytes"], row["blocks"]) for row in spike] == [(batch * batch * width * 256 * 4, 1)]
@@ -112,28 +110,29 @@ def test_the_leak_is_found_at_its_line(environment, trained, analyze_json):
 
 
 @pytest.mark.parametrize("environment", TORCHES)
-def test_report_for_people(environment, python_env, simulate, tmp_path, analyze):
+def test_report_for_people(environment, analyze):
     """What `gpumem-analyze report.bin` prints: the account, the ledger, the lines, the changes and where
     the picture is."""
-    command = [python_env(environment), harness.WORKLOADS / "train.py", "--steps", "4", "--batch", "16"]
-    simulate(command, preload=True)
-    printed = analyze(tmp_path / "report.bin").stdout
+    report = captures.trained(environment).report
+    printed = analyze(report).stdout
     assert re.search(r"^report\.bin .*train\.py", printed, re.M), printed
     assert re.search(r"^account +exact", printed, re.M), printed
     assert re.search(r"^GPU 0 at its peak, .* of 16\.0 GiB$", printed, re.M), printed
     spike = line_of("256).contiguous()")
     assert re.search(rf"^  .*train\.py:{spike} .* 32\.0 MiB +\d+ % +1$", printed, re.M), printed
     assert re.search(rf"^  .*train\.py:{spike} +similarity +\+3\d\.\d MiB", printed, re.M), printed
-    assert "report.svg" in printed and (tmp_path / "report.svg").is_file()
+    assert "report.svg" in printed and report.with_suffix(".svg").is_file()
 
 
-def test_ending_by_return_keeps_the_peak(python_env, tmp_path, analyze_json):
+def test_ending_by_return_keeps_the_peak(forks, tmp_path, analyze_json):
     """An ordinary exit frees what lived; the peak stays, and nothing is reported as lost."""
-    run = harness.train("torch215", python_env("torch215"), tmp_path, end="return")
-    summary = analyze_json("summary", run.report)
+    script = [harness.WORKLOADS / "tell.py", "--end", "return", harness.WORKLOADS / "train.py", "--steps", "4", "--batch", "16"]
+    done = forks("torch215").run(script, cwd=tmp_path)
+    own = harness.figures(done)["devices"][0]
+    summary = analyze_json("summary", tmp_path / "report.bin")
     tensor = harness.device_of(summary)["tensor"]
     assert summary["exact"] is True
-    assert tensor["peak_bytes"] == run.figures["devices"][0]["max_allocated"]
-    assert tensor["live_bytes"] <= run.figures["devices"][0]["allocated"]
-    told = [line for line in run.done.stderr.splitlines() if "gpumem" in line]
+    assert tensor["peak_bytes"] == own["max_allocated"]
+    assert tensor["live_bytes"] <= own["allocated"]
+    told = [line for line in done.stderr.splitlines() if "gpumem" in line]
     assert len(told) == 1 and "report.bin" in told[0] and "gpumem-analyze" in told[0], told

@@ -18,9 +18,14 @@ import whatif_intervals as intervals
 from gpumem._sizes import text as size_text
 from gpumem._whatif.prices import Price, Prices, duration
 
-TREES = ["branches", "compiled"]
-PROGRAMS = ["gpt", "convnet", "lengths", "generate", "fsdp", "switches", *TREES]
-PROGRAMS += [*(f"random:{n}" for n in range(8)), *(f"wide:{n}" for n in range(3)), *(f"restored:{n}" for n in (14, 15))]
+def slow(*programs):
+    return [pytest.param(program, marks=pytest.mark.slow) for program in programs]
+
+
+TREES = ["branches", *slow("compiled")]
+# A training, trees of CUDA graphs, and what a program may do with streams, pools and memory fractions.
+PROGRAMS = ["lengths", "random:1", *TREES, *slow("gpt", "convnet", "generate", "fsdp", "switches")]
+PROGRAMS += slow(*(f"random:{n}" for n in (0, *range(2, 8))), *(f"wide:{n}" for n in range(3)), *(f"restored:{n}" for n in (14, 15)))
 SETTINGS = [whatif.SETTINGS[n] for n in (0, 1, 3, 6)]
 
 
@@ -44,7 +49,7 @@ def test_a_replay_has_the_figures_of_a_rerun(program, bench):
     assert len(peaks) > 1 or program == "generate"
 
 
-@pytest.mark.parametrize("program", ["random:1", "random:4", "wide:2"])
+@pytest.mark.parametrize("program", ["random:1", *slow("random:4", "wide:2")])
 def test_a_replay_fails_where_the_program_does(program, bench):
     capture, real = bench.record(program)
     small = whatif.cards(real)[-1]

@@ -40,7 +40,11 @@ def gpumem(python, *words):
     return done.returncode, schemas.found("whatif", done.stdout)
 
 
-@pytest.mark.parametrize("program", ["gpt", "convnet", "lengths", "generate", "fsdp"])
+def slow(*values):
+    return [pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=pytest.mark.slow) for value in values]
+
+
+@pytest.mark.parametrize("program", ["lengths", *slow("gpt", "convnet", "generate", "fsdp")])
 def test_a_training(program, bench):
     """Nothing is unknown that matters: all figures are equal."""
     capture, real = bench.imported(program)
@@ -55,7 +59,7 @@ def test_a_training(program, bench):
 
 
 # 22 and 25 have MemPools, 25 and 11 graphs: what empties the cache at their ends and beginnings may find nothing in it.
-@pytest.mark.parametrize("program, unknown", [("random:5", set()), ("random:13", set()), ("random:22", {SYNCS}), ("random:25", {SYNCS}), ("random:11", {SYNCS})])
+@pytest.mark.parametrize("program, unknown", [("random:5", set()), ("random:25", {SYNCS}), *slow(("random:13", set()), ("random:22", {SYNCS}), ("random:11", {SYNCS}))])
 def test_a_program_that_uses_no_block_on_other_streams(program, unknown, bench):
     capture, real = bench.imported(program, keeps_cache=True)
     small = whatif.cards(real)[-1]
@@ -70,7 +74,7 @@ def test_a_program_that_uses_no_block_on_other_streams(program, unknown, bench):
     assert any("private pool" in line for line in pytorch["allocator_unknown"]) == bool(unknown)
 
 
-@pytest.mark.parametrize("program", ["random:3", "random:5"])
+@pytest.mark.parametrize("program", ["random:5", *slow("random:3")])
 def test_calls_of_empty_cache_are_known_by_their_stacks(program, bench):
     """All but those that gave nothing back."""
     capture, real = bench.imported(program)
@@ -82,7 +86,7 @@ def test_calls_of_empty_cache_are_known_by_their_stacks(program, bench):
         assert rerun > replay > 0
 
 
-@pytest.mark.parametrize("program", ["random:0", "random:2", "random:17"])
+@pytest.mark.parametrize("program", ["random:17", *slow("random:0", "random:2")])
 def test_blocks_are_held_until_other_streams_were_through_with_them(program, bench, python_env):
     capture, real = bench.imported(program)
     different = set()
@@ -105,7 +109,7 @@ def test_blocks_are_held_until_other_streams_were_through_with_them(program, ben
         assert least[SPLITS] < real["figures"][SPLITS] < greatest[SPLITS]
 
 
-@pytest.mark.parametrize("program", ["tight:5", "tight:9"])
+@pytest.mark.parametrize("program", ["tight:5", *slow("tight:9")])
 def test_a_run_that_failed_is_replayed_on_the_card_that_it_had(program, bench, python_env):
     """The card's size is PyTorch's memory and the free memory when it failed."""
     _, roomy = bench.record(program)

@@ -33,7 +33,9 @@ def span(result, name=RESERVED):
     return result.span(lambda replay: replay.figures[name])
 
 
-@pytest.mark.parametrize("program, settings", [("random:0", EXPANDABLE), ("random:2", EXPANDABLE), ("random:5", "")])
+@pytest.mark.parametrize("program, settings", [
+    ("random:5", ""), *(pytest.param(program, EXPANDABLE, marks=pytest.mark.slow) for program in ("random:0", "random:2")),
+])
 def test_without_requests(program, settings, bench):
     """The block's size is the largest possible request; the smallest is not much less."""
     capture, _ = bench.record(program)

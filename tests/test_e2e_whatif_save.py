@@ -25,28 +25,47 @@ UNKNOWN = 0xFFFFFFFF
 # Streams, blocks that wait for other streams, MemPools, CUDA graphs, a memory fraction: 8 has all but the last, 7 that. Pools
 # are set back in the first two.
 RESTORING = ["branches", "restored:1"]
-PROGRAMS = [*RESTORING, "gpt", "lengths", *(f"random:{n}" for n in (1, 2, 7, 8, 10))]
-AS_RECORDED = ["branches", "gpt", "random:1", "random:8"]
+PROGRAMS, SLOW = ["branches", "lengths", "random:1"], ["restored:1", "gpt", *(f"random:{n}" for n in (2, 7, 8, 10))]
+AS_RECORDED, AS_RECORDED_SLOW = ["branches", "random:1"], ["gpt", "random:8"]
 EXPANDABLE = "expandable_segments:True"
 SETTINGS = ["", EXPANDABLE, "max_split_size_mb:21", "roundup_power2_divisions:4,garbage_collection_threshold:0.6"]
 
 
+def slow(*programs):
+    return [pytest.param(program, marks=pytest.mark.slow) for program in programs]
+
+
+class Runs(dict):
+    """Captures and own figures, by program and settings. Those of slow tests are recorded when one is asked for."""
+
+    def __init__(self, bench):
+        self.bench = bench
+        self.record(bench.recorded, PROGRAMS, AS_RECORDED)
+
+    def __missing__(self, key):
+        self.record(whatif.Programs(self.bench.python, True), SLOW, AS_RECORDED_SLOW)
+        return self[key]
+
+    def record(self, programs, default, expandable):
+        for program, settings in [*((of, "") for of in default), *((of, EXPANDABLE) for of in expandable)]:
+            self.run(programs, program, settings, whatif.ROOMY)
+        if "random:1" in default:
+            self.bench.tight = whatif.cards(self["random:1", ""][1])[-1]
+            for settings in ("", EXPANDABLE):
+                self.run(programs, "tight:1", settings, self.bench.tight)
+        # Once the process has ended, its captures are whole.
+        programs.close()
+
+    def run(self, programs, program, settings, card):
+        path = self.bench.folder / f"{len(self)}.bin"
+        self[program, settings] = path, programs.run(program, settings, card, capture=str(path))
+
+
 @pytest.fixture(scope="module")
 def bench(python_env, tmp_path_factory):
-    """Programs and the settings under which they were recorded; `recorded` has their captures and own figures."""
+    """Programs, which run for real, and `runs`, which were recorded."""
     bench = whatif.Bench(python_env("torch215"), tmp_path_factory.mktemp("captures"))
-    bench.runs = {}
-    for number, (program, settings) in enumerate([*((of, "") for of in PROGRAMS), *((of, EXPANDABLE) for of in AS_RECORDED)]):
-        path = bench.folder / f"{number}.bin"
-        real = bench.recorded.run(program, settings, whatif.ROOMY, capture=str(path))
-        bench.runs[program, settings] = path, real
-        bench.tight = whatif.cards(real)[-1] if program == "random:1" else getattr(bench, "tight", None)
-    for settings in ("", EXPANDABLE):
-        path = bench.folder / f"tight{len(settings)}.bin"
-        real = bench.recorded.run("tight:1", settings, bench.tight, capture=str(path))
-        bench.runs["tight:1", settings] = path, real
-    # Each process has ended by now, and its capture is whole.
-    bench.recorded.close()
+    bench.runs = Runs(bench)
     yield bench
     bench.real.close()
     bench.replays.__exit__()
@@ -202,7 +221,7 @@ def agree(replay, saved, path, analyze, analyze_json):
     return summary
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", [*PROGRAMS, *slow(*SLOW)])
 def test_the_capture_of_a_replay_has_the_replays_figures(program, bench, tmp_path, analyze, analyze_json):
     path, _ = bench.runs[program, ""]
     recorded, peaks = Capture(path), set()
@@ -224,7 +243,7 @@ def test_the_capture_of_a_replay_has_the_replays_figures(program, bench, tmp_pat
     assert len(peaks) > 1
 
 
-@pytest.mark.parametrize("program", AS_RECORDED)
+@pytest.mark.parametrize("program", [*AS_RECORDED, *slow(*AS_RECORDED_SLOW)])
 @pytest.mark.parametrize("settings", ["", EXPANDABLE])
 def test_under_the_recorded_settings_it_says_what_the_recorded_one_says(program, settings, bench, tmp_path, analyze_json):
     path, _ = bench.runs[program, settings]
@@ -258,7 +277,7 @@ def without(view, also=()):
     return [without(value, also) for value in view] if isinstance(view, list) else view
 
 
-@pytest.mark.parametrize("program", ["random:1", "random:2", "random:10"])
+@pytest.mark.parametrize("program", ["random:1", *slow("random:2", "random:10")])
 @pytest.mark.parametrize("settings", SETTINGS[:3])
 def test_it_ends_with_the_failure(program, settings, bench, tmp_path, analyze, analyze_json):
     path, real = bench.runs[program, ""]
@@ -296,7 +315,7 @@ def test_failures_of_the_run_are_those_of_the_replay_or_are_served(settings, ben
     assert saved.failures == [] and Counter(saved.allocations) == Counter(recorded.allocations + served)
 
 
-@pytest.mark.parametrize("program", ["gpt", "lengths"])
+@pytest.mark.parametrize("program", ["lengths", *slow("gpt")])
 def test_what_another_library_has_no_room_for_is_its_end(program, bench, tmp_path, analyze, analyze_json):
     path, _ = bench.runs[program, ""]
     to = tmp_path / "replay.bin"
