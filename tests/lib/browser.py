@@ -132,7 +132,7 @@ class Browser:
         """As if the window had this size."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
-    def wait(self, expression, seconds=30):
+    def wait(self, expression, seconds=300):
         """Waits until an expression is true in the page."""
         end = time.monotonic() + seconds
         while not self.tell(f"Boolean({expression})"):
