@@ -62,7 +62,7 @@ def one_of(functions):
 
 
 def run(
-    folder: Path, *options, preload=True, more="", check=True, timeout=280, memory=SMALL_CARDS, **environment
+    folder: Path, *options, preload=True, more="", check=True, timeout=580, memory=SMALL_CARDS, **environment
 ):
     """Runs the random programs in `folder`; the statistics of each process, and the run itself."""
     environment = {**ENVIRONMENT, **environment}

@@ -412,7 +412,7 @@ def test_it_is_accessible_with_all_of_it_in_use(at, width, tmp_path):
             pytest.skip("what is accessible was not checked: scripts/web installs axe-core")
         at.tell(axe.read_text() + "; undefined")
         at.tell("axe.run().then(found => { globalThis.found = found.violations; }); undefined")
-        at.wait("globalThis.found !== undefined", 60)
+        at.wait("globalThis.found !== undefined")
         found = at.tell("globalThis.found.map(v => [v.id, v.impact, v.nodes.slice(0, 3).map(n => n.html.slice(0, 160) + ' ' + n.failureSummary)])")
         at.tell("globalThis.found = undefined")
         assert [of for of in found if of[1] in ("serious", "critical")] == [], found

@@ -293,7 +293,7 @@ def test_the_maps_fit_and_are_accessible(show, window, width, tmp_path):
                 continue
             window.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
             window.tell("axe.run('#map-section').then(found => { globalThis.found = found.violations; }); undefined")
-            window.wait("globalThis.found !== undefined", 60)
+            window.wait("globalThis.found !== undefined")
             found = window.tell("globalThis.found.map(v => [v.id, v.impact, v.nodes.slice(0, 3).map(n => n.html.slice(0, 160) + ' ' + n.failureSummary)])")
             window.tell("globalThis.found = undefined")
             assert [of for of in found if of[1] in ("serious", "critical")] == [], json.dumps(found, indent=1)

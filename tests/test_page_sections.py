@@ -206,7 +206,7 @@ def test_it_fits_has_landmarks_and_is_accessible(at, width, tmp_path):
             continue
         at.tell(axe.read_text() + "; undefined")
         at.tell("document.getElementById('leaks-all').open = true; axe.run().then(found => { globalThis.found = found.violations; }); undefined")
-        at.wait("globalThis.found !== undefined", 60)
+        at.wait("globalThis.found !== undefined")
         found = at.tell("globalThis.found.map(v => [v.id, v.impact, v.nodes.slice(0, 3).map(n => n.html.slice(0, 160) + ' ' + n.failureSummary)])")
         at.tell("globalThis.found = undefined")
         assert [of for of in found if of[1] in ("serious", "critical")] == [], json.dumps(found, indent=1)

@@ -47,7 +47,7 @@ torch.empty(1 << 40, dtype=torch.uint8, device="cuda")
 """
 
 
-def gpumem(*arguments, python=sys.executable, statuses=(0,), timeout=200):
+def gpumem(*arguments, python=sys.executable, statuses=(0,), timeout=300):
     env = {"PYTHONPATH": str(harness.ROOT / "python"), "GPUMEM_RING": None}
     place = arguments.index("--") if "--" in arguments else len(arguments)
     words = [*arguments[:place], "--format", "json", *arguments[place:]]

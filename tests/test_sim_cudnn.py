@@ -81,7 +81,7 @@ def test_without_a_driver_there_is_no_handle():
      "recurrent attention ctc sampler", "residual captured_step"],
 )
 def test_pytorch(simulate, python_env, checks):
-    done = simulate([python_env("torch215"), CHECKS, *checks.split()], memory="4GiB", timeout=280)
+    done = simulate([python_env("torch215"), CHECKS, *checks.split()], memory="4GiB", timeout=580)
     assert done.stdout.splitlines() == [f"{check} holds" for check in checks.split()]
     assert "gpumem simulator" not in done.stderr, "everything that PyTorch calls is simulated"
 
@@ -107,7 +107,7 @@ CASES = [
 def told(python_env, environment, cases):
     """What the workload prints of cases."""
     command = [python_env(environment), SIZES, f"[{','.join(cases)}]"]
-    done = harness.simulate(command, memory="2GiB", env=harness.SIMULATED_CARD[environment], timeout=280)
+    done = harness.simulate(command, memory="2GiB", env=harness.SIMULATED_CARD[environment], timeout=580)
     return dict(zip(cases, map(json.loads, done.stdout.splitlines()), strict=True)), done
 
 

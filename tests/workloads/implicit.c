@@ -14,6 +14,18 @@ static uint64_t book(const char *kind) {
     return ask(0, kind, &current, &peak) == 0 ? current : 0;
 }
 
+/* Waits for a file of another process. */
+static void await_file(const char *name) {
+    while (access(name, F_OK) != 0)
+        usleep(1000);
+}
+
+static void make_file(const char *name) {
+    FILE *file = fopen(name, "w");
+    if (file == NULL || fclose(file) != 0)
+        DIE("no file %s", name);
+}
+
 static void settled(const char *step) {
     int (*ask)(int, int, struct counters *) = dlsym(RTLD_DEFAULT, "gpumem_counters");
     int (*read_card)(int) = dlsym(RTLD_DEFAULT, "gpumem_read_card");
@@ -118,9 +130,13 @@ int main(int count, char **steps) {
             CHECK(cuMemFree_v2(block));
         else if (strcmp(step, "wait") == 0)
             usleep(300 * 1000);
-        else if (strcmp(step, "meet") == 0)
-            for (int tries = 0; access("met", F_OK) != 0 && tries < 600; tries++)
-                usleep(50 * 1000);
+        else if (strcmp(step, "show") == 0) {
+            make_file("here");
+            await_file("seen");
+        } else if (strcmp(step, "meet") == 0)
+            await_file("here");
+        else if (strcmp(step, "part") == 0)
+            make_file("seen");
         else
             DIE("no step %s", step);
         settled(step);
