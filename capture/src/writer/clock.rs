@@ -379,20 +379,22 @@ mod tests {
         }
     }
 
+    /// Threads that read a line while another one changes it would be off by the length of a line.
     #[test]
     fn it_does_not_go_back_on_a_thread() {
-        const LINES: u32 = 12;
+        const LINES: u32 = 50_000;
         let clock = Clock::<Shared>::with(MS, true);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     let mut last = clock.now();
                     while clock.version.load(Ordering::Relaxed) < 2 * LINES {
-                        let now = clock.now();
-                        // A thread that is interrupted between reading the clock and returning may be overtaken by a
-                        // new line: the difference is the error of the readings.
-                        assert!(now + APART_NS >= last, "{last} then {now}");
-                        last = now;
+                        for _ in 0..20 {
+                            let now = clock.now();
+                            assert!(now + MS >= last, "{last} then {now}");
+                            last = now;
+                        }
+                        TIME.fetch_add(20 * MS, Ordering::Relaxed);
                     }
                 });
             }
@@ -419,6 +421,21 @@ mod tests {
             assert!(off < MS, "{told}: {off} ns beside the clock");
             pass(2 * MS);
         }
+        assert!(clock.on_the_line().is_some());
+    }
+
+    #[test]
+    fn a_line_beside_the_clock_is_left_at_its_end() {
+        let clock = with_a_line();
+        for _ in 0..100 {
+            clock.now();
+            pass(10 * MS);
+        }
+        // Too little for another rate.
+        AHEAD.set(4 * APART_NS * RATE);
+        pass(2 * LONGEST_NS);
+        let (_, off) = told(&clock);
+        assert!(off < 1_000, "{off} ns beside the clock");
         assert!(clock.on_the_line().is_some());
     }
 
