@@ -54,7 +54,7 @@ fn all() -> BTreeMap<&'static str, Value> {
 }
 
 fn folder() -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema"))
+    PathBuf::from("../../docs/schema")
 }
 
 /// `GPUMEM_BLESS=1 scripts/test unit` sets the variable of insta, which writes the files.

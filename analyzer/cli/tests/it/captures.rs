@@ -34,7 +34,7 @@ pub fn contents(name: &str) -> Vec<u8> {
 
 /// The repository's file.
 pub fn checked_in(name: &str) -> PathBuf {
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests");
+    let tests = Path::new("../../tests");
     let file = format!("{name}.bin");
     let data = tests.join("data/captures").join(&file);
     match data.exists() {

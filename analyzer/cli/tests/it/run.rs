@@ -48,9 +48,12 @@ pub fn analyze(arguments: &[&str], file: &Path) -> Output {
     run(arguments.iter().map(OsStr::new).chain([file.as_os_str()]))
 }
 
-/// The program, in a process of its own.
+/// The program, in a process of its own. Cargo builds it beside the folder of this one; what it compiles names no place,
+/// so that a clone elsewhere need not compile it again.
 pub fn program() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_gpumem-analyze"))
+    let own = std::env::current_exe().expect("a path");
+    let built = own.ancestors().nth(2).expect("target/debug");
+    Command::new(built.join("gpumem-analyze"))
 }
 
 pub fn stdout(output: &Output) -> String {
