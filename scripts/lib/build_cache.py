@@ -3,7 +3,7 @@
 
 `save` copies target/debug, and stores the time and the hash of each source that it was built from. `restore` copies
 it back where there is no target/debug, and gives each source with the same contents its time of then: cargo compiles
-the sources that differ, and what uses them. There is one copy for each compiler, Cargo.lock and Cargo.toml."""
+the sources that differ, and what uses them. There is one copy for each compiler."""
 
 import contextlib
 import fcntl
@@ -23,7 +23,7 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpum
 BEGAN = ROOT / "target" / "sources.json"
 # What cargo needs to see that a crate is built.
 PARTS = (".fingerprint", "build", "deps", "examples")
-# Copies that are kept, the newest ones, and the bytes of one: a folder with more has old crates in it.
+# Copies that are kept, the newest ones, and the bytes of one: with more there are old crates in it.
 KEPT = 2
 MOST = 6 << 30
 # What a compiler was given that names the folder of the sources.
@@ -32,8 +32,6 @@ PLACES = re.compile(r"^# env-dep:CARGO_(?:MANIFEST_DIR|MANIFEST_PATH|BIN_EXE_[^=
 
 def key():
     text = subprocess.run(["rustc", "-vV"], check=True, capture_output=True).stdout
-    for name in ("Cargo.lock", "Cargo.toml"):
-        text += (ROOT / name).read_bytes()
     text += os.environ.get("RUSTC_WORKSPACE_WRAPPER", "").encode()
     return hashlib.sha256(text).hexdigest()[:16]
 
@@ -92,12 +90,14 @@ def restore():
 
 def save():
     began = json.loads(BEGAN.read_text())
-    size = sum(path.lstat().st_size for part in PARTS for path in (BUILT / part).rglob("*"))
     # A source that changed while cargo ran may be newer than what was built of it.
-    if size > MOST or sources() != began:
+    if sources() != began:
         return
     with locked(fcntl.LOCK_EX):
         saved = CACHE / key()
+        if sum(path.lstat().st_size for part in PARTS for path in (BUILT / part).rglob("*")) > MOST:
+            shutil.rmtree(saved, ignore_errors=True)
+            return
         if saved.exists():
             then = json.loads((saved / "sources.json").read_text())
             if {name: found[1] for name, found in then.items()} == {name: found[1] for name, found in began.items()}:
