@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,10 @@ sys.path.insert(0, str(Path(__file__).parent / "lib"))
 import browser  # noqa: E402  (lives in tests/lib)
 import harness  # noqa: E402
 import ranks_job  # noqa: E402
+
+
+# A shell ignores SIGINT in its background jobs, and programs would inherit that from this one.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
