@@ -276,7 +276,7 @@ def planted(ranks):
 
 
 def is_named(found, plants):
-    """The plants are found with their lines and steps, and nothing else is."""
+    """The plants are found with their lines and steps, and no other rank is."""
     *large, _ = plants
     by_rank = {row["rank"]: row for row in found}
     assert {rank: row["metric"] for rank, row in by_rank.items()} == {rank: plants[rank].metric for rank in large} and len(found) == len(large)

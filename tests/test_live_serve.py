@@ -237,7 +237,7 @@ def test_it_is_drawn_in_light_and_dark_and_narrow(ended, windows, tmp_path):
 
 
 def test_hostile_requests_are_refused(ended):
-    """Of its own paths and choices; of what the server itself refuses (analyzer/http/tests/hostile.rs) one of each."""
+    """Its paths and choices, and one of each request that the server refuses (analyzer/http/tests/hostile.rs)."""
     assert ended.ask()[0] == 200
     head = ended.send(f"HEAD /events?{ended.query} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode())
     assert head.startswith(b"HTTP/1.1 200") and head.endswith(b"\r\n\r\n") and b"cache-control: no-store" in head

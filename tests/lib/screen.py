@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import termios
@@ -28,10 +29,16 @@ class Screen:
         environment = {**harness.clean_environment(), "TERM": "xterm", "LANG": "C.UTF-8", **(env or {})}
         self.process = subprocess.Popen(
             [str(part) for part in command], stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=cwd,
-            start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            start_new_session=True, preexec_fn=self._takes_terminal,
         )
         os.close(theirs)
         self._clear()
+
+    @staticmethod
+    def _takes_terminal():
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        # nohup ignores it, and programs would inherit that.
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
     def _set_size(self):
         fcntl.ioctl(self.ours, termios.TIOCSWINSZ, struct.pack("HHHH", self.rows, self.columns, 0, 0))
