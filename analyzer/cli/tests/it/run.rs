@@ -1,4 +1,4 @@
-//! Runs command lines in this process, and few in one of their own.
+//! Runs command lines in this process, and few in separate ones.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::ExitStatusExt as _;
@@ -48,7 +48,7 @@ pub fn analyze(arguments: &[&str], file: &Path) -> Output {
     run(arguments.iter().map(OsStr::new).chain([file.as_os_str()]))
 }
 
-/// The program, in a process of its own.
+/// The program, in a separate process.
 pub fn program() -> Command {
     Command::new(env!("CARGO_BIN_EXE_gpumem-analyze"))
 }
