@@ -1,6 +1,6 @@
 //! `gpumem-analyze` as a library: a command line in, text and an exit code out.
 //!
-//! [`run`] knows the command line and nothing of the process; `main` knows the process's streams, terminal and locale.
+//! [`run`] knows the command line and no part of the process; `main` knows the process's streams, terminal and locale.
 //! `live`, `exporter` and `mcp` take over the process. Start reading in `commands/cmd_summary.rs`.
 #![forbid(unsafe_code)]
 // Some code is used only by commands of the full build.
