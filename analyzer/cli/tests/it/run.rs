@@ -48,12 +48,8 @@ pub fn analyze(arguments: &[&str], file: &Path) -> Output {
     run(arguments.iter().map(OsStr::new).chain([file.as_os_str()]))
 }
 
-<<<<<<< HEAD
-/// The program, in a process of its own. Cargo builds it beside the folder of this one; what it compiles names no place,
+/// The program, in a separate process. Cargo builds it beside the folder of this one; what it compiles names no place,
 /// so that a clone elsewhere need not compile it again.
-=======
-/// The program, in a separate process.
->>>>>>> inproc
 pub fn program() -> Command {
     let own = std::env::current_exe().expect("a path");
     let built = own.ancestors().nth(2).expect("target/debug");
