@@ -22,6 +22,8 @@ UNKNOWN_POINTER, MISMATCH, STREAM_ORDERED, MANAGED, VMM_HANDLE, RESET = 1, 2, 4,
 RESERVATIONS = 4 | 128 | 256 | 512
 MIB = 1 << 20
 QUIET = {"GPUMEM_QUIET": "1"}
+# Room for all that these programs do, however little the recorder's thread that empties the ring gets to run.
+LARGE_RING = {"GPUMEM_RING_SLOTS": "524288"}
 
 Capture = namedtuple("Capture", "events physical apis hooks facts notes devices counters end")
 
@@ -458,7 +460,7 @@ def test_a_child_of_a_recording_process(build_c, both, read, tmp_path):
 
 
 def test_forks_while_threads_allocate(build_c, both, read, tmp_path):
-    both([build_c("hook_fork.c", "-ldl", "-pthread"), "busy"])
+    both([build_c("hook_fork.c", "-ldl", "-pthread"), "busy"], env=LARGE_RING)
     assert [p.name for p in tmp_path.glob("report*")] == ["report.bin"]
     assert read(tmp_path / "report.bin").counters["driver", 0][:2] >= [7000, 7000]
 
@@ -474,7 +476,7 @@ def test_cuda_in_a_plugins_destructor(build_c, both, read, tmp_path):
 
 def test_threads(build_c, both, read, tmp_path):
     """Eight threads at once: no event is lost, and the order is exact (checked by the replay)."""
-    both([build_c("hook_threads.c", "-ldl", "-pthread"), "join"])
+    both([build_c("hook_threads.c", "-ldl", "-pthread"), "join"], env=LARGE_RING)
     capture = read(tmp_path / "report.bin")
     blocks = 8 * 4000
     assert capture.counters["driver", 0][2:] == [blocks, blocks - 8 * 10]
@@ -483,7 +485,7 @@ def test_threads(build_c, both, read, tmp_path):
 
 @pytest.mark.parametrize("how", ("exit", "_exit"))
 def test_exit_while_threads_allocate(how, build_c, both, read, tmp_path):
-    both([build_c("hook_threads.c", "-ldl", "-pthread"), how], code=9)
+    both([build_c("hook_threads.c", "-ldl", "-pthread"), how], code=9, env=LARGE_RING)
     capture = read(tmp_path / "report.bin", whole=False)
     assert capture.end["lost"] == 0
     assert capture.end["clean_exit"] == (how == "exit")
@@ -503,7 +505,7 @@ def test_killed(build_c, read, tmp_path):
     client = build_c("hook_threads.c", "-ldl", "-pthread")
     process = subprocess.Popen(
         harness.simulator_command([client, "kill"]), cwd=tmp_path, stdout=subprocess.PIPE,
-        env=harness.clean_environment(harness.preloaded()),
+        env=harness.clean_environment(harness.preloaded(LARGE_RING)),
     )
     assert process.stdout.readline() == b"under way\n"
     process.send_signal(signal.SIGKILL)

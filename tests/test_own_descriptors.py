@@ -15,8 +15,6 @@ import zoo
 
 # Filters under which the thread has a separate table: tests/workloads/own_descriptors.c.
 FILTERS = ("open", "docker")
-# A ring with room for all that the program does, however little the recorder's thread that empties it gets to run.
-LARGE_RING = {"GPUMEM_RING_SLOTS": "524288"}
 RINGS = ("auto", "file")
 ROUNDS = int(os.environ.get("GPUMEM_DESCRIPTORS_ROUNDS", "1"))
 
@@ -37,7 +35,7 @@ def assert_own_is_exact(path):
 def test_a_program_that_takes_all_numbers_over_and_over(which, ring, client, tmp_path):
     for number in range(ROUNDS):
         folder = tmp_path / str(number)
-        zoo.live_together(folder, [client, which, "churn"], 21, recorder_env={**LARGE_RING, "GPUMEM_RING": ring})
+        zoo.live_together(folder, [client, which, "churn"], 21, recorder_env={**zoo.LARGE_RING, "GPUMEM_RING": ring})
         assert_own_is_exact(folder / "own")
         zoo.assert_whole(folder / "report.bin")
 
@@ -45,7 +43,7 @@ def test_a_program_that_takes_all_numbers_over_and_over(which, ring, client, tmp
 @pytest.mark.parametrize("ring", RINGS)
 def test_a_program_that_takes_all_numbers_once_where_no_table_is_to_be_had(ring, client, tmp_path):
     folder = tmp_path / "program"
-    zoo.live_together(folder, [client, "closed", "once"], 21, recorder_env={**LARGE_RING, "GPUMEM_RING": ring})
+    zoo.live_together(folder, [client, "closed", "once"], 21, recorder_env={**zoo.LARGE_RING, "GPUMEM_RING": ring})
     assert_own_is_exact(folder / "own")
     zoo.assert_whole(folder / "report.bin")
 
@@ -56,7 +54,7 @@ def test_old_rings_are_looked_for_by_a_thread_with_a_table_alone(which, removed,
     old = rings / "gpumem-ring-of-nobody"
     old.touch()
     os.utime(old, (0, 0))
-    env = {**zoo.QUIET, **LARGE_RING, "GPUMEM_RING": str(rings)}
+    env = {**zoo.QUIET, **zoo.LARGE_RING, "GPUMEM_RING": str(rings)}
     simulate([client, which, "once", *[old] * removed], preload=True, check=False, env=env)
     assert old.exists() != removed
     zoo.assert_whole(tmp_path / "report.bin")

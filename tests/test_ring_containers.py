@@ -12,7 +12,7 @@ import harness
 import pytest
 import zoo
 from test_interposer import read  # noqa: F401  (fixtures are taken by name)
-from test_zoo_kills import awaits, logged, recorded
+from test_zoo_kills import THREADS, awaits, logged, recorded
 from waiting import until
 
 CONTAINERS = {
@@ -37,19 +37,21 @@ def client(build_c):
 
 
 class Program:
-    """The program of eight threads that runs until it is killed."""
+    """The program of eight threads, each of which makes some calls and then waits until it is killed."""
+
+    CALLS = 500
 
     def __init__(self, client, folder, rings, prefix=()):
         folder.mkdir()
         self.folder, self.report = folder, folder / "report.bin"
         self.process = subprocess.Popen(
-            [*prefix, *harness.simulator_command([client, "log", "0"])], cwd=folder, stdout=subprocess.PIPE,
+            [*prefix, *harness.simulator_command([client, "log", "0", str(self.CALLS)])], cwd=folder, stdout=subprocess.PIPE,
             env=harness.clean_environment(
                 harness.preloaded({"GPUMEM_RING": str(rings), "GPUMEM_QUIET": "1", "GPUMEM_SIM_CARD": ""})
             ),
         )
         assert self.process.stdout.readline() == b"ready\n"
-        awaits(folder / "log", 2_000, self.process)
+        awaits(folder / "log", THREADS * self.CALLS, self.process)
 
     def kill(self):
         """And waits until its own threads are gone, also in a container that only ends after what started it."""

@@ -36,9 +36,12 @@ SEED = int(os.environ.get("GPUMEM_ZOO_SEED", "1"))
 THREADS = 8
 
 # How the recorder keeps events. What a bounded capture keeps is compared by `Held`.
-MODES = {"full": {}, "bounded": {"GPUMEM_BOUNDED": "16MiB"}, "ring in the capture": {"GPUMEM_RING": "file"}}
+MODES = {
+    "full": zoo.LARGE_RING, "bounded": {"GPUMEM_BOUNDED": "16MiB"},
+    "ring in the capture": {"GPUMEM_RING": "file", **zoo.LARGE_RING},
+}
 # A ring that is lost with its process.
-GONE = {"memfd": {"GPUMEM_RING": "memfd"}, "removed": {}}
+GONE = {"memfd": {"GPUMEM_RING": "memfd", **zoo.LARGE_RING}, "removed": zoo.LARGE_RING}
 # Seconds before the kill after which all must be in the file, on a machine without other work (docs/ring.md).
 BEHIND = float(os.environ.get("GPUMEM_ZOO_BEHIND", "0.1"))
 # Tensors that the training's threads log first and never free.
@@ -205,11 +208,12 @@ def test_kills_with_the_ring_gone(ring, kills, killed, read, rings):  # noqa: F8
     chance = random.Random(SEED)
     calls = 0
     for kill in range(kills):
-        with killed(kill, GONE[ring]) as program:
+        with killed(kill, GONE[ring], 0, 60_000) as program:
             awaits(program.log, chance.randrange(20_000), program.process)
             for each in rings.iterdir():
                 each.unlink()
-            time.sleep(0.2 * chance.random())  # any moment between two of the drain's looks
+            until(lambda: zoo.checked(program.report)["events"] > 1000, "events in the file")
+            time.sleep(0.2 * chance.random())  # any moment of the rest
             _, found = without_ring(program, read)
             for thread, entries in logged(program.log).items():
                 have = found.get(thread, [])

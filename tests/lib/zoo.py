@@ -17,6 +17,8 @@ ROUNDS = int(os.environ.get("GPUMEM_ZOO_ROUNDS", "1"))
 ZOO = harness.WORKLOADS / "zoo"
 BOOKS = re.compile(r"^.*: (\d+) live, (\d+) peak$")
 QUIET = {"GPUMEM_QUIET": "1"}
+# A ring with room for all that a program does, however little the recorder's thread that empties it gets to run.
+LARGE_RING = {"GPUMEM_RING_SLOTS": "524288"}
 
 
 def preloading(*libraries) -> dict[str, str]:
