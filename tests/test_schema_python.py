@@ -139,7 +139,7 @@ def test_fleet_sql(dataset):
     assert row == {"one": 1, "no": "nan", "many": [1, None], "part": {"a": "2026-11-24"}, "text": "1.500"}
 
 
-@pytest.mark.parametrize("captures", (["demo.bin"], ["demo.bin", "second.bin"]))
+@pytest.mark.parametrize("captures", (["demo.bin"], pytest.param(["demo.bin", "second.bin"], marks=pytest.mark.slow)))
 def test_whatif(captures, python_env, tmp_path):
     paths = [tmp_path / name for name in captures]
     for path in paths:
