@@ -11,10 +11,11 @@ import sys
 
 import harness
 import pytest
-from ranks_job import DIFFER, JOB, PLANTS, RANKS, WORLD, line_of
+from ranks_job import DIFFER, JOB, PLANTS, WORLD, line_of, unpacked
 from test_analyzer import ESCAPE, on_a_terminal
 
 MIB = 1 << 20
+_FOLDER, RANKS = unpacked()
 TORCHRUN = "ranks_torchrun.py"
 
 

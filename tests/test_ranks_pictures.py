@@ -12,9 +12,10 @@ import zlib
 import harness
 import pytest
 import svg
-from ranks_job import DIFFER, JOB, RANKS, WORLD, line_of
+from ranks_job import DIFFER, JOB, WORLD, line_of, unpacked
 
 MIB = 1 << 20
+_FOLDER, RANKS = unpacked()
 PARTS = {"tensors": "tensor_peak_bytes", "reserved": "reserved_peak_bytes", "process": "device_peak_bytes"}
 
 

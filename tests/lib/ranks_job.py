@@ -1,17 +1,27 @@
-"""The captures of a job in tests/data/captures/ranks, and what is planted in its ranks.
+"""The captures of the job in tests/data/captures/ranks.tar.xz, and what is planted in its ranks.
 
     ranks_job.py RUNTIME COPY   writes another build of CUDA's runtime to COPY, which rank 7 uses, and prints the plants
                                 for scripts/lib/docs-captures"""
 
 import re
 import sys
+import tarfile
+import tempfile
 from pathlib import Path
 
 import harness
 
-RANKS, JOB, WORLD = harness.CAPTURES / "ranks", "ranks.py", 16
+JOB, WORLD = "ranks.py", 16
 PLANTS = {3: "leak:2", 5: "layer", 7: "library:{runtime}", 9: "batch", 11: "outside", 12: "oom:7", 13: "kill:8"}
 DIFFER = {rank for rank, what in PLANTS.items() if what.partition(":")[0] in ("leak", "layer", "batch", "outside")}
+
+
+def unpacked():
+    """The job's folder, which goes with this process."""
+    folder = tempfile.TemporaryDirectory()
+    with tarfile.open(harness.CAPTURES / "ranks.tar.xz") as archive:
+        archive.extractall(folder.name, filter="data")
+    return folder, Path(folder.name) / "ranks"
 
 
 def line_of(script, text):
