@@ -86,12 +86,6 @@ def test_two_devices(environment, python_env, simulate, tmp_path, analyze_json):
         check_driver(device, books)
     peaks = [own["max_allocated"] for own in figures["devices"]]
     assert peaks == [21 * 512, (42 + 600) * 512]
-
-
-def test_two_devices_by_line(python_env, simulate, tmp_path, analyze_json):
-    figures, report = run(
-        simulate, python_env("torch215"), tmp_path, harness.WORKLOADS / "two_devices.py", devices=2
-    )
     rows = analyze_json("lines", "--at", "end", report)
     by_device = [sum(row["bytes"] for row in rows if row["device"] == ordinal) for ordinal in (0, 1)]
     assert by_device == [own["allocated"] for own in figures["devices"]]

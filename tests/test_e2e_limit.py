@@ -116,8 +116,9 @@ def test_what_a_program_is_told(devices, memory, both, python_env):
 @pytest.mark.parametrize(
     "environment, allocator, fraction",
     (
-        ("torch215", None, 0), ("torch215", "expandable_segments:True", 0), ("torch215", "backend:cudaMallocAsync", 0),
-        ("torch215", None, 0.5), ("torch112", None, 0),
+        ("torch215", None, 0), ("torch215", "backend:cudaMallocAsync", 0),
+        pytest.param("torch215", "expandable_segments:True", 0, marks=pytest.mark.slow),
+        pytest.param("torch215", None, 0.5, marks=pytest.mark.slow), pytest.param("torch112", None, 0, marks=pytest.mark.slow),
     ),
 )
 def test_pytorch(environment, allocator, fraction, both, python_env):

@@ -93,10 +93,19 @@ def test_doctor():
     schemas.refuses_faults("doctor", said)
 
 
-def test_cards():
-    said = schemas.validated("card-list", gpumem("card", "list"))
-    assert len(said["rows"]) > 20
-    schemas.refuses_faults("card-list", said, optional=OPTIONAL_OF_A_CARD)
+@pytest.fixture(scope="module")
+def cards_listed():
+    return schemas.validated("card-list", gpumem("card", "list"))
+
+
+def test_cards(cards_listed):
+    assert len(cards_listed["rows"]) > 20
+
+
+@pytest.mark.slow
+def test_a_fault_in_any_kind_of_card_is_refused(cards_listed):
+    """A row is what `card show` prints, whose faults are below."""
+    schemas.refuses_faults("card-list", cards_listed, optional=OPTIONAL_OF_A_CARD)
 
 
 def test_a_card_with_readings(tmp_path):
@@ -139,7 +148,7 @@ def test_fleet_sql(dataset):
     assert row == {"one": 1, "no": "nan", "many": [1, None], "part": {"a": "2026-11-24"}, "text": "1.500"}
 
 
-@pytest.mark.parametrize("captures", (["demo.bin"], ["demo.bin", "second.bin"]))
+@pytest.mark.parametrize("captures", (["demo.bin"], pytest.param(["demo.bin", "second.bin"], marks=pytest.mark.slow)))
 def test_whatif(captures, python_env, tmp_path):
     paths = [tmp_path / name for name in captures]
     for path in paths:

@@ -72,12 +72,8 @@ def pytorch(simulate, python_env, checks, **options):
     return done
 
 
-def test_the_profiler_with_cuda_activities(simulate, python_env):
-    pytorch(simulate, python_env, "profiler profiler_schedule")
-
-
-def test_transforms_and_algebra_of_pytorch(simulate, python_env):
-    done = pytorch(simulate, python_env, "transforms spectrogram algebra")
+def test_profiler_transforms_and_algebra_of_pytorch(simulate, python_env):
+    done = pytorch(simulate, python_env, "profiler profiler_schedule transforms spectrogram algebra")
     assert "not simulated" not in done.stderr
 
 
@@ -91,7 +87,7 @@ def test_functions_that_are_not_simulated_say_so_once(simulate, python_env):
 
 @pytest.mark.parametrize(
     "level, times",
-    [("low", (0, 1, 1)), (None, (1, 1, 2048 / 1009)), ("high", (1, 2, 8))],
+    [pytest.param("low", (0, 1, 1), marks=pytest.mark.slow), (None, (1, 1, 2048 / 1009)), ("high", (1, 2, 8))],
 )
 def test_work_areas_of_transforms_have_the_range_of_the_model(simulate, python_env, level, times):
     command = [python_env("torch215"), WORKLOAD, "fft_workspace"]

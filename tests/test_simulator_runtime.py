@@ -175,14 +175,17 @@ def test_pytorch_graphs(simulate, python_env):
     pytorch(simulate, python_env, "graphs graphed_callables")
 
 
+@pytest.mark.slow
 def test_pytorch_graphs_with_cuda_malloc_async(simulate, python_env):
     checks = "graphs_asynchronous graphed_callables"
     pytorch(simulate, python_env, checks, env=ASYNCHRONOUS)
 
 
+@pytest.mark.slow
 def test_pytorch_on_two_devices(simulate, python_env):
     pytorch(simulate, python_env, "two_devices training", devices=2)
 
 
+@pytest.mark.slow
 def test_pytorch_with_expandable_segments_on_two_devices(simulate, python_env):
     pytorch(simulate, python_env, "training", devices=2, env=EXPANDABLE)

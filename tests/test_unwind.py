@@ -65,17 +65,20 @@ def test_a_training_with_pytorch_215(train):
     assert found["by_entry"]["pytorch"] > 1_500
 
 
+@pytest.mark.slow
 def test_threads_with_pytorch_215(train):
     found = train("torch215", "unwind_torch.py")
     assert found["compared"] > 20_000 and found["distinct"] > 10_000
     assert found["by_entry"]["posix_memalign"] > 200 and found["threads"] >= 10
 
 
+@pytest.mark.slow
 def test_a_training_with_pytorch_112(train):
     found = train("torch112", "train.py", "--steps", "3", "--batch", "8", simulate=True)
     assert found["compared"] > 15_000 and found["distinct"] > 8_000
 
 
+@pytest.mark.slow
 def test_threads_with_pytorch_112(train):
     found = train("torch112", "unwind_torch.py")
     assert found["compared"] > 12_000 and found["distinct"] > 8_000
@@ -99,7 +102,7 @@ def test_code_that_numba_makes(compared, python_env):
     assert found["by_system"]["other_stack"] == found["by_system"]["signal"] == 0
 
 
-@pytest.mark.parametrize("version", ["py38", "py312", "py313", "py314"])
+@pytest.mark.parametrize("version", ["py38", "py312", *(pytest.param(version, marks=pytest.mark.slow) for version in ("py313", "py314"))])
 def test_an_interpreter(version, compared, python_env):
     python = python_env(version)
     # An interpreter that was built in the cache runs through a separate loader.
@@ -126,7 +129,7 @@ def test_greenlets(compared, python_env):
     assert sum(found["by_system"].values()) <= found["compared"] // 10, found
 
 
-@pytest.mark.parametrize("level", ["-O0", "-O1", "-O2"])
+@pytest.mark.parametrize("level", ["-O2", *(pytest.param(level, marks=pytest.mark.slow) for level in ("-O0", "-O1"))])
 def test_every_kind_of_native_frame(level, compared, build_c):
     """Exceptions, alloca, aligned frames, jumps, depth, threads, signal handlers, fibers, two stacks,
     a frame by another register, made code."""

@@ -1,4 +1,4 @@
-"""The captures of a job in tests/data/captures/ranks, and what is planted in its ranks.
+"""The captures of the job in tests/data/captures/ranks, and what is planted in its ranks.
 
     ranks_job.py RUNTIME COPY   writes another build of CUDA's runtime to COPY, which rank 7 uses, and prints the plants
                                 for scripts/lib/docs-captures"""
