@@ -54,7 +54,10 @@ impl Clock {
     fn now(self) -> u64 {
         match self.0 {
             Some(session) => session.writer.fine_now().0,
+            #[cfg(not(test))]
             None => gpumem_sys::clock::read(libc::CLOCK_MONOTONIC),
+            #[cfg(test)]
+            None => tests::NOW.get(),
         }
     }
 }
@@ -198,7 +201,7 @@ impl Drop for CallTimer {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
+    use core::cell::Cell;
 
     use super::*;
     use crate::call::Call;
@@ -215,11 +218,13 @@ mod tests {
         }
     }
 
-    fn spin(time: Duration) {
-        let began = Instant::now();
-        while began.elapsed() < time {
-            core::hint::spin_loop();
-        }
+    thread_local! {
+        /// The time without an open capture.
+        pub(super) static NOW: Cell<u64> = const { Cell::new(0) };
+    }
+
+    fn pass(ns: u64) {
+        NOW.set(NOW.get() + ns);
     }
 
     /// The number of calls with that outcome, and their total nanoseconds, for the function with that name.
@@ -232,38 +237,31 @@ mod tests {
         (numbers.next().unwrap(), numbers.next().unwrap())
     }
 
-    const OWN: Duration = Duration::from_millis(20);
-    const REAL: Duration = Duration::from_millis(3);
-
     #[test]
     fn what_inner_hooks_do_is_no_part_of_the_time() {
         let before = times("cudaMallocPitch", Outcome::Succeeded);
         let inner_before = times("cuMemAllocPitch_v2", Outcome::Succeeded);
-        let began = Instant::now();
         let outer_call = Call::enter(&runtime::cudaMallocPitch::HOOK, at(8));
         let mut outer = CallTimer::enter(role("cudaMallocPitch"));
-        spin(OWN);
+        pass(1);
         outer.real_begins();
+        pass(10);
         {
             let _call = Call::enter(&memory::cuMemAllocPitch_v2::HOOK, at(16));
             let mut inner = CallTimer::enter(role("cuMemAllocPitch_v2"));
-            spin(OWN);
+            pass(100);
             inner.real_begins();
-            spin(REAL);
+            pass(1_000);
             inner.real_returned(false);
-            spin(OWN);
+            pass(10_000);
         }
+        pass(100_000);
         outer.real_returned(false);
-        spin(OWN);
+        pass(1_000_000);
         drop(outer);
         drop(outer_call);
-        let whole = began.elapsed();
         let after = times("cudaMallocPitch", Outcome::Succeeded);
-        assert_eq!(after.0 - before.0, 1);
-        let took = Duration::from_nanos(after.1 - before.1);
-        assert!(took >= REAL, "{took:?}");
-        // Even if this thread was interrupted: the rest is the recorder's work.
-        assert!(took <= whole - 4 * OWN, "{took:?} of {whole:?}");
+        assert_eq!((after.0 - before.0, after.1 - before.1), (1, 101_010));
         let inner_after = times("cuMemAllocPitch_v2", Outcome::Succeeded);
         assert_eq!(inner_after, inner_before);
     }

@@ -254,7 +254,7 @@ mod tests {
     //! The time limits, with simulated time: it passes while all tasks wait.
 
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
-    use tokio::time::{Instant, sleep};
+    use tokio::time::{Instant, sleep, timeout};
 
     use super::*;
 
@@ -294,7 +294,9 @@ mod tests {
             .enable_time()
             .start_paused(true)
             .build();
-        runtime.expect("a runtime").block_on(test);
+        let in_an_hour = async { timeout(Duration::from_secs(3600), test).await };
+        let ended = runtime.expect("a runtime").block_on(in_an_hour);
+        ended.expect("the server closes the connection");
     }
 
     const REQUEST: &str = "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";

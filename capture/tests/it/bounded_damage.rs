@@ -7,6 +7,7 @@ use std::path::Path;
 use gpumem_capture::*;
 
 use crate::bounded::{Counts, RING, found, record};
+use crate::support::in_memory;
 
 /// Where the areas of a file with this ring are: two states and the log.
 fn areas(path: &Path) -> [u64; 3] {
@@ -29,7 +30,7 @@ fn flip(path: &Path, offset: u64) {
 
 #[test]
 fn one_damaged_state_costs_nothing_and_two_are_said() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = in_memory();
     let path = folder.path().join("report.bin");
     record(&path, 400_000);
     let whole = found(&path);
@@ -84,7 +85,7 @@ fn pages(file: &[u8], log: u64) -> Vec<Page> {
 
 #[test]
 fn a_damaged_page_is_missed_only_if_no_state_holds_it() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = in_memory();
     let (path, copy) = (folder.path().join("report.bin"), folder.path().join("copy"));
     record(&path, 400_000);
     let whole = found(&path).counts;

@@ -20,10 +20,6 @@ pub fn options(rings: &Path) -> Options {
     patient(SLOTS).ring(folder)
 }
 
-pub fn in_memory() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm").unwrap()
-}
-
 pub fn event(writer: &Writer, n: u64) -> Event {
     Event {
         time: writer.now(),
@@ -107,13 +103,8 @@ fn names(ring: &[u8], path: &Path) -> bool {
 }
 
 /// A copy of a capture whose ring does not exist.
-pub fn without_ring(mut bytes: Vec<u8>) -> Vec<u8> {
-    for copy in [0, 2048] {
-        bytes[copy + 160] ^= 1;
-        let crc = crc32fast::hash(&bytes[copy..copy + 508]);
-        bytes[copy + 508..copy + 512].copy_from_slice(&crc.to_le_bytes());
-    }
-    bytes
+pub fn without_ring(bytes: Vec<u8>) -> Vec<u8> {
+    with_another_header(bytes, 160)
 }
 
 /// Records without a drain, with one, and after it: everything is read, including the ring's part.

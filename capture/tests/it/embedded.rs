@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use gpumem_capture::embedded::embed;
 use gpumem_capture::*;
 
+use crate::support::in_memory;
+
 /// Bytes of a mark of the embedded part.
 const MARK: usize = 64;
 
@@ -16,7 +18,7 @@ struct Sample {
 
 impl Sample {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = in_memory();
         let path = folder.path().join("whole.bin");
         let options = Options::default()
             .ring_slots(128)

@@ -11,6 +11,8 @@ use gpumem_capture::fuzzing::{
 use gpumem_capture::*;
 use proptest::prelude::*;
 
+use crate::support::in_memory;
+
 /// No single allocation may be larger than this: a page's columns have 16 MiB.
 const MOST: usize = 40 << 20;
 
@@ -56,7 +58,7 @@ unsafe impl GlobalAlloc for Watched {
 static ALLOCATOR: Watched = Watched;
 
 fn judged(file: &[u8]) -> Integrity {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = in_memory();
     let path = folder.path().join("made.bin");
     std::fs::write(&path, file).unwrap();
     let integrity = judge(&path).unwrap();

@@ -7,9 +7,9 @@ use std::path::Path;
 use gpumem_capture::*;
 
 use crate::elsewhere::{
-    Nothing, SLOTS, count, event, in_memory, is_read_while_it_runs, killed, options, read_any,
+    Nothing, SLOTS, count, event, is_read_while_it_runs, killed, options, read_any,
 };
-use crate::support::{AT_MOST, patient};
+use crate::support::{AT_MOST, in_memory, patient};
 
 #[test]
 fn memory_without_a_name_is_read_while_its_process_runs() {

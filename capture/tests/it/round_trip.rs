@@ -6,7 +6,7 @@ use crate::support::*;
 /// Writes the items, letting the drain take what was written before each of the cuts, and reads them
 /// back.
 fn check(items: &[Item], drained: usize) -> Result<(), TestCaseError> {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = in_memory();
     let path = folder.path().join("report.bin");
     let writer = Writer::create(&path, &patient(1024)).unwrap();
     let mut wanted = Vec::new();
@@ -87,7 +87,7 @@ proptest! {
 
 #[test]
 fn a_training_takes_few_bytes_and_keeps_its_order() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = in_memory();
     let path = folder.path().join("report.bin");
     let writer = Writer::create(&path, &patient(65_536)).unwrap();
     let items = training(200_000);
@@ -110,7 +110,7 @@ fn a_training_takes_few_bytes_and_keeps_its_order() {
 
 #[test]
 fn threads_are_ordered_as_their_counters_are() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = in_memory();
     let path = folder.path().join("report.bin");
     let writer = Writer::create(&path, &patient(4096)).unwrap();
     with_drain(writer, || {

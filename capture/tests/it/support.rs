@@ -14,6 +14,21 @@ pub fn patient(slots: u32) -> Options {
     Options::default().ring_slots(slots).stall(AT_MOST)
 }
 
+/// A folder in memory: a test that changes a file thousands of times does not wait for a disk.
+pub fn in_memory() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").unwrap()
+}
+
+/// The capture with one bit of its header changed, and a valid checksum.
+pub fn with_another_header(mut bytes: Vec<u8>, at: usize) -> Vec<u8> {
+    for copy in [0, 2048] {
+        bytes[copy + at] ^= 1;
+        let crc = crc32fast::hash(&bytes[copy..copy + 508]);
+        bytes[copy + 508..copy + 512].copy_from_slice(&crc.to_le_bytes());
+    }
+    bytes
+}
+
 /// A record as written.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {

@@ -98,7 +98,7 @@ mod tests {
     fn results_come_in_order_until_one_is_refused() {
         let items: Vec<u64> = (0..500).collect();
         let work = |item: &u64| {
-            (0..item * 37 % 100).for_each(|_| thread::yield_now());
+            (0..item * 37 % 100 * 50).for_each(|_| std::hint::spin_loop());
             item * 2
         };
         let taken = |limit: u64| {
