@@ -17,7 +17,7 @@ import pytest
 
 SCRIPT = harness.ROOT / "scripts" / "lib" / "docs-captures"
 ALL = sorted(path.relative_to(captures.FOLDER) for path in captures.FOLDER.rglob("*.bin*"))
-# Which stacks are sampled is chosen at random.
+# Which stacks are sampled is chosen at random: only figures that are not by stack are the same.
 SAMPLED = ("sampled/both", "sampled/python")
 
 
@@ -31,7 +31,7 @@ def figures(report, sampled=False):
     found = {"exact": summary["exact"], "steps": summary["steps"], "missing": summary.get("missing")}
     for device in summary["devices"]:
         of = found[device["ordinal"]] = {level: device[level] for level in ("tensor", "driver", "host", "reserved")}
-        of["categories"] = {row["category"]: (row["live_bytes"], row["peak_bytes"]) for row in device["categories"]}
+        of["categories"] = sampled or {row["category"]: (row["live_bytes"], row["peak_bytes"]) for row in device.get("categories", ())}
     for at in () if sampled else ("peak", "end"):
         lines = Counter()
         for row in harness.analyze_json("lines", "--at", at, report, check=False):
@@ -39,8 +39,8 @@ def figures(report, sampled=False):
             lines[place] += row["bytes"]
         found[at] = +lines
     oom = harness.analyze_json("oom", report, check=False)
-    found["failures"] = [(of["bytes"], of["exception"]) for of in oom["failures"]]
-    found["cause"] = oom["cause"] and oom["cause"]["kind"]
+    found["failures"] = [(of["requested_bytes"], of["line"], of["exception"], of["refusals"]) for of in oom["failures"]]
+    found["cause"] = (oom.get("cause") or {}).get("kind")
     return found
 
 
