@@ -239,7 +239,7 @@ def run_calls(python_env, tmp_path):
     return run
 
 
-@pytest.mark.parametrize("settings, other, functions", (("", EXPANDABLE, ("cudaMalloc", "cudaFree")), (EXPANDABLE, "", MAPPING)))
+@pytest.mark.parametrize("settings, other, functions", (pytest.param("", EXPANDABLE, ("cudaMalloc", "cudaFree"), marks=pytest.mark.slow), (EXPANDABLE, "", MAPPING)))
 def test_a_replay_makes_the_calls_of_the_run_and_has_their_time(settings, other, functions, run_calls, python_env):
     """The calls that PyTorch made in the run, and no others, are those of its replay; of other calls there is no time."""
     python = python_env("torch215")

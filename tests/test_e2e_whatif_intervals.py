@@ -75,6 +75,7 @@ def gpumem(python, *words):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_card_between_both_is_too_close_to_say(python_env, tmp_path):
     """PyTorch 1.12 does not expose requested sizes."""
     python, capture = python_env("torch215"), tmp_path / "report.bin"

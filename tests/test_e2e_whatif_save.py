@@ -221,7 +221,7 @@ def agree(replay, saved, path, analyze, analyze_json):
     return summary
 
 
-@pytest.mark.parametrize("program", [*PROGRAMS, *slow(*SLOW)])
+@pytest.mark.parametrize("program", [*slow("branches"), "lengths", "random:1", *slow(*SLOW)])
 def test_the_capture_of_a_replay_has_the_replays_figures(program, bench, tmp_path, analyze, analyze_json):
     path, _ = bench.runs[program, ""]
     recorded, peaks = Capture(path), set()
