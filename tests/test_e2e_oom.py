@@ -50,7 +50,7 @@ def told(stderr):
     return found
 
 
-# Fills the card at line 7, and asks for more at line 9, as often as its argument says.
+# Allocates at line 7, and requests more than the card has at line 9, as often as its argument says.
 DRIVER = (
     "import ctypes, os, signal, sys\n"
     "cuda = ctypes.CDLL('libcuda.so.1')\n"
