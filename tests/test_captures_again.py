@@ -2,7 +2,7 @@
 exports and texts read them, so this test is the one that finds a recorder that records something else.
 
 What breaks these tests: a change of what is recorded, of stacks, categories, phases or failures; a capture that was not
-recorded anew after a change of its program."""
+recorded again after a change of its program."""
 
 import gzip
 import os
@@ -26,7 +26,7 @@ def name_of(path):
 
 
 def figures(report, sampled=False):
-    """What a capture says, without addresses, times, numbers of events and folders."""
+    """The figures of a capture, without addresses, times, numbers of events and folders."""
     summary = harness.analyze_json("summary", report, check=False)
     found = {"exact": summary["exact"], "steps": summary["steps"], "missing": summary.get("missing")}
     for device in summary["devices"]:
@@ -54,7 +54,7 @@ def test_a_training_is_recorded_as_ever(environment, forks, tmp_path):
 
 @pytest.fixture(scope="module")
 def again(python_env, tmp_path_factory):
-    """All captures, recorded anew."""
+    """All captures, recorded again."""
     python_env("torch215"), python_env("torch112")
     if os.geteuid() != 0 or subprocess.run(["unshare", "--mount", "--uts", "true"]).returncode != 0:
         pytest.skip("scripts/lib/docs-captures needs root and mount namespaces")

@@ -320,7 +320,7 @@ def test_two_processes_on_a_card(pids, client, simulate, read, tmp_path):
     numbers that they do not know."""
     both = (
         f"{client} context block meet part | {{ while read step rest; do "
-        f"[ $step != block ] || {client} context module show & done; wait; }}"
+        f"[ $step != block ] || {{ {client} context module show; touch gone; }} & done; wait; }}"
     )
     env = {
         "GPUMEM_OUTPUT": "%p.bin", "GPUMEM_QUIET": "1",

@@ -12,7 +12,7 @@ import pytest
 
 # The values of EventKind.
 ALLOC, FREE = 1, 2
-# The second of each is of the slow lane.
+# The second of each belongs to the slow lane.
 STACKS = [20_000, pytest.param(120_000, marks=pytest.mark.slow)]
 THREADS, ROUNDS = 8, [1000, pytest.param(4000, marks=pytest.mark.slow)]
 

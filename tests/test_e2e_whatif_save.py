@@ -36,7 +36,7 @@ def slow(*programs):
 
 
 class Runs(dict):
-    """Captures and own figures, by program and settings. Those of slow tests are recorded when one is asked for."""
+    """Captures and own figures, by program and settings. Those of slow tests are recorded at their first use."""
 
     def __init__(self, bench):
         self.bench = bench

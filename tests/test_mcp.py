@@ -226,7 +226,7 @@ def ring_folder():
         yield Path(folder)
 
 
-# Asks for more than the card has, and is killed.
+# Requests more than the card has, and is killed.
 KILLED = """\
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Two tensors of a function, each freed at a line of its own."""
+"""Two tensors of a function, each freed at a separate line."""
 
 import torch
 

@@ -135,9 +135,10 @@ int main(int count, char **steps) {
             await_file("seen");
         } else if (strcmp(step, "meet") == 0)
             await_file("here");
-        else if (strcmp(step, "part") == 0)
+        else if (strcmp(step, "part") == 0) {
             make_file("seen");
-        else
+            await_file("gone");
+        } else
             DIE("no step %s", step);
         settled(step);
         fflush(stdout);

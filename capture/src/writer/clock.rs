@@ -317,7 +317,7 @@ mod tests {
         clock
     }
 
-    /// The time that it tells, and by how much it is too early or too late.
+    /// The clock's time, and its error, early or late.
     fn told<S: Source>(clock: &Clock<S>) -> (u64, u64) {
         let before = clock.by_the_clock();
         let told = clock.now();
