@@ -29,12 +29,11 @@ Done = subprocess.CompletedProcess
 
 
 def clean_environment(changes: Optional[Mapping[str, Optional[str]]] = None) -> dict[str, str]:
-    """This process's environment without anything that steers gpumem, a preload or CUDA, with
+    """This process's environment without anything that steers gpumem, a preload, CUDA or cargo's compiler, with
     `changes` made; a value of None takes a variable away."""
+    steer = ("GPUMEM_", "LD_PRELOAD", "CUDA_", "PYTORCH_", "PYTHON", "RUSTC_WORKSPACE_WRAPPER", "CLIPPY_ARGS")
     environment = {
-        name: value
-        for name, value in os.environ.items()
-        if name == "GPUMEM_BUILT" or not name.startswith(("GPUMEM_", "LD_PRELOAD", "CUDA_", "PYTORCH_", "PYTHON"))
+        name: value for name, value in os.environ.items() if name == "GPUMEM_BUILT" or not name.startswith(steer)
     }
     for name, value in (changes or {}).items():
         if value is None:

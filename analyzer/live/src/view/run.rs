@@ -40,6 +40,8 @@ pub(super) fn on_terminal(
     show: impl FnOnce(&mut DefaultTerminal) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut terminal = ratatui::try_init()?;
+    // The first call handles the signal of a new size: one that comes before the first frame is not missed.
+    event::poll(Duration::ZERO)?;
     // The view also works without a mouse.
     let has_mouse = execute!(io::stdout(), EnableMouseCapture).is_ok();
     let shown = show(&mut terminal);
