@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent / "lib"))
+pytest.register_assert_rewrite("kept")
 
 import browser  # noqa: E402  (lives in tests/lib)
 import forks as forks_of_torch  # noqa: E402

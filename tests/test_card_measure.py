@@ -24,7 +24,7 @@ SETTINGS = {
 def measure(*options, simulator=(), env=None, python=sys.executable, cwd=None, check=True):
     return harness.run(
         [harness.WITH_SIMULATOR, *simulator, "--", python, "-m", "gpumem", "card", "measure", *options],
-        env={"PYTHONPATH": str(harness.ROOT / "python"), **(env or {})}, check=check, cwd=cwd, timeout=240,
+        env={"PYTHONPATH": str(harness.ROOT / "python"), **(env or {})}, check=check, cwd=cwd,
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ import xml.etree.ElementTree as ElementTree
 
 import harness
 import pytest
+from lanes import lanes
 
 MIB = 1 << 20
 GOLDEN = harness.ROOT / "tests" / "data" / "ci_comment.md"
@@ -141,10 +142,11 @@ def test_lines_that_moved_are_no_change(change):
     assert rows["eval"]["lines"] == [] and rows["eval"]["change_bytes"] == 0
 
 
-def test_runs_of_a_commit_have_the_same_figures(change, tmp_path):
+@pytest.mark.parametrize("runs", lanes((4, 20)))
+def test_runs_of_a_commit_have_the_same_figures(runs, change, tmp_path):
     git(change / "repository", "worktree", "add", "--quiet", "--detach", str(tmp_path / "checkout"))
     figures = set()
-    for number in range(4):
+    for number in range(runs):
         (tmp_path / str(number)).mkdir()
         capture = tmp_path / str(number) / "train.bin"
         harness.simulate([sys.executable, "train.py", "train"], preload=True, cwd=tmp_path / "checkout",

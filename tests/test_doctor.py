@@ -27,9 +27,9 @@ CLEAN = {"GPUMEM_OUTPUT": None, "GPUMEM_RING": None, "KUBERNETES_SERVICE_HOST": 
 def doctor(tmp_path):
     """doctor(words…) runs `gpumem doctor` in the test's own folder; the status, and each check by its name."""
 
-    def run(*words, env=None, prefix=(), python=sys.executable, cwd=tmp_path, timeout=200):
+    def run(*words, env=None, prefix=(), python=sys.executable, cwd=tmp_path):
         command = [*prefix, python, "-m", "gpumem", "doctor", "--format", "json", *words]
-        done = harness.run(command, env={**CLEAN, **CHECKOUT, **(env or {})}, cwd=cwd, check=False, timeout=timeout)
+        done = harness.run(command, env={**CLEAN, **CHECKOUT, **(env or {})}, cwd=cwd, check=False)
         assert done.stdout, harness.described(done)
         said = schemas.found("doctor", done.stdout)
         rows = said["rows"]

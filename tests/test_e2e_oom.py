@@ -263,7 +263,7 @@ def full_card(simulate, python_env):
 
     def run(blocks, postmortem):
         done = simulate(
-            [python_env("torch215"), "-c", code, str(blocks)], preload=True, timeout=280,
+            [python_env("torch215"), "-c", code, str(blocks)], preload=True,
             env={"GPUMEM_POSTMORTEM": postmortem, "GPUMEM_QUIET": "1"},
         )
         if postmortem == "on":

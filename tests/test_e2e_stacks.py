@@ -19,7 +19,7 @@ THREADS, ROUNDS = 8, [1000, pytest.param(4000, marks=pytest.mark.slow)]
 
 def events_of(dump, report):
     """The tensors' events in their order."""
-    lines = map(json.loads, harness.run([dump, report], timeout=300).stdout.splitlines())
+    lines = map(json.loads, harness.run([dump, report]).stdout.splitlines())
     return [line for line in lines if line.get("level") == "tensor" and line.get("kind") in (ALLOC, FREE)]
 
 
@@ -30,7 +30,7 @@ def many_stacks(request, python_env, tmp_path_factory):
     code = folder / "generated.py"
     done = harness.simulate(
         [python_env("torch215"), harness.WORKLOADS / "many_stacks.py", str(request.param), code],
-        memory="64GiB", preload=True, cwd=folder, timeout=300,
+        memory="64GiB", preload=True, cwd=folder,
     )
     promised = {line: size for line, size in json.loads(done.stdout)}
     return folder / "report.bin", request.param, code, promised

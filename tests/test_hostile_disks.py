@@ -2,8 +2,8 @@
 The program is not affected: same output and status as without the recorder, and at most two lines on stderr, which
 report what happened to the recording. No figure of the remaining capture may be silently wrong.
 
-No call of the driver waits for the disk: while it holds requests, each thread of the program goes on. The bounds of
-time in docs/ring.md are tested in the slow lane, alone on the machine.
+No call of the driver waits for the disk: while it holds requests, each thread of the program goes on.
+test_hostile_times.py has the bounds of time, test_disks.py the disks themselves.
 
 The slow lane has further kinds of each failure, and campaigns: GPUMEM_HOSTILE_RUNS=50 overwrites the head in 50 runs,
 GPUMEM_HOSTILE_CUTS=200 cuts the file off in 200 (docs/measured/disks.md).
@@ -16,7 +16,6 @@ import contextlib
 import os
 import random
 import subprocess
-import time
 
 import beside
 import disks
@@ -26,9 +25,6 @@ from lanes import lanes
 from waiting import until
 
 SEED = int(os.environ.get("GPUMEM_HOSTILE_SEED", "1"))
-# Wall time, on a machine without other work. Nanoseconds that a call of the driver may take longer with the recorder,
-# the same of the first calls, during which it opens, and seconds from the program's last line to the recorder's.
-MORE, OPENING, ENDING = 10_000_000, 50_000_000, 2.0
 RUNS = lanes(range(int(os.environ.get("GPUMEM_HOSTILE_RUNS", "10"))))
 CUTS = lanes(range(int(os.environ.get("GPUMEM_HOSTILE_CUTS", "10"))))
 
@@ -387,98 +383,3 @@ def test_a_capture_that_loses_its_name(how, fuse, steady, without):
             report.unlink()
         left = beside.assert_told(fuse.folder, recorded)
         assert how != "renamed" or (len(left) == 1 and left[0].exact)
-
-
-# Wall time
-
-
-@pytest.mark.slow
-@pytest.mark.alone
-def test_the_bounds_of_time_on_a_frozen_disk(client, fuse, tmp_path):
-    """The best of three runs, each beside one without the recorder."""
-    found = []
-    for number in range(3):
-        report, place = fuse.folder / f"{number}.bin", tmp_path / f"run-{number}"
-        with beside.started(client, tmp_path / f"without-{number}") as alone, beside.recorded(client, place, report) as run:
-            run.goes_on()
-            fuse.freeze("all")
-            fuse.command("held all 1")
-            run.goes_on(1000)
-            run.end()
-            began = time.monotonic()
-            run.says("is incomplete")
-            ending = time.monotonic() - began
-            fuse.thaw()
-            found.append((run.finish().longest - alone.finish().longest, ending))
-    assert min(more for more, _ in found) <= MORE and min(ending for _, ending in found) <= ENDING, found
-
-
-@pytest.mark.slow
-@pytest.mark.alone
-def test_the_bound_of_time_of_the_first_calls(client, fuse, tmp_path):
-    fuse.freeze("create,open,lookup,truncate,fallocate")
-    found = []
-    for number in range(3):
-        report, place = fuse.folder / f"{number}.bin", tmp_path / f"run-{number}"
-        with beside.started(client, tmp_path / f"without-{number}") as alone, beside.recorded(client, place, report) as run:
-            run.goes_on(1)
-            fuse.thaw()
-            found.append(run.finish().opening - alone.finish().opening)
-            fuse.freeze("create,open,lookup,truncate,fallocate")
-    assert min(found) <= OPENING, found
-
-
-# The equipment itself.
-
-
-def test_the_disk_obeys(fuse):
-    """Errors, short requests, delays and freezes reach a program; what is held is listed."""
-    path = fuse.folder / "file"
-    path.write_bytes(b"12345")
-    fuse.command("fail write EDQUOT for 1")
-    file = os.open(path, os.O_RDWR)
-    with pytest.raises(OSError, match="quota"):
-        os.write(file, b"1")
-    fuse.command("short write 2 for 1")
-    assert os.write(file, b"abcd") == 2 and os.write(file, b"cd") == 2
-    fuse.command("delay fsync 3600000")
-    syncing = subprocess.Popen(["sync", path])
-    fuse.command("wait fsync 1")
-    assert fuse.counts()["fsync"]["passed"] == 0 and syncing.poll() is None
-    fuse.heal()
-    assert syncing.wait(timeout=240) == 0 and fuse.counts()["fsync"]["passed"] == 1
-    fuse.freeze("write")
-    writer = subprocess.Popen(["sh", "-c", 'echo held >> "$0"', path])
-    fuse.command("held write 1")
-    # Of another file: the kernel has locked the pages of this one.
-    (fuse.folder / "empty").touch()
-    assert (fuse.folder / "empty").read_bytes() == b"" and fuse.counts()["write"]["held"] == 1
-    fuse.thaw()
-    assert writer.wait(timeout=240) == 0
-    assert os.pread(file, 20, 0) == b"abcd5held\n"
-    os.close(file)
-
-
-def test_the_disk_outlives_its_clients(fuse):
-    """A program that is killed while its request is held: the disk answers the others, and its own end
-    frees it."""
-    fuse.freeze("write")
-    writer = subprocess.Popen(["sh", "-c", 'echo held > "$0"', fuse.folder / "file"])
-    fuse.command("held write 1")
-    writer.kill()
-    assert (fuse.folder / "file").exists()
-    fuse.thaw()
-    writer.wait(timeout=240)
-    (fuse.folder / "other").write_bytes(b"written")
-    assert (fuse.backing / "other").read_bytes() == b"written"
-
-
-def test_no_mount_is_left(tmp_path):
-    with disks.fuse_disk(tmp_path) as disk:
-        folder = disk.folder
-        assert os.path.ismount(folder)
-        disk.freeze("write")
-        writer = subprocess.Popen(["sh", "-c", 'echo held > "$0" 2> /dev/null', folder / "file"])
-        disk.command("held write 1")
-    assert not os.path.ismount(folder)
-    assert writer.wait(timeout=240) != 0

@@ -47,7 +47,7 @@ def record(release, dump, tmp_path_factory):
         env = {**QUIET, **parts, "GPUMEM_OUTPUT": str(report)}
         env["LD_PRELOAD"] = f"{harness.LIBRARY}:{env.pop('OTHER_TORCH_PRELOAD')}"
         command = [python, "-W", "ignore", harness.WORKLOADS / script, *arguments]
-        harness.simulate(command, devices=2, env=env, timeout=280)
+        harness.simulate(command, devices=2, env=env)
         return Records(dump, report), report
 
     return record

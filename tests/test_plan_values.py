@@ -29,7 +29,7 @@ def planned(python_env, simulate, tmp_path):
         caches = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor"), "TRITON_CACHE_DIR": str(tmp_path / "triton")}
         changes.update({"GPUMEM_PLAN_LINES": str(lines), "PYTHONDONTWRITEBYTECODE": "1", **caches}, **(env or {}))
         command = [python_env("torch215"), PROGRAMS / program if str(program).endswith(".py") else program, *arguments]
-        done = simulate(command, env=changes, timeout=300, **options)
+        done = simulate(command, env=changes, **options)
         records = [json.loads(line) for line in lines.read_text().splitlines()] if lines.exists() else []
         return done, records
 

@@ -48,7 +48,7 @@ def planned(simulate, tmp_path):
         changes = {**inside.environment(parts, {}), "GPUMEM_PLAN_LINES": str(lines), "PYTHONDONTWRITEBYTECODE": "1", **(env or {})}
         if weights:
             changes["GPUMEM_SIM_COPY_MOST"] = str(most)
-        done = simulate([python, program, *words], env=changes, timeout=300)
+        done = simulate([python, program, *words], env=changes)
         return done, [json.loads(line) for line in lines.read_text().splitlines()]
 
     return start

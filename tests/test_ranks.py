@@ -12,6 +12,7 @@ import sys
 import captures
 import harness
 import pytest
+from lanes import lanes
 from ranks_job import DIFFER, JOB, PLANTS, WORLD, line_of
 from test_analyzer import ESCAPE, on_a_terminal
 
@@ -95,11 +96,12 @@ def test_figures_are_those_of_the_captures(ranks, analyze_json):
         assert (row["uuid"], row["pid"], row["steps"]) == (device["uuid"], summary["process"]["pid"], summary["steps"])
 
 
-def test_nothing_is_reported_of_ranks_that_are_alike(ranks, tmp_path):
+@pytest.mark.parametrize("draws", lanes((10, 200)))
+def test_nothing_is_reported_of_ranks_that_are_alike(draws, ranks, tmp_path):
     """Any choice of ranks without a plant."""
     alike = [rank for rank in range(WORLD) if rank not in PLANTS]
     draw = random.Random(25)
-    for number in range(10):
+    for number in range(draws):
         chosen = draw.sample(alike, draw.randint(2, len(alike)))
         found = ranks(*(RANKS / f"report.rank{rank}.bin" for rank in chosen), status=3)
         assert found["outliers"] == [], (number, chosen)

@@ -267,6 +267,6 @@ def test_the_first_report_from_a_wheel(wheel, python_env):
     """In a new environment without a compiler, within a minute (docs/measured/install.md)."""
     python_env("torch215")
     script = harness.ROOT / "scripts" / "lib" / "first_report.py"
-    reports = [harness.run([sys.executable, script, wheel], timeout=500).stdout for _ in range(3)]
+    reports = [harness.run([sys.executable, script, wheel]).stdout for _ in range(3)]
     seconds = [float(re.search(r"^total +(\d+\.\d) s$", report, re.M)[1]) for report in reports]
     assert min(seconds) <= 60, reports

@@ -11,8 +11,8 @@ import subprocess
 import harness
 import pytest
 import zoo
+from kept import THREADS, awaits, logged, recorded
 from test_interposer import read  # noqa: F401  (fixtures are taken by name)
-from test_zoo_kills import THREADS, awaits, logged, recorded
 from waiting import until
 
 CONTAINERS = {

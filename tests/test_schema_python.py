@@ -47,11 +47,11 @@ torch.empty(1 << 40, dtype=torch.uint8, device="cuda")
 """
 
 
-def gpumem(*arguments, python=sys.executable, statuses=(0,), timeout=300):
+def gpumem(*arguments, python=sys.executable, statuses=(0,)):
     env = {"PYTHONPATH": str(harness.ROOT / "python"), "GPUMEM_RING": None}
     place = arguments.index("--") if "--" in arguments else len(arguments)
     words = [*arguments[:place], "--format", "json", *arguments[place:]]
-    done = harness.run([python, "-m", "gpumem", *words], env=env, check=False, timeout=timeout)
+    done = harness.run([python, "-m", "gpumem", *words], env=env, check=False)
     assert done.returncode in statuses, harness.described(done)
     return done.stdout
 

@@ -112,7 +112,8 @@ class Machine:
         if not self.has_torch:
             self.has_torch = True
             script = self.folder / "bin" / "gpumem"
-            script.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT}/python exec {torch_python()} -B -m gpumem "$@"\n')
+            variables = f"PYTHONPATH={ROOT}/python GPUMEM_BUILT={BUILT}"
+            script.write_text(f'#!/bin/sh\n{variables} exec {torch_python()} -B -m gpumem "$@"\n')
             script.chmod(0o755)
 
     def output(self, command: str, of: Wanted) -> str:

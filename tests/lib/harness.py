@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Mapping, Optional, Sequence, Union
 
+from waiting import WATCHDOG
+
 ROOT = Path(__file__).resolve().parents[2]
 WORKLOADS = ROOT / "tests" / "workloads"
 # Captures that scripts/lib/docs-captures has recorded of some of them.
@@ -56,7 +58,7 @@ def run(
     *,
     env: Optional[Mapping[str, Optional[str]]] = None,
     cwd: Optional[Path] = None,
-    timeout: float = 120,
+    timeout: float = WATCHDOG,
     check: bool = True,
 ) -> Done:
     """Runs a command to its end, its output as text. With `check` an exit code other than 0 fails the test with all
@@ -102,7 +104,7 @@ def simulate(
     preload: bool = False,
     env: Optional[Mapping[str, Optional[str]]] = None,
     cwd: Optional[Path] = None,
-    timeout: float = 120,
+    timeout: float = WATCHDOG,
     check: bool = True,
 ) -> Done:
     """Runs a command on the simulator, with libgpumem.so if `preload`."""
@@ -115,7 +117,7 @@ def simulate(
     )
 
 
-def analyze(*arguments: Arg, check: bool = True, timeout: float = 120) -> Done:
+def analyze(*arguments: Arg, check: bool = True, timeout: float = WATCHDOG) -> Done:
     """Runs gpumem-analyze."""
     return run([ANALYZER, *arguments], check=check, timeout=timeout)
 

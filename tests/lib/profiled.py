@@ -37,7 +37,7 @@ def run(python, program, folder):
     """At each moment: (forward or step, [(bytes, our category, the profiler's, the framework's list or "")])."""
     done = harness.simulate(
         [python, harness.WORKLOADS / "profiler_categories.py", program],
-        preload=True, cwd=folder, env={"PYTHONPATH": str(harness.ROOT / "python")}, timeout=240,
+        preload=True, cwd=folder, env={"PYTHONPATH": str(harness.ROOT / "python")},
     )
     harness.analyze("export", "sqlite", "-o", folder / "events.sqlite", folder / "report.bin")
     said = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]

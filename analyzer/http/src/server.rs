@@ -251,7 +251,7 @@ fn outgoing(response: Response, is_refusal: bool) -> hyper::Response<Outgoing> {
 
 #[cfg(test)]
 mod tests {
-    //! The time limits, with simulated time: it passes while all tasks wait.
+    //! The default time limits, with simulated time: it passes while all tasks wait.
 
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
     use tokio::time::{Instant, sleep, timeout};
@@ -264,18 +264,13 @@ mod tests {
     /// The client's end of a connection, and the permit that the server holds for it.
     fn connect() -> (DuplexStream, Arc<Semaphore>) {
         let address = ([127, 0, 0, 1], 7000).into();
-        let limits = Limits {
-            head_time: HEAD,
-            answer_time: ANSWER,
-            ..Limits::default()
-        };
         let shared = Shared {
             check: Check {
                 address,
                 names: Vec::new(),
                 token: None,
             },
-            limits,
+            limits: Limits::default(),
             handler: Box::new(|request| match request.path.as_str() {
                 "/large" => Response::new(200, "text/plain", vec![b'x'; 1 << 20]),
                 _ => Response::plain(200, "hello"),

@@ -1,7 +1,8 @@
 //! Tests of the server with hostile requests.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
 
 use bytes::Bytes;
 use gpumem_http::{Body, Options, Response, Sender, Server, StartError, Token, stream};
@@ -166,16 +167,31 @@ fn pipelined_garbage_ends_the_connection() {
 
 #[test]
 fn connections_are_bounded() {
-    let mut few = options();
-    few.limits.connections = 3;
-    let server = served(few);
-    let kept: Vec<TcpStream> = (0..3).map(|_| connect(&server)).collect();
-    for _ in 0..20 {
-        assert_eq!(status(&rest(&mut connect(&server))), 503);
+    let with = |connections: usize| {
+        let mut options = options();
+        options.limits.connections = connections;
+        options
+    };
+    for (mut bounded, most) in [(options(), 64), (with(3), 3)] {
+        // None of them is closed because it is idle.
+        bounded.limits.head_time = Duration::from_secs(24 * 3600);
+        let server = served(bounded);
+        let mut kept: Vec<TcpStream> = (0..most).map(|_| connect(&server)).collect();
+        for _ in 0..20 {
+            let mut refused = connect(&server);
+            // Ends a connection that has a place.
+            refused.shutdown(Shutdown::Write).expect("it is open");
+            assert_eq!(status(&rest(&mut refused)), 503);
+        }
+        // The last one of them has its place.
+        let request = format!("GET / HTTP/1.1\r\n{LOCAL}connection: close\r\n\r\n");
+        let last = kept.last_mut().expect("several");
+        last.write_all(request.as_bytes()).expect("it listens");
+        assert_eq!(status(&rest(last)), 200);
+        drop(kept);
+        // Once the server has seen that they are closed.
+        while !get(&server, "/", LOCAL).starts_with("HTTP/1.1 200") {}
     }
-    drop(kept);
-    // Once the server has seen that they are closed.
-    while !get(&server, "/", LOCAL).starts_with("HTTP/1.1 200") {}
 }
 
 #[test]

@@ -283,10 +283,10 @@ mod tests {
     fn sixteen_clients_wait_in_the_order_of_their_arrival() {
         let (mut clients, now) = (Vec::new(), Instant::now());
         let mut at = |name: usize| place(&mut clients, name.to_string(), &wish(), now);
-        for name in 0..CLIENTS {
+        for name in 0..16 {
             assert_eq!(at(name), Some(name));
         }
-        assert_eq!(at(CLIENTS), None, "no room for one more");
+        assert_eq!(at(16), None, "no room for one more");
         assert_eq!(at(5), Some(5), "a client that asks again keeps its place");
     }
 

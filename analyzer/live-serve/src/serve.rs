@@ -48,8 +48,7 @@ impl LiveServer {
             true => Site::Folder(ServedFolder::new(path)),
             false => Site::Capture(Served::start(path, ask)?),
         };
-        let mut options = Options::new(address);
-        options.token = Some(Token::random().map_err(ServeError::Token)?);
+        let options = options(address)?;
         let moments = Moments::default();
         let server = Server::start(options, move |request| {
             answer(request, ask, &site, &moments)
@@ -63,6 +62,13 @@ impl LiveServer {
     }
 }
 
+/// The server's limits are its defaults.
+fn options(address: SocketAddr) -> Result<Options, ServeError> {
+    let mut options = Options::new(address);
+    options.token = Some(Token::random().map_err(ServeError::Token)?);
+    Ok(options)
+}
+
 fn answer(request: &Request, first: Ask, site: &Site, moments: &Moments) -> Response {
     match site {
         Site::Capture(served) => {
@@ -70,5 +76,21 @@ fn answer(request: &Request, first: Ask, site: &Site, moments: &Moments) -> Resp
             served.answer((request, below), first, (moments, None))
         }
         Site::Folder(folder) => folder.answer(request, first, moments),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What they do has its tests in the server's crate, with these values.
+    #[test]
+    fn the_limits_are_those_of_the_documentation() {
+        let options = options(([127, 0, 0, 1], 0).into()).expect("random numbers");
+        assert!(options.token.is_some() && !options.allow_remote);
+        let limits = options.limits;
+        assert_eq!((limits.connections, limits.head_bytes), (64, 16 << 10));
+        let seconds = [limits.head_time, limits.answer_time].map(|time| time.as_secs());
+        assert_eq!(seconds, [10, 30]);
     }
 }

@@ -4,6 +4,7 @@ mod bounded;
 mod bounded_damage;
 mod damage;
 mod elsewhere;
+mod elsewhere_refused;
 mod embedded;
 mod files;
 mod follow;

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-ANALYZER = ROOT / "target" / "release" / "gpumem-analyze"
-LIBRARY = ROOT / "target" / "release" / "libgpumem.so"
+BUILT = Path(os.environ.get("GPUMEM_BUILT") or ROOT / "target" / "release")
+ANALYZER, LIBRARY = BUILT / "gpumem-analyze", BUILT / "libgpumem.so"
 WITH_SIMULATOR = ROOT / "scripts" / "with-simulator"
 TRAINING = Path("tests/workloads/train.py")
 PIECES = ROOT / "tests" / "workloads" / "dies" / "pieces.py"

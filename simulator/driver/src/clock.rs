@@ -8,10 +8,13 @@ static TAKEN: AtomicU64 = AtomicU64::new(0);
 
 /// The time of an event that is recorded now.
 pub fn now() -> Instant {
+    after_work(Instant::now())
+}
+
+fn after_work(time: Instant) -> Instant {
     let taken = Duration::from_nanos(TAKEN.load(Ordering::Relaxed));
-    let now = Instant::now();
     // A duration that overflows the clock is not added.
-    now.checked_add(taken).unwrap_or(now)
+    time.checked_add(taken).unwrap_or(time)
 }
 
 /// Delays events that are recorded from now on by a duration. No time passes. For libraries of the
@@ -29,11 +32,14 @@ mod tests {
 
     #[test]
     fn work_takes_time_without_waiting() {
-        let before = now();
-        gpumem_sim_take_time(3_600_000_000_000);
-        assert!(now() - before >= Duration::from_secs(3600));
-        assert!(Instant::now() < before + Duration::from_secs(3600));
+        const HOUR: u64 = 3_600_000_000_000;
+        let began = Instant::now();
+        assert_eq!(after_work(began), began);
+        gpumem_sim_take_time(HOUR);
+        gpumem_sim_take_time(HOUR);
+        assert_eq!(after_work(began) - began, Duration::from_nanos(2 * HOUR));
+        assert!(now() >= began + Duration::from_nanos(2 * HOUR));
         gpumem_sim_take_time(u64::MAX);
-        assert!(now() >= before);
+        assert_eq!(after_work(began) - began, Duration::from_nanos(u64::MAX));
     }
 }

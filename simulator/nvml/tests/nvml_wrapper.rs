@@ -5,33 +5,15 @@ use nvml_wrapper::Nvml;
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 const MIB: u64 = 1 << 20;
 
-/// Builds both libraries and returns their paths: `cargo test` alone does not build them.
-fn build() -> (PathBuf, PathBuf) {
-    let output = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--message-format=json"])
-        .args(["-p", "gpumem-sim-nvml", "-p", "gpumem-sim-driver"])
-        .output()
-        .expect("cargo runs");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let text = String::from_utf8(output.stdout).expect("cargo writes UTF-8");
-    let path_of = |name: &str| {
-        text.lines()
-            .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-            .filter_map(|message| message["filenames"].as_array().cloned())
-            .flatten()
-            .filter_map(|path| Some(PathBuf::from(path.as_str()?)))
-            .find(|path| path.file_name().is_some_and(|file| file == name))
-            .unwrap_or_else(|| panic!("cargo built no {name}"))
-    };
-    (path_of("libsimnvml.so"), path_of("libsimcuda.so"))
+/// Both libraries, which cargo has built for this test: the driver is a dev-dependency for this reason. A build from here
+/// would have other features than that of the workspace, and replace what it has built.
+fn built() -> (PathBuf, PathBuf) {
+    let test = std::env::current_exe().expect("path of the test");
+    let folder = test.parent().expect("a folder");
+    (folder.join("libsimnvml.so"), folder.join("libsimcuda.so"))
 }
 
 /// The driver, loaded as clients load it.
@@ -40,7 +22,7 @@ struct Driver(*mut c_void);
 impl Driver {
     fn load(path: &Path) -> Self {
         let path = CString::new(path.to_str().expect("UTF-8")).expect("no zero byte");
-        // SAFETY: a terminated path to the library that was just built.
+        // SAFETY: a terminated path to a library of this workspace.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
         assert!(!handle.is_null());
         Self(handle)
@@ -93,7 +75,7 @@ fn nvml_tells_what_the_driver_books() {
     set("GPUMEM_SIM_OTHER_BYTES", "1=64MiB");
     // The driver's device 0 is NVML's device 1.
     set("CUDA_VISIBLE_DEVICES", "1");
-    let (nvml_path, driver_path) = build();
+    let (nvml_path, driver_path) = built();
     // The driver is found by its soname, so it must be loaded from a file of that name.
     let folder = tempfile::tempdir().expect("a folder");
     let soname = folder.path().join("libcuda.so.1");

@@ -1,7 +1,10 @@
 //! The checked-in captures of real programs (tests/data/captures) and of damaged files (tests/fixtures/captures/v1).
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use flate2::read::GzDecoder;
 use tempfile::{TempDir, tempdir};
 
 /// A copy of captures, because a view writes beside the file and takes over what a process left in memory.
@@ -12,7 +15,9 @@ impl Captures {
     pub fn copied(names: &[&str]) -> Self {
         let copies = Self(tempdir().expect("a folder"));
         for name in names {
-            std::fs::copy(checked_in(name), copies.path(name)).expect("a copy");
+            let copy = copies.path(name);
+            std::fs::create_dir_all(copy.parent().expect("a folder")).expect("a folder");
+            std::fs::write(copy, contents(name)).expect("a copy");
         }
         copies
     }
@@ -27,9 +32,18 @@ impl Captures {
     }
 }
 
-/// The contents of a capture.
+/// The contents of a capture. What only tests read is compressed.
 pub fn contents(name: &str) -> Vec<u8> {
-    std::fs::read(checked_in(name)).expect("a capture")
+    let file = checked_in(name);
+    if file.exists() {
+        return std::fs::read(file).expect("a capture");
+    }
+    let mut bytes = Vec::new();
+    let compressed = File::open(file.with_extension("bin.gz")).expect("a capture");
+    GzDecoder::new(compressed)
+        .read_to_end(&mut bytes)
+        .expect("a capture");
+    bytes
 }
 
 /// The repository's file.
@@ -37,9 +51,10 @@ pub fn checked_in(name: &str) -> PathBuf {
     let tests = Path::new("../../tests");
     let file = format!("{name}.bin");
     let data = tests.join("data/captures").join(&file);
-    match data.exists() {
-        true => data,
-        false => tests.join("fixtures/captures/v1").join(&file),
+    let fixture = tests.join("fixtures/captures/v1").join(&file);
+    match fixture.exists() {
+        true => fixture,
+        false => data,
     }
 }
 
