@@ -146,7 +146,12 @@ impl Writer {
                     return Err(io::Error::new(io::ErrorKind::InvalidData, why));
                 }
             }
-            let from = state.known.max(self.ring.tail());
+            let tail = self.ring.tail();
+            // What has left the ring since the queue was empty is in the queue, and in the file only after this.
+            if tail > state.known.max(state.next) && !self.queue.is_empty() {
+                continue;
+            }
+            let from = state.known.max(tail);
             let known = self.known.load(Ordering::Acquire);
             if self.ended() == Some(Ended::MemoryGone) {
                 return Ok(());
