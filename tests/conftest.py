@@ -34,12 +34,14 @@ def pytest_collection_modifyitems(config, items):
     lane = config.getoption("--lane")
     left_out = []
     for item in items:
-        slow = item.get_closest_marker("slow")
+        slow, alone = item.get_closest_marker("slow"), item.get_closest_marker("alone")
+        if alone and not slow:
+            raise pytest.UsageError(f"{item.nodeid} is marked alone, but not slow: the default lane would never run it")
         if slow and item.path.stem not in SLICES:
             raise pytest.UsageError(f"{item.nodeid} is marked slow, but tests/lanes.txt has no slice for {item.path.stem}")
         if slow and lane != "all" and lane != str(SLICES[item.path.stem]):
             left_out.append(item)
-        elif bool(item.get_closest_marker("alone")) != config.getoption("--alone"):
+        elif bool(alone) != config.getoption("--alone"):
             left_out.append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)

@@ -66,6 +66,7 @@ def test_on_the_simulated_gpu(doctor):
     assert rows["NVML"]["found"].startswith("2 cards")
     assert rows["GPU 0"]["found"] == rows["GPU 1"]["found"] == "gpumem simulated GPU, 24.0 GiB"
     assert rows["analyzer"]["found"].startswith("gpumem-analyze ")
+    assert "command" in rows, "what test_another_projects_command_is_first has"
     assert "LD_PRELOAD" not in rows, "what doctor puts there itself is no finding"
 
 

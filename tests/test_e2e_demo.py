@@ -17,6 +17,7 @@ def demo(folder):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_the_demo_twice(python_env, tmp_path):
     python_env("torch215")  # else the demo would install PyTorch, which takes minutes
     pictures = []
@@ -40,6 +41,7 @@ def test_the_demo_twice(python_env, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.alone
+@pytest.mark.timeout(1800)
 def test_the_demo_takes_less_than_a_minute(python_env, tmp_path):
     """The best of three runs, once it is built."""
     python_env("torch215")

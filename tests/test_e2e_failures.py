@@ -6,6 +6,7 @@ failure, or a list of losses that is below the activations it keeps."""
 
 import json
 import re
+import shutil
 
 import harness
 import pytest
@@ -48,6 +49,26 @@ def test_what_no_allocator_asked_for_is_a_failure(name):
     assert (found["count"], found["failures"][0]["exception"], found["cause"]["kind"]) == (1, True, kind)
     assert harness.analyze_json("hints", report)[0]["kind"] == "out_of_memory"
     assert harness.analyze_json("timeline", report)["failure_count"] == 1
+
+
+def told_in(text):
+    """What the recorder printed of failures."""
+    return re.findall(r"^gpumem: out of memory.*\n(?:  .*\n)*", text, re.M)
+
+
+@pytest.mark.parametrize("name", OTHERWISE)
+def test_the_recorder_tells_it_as_ever(name, forks, tmp_path):
+    """Recorded again: the recorder prints what it printed of the capture's run, and the failure is in the new capture."""
+    shutil.copy(PROGRAMS / f"{name}.py", tmp_path)
+    env = {"GPUMEM_SIM_MODULE_BYTES": "64MiB"}
+    done = forks("torch215").run([f"{name}.py"], cwd=tmp_path, memory="1GiB", env=env, check=False)
+    assert done.returncode == 1 and OTHERWISE[name][0] in done.stderr, harness.described(done)
+    [then] = told_in(printed(f"dies/{name}"))
+    assert told_in(done.stderr) == [then.replace(f"dies/{name}.bin", "report.bin")]
+    found, was = (harness.analyze_json("oom", report) for report in (tmp_path / "report.bin", capture(f"dies/{name}")))
+    for key in ("requested_bytes", "line", "exception", "refusals"):
+        assert [of[key] for of in found["failures"]] == [of[key] for of in was["failures"]], key
+    assert found["cause"]["kind"] == was["cause"]["kind"]
 
 
 def test_a_cache_that_grows_is_one_failure_and_one_line_of_retries():

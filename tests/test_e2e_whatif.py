@@ -17,10 +17,7 @@ import whatif
 import whatif_intervals as intervals
 from gpumem._sizes import text as size_text
 from gpumem._whatif.prices import Price, Prices, duration
-
-def slow(*programs):
-    return [pytest.param(program, marks=pytest.mark.slow) for program in programs]
-
+from lanes import slow
 
 TREES = ["branches", *slow("compiled")]
 # A training, trees of CUDA graphs, and what a program may do with streams, pools and memory fractions.

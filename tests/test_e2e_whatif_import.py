@@ -11,6 +11,7 @@ import harness
 import pytest
 import schemas
 import whatif
+from lanes import slow
 
 SETTINGS = [whatif.SETTINGS[n] for n in (0, 1, 3, 6)]
 # What a snapshot does not decide: calls of empty_cache that give nothing back, and which stream used a block.
@@ -38,10 +39,6 @@ def gpumem(python, *words):
     )  # fmt: skip
     assert done.stdout, done.stderr
     return done.returncode, schemas.found("whatif", done.stdout)
-
-
-def slow(*values):
-    return [pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=pytest.mark.slow) for value in values]
 
 
 @pytest.mark.parametrize("program", ["lengths", *slow("gpt", "convnet", "generate", "fsdp")])

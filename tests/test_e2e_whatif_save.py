@@ -14,6 +14,7 @@ import pytest
 import schemas
 import spec_reader
 import whatif
+from lanes import slow
 
 ALLOC, FREE, MAP, UNMAP, OUT_OF_MEMORY, SAMPLE, RESIZE, CARD = 1, 2, 4, 5, 6, 14, 17, 18
 ADDRESS, ADDRESS_END, PHASE_END, ROLE, ALLOCATOR = 19, 20, 25, 27, 28
@@ -29,10 +30,6 @@ PROGRAMS, SLOW = ["branches", "lengths", "random:1"], ["restored:1", "gpt", *(f"
 AS_RECORDED, AS_RECORDED_SLOW = ["branches", "random:1"], ["gpt", "random:8"]
 EXPANDABLE = "expandable_segments:True"
 SETTINGS = ["", EXPANDABLE, "max_split_size_mb:21", "roundup_power2_divisions:4,garbage_collection_threshold:0.6"]
-
-
-def slow(*programs):
-    return [pytest.param(program, marks=pytest.mark.slow) for program in programs]
 
 
 class Runs(dict):

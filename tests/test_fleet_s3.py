@@ -8,7 +8,7 @@ from collections import Counter
 import fleet
 import pytest
 from fleet import Fault, contents, fleet_json, nth
-from test_fleet_store import rows, undisturbed  # noqa: F401  (a fixture is found by name)
+from test_fleet_store import fetches_what_a_folder_lacks, rows, undisturbed  # noqa: F401  (a fixture is found by name)
 from waiting import WATCHDOG
 
 pytestmark = pytest.mark.slow
@@ -244,18 +244,4 @@ def test_a_killed_commit_is_completed(s3, undisturbed, tmp_path):  # noqa: F811
 
 
 def test_fetch_copies_what_a_folder_lacks(s3, undisturbed, tmp_path):  # noqa: F811
-    place = s3.place(undisturbed[1])
-    folder, env = tmp_path / "copy", s3.environment()
-    parquet = {path: digest for path, digest in contents(undisturbed[1]).items() if path.endswith(".parquet")}
-    said = fleet_json("fetch", "--table", "ranks", place, folder, env=env)
-    assert (said["copied"], said["kept"], said["removed"]) == (6, 0, 0)
-    said = fleet_json("fetch", place, folder, env=env)
-    assert (said["copied"], said["kept"]) == (len(parquet) - 6, 6)
-    assert contents(folder) == parquet
-    run = sorted(path.name for path in undisturbed[1].iterdir() if path.name.startswith("run="))[0]
-    fleet.fleet("prune", "--run", run[4:], place, env=env)
-    said = fleet_json("fetch", place, folder, env=env)
-    assert said["copied"] == 0 and said["removed"] == len([path for path in parquet if path.startswith(run)])
-    assert contents(folder) == {path: digest for path, digest in parquet.items() if not path.startswith(run)}
-    done = fleet.fleet("fetch", place, undisturbed[1], env=env, check=False)
-    assert done.returncode == 1 and "this folder is a dataset itself: name another folder" in done.stderr
+    fetches_what_a_folder_lacks(s3.place(undisturbed[1]), undisturbed[1], tmp_path / "copy", s3.environment())

@@ -91,20 +91,102 @@ def test_what_is_left_or_unreadable_is_said(tmp_path):
     assert done.returncode == 3 and "nowhere: no such file or folder" in done.stdout
 
 
-def test_a_kill_before_any_change_loses_and_duplicates_nothing(build_c, tmp_path):
-    """Before every ninth of the calls that write a file, make it durable or give it its name."""
+class Kills:
+    """Ingests that are killed before one of their calls that write a file, make it durable or give it its name."""
+
+    def __init__(self, library, *words):
+        self.preload, self.words = {"LD_PRELOAD": str(library)}, words
+
+    def whole(self, place):
+        """One that is not killed; the number of its calls."""
+        count = place.with_suffix(".count")
+        fleet.fleet("ingest", *self.words, place, env={**self.preload, "COUNT": str(count)})
+        return int(count.read_text())
+
+    def at(self, number, place):
+        process = fleet.started("ingest", *self.words, place, env={**self.preload, "KILL_AT": str(number)})
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+
+
+@pytest.fixture
+def kills(build_c):
+    library = build_c("kill_at_change.c", "-shared", "-fPIC", "-ldl")
+    return lambda *words: Kills(library, *words)
+
+
+def test_a_kill_before_any_change_loses_and_duplicates_nothing(kills, tmp_path):
+    """Before every ninth of the calls."""
     captures = fleet.captures(tmp_path / "captures", 2)
-    counts = {"LD_PRELOAD": str(build_c("kill_at_change.c", "-shared", "-fPIC", "-ldl"))}
-    fleet.fleet("ingest", captures, tmp_path / "whole", env={**counts, "COUNT": str(tmp_path / "count")})
-    calls = int((tmp_path / "count").read_text())
+    ingest = kills(captures)
+    calls = ingest.whole(tmp_path / "whole")
     assert calls > 90
     for number in range(1, calls, 9):
         place = tmp_path / f"d{number}"
-        process = fleet.started("ingest", captures, place, env={**counts, "KILL_AT": str(number)})
-        process.communicate()
-        assert process.returncode == -signal.SIGKILL
+        ingest.at(number, place)
         fleet.fleet("ingest", captures, place)
         assert contents(place) == contents(tmp_path / "whole"), number
+
+
+def test_a_part_whose_captures_are_gone_is_given_up(kills, undisturbed, tmp_path):
+    captures, place = tmp_path / "captures", tmp_path / "dataset"
+    shutil.copytree(undisturbed[0], captures)
+    ingest = kills("--run", "one", captures)
+    ingest.at(ingest.whole(tmp_path / "whole") // 2, place)
+    (captures / "report.rank5.bin").unlink()
+    said = fleet_json("ingest", "--run", "one", captures, place)
+    assert said["taken"] == 5
+    assert len(said["begun"]) == 1 and "was discarded" in said["begun"][0] and "report.rank5.bin no longer exists" in said["begun"][0]
+    assert rows(place, "ranks", "count(*), count(distinct capture)") == [(5, 5)]
+    assert len(list(place.rglob("*.parquet"))) == len({path.parent.parent.name for path in place.rglob("*.parquet")})
+
+
+def test_a_part_is_completed_with_the_options_that_it_was_begun_with(kills, undisturbed, tmp_path):
+    place = tmp_path / "dataset"
+    ingest = kills("--run", "one", "--label", "team=vision", undisturbed[0])
+    ingest.at(ingest.whole(tmp_path / "whole") // 2, place)
+    other = fleet.capture(tmp_path / "other" / "report.bin", 77)
+    said = fleet_json("ingest", "--run", "two", "--label", "team=text", other, place)
+    assert (said["taken"], said["runs"], said["begun"]) == (7, ["one", "two"], [])
+    assert sorted(rows(place, "labels", "run, value, count(*) over (partition by run)")) == [("one", "vision", 6)] * 6 + [("two", "text", 1)]
+
+
+@pytest.mark.parametrize("secret, told", [("right", []), ("wrong", ["needs the --secret it was begun with"])])
+def test_a_part_with_a_secret_is_completed_with_that_secret_only(secret, told, kills, undisturbed, tmp_path):
+    """With another secret its captures are ingested again, and no part of the first attempt stays."""
+    for name in ("right", "wrong"):
+        (tmp_path / name).write_text(f"the {name} secret")
+    place, whole = tmp_path / "dataset", tmp_path / "whole"
+    options = ("--run", "one", "--hash-paths", "--secret")
+    ingest = kills(*options, tmp_path / "right", undisturbed[0])
+    ingest.at(ingest.whole(tmp_path / "of-the-right") // 2, place)
+    said = fleet_json("ingest", *options, tmp_path / secret, undisturbed[0], place)
+    assert said["taken"] == 6
+    assert len(said["begun"]) == len(told) and all(why in line for why, line in zip(told, said["begun"]))
+    fleet.fleet("ingest", *options, tmp_path / secret, undisturbed[0], whole)
+    tables = [{path: of for path, of in contents(each).items() if path.endswith(".parquet")} for each in (place, whole)]
+    assert tables[0] == tables[1]
+
+
+def fetches_what_a_folder_lacks(place, dataset, folder, env=None):
+    """`fetch` from `place`, which has the files of `dataset`."""
+    parquet = {path: digest for path, digest in contents(dataset).items() if path.endswith(".parquet")}
+    said = fleet_json("fetch", "--table", "ranks", place, folder, env=env)
+    assert (said["copied"], said["kept"], said["removed"]) == (6, 0, 0)
+    said = fleet_json("fetch", place, folder, env=env)
+    assert (said["copied"], said["kept"]) == (len(parquet) - 6, 6)
+    assert contents(folder) == parquet
+    run = sorted(path.name for path in dataset.iterdir() if path.name.startswith("run="))[0]
+    fleet.fleet("prune", "--run", run[4:], place, env=env)
+    said = fleet_json("fetch", place, folder, env=env)
+    assert said["copied"] == 0 and said["removed"] == len([path for path in parquet if path.startswith(run)])
+    assert contents(folder) == {path: digest for path, digest in parquet.items() if not path.startswith(run)}
+    done = fleet.fleet("fetch", place, dataset, env=env, check=False)
+    assert done.returncode == 1 and "this folder is a dataset itself: name another folder" in done.stderr
+
+
+def test_fetch_copies_what_a_folder_lacks(undisturbed, tmp_path):
+    fetches_what_a_folder_lacks(shutil.copytree(undisturbed[1], tmp_path / "dataset"), undisturbed[1], tmp_path / "copy")
 
 
 def test_staged_captures_make_the_same_parts(undisturbed, tmp_path):
@@ -164,4 +246,3 @@ def test_a_file_of_a_later_version_is_read_beside_one_of_the_first(undisturbed, 
     assert len(found) == 8 and sum(added is None for _, _, added in found) == 7
     assert [row for row in found if row[0] == "later"] == [("later", 1, 42)]
     assert [row for row in found if row[0] == "first"] == [("first", 1, None)]
-

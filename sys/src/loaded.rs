@@ -219,6 +219,21 @@ mod tests {
     }
 
     #[test]
+    fn code_is_all_within_a_segment_that_is_executed() {
+        static TEXT: [u8; 8] = *b"constant";
+        let here = code_is_all_within_a_segment_that_is_executed as *const () as usize;
+        let data = (&raw const TEXT) as usize;
+        let found = find(|library| match library.holds(here) {
+            true => ControlFlow::Break(
+                [here..here + 1, data..data + 8, here..here + (1 << 40), 0..8]
+                    .map(|addresses| library.has_code(addresses)),
+            ),
+            false => ControlFlow::Continue(()),
+        });
+        assert_eq!(found, Some([true, false, false, false]));
+    }
+
+    #[test]
     fn constants_are_bytes_that_nobody_writes() {
         static TEXT: [u8; 8] = *b"constant";
         static WRITTEN: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(8);

@@ -3,6 +3,11 @@
 import pytest
 
 
+def slow(*values):
+    """`values` as parameters of the slow lane, a tuple as several."""
+    return [pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=pytest.mark.slow) for value in values]
+
+
 def lanes(values, default=None):
     """`values` as parameters, a tuple as several. Those that are not in `default`, or after the first one, are in the
     slow lane."""

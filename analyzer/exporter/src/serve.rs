@@ -66,11 +66,22 @@ pub struct Exporter {
     every: Duration,
     push: Option<(Push, Duration)>,
     ask: Ask,
-    said: BTreeSet<String>,
+    said: Said,
 }
 
 /// The most messages on standard error about captures that cannot be read.
 const SAID: usize = 64;
+
+/// The messages that were printed.
+#[derive(Default)]
+struct Said(BTreeSet<String>);
+
+impl Said {
+    /// Each message is printed once, and at most [`SAID`] of them.
+    fn is_to_be_said(&mut self, line: &str) -> bool {
+        self.0.len() < SAID && self.0.insert(line.to_owned())
+    }
+}
 
 impl Exporter {
     /// Starts it.
@@ -102,7 +113,7 @@ impl Exporter {
             every: options.every,
             push: push.map(|push| (push, options.otlp_every)),
             ask,
-            said: BTreeSet::new(),
+            said: Said::default(),
         })
     }
 
@@ -120,7 +131,7 @@ impl Exporter {
         loop {
             let (found, unreadable) = self.patterns.find();
             for line in &unreadable {
-                if self.said.len() < SAID && self.said.insert(line.clone()) {
+                if self.said.is_to_be_said(line) {
                     say(line);
                 }
             }
@@ -152,5 +163,19 @@ fn answer(request: &Request, captures: &Mutex<Captures>, ask: Ask) -> Response {
         "/healthz" => Response::plain(200, "ok"),
         "/" => Response::new(200, "text/html; charset=utf-8", PAGE),
         _ => Response::not_found(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_message_is_printed_once_and_not_too_many() {
+        let mut said = Said::default();
+        let lines = (0..2 * SAID).map(|number| format!("{number}.bin: damaged"));
+        let lines: Vec<String> = lines.flat_map(|line| [line.clone(), line]).collect();
+        let printed = lines.iter().filter(|line| said.is_to_be_said(line));
+        assert_eq!(printed.count(), SAID);
     }
 }

@@ -220,3 +220,35 @@ impl Trace {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use gpumem_unwind::Registers;
+
+    use super::*;
+
+    /// An allocation whose entry was not seen.
+    const UNSEEN: Reported = Reported {
+        from: Registers {
+            pc: 0,
+            sp: 0,
+            bp: 0,
+        },
+        rax: 0,
+        ptr: 0x1000,
+        bytes: 512,
+        device: DeviceOrdinal(0),
+    };
+
+    /// Other threads allocate while the callback is being attached to one device after the other.
+    #[test]
+    fn an_entry_may_be_missed_while_the_trace_starts_and_not_later() {
+        let trace = Trace::default();
+        assert!(trace.is_idle() && trace.begin() && !trace.begin());
+        assert!(!trace.is_on() && trace.alloc_of(&UNSEEN).is_none());
+        assert_eq!(trace.state.load(Ordering::Relaxed), STARTING);
+        trace.begun();
+        assert!(trace.is_on());
+        assert!(trace.alloc_of(&UNSEEN).is_none() && !trace.is_on());
+    }
+}

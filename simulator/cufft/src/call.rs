@@ -384,4 +384,13 @@ mod tests {
         let refused = estimate_many(4, none, 0, 1, 1, 0, 1, 1, 0x29, 1, place);
         assert_eq!(refused, FftResult::INVALID_VALUE);
     }
+    #[test]
+    fn a_side_that_is_not_complex_is_real() {
+        const REAL: u32 = 0;
+        assert_eq!(kind_of_types(REAL, 4, 4), kind(0x2a));
+        assert_eq!(kind_of_types(4, REAL, 4), kind(0x2c));
+        assert_eq!(kind_of_types(4, 4, 4), kind(0x29));
+        assert_eq!(kind_of_types(5, 5, 5), kind(0x69));
+        assert_eq!(kind_of_types(4, 4, REAL), Err(FftResult::INVALID_TYPE));
+    }
 }
