@@ -47,7 +47,10 @@ class Engine:
                 stores.reach(self._run, dataset)
             self._is_reached = True
         found = f"{_plain(dataset)}/run={'*' if run is None else _plain(run)}/table=*/node=*/*.parquet"
-        return sorted(row[0] for row in self._run("select file from glob(?)", [found]).fetchall())
+        try:
+            return sorted(row[0] for row in self._run("select file from glob(?)", [found]).fetchall())
+        except Refused as error:
+            raise Refused(f"{dataset} cannot be listed: {str(error).partition(chr(10))[0]}") from None
 
     def view(self, files: Mapping[str, Sequence[str]]) -> None:
         """Creates a view for each table with these files. Without files it is empty, but has all columns."""

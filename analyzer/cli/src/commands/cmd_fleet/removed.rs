@@ -1,4 +1,4 @@
-//! Commands, options and places that earlier versions had: one line says what does the same now.
+//! Commands, options and places that earlier versions had: each answers with one line that names the new way.
 
 use std::path::PathBuf;
 
