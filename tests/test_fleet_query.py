@@ -1,14 +1,15 @@
 """`gpumem fleet query` and `sql`: queries of a dataset, answered by DuckDB.
 
 What breaks these tests: a rank that is compared with other stages of a pipeline, a median in which peers without a
-line do not count, rows of a capture that does not belong to the dataset yet, a run whose name is read as a number, a
-time in this machine's zone."""
+line do not count, rows of a capture that does not belong to the dataset yet, a capture that counts twice, a run whose
+name is read as a number, a time in this machine's zone."""
 
 import csv
 import io
 import shutil
 import sys
 import time
+import types
 
 import fleet_data
 import harness
@@ -18,8 +19,8 @@ from fleet_data import MIB, Job, Plant
 
 sys.path.insert(0, str(harness.ROOT / "python"))
 
-from gpumem._fleet import files, queries  # noqa: E402
-from gpumem._fleet.engine import Engine  # noqa: E402
+from gpumem._fleet import files, queries, stores  # noqa: E402
+from gpumem._fleet.engine import Engine, Refused  # noqa: E402
 
 PYTHON_PATH = {"PYTHONPATH": str(harness.ROOT / "python")}
 # Patterns, quotes and what looks like a partition are parts of a path like any other.
@@ -171,7 +172,7 @@ def test_largest_holders_by_label(fleet):
 def test_the_views_have_all_columns_in_any_zone(fleet):
     """Also of tables without files, and of files that an older version wrote."""
     engine = Engine()
-    engine.view(files.of_tables(fleet, [], list(queries.TABLES)))
+    engine.view(files.of_tables(engine, fleet, [], list(queries.TABLES)))
     for table, columns in queries.TABLES.items():
         shared = table in ("lines", "frames")
         answer = engine.ask(f"select * from {table} limit 1")
@@ -224,21 +225,77 @@ def test_each_query_says_what_it_answers_and_its_columns(fleet):
         assert comment.startswith("-- ") and [name for name in columns if name not in comment.replace(",", " ").split()] == []
 
 
-def test_an_object_store_is_copied_first_and_other_commands_are_the_analyzers(fleet, tmp_path):
-    """The analyzer is one that notes its words, and copies what the address stands for."""
+def test_a_capture_that_two_machines_ingested_counts_once(fleet, tmp_path):
+    """The second part of slurm-1 has two of its captures, with other figures, in a file of another name; a third one has no ranks."""
+    shutil.copytree(fleet / "run=slurm-1", tmp_path / "run=slurm-1")
+    asked = [("query", query.name) for query in queries.known()]
+    asked += [("sql", f"select count(*) as rows from {table}") for table in queries.TABLES]
+    wanted = [rows(*words, tmp_path) for words in asked]
+    engine = fleet_data.duckdb.connect()
+    [ranks] = tmp_path.glob("run=*/table=ranks/*/*.parquet")
+    for name in ("zz", "zzz"):
+        for file in [*tmp_path.glob(f"run=*/table=*/*/{ranks.name}")]:
+            if "table=lines" in str(file) or "table=frames" in str(file) or (name == "zzz" and file == ranks):
+                continue
+            more = f"select * replace (bytes + 5 as bytes) from '{file}'" if "table=held" in str(file) else f"from '{file}'"
+            of = f"semi join (select capture from '{ranks}' where rank < 2) using (capture)"
+            engine.execute(f"copy ({more} {of}) to '{file.with_stem(name)}' (format parquet)")
+    assert [rows(*words, tmp_path) for words in asked] == wanted
+    of_file = f"select count(*) from read_parquet('{tmp_path}/run=*/table=held/*/*.parquet')"
+    assert engine.execute(of_file).fetchall()[0][0] > next(found[0]["rows"] for words, found in zip(asked, wanted) if words[1].endswith("from held"))
+
+
+@pytest.mark.parametrize("address, variables, secret", [
+    ("s3://bucket/gpumem", {}, "create secret (type 's3', provider 'credential_chain')"),
+    ("s3://bucket/gpumem", {"AWS_ENDPOINT_URL": "http://127.0.0.1:9000/"},
+     "create secret (type 's3', provider 'credential_chain', endpoint '127.0.0.1:9000', url_style 'path', use_ssl 'false')"),
+    ("gs://bucket", {}, "create secret (type 'gcs', provider 'credential_chain')"),
+    ("az://box/it's", {"AZURE_STORAGE_ACCOUNT": "a'b"}, "create secret (type 'azure', provider 'credential_chain', account_name 'a''b')"),
+    ("az://box", {"AZURE_STORAGE_CONNECTION_STRING": "x=y"}, "create secret (type 'azure', connection_string 'x=y')"),
+])  # fmt: skip
+def test_an_object_store_is_read_by_duckdb_s_extensions(monkeypatch, address, variables, secret):
+    for name in ("AWS_ENDPOINT_URL", "AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_CONNECTION_STRING"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    extensions = ["azure"] if address.startswith("az") else ["httpfs", "aws"]
+    loads = [f"{word} {name}" for name in extensions for word in ("install", "load")]
+    for stored, wanted in (([], [secret]), ([("mine",)], [])):
+        said = []
+
+        def run(sql, parameters=(), said=said, stored=stored):
+            said.append(sql)
+            return types.SimpleNamespace(fetchall=lambda: stored)
+
+        stores.reach(run, address)
+        assert said == [*loads, "select name from which_secret(?, ?)", *wanted]
+
+    def refuse(sql, parameters=()):
+        raise Refused("IO Error: no network\nhttps://…")
+
+    with pytest.raises(Refused, match=f"^{address}: DuckDB's extension {extensions[0]} cannot be loaded: IO Error: no network: allow its download, or copy .*$"):
+        stores.reach(refuse, address)
+
+
+def test_files_of_an_address_are_those_of_a_folder(fleet, monkeypatch):
+    """An address that DuckDB can list without an extension."""
+    reached = []
+    monkeypatch.setattr(stores, "reach", lambda run, dataset: reached.append(dataset))
+    engine = Engine()
+    found = files.of_tables(engine, f"file://{fleet}", ["4711"], ["held"])
+    assert reached == [f"file://{fleet}"] and sorted(found) == ["held", "ranks"]
+    engine.view(found)
+    assert engine.ask("select distinct run, rank from held join ranks using (run, capture) order by rank").rows == [("4711", rank) for rank in range(9)]
+    assert "ftp://x: name a folder, or s3://, gs:// or az://" in gpumem("query", "waste", "ftp://x", status=1).stderr
+
+
+def test_other_commands_are_the_analyzers_and_a_removed_one_names_the_new_way(tmp_path):
     stub = tmp_path / "analyzer"
-    stub.write_text(f'#!/bin/sh\necho "$@" >>"{tmp_path}/words"\n[ "$2" != fetch ] || cp -r "$FLEET"/. "$4"\n')
+    stub.write_text(f'#!/bin/sh\necho "$@" >>"{tmp_path}/words"\n')
     stub.chmod(0o755)
-    env = {"GPUMEM_ANALYZE": str(stub), "XDG_CACHE_HOME": str(tmp_path / "cache"), "FLEET": str(fleet)}
-    found = rows("query", "outliers", "--run", "4711", "s3://bucket/gpumem", env=env)
-    assert [row["rank"] for row in found] == [4]
-    gpumem("ingest", "captures", "s3://bucket/gpumem", env=env)
-    [copy] = (tmp_path / "cache" / "gpumem" / "fleet").iterdir()
-    tables = " ".join(f"--table {table}" for table in ("held", "lines", "ranks", "steps"))
-    assert (tmp_path / "words").read_text().splitlines() == [
-        f"fleet fetch s3://bucket/gpumem {copy} --run 4711 {tables}",
-        "fleet ingest captures s3://bucket/gpumem",
-    ]
+    gpumem("ingest", "captures", "fleet", env={"GPUMEM_ANALYZE": str(stub)})
+    assert (tmp_path / "words").read_text() == "fleet ingest captures fleet\n"
+    assert "fleet spark-job was removed: ingest each capture on its own machine, then `aws s3 sync`" in gpumem("spark-job", status=2).stderr
 
 
 DRAW = """create table ranks as
@@ -292,11 +349,11 @@ def test_outliers_of_2000_ranks_cost_little_more_than_a_median_of_each_line(tmp_
 
     def ask(text, tables, parameters):
         begun, engine = time.process_time(), Engine()
-        engine.view(files.of_tables(tmp_path, [], tables))
+        engine.view(files.of_tables(engine, tmp_path, [], tables))
         answer = engine.ask(text, parameters)
         return time.process_time() - begun, [dict(zip(answer.columns, row)) for row in answer.rows]
 
-    units = [ask("select line_key, moment, median(bytes) from held group by all", ["held"], {})[0] for _ in range(3)]
+    units = [ask(f"select line_key, moment, median(bytes) from '{tmp_path}/run=*/table=held/*/*.parquet' group by all", [], {})[0] for _ in range(3)]
     asked = [ask(outliers.for_duckdb(), queries.tables_in(outliers.sql), {"top": 20}) for _ in range(3)]
     is_named(asked[0][1], plants)
     seconds = min(seconds for seconds, _ in asked)

@@ -1,5 +1,7 @@
-"""Datasets in folders: no row is lost and none occurs twice, whatever is killed (docs/dataset.md). test_fleet_s3.py has
-those in an object store."""
+"""Datasets: no row is lost and none occurs twice, whatever is killed (docs/dataset.md).
+
+What breaks these tests: a file that is seen before it is whole, files of a killed ingest that stay, two ingests that add
+the same capture, a name that does not follow from the contents."""
 
 import os
 import shutil
@@ -91,146 +93,85 @@ def test_what_is_left_or_unreadable_is_said(tmp_path):
     assert done.returncode == 3 and "nowhere: no such file or folder" in done.stdout
 
 
-class Kills:
-    """Ingests that are killed before one of their calls that write a file, make it durable or give it its name."""
-
-    def __init__(self, library, *words):
-        self.preload, self.words = {"LD_PRELOAD": str(library)}, words
-
-    def whole(self, place):
-        """One that is not killed; the number of its calls."""
-        count = place.with_suffix(".count")
-        fleet.fleet("ingest", *self.words, place, env={**self.preload, "COUNT": str(count)})
-        return int(count.read_text())
-
-    def at(self, number, place):
-        process = fleet.started("ingest", *self.words, place, env={**self.preload, "KILL_AT": str(number)})
-        process.communicate()
-        assert process.returncode == -signal.SIGKILL
-
-
-@pytest.fixture
-def kills(build_c):
-    library = build_c("kill_at_change.c", "-shared", "-fPIC", "-ldl")
-    return lambda *words: Kills(library, *words)
-
-
-def test_a_kill_before_any_change_loses_and_duplicates_nothing(kills, tmp_path):
-    """Before every ninth of the calls."""
+def test_a_kill_before_any_change_loses_and_duplicates_nothing(build_c, tmp_path):
+    """Before every ninth of the calls that write a file, make it durable or give it its name. Rows that a killed ingest
+    wrote do not count before they are written again: test_fleet_query."""
     captures = fleet.captures(tmp_path / "captures", 2)
-    ingest = kills(captures)
-    calls = ingest.whole(tmp_path / "whole")
+    counts = {"LD_PRELOAD": str(build_c("kill_at_change.c", "-shared", "-fPIC", "-ldl"))}
+    fleet.fleet("ingest", captures, tmp_path / "whole", env={**counts, "COUNT": str(tmp_path / "count")})
+    calls = int((tmp_path / "count").read_text())
     assert calls > 90
     for number in range(1, calls, 9):
         place = tmp_path / f"d{number}"
-        ingest.at(number, place)
+        process = fleet.started("ingest", captures, place, env={**counts, "KILL_AT": str(number)})
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
         fleet.fleet("ingest", captures, place)
         assert contents(place) == contents(tmp_path / "whole"), number
 
 
-def test_a_part_whose_captures_are_gone_is_given_up(kills, undisturbed, tmp_path):
-    captures, place = tmp_path / "captures", tmp_path / "dataset"
-    shutil.copytree(undisturbed[0], captures)
-    ingest = kills("--run", "one", captures)
-    ingest.at(ingest.whole(tmp_path / "whole") // 2, place)
-    (captures / "report.rank5.bin").unlink()
-    said = fleet_json("ingest", "--run", "one", captures, place)
-    assert said["taken"] == 5
-    assert len(said["begun"]) == 1 and "was discarded" in said["begun"][0] and "report.rank5.bin no longer exists" in said["begun"][0]
-    assert rows(place, "ranks", "count(*), count(distinct capture)") == [(5, 5)]
-    assert len(list(place.rglob("*.parquet"))) == len({path.parent.parent.name for path in place.rglob("*.parquet")})
-
-
-def test_a_part_is_completed_with_the_options_that_it_was_begun_with(kills, undisturbed, tmp_path):
-    place = tmp_path / "dataset"
-    ingest = kills("--run", "one", "--label", "team=vision", undisturbed[0])
-    ingest.at(ingest.whole(tmp_path / "whole") // 2, place)
-    other = fleet.capture(tmp_path / "other" / "report.bin", 77)
-    said = fleet_json("ingest", "--run", "two", "--label", "team=text", other, place)
-    assert (said["taken"], said["runs"], said["begun"]) == (7, ["one", "two"], [])
-    assert sorted(rows(place, "labels", "run, value, count(*) over (partition by run)")) == [("one", "vision", 6)] * 6 + [("two", "text", 1)]
-
-
-@pytest.mark.parametrize("secret, told", [("right", []), ("wrong", ["needs the --secret it was begun with"])])
-def test_a_part_with_a_secret_is_completed_with_that_secret_only(secret, told, kills, undisturbed, tmp_path):
-    """With another secret its captures are ingested again, and no part of the first attempt stays."""
-    for name in ("right", "wrong"):
-        (tmp_path / name).write_text(f"the {name} secret")
-    place, whole = tmp_path / "dataset", tmp_path / "whole"
-    options = ("--run", "one", "--hash-paths", "--secret")
-    ingest = kills(*options, tmp_path / "right", undisturbed[0])
-    ingest.at(ingest.whole(tmp_path / "of-the-right") // 2, place)
-    said = fleet_json("ingest", *options, tmp_path / secret, undisturbed[0], place)
-    assert said["taken"] == 6
-    assert len(said["begun"]) == len(told) and all(why in line for why, line in zip(told, said["begun"]))
-    fleet.fleet("ingest", *options, tmp_path / secret, undisturbed[0], whole)
-    tables = [{path: of for path, of in contents(each).items() if path.endswith(".parquet")} for each in (place, whole)]
-    assert tables[0] == tables[1]
-
-
-def fetches_what_a_folder_lacks(place, dataset, folder, env=None):
-    """`fetch` from `place`, which has the files of `dataset`."""
-    parquet = {path: digest for path, digest in contents(dataset).items() if path.endswith(".parquet")}
-    said = fleet_json("fetch", "--table", "ranks", place, folder, env=env)
-    assert (said["copied"], said["kept"], said["removed"]) == (6, 0, 0)
-    said = fleet_json("fetch", place, folder, env=env)
-    assert (said["copied"], said["kept"]) == (len(parquet) - 6, 6)
-    assert contents(folder) == parquet
-    run = sorted(path.name for path in dataset.iterdir() if path.name.startswith("run="))[0]
-    fleet.fleet("prune", "--run", run[4:], place, env=env)
-    said = fleet_json("fetch", place, folder, env=env)
-    assert said["copied"] == 0 and said["removed"] == len([path for path in parquet if path.startswith(run)])
-    assert contents(folder) == {path: digest for path, digest in parquet.items() if not path.startswith(run)}
-    done = fleet.fleet("fetch", place, dataset, env=env, check=False)
-    assert done.returncode == 1 and "this folder is a dataset itself: name another folder" in done.stderr
-
-
-def test_fetch_copies_what_a_folder_lacks(undisturbed, tmp_path):
-    fetches_what_a_folder_lacks(shutil.copytree(undisturbed[1], tmp_path / "dataset"), undisturbed[1], tmp_path / "copy")
-
-
-def test_staged_captures_make_the_same_parts(undisturbed, tmp_path):
+def test_ingests_at_the_same_time_add_each_capture_once(undisturbed, tmp_path):
     captures, dataset = undisturbed
-    wanted = {path: digest for path, digest in contents(dataset).items() if path.endswith(".parquet")}
-    place = tmp_path / "d"
-    for path in sorted(captures.iterdir(), reverse=True):
-        said = fleet_json("stage", path, place)
-        assert said["outcome"] == "staged" and (place / said["file"]).is_file()
-    before = contents(place)
-    fleet.fleet("stage", path, place)
-    assert contents(place) == before
-    said = fleet_json("commit", "--part", "0/2", place)
-    assert fleet_json("commit", "--part", "1/2", place)["taken"] + said["taken"] == 6
-    assert {path: digest for path, digest in contents(place).items() if path.endswith(".parquet")} == wanted
-    assert list(place.rglob("*.rows")) == []
-    assert fleet_json("stage", path, place)["outcome"] == "known"
-    assert fleet_json("commit", place)["taken"] == 0
+    running = [fleet.started("ingest", "--format", "json", captures, tmp_path / "d") for _ in range(4)]
+    said = [fleet.harness.unwrapped(process.communicate()[0]) for process in running]
+    assert sum(of["taken"] for of in said) == 6 and [process.returncode for process in running] == [0] * 4
+    assert {of["taken"] + of["known"] for of in said} == {6}
+    assert contents(tmp_path / "d") == contents(dataset)
 
 
-def test_prune_removes_and_what_it_removed_stays_away(undisturbed, tmp_path):
+def test_datasets_of_several_machines_make_one(undisturbed, tmp_path):
+    """As `aws s3 sync` copies them, in any order and again; one capture was ingested on two machines."""
+    captures, dataset = undisturbed
+    paths = sorted(captures.iterdir())
+    for number, of in enumerate((paths[:4], paths[3:])):
+        fleet.fleet("ingest", *of, tmp_path / f"d{number}")
+        for _ in range(2):
+            shutil.copytree(tmp_path / f"d{number}", tmp_path / "all", dirs_exist_ok=True)
+    assert contents(tmp_path / "all") == contents(dataset)
+    assert fleet_json("ingest", captures, tmp_path / "all")["known"] == 6
+
+
+def test_prune_removes_files_and_a_later_ingest_adds_them_again(undisturbed, tmp_path):
     captures, dataset = undisturbed
     place = tmp_path / "d"
     shutil.copytree(dataset, place)
     before = contents(place)
-    run, other = sorted(path.name[4:] for path in place.iterdir() if path.name.startswith("run="))[:2]
+    run = min(path.name[4:] for path in place.iterdir() if path.name.startswith("run="))
     said = fleet_json("prune", "--older-than", "1d", "--dry-run", place)
     assert said["parts"] == 6 and said["bytes"] > 0 and contents(place) == before
     assert fleet_json("prune", "--older-than", "99999d", place)["parts"] == 0
     fleet.fleet("prune", "--run", run, "--table", "held", "--table", "series", place)
     tables = {path.name for path in (place / f"run={run}").iterdir()}
     assert "table=ranks" in tables and not tables & {"table=held", "table=series"}
+    assert fleet_json("ingest", captures, place)["taken"] == 0
     fleet.fleet("prune", "--run", run, place)
     assert not (place / f"run={run}").exists()
-    assert fleet_json("ingest", captures, place)["taken"] == 0
-    fleet.fleet("prune", "--run", run, "--forget", place)
     assert fleet_json("ingest", captures, place)["taken"] == 1
-    tables = {path: digest for path, digest in before.items() if path.endswith(".parquet")}
-    assert {path: digest for path, digest in contents(place).items() if path.endswith(".parquet")} == tables
-    # A prune that was killed after its first step is finished by an ingest.
-    number = next(path.stem for path in sorted((place / "_parts").glob("*.json")) if f'"run":"{other}"' in path.read_text())
-    (place / "_parts" / f"{number}.pruned").touch()
-    assert fleet_json("ingest", captures, place)["taken"] == 0
-    assert not (place / f"run={other}").exists()
+    assert contents(place) == before
+    # A prune that was killed after its first step: the others of the part are removed, and the capture is added again.
+    next(place.glob(f"run={run}/table=ranks/*/*.parquet")).unlink()
+    fleet.fleet("prune", "--older-than", "99999d", place)
+    assert not list(place.glob(f"run={run}/**/*.parquet"))
+    assert fleet_json("ingest", captures, place)["taken"] == 1
+    assert contents(place) == before
+
+
+@pytest.mark.parametrize("words, status, says", [
+    (["stage", "--events", "a.bin", "d"], 1, "fleet stage was removed: ingest each machine's captures into a folder there, then `aws s3 sync`"),
+    (["commit", "d"], 1, "fleet commit was removed: ingest each machine's captures"),
+    (["fetch", "--run", "a", "s3://bucket/d", "d"], 1, "fleet fetch was removed: `gpumem fleet query` reads object stores"),
+    (["ingest", "--retry-for", "9", "a.bin", "d"], 2, "removed: ingest reads and writes folders only"),
+    (["ingest", "--request-timeout", "9", "a.bin", "d"], 2, "removed: ingest reads and writes folders only"),
+    (["prune", "--run", "a", "--forget", "d"], 2, "removed: the next ingest adds pruned captures again"),
+    (["ingest", "s3://bucket/captures", "d"], 2, "not a folder of this machine: copy captures here and the dataset there with `aws s3 sync`"),
+    (["ingest", "a.bin", "gs://bucket/d"], 2, "not a folder of this machine"),
+    (["prune", "--run", "a", "az://box/d"], 2, "not a folder of this machine"),
+    (["prune", "--run", "a", "nowhere"], 1, "nowhere: no such folder"),
+])  # fmt: skip
+def test_what_was_removed_names_the_new_way(words, status, says, tmp_path):
+    done = fleet.harness.run([fleet.harness.ANALYZER, "fleet", *words], check=False, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (status, "") and says in done.stderr, fleet.harness.described(done)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_of_a_later_version_is_read_beside_one_of_the_first(undisturbed, tmp_path):
@@ -246,3 +187,4 @@ def test_a_file_of_a_later_version_is_read_beside_one_of_the_first(undisturbed, 
     assert len(found) == 8 and sum(added is None for _, _, added in found) == 7
     assert [row for row in found if row[0] == "later"] == [("later", 1, 42)]
     assert [row for row in found if row[0] == "first"] == [("first", 1, None)]
+

@@ -122,15 +122,12 @@ def test_what_is_of_several_captures_is_what_its_schema_says(copies, tmp_path, s
         done = many.analyze("ci", "--base", demo, "--head", oom, *words, "--format", "json")
         validated("ci", done.stdout)
     dataset = tmp_path / "dataset"
-    validated("fleet-stage", shown(["fleet", "stage"], demo, dataset))
-    validated("fleet-ingest", shown(["fleet", "commit"], dataset))
     validated("fleet-ingest", shown(["fleet", "ingest"], demo, oom, dataset))
-    validated("fleet-fetch", shown(["fleet", "fetch"], dataset, tmp_path / "copy"))
     validated("fleet-prune", shown(["fleet", "prune", "--older-than", "1d", "--dry-run"], dataset))
 
 
 def test_every_form_is_printed_here():
-    others = {"diff", "ranks", "ranks-timeline", "ci", "fleet-stage", "fleet-ingest", "fleet-fetch", "fleet-prune"}
+    others = {"diff", "ranks", "ranks-timeline", "ci", "fleet-ingest", "fleet-prune"}
     # tests/test_schema_python.py prints these.
     of_python = {"card", "card-list", "card-show", "doctor", "fleet-query", "fleet-sql", "plan", "whatif"}
     assert {path.stem for path in SCHEMAS.glob("*.json")} == VIEWS.keys() | others | of_python
@@ -149,8 +146,7 @@ def commands(many, words=()):
 def test_every_command_with_json_has_a_schema(many):
     found = {"-".join(words) or "report" for words, text in commands(many) if re.search(r"--format <FORMAT>", text) and "json" in text}
     assert {"report", "lines", "fleet-prune", "timeline"} <= found
-    # It prints what ingest does.
-    for name in found - {"fleet-commit"}:
+    for name in found:
         assert (SCHEMAS / f"{name}.json").exists(), name
 
 
@@ -162,9 +158,7 @@ def of_several(copies, folder, shown, many):
     yield "ranks-timeline", shown(["ranks", "--timeline"], JOB)
     yield "ci", many.analyze("ci", "--base", demo, "--head", oom, "--fail-over", "1%", "--format", "json").stdout
     dataset = folder / "dataset"
-    yield "fleet-stage", shown(["fleet", "stage"], demo, dataset)
-    yield "fleet-ingest", shown(["fleet", "commit"], dataset)
-    yield "fleet-fetch", shown(["fleet", "fetch"], dataset, folder / "copy")
+    yield "fleet-ingest", shown(["fleet", "ingest"], demo, dataset)
     yield "fleet-prune", shown(["fleet", "prune", "--older-than", "1d", "--dry-run"], dataset)
 
 

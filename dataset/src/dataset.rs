@@ -1,235 +1,203 @@
-//! A dataset: its captures and parts, and how a part is added (`docs/dataset.md`).
+//! A dataset: its parts, and how one is added (`docs/dataset.md`).
+//!
+//! A part is in the dataset if its file of `ranks` is there, which is written last and removed first. Only a process
+//! with the lock changes files. So for it, files of parts without `ranks` are those of a killed process.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::RowAccessor as _;
 
+use crate::folder::{Error, Lock, is_unfinished, list, remove, write};
 use crate::keys::Key;
-use crate::layout::{DataFile, RANKS, parse_staged};
-use crate::list::{List, PRUNED, Part, RELEASED, pruned_table};
-use crate::part::{Contents, Entry, Made};
+use crate::layout::{DataFile, PartName, RANKS};
+use crate::part::{Contents, Made};
 use crate::rows::TABLES;
-use crate::store::{Found, Store, StoreError};
 
-/// A dataset in a store.
+/// A dataset in a folder.
 pub struct Dataset {
-    store: Store,
-    list: List,
-    files: BTreeMap<DataFile, Found>,
-    staged: Vec<Found>,
-    /// Captures of files whose part is not in the list.
-    unlisted: HashSet<Key>,
+    root: PathBuf,
+    parts: BTreeMap<PartName, Part>,
+    captures: HashSet<Key>,
+    /// The number of changes of which this process knows: see [`Lock::changes`].
+    seen: Option<u64>,
+}
+
+/// A part of a dataset.
+#[derive(Clone, Debug, Default)]
+pub struct Part {
+    /// Its captures.
+    pub captures: Vec<Key>,
+    /// When the last of them ended: microseconds since 1970.
+    pub newest: i64,
+    /// Its tables, and the bytes of their files.
+    pub tables: BTreeMap<&'static str, u64>,
 }
 
 impl Dataset {
-    /// Opens a dataset; a place without files is an empty dataset.
+    /// Reads a dataset without changing it; a folder without files is an empty dataset.
     ///
     /// # Errors
-    /// Those of the store.
-    pub fn open(store: Store) -> Result<Self, StoreError> {
+    /// Those of the system, and damaged files of `ranks`.
+    pub fn read(root: &Path) -> Result<Self, Error> {
         let mut dataset = Self {
-            store,
-            list: List::default(),
-            files: BTreeMap::new(),
-            staged: Vec::new(),
-            unlisted: HashSet::new(),
+            root: root.to_owned(),
+            parts: BTreeMap::new(),
+            captures: HashSet::new(),
+            seen: None,
         };
         dataset.look()?;
         Ok(dataset)
     }
 
-    /// Reads the dataset again. The files are listed before the parts, so that each listed file's part is known.
+    /// Reads a dataset to change it: removes what killed processes left.
     ///
     /// # Errors
-    /// Those of the store.
-    pub fn look(&mut self) -> Result<(), StoreError> {
-        (self.files, self.staged) = (BTreeMap::new(), Vec::new());
-        for found in self.store.list("")? {
-            if let Some(file) = DataFile::parse(&found.path) {
-                self.files.insert(file, found);
-            } else if parse_staged(&found.path).is_some() {
-                self.staged.push(found);
+    /// The same.
+    pub fn open(root: &Path) -> Result<Self, Error> {
+        if !root.is_dir() {
+            return Self::read(root);
+        }
+        let lock = Lock::take(root)?;
+        let mut dataset = Self::read(root)?;
+        dataset.seen = Some(lock.changes()?);
+        for path in dataset.look()? {
+            remove(root, &path)?;
+        }
+        Ok(dataset)
+    }
+
+    /// Reads which files are there. Returns those that belong to no part.
+    fn look(&mut self) -> Result<Vec<String>, Error> {
+        let (mut left, mut found) = (Vec::new(), BTreeMap::<PartName, Part>::new());
+        for (path, bytes) in list(&self.root)? {
+            if let Some(file) = DataFile::parse(&path) {
+                let part = found.entry(file.of).or_default();
+                part.tables.insert(file.table, bytes);
+            } else if is_unfinished(&path) {
+                left.push(path);
             }
         }
-        self.list.refresh(&self.store)?;
-        let parts = self.list.parts.values();
-        let listed: HashSet<DataFile> = parts.map(|part| part.entry.file(RANKS)).collect();
-        self.unlisted.clear();
-        for (file, found) in &self.files {
-            if file.table == RANKS && !listed.contains(file) {
-                let captures = captures_of(self.store.get(&found.path)?);
-                self.unlisted
-                    .extend(captures.map_err(|error| StoreError::Other {
-                        place: self.store.name_of(&found.path),
-                        said: error.to_string(),
-                    })?);
-            }
-        }
-        Ok(())
-    }
-
-    /// The store with its files.
-    pub fn store(&self) -> &Store {
-        &self.store
-    }
-
-    /// Its parts, by number.
-    pub fn parts(&self) -> &BTreeMap<u64, Part> {
-        &self.list.parts
-    }
-
-    /// Its files whose rows queries see.
-    pub fn files(&self) -> &BTreeMap<DataFile, Found> {
-        &self.files
-    }
-
-    /// Files of captures that wait for [`Dataset::publish`].
-    pub fn staged(&self) -> &[Found] {
-        &self.staged
-    }
-
-    /// Whether a capture was ingested, is being ingested, or was pruned.
-    pub fn knows(&self, capture: Key) -> bool {
-        self.list.owner(capture).is_some() || self.unlisted.contains(&capture)
-    }
-
-    /// Whether a part is complete: its file of `ranks` exists.
-    pub fn is_complete(&self, part: &Part) -> bool {
-        self.files.contains_key(&part.entry.file(RANKS))
-    }
-
-    /// Parts that were begun and neither completed nor released.
-    pub fn unfinished(&self) -> Vec<(u64, Entry)> {
-        let parts = self.list.parts.iter();
-        parts
-            .filter(|(_, part)| part.wants(RANKS) && !self.is_complete(part))
-            .map(|(number, part)| (*number, part.entry.clone()))
-            .collect()
-    }
-
-    /// When an entry was written.
-    ///
-    /// # Errors
-    /// Those of the store.
-    pub fn begun(&self, number: u64) -> Result<Option<std::time::SystemTime>, StoreError> {
-        let path = crate::layout::entry_path(number);
-        let found = self.store.list(crate::layout::PARTS)?;
-        let entry = found.into_iter().find(|found| found.path == path);
-        Ok(entry.map(|found| found.modified))
-    }
-
-    /// Adds a part to the dataset. Returns `false`, and writes nothing, if another part already has one of its
-    /// captures.
-    ///
-    /// # Errors
-    /// Those of the store; the part is then unfinished, if it was begun.
-    pub fn publish(&mut self, made: &Made) -> Result<bool, StoreError> {
-        match self.list.claim(&self.store, &made.entry)? {
-            Some(number) => self.complete(number, made).map(|()| true),
-            None => Ok(false),
-        }
-    }
-
-    /// Writes the missing files of a part, `ranks` last.
-    ///
-    /// # Errors
-    /// Those of the store.
-    pub fn complete(&mut self, number: u64, made: &Made) -> Result<(), StoreError> {
-        for (file, contents) in &made.files {
-            let path = file.path();
-            let part = self.list.parts.get(&number);
-            let is_wanted = part.is_none_or(|part| part.wants(file.table));
-            if !is_wanted || self.files.contains_key(file) {
+        let mut before = std::mem::take(&mut self.parts);
+        for (name, mut part) in found {
+            if !part.tables.contains_key(RANKS) {
+                left.extend(part.tables.keys().map(|table| file(&name, table).path()));
                 continue;
             }
-            match contents {
-                Contents::Memory(bytes) => self.store.put(&path, bytes)?,
-                Contents::File(file) => self.store.put_file(&path, file.path())?,
-            }
+            (part.captures, part.newest) = match before.remove(&name) {
+                Some(known) => (known.captures, known.newest),
+                None => {
+                    let path = self.root.join(file(&name, RANKS).path());
+                    captures_of(&path).map_err(|error| Error::new(&path, error))?
+                }
+            };
+            self.parts.insert(name, part);
         }
-        // The part may have been released while this process waited.
-        self.list.refresh(&self.store)?;
-        if self
-            .list
-            .parts
-            .get(&number)
-            .is_some_and(|part| !part.wants(RANKS))
-        {
+        let captures = self.parts.values().flat_map(|part| &part.captures);
+        self.captures = captures.copied().collect();
+        Ok(left)
+    }
+
+    /// Its parts.
+    pub fn parts(&self) -> &BTreeMap<PartName, Part> {
+        &self.parts
+    }
+
+    /// Whether a capture is part of it.
+    pub fn has(&self, capture: Key) -> bool {
+        self.captures.contains(&capture)
+    }
+
+    /// Takes the lock, and reads what other processes have changed.
+    fn lock(&mut self) -> Result<Lock, Error> {
+        let lock = Lock::take(&self.root)?;
+        if self.seen != Some(lock.changes()?) {
             self.look()?;
-            self.remove_unwanted()?;
+        }
+        self.seen = Some(lock.count()?);
+        Ok(lock)
+    }
+
+    /// Adds a part. Returns `false`, and writes nothing, if another process has added one of its captures.
+    ///
+    /// # Errors
+    /// Those of the system; files of the part may then be left, without `ranks`.
+    pub fn publish(&mut self, made: &Made) -> Result<bool, Error> {
+        let _lock = self.lock()?;
+        if made.captures.iter().any(|capture| self.has(*capture)) {
+            return Ok(false);
+        }
+        let mut tables = BTreeMap::new();
+        for (table, contents) in &made.files {
+            let mut copy = |file: &mut File| match contents {
+                Contents::Memory(bytes) => io::Write::write_all(file, bytes),
+                Contents::File(from) => io::copy(&mut from.reopen()?, file).map(drop),
+            };
+            write(&self.root, &file(&made.name, table).path(), &mut copy)?;
+            tables.insert(*table, contents.bytes().unwrap_or(0));
+        }
+        self.captures.extend(&made.captures);
+        let part = Part {
+            captures: made.captures.clone(),
+            newest: made.newest,
+            tables,
+        };
+        self.parts.insert(made.name.clone(), part);
+        Ok(true)
+    }
+
+    /// Removes a part, `ranks` first; or only its files of these tables.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn prune(&mut self, name: &PartName, tables: &[&'static str]) -> Result<(), Error> {
+        let _lock = self.lock()?;
+        let mut of_part: Vec<_> = TABLES.iter().map(|table| table.name).collect();
+        of_part.sort_by_key(|table| *table != RANKS);
+        of_part.retain(|table| tables.is_empty() || tables.contains(table));
+        for table in &of_part {
+            remove(&self.root, &file(name, table).path())?;
+        }
+        if of_part.contains(&RANKS) {
+            let part = self.parts.remove(name).unwrap_or_default();
+            for capture in &part.captures {
+                self.captures.remove(capture);
+            }
+        } else if let Some(part) = self.parts.get_mut(name) {
+            part.tables.retain(|table, _| !of_part.contains(table));
         }
         Ok(())
-    }
-
-    /// Releases a part: its captures may be ingested again.
-    ///
-    /// # Errors
-    /// Those of the store.
-    pub fn release(&mut self, number: u64) -> Result<(), StoreError> {
-        self.list.mark(&self.store, number, RELEASED)?;
-        self.remove_unwanted().map(|_| ())
-    }
-
-    /// Marks a part, or some of its tables, as removed. [`Dataset::remove_unwanted`] removes the files.
-    ///
-    /// # Errors
-    /// Those of the store.
-    pub fn prune(&mut self, number: u64, tables: &[&'static str]) -> Result<(), StoreError> {
-        if tables.is_empty() {
-            return self.list.mark(&self.store, number, PRUNED);
-        }
-        for table in tables {
-            self.list.mark(&self.store, number, &pruned_table(table))?;
-        }
-        Ok(())
-    }
-
-    /// Lets the next ingest that finds the captures of a pruned part ingest them again.
-    ///
-    /// # Errors
-    /// Those of the store.
-    pub fn forget(&mut self, number: u64) -> Result<(), StoreError> {
-        self.list.mark(&self.store, number, RELEASED)
-    }
-
-    /// Removes the files of released or pruned parts and tables, `ranks` first. Returns their number.
-    ///
-    /// # Errors
-    /// Those of the store.
-    pub fn remove_unwanted(&mut self) -> Result<usize, StoreError> {
-        let (mut wanted, mut unwanted) = (HashSet::new(), BTreeSet::new());
-        for part in self.list.parts.values() {
-            for table in TABLES {
-                let file = part.entry.file(table.name);
-                match part.wants(table.name) {
-                    true => wanted.insert(file),
-                    false => unwanted.insert((table.name != RANKS, file)),
-                };
-            }
-        }
-        let mut removed = 0;
-        for (_, file) in unwanted {
-            if !wanted.contains(&file) && self.files.remove(&file).is_some() {
-                self.store.delete(&file.path())?;
-                removed += 1;
-            }
-        }
-        Ok(removed)
     }
 }
 
-/// The captures in a file of `ranks`; reads only one column.
-fn captures_of(contents: Vec<u8>) -> parquet::errors::Result<Vec<Key>> {
-    let reader = SerializedFileReader::new(bytes::Bytes::from(contents))?;
+fn file(part: &PartName, table: &'static str) -> DataFile {
+    DataFile {
+        of: part.clone(),
+        table,
+    }
+}
+
+/// The captures in a file of `ranks`, and when the last of them ended.
+fn captures_of(path: &Path) -> io::Result<(Vec<Key>, i64)> {
+    let reader = SerializedFileReader::new(File::open(path)?)?;
     let schema = reader.metadata().file_metadata().schema();
-    let capture = schema
-        .get_fields()
-        .iter()
-        .filter(|field| field.name() == "capture");
+    let wanted = ["capture", "ended"].map(|name| {
+        let mut fields = schema.get_fields().iter();
+        let field = fields.find(|field| field.name() == name);
+        field.cloned().ok_or(io::ErrorKind::InvalidData)
+    });
+    let [capture, ended] = wanted;
     let only = parquet::schema::types::Type::group_type_builder(schema.name())
-        .with_fields(capture.cloned().collect())
+        .with_fields(vec![capture?, ended?])
         .build()?;
-    let rows = reader.get_row_iter(Some(only))?;
-    rows.map(|row| Ok(Key(row?.get_long(0)?))).collect()
+    let (mut captures, mut newest) = (Vec::new(), i64::MIN);
+    for row in reader.get_row_iter(Some(only))? {
+        let row = row?;
+        captures.push(Key(row.get_long(0)?));
+        newest = newest.max(row.get_timestamp_micros(1)?);
+    }
+    Ok((captures, newest))
 }

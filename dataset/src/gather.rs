@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use crate::part::Gathered;
-use crate::staged::Capture;
+use crate::spool::Capture;
 
 /// The most captures per part.
 const CAPTURES: usize = 1024;

@@ -1,36 +1,31 @@
-//! The dataset into which captures are ingested: Parquet files that DuckDB, Spark and others read.
+//! The dataset into which captures are ingested: a folder of Parquet files that DuckDB, Spark and others read.
 //!
 //! Layout, columns and rules: `docs/dataset.md`. This crate handles rows and files, not captures: `gpumem-analyze fleet
-//! ingest` makes [`CaptureRows`] of each capture.
+//! ingest` makes [`CaptureRows`] of each capture. It knows no network. Start reading in `dataset.rs`.
 
 mod dataset;
 mod docs;
 mod encode;
+mod folder;
 mod gather;
 mod keys;
 mod layout;
-mod list;
-mod mac;
 mod part;
 mod rows;
-mod staged;
-mod store;
+mod spool;
 mod table;
 
-pub use dataset::Dataset;
+pub use dataset::{Dataset, Part};
 pub use docs::markdown;
 pub use encode::{Encoder, GROUP, encode};
+pub use folder::Error;
 pub use gather::Gatherer;
-pub use keys::{Key, Keyed};
-pub use layout::{DataFile, RANKS, name_of, parse_staged, staged_path};
-pub use list::Part;
-pub use mac::Mac;
-pub use part::{Entry, Gathered, Made, Source};
+pub use keys::{Hash, Key, Keyed};
+pub use layout::{DataFile, PartName, RANKS, name_of};
+pub use part::{Gathered, Made};
 pub use rows::{
     CaptureRows, Event, Failure, Frame, Held, Label, LedgerEntry, Line, Rank, SCHEMA, SeriesPoint,
     Step, TABLES,
 };
-pub use staged::{Capture, Spool, SpoolWriter};
-pub use store::{Created, Found, Patience, Store, StoreError};
-pub use store::{host, is_alive};
+pub use spool::{Capture, Spool, SpoolWriter};
 pub use table::{Cell, Column, Kind, Table, TableInfo};

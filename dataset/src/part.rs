@@ -5,69 +5,26 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tempfile::NamedTempFile;
 
 use crate::encode::{Encoder, GROUP, encode};
 use crate::keys::Key;
-use crate::layout::{DataFile, RANKS, SEVERAL, name_of};
-use crate::rows::{
-    Event, Failure, Frame, Held, Label, LedgerEntry, Line, Rank, SCHEMA, SeriesPoint, Step,
-};
-use crate::staged::{Capture, events_at};
+use crate::layout::{PartName, RANKS, SEVERAL, name_of};
+use crate::rows::{Event, Failure, Frame, Held, Label, LedgerEntry, Line, Rank, SeriesPoint, Step};
+use crate::spool::{Capture, events_at};
 use crate::table::{Table, Texts};
-
-/// A capture of a part.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Source {
-    /// The capture.
-    pub capture: Key,
-    /// Its path or address.
-    pub from: String,
-}
-
-/// An entry of the list of parts: `_parts/00000001.json`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
-    /// The version of the tables.
-    pub schema: i64,
-    /// The name of its files.
-    pub part: String,
-    /// The run, as a name.
-    pub run: String,
-    /// The node, as a name.
-    pub node: String,
-    /// The tables that it has files of.
-    pub tables: Vec<String>,
-    /// When the last of its captures ended: microseconds since 1970.
-    pub newest: i64,
-    /// The host and the process that began it.
-    pub by: (String, u32),
-    /// The options of the ingest; null if the captures were staged.
-    pub options: serde_json::Value,
-    /// Its captures.
-    pub captures: Vec<Source>,
-}
-
-impl Entry {
-    /// Its file for a table.
-    pub fn file(&self, table: &'static str) -> DataFile {
-        DataFile {
-            run: self.run.clone(),
-            table,
-            node: self.node.clone(),
-            part: self.part.clone(),
-        }
-    }
-}
 
 /// A part whose files are ready to be written.
 pub struct Made {
-    /// The entry for the list.
-    pub entry: Entry,
-    /// The files, `ranks` last.
-    pub(crate) files: Vec<(DataFile, Contents)>,
+    /// Its name.
+    pub name: PartName,
+    /// Its captures, sorted.
+    pub captures: Vec<Key>,
+    /// When the last of them ended: microseconds since 1970.
+    pub newest: i64,
+    /// The files of its tables, `ranks` last.
+    pub(crate) files: Vec<(&'static str, Contents)>,
 }
 
 pub(crate) enum Contents {
@@ -75,11 +32,20 @@ pub(crate) enum Contents {
     File(NamedTempFile),
 }
 
+impl Contents {
+    pub fn bytes(&self) -> io::Result<u64> {
+        match self {
+            Self::Memory(bytes) => Ok(bytes.len() as u64),
+            Self::File(file) => Ok(file.as_file().metadata()?.len()),
+        }
+    }
+}
+
 /// Captures of a run whose part is not yet full.
 #[derive(Default)]
 pub struct Gathered {
     run: String,
-    captures: Vec<Source>,
+    captures: Vec<Key>,
     hosts: BTreeSet<Option<Arc<str>>>,
     newest: i64,
     ranks: Vec<Rank>,
@@ -145,8 +111,7 @@ impl Gathered {
             };
             self.events.push((key, spool.append(file)?));
         }
-        let from = capture.from;
-        self.captures.push(Source { capture: key, from });
+        self.captures.push(key);
         self.newest = self.newest.max(rows.rank.ended);
         let texts = &mut self.texts;
         rows.rank.share(texts);
@@ -163,11 +128,11 @@ impl Gathered {
         Ok(())
     }
 
-    /// The part's files. Its name is a hash of them.
+    /// The part's files. Its name is a hash of them and of the run.
     ///
     /// # Errors
     /// Those of the encoder and of the system.
-    pub fn make(mut self, by: (String, u32), options: serde_json::Value) -> io::Result<Made> {
+    pub fn make(mut self) -> io::Result<Made> {
         self.captures.sort();
         let (mut lines, mut frames) = (Vec::from_iter(self.lines), Vec::from_iter(self.frames));
         let mut tables = vec![
@@ -191,22 +156,14 @@ impl Gathered {
             (Some(host), None) => name_of(&host),
             _ => SEVERAL.into(),
         };
-        let entry = Entry {
-            schema: SCHEMA,
-            part: hash(&tables)?,
-            run: self.run,
-            node,
-            tables: tables.iter().map(|(name, _)| (*name).into()).collect(),
-            newest: self.newest,
-            by,
-            options,
+        let part = hash(&self.run, &tables)?;
+        let run = self.run;
+        Ok(Made {
+            name: PartName { run, node, part },
             captures: self.captures,
-        };
-        let files = tables.into_iter();
-        let files = files
-            .map(|(name, contents)| (entry.file(name), contents))
-            .collect();
-        Ok(Made { entry, files })
+            newest: self.newest,
+            files: tables,
+        })
     }
 }
 
@@ -252,13 +209,12 @@ fn events(
     Ok((!is_empty).then_some((Event::INFO.name, Contents::File(file))))
 }
 
-fn hash(tables: &[(&str, Contents)]) -> io::Result<String> {
+fn hash(run: &str, tables: &[(&str, Contents)]) -> io::Result<String> {
     let mut hash = Sha256::new();
+    hash.update((run.len() as u64).to_be_bytes());
+    hash.update(run);
     for (name, contents) in tables {
-        let bytes = match contents {
-            Contents::Memory(bytes) => bytes.len() as u64,
-            Contents::File(file) => file.as_file().metadata()?.len(),
-        };
+        let bytes = contents.bytes()?;
         hash.update((name.len() as u64).to_be_bytes());
         hash.update(name);
         hash.update(bytes.to_be_bytes());

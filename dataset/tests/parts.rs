@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use gpumem_dataset::{
-    Capture, CaptureRows, Dataset, Event, Gathered, Gatherer, Held, Key, Line, Patience, Rank,
-    SpoolWriter, Store,
+    Capture, CaptureRows, DataFile, Dataset, Event, Gathered, Gatherer, Held, Key, Line, Made,
+    Rank, SpoolWriter,
 };
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::file::serialized_reader::ReadOptionsBuilder;
@@ -87,11 +87,7 @@ fn capture(run: &str, number: i64, lines: i64) -> Capture {
         steps: Vec::new(),
         failures: Vec::new(),
     };
-    Capture {
-        rows,
-        from: format!("/captures/{number}.bin"),
-        events: None,
-    }
+    Capture { rows, events: None }
 }
 
 fn event(capture: Key, seq: i64) -> Event {
@@ -112,50 +108,46 @@ fn event(capture: Key, seq: i64) -> Event {
     }
 }
 
-fn part(captures: impl Iterator<Item = Capture>) -> gpumem_dataset::Made {
+fn part(captures: impl Iterator<Item = Capture>) -> Made {
     let mut gathered = Gathered::new("a run");
     for capture in captures {
         gathered.add(capture).expect("added");
     }
-    let by = ("host".into(), 1);
-    gathered.make(by, serde_json::Value::Null).expect("made")
+    gathered.make().expect("made")
 }
 
-fn store(folder: &tempfile::TempDir) -> Store {
-    let place = folder.path().to_str().expect("UTF-8");
-    Store::at(place, Patience::default()).expect("a store")
+fn open(folder: &tempfile::TempDir) -> Dataset {
+    Dataset::open(folder.path()).expect("opened")
+}
+
+/// The contents of a part's file.
+fn file(folder: &tempfile::TempDir, made: &Made, table: &'static str) -> Vec<u8> {
+    let of = made.name.clone();
+    std::fs::read(folder.path().join(DataFile { of, table }.path())).expect("read")
 }
 
 #[test]
 fn the_same_captures_give_the_same_part_in_any_order() {
     let first = part((0..50).map(|number| capture("r", number, 20)));
     let again = part((0..50).rev().map(|number| capture("r", number, 20)));
-    assert_eq!(first.entry, again.entry);
-    assert_eq!(first.entry.run, "a-run");
-    assert_eq!(first.entry.node, "node");
-    assert_eq!(first.entry.newest, 2_000_049);
+    assert_eq!(first.name, again.name);
+    assert_eq!(first.captures, again.captures);
+    assert_eq!(first.name.run, "a-run");
+    assert_eq!(first.name.node, "node");
+    assert_eq!(first.newest, 2_000_049);
     let other = part((0..50).map(|number| capture("r", number, 21)));
-    assert_ne!(first.entry.part, other.entry.part);
+    assert_ne!(first.name.part, other.name.part);
 }
 
 #[test]
 fn files_are_sorted_with_statistics_and_small_bloom_filters() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut dataset = Dataset::open(store(&folder)).expect("opened");
     let made = part((0..1000).map(|number| capture("r", number, 200)));
-    assert!(dataset.publish(&made).expect("written"));
-    dataset.look().expect("listed");
-    let found = |table: &str| {
-        let mut files = dataset.files().iter();
-        files
-            .find(|(file, _)| file.table == table)
-            .expect("a file")
-            .1
-    };
-    let held = found("held");
+    assert!(open(&folder).publish(&made).expect("written"));
+    let held = file(&folder, &made, "held");
     // 200,000 rows: the differences between ranks are small.
-    assert!(held.bytes < 300_000, "{}", held.bytes);
-    let bytes = bytes::Bytes::from(dataset.store().get(&held.path).expect("read"));
+    assert!(held.len() < 300_000, "{}", held.len());
+    let bytes = bytes::Bytes::from(held);
     let options = ReadOptionsBuilder::new().with_page_index().build();
     let reader = SerializedFileReader::new_with_options(bytes, options).expect("Parquet");
     let metadata = reader.metadata();
@@ -187,7 +179,7 @@ fn files_are_sorted_with_statistics_and_small_bloom_filters() {
         assert!(chunk.column_index_offset().is_some());
     }
     // The lines are the same in all captures, and are stored once.
-    let lines = bytes::Bytes::from(dataset.store().get(&found("lines").path).expect("read"));
+    let lines = bytes::Bytes::from(file(&folder, &made, "lines"));
     let lines = SerializedFileReader::new(lines).expect("Parquet");
     assert_eq!(lines.metadata().file_metadata().num_rows(), 200);
 }
@@ -223,18 +215,8 @@ fn what_is_left_after_some_parts_falls_into_the_same_parts() {
             parts.extend(gatherer.add(captures(*number)).expect("added"));
         }
         parts.extend(gatherer.finish());
-        let made = parts.into_iter().map(|part| {
-            part.make(("h".into(), 1), serde_json::Value::Null)
-                .expect("made")
-        });
-        made.map(|made| {
-            made.entry
-                .captures
-                .iter()
-                .map(|source| source.capture)
-                .collect()
-        })
-        .collect()
+        let made = parts.into_iter().map(|part| part.make().expect("made"));
+        made.map(|made| made.captures).collect()
     };
     let all: Vec<i64> = (0..48).collect();
     let parts = cut(&all);
@@ -250,7 +232,6 @@ fn what_is_left_after_some_parts_falls_into_the_same_parts() {
 #[test]
 fn events_stand_by_capture_and_in_their_order() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut dataset = Dataset::open(store(&folder)).expect("opened");
     let with_events = |number: i64| {
         let mut capture = capture("r", number, 1);
         let mut spool = SpoolWriter::new().expect("a spool");
@@ -262,23 +243,10 @@ fn events_stand_by_capture_and_in_their_order() {
         capture.events = Some(spool.finish().expect("written"));
         capture
     };
-    // Through a staged file.
-    let staged = (0..4).map(|number| {
-        let mut file = Vec::new();
-        with_events(number).write(&mut file).expect("written");
-        Capture::read(&file[..])
-            .expect("read")
-            .expect("of this version")
-    });
-    assert!(dataset.publish(&part(staged)).expect("written"));
-    let direct = part((0..4).map(with_events));
-    dataset.look().expect("listed");
-    let file = direct.entry.file("events");
-    let found = dataset
-        .files()
-        .get(&file)
-        .expect("the same name, so the same bytes");
-    let bytes = bytes::Bytes::from(dataset.store().get(&found.path).expect("read"));
+    let made = part((0..4).map(with_events));
+    assert_eq!(made.name, part((0..4).rev().map(with_events)).name);
+    assert!(open(&folder).publish(&made).expect("written"));
+    let bytes = bytes::Bytes::from(file(&folder, &made, "events"));
     let reader = SerializedFileReader::new(bytes).expect("Parquet");
     assert_eq!(reader.metadata().num_row_groups(), 2);
     let rows = reader.get_row_iter(None).expect("rows").map(|row| {
@@ -295,40 +263,51 @@ fn events_stand_by_capture_and_in_their_order() {
 }
 
 #[test]
-fn who_comes_second_writes_nothing_and_a_part_given_up_is_free() {
+fn who_comes_second_writes_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut first = Dataset::open(store(&folder)).expect("opened");
-    let mut second = Dataset::open(store(&folder)).expect("opened");
+    let (mut first, mut second) = (open(&folder), open(&folder));
     let made = part((0..3).map(|number| capture("r", number, 2)));
     assert!(first.publish(&made).expect("written"));
     let overlapping = part((2..5).map(|number| capture("other", number, 2)));
     assert!(!second.publish(&overlapping).expect("refused"));
-    second.look().expect("listed");
-    assert_eq!(second.parts().len(), 1);
-    assert!(second.knows(capture("r", 2, 2).rows.rank.capture));
-    assert!(!second.knows(capture("r", 4, 2).rows.rank.capture));
-    second.release(1).expect("released");
-    assert!(second.files().is_empty());
-    assert!(second.publish(&overlapping).expect("written"));
-    // The first one completes a part that was released meanwhile: it removes its files again.
-    first.complete(1, &made).expect("refused");
-    first.look().expect("listed");
-    let ranks = first.files().keys().filter(|file| file.table == "ranks");
+    assert_eq!(Vec::from_iter(second.parts().keys()), [&made.name]);
+    assert!(second.has(capture("r", 2, 2).rows.rank.capture));
+    assert!(!second.has(capture("r", 4, 2).rows.rank.capture));
+    second.prune(&made.name, &[]).expect("removed");
+    assert!(first.publish(&overlapping).expect("written"));
+    let dataset = open(&folder);
+    let found = dataset.parts().get(&overlapping.name).expect("a part");
+    assert_eq!(found.newest, 2_000_004);
+    // In the order of ranks.
     assert_eq!(
-        ranks.map(|file| &*file.part).collect::<Vec<_>>(),
-        [overlapping.entry.part]
+        found.captures,
+        [2, 3, 4].map(|number| capture("", number, 0).rows.rank.capture)
     );
+    assert_eq!(dataset.parts().len(), 1);
 }
 
 #[test]
-fn captures_of_files_that_the_list_lacks_are_known_by_their_ranks() {
+fn files_without_ranks_and_those_of_a_killed_writer_are_removed() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut dataset = Dataset::open(store(&folder)).expect("opened");
-    let made = part((0..3).map(|number| capture("r", number, 2)));
-    assert!(dataset.publish(&made).expect("written"));
-    std::fs::remove_dir_all(folder.path().join("_parts")).expect("removed");
-    let dataset = Dataset::open(store(&folder)).expect("opened");
-    assert!(dataset.parts().is_empty());
-    assert!(dataset.knows(capture("r", 2, 2).rows.rank.capture));
-    assert!(!dataset.knows(capture("r", 3, 2).rows.rank.capture));
+    let (made, other) = [0..3, 3..5]
+        .map(|of| part(of.map(|number| capture("r", number, 2))))
+        .into();
+    for made in [&made, &other] {
+        assert!(open(&folder).publish(made).expect("written"));
+    }
+    let path = |made: &Made, table| {
+        let of = made.name.clone();
+        folder.path().join(DataFile { of, table }.path())
+    };
+    std::fs::remove_file(path(&made, "ranks")).expect("removed");
+    let half = path(&other, "held").with_file_name("_x.parquet.tmp");
+    std::fs::write(&half, b"half").expect("written");
+    assert_eq!(Dataset::read(folder.path()).expect("read").parts().len(), 1);
+    assert!(half.exists() && path(&made, "held").exists());
+    let mut dataset = open(&folder);
+    assert_eq!(Vec::from_iter(dataset.parts().keys()), [&other.name]);
+    assert!(!half.exists() && !path(&made, "held").exists());
+    dataset.prune(&other.name, &["held"]).expect("removed");
+    assert!(!path(&other, "held").exists() && path(&other, "ranks").exists());
+    assert!(dataset.has(other.captures[0]));
 }

@@ -31,7 +31,7 @@ def views(spark: Any, dataset: str, runs: Sequence[str] = ()) -> None:
     """Creates a temporary view of each table of a dataset, for these runs or for all. Times have the type
     TIMESTAMP_NTZ, in UTC."""
     for table, columns in queries.TABLES.items():
-        kinds = {**columns, "run": "VARCHAR", "node": "VARCHAR"}
+        kinds = {**columns, **queries.OF_PATH}
         schema = ", ".join(f"{name} {_TYPES.get(kind, kind)}" for name, kind in kinds.items())
         frame = _read(spark, dataset, table, runs, schema)
         cells = [
@@ -39,7 +39,10 @@ def views(spark: Any, dataset: str, runs: Sequence[str] = ()) -> None:
             for name, kind in kinds.items()
         ]
         rows = f"_rows_of_{table}"
-        frame.selectExpr(*cells).createOrReplaceTempView(rows)
+        frame.selectExpr(*cells, queries.PART).createOrReplaceTempView(rows)
+        # The first table is that of ranks.
+        if table == "ranks":
+            spark.sql(queries.COUNTED.format(rows=rows)).cache().createOrReplaceTempView(queries.CAPTURES)
         spark.sql(queries.view(table, rows)).createOrReplaceTempView(table)
 
 
@@ -50,5 +53,6 @@ def _read(spark: Any, dataset: str, table: str, runs: Sequence[str], schema: str
     path = spark._jvm.org.apache.hadoop.fs.Path(f"{folder}/table={table}")
     there = path.getFileSystem(spark._jsc.hadoopConfiguration()).globStatus(path)
     if not there:
-        return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).option("basePath", base).parquet(*[found.getPath().toString() for found in there])
+        return spark.createDataFrame([], f"{schema}, {queries.PART} STRING")
+    files = spark.read.schema(schema).option("basePath", base).parquet(*[found.getPath().toString() for found in there])
+    return files.selectExpr("*", f"_metadata.file_name as {queries.PART}")

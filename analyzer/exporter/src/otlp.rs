@@ -12,6 +12,9 @@ use opentelemetry_proto::tonic::metrics::v1::{
 };
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message as _;
+use ureq::Agent;
+use ureq::http::Uri;
+use ureq::tls::{RootCerts, TlsConfig};
 
 use crate::family::{Families, Family, Kind, Labels, Value};
 
@@ -25,16 +28,12 @@ pub enum PushError {
     /// The URL is invalid.
     #[error("{0}: not a URL of a collector, such as http://host:4318")]
     Url(String),
-    /// The client or its runtime failed.
-    #[error("cannot push: {0}")]
-    Client(String),
 }
 
 /// A collector.
 pub(crate) struct Push {
-    url: reqwest::Url,
-    client: reqwest::Client,
-    runtime: tokio::runtime::Runtime,
+    url: Uri,
+    agent: Agent,
     host: String,
     /// Whether the last push failed, so that an unreachable collector causes only one message.
     failed: bool,
@@ -43,24 +42,24 @@ pub(crate) struct Push {
 impl Push {
     /// A push to the collector at a base URL; the metrics are posted to its path `/v1/metrics`.
     pub(crate) fn new(base: &str) -> Result<Self, PushError> {
-        let url = reqwest::Url::parse(&format!("{}/v1/metrics", base.trim_end_matches('/')));
-        let url = url
-            .ok()
-            .filter(|url| matches!(url.scheme(), "http" | "https"));
+        let url = format!("{}/v1/metrics", base.trim_end_matches('/'));
+        let url = url.parse().ok().filter(|url: &Uri| {
+            matches!(url.scheme_str(), Some("http" | "https")) && url.host().is_some()
+        });
         let url = url.ok_or_else(|| PushError::Url(base.to_owned()))?;
         // Fails if a provider is installed already, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = |error: &dyn std::fmt::Display| PushError::Client(error.to_string());
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| client(&error))?;
-        let built = reqwest::Client::builder().timeout(LIMIT).build();
+        let roots = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier);
+        // A collector may close a connection between two pushes, so each push has its own.
+        let config = Agent::config_builder()
+            .timeout_global(Some(LIMIT))
+            .http_status_as_error(false)
+            .max_idle_connections(0)
+            .tls_config(roots.build());
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         Ok(Self {
             url,
-            client: built.map_err(|error| client(&error))?,
-            runtime,
+            agent: config.build().new_agent(),
             host: host.trim().to_owned(),
             failed: false,
         })
@@ -99,26 +98,15 @@ impl Push {
     /// Figures of a failed push are dropped: the next push has newer ones, and counters lose nothing.
     fn push(&self, families: &Families) -> Result<(), String> {
         let body = request(families, &self.host).encode_to_vec();
-        let request = self.client.post(self.url.clone());
-        let request = request.header("content-type", "application/x-protobuf");
-        // Created within the runtime, because its time limit is a timer of the runtime.
-        let sent = async { request.body(body).send().await };
-        let sent = self.runtime.block_on(sent);
-        let answer = sent.map_err(|error| cause(&error))?;
-        match answer.status() {
-            status if status.is_success() => Ok(()),
-            status => Err(format!("the collector answers {status}")),
+        let request = self.agent.post(&self.url);
+        let request = request.content_type("application/x-protobuf");
+        match request.send(&body) {
+            Ok(answer) if answer.status().is_success() => Ok(()),
+            Ok(answer) => Err(format!("the collector answers {}", answer.status())),
+            Err(ureq::Error::Io(error)) => Err(error.to_string()),
+            Err(error) => Err(error.to_string()),
         }
     }
-}
-
-/// The innermost cause, because the outer ones repeat the URL.
-fn cause(error: &dyn std::error::Error) -> String {
-    let mut inner = error;
-    while let Some(source) = inner.source() {
-        inner = source;
-    }
-    inner.to_string()
 }
 
 fn request(families: &Families, host: &str) -> ExportMetricsServiceRequest {

@@ -1,9 +1,7 @@
 //! Options for the rows of a capture.
 
-use serde::{Deserialize, Serialize};
-
 /// What is taken from a capture, and how names are written.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The run's name. Default: the job's name, or one made of host, start and process number.
     pub run: Option<String>,
@@ -15,9 +13,7 @@ pub struct Options {
     pub source_text: bool,
     /// Whether hashes stand for names of files, functions, modules, programs and machines. Default: no.
     pub hash_paths: bool,
-    /// The secret for hashes of names and keys. Without it, names cannot be found by trying. Default: none. It is not
-    /// serialized.
-    #[serde(skip)]
+    /// The secret for hashes of names and keys. Without it, names cannot be found by trying. Default: none.
     pub secret: Option<Vec<u8>>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gpumem_dataset::{Keyed, Mac};
+use gpumem_dataset::{Hash, Keyed};
 use rustc_hash::FxHashMap;
 
 use super::options::Options;
@@ -51,8 +51,8 @@ impl<'a> Words<'a> {
     }
 
     /// Begins a hash of several values.
-    pub fn mac(&self) -> Mac {
-        Mac::new(self.secret)
+    fn hash(&self) -> Hash {
+        Hash::new(self.secret)
     }
 
     /// A text without hashing.
@@ -73,9 +73,9 @@ impl<'a> Words<'a> {
         if let Some(known) = self.hashed.get(text) {
             return Arc::clone(known);
         }
-        let mut mac = self.mac();
-        mac.update(text.as_bytes());
-        let new: Arc<str> = format!("hash:{:016x}", mac.first()).into();
+        let mut hash = self.hash();
+        hash.update(text.as_bytes());
+        let new: Arc<str> = format!("hash:{:016x}", hash.first()).into();
         self.hashed.insert(text.to_owned(), Arc::clone(&new));
         new
     }

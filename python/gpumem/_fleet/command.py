@@ -9,7 +9,6 @@ import io
 import math
 import os
 import textwrap
-from pathlib import Path
 from typing import Any, List, Optional, Sequence
 
 from .. import _files, _launcher
@@ -27,12 +26,9 @@ Usage: gpumem fleet COMMAND …
 
   query NAME DATASET        answers a common question (query --list)
   sql "select …" DATASET    runs SQL over the dataset's tables (docs/dataset.md)
-  spark-job                 prints the path of a program for spark-submit that ingests captures
-  ingest, stage, commit, fetch, prune
-                            make and keep a dataset: gpumem-analyze fleet --help
+  ingest, prune, rows       make and keep a dataset: gpumem-analyze fleet --help
 
-DATASET is a folder, or s3://, gs:// or az://. The requested parts of a store are
-kept in the cache.
+DATASET is a folder, or s3://, gs:// or az://, which DuckDB's extensions read.
 """
 
 
@@ -66,8 +62,8 @@ def main(words: Sequence[str]) -> int:
         return 0 if words else WRONG
     command, rest = words[0], list(words[1:])
     if command == "spark-job":
-        print(Path(__file__).resolve().with_name("spark_job.py"))
-        return 0
+        say("fleet spark-job was removed: ingest each capture on its own machine, then `aws s3 sync` (docs/fleet.md)")
+        return WRONG
     if command not in ("query", "sql"):
         _launcher.become([str(_files.analyzer()), "fleet", command, *rest], os.environ)
     parser = _parser(command)
@@ -102,7 +98,7 @@ def _listed() -> List[str]:
 
 def _query(options: argparse.Namespace) -> str:
     query = queries.find(options.question)
-    engine = _engine(options, sorted({"ranks", *queries.tables_in(query.sql)}))
+    engine = _engine(options, queries.tables_in(query.sql))
     parameters = queries.defaults(query, {"top": options.top, "label": options.label})
     answer = engine.ask(query.for_duckdb(), parameters)
     if options.format == "text":
@@ -117,10 +113,8 @@ def _sql(options: argparse.Namespace) -> str:
 
 
 def _engine(options: argparse.Namespace, tables: Sequence[str]) -> Engine:
-    # Without DuckDB no file is copied.
     engine = Engine()
-    folder = files.located(options.dataset, options.run, tables)
-    engine.view(files.of_tables(folder, options.run, tables))
+    engine.view(files.of_tables(engine, options.dataset, options.run, tables))
     return engine
 
 

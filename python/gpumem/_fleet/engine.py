@@ -1,21 +1,18 @@
-"""DuckDB with a view for each table of a dataset. It never downloads an extension: all data is local."""
+"""DuckDB with a view for each table of a dataset. For a folder it downloads nothing; for an object store its extensions."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from pathlib import Path
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
-from .queries import OF_PATH, TABLES, view
+from . import stores
+from .queries import CAPTURES, COUNTED, OF_PATH, PART, TABLES, view
+from .stores import Refused
 
 __all__ = ["Answer", "Engine", "Refused"]
 
 _INSTALL = "needs DuckDB: pip install 'libgpumem[fleet]'"
-
-
-class Refused(Exception):
-    """DuckDB is not installed or has rejected the query; the message is the reason."""
 
 
 class Answer(NamedTuple):
@@ -29,6 +26,7 @@ class Engine:
     """A connection in which the dataset's tables are views."""
 
     def __init__(self) -> None:
+        self._is_reached = False
         try:
             import duckdb
         except ImportError:
@@ -42,8 +40,22 @@ class Engine:
             }
         )
 
-    def view(self, files: Mapping[str, Sequence[Path]]) -> None:
+    def files(self, dataset: str, run: Optional[str]) -> List[str]:
+        """The Parquet files of a run, or of all."""
+        if "://" in dataset:
+            if not self._is_reached:
+                stores.reach(self._run, dataset)
+            self._is_reached = True
+        found = f"{_plain(dataset)}/run={'*' if run is None else _plain(run)}/table=*/node=*/*.parquet"
+        try:
+            return sorted(row[0] for row in self._run("select file from glob(?)", [found]).fetchall())
+        except Refused as error:
+            raise Refused(f"{dataset} cannot be listed: {str(error).partition(chr(10))[0]}") from None
+
+    def view(self, files: Mapping[str, Sequence[str]]) -> None:
         """Creates a view for each table with these files. Without files it is empty, but has all columns."""
+        counted = COUNTED.format(rows=self._rows("ranks", files.get("ranks", ())))
+        self._run(f"create or replace temp table {CAPTURES} as {counted}")
         for table, paths in files.items():
             rows = self._rows(table, paths)
             self._run(f"create view {table} as {view(table, rows)}")
@@ -54,21 +66,22 @@ class Engine:
         columns = [column[0] for column in done.description or ()]
         return Answer(columns, done.fetchall())
 
-    def _rows(self, table: str, paths: Sequence[Path]) -> str:
-        columns = {**TABLES[table], **OF_PATH}
+    def _rows(self, table: str, paths: Sequence[str]) -> str:
+        columns = {**TABLES[table], **OF_PATH, PART: "VARCHAR"}
         if not paths:
             empty = ", ".join(f"null::{kind} as {name}" for name, kind in columns.items())
             return f"(select {empty} where false)"
         read = (
-            f"read_parquet([{', '.join(map(_literal, paths))}], hive_partitioning = true, union_by_name = true, "
+            f"read_parquet([{', '.join(map(_literal, paths))}], hive_partitioning = true, union_by_name = true, filename = true, "
             "hive_types = {'run': VARCHAR, 'node': VARCHAR})"
         )
         found = {row[0]: row[1] for row in self._run(f"describe select * from {read}").fetchall()}
+        found[PART] = "VARCHAR"
         # Files of older versions lack columns.
         cells = ", ".join(_cell(name, kind, found.get(name)) for name, kind in columns.items())
-        return f"(select {cells} from {read})"
+        return f"(select {cells} from (select *, parse_filename(filename) as {PART} from {read}))"
 
-    def _run(self, sql: str, parameters: Optional[Dict[str, Any]] = None) -> Any:
+    def _run(self, sql: str, parameters: Any = None) -> Any:
         try:
             return self._connection.execute(sql, parameters)
         except self._error as error:
@@ -82,7 +95,11 @@ def _cell(name: str, kind: str, found: Optional[str]) -> str:
     return f"{name} at time zone 'UTC' as {name}" if found == "TIMESTAMP WITH TIME ZONE" else name
 
 
-def _literal(path: Path) -> str:
+def _plain(path: str) -> str:
+    """A path without patterns."""
+    return "".join(f"[{letter}]" if letter in "[*?" else letter for letter in path)
+
+
+def _literal(path: str) -> str:
     """A path as an SQL string without patterns."""
-    plain = "".join(f"[{letter}]" if letter in "[*?" else letter for letter in str(path))
-    return "'" + plain.replace("'", "''") + "'"
+    return "'" + _plain(path).replace("'", "''") + "'"

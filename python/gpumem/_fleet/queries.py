@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any, Dict, List
 
-__all__ = ["OF_PATH", "Query", "SCHEMA", "TABLES", "defaults", "find", "known", "tables_in", "view"]
+__all__ = ["CAPTURES", "COUNTED", "OF_PATH", "PART", "Query", "SCHEMA", "TABLES", "defaults", "find", "known", "tables_in", "view"]
 
 _HERE = Path(__file__).resolve().parent
 _KNOWN = json.loads((_HERE / "tables.json").read_text(encoding="utf-8"))
@@ -17,18 +17,25 @@ SCHEMA: int = _KNOWN["schema"]
 TABLES: Dict[str, Dict[str, str]] = {name: table["columns"] for name, table in _KNOWN["tables"].items()}
 # Columns from a file's path, which are not in the file.
 OF_PATH = {"run": "VARCHAR", "node": "VARCHAR"}
+# The name of a row's file, which is that of its part.
+PART = "_part"
+# A table of the captures that are in the dataset. A capture that two machines ingested has rows in two parts; those of one
+# count.
+CAPTURES = "_captures"
+COUNTED = f"select capture, min({PART}) as {PART} from {{rows}} group by capture"
 # Tables whose rows are repeated in several parts or runs.
 _SHARED = {
     "lines": "select {columns} from (select *, row_number() over (partition by line_key order by line desc nulls last, label, "
     "file nulls last, function nulls last, text nulls last) as newest from {rows}) where newest = 1",
     "frames": "select distinct {columns} from {rows}",
 }
+_OF_CAPTURES = f"select {{columns}} from {{rows}} join {CAPTURES} using (capture, {PART})"
 
 
 def view(table: str, rows: str) -> str:
-    """The SELECT for a table's files. Lines and stacks are the same in all runs."""
+    """The SELECT for a table's files; `rows` also has the column `PART`. Lines and stacks are the same in all runs."""
     columns = list(TABLES[table]) if table in _SHARED else [*TABLES[table], *OF_PATH]
-    return _SHARED.get(table, "select {columns} from {rows}").format(columns=", ".join(columns), rows=rows)
+    return _SHARED.get(table, _OF_CAPTURES).format(columns=", ".join(columns), rows=rows)
 
 
 class Query:

@@ -1,16 +1,18 @@
 //! `gpumem-analyze fleet ingest`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
 
 use gpumem_analyzer::envelope::{Body, Captures, Heads, View};
-use gpumem_dataset::Key;
+use gpumem_analyzer::fleet::Options;
+use gpumem_dataset::{Capture, Dataset, Gathered, Gatherer, Key};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::part::{Begun, Intake, complete_begun};
-use super::places::many;
-use super::sources::{Candidate, Is, Sources};
-use super::taking::{Asked, TakingArgs, Took, take};
+use super::sources::{self, Candidate, Is};
+use super::take::TakeArgs;
+use super::taking::{Took, take};
+use super::{many, removed};
 use crate::args::Format;
 use crate::commands::each::in_order;
 use crate::commands::exit::Exit;
@@ -19,31 +21,39 @@ use crate::commands::output::Output;
 /// `fleet ingest`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// What is stored of captures, and how.
+    /// What is stored of captures.
     #[command(flatten)]
-    pub how: TakingArgs,
-    /// Captures, folders or object stores (s3://bucket/folder, gs://…, az://…); the last one is the dataset
-    #[arg(required = true, num_args = 2.., value_name = "SOURCE... DATASET")]
-    pub places: Vec<String>,
+    pub take: TakeArgs,
+    /// Also store one row for each event; captures are then read twice
+    #[arg(long)]
+    pub events: bool,
+    #[arg(long, hide = true, value_parser = removed::patience)]
+    retry_for: Option<u64>,
+    #[arg(long, hide = true, value_parser = removed::patience)]
+    request_timeout: Option<u64>,
+    /// Text or JSON
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Captures, or folders with captures; the last one is the dataset's folder
+    #[arg(required = true, num_args = 2.., value_name = "SOURCE... DATASET", value_parser = removed::place)]
+    pub places: Vec<PathBuf>,
 }
 
 /// Result for the captures.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Summary {
     /// Number of captures that were added to the dataset.
-    pub taken: usize,
+    taken: usize,
     /// Runs of these captures.
-    pub runs: Vec<String>,
+    runs: BTreeSet<String>,
     /// Number of parts that were written.
-    pub parts: usize,
-    /// Number of captures that were skipped: already in the dataset, or pruned before.
-    pub known: usize,
+    parts: usize,
+    /// Number of captures that were skipped because they are in the dataset.
+    known: usize,
     /// Captures that were skipped because their processes run.
-    pub running: Vec<String>,
+    running: Vec<String>,
     /// Files that could not be read, each with the reason.
-    pub unreadable: Vec<String>,
-    /// Parts of earlier calls that could not be completed, one message each.
-    pub begun: Vec<String>,
+    unreadable: Vec<String>,
 }
 
 impl View for Summary {
@@ -57,36 +67,25 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let Some((place, from)) = args.places.split_last() else {
         anyhow::bail!("name captures, and the dataset last");
     };
-    let asked = args.how.asked()?;
-    let dataset = args.how.store.dataset(place)?;
-    dataset.store().sweep()?;
-    let sources = Sources::list(from, args.how.store, place)?;
+    let options = args.take.options()?;
+    let dataset = Dataset::open(place)?;
+    let (candidates, unreadable) = sources::list(from, place)?;
     let mut summary = Summary {
-        unreadable: sources.unreadable.clone(),
+        unreadable,
         ..Summary::default()
     };
-    let found = identified(&sources, &mut summary)?;
-    let mut intake = Intake::new(dataset, asked.said()?);
-    intake.dataset.remove_unwanted()?;
-    let begun = Begun {
-        asked: Some(&asked),
-        found: &found,
-        sources: Some(&sources),
-        args: args.how.store,
+    let found = identified(&candidates, &mut summary)?;
+    let mut intake = Intake {
+        dataset,
+        gatherer: Gatherer::default(),
+        summary,
+        withdrawn: Vec::new(),
     };
-    summary.begun = complete_begun(&mut intake, &begun)?;
-    summary.known = take_in(&mut intake, &sources, &found, &asked, &mut summary)?;
-    summary.taken = intake.taken;
-    summary.parts = intake.parts;
-    summary.runs = intake.runs.into_iter().collect();
-    finish(&summary, args.how.format, output)
-}
-
-/// Prints what became of captures.
-pub fn finish(summary: &Summary, format: Format, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    match format {
-        Format::Json => output.json(&Captures::InBody, summary)?,
-        Format::Text => output.text(&text(summary))?,
+    intake.all(&found, &options, args.events)?;
+    let summary = intake.summary;
+    match args.format {
+        Format::Json => output.json(&Captures::InBody, &summary)?,
+        Format::Text => output.text(&text(&summary))?,
     }
     Ok(match summary.unreadable.is_empty() {
         true => Exit::Complete,
@@ -119,23 +118,24 @@ fn text(summary: &Summary) -> String {
     for name in &summary.running {
         text += &format!("running: {name}\n");
     }
-    for line in &summary.begun {
-        text += &format!("{line}\n");
-    }
     text
 }
 
-/// The distinct captures among the found files; of several copies the first by name.
-fn identified(sources: &Sources, summary: &mut Summary) -> anyhow::Result<HashMap<Key, Candidate>> {
-    let mut found: HashMap<Key, Candidate> = HashMap::new();
+/// The distinct captures among the files; of several copies the first by name.
+fn identified<'a>(
+    candidates: &'a [Candidate],
+    summary: &mut Summary,
+) -> anyhow::Result<HashMap<Key, &'a Candidate>> {
+    let candidates: Vec<_> = candidates.iter().collect();
+    let mut found: HashMap<Key, &Candidate> = HashMap::new();
     in_order(
-        &sources.candidates,
+        &candidates,
         "searching for captures",
-        |of| sources.is(of),
+        |of| of.is(),
         |of, is| -> anyhow::Result<()> {
             match is {
                 Is::Capture(key) => {
-                    found.entry(key).or_insert_with(|| of.clone());
+                    found.entry(key).or_insert(of);
                 }
                 Is::Foreign => {}
                 Is::Unreadable(why) => summary.unreadable.push(why),
@@ -146,52 +146,72 @@ fn identified(sources: &Sources, summary: &mut Summary) -> anyhow::Result<HashMa
     Ok(found)
 }
 
-/// Ingests the captures that the dataset does not have; returns the number of those that it has.
-fn take_in(
-    intake: &mut Intake,
-    sources: &Sources,
-    found: &HashMap<Key, Candidate>,
-    asked: &Asked,
-    summary: &mut Summary,
-) -> anyhow::Result<usize> {
-    let known_before = found
-        .keys()
-        .filter(|key| intake.dataset.knows(**key))
-        .count();
-    let known = known_before.saturating_sub(intake.taken);
-    let mut keys: Vec<Key> = found.keys().copied().collect();
-    loop {
-        keys.retain(|key| !intake.dataset.knows(*key));
-        let mut new: Vec<(&Candidate, Key)> = keys
-            .iter()
-            .filter_map(|key| Some((found.get(key)?, *key)))
-            .collect();
-        // Sorted by folder, so that a run's captures follow one another; then in the order of `fleet commit`.
-        new.sort_by_key(|(of, key)| (folder(&of.name), *key));
-        in_order(
-            &new,
-            "adding captures",
-            |(of, _)| take(sources, of, asked),
-            |_, took| {
-                match took {
-                    Took::Capture(capture) => intake.add(*capture)?,
-                    Took::Runs(name) => summary.running.push(name),
-                    Took::Unreadable(why) => summary.unreadable.push(why),
-                }
-                anyhow::Ok(())
-            },
-        )?;
-        intake.finish()?;
-        if intake.withdrawn.is_empty() {
-            return Ok(known);
-        }
-        // Another ingest already has some captures of a part: the others are gathered again.
-        let withdrawn = std::mem::take(&mut intake.withdrawn);
-        keys = withdrawn.into_iter().map(|source| source.capture).collect();
-        intake.dataset.look()?;
-    }
+/// Adds captures to a dataset.
+struct Intake {
+    dataset: Dataset,
+    gatherer: Gatherer,
+    summary: Summary,
+    /// Captures of parts of which another ingest has added a capture meanwhile.
+    withdrawn: Vec<Key>,
 }
 
-fn folder(name: &str) -> &str {
-    name.rsplit_once('/').map_or("", |(folder, _)| folder)
+impl Intake {
+    /// Ingests the captures that the dataset does not have.
+    fn all(
+        &mut self,
+        found: &HashMap<Key, &Candidate>,
+        options: &Options,
+        events: bool,
+    ) -> anyhow::Result<()> {
+        let mut keys: Vec<Key> = found.keys().copied().collect();
+        while !keys.is_empty() {
+            let before = keys.len();
+            keys.retain(|key| !self.dataset.has(*key));
+            self.summary.known += before - keys.len();
+            let mut new: Vec<(&Path, &Candidate, Key)> = keys
+                .iter()
+                .filter_map(|key| Some((*found.get(key)?, *key)))
+                .map(|(of, key)| (of.path.parent().unwrap_or(&of.path), of, key))
+                .collect();
+            // By folder, so that a run's captures follow one another, and then in an order that does not depend on names.
+            new.sort_by_key(|(folder, _, key)| (*folder, *key));
+            in_order(
+                &new,
+                "adding captures",
+                |(_, of, _)| take(of, options, events),
+                |_, took| {
+                    match took {
+                        Took::Capture(capture) => self.add(*capture)?,
+                        Took::Runs(name) => self.summary.running.push(name),
+                        Took::Unreadable(why) => self.summary.unreadable.push(why),
+                    }
+                    anyhow::Ok(())
+                },
+            )?;
+            let left = std::mem::take(&mut self.gatherer);
+            left.finish().try_for_each(|part| self.publish(part))?;
+            keys = std::mem::take(&mut self.withdrawn);
+        }
+        Ok(())
+    }
+
+    /// Adds a capture, and writes the parts that are now full.
+    fn add(&mut self, capture: Capture) -> anyhow::Result<()> {
+        for full in self.gatherer.add(capture)? {
+            self.publish(full)?;
+        }
+        Ok(())
+    }
+
+    fn publish(&mut self, gathered: Gathered) -> anyhow::Result<()> {
+        let made = gathered.make()?;
+        if self.dataset.publish(&made)? {
+            self.summary.taken += made.captures.len();
+            self.summary.parts += 1;
+            self.summary.runs.insert(made.name.run);
+        } else {
+            self.withdrawn.extend(made.captures);
+        }
+        Ok(())
+    }
 }

@@ -1,14 +1,10 @@
 //! `gpumem-analyze fleet`.
 
-mod commit;
-mod fetch;
 mod ingest;
-mod part;
-mod places;
 mod prune;
+mod removed;
 mod rows;
 mod sources;
-mod stage;
 mod take;
 mod taking;
 
@@ -31,29 +27,14 @@ pub enum Command {
     /// Add captures to a dataset
     #[command(
         after_help = "Examples:\n  gpumem-analyze fleet ingest captures/ fleet/\n  \
-        gpumem-analyze fleet ingest s3://bucket/captures s3://bucket/gpumem\n  \
         gpumem-analyze fleet ingest --run nightly --label team=vision captures/ fleet/\n\n\
         Captures that the dataset has are skipped: if you repeat the command, it changes no data."
     )]
     Ingest(ingest::Args),
-    /// Write a capture's rows next to a dataset, for `fleet commit`
-    #[command(after_help = "Examples:\n  gpumem-analyze fleet stage report.bin fleet/")]
-    Stage(stage::Args),
-    /// Add staged captures to a dataset
-    #[command(after_help = "Examples:\n  gpumem-analyze fleet commit fleet/\n  \
-        gpumem-analyze fleet commit --run nightly --part 0/4 fleet/")]
-    Commit(commit::Args),
-    /// Copy a dataset's files to a folder, for programs that cannot read object stores
-    #[command(
-        after_help = "Examples:\n  gpumem-analyze fleet fetch s3://bucket/gpumem copy/\n  \
-        gpumem-analyze fleet fetch --table ranks --table held s3://bucket/gpumem copy/"
-    )]
-    Fetch(fetch::Args),
     /// Remove runs, tables or old captures from a dataset
     #[command(
         after_help = "Examples:\n  gpumem-analyze fleet prune --older-than 30d --dry-run fleet/\n  \
-        gpumem-analyze fleet prune --run nightly --table events fleet/\n  \
-        gpumem-analyze fleet prune --run nightly --forget fleet/"
+        gpumem-analyze fleet prune --run nightly --table events fleet/"
     )]
     Prune(prune::Args),
     /// Print the rows that ingest stores of a capture
@@ -62,26 +43,43 @@ pub enum Command {
         gpumem-analyze fleet rows --hash-paths --format json report.bin | grep train.py    # before you share it"
     )]
     Rows(rows::Args),
+    #[command(hide = true)]
+    Stage(removed::Args),
+    #[command(hide = true)]
+    Commit(removed::Args),
+    #[command(hide = true)]
+    Fetch(removed::Args),
 }
+
+/// The new way to ingest on many machines.
+const INGEST: &str =
+    "ingest each machine's captures into a folder there, then `aws s3 sync` the folders into one";
+/// The new way to read a dataset in an object store.
+const FETCH: &str =
+    "`gpumem fleet query` reads object stores; `aws s3 sync` and `rclone copy` copy a dataset";
 
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     match &args.command {
         Command::Ingest(args) => ingest::run(args, output),
-        Command::Stage(args) => stage::run(args, output),
-        Command::Commit(args) => commit::run(args, output),
-        Command::Fetch(args) => fetch::run(args, output),
         Command::Prune(args) => prune::run(args, output),
         Command::Rows(args) => rows::run(args, output),
+        Command::Stage(_) => Err(removed::command("stage", INGEST)),
+        Command::Commit(_) => Err(removed::command("commit", INGEST)),
+        Command::Fetch(_) => Err(removed::command("fetch", FETCH)),
     }
+}
+
+/// `3 captures`, `1 capture`.
+fn many(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
 }
 
 /// Forms of the results in JSON.
 #[cfg(test)]
 pub mod forms {
-    pub use super::fetch::Fetched;
     pub use super::ingest::Summary;
     pub use super::prune::Pruned;
     pub use super::rows::Tables;
-    pub use super::stage::Staged;
 }

@@ -1,13 +1,14 @@
 //! `gpumem-analyze fleet prune`.
 
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gpumem_analyzer::envelope::{Body, Captures, Heads, View};
-use gpumem_dataset::{Part, RANKS, TABLES, name_of};
+use gpumem_dataset::{Dataset, Part, PartName, RANKS, TABLES, name_of};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::places::{StoreArgs, many};
+use super::{many, removed};
 use crate::args::Format;
 use crate::commands::exit::Exit;
 use crate::commands::output::Output;
@@ -25,20 +26,17 @@ pub struct Args {
     /// Remove only the rows of this table. Can be repeated
     #[arg(long, value_name = "NAME", value_parser = table)]
     pub table: Vec<&'static str>,
-    /// Let the next ingest add the removed captures again, including those pruned earlier
-    #[arg(long, conflicts_with = "table")]
-    pub forget: bool,
+    #[arg(long, hide = true, num_args = 0, default_missing_value = "", value_parser = removed::forget)]
+    forget: Option<bool>,
     /// Show what would be removed, without removing it
     #[arg(long)]
     pub dry_run: bool,
-    /// How stores are opened.
-    #[command(flatten)]
-    pub store: StoreArgs,
     /// Text or JSON
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// The dataset: a folder or an object store
-    pub dataset: String,
+    /// The dataset's folder
+    #[arg(value_parser = removed::place)]
+    pub dataset: PathBuf,
 }
 
 /// Removed parts of the dataset. With `dry_run`, parts that would be removed.
@@ -52,8 +50,6 @@ pub struct Pruned {
     files: usize,
     /// Size of these files in bytes.
     bytes: u64,
-    /// Number of incomplete parts. They are not removed.
-    unfinished: usize,
     /// Whether this was a dry run, which removes nothing.
     dry_run: bool,
 }
@@ -71,48 +67,34 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             "a part cannot exist without the table ranks: omit --table to remove the whole part"
         );
     }
-    let mut dataset = args.store.dataset(&args.dataset)?;
-    if !args.dry_run {
-        dataset.store().sweep()?;
-        dataset.remove_unwanted()?;
+    if !args.dataset.is_dir() {
+        anyhow::bail!("{}: no such folder", args.dataset.display());
     }
+    let mut dataset = match args.dry_run {
+        true => Dataset::read(&args.dataset)?,
+        false => Dataset::open(&args.dataset)?,
+    };
     let mut pruned = Pruned {
         parts: 0,
         captures: 0,
         files: 0,
         bytes: 0,
-        unfinished: 0,
         dry_run: args.dry_run,
     };
-    let parts = dataset.parts().iter().filter(|(_, part)| args.wants(part));
-    let parts: Vec<(u64, Part)> = parts
-        .map(|(number, part)| (*number, part.clone()))
-        .collect();
-    for (number, part) in parts {
-        if !part.is_pruned() && !dataset.is_complete(&part) {
-            pruned.unfinished += 1;
-            continue;
-        }
-        let tables = TABLES.iter().map(|table| table.name);
-        let tables = tables.filter(|table| args.table.is_empty() || args.table.contains(table));
-        let files: Vec<_> = tables
-            .filter_map(|table| dataset.files().get(&part.entry.file(table)))
-            .collect();
-        if files.is_empty() && !args.forget {
+    let parts = dataset.parts().clone().into_iter();
+    for (name, part) in parts.filter(|(name, part)| args.wants(name, part)) {
+        let files = part.tables.iter();
+        let files = files.filter(|(table, _)| args.table.is_empty() || args.table.contains(table));
+        let bytes: Vec<u64> = files.map(|(_, bytes)| *bytes).collect();
+        if bytes.is_empty() {
             continue;
         }
         pruned.parts += 1;
-        pruned.captures += part.entry.captures.len();
-        pruned.files += files.len();
-        pruned.bytes += files.iter().map(|found| found.bytes).sum::<u64>();
+        pruned.captures += part.captures.len();
+        pruned.files += bytes.len();
+        pruned.bytes += bytes.iter().sum::<u64>();
         if !args.dry_run {
-            if !part.is_pruned() {
-                dataset.prune(number, &args.table)?;
-                dataset.remove_unwanted()?;
-            }
-            if args.forget {
-                dataset.forget(number)?;
-            }
+            dataset.prune(&name, &args.table)?;
         }
     }
     match args.format {
@@ -128,32 +110,26 @@ fn text(pruned: &Pruned) -> String {
     } else {
         "removed"
     };
-    let mut text = format!(
+    format!(
         "{} of {} with {} {done} ({})\n",
         many(pruned.files, "file"),
         many(pruned.parts, "part"),
         many(pruned.captures, "capture"),
         gpumem_analyzer::units::bytes(pruned.bytes)
-    );
-    if pruned.unfinished > 0 {
-        let left = many(pruned.unfinished, "unfinished part");
-        text += &format!("{left} skipped: the next ingest completes them\n");
-    }
-    text
+    )
 }
 
 impl Args {
-    fn wants(&self, part: &Part) -> bool {
-        let entry = &part.entry;
+    fn wants(&self, name: &PartName, part: &Part) -> bool {
         let is_old = |age: Duration| {
             let now = SystemTime::now()
                 .duration_since(UNIX_EPOCH)
                 .unwrap_or_default();
             let then = now.saturating_sub(age).as_micros();
-            i64::try_from(then).is_ok_and(|then| entry.newest < then)
+            i64::try_from(then).is_ok_and(|then| part.newest < then)
         };
-        let is_of_run = self.run.is_empty() || self.run.iter().any(|run| name_of(run) == entry.run);
-        !part.is_released() && is_of_run && self.older_than.is_none_or(is_old)
+        let is_of_run = self.run.is_empty() || self.run.iter().any(|run| name_of(run) == name.run);
+        is_of_run && self.older_than.is_none_or(is_old)
     }
 }
 
@@ -175,7 +151,7 @@ fn age(text: &str) -> Result<Duration, String> {
 }
 
 /// A table by its name.
-pub fn table(name: &str) -> Result<&'static str, String> {
+fn table(name: &str) -> Result<&'static str, String> {
     let table = TABLES.iter().find(|table| table.name == name);
     table.map(|table| table.name).ok_or_else(|| {
         let names: Vec<_> = TABLES.iter().map(|table| table.name).collect();

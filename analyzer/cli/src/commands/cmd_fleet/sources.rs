@@ -1,22 +1,23 @@
-//! Finds captures at the given places.
+//! Finds captures in the given files and folders.
 
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use gpumem_capture::{Identity, OpenError, Reader};
-use gpumem_dataset::{Found, Key, Store};
+use gpumem_dataset::Key;
 
-use super::places::StoreArgs;
+/// The depth of nested folders that are searched.
+const DEPTH: usize = 16;
 
 /// A file that may be a capture.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Candidate {
-    /// The number of its store.
-    pub store: usize,
-    /// The file there.
-    pub found: Found,
-    /// Its full name.
-    pub name: String,
+    /// Its absolute path.
+    pub path: PathBuf,
+    /// When it was last written.
+    pub modified: SystemTime,
 }
 
 /// The kind of a file.
@@ -29,143 +30,73 @@ pub enum Is {
     Unreadable(String),
 }
 
-/// The stores with captures, and the files in them.
-pub struct Sources {
-    stores: Vec<Store>,
-    /// Candidates, by name.
-    pub candidates: Vec<Candidate>,
-    /// Places that could not be read, and why.
-    pub unreadable: Vec<String>,
+/// The candidates in these places, by name, and what could not be read. Files of the dataset are skipped.
+pub fn list(places: &[PathBuf], dataset: &Path) -> anyhow::Result<(Vec<Candidate>, Vec<String>)> {
+    let (mut candidates, mut unreadable) = (Vec::new(), Vec::new());
+    for place in places {
+        let place = std::path::absolute(place)?;
+        if let Err(error) = walk(&place, DEPTH, &mut candidates) {
+            unreadable.push(match error.kind() {
+                io::ErrorKind::NotFound => format!("{}: no such file or folder", place.display()),
+                _ => format!("{}: {error}", place.display()),
+            });
+        }
+    }
+    let own = std::path::absolute(dataset)?;
+    candidates.retain(|of| !of.path.starts_with(&own));
+    candidates.sort();
+    candidates.dedup_by(|a, b| a.path == b.path);
+    Ok((candidates, unreadable))
 }
 
-impl Sources {
-    /// Lists places. Files in the dataset's own place are skipped.
-    pub fn list(places: &[String], args: StoreArgs, dataset: &str) -> anyhow::Result<Self> {
-        let mut sources = Self {
-            stores: Vec::new(),
-            candidates: Vec::new(),
-            unreadable: Vec::new(),
-        };
-        let own = format!("{}/", absolute(dataset)?.trim_end_matches('/'));
-        for place in places {
-            match sources.add(place, args) {
-                Ok(()) => {}
-                Err(error) => sources.unreadable.push(format!("{error:#}")),
+/// Adds a file, or the files below a folder. What disappears meanwhile is skipped.
+fn walk(place: &Path, depth: usize, found: &mut Vec<Candidate>) -> io::Result<()> {
+    let facts = fs::metadata(place)?;
+    if facts.is_dir() {
+        for entry in fs::read_dir(place)? {
+            let entry = entry?;
+            // Such names, and Parquet files, belong to datasets.
+            let is_data = entry.file_name().as_encoded_bytes().starts_with(b"_")
+                || entry.path().extension().is_some_and(|of| of == "parquet");
+            if is_data || depth == 0 {
+                continue;
+            }
+            match walk(&entry.path(), depth - 1, found) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
             }
         }
-        sources.candidates.retain(|of| !of.name.starts_with(&own));
-        sources.candidates.sort_by(|a, b| a.name.cmp(&b.name));
-        sources.candidates.dedup_by(|a, b| a.name == b.name);
-        Ok(sources)
+    } else if facts.is_file() && facts.len() >= Identity::BYTES as u64 {
+        let modified = facts.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+        let path = place.to_owned();
+        found.push(Candidate { path, modified });
     }
+    Ok(())
+}
 
-    fn add(&mut self, place: &str, args: StoreArgs) -> anyhow::Result<()> {
-        let is_file = !Store::is_remote(place) && Path::new(place).is_file();
-        if !Store::is_remote(place) && !Path::new(place).exists() {
-            anyhow::bail!("{place}: no such file or folder");
-        }
-        // A part that is made again finds its captures from any working directory.
-        let whole = absolute(place)?;
-        let (folder, file) = match whole.rsplit_once('/') {
-            Some((folder, file)) if is_file || named_as_capture(place) => (folder, file),
-            _ => (&*whole, ""),
+impl Candidate {
+    /// Its kind, from its first bytes.
+    pub fn is(&self) -> Is {
+        let head = || -> io::Result<Vec<u8>> {
+            let mut head = Vec::new();
+            File::open(&self.path)?.take(4096).read_to_end(&mut head)?;
+            Ok(head)
         };
-        let store = args.store(folder)?;
-        // A single object is listed by its name; a place with such a name may still be a folder.
-        let found = match file {
-            "" => store.list("")?,
-            file if is_file => vec![local(&store, file)?],
-            file => {
-                let mut found = store.list(&format!("{file}/"))?;
-                found.extend(
-                    store
-                        .list("")?
-                        .into_iter()
-                        .filter(|found| found.path == file),
-                );
-                found
-            }
-        };
-        let number = self.stores.len();
-        for found in found {
-            let name = store.name_of(&found.path);
-            let is_data = found.path.split('/').any(|part| part.starts_with('_'))
-                || found.path.ends_with(".parquet");
-            if !is_data {
-                self.candidates.push(Candidate {
-                    store: number,
-                    found,
-                    name,
-                });
-            }
-        }
-        self.stores.push(store);
-        Ok(())
-    }
-
-    /// The store of a candidate.
-    pub fn store(&self, of: &Candidate) -> anyhow::Result<&Store> {
-        let store = self.stores.get(of.store);
-        store.ok_or_else(|| anyhow::anyhow!("{}: no store", of.name))
-    }
-
-    /// The kind of a candidate, from its first bytes.
-    pub fn is(&self, of: &Candidate) -> Is {
-        let read = || -> anyhow::Result<Is> {
-            if of.found.bytes < Identity::BYTES as u64 {
-                return Ok(Is::Foreign);
-            }
-            let store = self.store(of)?;
-            let head = store.get_range(&of.found.path, 0..of.found.bytes.min(4096))?;
-            Ok(match gpumem_analyzer::fleet::identity_of(&head) {
+        match head() {
+            Ok(head) => match gpumem_analyzer::fleet::identity_of(&head) {
                 Some(key) => Is::Capture(key),
+                None if self.path.extension().is_some_and(|of| of == "bin") => self.why_not(),
                 None => Is::Foreign,
-            })
-        };
-        match read() {
-            Ok(Is::Foreign) if named_as_capture(&of.name) => why_not(of),
-            Ok(is) => is,
-            Err(error) => Is::Unreadable(format!("{error:#}")),
+            },
+            Err(error) => Is::Unreadable(format!("{}: {error}", self.path.display())),
         }
     }
-}
 
-/// Files named `….bin` that are not captures are reported, unless their contents identify them as something else.
-fn why_not(of: &Candidate) -> Is {
-    if Store::is_remote(&of.name) {
-        return Is::Unreadable(format!(
-            "{}: not a capture, or its header is damaged",
-            of.name
-        ));
+    /// Files named `….bin` that are not captures are reported, unless their contents identify them as something else.
+    fn why_not(&self) -> Is {
+        match Reader::open(&self.path) {
+            Err(OpenError::Foreign { .. }) | Ok(_) => Is::Foreign,
+            Err(error) => Is::Unreadable(error.to_string()),
+        }
     }
-    match Reader::open(Path::new(&of.name)) {
-        Err(OpenError::Foreign { .. }) | Ok(_) => Is::Foreign,
-        Err(error) => Is::Unreadable(error.to_string()),
-    }
-}
-
-/// The absolute path of a folder or file; an object store's place is unchanged.
-fn absolute(place: &str) -> anyhow::Result<String> {
-    if Store::is_remote(place) {
-        return Ok(place.to_owned());
-    }
-    let path = std::path::absolute(place)?;
-    match path.to_str() {
-        Some(path) => Ok(path.to_owned()),
-        None => anyhow::bail!("{}: its name is not UTF-8", path.display()),
-    }
-}
-
-fn named_as_capture(name: &str) -> bool {
-    name.ends_with(".bin")
-}
-
-fn local(store: &Store, file: &str) -> anyhow::Result<Found> {
-    let name = store.name_of(file);
-    let facts = std::fs::metadata(&name)?;
-    Ok(Found {
-        path: file.into(),
-        bytes: facts.len(),
-        modified: facts.modified().unwrap_or(SystemTime::UNIX_EPOCH),
-    })
 }
