@@ -1,6 +1,6 @@
-"""The disks on which test_hostile_disks.py has its captures (tests/hostile-fs): they fail as they are told to.
+"""The disks on which test_hostile_disks.py has its captures (tests/hostile-fs): they fail as a test requires.
 
-What breaks these tests: a request that passes although it should be held or fail, one that is held for ever, and a
+What breaks these tests: a request that passes although it should be held or fail, one that is held permanently, and a
 mount that is left."""
 
 import os

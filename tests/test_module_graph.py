@@ -27,7 +27,7 @@ FLOORS = [
         "sideband", "stack", "stacks", "storage", "tensors", "tracked", "workspace",
     },
     {"card", "driver", "limit"},
-    {"account", "call_counts", "call_times", "caller", "failed", "fault", "hook", "message", "process", "resolve", "stack_sample", "thread"},
+    {"account", "call_counts", "call_times", "caller", "failed", "fault", "hook", "memory", "message", "process", "resolve", "stack_sample", "thread"},
 ]
 OBSERVERS = 2
 # `dlsym` answers another tool's question for NVTX's entry with our own.
@@ -53,8 +53,8 @@ STATE_BELOW = {
     "stacks": {"scratch::ENDED"},
     "unwind": {"functions::FUNCTIONS", "modules::UNLOADS"},
 }
-# Statics that never change: functions for the loader, and tables of constants.
-CONSTANT = re.compile(r"(?:unsafe )?extern +fn\(\)|session::Open|&\[Row\]")
+# Statics that never change: functions for the loader, tables of constants, and the allocator.
+CONSTANT = re.compile(r"(?:unsafe )?extern +fn\(\)|session::Open|&\[Row\]|Memory")
 
 
 def state(text):

@@ -139,7 +139,7 @@ def test_every_kind_of_native_frame(level, compared, build_c):
     assert found["deepest"] == 512 and found["truncated"] > 200
     assert found["threads"] > 128  # some are met again after they gave their unwinder back
     left = found["by_system"]
-    assert left["other_stack"] > 1_000 and left["signal"] > 500 and left["no_module"] == 0
+    assert left["other_stack"] == left["no_module"] == 0 and left["signal"] > 500
     assert 500 < left["rule"] < 5_000 and len(found["culprits"]) == 1, found  # one function's frames
 
 

@@ -88,6 +88,8 @@ pub(crate) enum Once {
     OptimizerMade,
     /// The program reports its steps itself.
     StepsTold,
+    /// The recorder's code has panicked.
+    Panicked,
 }
 
 /// Facts that wait for a capture, and messages that occur once.

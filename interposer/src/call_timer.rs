@@ -23,6 +23,11 @@ pub(crate) trait Returned {
     fn has_failed(&self) -> bool {
         false
     }
+
+    /// Whether it succeeded (`false`) or ran out of memory (`true`); `None` otherwise.
+    fn ran_out(&self) -> Option<bool> {
+        None
+    }
 }
 
 impl Returned for () {}
@@ -33,11 +38,19 @@ impl Returned for CuResult {
     fn has_failed(&self) -> bool {
         !self.is_success()
     }
+
+    fn ran_out(&self) -> Option<bool> {
+        (self.is_success() || *self == Self::OUT_OF_MEMORY).then(|| !self.is_success())
+    }
 }
 
 impl Returned for CudaError {
     fn has_failed(&self) -> bool {
         !self.is_success()
+    }
+
+    fn ran_out(&self) -> Option<bool> {
+        (self.is_success() || *self == Self::MEMORY_ALLOCATION).then(|| !self.is_success())
     }
 }
 

@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;
 
-use crate::resolve::unhooked;
+use crate::resolve::{libraries, unhooked};
 use crate::session::{Session, session, session_of_process};
 use crate::{definitions, facts, message, thread};
 
@@ -89,6 +89,10 @@ unsafe extern "C" {
 extern "C" fn at_load() {
     // SAFETY: the function lives as long as the process; of no library, so that this one's end does not run it.
     unsafe { __cxa_atexit(at_last, core::ptr::null_mut(), core::ptr::null_mut()) };
+    message::remember();
+    libraries::count_first();
+    thread::last::watch_main();
+    thread::watch_forks();
 }
 
 #[used]

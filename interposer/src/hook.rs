@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::account::{self, BoundBy};
 use crate::call_counts;
 use crate::resolve::libraries::{self, Home};
-use crate::resolve::{order, real};
+use crate::resolve::order;
 
 /// Whether a capture without this hook can still be complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +98,8 @@ impl Hook {
                     | b"cuDeviceTotalMem"
                     | b"cuGetErrorString"
                     | b"cudaGetErrorString"
+                    | b"cudaGetLastError"
+                    | b"cudaPeekAtLastError"
             )
     }
 
@@ -142,14 +144,19 @@ impl Hook {
         }
     }
 
-    /// Sets `address` as the real function; false if another one was set before and this is not the driver's own.
+    /// Sets `address` as the real function; false if another one was set before, is still loaded, and this is not the
+    /// driver's own.
     pub(crate) fn adopt(&self, address: usize) -> bool {
-        match self
-            .real
-            .compare_exchange(0, address, Ordering::AcqRel, Ordering::Acquire)
-        {
-            Ok(_) => true,
-            Err(known) => known == address || self.exported() == address,
+        loop {
+            let swap = self
+                .real
+                .compare_exchange(0, address, Ordering::AcqRel, Ordering::Acquire);
+            match swap {
+                Ok(_) => return true,
+                Err(known) if known == address || self.exported() == address => return true,
+                Err(known) if order::place_of(known).is_some() => return false,
+                Err(known) => forget(&self.real, known),
+            }
         }
     }
 
@@ -166,16 +173,36 @@ impl Hook {
     /// the chain, then in the library itself, which may be loaded outside the global scope (RTLD_LOCAL).
     #[cold]
     fn find(&self) -> usize {
-        let mut found = real::dlsym(libc::RTLD_NEXT, self.name) as usize;
-        if found == 0 || found == self.address() {
-            found = libraries::find(self.home, self.name, self.address());
-        }
+        let found = libraries::after_ours(self.home, self.name, self.address());
         // A wrapper that is searched before us would call us endlessly.
         if found == 0 || found == self.address() || order::before_us(found) {
             return 0;
         }
         self.adopt(found);
         self.real.load(Ordering::Acquire)
+    }
+}
+
+/// Forgets an address.
+fn forget(place: &AtomicUsize, address: usize) {
+    let _ = place.compare_exchange(address, 0, Ordering::AcqRel, Ordering::Relaxed);
+}
+
+/// Forgets the functions of libraries that are not loaded any more: called when one has been unloaded. They are
+/// searched for again when they are needed.
+#[cold]
+pub(crate) fn forget_unloaded() {
+    let known = || {
+        all()
+            .iter()
+            .flat_map(|hook| [&hook.real, &hook.exported])
+            .map(|place| (place, place.load(Ordering::Acquire)))
+            .filter(|(_, address)| *address != 0)
+    };
+    for (place, address) in known() {
+        if order::place_of(address).is_none() {
+            forget(place, address);
+        }
     }
 }
 
@@ -270,9 +297,14 @@ mod tests {
     #[test]
     fn a_second_driver_is_not_adopted() {
         static HOOK: Hook = Hook::new(c"x", Home::Driver, Need::Optional, Code(core::ptr::null()));
-        assert!(HOOK.adopt(16));
-        assert!(HOOK.adopt(16));
-        assert!(!HOOK.adopt(32));
-        assert_eq!(HOOK.real(), 16);
+        let (first, second) = (libc::getpid as *const () as usize, 32);
+        assert!(HOOK.adopt(first));
+        assert!(HOOK.adopt(first));
+        assert!(!HOOK.adopt(second));
+        assert_eq!(HOOK.real(), first);
+        // Nothing is loaded there.
+        HOOK.real.store(64, Ordering::Release);
+        assert!(HOOK.adopt(second));
+        assert_eq!(HOOK.real(), second);
     }
 }

@@ -35,6 +35,7 @@ mod hook;
 mod hooks;
 mod launcher;
 mod limit;
+mod memory;
 mod message;
 mod names;
 mod nearly_full;
@@ -144,7 +145,9 @@ pub use hooks::questions::{
     cuDeviceTotalMem, cuDeviceTotalMem_v2, cuMemGetInfo, cuMemGetInfo_v2, nvmlDeviceGetMemoryInfo,
     nvmlDeviceGetMemoryInfo_v2,
 };
-pub use hooks::refusals::{cuGetErrorString, cudaGetErrorString};
+pub use hooks::refusals::{
+    cuGetErrorString, cudaGetErrorString, cudaGetLastError, cudaPeekAtLastError,
+};
 pub use hooks::runtime::{
     cudaDeviceReset, cudaFree, cudaFreeAsync, cudaFreeAsync_ptsz, cudaFreeHost, cudaHostAlloc,
     cudaMalloc, cudaMalloc3D, cudaMallocAsync, cudaMallocAsync_ptsz, cudaMallocFromPoolAsync,

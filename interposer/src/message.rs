@@ -1,8 +1,8 @@
-//! Lines on stderr: few, complete, and only while stderr is still the same file as at first.
+//! Lines on stderr: few, complete, and only while stderr is still the same file as when the library was loaded.
 
 use core::sync::atomic::Ordering;
 
-use gpumem_sys::signal::Blocked;
+use gpumem_sys::{raw, signal::Blocked};
 
 use crate::process::PROCESS;
 
@@ -10,43 +10,43 @@ use crate::process::PROCESS;
 fn identity() -> u64 {
     // SAFETY: an all-zero stat structure is a valid value of it.
     let mut stat: libc::stat = unsafe { core::mem::zeroed() };
+    let arguments = [2, &raw mut stat as usize, 0, 0, 0, 0];
     // SAFETY: the structure is valid for writing.
-    if unsafe { libc::fstat(2, &mut stat) } != 0 {
+    if unsafe { raw::call(libc::SYS_fstat, arguments) } != 0 {
         return 0;
     }
     (stat.st_dev.rotate_left(32) ^ stat.st_ino) | 1
 }
 
-/// Remembers the identity of stderr.
+/// Remembers which file stderr is. Called when the library is loaded, before the program's own code: what gets this
+/// descriptor later is the program's data.
 pub(crate) fn remember() {
     PROCESS.stderr.store(identity(), Ordering::Relaxed);
 }
 
 /// How long to wait for a slow reader of stderr.
-const PATIENCE_MS: libc::c_int = 100;
+const PATIENCE_NS: libc::c_long = 100_000_000;
 
-/// Writes a line as `gpumem: …`. Silent if stderr is closed, or has become another file since
-/// [`remember`], because a daemon may use that descriptor for its data. Silent, too, if stderr is not
-/// being read: a program that writes nothing must neither end by SIGPIPE nor wait for us.
+/// Writes a line as `gpumem: …`. Silent if stderr was closed when the library was loaded, or has become another file
+/// since, because a program may use that descriptor for its data. Silent, too, if stderr is not being read, is full, or
+/// is the terminal of another job: a program that writes nothing must neither end by a signal nor stop nor wait for us.
 pub(crate) fn line(text: &str) {
-    let now = identity();
     let then = PROCESS.stderr.load(Ordering::Relaxed);
-    if now == 0 || (then != 0 && then != now) {
+    if then == 0 || then != identity() {
         return;
     }
     let whole = format!("gpumem: {text}\n");
     let mut rest = whole.as_bytes();
-    // The pipe may have no reader any more, which must not end the program.
-    let _guard = Blocked::new(libc::SIGPIPE);
+    let _guard = Blocked::new();
     while !rest.is_empty() && takes_more() {
         // A pipe with room takes this much at once.
         let part = rest.get(..rest.len().min(libc::PIPE_BUF)).unwrap_or(rest);
+        let arguments = [2, part.as_ptr() as usize, part.len(), 0, 0, 0];
         // SAFETY: the buffer is valid for its length.
-        let written = unsafe { libc::write(2, part.as_ptr().cast(), part.len()) };
+        let written = unsafe { raw::call(libc::SYS_write, arguments) };
         match usize::try_from(written) {
             Ok(count) if count > 0 => rest = rest.get(count..).unwrap_or(&[]),
-            // SAFETY: errno's address is valid for the thread's life.
-            _ if unsafe { *libc::__errno_location() } == libc::EINTR => {}
+            _ if written == -(libc::EINTR as isize) => {}
             _ => return,
         }
     }
@@ -59,7 +59,19 @@ fn takes_more() -> bool {
         events: libc::POLLOUT,
         revents: 0,
     };
-    // SAFETY: one structure, valid for reading and writing.
-    let ready = unsafe { libc::poll(&raw mut asked, 1, PATIENCE_MS) };
+    let time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: PATIENCE_NS,
+    };
+    let arguments = [
+        &raw mut asked as usize,
+        1,
+        &raw const time as usize,
+        0,
+        0,
+        0,
+    ];
+    // SAFETY: one structure, valid for reading and writing, and a time; no mask.
+    let ready = unsafe { raw::call(libc::SYS_ppoll, arguments) };
     ready > 0 && asked.revents & libc::POLLOUT != 0
 }

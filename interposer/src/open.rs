@@ -15,6 +15,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use std::ffi::OsString;
 use std::time::Duration;
 
+use crate::account::Once;
 use crate::nearly_full::NearlyFull;
 use crate::oom::Reports;
 use crate::options::Options;
@@ -23,10 +24,12 @@ use crate::sampler::Sampler;
 use crate::session::{self, Session, Watch};
 use crate::tensors::Tensors;
 use crate::{
-    account, backward, coords, definitions, facts, launcher, limit, message, output, scopes,
-    storage, thread,
+    account, backward, coords, definitions, facts, launcher, limit, memory, message, output,
+    scopes, storage, thread,
 };
+use gpumem_capture::Ended;
 use gpumem_capture::writer::lock::Lock;
+use gpumem_sys::{own_stack, wait};
 use gpumem_tracker::Tracker;
 
 /// How often, and how long at a time, a thread waits for another one to open the capture: 5 s in total. Attempts are
@@ -61,7 +64,7 @@ extern "C" fn open_or_wait() -> bool {
 /// Opens the capture by `open`, which returns whether it succeeded. A panic there turns recording off, so that other
 /// threads do not wait.
 fn open_by(state: &AtomicU8, open: impl FnOnce() -> bool) -> bool {
-    let opened = thread::caught(open);
+    let opened = thread::caught(|| own_stack::run(open));
     let is_open = opened == Some(true);
     let to = if is_open {
         State::Recording
@@ -87,23 +90,23 @@ fn wait() -> bool {
             return false;
         }
         looks += 1;
-        std::thread::sleep(BETWEEN_LOOKS);
+        wait::nap(BETWEEN_LOOKS);
     }
     PROCESS.state.load(Ordering::Acquire) == State::Recording as u8
 }
 
 /// Opens the capture: done by the first thread, once per process.
 fn open() -> bool {
-    message::remember();
+    thread::last::watch_main();
+    silence_panics();
     let get = |name: &str| -> Option<OsString> { std::env::var_os(name) };
     let options = Options::read(get);
     let identity = launcher::identity(get);
-    let wanted = output::path(
-        options.output.as_deref(),
-        identity.rank.as_ref(),
-        std::process::id(),
-        &facts::host(),
-    );
+    let path = |pattern| {
+        let rank = identity.rank.as_ref();
+        output::path(pattern, rank, std::process::id(), &facts::host())
+    };
+    let wanted = (path(options.output.as_deref()), path(None));
     let Some((storage, writer)) = storage::open(wanted, &options) else {
         return false;
     };
@@ -149,7 +152,25 @@ fn open() -> bool {
     session::publish(session);
     coords::write_pending(writer);
     process::records_to(writer);
+    if memory::is_used_up() {
+        process::end_recording(Ended::NoMemory);
+    }
     true
+}
+
+/// The standard library would print a panic to descriptor 2, whatever that is by now.
+fn silence_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        if account::is_first(Once::Panicked)
+            && let Some(place) = panic.location()
+        {
+            message::line(&format!(
+                "internal error at {}:{}: events may be missing; the program continues.",
+                place.file(),
+                place.line()
+            ));
+        }
+    }));
 }
 
 #[cfg(test)]

@@ -35,6 +35,27 @@ pub(crate) fn path(pattern: Option<&OsStr>, rank: Option<&Rank>, pid: u32, host:
     PathBuf::from(OsString::from_vec(expanded))
 }
 
+/// Where a capture of the path `wanted` goes: to `name` in it, if it is a folder or ends with `/`. Folders that are
+/// missing are created. The reason, if it cannot go there.
+pub(crate) fn place(wanted: &Path, name: &Path) -> Result<PathBuf, String> {
+    let is_folder = wanted.as_os_str().as_bytes().ends_with(b"/") || wanted.is_dir();
+    let path = match is_folder {
+        true => wanted.join(name),
+        false => wanted.to_owned(),
+    };
+    if let Some(folder) = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+    {
+        std::fs::create_dir_all(folder)
+            .map_err(|error| format!("{}: cannot create the folder: {error}", folder.display()))?;
+    }
+    match path.metadata() {
+        Ok(found) if !found.is_file() => Err(format!("{}: not a regular file", path.display())),
+        _ => Ok(path),
+    }
+}
+
 /// The `n`th name to try: report.bin, report-2.bin, report-3.bin …
 pub(crate) fn numbered(path: &Path, n: u32) -> PathBuf {
     if n < 2 {
@@ -81,6 +102,31 @@ mod tests {
             path(Some(pattern), Some(&rank), 7, "h"),
             Path::new("out/h-2-7-100%-%x.bin")
         );
+    }
+
+    #[test]
+    fn a_folder_gets_the_capture_and_a_device_gets_nothing() {
+        let folder = std::env::temp_dir().join(format!("gpumem-output-{}", std::process::id()));
+        let name = Path::new("report.rank1.bin");
+        let missing = folder.join("a/b.bin");
+        assert_eq!(place(&missing, name).as_ref(), Ok(&missing));
+        assert!(folder.join("a").is_dir() && !missing.exists());
+        assert_eq!(place(&folder, name), Ok(folder.join(name)));
+        let mut slash = folder.join("c").into_os_string();
+        slash.push("/");
+        assert_eq!(
+            place(Path::new(&slash), name),
+            Ok(folder.join("c").join(name))
+        );
+        assert_eq!(place(Path::new("x.bin"), name), Ok("x.bin".into()));
+        let refused = place(Path::new("/dev/null"), name).expect_err("a device");
+        assert_eq!(refused, "/dev/null: not a regular file");
+        let below = place(Path::new("/dev/null/x.bin"), name).expect_err("no folder");
+        assert!(
+            below.starts_with("/dev/null: cannot create the folder: "),
+            "{below}"
+        );
+        std::fs::remove_dir_all(&folder).expect("it is removed");
     }
 
     #[test]

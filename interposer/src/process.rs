@@ -3,10 +3,12 @@
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{
+    AtomicI32, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
 use std::sync::OnceLock;
 
-use gpumem_capture::{Coordinates, Writer};
+use gpumem_capture::{Coordinates, Ended, Writer};
 
 /// See the diagram of [`crate::open`].
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -36,6 +38,20 @@ pub(crate) struct Affinity {
 // SAFETY: the mask is written by the loader's one thread while it loads the library, and read afterwards.
 unsafe impl Sync for Affinity {}
 
+/// Bytes of the reserve: address space, and memory only where it is used.
+pub(crate) const RESERVE: usize = 4 << 20;
+
+/// Memory that is given out once: [`crate::memory`].
+#[repr(C, align(4096))]
+pub(crate) struct Reserve {
+    pub(crate) bytes: UnsafeCell<[u8; RESERVE]>,
+    /// How many of its bytes are given out.
+    pub(crate) taken: AtomicUsize,
+}
+
+// SAFETY: each byte is given out once.
+unsafe impl Sync for Reserve {}
+
 /// The state of the process before there is a session, and the pointers to later state.
 pub(crate) struct Process {
     /// A [`State`].
@@ -46,9 +62,19 @@ pub(crate) struct Process {
     pub(crate) session: AtomicPtr<c_void>,
     /// The session's capture.
     writer: AtomicPtr<Writer>,
-    /// Device and inode of stderr when the capture was opened; 0 if it was closed.
+    /// Device and inode of stderr when the library was loaded; 0 if it was closed.
     pub(crate) stderr: AtomicU64,
     pub(crate) affinity: Affinity,
+    /// How many libraries were loaded with the program, in the loader's order; 0 before that is known.
+    pub(crate) libraries: AtomicUsize,
+    /// The recorder's threads; 0 for a free place.
+    pub(crate) threads: [AtomicI32; 16],
+    /// The process whose first thread has ended; 0 for none.
+    pub(crate) first_ended: AtomicU32,
+    /// The key of the value that marks the end of the first thread, and 1 << 32; 0 before there is one.
+    pub(crate) first_key: AtomicU64,
+    /// For when the program's allocator has no more.
+    pub(crate) reserve: Reserve,
     /// Coordinates from the program that wait for a capture: [`crate::coords`] owns the target.
     pub(crate) coordinates: AtomicPtr<Coordinates>,
 }
@@ -64,8 +90,26 @@ pub(crate) static PROCESS: Process = Process {
         filled: AtomicI64::new(0),
         larger: OnceLock::new(),
     },
+    libraries: AtomicUsize::new(0),
+    threads: [const { AtomicI32::new(0) }; 16],
+    first_ended: AtomicU32::new(0),
+    first_key: AtomicU64::new(0),
+    reserve: Reserve {
+        bytes: UnsafeCell::new([0; RESERVE]),
+        taken: AtomicUsize::new(0),
+    },
     coordinates: AtomicPtr::new(null_mut()),
 };
+
+/// Ends the recording of this process, if there is one. Waits for nothing and allocates nothing.
+pub(crate) fn end_recording(reason: Ended) {
+    // SAFETY: null, or the writer of `records_to`, published with Release.
+    if let Some(writer) = unsafe { PROCESS.writer.load(Ordering::Acquire).as_ref() }
+        && writer.is_of_this_process()
+    {
+        writer.abandon(reason);
+    }
+}
 
 /// Sets `writer` as the capture of this process.
 pub(crate) fn records_to(writer: &'static Writer) {

@@ -3,16 +3,18 @@
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpumem_capture::{ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, Writer};
-use gpumem_sys::wait::Alarm;
+use gpumem_sys::clock::Instant;
+use gpumem_sys::wait::{self, Alarm};
 
 use gpumem_tracker::{Tracker, Verdict};
 
 use crate::card::reading::{Card, Reading, Settled};
 use crate::card::{self, library};
 use crate::driver::DeviceFacts;
+use crate::resolve::libraries;
 use crate::session::{CardUse, Readings, Session};
 use crate::thread::{self, Started, Thread};
 use crate::{account, call, fault, process, record, tracked};
@@ -92,6 +94,7 @@ impl Sampler {
     }
 
     fn run(&self, session: &'static Session, every: Option<Duration>) {
+        libraries::keep_driver();
         if library::open().is_none() {
             card::note_missing(session.writer);
         }
@@ -132,7 +135,7 @@ impl Sampler {
                 is_patient = began.elapsed() < LONGEST_CALL;
                 was_still = thread::with(|thread| self.read(session, thread, ordinal, is_patient));
                 if is_patient && was_still == Some(false) {
-                    std::thread::sleep(BETWEEN_TRIES);
+                    wait::nap(BETWEEN_TRIES);
                 }
             }
             if let (Some(watch), Some(card)) = (session.watch, self.card_use(ordinal)) {
@@ -264,7 +267,7 @@ impl Sampler {
             && began.elapsed() < PATIENCE
             && call::is_quiet()
         {
-            std::thread::sleep(Duration::from_micros(100));
+            wait::nap(Duration::from_micros(100));
         }
     }
 
@@ -274,7 +277,7 @@ impl Sampler {
             if self.ending.load(Ordering::Acquire) {
                 return;
             }
-            std::thread::sleep(PAUSE / LOOKS);
+            wait::nap(PAUSE / LOOKS);
         }
     }
 }
@@ -327,7 +330,7 @@ impl Readings for Sampler {
                 if taken != Some(false) {
                     break;
                 }
-                std::thread::sleep(BETWEEN_TRIES);
+                wait::nap(BETWEEN_TRIES);
             }
             match taken {
                 Some(true) => {}

@@ -7,6 +7,8 @@
 
 use core::cell::Cell;
 
+use gpumem_sys::clock;
+
 /// A thread's distance to its next sample point. All zeros: no point has been drawn.
 #[derive(Default)]
 pub(crate) struct StackSample {
@@ -65,15 +67,9 @@ impl StackSample {
 
 /// A value that differs between threads, processes and runs.
 fn entropy(address: u64) -> u64 {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the structure is valid for writing; the clock exists on every Linux.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
     // SAFETY: gettid takes nothing and cannot fail.
     let thread = unsafe { libc::syscall(libc::SYS_gettid) };
-    address.rotate_left(32) ^ (thread.cast_unsigned() << 40) ^ now.tv_nsec.cast_unsigned()
+    address.rotate_left(32) ^ (thread.cast_unsigned() << 40) ^ clock::read(libc::CLOCK_MONOTONIC)
 }
 
 /// `-ln((uniform + 1) / 2^53)`, for `uniform` below 2^53, to 9 digits. The C library's `log` would add a dependency on

@@ -3,14 +3,18 @@
 //! It exists before the first and after the last line of a thread's own code.
 
 mod affinity;
+pub(crate) mod last;
+mod ours;
 mod start;
 
 use core::cell::Cell;
+use core::ffi::c_int;
 use core::mem::offset_of;
 use core::sync::atomic::AtomicU64;
 
 use gpumem_capture::ThreadId;
 use gpumem_stacks::thread_static;
+use gpumem_sys::{own_stack, raw};
 use gpumem_unwind::Registers;
 
 use crate::process;
@@ -69,6 +73,11 @@ pub(crate) struct Thread {
     pub(crate) known_context: Cell<(u64, u64)>,
     /// The value of `allocated` at the newest reported refusal, until the program queries the text of the error.
     pub(crate) told: Cell<Option<u32>>,
+    /// Where the part of its stack begins from which much room is left below, and the bytes of that part; zeros before
+    /// they are known.
+    roomy: Cell<(u64, u64)>,
+    /// Whether its newest CUDA call, as far as calls are hooked, ran out of memory.
+    pub(crate) ran_out: Cell<bool>,
     /// The selection of its tensors with stacks, if stacks are sampled.
     pub(crate) stack_sample: StackSample,
     /// Within a timed call: see [`crate::call_timer`].
@@ -91,11 +100,35 @@ impl Thread {
         }
     }
 
+    /// Whether the stack that the thread is on has much room left.
+    #[inline(always)]
+    fn has_room(&self) -> bool {
+        let here = 0u8;
+        let here = &raw const here as u64;
+        let (from, bytes) = self.roomy.get();
+        here.wrapping_sub(from) < bytes || self.find_room(here)
+    }
+
+    /// Finds the part of this thread's own stack from which much room is left below.
+    #[cold]
+    #[inline(never)]
+    fn find_room(&self, here: u64) -> bool {
+        if self.roomy.get().0 != 0 {
+            return false; // a fiber, or at the stack's end
+        }
+        let (from, to) = match id() == std::process::id() {
+            true => first_stack(),
+            false => own_stack::run(gpumem_unwind::stack).unwrap_or_default(),
+        };
+        let from = from.saturating_add(ROOM);
+        let bytes = to.saturating_sub(from);
+        self.roomy.set((from, bytes));
+        here.wrapping_sub(from) < bytes
+    }
+
     #[cold]
     fn ask_id(&self) -> ThreadId {
-        // SAFETY: gettid takes nothing and cannot fail.
-        self.id
-            .set(unsafe { libc::syscall(libc::SYS_gettid) } as u32);
+        self.id.set(id());
         ThreadId(self.id.get())
     }
 
@@ -119,6 +152,40 @@ impl Thread {
     }
 }
 
+/// The stack of the first thread, as far as its limit allows it to grow. (The C library would read /proc.)
+fn first_stack() -> (u64, u64) {
+    unsafe extern "C" {
+        /// An address above all frames of the first thread.
+        static __libc_stack_end: *const u8;
+    }
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the structure is valid for writing.
+    let told = unsafe { libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit) } == 0;
+    // SAFETY: the loader has set it before any code of the process runs.
+    let end = unsafe { __libc_stack_end } as u64;
+    // The kernel leaves room for at most this much.
+    let most = if told { limit.rlim_cur.min(1 << 30) } else { 0 };
+    (end.saturating_sub(most), end)
+}
+
+/// Keeps a forked child from taking its parent's thread for its own. Called once, when the library is loaded.
+pub(crate) fn watch_forks() {
+    unsafe extern "C" fn in_child() {
+        with(|thread| thread.id.set(0));
+    }
+    // SAFETY: the function lives as long as the process.
+    unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+}
+
+/// The kernel's id of this thread.
+fn id() -> u32 {
+    // SAFETY: gettid takes nothing and cannot fail.
+    (unsafe { raw::call(libc::SYS_gettid, [0; 6]) }) as u32
+}
+
 /// Runs `f` with this thread's state.
 #[inline(always)]
 pub(crate) fn with<R>(f: impl FnOnce(&Thread) -> R) -> R {
@@ -127,13 +194,20 @@ pub(crate) fn with<R>(f: impl FnOnce(&Thread) -> R) -> R {
     f(unsafe { &*place() })
 }
 
-/// Runs a hook's own code, unless recording is off in this process.
+/// Runs a hook's own code, unless recording is off in this process: on a stack of the recorder's, if little room is left
+/// on the program's.
 pub(crate) fn in_hook<R>(f: impl FnOnce(&Thread) -> R) -> Option<R> {
     if process::is_aside() {
         return None;
     }
-    guarded(f)
+    match with(Thread::has_room) {
+        true => guarded(f),
+        false => own_stack::run(|| guarded(f)),
+    }
 }
+
+/// Bytes of a program's stack that must be left for a hook's code.
+const ROOM: u64 = 256 << 10;
 
 /// Runs the recorder's code: not nested in itself, with errno preserved, and catching panics. `None` if it did
 /// not complete.
@@ -169,8 +243,36 @@ impl Drop for ReentryGuard {
     }
 }
 
-/// Runs `f`, which does not panic, and preserves errno.
+/// This thread is not cancelled until this is dropped: a cancellation unwinds the stack and must not meet our frames.
+struct Uncancelled(c_int);
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+impl Uncancelled {
+    const DISABLE: c_int = 1;
+
+    fn begin() -> Self {
+        let mut before = Self::DISABLE;
+        // SAFETY: the integer is valid for writing; only this thread's state changes.
+        unsafe { pthread_setcancelstate(Self::DISABLE, &raw mut before) };
+        Self(before)
+    }
+}
+
+impl Drop for Uncancelled {
+    fn drop(&mut self) {
+        if self.0 != Self::DISABLE {
+            // SAFETY: a state that the C library returned.
+            unsafe { pthread_setcancelstate(self.0, core::ptr::null_mut()) };
+        }
+    }
+}
+
+/// Runs `f`, which does not panic, without cancellation, and preserves errno.
 pub(crate) fn with_errno_kept<R>(f: impl FnOnce() -> R) -> R {
+    let _uncancelled = Uncancelled::begin();
     let errno = with(|thread| thread.errno().get());
     let result = f();
     with(|thread| thread.errno().set(errno));

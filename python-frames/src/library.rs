@@ -6,32 +6,35 @@ use gpumem_sys::loaded;
 
 /// Where the interpreter's symbols are.
 pub(crate) struct Library {
-    handle: *mut c_void,
+    /// Whether it is a libpython; otherwise the program, or a library that contains an interpreter.
+    is_libpython: bool,
+}
+
+/// Whether a file name is that of a libpython.
+fn is_libpython(name: &[u8]) -> bool {
+    let minor = name.strip_prefix(b"libpython3.");
+    minor.is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_digit))
 }
 
 impl Library {
-    /// Python is in the program, in a library of the global scope, or in a libpython that a plugin
-    /// has loaded privately.
+    /// Python is in the program, in a library that contains it, or in a libpython that a plugin
+    /// may have loaded privately.
     pub(crate) fn find() -> Option<Self> {
-        let global = Self {
-            handle: libc::RTLD_DEFAULT,
+        let outside = Self {
+            is_libpython: false,
         };
-        if global.symbol(c"Py_GetVersion").is_some() {
-            return Some(global);
+        if outside.symbol(c"Py_GetVersion").is_some() {
+            return Some(outside);
         }
+        let library = Self { is_libpython: true };
+        library.symbol(c"Py_GetVersion")?;
         // The handle keeps the library loaded, because its structures are read after this.
-        let handle = loaded::handle_of(|name| {
-            let minor = name.strip_prefix(b"libpython3.");
-            minor.is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_digit))
-        });
-        let local = Self { handle };
-        (!handle.is_null() && local.symbol(c"Py_GetVersion").is_some()).then_some(local)
+        (!loaded::handle_of(is_libpython).is_null()).then_some(library)
     }
 
     /// The address of a symbol.
     pub(crate) fn symbol(&self, name: &CStr) -> Option<usize> {
-        // SAFETY: the handle is RTLD_DEFAULT or one that dlopen gave; the name is NUL-terminated.
-        match unsafe { libc::dlsym(self.handle, name.as_ptr()) } as usize {
+        match loaded::symbol(name, |file| is_libpython(file) == self.is_libpython) {
             0 => None,
             address => Some(address),
         }

@@ -96,7 +96,6 @@ def save():
     with locked(fcntl.LOCK_EX):
         saved = CACHE / key()
         if sum(path.lstat().st_size for part in PARTS for path in (BUILT / part).rglob("*")) > MOST:
-            shutil.rmtree(saved, ignore_errors=True)
             return
         if saved.exists():
             then = json.loads((saved / "sources.json").read_text())

@@ -1,11 +1,11 @@
-//! Reusable buffers for one thread's stacks.
+//! Reusable buffers for one thread's stacks: separate pages, of which a thread touches few.
 
 use core::ffi::c_void;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, Ordering};
-use std::alloc::{Layout, alloc_zeroed};
 
 use gpumem_python_frames::{Frame, StackMemo};
+use gpumem_sys::pages;
 use gpumem_unwind::Unwinder;
 
 use crate::thread_static;
@@ -80,9 +80,7 @@ fn obtain() -> Option<NonNull<Scratch>> {
 }
 
 fn allocate() -> Option<NonNull<Scratch>> {
-    // SAFETY: the layout is not of size 0.
-    let scratch =
-        NonNull::new(unsafe { alloc_zeroed(Layout::new::<Scratch>()) })?.cast::<Scratch>();
+    let scratch = pages::map(size_of::<Scratch>())?.cast::<Scratch>();
     // SAFETY: zeros are valid numbers, frames, and a memo and an unwinder that have seen nothing; the vectors, for which they are not, are written
     // before anybody sees them.
     unsafe {
@@ -108,8 +106,11 @@ fn hand_back(mut scratch: *mut Scratch) {
         }
     }
     if !scratch.is_null() {
-        // SAFETY: allocated with this layout by the global allocator, and in nobody's hands.
-        drop(unsafe { Box::from_raw(scratch) });
+        // SAFETY: mapped with this size, and in nobody's hands.
+        unsafe {
+            scratch.drop_in_place();
+            pages::unmap(scratch.cast(), size_of::<Scratch>());
+        }
     }
 }
 

@@ -3,6 +3,9 @@
 use core::ffi::{CStr, c_int, c_void};
 use core::ops::ControlFlow;
 
+use crate::c_library;
+use crate::elf::{self, Tables};
+
 /// A loaded library, or the program itself. It stays loaded during the iteration.
 #[derive(Clone, Copy)]
 pub struct Library<'a> {
@@ -22,7 +25,7 @@ pub fn find<T>(mut look: impl FnMut(Library<'_>) -> ControlFlow<T>) -> Option<T>
     };
     let mut each: &mut dyn FnMut(Library<'_>) -> c_int = &mut each;
     // SAFETY: the callback has the required type, and gets the pointer to `each`, which outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut each).cast()) };
+    unsafe { c_library::dl_iterate_phdr(visit, (&raw mut each).cast()) };
     found
 }
 
@@ -67,6 +70,25 @@ impl<'a> Library<'a> {
                 core::slice::from_raw_parts(self.info.dlpi_phdr, self.info.dlpi_phnum.into())
             },
         }
+    }
+
+    /// Its tables.
+    pub fn tables(&self) -> Tables {
+        let mut headers = self.headers().iter();
+        match headers.find(|header| header.p_type == libc::PT_DYNAMIC) {
+            // SAFETY: the dynamic segment of a loaded library is mapped and ends with a null tag.
+            Some(header) => unsafe {
+                let place = self.bias().wrapping_add(header.p_vaddr as usize);
+                elf::tables(self.bias(), place)
+            },
+            None => Tables::default(),
+        }
+    }
+
+    /// The address of a symbol that it defines: 0 if it does not, None if it has no usable tables.
+    pub fn symbol(&self, name: &CStr) -> Option<usize> {
+        // SAFETY: the tables belong to this loaded library.
+        unsafe { elf::look_up(&self.tables(), self.bias(), name) }
     }
 
     /// Whether an address is in one of its segments.
@@ -140,6 +162,22 @@ pub unsafe fn constants(address: usize, length: usize) -> Option<&'static [u8]> 
     })?;
     // SAFETY: the loader has mapped these bytes of the file, which stay by the caller's promise.
     Some(unsafe { core::slice::from_raw_parts(address as *const u8, length) })
+}
+
+/// The address of the first definition of a function or variable in a library, or the program, whose file name is
+/// wanted; 0 if no library has one. A search in the loader's order, and not by the loader: the thread's `dlerror` stays.
+pub fn symbol(name: &CStr, is_wanted: impl Fn(&[u8]) -> bool) -> usize {
+    let found = find(|library| {
+        let found = match is_wanted(library.file_name()) {
+            true => library.symbol(name).unwrap_or(0),
+            false => 0,
+        };
+        match found {
+            0 => ControlFlow::Continue(()),
+            found => ControlFlow::Break(found),
+        }
+    });
+    found.unwrap_or(0)
 }
 
 /// The longest path of a library that is accepted.

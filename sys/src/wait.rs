@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 
-use crate::{KeepErrno, clock};
+use crate::{clock, raw};
 
 /// The minimum that a sleep that ended early counts as, so that no number of them lasts endlessly.
 const AT_LEAST: Duration = Duration::from_micros(10);
@@ -15,24 +15,25 @@ const BETWEEN: Duration = Duration::from_micros(20);
 /// Sleeps until `word` is woken, is no longer `value`, or `limit` has passed ([`Duration::MAX`]: no limit); returns the
 /// time slept. The clock is read only if the sleep ended early, and its result is capped at the limit.
 pub fn sleep(word: &AtomicU32, value: u32, limit: Duration) -> Duration {
-    let errno = KeepErrno::new();
     let time = timespec(limit);
     let began = clock::read(libc::CLOCK_MONOTONIC);
+    let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    let arguments = [
+        word.as_ptr() as usize,
+        wait as usize,
+        value as usize,
+        &raw const time as usize,
+        0,
+        0,
+    ];
     // SAFETY: `word` and `time` outlive the call; FUTEX_WAIT only reads them.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word.as_ptr(),
-            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
-            value,
-            &raw const time,
-        )
-    };
-    if result == 0 || matches!(errno.now(), libc::EAGAIN | libc::EINTR) {
+    let result = unsafe { raw::call(libc::SYS_futex, arguments) };
+    let error = i32::try_from(-result).unwrap_or(0);
+    if matches!(error, 0 | libc::EAGAIN | libc::EINTR) {
         let since = clock::read(libc::CLOCK_MONOTONIC).saturating_sub(began);
         return Duration::from_nanos(since).max(AT_LEAST).min(limit);
     }
-    if errno.now() != libc::ETIMEDOUT {
+    if error != libc::ETIMEDOUT {
         // A filter of system calls refuses this one, so no thread can wake this one.
         let short = limit.min(UNWOKEN);
         nap(short);
@@ -43,31 +44,31 @@ pub fn sleep(word: &AtomicU32, value: u32, limit: Duration) -> Duration {
 
 /// Wakes all threads that sleep on `word`.
 pub fn wake(word: &AtomicU32) {
-    let _keep = KeepErrno::new();
+    let wake = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    let arguments = [
+        word.as_ptr() as usize,
+        wake as usize,
+        i32::MAX as usize,
+        0,
+        0,
+        0,
+    ];
     // SAFETY: `word` is valid; FUTEX_WAKE does not touch it.
-    unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word.as_ptr(),
-            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-            i32::MAX,
-        )
-    };
+    unsafe { raw::call(libc::SYS_futex, arguments) };
 }
 
 /// Sleeps for `time`, or less if a signal arrives.
 pub fn nap(time: Duration) {
-    let _keep = KeepErrno::new();
     let time = timespec(time);
+    let arguments = [&raw const time as usize, 0, 0, 0, 0, 0];
     // SAFETY: `time` outlives the call, which only reads it.
-    unsafe { libc::nanosleep(&raw const time, core::ptr::null_mut()) };
+    unsafe { raw::call(libc::SYS_nanosleep, arguments) };
 }
 
 /// Yields the processor.
 pub fn yield_now() {
-    let _keep = KeepErrno::new();
     // SAFETY: sched_yield has no preconditions.
-    unsafe { libc::sched_yield() };
+    unsafe { raw::call(libc::SYS_sched_yield, [0; 6]) };
 }
 
 /// Checks `done` up to `looks` times, with a nap of 20 µs in between (70 with the kernel's slack); returns whether it

@@ -21,9 +21,10 @@ class Forks:
         command = [python, "-W", "ignore", harness.WORKLOADS / "torch_forks.py"]
         self._folder = tempfile.TemporaryDirectory(prefix="gpumem-forks-")
         self._number = itertools.count()
+        self._stderr = Path(self._folder.name) / "stderr"
         self._process = subprocess.Popen(
             harness.simulator_command(command), env=harness.clean_environment(harness.preloaded(env) if preload else env),
-            cwd=self._folder.name, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            cwd=self._folder.name, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr.open("ab"), text=True,
         )
 
     def run(
@@ -36,13 +37,15 @@ class Forks:
         card = {"GPUMEM_SIM_DEVICES": str(devices), "GPUMEM_SIM_MEMORY": memory}
         program = {
             "argv": [str(part) for part in argv], "cwd": str(cwd), "env": {**card, **(env or {})},
-            "stdout": str(folder / "stdout"), "stderr": str(folder / "stderr"),
+            "stdout": str(folder / "stdout"),
         }
+        before = self._stderr.stat().st_size
         self._process.stdin.write(json.dumps(program) + "\n")
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
         assert answer, f"the process has ended: {self._process.poll()}"
-        texts = [(folder / name).read_text(errors="replace") for name in ("stdout", "stderr")]
+        printed = [(folder / "stdout").read_bytes(), self._stderr.read_bytes()[before:]]
+        texts = [text.decode(errors="replace") for text in printed]
         done = subprocess.CompletedProcess(program["argv"], int(answer), *texts)
         if check and done.returncode != 0:
             raise AssertionError(harness.described(done))

@@ -1,7 +1,7 @@
 """Imports PyTorch once, then runs programs, each in a fork of this process (tests/lib/forks.py).
 
-A line on stdin is a program: {"argv": [FILE, …] or ["-c", TEXT, …], "cwd": …, "env": {…}, "stdout": FILE, "stderr": FILE}; the
-answer is its exit code. Until a program uses CUDA, neither the recorder nor PyTorch has state that a fork would inherit."""
+A line on stdin is a program: {"argv": [FILE, …] or ["-c", TEXT, …], "cwd": …, "env": {…}, "stdout": FILE}; the
+answer is its exit code. stderr stays this process's, because the recorder writes to no other file. Until a program uses CUDA, neither the recorder nor PyTorch has state that a fork would inherit."""
 
 import json
 import os
@@ -16,7 +16,7 @@ def prepare(program):
     os.chdir(program["cwd"])
     for name, value in program["env"].items():
         os.environ.pop(name, None) if value is None else os.environ.update({name: value})
-    for number, name, flags in ((0, os.devnull, 0), *((of, program[to], os.O_WRONLY | os.O_CREAT) for of, to in ((1, "stdout"), (2, "stderr")))):
+    for number, name, flags in ((0, os.devnull, 0), (1, program["stdout"], os.O_WRONLY | os.O_CREAT)):
         file = os.open(name, flags, 0o644)
         os.dup2(file, number)
         os.close(file)

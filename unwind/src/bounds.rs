@@ -2,7 +2,7 @@
 
 /// The lowest address that the calling thread's stack may grow to, and the first one after the stack; `None` where the
 /// system does not report them (for the first thread it reads /proc). Slow: called once for each thread.
-pub(crate) fn stack() -> Option<(u64, u64)> {
+pub fn stack() -> Option<(u64, u64)> {
     // SAFETY: an all-zero attribute object is valid memory for the call to fill.
     let mut attributes: libc::pthread_attr_t = unsafe { core::mem::zeroed() };
     // SAFETY: the calling thread is alive, and the object is valid for writing.
@@ -18,6 +18,7 @@ pub(crate) fn stack() -> Option<(u64, u64)> {
 }
 
 /// Whether the word at `address` can be read. One system call.
+#[cfg(target_arch = "x86_64")]
 #[cold]
 pub(crate) fn is_readable(address: u64) -> bool {
     // SAFETY: the kernel copies the word, if it can, before it refuses to change the signal mask in a way

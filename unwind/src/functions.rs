@@ -3,6 +3,8 @@
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use gpumem_sys::loaded;
+
 /// Not looked for yet.
 const UNKNOWN: usize = 0;
 /// The system does not have the function.
@@ -39,9 +41,7 @@ impl Function {
     pub(crate) fn address(&self) -> Option<usize> {
         let mut address = self.address.load(Ordering::Relaxed);
         if address == UNKNOWN {
-            // SAFETY: the name is NUL-terminated.
-            address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, self.name.as_ptr()) } as usize;
-            address = address.max(MISSING);
+            address = loaded::symbol(self.name, |_| true).max(MISSING);
             self.address.store(address, Ordering::Relaxed);
         }
         (address != MISSING).then_some(address)

@@ -23,7 +23,6 @@
 //! # Not suitable for
 //! - Other threads, other processes, and signal handlers that may have interrupted the loader.
 
-#[cfg(target_arch = "x86_64")]
 mod bounds;
 mod build_id;
 mod capture;
@@ -36,6 +35,7 @@ mod system;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
+pub use bounds::stack;
 pub use build_id::BuildId;
 pub use capture::{Captured, capture};
 #[cfg(not(target_arch = "x86_64"))]

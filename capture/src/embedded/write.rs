@@ -46,12 +46,12 @@ pub fn embed(
         end: start + MARK_BYTES as u64,
         symbols: 0,
     };
-    let mut builder = page::Builder::new(page_nonce(nonce))?;
+    let mut builder = page::Builder::new(page_nonce(nonce));
     builder.start(0);
     let (mut bytes, mut count) = (0, 0);
     let mut write_page = |builder: &mut page::Builder| -> io::Result<u64> {
         let next = builder.next();
-        let page = builder.finish()?;
+        let page = builder.finish();
         to.write_all(page)?;
         let length = page.len() as u64;
         builder.start(next);

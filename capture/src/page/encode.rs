@@ -1,9 +1,9 @@
 //! Builds pages. Runs in the drain's thread only.
 
 use std::hash::Hash;
-use std::io;
 
 use rustc_hash::FxHashMap;
+use zstd::zstd_safe::{self, CCtx, CParameter};
 
 use super::varint::{put, put_difference};
 use super::{COLUMNS, Column, HEADER_BYTES, Header, Site};
@@ -24,7 +24,8 @@ pub(crate) struct Builder {
     /// Where the last definition ended.
     definitions_end: u64,
     columns: [Vec<u8>; COLUMNS],
-    compressor: zstd::bulk::Compressor<'static>,
+    /// None if there was no memory for one: columns are then stored as they are.
+    compressor: Option<CCtx<'static>>,
     page: Vec<u8>,
 }
 
@@ -66,10 +67,13 @@ impl<T: Copy + Eq + Hash> Dictionary<T> {
 }
 
 impl Builder {
-    /// # Errors
-    /// zstd has no memory for its context.
-    pub(crate) fn new(nonce: u64) -> io::Result<Self> {
-        Ok(Self {
+    pub(crate) fn new(nonce: u64) -> Self {
+        let mut compressor = CCtx::try_create();
+        if let Some(compressor) = &mut compressor {
+            // Fails for unknown parameters only.
+            let _ = compressor.set_parameter(CParameter::CompressionLevel(1));
+        }
+        Self {
             header: Header {
                 nonce,
                 ..Header::default()
@@ -80,9 +84,9 @@ impl Builder {
             definitions: Vec::new(),
             definitions_end: 0,
             columns: Default::default(),
-            compressor: zstd::bulk::Compressor::new(1)?,
+            compressor,
             page: Vec::new(),
-        })
+        }
     }
 
     /// Starts a page whose first record is `first`.
@@ -159,10 +163,7 @@ impl Builder {
     }
 
     /// The page's bytes.
-    ///
-    /// # Errors
-    /// zstd's: it has no memory.
-    pub(crate) fn finish(&mut self) -> io::Result<&[u8]> {
+    pub(crate) fn finish(&mut self) -> &[u8] {
         for column in &mut self.columns {
             column.clear();
         }
@@ -180,11 +181,14 @@ impl Builder {
         for (column, lengths) in self.columns.iter().zip(&mut self.header.columns) {
             let start = self.page.len();
             let mut stored = column.len();
-            if column.len() >= TOO_SHORT_TO_COMPRESS {
+            if column.len() >= TOO_SHORT_TO_COMPRESS
+                && let Some(compressor) = &mut self.compressor
+            {
                 self.page
-                    .resize(start + zstd::zstd_safe::compress_bound(column.len()), 0);
+                    .resize(start + zstd_safe::compress_bound(column.len()), 0);
                 let room = &mut self.page[start..];
-                stored = self.compressor.compress_to_buffer(column, room)?;
+                // Without memory for its work, the column is stored as it is.
+                stored = compressor.compress2(room, column).unwrap_or(stored);
             }
             self.page.truncate(start + stored);
             if stored >= column.len() {
@@ -199,7 +203,7 @@ impl Builder {
         self.header.payload_crc = crc32fast::hash(payload);
         let header = self.header.encode();
         self.page[..HEADER_BYTES].copy_from_slice(&header);
-        Ok(&self.page)
+        &self.page
     }
 
     fn write_sites(&mut self) {

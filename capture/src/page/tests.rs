@@ -18,7 +18,7 @@ fn item() -> impl Strategy<Value = Item> {
 }
 
 fn build(first: u64, items: &[Item]) -> Vec<u8> {
-    let mut builder = Builder::new(7).unwrap();
+    let mut builder = Builder::new(7);
     builder.start(first);
     for item in items {
         match item {
@@ -26,7 +26,7 @@ fn build(first: u64, items: &[Item]) -> Vec<u8> {
             Item::Definition(kind, payload) => builder.definition(DefKind(*kind), payload),
         }
     }
-    builder.finish().unwrap().to_vec()
+    builder.finish().to_vec()
 }
 
 fn header(page: &[u8]) -> Result<Header, &'static str> {

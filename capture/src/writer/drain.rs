@@ -6,7 +6,9 @@
 
 use std::io;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use gpumem_sys::clock::Instant;
 
 use super::bounded::{Log, StateSink};
 use super::drain_state::State;
@@ -237,7 +239,7 @@ impl Writer {
         };
         let builder = match &mut state.builder {
             Some(builder) => builder,
-            none => none.insert(page::Builder::new(self.nonce())?),
+            none => none.insert(page::Builder::new(self.nonce())),
         };
         let first = self.ring.tail();
         builder.start(first);
@@ -276,7 +278,7 @@ impl Writer {
             return Ok(is_damaged);
         }
         let next = builder.next();
-        let page = builder.finish()?;
+        let page = builder.finish();
         let length = page.len() as u64;
         let start = match &mut bounded {
             None => state.pages_end,

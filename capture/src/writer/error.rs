@@ -55,6 +55,9 @@ pub enum Ended {
     /// The capture's file could not be created.
     #[error("its file could not be created")]
     NoFile = 3,
+    /// The process has no more memory.
+    #[error("the program has used up its memory")]
+    NoMemory = 4,
 }
 
 /// A problem that one of gpumem's threads reports, once each time it starts.

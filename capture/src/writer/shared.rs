@@ -180,7 +180,12 @@ impl Writer {
 
     /// Why recording ended before the process did.
     pub fn ended(&self) -> Option<Ended> {
-        let reasons = [Ended::HeldTooLong, Ended::MemoryGone, Ended::NoFile];
+        let reasons = [
+            Ended::HeldTooLong,
+            Ended::MemoryGone,
+            Ended::NoFile,
+            Ended::NoMemory,
+        ];
         let ended = self.ended.load(Ordering::Acquire);
         reasons.into_iter().find(|reason| *reason as u8 == ended)
     }

@@ -27,5 +27,5 @@ pub(crate) fn random() -> u64 {
 
 /// Prevents the SIGXFSZ of a write past RLIMIT_FSIZE from ending the process, until it is dropped.
 pub(super) fn no_file_size_signal() -> Blocked {
-    Blocked::new(libc::SIGXFSZ)
+    Blocked::new()
 }

@@ -1,7 +1,9 @@
 //! A driver query: a driver function that is looked up once and bypasses our own hook of that name.
 
 use core::ffi::{CStr, c_int};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use gpumem_unwind::modules;
 
 use crate::hook;
 use crate::resolve::libraries::{self, Home};
@@ -9,29 +11,45 @@ use crate::resolve::libraries::{self, Home};
 /// A driver function for queries, looked up once.
 pub(super) struct Question {
     name: &'static CStr,
+    /// 0 if it is unknown, 1 if the driver does not have it.
     address: AtomicUsize,
+    /// The generation of unloaded modules in which that was found.
+    generation: AtomicU64,
 }
+
+const MISSING: usize = 1;
 
 impl Question {
     pub(super) const fn new(name: &'static CStr) -> Self {
         Self {
             name,
             address: AtomicUsize::new(0),
+            generation: AtomicU64::new(0),
         }
     }
 
     pub(super) fn address(&self) -> Option<usize> {
+        let generation = modules::generation();
         match self.address.load(Ordering::Relaxed) {
-            // Bypasses our own hook, if there is one of that name.
-            0 => match libraries::find(Home::Driver, self.name, self.own()) {
-                0 => None,
-                found => {
-                    self.address.store(found, Ordering::Relaxed);
-                    Some(found)
-                }
-            },
-            known => Some(known),
+            known if known != 0 && self.generation.load(Ordering::Relaxed) == generation => {
+                Some(known)
+            }
+            _ => Some(self.find(generation)),
         }
+        .filter(|known| *known != MISSING)
+    }
+
+    #[cold]
+    fn find(&self, generation: u64) -> usize {
+        // Bypasses our own hook, if there is one of that name.
+        let found = match libraries::find(Home::Driver, self.name, self.own()) {
+            0 if libraries::is_loaded(Home::Driver) => MISSING,
+            0 => return MISSING,
+            found => found,
+        };
+        self.address.store(found, Ordering::Relaxed);
+        self.generation.store(generation, Ordering::Relaxed);
+        found
     }
 
     fn own(&self) -> usize {

@@ -67,6 +67,11 @@ macro_rules! hook {
                 #[allow(clippy::let_unit_value, clippy::let_and_return)]
                 let $result = unsafe { real($($arg),*) };
                 timer.real_returned(crate::call_timer::Returned::has_failed(&$result));
+                if let Some(ran_out) = crate::call_timer::Returned::ran_out(&$result)
+                    && !HOOK.is_question()
+                {
+                    crate::thread::with(|thread| thread.ran_out.set(ran_out));
+                }
                 $(
                     let _: &str = stringify!($takes);
                     drop(limited);

@@ -6,12 +6,12 @@
 use core::ffi::{c_char, c_int};
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
-use gpumem_cuda_abi::CuResult;
+use gpumem_cuda_abi::{CuResult, CudaError};
 
 use crate::call::Call;
 use crate::failed::Failed;
 use crate::thread::Thread;
-use crate::{driver, record};
+use crate::{driver, record, thread};
 
 /// The result code for out of memory, the same in both APIs.
 const OUT_OF_MEMORY: c_int = 2;
@@ -56,12 +56,48 @@ fn failed(
     }
 }
 
-/// Handles a query of an error's text.
+/// Handles a query of an error's text: it is the text of a failure only if the thread's last call failed so. Programs
+/// also read the texts of all errors, or of one that they have recovered from.
 fn asked(thread: &Thread, call: &Call, error: c_int) {
-    if error == OUT_OF_MEMORY {
+    if error == OUT_OF_MEMORY && thread.ran_out.take() {
         let failed = failed(call, driver::current_device(), (EventFlags::NONE, 0), true);
         record::out_of_memory(thread, failed, 1);
     }
+}
+
+/// Defines a hook of a function that returns the thread's last error. Frameworks call it after each launch, so it is not
+/// accounted as a call.
+macro_rules! last_error {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        entry! { Runtime Optional $name }
+
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// The requirements of the real function.
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case)]
+        pub unsafe extern "C-unwind" fn $name() -> CudaError {
+            let address = $name::HOOK.real();
+            if address == 0 {
+                return CudaError::INITIALIZATION_ERROR;
+            }
+            type Real = unsafe extern "C-unwind" fn() -> CudaError;
+            // SAFETY: the address is that of the function of this name, whose type this is.
+            let result = unsafe { core::mem::transmute::<usize, Real>(address)() };
+            if result == CudaError::MEMORY_ALLOCATION {
+                thread::with(|thread| thread.ran_out.set(true));
+            }
+            result
+        }
+    )*};
+}
+
+last_error! {
+    /// The last error of the runtime on this thread, which is cleared.
+    cudaGetLastError;
+    /// The last error of the runtime on this thread.
+    cudaPeekAtLastError;
 }
 
 hook! {

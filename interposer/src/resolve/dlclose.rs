@@ -1,11 +1,14 @@
 //! Our `dlclose`: calls the real one, and then checks which modules are gone. After a module is
-//! unloaded, its addresses have another meaning for the unwinder's rules and for known stacks.
+//! unloaded, its addresses have another meaning for the unwinder's rules, for known stacks, and for the hooks whose real
+//! functions were there.
 
 use core::ffi::{c_int, c_void};
+use core::sync::atomic::Ordering;
 
 use gpumem_unwind::modules;
 
-use super::real::{self, REAL};
+use super::real::REAL;
+use crate::hook;
 
 /// `dlclose`, for every program under LD_PRELOAD.
 ///
@@ -13,7 +16,7 @@ use super::real::{self, REAL};
 /// As `dlclose(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn dlclose(handle: *mut c_void) -> c_int {
-    let address = real::function(&REAL.dlclose, c"dlclose");
+    let address = REAL.dlclose.address();
     if address == 0 {
         return -1; // a C library without it has loaded nothing
     }
@@ -22,7 +25,12 @@ pub unsafe extern "C-unwind" fn dlclose(handle: *mut c_void) -> c_int {
     let real = unsafe { core::mem::transmute::<usize, Real>(address) };
     // SAFETY: the caller's own argument.
     let result = unsafe { real(handle) };
+    let before = modules::generation();
     modules::look();
+    if modules::generation() != before {
+        hook::forget_unloaded();
+        REAL.has_exports.store(false, Ordering::Release);
+    }
     result
 }
 

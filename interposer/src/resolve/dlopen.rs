@@ -9,7 +9,7 @@
 use core::ffi::{CStr, c_char, c_int, c_long, c_void};
 
 use super::loaded_names::What;
-use super::real::{self, REAL};
+use super::real::REAL;
 use crate::caller::naked_code;
 
 /// `dlopen`, for every program under LD_PRELOAD.
@@ -39,7 +39,7 @@ struct Decision {
 }
 
 unsafe extern "C" fn decide(file: *const c_char, flags: c_int) -> Decision {
-    let mut address = real::function(&REAL.dlopen, c"dlopen");
+    let mut address = REAL.dlopen.address();
     if address == 0 {
         address = nothing as *const () as usize;
     }
@@ -99,7 +99,7 @@ unsafe extern "C" fn noted(namespace: c_long, file: *const c_char) -> usize {
         REAL.loaded
             .note(unsafe { CStr::from_ptr(file) }.to_bytes(), What::Namespace);
     }
-    match real::function(&REAL.dlmopen, c"dlmopen") {
+    match REAL.dlmopen.address() {
         0 => nothing as *const () as usize,
         address => address,
     }

@@ -3,7 +3,8 @@
 //! and `RTLD_NEXT` has its usual meaning.
 
 use core::ffi::{CStr, c_char, c_void};
-use core::sync::atomic::AtomicUsize;
+
+use gpumem_sys::c_library::Function;
 
 use super::libraries::{self, Home};
 use super::real::{self, REAL};
@@ -98,8 +99,8 @@ unsafe extern "C" fn nothing(_: *mut c_void, _: *const c_char) -> *mut c_void {
     core::ptr::null_mut()
 }
 
-fn forward(slot: &AtomicUsize, name: &CStr) -> Decision {
-    let address = match real::function(slot, name) {
+fn forward(real: &Function) -> Decision {
+    let address = match real.address() {
         0 => nothing as *const () as usize,
         address => address,
     };
@@ -116,7 +117,7 @@ unsafe extern "C" fn decide_dlsym(
 ) -> Decision {
     // SAFETY: the caller passes a NUL-terminated name, or null, which is checked.
     let answer = unsafe { decide(handle, name, caller, |wanted| real::dlsym(handle, wanted)) };
-    answer.unwrap_or_else(|| forward(&REAL.dlsym, c"dlsym"))
+    answer.unwrap_or_else(|| forward(&REAL.dlsym))
 }
 
 unsafe extern "C" fn decide_dlvsym(
@@ -125,7 +126,7 @@ unsafe extern "C" fn decide_dlvsym(
     version: *const c_char,
     caller: usize,
 ) -> Decision {
-    let look_up = |wanted: &CStr| match real::function(&REAL.dlvsym, c"dlvsym") {
+    let look_up = |wanted: &CStr| match REAL.dlvsym.address() {
         0 => core::ptr::null_mut(),
         address => {
             // SAFETY: the address is that of the C library's dlvsym, whose type this is.
@@ -136,7 +137,7 @@ unsafe extern "C" fn decide_dlvsym(
     };
     // SAFETY: as in `decide_dlsym`.
     let answer = unsafe { decide(handle, name, caller, look_up) };
-    answer.unwrap_or_else(|| forward(&REAL.dlvsym, c"dlvsym"))
+    answer.unwrap_or_else(|| forward(&REAL.dlvsym))
 }
 
 /// The result of a look-up, or None if the real function must return it.

@@ -11,10 +11,11 @@ use core::mem::size_of;
 use core::ops::ControlFlow;
 
 use gpumem_capture::Writer;
+use gpumem_sys::elf::Tables;
 use gpumem_sys::loaded::{self, Library};
 
 use super::libraries::Home;
-use super::{elf, proc_address};
+use super::proc_address;
 use crate::account::{self, BoundBy};
 use crate::hook::{self, Hook};
 
@@ -61,7 +62,7 @@ pub(crate) fn look(writer: &'static Writer) {
 }
 
 fn look_in(library: Library<'_>, found: &mut Found) {
-    let tables = elf::tables_of(library);
+    let tables = library.tables();
     let is_ours = library.holds(look as *const () as usize);
     if is_ours || tables.symbols == 0 || tables.strings == 0 {
         return;
@@ -88,7 +89,7 @@ fn look_in(library: Library<'_>, found: &mut Found) {
 /// `tables` and `entry` belong to a loaded library, `bias` is the value that is added to its addresses.
 unsafe fn hooked(
     bias: usize,
-    tables: &elf::Tables,
+    tables: &Tables,
     entry: &libc::Elf64_Rela,
 ) -> Option<(&'static Hook, usize)> {
     const R_64: u32 = 1;

@@ -1,10 +1,11 @@
 //! The task of the thread that writes the file, from the options.
 
+use core::fmt::Display;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gpumem_capture::{CreateError, Options as CaptureOptions, RingPlace};
+use gpumem_capture::{Options as CaptureOptions, RingPlace};
 
 use crate::options::{Options, Ring};
 
@@ -13,8 +14,10 @@ const FOR_ROOM: Duration = Duration::from_millis(50);
 
 /// The task of the thread that writes the file.
 pub(super) struct Job {
-    /// The capture's path, unless that is taken.
+    /// The capture's path, unless that is taken, or the folder for it.
     pub(super) wanted: PathBuf,
+    /// Its name in a folder.
+    pub(super) name: PathBuf,
     /// The list that its path is added to.
     pub(super) list: Option<OsString>,
     /// The process that must hold the ring open.
@@ -24,7 +27,7 @@ pub(super) struct Job {
 }
 
 impl Job {
-    pub(super) fn new(wanted: PathBuf, options: &Options) -> Self {
+    pub(super) fn new((wanted, name): (PathBuf, PathBuf), options: &Options) -> Self {
         let capture = CaptureOptions::default()
             .ring_slots(options.ring_slots)
             .bounded(options.bounded);
@@ -39,6 +42,7 @@ impl Job {
         };
         Self {
             wanted,
+            name,
             list: options.list.clone(),
             holder: options.holder.clone(),
             is_bounded: options.bounded.is_some(),
@@ -47,7 +51,7 @@ impl Job {
     }
 
     /// The message if no capture can be created.
-    pub(super) fn refused(&self, error: &CreateError) -> String {
+    pub(super) fn refused(&self, error: &dyn Display) -> String {
         format!(
             "cannot write a capture: {error}. Recording is off; the program continues. Set GPUMEM_OUTPUT to a writable path{}.",
             if self.is_bounded {

@@ -69,10 +69,11 @@ const FAILED: u32 = 3;
 /// There was, and the thread has completed its work.
 const OVER: u32 = 4;
 
-/// Opens a capture that goes to `wanted` or the first free name after it, and starts its threads. Returns the reason if
+/// Opens a capture that goes to the path `wanted` or the first free name after it, or, if it is a folder, to that name
+/// in it, and starts its threads. Returns the reason if
 /// that is not possible.
 pub(crate) fn open(
-    wanted: PathBuf,
+    wanted: (PathBuf, PathBuf),
     options: &Options,
 ) -> Option<(&'static Storage, &'static Writer)> {
     let job = Job::new(wanted, options);
@@ -237,8 +238,15 @@ impl Storage {
 
     /// Creates the capture under the first free name. Returns the reason if that is not possible.
     fn create<R>(&self, job: &Job, create: impl Fn(&Path) -> Result<R, CreateError>) -> Option<R> {
+        let wanted = match output::place(&job.wanted, &job.name) {
+            Ok(wanted) => wanted,
+            Err(why) => {
+                self.lines.leave(job.refused(&why));
+                return None;
+            }
+        };
         for n in 1..=NAMES {
-            match create(&output::numbered(&job.wanted, n)) {
+            match create(&output::numbered(&wanted, n)) {
                 Ok(created) => return Some(created),
                 Err(error) if error.errno() == libc::EEXIST => {}
                 Err(error) => {
@@ -249,7 +257,7 @@ impl Storage {
         }
         self.lines.leave(format!(
             "cannot write a capture: {} and {NAMES} names after it are taken. Recording is off.",
-            job.wanted.display()
+            wanted.display()
         ));
         None
     }
@@ -302,6 +310,7 @@ impl Storage {
     /// The periodic work, at least every 50 ms, of a thread with the program's stderr.
     fn tick(&self, writer: &'static Writer) {
         self.lines.print();
+        thread::last::check();
         fault::check();
         if fault::broken() {
             writer.abandon(Ended::MemoryGone);

@@ -12,17 +12,13 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpumem_sys::wait;
+use gpumem_sys::{c_library, wait};
 
-use super::{affinity, never_recorded};
+use super::{affinity, never_recorded, ours};
 use crate::fault;
 
-/// Bytes of a thread's stack.
+/// Bytes of a thread's stack, without what the program's thread-local variables take of it.
 const STACK: usize = 1 << 20;
-
-/// Signals that a thread's own instructions cause: if one arrives while it is blocked, the process is killed,
-/// regardless of handlers. SIGBUS is handled by [`fault::own`].
-const SYNCHRONOUS: [c_int; 4] = [libc::SIGSEGV, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP];
 
 /// A started thread of the recorder.
 pub(crate) struct Started {
@@ -78,10 +74,14 @@ pub(crate) fn start(
     // A cpuset that has shrunk since rejects the processors, and a filter of system calls may reject either.
     for (policy, processors) in [(true, true), (true, false), (false, true), (false, false)] {
         // SAFETY: `task` is leaked above and owned by the thread if one is created.
-        result = unsafe { create(task, policy, processors) };
+        result = unsafe { create(task, policy, processors, stack_size()) };
         if matches!(result, 0 | libc::EAGAIN) {
             break;
         }
+    }
+    if result == libc::EINVAL {
+        // SAFETY: as above.
+        result = unsafe { create(task, false, false, 0) };
     }
     if result != 0 {
         // SAFETY: leaked above; no thread was created that owns it.
@@ -91,12 +91,26 @@ pub(crate) fn start(
     Ok(Started { ended })
 }
 
+/// The size of a stack: the C library puts the static thread-local variables of all libraries there, which may be
+/// larger than any stack that we would choose.
+fn stack_size() -> usize {
+    type MinStack = unsafe extern "C" fn(*const libc::pthread_attr_t) -> usize;
+    let address = c_library::find(c"__pthread_get_minstack");
+    if address == 0 {
+        return STACK;
+    }
+    // SAFETY: the address is that of the C library's function, whose type this is. It does not read its argument.
+    let least = unsafe { core::mem::transmute::<usize, MinStack>(address)(core::ptr::null()) };
+    STACK.saturating_add(least).next_multiple_of(4096)
+}
+
 /// Creates a thread that runs `task`, with the ordinary policy if `policy` and the process's processors if
-/// `processors`, otherwise with its creator's. Returns 0 or an error number.
+/// `processors`, otherwise with its creator's, and a stack of that size, or the default one for 0. Returns 0 or an
+/// error number.
 ///
 /// # Safety
 /// `task` is a leaked box that the new thread may take over.
-unsafe fn create(task: *mut Task, policy: bool, processors: bool) -> c_int {
+unsafe fn create(task: *mut Task, policy: bool, processors: bool, stack: usize) -> c_int {
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
     let attributes = attributes.as_mut_ptr();
     // SAFETY: a zeroed structure is a valid value of it: of the ordinary policy, 0 is the only priority.
@@ -110,7 +124,9 @@ unsafe fn create(task: *mut Task, policy: bool, processors: bool) -> c_int {
             return failed;
         }
         libc::pthread_attr_setdetachstate(attributes, libc::PTHREAD_CREATE_DETACHED);
-        libc::pthread_attr_setstacksize(attributes, STACK);
+        if stack != 0 {
+            libc::pthread_attr_setstacksize(attributes, stack);
+        }
         if policy {
             libc::pthread_attr_setinheritsched(attributes, libc::PTHREAD_EXPLICIT_SCHED);
             libc::pthread_attr_setschedpolicy(attributes, libc::SCHED_OTHER);
@@ -136,18 +152,20 @@ extern "C" fn main(task: *mut c_void) -> *mut c_void {
     let Task { name, run, ends } = *task;
     // SAFETY: the name is NUL-terminated, and the kernel copies it.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+    let ours = ours::Ours::new();
     let own = fault::own();
     let whole = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| never_recorded(run)));
     if whole.is_err() {
         crate::account::panicked();
     }
     drop(own);
+    drop(ours);
     drop(ends);
     core::ptr::null_mut()
 }
 
-/// All signals are blocked in this thread until this is dropped, except those that its own instructions cause. A
-/// thread that is created meanwhile inherits that.
+/// All signals are blocked in this thread until this is dropped. A thread that is created meanwhile inherits that. Also
+/// those that a thread's own instructions cause, because they can be sent to a process that waits for them.
 struct Masked {
     before: libc::sigset_t,
 }
@@ -160,9 +178,6 @@ impl Masked {
             let mut mask: libc::sigset_t = core::mem::zeroed();
             let mut before: libc::sigset_t = core::mem::zeroed();
             libc::sigfillset(&raw mut mask);
-            for signal in SYNCHRONOUS {
-                libc::sigdelset(&raw mut mask, signal);
-            }
             libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask, &raw mut before);
             Self { before }
         }
@@ -179,6 +194,15 @@ impl Drop for Masked {
                 core::ptr::null_mut(),
             )
         };
+    }
+}
+
+/// Makes the calling thread accept all signals, before it runs the program's code.
+pub(super) fn accept_all() {
+    // SAFETY: an empty set is all zeros; only this thread's mask changes.
+    unsafe {
+        let none: libc::sigset_t = core::mem::zeroed();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const none, core::ptr::null_mut());
     }
 }
 

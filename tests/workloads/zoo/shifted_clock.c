@@ -28,10 +28,3 @@ int clock_gettime(clockid_t clock, struct timespec *time) {
         time->tv_sec = 1000000, time->tv_nsec = 0;
     return result;
 }
-
-/* A file of that name is there if the shift was seen. */
-__attribute__((destructor)) static void tell(void) {
-    const char *name = getenv("CLOCK_TELL");
-    if (name != NULL && atomic_load(&readings) >= 100)
-        fclose(fopen(name, "w"));
-}

@@ -14,8 +14,10 @@
 //! | a rule that two registers cannot express, generated code with tables | the system's unwinder captures the stack |
 //! | code in no module and without tables | some look-ups and system calls; the stack ends |
 //! | a word at an address without memory | a system call; the stack ends |
+//! | another stack than the thread's own | a system call for each of its pages ([`foreign`]) |
 
 mod cached;
+mod foreign;
 mod rule;
 mod stack_cache;
 mod state;
@@ -118,7 +120,7 @@ impl Unwinder {
             }
             let Joined { keep, len } = match walked {
                 Ok(joined) => joined,
-                Err(otherwise) => return self.otherwise(otherwise, own),
+                Err(otherwise) => return self.otherwise(otherwise, from, own),
             };
             self.join(keep, len, own);
             self.whole |= keep == 0;
@@ -171,13 +173,14 @@ impl Unwinder {
     /// invalid addresses: such a stack ends there.
     #[cold]
     #[inline(never)]
-    fn otherwise(&mut self, otherwise: Otherwise, own: &Span) -> Stack {
+    fn otherwise(&mut self, otherwise: Otherwise, from: Registers, own: &Span) -> Stack {
         let (len, whole) = match otherwise {
             Otherwise::Ended { len } => (len, true),
             Otherwise::Outside { slot, len } if !bounds::is_readable(slot) => (len, true),
             Otherwise::Unknown { pc, len } if tables::is_no_code(pc) => (len, true),
             Otherwise::Full => (WALK, false),
-            _ => return self.system(own),
+            Otherwise::Outside { .. } | Otherwise::Foreign => return self.foreign(from, own),
+            Otherwise::Unknown { .. } => return self.system(own),
         };
         self.join(0, len, own);
         // If the stack continues while the slots are unchanged, the same state occurs again.

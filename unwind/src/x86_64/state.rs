@@ -98,6 +98,6 @@ pub(super) enum Otherwise {
     Unknown { pc: u64, len: usize },
     /// There was no room for older frames.
     Full,
-    /// Only the system's unwinder can capture it.
-    Other,
+    /// It does not begin on the thread's own stack.
+    Foreign,
 }

@@ -93,9 +93,16 @@ pub(super) fn is_no_code(pc: u64) -> bool {
     let call = pc.wrapping_sub(1);
     modules::find(call).is_none()
         && entry(call).is_some_and(|(entry, _)| entry.is_null())
-        && !(bounds::is_readable(pc)
-            && bounds::is_readable(pc.wrapping_add(1))
-            && is_signal_return(pc, u64::MAX))
+        && !returns_from_signal(pc)
+}
+
+/// Whether `pc` is where a signal handler returns to.
+#[cold]
+pub(super) fn returns_from_signal(pc: u64) -> bool {
+    // Nine bytes: the word here, and the one that ends with the last of them.
+    bounds::is_readable(pc)
+        && bounds::is_readable(pc.wrapping_add(1))
+        && is_signal_return(pc, u64::MAX)
 }
 
 /// The bytes that hold an entry and the data it refers to, their address, and the offset of the entry.

@@ -325,19 +325,81 @@ fn frames_of_our_own_are_left_out() {
     assert_eq!(first.0, second.0);
 }
 
-#[test]
-fn another_stack_is_left_to_the_system() {
-    // A stack that is not the thread's: it is captured from an address on the heap.
+/// New memory whose last page cannot be accessed: its address, and that of the last page.
+fn guarded(bytes: usize) -> (*mut libc::c_void, u64) {
+    const PAGE: usize = 4096;
+    // SAFETY: new memory, which is never unmapped.
+    unsafe {
+        let memory = libc::mmap(
+            core::ptr::null_mut(),
+            bytes + PAGE,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        );
+        assert_ne!(memory, libc::MAP_FAILED);
+        let end = memory.byte_add(bytes);
+        assert_eq!(libc::mprotect(end, PAGE, libc::PROT_NONE), 0);
+        (memory, end as u64)
+    }
+}
+
+/// The stack by both, and how many stacks the system's unwinder had to take.
+type Both = (Vec<u64>, Vec<u64>, u64);
+
+thread_local! {
+    static ON_A_FIBER: std::cell::RefCell<Vec<Both>> = Default::default();
+}
+
+extern "C" fn fiber() {
     let mut unwinder = unwinder();
-    let heap = vec![0u64; 64];
-    let from = Registers {
-        pc: another_stack_is_left_to_the_system as *const () as u64 + 4,
-        sp: heap.as_ptr() as u64,
-        bp: 0,
+    let (ours, system, _) = deep(black_box(9), &mut unwinder);
+    let system_stacks = unwinder.system_stacks();
+    ON_A_FIBER.with_borrow_mut(|found| found.push((ours, system, system_stacks)));
+}
+
+#[test]
+fn the_stack_of_a_fiber_equals_the_systems() {
+    const BYTES: usize = 1 << 20;
+    let (memory, _) = guarded(BYTES);
+    // SAFETY: two contexts of this thread; the second runs on its own memory and continues with the first.
+    unsafe {
+        let mut back: libc::ucontext_t = core::mem::zeroed();
+        let mut context: libc::ucontext_t = core::mem::zeroed();
+        assert_eq!(libc::getcontext(&mut context), 0);
+        context.uc_stack.ss_sp = memory;
+        context.uc_stack.ss_size = BYTES;
+        context.uc_link = &mut back;
+        libc::makecontext(&mut context, fiber, 0);
+        assert_eq!(libc::swapcontext(&mut back, &context), 0);
+    }
+    let found = ON_A_FIBER.take();
+    let [(ours, system, 0)] = &found[..] else {
+        panic!("{found:?}");
     };
-    let stack = unwinder.take(Some(from), None);
-    assert_eq!(unwinder.system_stacks(), 1);
-    assert!(stack.len > 3);
+    assert!(ours.len() > 9);
+    assert_eq!(ours, system);
+}
+
+/// A fiber whose oldest return address is that of a function that has a frame beyond the fiber's memory.
+#[test]
+fn a_fiber_whose_stack_leads_out_of_its_memory_ends_there() {
+    let (memory, end) = guarded(4096);
+    let here = a_fiber_whose_stack_leads_out_of_its_memory_ends_there as *const () as u64 + 1;
+    for words in 0..4 {
+        let mut unwinder = unwinder();
+        let from = Registers {
+            pc: here,
+            sp: end - 8 * words,
+            bp: memory as u64,
+        };
+        let stack = unwinder.take(Some(from), None);
+        assert_eq!(
+            (stack.len, stack.truncated, unwinder.system_stacks()),
+            (1, false, 0)
+        );
+    }
 }
 
 #[test]

@@ -44,7 +44,7 @@ impl Unwinder {
         } = from;
         // Another stack than the thread's own (a fiber's, a signal handler's) has other bounds.
         if sp < self.start || sp >= self.end || sp & 7 != 0 {
-            return Err(Otherwise::Other);
+            return Err(Otherwise::Foreign);
         }
         let last = self.end - 8;
         let load = |at: u64, sp: u64| {

@@ -9,10 +9,10 @@ use gpumem_dataset::{Capture, Dataset, Gathered, Gatherer, Key};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::sources::{self, Candidate, Is};
+use super::removed;
+use super::sources::{self, Candidate, Is, many};
 use super::take::TakeArgs;
 use super::taking::{Took, take};
-use super::{many, removed};
 use crate::args::Format;
 use crate::commands::each::in_order;
 use crate::commands::exit::Exit;

@@ -70,12 +70,6 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     }
 }
 
-/// `3 captures`, `1 capture`.
-fn many(count: usize, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {what}{plural}")
-}
-
 /// Forms of the results in JSON.
 #[cfg(test)]
 pub mod forms {

@@ -8,7 +8,8 @@ use gpumem_dataset::{Dataset, Part, PartName, RANKS, TABLES, name_of};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{many, removed};
+use super::removed;
+use super::sources::many;
 use crate::args::Format;
 use crate::commands::exit::Exit;
 use crate::commands::output::Output;

@@ -100,3 +100,9 @@ impl Candidate {
         }
     }
 }
+
+/// `3 captures`, `1 capture`.
+pub(super) fn many(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
+}
