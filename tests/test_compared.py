@@ -42,11 +42,11 @@ def test_the_script_makes_ours(trained, python_env, tmp_path, monkeypatch):
     if browser.find() is None:
         pytest.skip("no Chromium on this machine: scripts/lib/environment browser")
     monkeypatch.setattr(sys, "path", [str(SCRIPT), *sys.path])
-    import captures
+    import pictured
     import ours
 
     (tmp_path / "demo.bin").symlink_to(trained("torch215").report)
-    made = captures.record(tmp_path, python_env("torch215"))
+    made = pictured.record(tmp_path, python_env("torch215"))
     (tmp_path / "images" / "compared").mkdir(parents=True)
     ours.pictures(made, tmp_path, tmp_path / "images")
     found = {str(path.relative_to(tmp_path / "images")) for path in (tmp_path / "images").rglob("*.png")}

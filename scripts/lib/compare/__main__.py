@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(ROOT / "tests" / "lib")]
 
 import browser  # noqa: E402  (lives in tests/lib)
-import captures  # noqa: E402
+import pictured  # noqa: E402
 import heap  # noqa: E402
 import measure  # noqa: E402
 
@@ -44,7 +44,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = (given.folder or Path(temporary)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        made = captures.record(folder, given.python)
+        made = pictured.record(folder, given.python)
         pages = {}
         if given.memray and (given.measure or given.only in (None, "memray")):
             pages = heap.record(folder, given.python, given.memray)

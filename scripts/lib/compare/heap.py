@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from captures import ROOT, TRAINING, simulated
+from pictured import ROOT, TRAINING, simulated
 from shots import settle, take, window
 
 REPORTS = {"flamegraph": ["flamegraph"], "temporal": ["flamegraph", "--temporal", "--leaks"], "table": ["table"]}

@@ -11,7 +11,7 @@ from pathlib import Path
 import ours
 import viz
 from browser import Browser
-from captures import Captures
+from pictured import Captures
 from shots import settle, until, window
 
 # The time limit for a large page and its map.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from browser import Browser
-from captures import ROOT, Captures, analyze
+from pictured import ROOT, Captures, analyze
 from shots import part, settle, take, window
 
 # The number of the largest block of a line that is live at the peak of the shown level.

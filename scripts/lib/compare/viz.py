@@ -14,7 +14,7 @@ from pathlib import Path
 
 import ours
 from browser import Browser
-from captures import ROOT, Captures, analyze
+from pictured import ROOT, Captures, analyze
 from shots import settle, take, window
 
 FILES = ("MemoryViz.js", "process_alloc_data.js", "d3.min.js")
