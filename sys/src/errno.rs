@@ -13,12 +13,6 @@ impl KeepErrno {
         // SAFETY: __errno_location gives the calling thread's own errno, always valid.
         Self(unsafe { *libc::__errno_location() })
     }
-
-    /// The current `errno`.
-    pub fn now(&self) -> i32 {
-        // SAFETY: as above.
-        unsafe { *libc::__errno_location() }
-    }
 }
 
 impl Drop for KeepErrno {

@@ -7,12 +7,12 @@ use core::arch::asm;
 ///
 /// # Safety
 /// As the system call.
-#[cfg(target_arch = "x86_64")]
 #[inline]
 pub unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> isize {
     let [a, b, c, d, e, f] = arguments;
     let result;
     // SAFETY: the caller's promise; the kernel also changes these two registers.
+    #[cfg(target_arch = "x86_64")]
     unsafe {
         asm!(
             "syscall",
@@ -28,24 +28,13 @@ pub unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> isize {
             options(nostack)
         );
     }
-    result
-}
-
-/// Makes a system call; a negative result is an error number. `errno` keeps its value, and the thread is not cancelled.
-///
-/// # Safety
-/// As the system call.
-#[cfg(target_arch = "aarch64")]
-#[inline]
-pub unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> isize {
-    let [a, b, c, d, e, f] = arguments;
-    let result;
     // SAFETY: the caller's promise; the kernel changes no other register.
+    #[cfg(target_arch = "aarch64")]
     unsafe {
         asm!(
             "svc 0",
             in("x8") number,
-            inlateout("x0") a => result,
+            inlateout("x0") a as isize => result,
             in("x1") b,
             in("x2") c,
             in("x3") d,
