@@ -30,7 +30,8 @@ pub(super) static TABLE: &[Row] = &[
             values: "a path; %p is the process id, %r the rank, %h the host's name",
             default: "report.bin, or report.rank<N>.bin under a launcher",
             meaning: "path of the capture. If the file exists, the recorder uses the next free name \
-                      (report-2.bin) and never overwrites",
+                      (report-2.bin) and never overwrites. In a folder, the capture has the default name; missing \
+                      folders are created",
         },
         |options, value| {
             options.output = Some(value.clone());
