@@ -355,6 +355,60 @@ def test_the_protocol_alone_is_on_standard_output(root):
     assert absent.returncode == 1 and "name a folder" in absent.stderr
 
 
+def test_hostile_input_changes_nothing(root):
+    """Garbage, requests without an end, deep and large ones, and 200 at once: what can be answered is answered."""
+
+    def request(number, method="tools/list", **params):
+        return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode()
+
+    initialize = request(0, "initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo={"name": "x", "version": "1"})
+    hostile = [
+        b"", b"\x00\xff\xfe\x1b[2J", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"[]", b"null", b'"text"', b"{}", b"[" * 100_000,
+        b'{"a":' * 100_000, b'{"jsonrpc":"2.0","id":1e400,"method":"ping"}', b'{"jsonrpc":"1.0","id":1,"method":"ping"}',
+        b'{"jsonrpc":"2.0","id":{"a":1},"method":"ping"}', request(1, "no/such"), request(2, "tools/call"), request(3, "tools/call", name=7),
+        request(4, "tools/call", name="lines", arguments=[1]), request(5, "tools/call", name="x" * 1_000_000, arguments={}),
+        request(6, "tools/call", name="lines", arguments={"capture": "\u0000"}),
+        request(7, "tools/call", name="lines", arguments={"capture": "../outside.bin"}),
+        request(8, "tools/call", name="lines", arguments={"capture": "/proc/self/environ"}),
+        request(9, "tools/call", name="lines", arguments={"capture": "clean.bin", "at": "\x1b[2J" * 1000}),
+        request(10, "tools/call", name="source", arguments={"capture": "clean.bin", "file": "/etc/passwd", "line": 1}),
+        request(11, "resources/read", uri="file:///etc/passwd"),
+        json.dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 10**30}}).encode(),
+        b'{"jsonrpc":"2.0","id":12,"method":"ping","params":{"text":"' + b"y" * (8 << 20) + b'"}}',
+    ]  # fmt: skip
+    server = [str(harness.ANALYZER), "mcp", "--root", str(root)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(server, env=harness.clean_environment(), **pipes) as process:
+        process.stdin.write(initialize + b"\n" + json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode() + b"\n")
+        answers = {}
+
+        def until(wanted):
+            while not wanted <= answers.keys():
+                line = process.stdout.readline()
+                assert line, (wanted - answers.keys(), process.stderr.read())
+                answer = json.loads(line)
+                answers[answer.get("id")] = line
+
+        for number, line in enumerate(hostile):
+            process.stdin.write(line + b"\n" + request(1000 + number) + b"\n")
+            process.stdin.flush()
+            until({1000 + number})
+        process.stdin.write(b"".join(request(2000 + number, "ping") + b"\n" for number in range(200)))
+        process.stdin.flush()
+        until({2000 + number for number in range(200)})
+        status = (Path("/proc") / str(process.pid) / "status").read_text()
+        # A request that does not end.
+        process.stdin.write(b'{"jsonrpc":"2.0","id":3000,"method":"ping","params":{"text":"')
+        process.stdin.close()
+        rest = process.stdout.read()
+    assert process.returncode == 0
+    texts = b"".join(line for line in answers.values() if line) + rest
+    assert b"root:" not in texts and b"PATH=" not in texts and b"\x1b" not in texts
+    assert json.loads(answers[2000])["result"] == {}
+    resident = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
+    assert resident < 200 << 10, f"{resident} KiB"
+
+
 def test_replays_are_offered_with_the_package(client, python_env, root):
     """By `gpumem mcp`, whose Python has it."""
     before = contents(root)

@@ -2,6 +2,7 @@
 //! names take: `cargo run --release -p gpumem-analyze --example many_stacks -- OUT.bin LIBRARY [STACKS]
 //! [DEPTH] [PLACES]`. Each stack is of one live block of 1 KiB. What their frames return to are PLACES
 //! distinct instructions of the library.
+#![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 use std::ops::ControlFlow;
 use std::path::Path;

@@ -1,5 +1,6 @@
 //! The summary, the lines at the peak and the flamegraph of the peak, of one reading of a capture: for
 //! scripts/bench-analyzer, which measures what the three take together. `three_views report.bin OUT.svg`
+#![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -31,7 +32,7 @@ fn main() -> ExitCode {
     let held = ByStack::at(&session.replay, level, At::Peak, &Select::default());
     let lines = Lines::of(&session.replay, &held);
     let names = &session.replay.names;
-    let mut source = Source::new(names, session.header.started_wall_ns);
+    let mut source = Source::new(names, &session.header);
     let title = format!("Lines that own the {level} level at the peak");
     let all = lines.rows.len();
     print!("{}", caveats(&session.account, terminal));

@@ -10,6 +10,7 @@
 //! # Not suitable for
 //! - Following a running program: it reads a capture once, to its current end. `analyzer/live` follows one.
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
 #![warn(missing_docs)]
 
 pub mod account;
@@ -24,6 +25,7 @@ pub mod pickle;
 pub mod ranks;
 pub mod render;
 pub mod session;
+pub mod source;
 pub mod stacks;
 pub mod symbols;
 pub mod unanswered;

@@ -1,6 +1,6 @@
 //! Reading a capture from beginning to end.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gpumem_capture::{
     Definition, Header, Integrity, MergeError, OpenError, ProcessKey, Progress, ReadError, Reader,
@@ -9,6 +9,7 @@ use gpumem_capture::{
 
 use crate::account::Account;
 use crate::replay::{Effect, Query, Replay};
+use crate::units::bytes;
 
 /// A capture that was read to its end.
 #[derive(Debug)]
@@ -53,6 +54,14 @@ pub enum Error {
     /// The system refused while reading.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// The capture needs more memory than this process may use ([`gpumem_budget`]).
+    #[error("{}: reading it needs more than {} of memory", path.display(), bytes(*budget))]
+    Memory {
+        /// The capture.
+        path: PathBuf,
+        /// The budget in bytes.
+        budget: u64,
+    },
 }
 
 impl From<Error> for std::io::Error {
@@ -98,7 +107,7 @@ pub fn read(
 ) -> Result<Session, Error> {
     let (reader, merged) = open(path)?;
     started(reader.progress());
-    let mut session = of_reader(reader, query.into(), &mut |_, _| {}, observer)?;
+    let mut session = of_reader(path, reader, query.into(), &mut |_, _| {}, observer)?;
     if let Err(error) = merged {
         session.account.notes.push(format!(
             "the events that its process left in memory were read, but could not be written to it: {error}"
@@ -117,7 +126,7 @@ pub fn read_only(
     observer: &mut Observer<'_>,
 ) -> Result<Session, Error> {
     let reader = Reader::open(path)?;
-    of_reader(reader, query.into(), &mut |_, _| {}, observer)
+    of_reader(path, reader, query.into(), &mut |_, _| {}, observer)
 }
 
 /// The result of a survey, for rows of all events.
@@ -137,7 +146,13 @@ pub fn survey(path: &Path, started: &mut dyn FnMut(Progress)) -> Result<Survey, 
     let (mut reader, _) = open(path)?;
     started(reader.progress());
     let mut replay = Replay::default();
-    reader.read_sites(&mut |record| replay.survey(record))?;
+    let mut budget = Budget::new(path, reader.progress());
+    reader.read_sites(&mut |record| {
+        if budget.allows() {
+            replay.survey(record);
+        }
+    })?;
+    budget.result()?;
     let header = reader.header().clone();
     Ok(Survey { replay, header })
 }
@@ -158,10 +173,56 @@ pub fn read_before(
 ) -> Result<Session, Error> {
     let reader = Reader::open(path)?;
     started(reader.progress());
-    of_reader(reader, query.into(), before, &mut |_, _, _| {})
+    of_reader(path, reader, query.into(), before, &mut |_, _, _| {})
+}
+
+/// Whether a reading stays within the memory that this process may use.
+struct Budget<'a> {
+    path: &'a Path,
+    progress: Progress,
+    records: u32,
+    exceeded: Option<u64>,
+}
+
+impl<'a> Budget<'a> {
+    /// Records from one check to the next.
+    const RECORDS: u32 = 1024;
+
+    fn new(path: &'a Path, progress: Progress) -> Self {
+        Self {
+            path,
+            progress,
+            records: 0,
+            exceeded: None,
+        }
+    }
+
+    /// Whether the next record may be applied. Reading stops if not.
+    fn allows(&mut self) -> bool {
+        self.records += 1;
+        if self.records >= Self::RECORDS {
+            self.records = 0;
+            if let Err(exceeded) = gpumem_budget::check() {
+                self.exceeded = Some(exceeded.budget);
+                self.progress.stop();
+            }
+        }
+        self.exceeded.is_none()
+    }
+
+    fn result(&self) -> Result<(), Error> {
+        match self.exceeded {
+            None => Ok(()),
+            Some(budget) => Err(Error::Memory {
+                path: self.path.to_owned(),
+                budget,
+            }),
+        }
+    }
 }
 
 fn of_reader(
+    path: &Path,
     mut reader: Reader,
     query: Query,
     before: &mut Before<'_>,
@@ -173,11 +234,15 @@ fn of_reader(
     if let Some(of) = counters.of {
         replay.compare_counters_at(of);
     }
+    let mut budget = Budget::new(path, reader.progress());
     let integrity = reader.read(&mut |record| {
-        before(&replay, &record);
-        let effect = replay.feed(record);
-        observer(&replay, record, effect);
+        if budget.allows() {
+            before(&replay, &record);
+            let effect = replay.feed(record);
+            observer(&replay, record, effect);
+        }
     })?;
+    budget.result()?;
     replay.settle_categories();
     let header = reader.header().clone();
     let account = Account::judge(&replay, &header, &integrity, &counters);

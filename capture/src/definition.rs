@@ -172,6 +172,12 @@ impl ProcessKey {
     pub const PYTORCH: &'static str = "pytorch";
     /// Prefix of the seq of an OUT_OF_MEMORY event: the text that was printed about it.
     pub const POSTMORTEM: &'static str = "postmortem.";
+
+    /// Whether the key's value has several lines.
+    pub(crate) fn is_of_lines(key: &str) -> bool {
+        matches!(key, Self::REPLAYED_DOUBTS | Self::ALLOCATOR_UNKNOWN)
+            || key.starts_with(Self::POSTMORTEM)
+    }
 }
 
 /// One frame of a Python stack.

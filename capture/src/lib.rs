@@ -46,6 +46,7 @@ mod slot;
 mod sync;
 #[cfg(test)]
 mod tests;
+pub mod text;
 #[cfg(not(loom))]
 pub mod writer;
 

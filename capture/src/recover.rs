@@ -5,6 +5,7 @@
 use std::ffi::OsStr;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -15,7 +16,7 @@ use crate::header::StaticHeader;
 use crate::layout::{self, STATIC_BYTES, dynamic};
 use crate::reader::ring_file::{self, Ring};
 use crate::reader::{Input, Queue, is_closed};
-use crate::ring_file::NAME_PREFIX;
+use crate::ring_file::{NAME_PREFIX, Op};
 use crate::slot::SLOT_BYTES;
 use crate::{index, procfs};
 
@@ -44,6 +45,8 @@ pub enum Merged {
     Nothing,
     /// Its process still exists, or another process is merging it.
     InUse,
+    /// The capture or its ring belongs to another user: neither is written to.
+    OfAnotherUser,
     /// The capture now has what the ring had, and the ring was removed.
     Done,
 }
@@ -71,7 +74,7 @@ pub fn merge(path: &Path) -> Result<Merged, MergeError> {
     };
     match ring_file::find(&header, found.uid()) {
         Ok(Some(ring)) if is_of_another_file(&ring, &found) => Ok(Merged::Nothing),
-        Ok(Some(ring)) => into(path, &header, ring),
+        Ok(Some(ring)) => into(path, (&capture, &found), &header, ring),
         // Reading the capture reports the reason.
         Ok(None) | Err(_) => Ok(Merged::Nothing),
     }
@@ -93,7 +96,7 @@ pub fn merge_held(path: &Path, ring: File) -> Result<Merged, MergeError> {
     let ring = ring_file::held(ring, &header, found.uid())
         .map_err(invalid)
         .map_err(error("take the ring over into"))?;
-    into(path, &header, ring)
+    into(path, (&capture, &found), &header, ring)
 }
 
 /// Removes the rings in `folder` that this user's ended processes have left, after merging them into their captures.
@@ -157,7 +160,7 @@ fn is_of_another_file(ring: &Ring, this: &Metadata) -> bool {
         .custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK)
         .open(path);
     made.is_ok_and(|made| {
-        let is_other = |found: Metadata| (found.dev(), found.ino()) != (this.dev(), this.ino());
+        let is_other = |found: Metadata| identity(&found) != identity(this);
         made.metadata().is_ok_and(is_other) && header_of(&made).as_ref() == Some(&ring.header)
     })
 }
@@ -170,31 +173,34 @@ fn header_of(capture: &File) -> Option<StaticHeader> {
     })
 }
 
-fn into(path: &Path, header: &StaticHeader, ring: Ring) -> Result<Merged, MergeError> {
+/// Merges a ring into the open capture. The path is for errors, and to open the file for writing.
+fn into(
+    path: &Path,
+    (capture, found): (&File, &Metadata),
+    header: &StaticHeader,
+    ring: Ring,
+) -> Result<Merged, MergeError> {
     let error = |action| failed(path, action);
     if ring.is_in_use() {
         return Ok(Merged::InUse);
+    }
+    let owners = [found.uid(), ring.owner];
+    if owners != [procfs::effective_user(); 2] {
+        return Ok(Merged::OfAnotherUser);
     }
     // SAFETY: the descriptor is open; the call touches no memory of ours.
     if unsafe { libc::flock(ring.file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
         return Ok(Merged::InUse);
     }
-    let capture = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK)
-        .open(path)
-        .map_err(error("write to"))?;
+    let capture = for_writing(path, capture, found).map_err(error("write to"))?;
     let there = Input::of(path, capture.try_clone().map_err(error("examine"))?);
     // Another process may have merged it and removed it since it was opened.
     let is_whole = is_closed(&there, header).map_err(error("examine"))?;
     if !is_whole {
         write(&capture, header, &ring).map_err(error("take the ring over into"))?;
     }
-    if let Some(at) = header.ring_path()
-        && is_named(&ring.file, at)
-    {
-        std::fs::remove_file(at).map_err(error("remove the ring of"))?;
+    if let Some(at) = header.ring_path() {
+        remove(&ring.file, at).map_err(error("remove the ring of"))?;
     }
     Ok(match is_whole {
         true => Merged::Nothing,
@@ -202,12 +208,53 @@ fn into(path: &Path, header: &StaticHeader, ring: Ring) -> Result<Merged, MergeE
     })
 }
 
-/// Whether `at` is the file's name.
-fn is_named(file: &File, at: &Path) -> bool {
-    let identity = |found: Metadata| (found.dev(), found.ino());
-    let there = std::fs::symlink_metadata(at).map(identity);
-    let this = file.metadata().map(identity);
-    matches!((there, this), (Ok(there), Ok(this)) if there == this)
+fn identity(found: &Metadata) -> (u64, u64) {
+    (found.dev(), found.ino())
+}
+
+/// The same file, opened for writing. Another file may be at its path meanwhile, which is refused.
+fn for_writing(path: &Path, capture: &File, found: &Metadata) -> io::Result<File> {
+    let open = |path: &Path| {
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY)
+            .open(path)
+    };
+    let descriptor = format!("/proc/self/fd/{}", capture.as_raw_fd());
+    let opened = match open(Path::new(&descriptor)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => open(path)?,
+        opened => opened?,
+    };
+    match identity(&opened.metadata()?) == identity(found) {
+        true => Ok(opened),
+        false => Err(io::Error::other("another file took its place")),
+    }
+}
+
+/// Removes a ring, if its file is still at this path and the name is one of a ring.
+fn remove(ring: &File, at: &Path) -> io::Result<()> {
+    let name = at.file_name().map_or(&[][..], OsStr::as_bytes);
+    let Some(folder) = at
+        .parent()
+        .filter(|_| name.starts_with(NAME_PREFIX.as_bytes()))
+    else {
+        return Ok(());
+    };
+    // The folder cannot be replaced while the name is compared and removed.
+    let Ok(folder) = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC)
+        .open(folder)
+    else {
+        return Ok(());
+    };
+    let at = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()))
+        .join(OsStr::from_bytes(name));
+    match std::fs::symlink_metadata(&at) {
+        Ok(there) if identity(&there) == identity(&ring.metadata()?) => std::fs::remove_file(&at),
+        _ => Ok(()),
+    }
 }
 
 fn write(capture: &File, header: &StaticHeader, ring: &Ring) -> io::Result<()> {
@@ -215,7 +262,20 @@ fn write(capture: &File, header: &StaticHeader, ring: &Ring) -> io::Result<()> {
     let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the ring is damaged");
     let queue = Queue::new(ring.file.try_clone()?, checks, slots, ring.queue_bytes);
     queue.refresh()?;
+    let start = header.pages_offset();
+    let pages_end = pages_end(ring, header).ok_or_else(damaged)?;
+    // What the queue has follows what the file has: a damaged ring chooses no place elsewhere, and no size.
+    let most = match header.bounded {
+        Some(bounded) => bounded.end(start),
+        None => (capture.metadata()?.len().max(start)).saturating_add(ring.queue_bytes),
+    };
+    if pages_end > most {
+        return Err(damaged());
+    }
     for (place, op) in queue.ops().iter() {
+        if !is_within(op, start..most) {
+            return Err(damaged());
+        }
         let bytes = queue.bytes_of(*place, op)?.ok_or_else(damaged)?;
         capture.write_all_at(&bytes, op.offset)?;
     }
@@ -228,8 +288,6 @@ fn write(capture: &File, header: &StaticHeader, ring: &Ring) -> io::Result<()> {
         }
     };
     put(dynamic::QUEUE, &[0; 4]);
-    let pages_end = pages_end(ring, header).ok_or_else(damaged)?;
-    let start = header.pages_offset();
     let journal = match header.bounded {
         Some(bounded) => bounded.end(start),
         None => pages_end.next_multiple_of(4096),
@@ -257,6 +315,11 @@ fn write(capture: &File, header: &StaticHeader, ring: &Ring) -> io::Result<()> {
     capture.sync_data()
 }
 
+fn is_within(op: &Op, pages: Range<u64>) -> bool {
+    let end = op.offset.checked_add(op.bytes.into());
+    op.offset >= pages.start && end.is_some_and(|end| end <= pages.end)
+}
+
 /// The end of the pages once the queue is written.
 fn pages_end(ring: &Ring, header: &StaticHeader) -> Option<u64> {
     let mut word = [0; 8];
@@ -264,4 +327,69 @@ fn pages_end(ring: &Ring, header: &StaticHeader) -> Option<u64> {
         .read_exact_at(&mut word, dynamic::PAGES_END)
         .ok()?;
     index::open(u64::from_le_bytes(word), header.nonce)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_chooses_no_place_outside_the_pages() {
+        let op = |offset, bytes| Op {
+            number: 0,
+            offset,
+            bytes,
+            crc: 0,
+            pages_end: 0,
+            next: 0,
+        };
+        for (offset, bytes, expected) in [
+            (100, 50, true),
+            (150, 50, true),
+            (99, 50, false),
+            (0, 8, false),
+            (151, 50, false),
+            (u64::MAX, 1, false),
+        ] {
+            let found = is_within(&op(offset, bytes), 100..200);
+            assert_eq!(found, expected, "{offset} {bytes}");
+        }
+    }
+
+    #[test]
+    fn the_file_that_was_examined_is_written_and_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (
+            folder.path().join("report.bin"),
+            folder.path().join("other"),
+        );
+        std::fs::write(&path, "capture").unwrap();
+        std::fs::write(&other, "precious").unwrap();
+        let capture = File::open(&path).unwrap();
+        let found = capture.metadata().unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        if let Ok(opened) = for_writing(&path, &capture, &found) {
+            opened.write_all_at(b"changed!", 0).unwrap();
+        }
+        assert_eq!(std::fs::read(&other).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn only_the_rings_own_name_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let [ring, other, link, plain] = ["gpumem-ring-1", "gpumem-ring-2", "gpumem-ring-3", "x"]
+            .map(|name| folder.path().join(name));
+        std::fs::write(&ring, "ring").unwrap();
+        std::fs::write(&other, "precious").unwrap();
+        std::os::unix::fs::symlink(&ring, &link).unwrap();
+        std::fs::hard_link(&ring, &plain).unwrap();
+        let file = File::open(&ring).unwrap();
+        for kept in [&other, &link, &plain] {
+            remove(&file, kept).unwrap();
+            assert!(kept.symlink_metadata().is_ok(), "{}", kept.display());
+        }
+        remove(&file, &ring).unwrap();
+        assert!(!ring.exists());
+    }
 }

@@ -2,6 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
+use gpumem_capture::text::clean_lines;
 use gpumem_sys::{raw, signal::Blocked};
 
 use crate::process::PROCESS;
@@ -35,7 +36,8 @@ pub(crate) fn line(text: &str) {
     if then == 0 || then != identity() {
         return;
     }
-    let whole = format!("gpumem: {text}\n");
+    // Names in it are the program's.
+    let whole = format!("gpumem: {}\n", clean_lines(text));
     let mut rest = whole.as_bytes();
     let _guard = Blocked::new();
     while !rest.is_empty() && takes_more() {

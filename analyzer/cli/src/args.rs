@@ -4,11 +4,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use gpumem_analyzer::render::Colour;
+use gpumem_analyzer::render::{Colour, bytes};
+use gpumem_analyzer::source::Permission;
 use gpumem_analyzer::views::Within;
 use gpumem_capture::Nanos;
 
-use crate::selection::decimal;
+use crate::selection::{decimal, size};
 
 /// Text for people or JSON for programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -59,6 +60,46 @@ pub fn colour(arguments: &[OsString]) -> Colour {
         }
     }
     found.into()
+}
+
+/// Which lines of source are shown.
+#[derive(Args, Clone, Debug, Default)]
+pub struct SourceArgs {
+    /// Show no lines of source. Also GPUMEM_NO_SOURCE
+    #[arg(long, global = true)]
+    pub no_source: bool,
+    /// Show lines of source files below this folder, as they are now. By default, only files below the folder of the
+    /// run, and only for your own captures of this machine since it was started
+    #[arg(long, global = true, value_name = "DIR", conflicts_with = "no_source")]
+    pub source_root: Option<PathBuf>,
+}
+
+impl SourceArgs {
+    /// What they permit.
+    pub fn permission(&self) -> Permission {
+        let unwanted = std::env::var_os("GPUMEM_NO_SOURCE");
+        Permission {
+            none: self.no_source || unwanted.is_some_and(|value| !value.is_empty() && value != "0"),
+            root: self.source_root.clone(),
+        }
+    }
+}
+
+/// A budget of memory, such as `8GiB`.
+pub fn budget(text: &str) -> Result<u64, String> {
+    let size = size(text).filter(|bytes| *bytes > 0);
+    size.ok_or_else(|| "expected a size: 512MiB, 8GiB".into())
+}
+
+/// Sets how much memory this process may use.
+pub fn set_budget(most: Option<u64>) {
+    if let Some(most) = most.or_else(gpumem_budget::half_of_free) {
+        let words = format!(
+            "gpumem-analyze: this needs more than {} of memory: --max-memory allows more\n",
+            bytes(most)
+        );
+        gpumem_budget::set(most, words);
+    }
 }
 
 /// Where names of native functions are searched for. A file is used only if it has the recorded build id.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::args::{ColourArg, Format, SymbolArgs};
+use crate::args::{ColourArg, Format, SourceArgs, SymbolArgs, budget};
 use crate::commands::{
     cmd_changes, cmd_check, cmd_diff, cmd_export, cmd_flamegraph, cmd_fragmentation, cmd_hints,
     cmd_html, cmd_import, cmd_leaks, cmd_ledger, cmd_lines, cmd_oom, cmd_ranks, cmd_recover,
@@ -58,6 +58,12 @@ pub struct Cli {
     )]
     #[arg(hide_possible_values = true, hide_default_value = true)]
     pub color: ColourArg,
+    /// The memory to use at most, such as 8GiB. By default half of what is free
+    #[arg(long, global = true, value_name = "SIZE", value_parser = budget)]
+    pub max_memory: Option<u64>,
+    /// Which lines of source are shown.
+    #[command(flatten)]
+    pub source: SourceArgs,
     /// A single view, or another task.
     #[command(subcommand)]
     pub command: Option<Command>,

@@ -3,6 +3,7 @@
 //! [`run`] knows the command line and no part of the process; `main` knows the process's streams, terminal and locale.
 //! `live`, `exporter` and `mcp` take over the process. Start reading in `commands/cmd_summary.rs`.
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
 // Some code is used only by commands of the full build.
 #![cfg_attr(not(feature = "full"), allow(dead_code))]
 
@@ -41,6 +42,8 @@ pub fn run(arguments: &[OsString], output: &mut Output<'_>) -> u8 {
         Ok(cli) => cli,
         Err(error) => return refused(arguments, &error, output),
     };
+    args::set_budget(cli.max_memory);
+    gpumem_analyzer::source::permit(cli.source.permission());
     let result = command(&cli, output).and_then(|exit| {
         output.out.flush()?;
         Ok(exit)
@@ -145,7 +148,7 @@ fn command(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         Some(Command::Threads(args)) => commands::cmd_threads::run(args, output),
         Some(Command::Scopes(args)) => commands::cmd_scopes::run(args, output),
         #[cfg(feature = "full")]
-        Some(Command::Exporter(args)) => commands::cmd_exporter::run(args),
+        Some(Command::Exporter(args)) => commands::cmd_exporter::run(args, output),
         Some(Command::Export(args)) => commands::cmd_export::run(args, output),
         Some(Command::Symbolize(args)) => commands::cmd_symbolize::run(args, output),
         Some(Command::Recover(args)) => commands::cmd_recover::run(args, output),

@@ -9,6 +9,9 @@ use anstream::{AutoStream, ColorChoice};
 use gpumem_analyze::{Notes, Output, locale, run};
 use gpumem_analyzer::render::{Colour, Terminal};
 
+#[global_allocator]
+static ALLOCATOR: gpumem_budget::Counted = gpumem_budget::Counted;
+
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     // Not locked, because the threads of mcp write to it, too.

@@ -5,6 +5,7 @@
 //! - The number of series is bounded: by the captures, by the lines of each, and in time after a program ended.
 //! - Nothing is written, and no request goes to the programs.
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
 #![warn(missing_docs)]
 
 mod captures;

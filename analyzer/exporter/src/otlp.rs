@@ -1,5 +1,6 @@
 //! Pushes metrics to a collector: OTLP over HTTP, in protocol buffers.
 
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
@@ -56,7 +57,8 @@ impl Push {
             .http_status_as_error(false)
             .max_idle_connections(0)
             .tls_config(roots.build());
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let host =
+            gpumem_files::read::text(Path::new("/proc/sys/kernel/hostname")).unwrap_or_default();
         Ok(Self {
             url,
             agent: config.build().new_agent(),

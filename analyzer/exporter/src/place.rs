@@ -22,7 +22,7 @@ impl Place {
     pub fn of(pid: Option<u32>, job: Option<&str>) -> Self {
         let read = |name: &str| {
             let path = pid.map(|pid| PathBuf::from(format!("/proc/{pid}/{name}")))?;
-            std::fs::read(path).ok()
+            gpumem_files::read::whole(&path).ok()
         };
         let environment = read("environ").unwrap_or_default();
         let cgroup = read("cgroup").unwrap_or_default();

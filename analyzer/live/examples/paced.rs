@@ -1,5 +1,6 @@
 //! `paced CAPTURE EVENTS SECONDS`: records a number of events per second for a number of seconds,
 //! from 400 lines that allocate and free. docs/measured/live.md has the cost of a reader of it.
+#![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

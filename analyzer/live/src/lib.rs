@@ -5,6 +5,7 @@
 //! - A frame's figures equal those of `summary` and `lines` at the same event, to the byte.
 //! - Memory is bounded like a replay's; memory over time has a fixed number of points.
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
 #![warn(missing_docs)]
 
 mod ask;

@@ -1,6 +1,5 @@
 //! The path of a followed capture, to detect that its file was replaced, removed or truncated.
 
-use std::fs::File;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
@@ -47,7 +46,7 @@ impl Place {
 
 fn begins(path: &Path) -> Option<[u8; 8]> {
     let mut bytes = [0; 8];
-    let file = File::open(path).ok()?;
+    let file = gpumem_files::read::open(path).ok()?;
     file.read_exact_at(&mut bytes, 0).ok()?;
     Some(bytes)
 }

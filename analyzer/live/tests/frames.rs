@@ -1,4 +1,5 @@
 //! Compares frames of growing and of ended captures with a complete reading.
+#![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 use std::path::Path;
 use std::time::Duration;

@@ -326,7 +326,7 @@ fn the_account_is_that_of_the_ledger() {
         ..Asked::default()
     };
     let ledgers = Ledger::read(&path, &session, asked, &mut |_| {}).unwrap();
-    let mut source = Source::new(&session.replay.names, session.header.started_wall_ns);
+    let mut source = Source::new(&session.replay.names, &session.header);
     let terminal = render::Terminal {
         width: Some(120),
         colour: false,

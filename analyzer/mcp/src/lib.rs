@@ -10,6 +10,7 @@
 //! # Not suitable for
 //! - Networks: any process that can write to its input can read the folders.
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
 #![warn(missing_docs)]
 
 mod account;

@@ -11,16 +11,21 @@ const COLUMNS: &str = "seq,time_ns,kind,level,device,ptr,bytes,live_bytes,block_
 /// Writes rows as they come.
 pub struct Csv<'a> {
     out: &'a mut dyn Write,
+    for_spreadsheets: bool,
 }
 
 impl<'a> Csv<'a> {
-    /// Writes the names of the columns.
+    /// Writes the names of the columns. `for_spreadsheets`: text that a spreadsheet would run as a formula begins with
+    /// `'`.
     ///
     /// # Errors
     /// The writer's.
-    pub fn new(out: &'a mut dyn Write) -> io::Result<Self> {
+    pub fn new(out: &'a mut dyn Write, for_spreadsheets: bool) -> io::Result<Self> {
         out.write_all(COLUMNS.as_bytes())?;
-        Ok(Self { out })
+        Ok(Self {
+            out,
+            for_spreadsheets,
+        })
     }
 
     /// Writes a row.
@@ -29,7 +34,13 @@ impl<'a> Csv<'a> {
     /// The writer's.
     pub fn row(&mut self, row: &EventRow<'_>) -> io::Result<()> {
         let whose = &row.whose;
-        let text = |text: Option<&str>| quoted(text.unwrap_or_default()).into_owned();
+        let is_formula = |text: &str| text.starts_with(['=', '+', '-', '@']);
+        let text = |text: Option<&str>| match text.unwrap_or_default() {
+            text if self.for_spreadsheets && is_formula(text) => {
+                quoted(&format!("'{text}")).into_owned()
+            }
+            text => quoted(text).into_owned(),
+        };
         let number = |number: Option<u64>| number.map(|of| of.to_string()).unwrap_or_default();
         writeln!(
             self.out,
@@ -105,7 +116,7 @@ mod tests {
             range: Some("a,b"),
             category: None,
         };
-        Csv::new(&mut out)?.row(&row)?;
+        Csv::new(&mut out, false)?.row(&row)?;
         let text = String::from_utf8_lossy(&out);
         let lines: Vec<&str> = text.lines().collect();
         let commas = |text: &str| text.matches(',').count();

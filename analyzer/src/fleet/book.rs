@@ -32,7 +32,7 @@ impl<'a> Book<'a> {
     pub fn new(session: &Session, options: &'a Options) -> Self {
         Self {
             words: Words::new(options),
-            source: Source::new(&session.replay.names, session.header.started_wall_ns),
+            source: Source::below_root(&session.replay.names, &session.header),
             // The text of a line contains the names that hashes replace.
             has_text: options.source_text && !options.hash_paths,
             by_owner: FxHashMap::default(),

@@ -9,6 +9,7 @@ use gpumem_capture::{
 use gpumem_dataset::{CaptureRows, Cell, Table};
 
 use super::*;
+use crate::source;
 
 const STARTED: u64 = 1_795_641_300_000_000_000;
 
@@ -21,7 +22,11 @@ struct Made {
 
 impl Made {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempfile::Builder::new().prefix("fleet").tempdir().unwrap();
+        source::permit(source::Permission {
+            none: false,
+            root: Some(std::env::temp_dir()),
+        });
         let origin = Origin {
             started_wall_ns: STARTED,
             nonce: 7,

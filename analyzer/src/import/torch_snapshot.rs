@@ -4,10 +4,11 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::BufWriter;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use gpumem_capture::embedded::embed;
 use gpumem_capture::{ApiId, Definition, Nanos, Origin, ProcessKey, Reader};
+use gpumem_files::write::{By, NewFile};
 
 use super::capture::{Out, cut};
 use super::device::Device;
@@ -299,19 +300,9 @@ fn begun(device: u8, before: &Before) -> String {
 
 /// Appends the names of native functions to the capture.
 fn name_natives(path: &Path, frames: Frames) -> Result<(), ImportError> {
-    let mut named = path.as_os_str().to_owned();
-    named.push(".named");
-    let named = PathBuf::from(named);
     let reader = Reader::open(path)?;
-    let mut file = BufWriter::with_capacity(1 << 20, std::fs::File::create(&named)?);
-    let written = embed(&reader, frames.symbols(), &mut file, &mut |_| {});
-    let flushed = file.into_inner().map_err(|error| error.into_error());
-    let moved = written.map_err(ImportError::from).and_then(|_| {
-        flushed?;
-        Ok(std::fs::rename(&named, path)?)
-    });
-    if moved.is_err() {
-        let _ = std::fs::remove_file(&named);
-    }
-    moved
+    let mut file = BufWriter::with_capacity(1 << 20, NewFile::create(path, By::User)?);
+    embed(&reader, frames.symbols(), &mut file, &mut |_| {})?;
+    let file = file.into_inner().map_err(|error| error.into_error())?;
+    Ok(file.finish()?)
 }

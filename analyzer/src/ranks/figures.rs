@@ -18,6 +18,7 @@ use super::watch::Drawn;
 use crate::attribution::library;
 use crate::replay::{At, Replay};
 use crate::session::Session;
+use crate::source::Readable;
 use crate::views::{ByStack, LineRow, Lines, Modules, Select, categories};
 
 /// One rank of the job, from its capture. Figures in bytes are those of the GPU `device`.
@@ -134,6 +135,8 @@ pub struct Figures {
     pub world_size: Option<u64>,
     /// Time at which recording began, in nanoseconds since 1970-01-01 UTC.
     pub started_unix_ns: u64,
+    /// The source files that may be read.
+    pub source: Readable,
     /// The peak of tensors in each step.
     pub steps: Steps,
     /// Versions and settings that the ranks of a job should share.
@@ -167,6 +170,7 @@ impl Figures {
             row,
             world_size: world_size.and_then(|size| size.parse().ok()),
             started_unix_ns: session.header.started_wall_ns,
+            source: Readable::of(&replay.names, &session.header),
             steps,
             facts: facts(&replay.names, device, keys),
             held,

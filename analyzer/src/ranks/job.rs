@@ -17,6 +17,7 @@ use super::holders::{Keys, Text};
 use super::outliers::{Outlier, outliers};
 use super::peers::groups;
 use super::robust::{RULE, Spread, least};
+use crate::source::Readable;
 
 /// A distributed job: its ranks, and the ranks that differ from their peers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -47,9 +48,9 @@ pub struct Job {
     pub clocks: Vec<Clock>,
     /// How the ranks ended.
     pub endings: Endings,
-    /// Time at which the first of the ranks started, in nanoseconds since 1970-01-01 UTC.
+    /// The source files that may be read.
     #[serde(skip)]
-    pub started_unix_ns: u64,
+    pub source: Readable,
     /// The memory of each rank over time, in the order of the ranks; empty if no picture was requested.
     #[serde(skip)]
     pub courses: Vec<Course>,
@@ -189,11 +190,7 @@ impl Job {
             outliers: outlying,
             clocks,
             endings: Endings::of(ends.iter().map(|(rank, end)| (*rank, end))),
-            started_unix_ns: ranks
-                .values()
-                .map(|of| of.started_unix_ns)
-                .min()
-                .unwrap_or(0),
+            source: Readable::of_all(ranks.values().map(|of| &of.source)),
             courses: ranks
                 .values_mut()
                 .map(|of| std::mem::take(&mut of.drawn.course))

@@ -4,6 +4,7 @@ use super::endings::{End, Ended};
 use super::figures::{Figures, RankRow};
 use super::steps::Steps;
 use super::watch::Drawn;
+use crate::source::Readable;
 
 /// A rank of a job of ten with this peak and these steps.
 pub fn figures(rank: u64, tensors: u64, steps: Steps) -> Figures {
@@ -39,6 +40,7 @@ pub fn figures(rank: u64, tensors: u64, steps: Steps) -> Figures {
         row,
         world_size: Some(10),
         started_unix_ns: 1,
+        source: Readable::NONE,
         steps,
         facts: Vec::new(),
         held: Vec::new(),

@@ -102,11 +102,7 @@ fn row(number: u32, line: Option<&LineUse>, text: &[String], terminal: Terminal)
     let room = terminal.width.map_or(SOURCE, |width| {
         width.saturating_sub(margin.chars().count() + 9)
     });
-    let plain = source
-        .chars()
-        .map(|c| if c == '\t' { ' ' } else { c })
-        .filter(|c| !c.is_control());
-    let source: String = plain.take(room).collect();
+    let source: String = source.chars().take(room).collect();
     let number = format!("{number:>6}");
     let (number, source) = match line {
         Some(_) => (number, source),

@@ -55,10 +55,6 @@ fn change_head(change: &Change, devices: bool, names: &Names, terminal: Terminal
         }
         _ => "Outside Python".into(),
     };
-    let place: String = place
-        .chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect();
     let sign = if change.change_bytes < 0 { '-' } else { '+' };
     let delta = format!("{sign}{}", mebibytes(change.change_bytes.unsigned_abs()));
     let mut head = format!("{place:<44} {delta:>12}");

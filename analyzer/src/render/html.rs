@@ -1,7 +1,8 @@
 //! The page of a capture.
 
+use crate::render::markup::escaped;
 use crate::render::palette;
-use crate::render::web_page::{WebPage, escaped};
+use crate::render::web_page::WebPage;
 use crate::views::Page;
 
 /// The page's style.

@@ -1,97 +1,10 @@
 //! The table of lines that own memory.
 
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
-
 use super::{Align, Style, Table, Terminal, bytes, count, percent};
 use crate::account::Phase;
 use crate::names::Names;
+use crate::source::Source;
 use crate::views::LineRow;
-
-/// The text of source lines, if the file did not change since the run.
-pub struct Source {
-    directory: Option<PathBuf>,
-    started: SystemTime,
-    files: HashMap<String, Option<Vec<String>>>,
-}
-
-/// Larger files are not read.
-const SOURCE_LIMIT: u64 = 8 << 20;
-/// The maximum length of a line of source.
-const SOURCE_COLUMNS: usize = 48;
-
-impl Source {
-    /// Source files of a run: relative names start at its directory. Files that were changed after the start are not
-    /// shown, because they may not be the code that ran.
-    pub fn new(names: &Names, started_wall_ns: u64) -> Self {
-        Self {
-            directory: names.directory().map(PathBuf::from),
-            started: SystemTime::UNIX_EPOCH + Duration::from_nanos(started_wall_ns),
-            files: HashMap::new(),
-        }
-    }
-
-    /// The same for absolute file names.
-    pub fn since(started_wall_ns: u64) -> Self {
-        Self {
-            directory: None,
-            started: SystemTime::UNIX_EPOCH + Duration::from_nanos(started_wall_ns),
-            files: HashMap::new(),
-        }
-    }
-
-    /// A line's text, trimmed and cut to a readable length; empty if it is not available.
-    pub fn line(&mut self, file: &str, line: u32) -> String {
-        let text = self.whole_line(file, line);
-        if text.chars().count() <= SOURCE_COLUMNS {
-            return text.to_owned();
-        }
-        text.chars().take(SOURCE_COLUMNS - 1).chain(['…']).collect()
-    }
-
-    /// The same without the cut.
-    pub fn whole_line(&mut self, file: &str, line: u32) -> &str {
-        self.text(file)
-            .and_then(|lines| lines.get(line.checked_sub(1)? as usize))
-            .map_or("", |line| line.trim())
-    }
-
-    /// All lines of a file; `None` if it is not available.
-    pub fn text(&mut self, file: &str) -> Option<&[String]> {
-        let Self {
-            directory,
-            started,
-            files,
-        } = self;
-        let lines = files
-            .entry(file.to_owned())
-            .or_insert_with(|| read(directory.as_deref(), *started, file));
-        lines.as_deref()
-    }
-}
-
-fn read(directory: Option<&Path>, started: SystemTime, file: &str) -> Option<Vec<String>> {
-    if file.starts_with('<') {
-        return None;
-    }
-    let path = match directory {
-        Some(directory) => directory.join(file),
-        None if file.starts_with('/') => PathBuf::from(file),
-        None => return None,
-    };
-    let found = std::fs::metadata(&path).ok()?;
-    if !found.is_file() || found.len() > SOURCE_LIMIT || found.modified().ok()? > started {
-        return None;
-    }
-    let text = std::fs::read(&path).ok()?;
-    Some(
-        String::from_utf8_lossy(&text)
-            .lines()
-            .map(str::to_owned)
-            .collect(),
-    )
-}
 
 /// The first `limit` rows as a table: line, phase if any row has one, function, source, bytes, share of the sum,
 /// blocks. `devices`: whether to name the device of each row.

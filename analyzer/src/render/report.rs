@@ -41,7 +41,7 @@ pub fn report_text(
 ) -> String {
     let replay = &session.replay;
     let summary = Summary::of(session);
-    let mut source = Source::new(&replay.names, session.header.started_wall_ns);
+    let mut source = Source::new(&replay.names, &session.header);
     let mut out = caveats(&session.account, terminal);
     out.push_str(&failures(replay, cause, file, terminal));
     out.push_str(&peak(replay, ledgers, terminal));

@@ -55,7 +55,7 @@ pub fn account_lines(account: &Account, terminal: Terminal) -> String {
         return format!(
             "account      {claim} relative to a replay by PyTorch {}'s allocator: {lost}, {agree}\n             \
              outside its pool on GPU {}, figures are as recorded; NVML readings are shifted by the pool's difference\n{}",
-            shown(&replayed.pytorch),
+            replayed.pytorch,
             replayed.device,
             notes(account)
         );
@@ -64,7 +64,7 @@ pub fn account_lines(account: &Account, terminal: Terminal) -> String {
         None => format!("account      {claim}: {hooks}, {lost}, {agree}; {nvml}\n"),
         Some(from) => format!(
             "account      {claim} relative to the {} it was imported from: no hooks, not compared with NVML\n",
-            shown(from)
+            from
         ),
     };
     if account.ending == Ending::Killed {
@@ -88,11 +88,6 @@ fn notes(account: &Account) -> String {
     notes
         .map(|note| format!("             note: {note}\n"))
         .collect()
-}
-
-/// A text from a capture without control characters.
-fn shown(text: &str) -> String {
-    text.replace(|c: char| c.is_control(), "\u{fffd}")
 }
 
 /// The difference between NVML and the account.
@@ -192,7 +187,7 @@ pub fn what_ran(file: &str, summary: &Summary, terminal: Terminal) -> String {
     if summary.steps > 0 {
         parts.push(many(summary.steps, "step", "steps"));
     }
-    let parts: Vec<String> = parts.iter().map(|part| shown(part)).collect();
+    let parts: Vec<String> = parts.to_vec();
     let mut out = format!(
         "{}   {}\n",
         terminal.paint(Style::Strong, file),
@@ -200,7 +195,7 @@ pub fn what_ran(file: &str, summary: &Summary, terminal: Terminal) -> String {
     );
     out.push_str(&position(process));
     if let Some(replayed) = &summary.replayed {
-        let (capture, under) = (shown(&replayed.capture), shown(&replayed.under()));
+        let (capture, under) = (&replayed.capture, replayed.under());
         let device = match summary.devices.len() {
             0 | 1 => String::new(),
             _ => format!("GPU {} in ", replayed.device),
@@ -244,7 +239,7 @@ fn position(process: &ProcessSummary) -> String {
     let names = process.job.iter().flat_map(|job| job.split(' '));
     let restart = again(process.restarts, "restart");
     let requeue = again(process.requeues, "requeue");
-    let job = names.map(shown).chain(restart).chain(requeue);
+    let job = names.map(str::to_owned).chain(restart).chain(requeue);
     packed("position", position) + &packed("job", job)
 }
 

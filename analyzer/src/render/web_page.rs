@@ -71,13 +71,6 @@ fn source(text: &str) -> String {
     format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)))
 }
 
-/// Escapes text between tags.
-pub(super) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-}
-
 #[cfg(test)]
 impl WebPage {
     /// Checks that each placeholder exists once, that nothing is fetched, and that only the page's own code may run.

@@ -5,6 +5,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
+use gpumem_files::foreign;
+
 const SHT_SYMTAB: u32 = 2;
 const SHT_NOTE: u32 = 7;
 const SHT_NOBITS: u32 = 8;
@@ -34,11 +36,7 @@ pub(super) struct Facts {
 
 /// Reads the facts; `None` if the file is not ELF or cannot be read.
 pub(super) fn facts(path: &Path) -> Option<Facts> {
-    // A pipe instead of a library must not block forever.
-    if !path.metadata().ok()?.is_file() {
-        return None;
-    }
-    let file = File::open(path).ok()?;
+    let file = foreign::open(path).ok()?;
     let header = bytes(&file, 0, HEADER_BYTES as u64)?;
     if header.get(..6)? != b"\x7fELF\x02\x01" {
         return None;

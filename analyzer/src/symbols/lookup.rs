@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
 use gpumem_capture::Function;
+use gpumem_capture::text::clean;
 use rustc_hash::FxHashMap;
 
 use super::search::Found;
@@ -37,12 +38,12 @@ impl Plain {
 /// A name of Rust or C++ in source form, without Rust's hash; other names are unchanged.
 fn demangled(name: &str) -> String {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
-        return format!("{rust:#}");
+        return clean(&format!("{rust:#}")).into_owned();
     }
     let plain = cpp_demangle::Symbol::new(name)
         .ok()
         .and_then(|symbol| symbol.demangle().ok());
-    plain.unwrap_or_else(|| name.to_owned())
+    clean(plain.as_deref().unwrap_or(name)).into_owned()
 }
 
 impl Lookup {
@@ -175,7 +176,7 @@ fn function(name: String, code: Option<&CodeInfo<'_>>) -> Function {
         name,
         file: code
             .filter(|code| code.file != OsStr::new(""))
-            .map(|code| code.to_path().to_string_lossy().into_owned())
+            .map(|code| clean(&code.to_path().to_string_lossy()).into_owned())
             .unwrap_or_default(),
         line: code.and_then(|code| code.line).unwrap_or(0),
     }

@@ -10,6 +10,8 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 
+use gpumem_files::foreign;
+
 use super::elf::{HEADER_BYTES, bytes, number};
 
 const PT_LOAD: u64 = 1;
@@ -48,7 +50,7 @@ impl Code {
     fn read(path: &Path) -> Option<Self> {
         const EXECUTABLE: u64 = 1;
         const X86_64: u64 = 62;
-        let file = File::open(path).ok()?;
+        let file = foreign::open(path).ok()?;
         let header = bytes(&file, 0, HEADER_BYTES as u64)?;
         if header.get(..6)? != b"\x7fELF\x02\x01" || number(&header, 18, 2)? != X86_64 {
             return None;

@@ -7,7 +7,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use gpumem_capture::Header;
+use gpumem_capture::{Header, text};
+use gpumem_files::foreign;
 
 /// How long after the process was last seen a map may have been written.
 const AFTERWARDS: Duration = Duration::from_secs(2);
@@ -37,10 +38,7 @@ impl PerfMap {
     }
 
     fn read_file(&mut self, path: &Path) {
-        // Opening another user's pipe would block.
-        if path.metadata().is_ok_and(|facts| facts.is_file())
-            && let Ok(file) = std::fs::File::open(path)
-        {
+        if let Ok(file) = foreign::open(path) {
             self.read(std::io::BufReader::new(file));
         }
     }
@@ -90,7 +88,7 @@ fn entry(line: &str) -> Option<(u64, u64, String)> {
     let number = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok();
     let start = number(start)?;
     let end = start.checked_add(number(size)?)?;
-    (start < end && !name.is_empty()).then(|| (start, end, name.to_owned()))
+    (start < end && !name.is_empty()).then(|| (start, end, text::clean(name).into_owned()))
 }
 
 /// Whether a map's owner is the capture's owner or root.

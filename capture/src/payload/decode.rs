@@ -1,14 +1,17 @@
 //! Decodes definitions from their payloads.
 
+use std::borrow::Cow;
+
 use crate::{
     ApiId, CodeId, DefKind, Definition, DeviceOrdinal, Function, ModuleId, NnModuleId, PlacementId,
-    PyFrame, PyModule, StackId, ThreadId,
+    ProcessKey, PyFrame, PyModule, StackId, ThreadId, text,
 };
 
 impl Definition {
     /// Decodes a definition from its payload. None if the payload is too short for its kind. Bytes
     /// after the known fields are reserved for later versions. Text that is not UTF-8 (file names
-    /// need not be) is read with replacement characters.
+    /// need not be) is read with replacement characters, as are characters that must not be shown
+    /// ([`text::clean`]).
     pub fn from_payload(kind: DefKind, payload: &[u8]) -> Option<Self> {
         let mut from = Source(payload);
         Some(match kind {
@@ -92,10 +95,17 @@ impl Definition {
                     pci: from.str()?,
                 }
             }
-            DefKind::PROCESS => Self::Process {
-                key: from.str()?,
-                value: from.str()?,
-            },
+            DefKind::PROCESS => {
+                let (key, value) = (from.str()?, from.lossy()?);
+                let value = match ProcessKey::is_of_lines(&key) {
+                    true => text::clean_lines(&value),
+                    false => text::clean(&value),
+                };
+                Self::Process {
+                    key,
+                    value: value.into_owned(),
+                }
+            }
             DefKind::HOOK => Self::Hook {
                 function: from.str()?,
                 way: from.str()?,
@@ -203,8 +213,12 @@ impl<'a> Source<'a> {
         self.take(length as usize)
     }
 
+    fn lossy(&mut self) -> Option<Cow<'a, str>> {
+        self.bytes().map(String::from_utf8_lossy)
+    }
+
     fn str(&mut self) -> Option<String> {
-        Some(String::from_utf8_lossy(self.bytes()?).into_owned())
+        Some(text::clean(&self.lossy()?).into_owned())
     }
 
     fn stack(&mut self) -> Option<(StackId, u32, usize)> {

@@ -1,6 +1,6 @@
 use crate::{
     ApiId, CodeId, DefKind, Definition, DeviceOrdinal, Function, ModuleId, NnModuleId, PlacementId,
-    PyFrame, PyModule, StackId, ThreadId,
+    ProcessKey, PyFrame, PyModule, StackId, ThreadId,
 };
 
 fn samples() -> Vec<Definition> {
@@ -166,4 +166,30 @@ fn hostile_counts_allocate_nothing() {
         None
     );
     assert_eq!(Definition::from_payload(DefKind::NOTE, &[255; 4]), None);
+}
+
+#[test]
+fn text_is_clean_and_only_texts_of_several_lines_have_them() {
+    let process = |key: &str| Definition::Process {
+        key: key.into(),
+        value: "a\nb\x1b[2J\u{202e}".into(),
+    };
+    let read = |of: Definition| Definition::from_payload(of.kind(), &of.payload()).unwrap();
+    for (key, expected) in [
+        (ProcessKey::COMMAND, "a�b�[2J�"),
+        (ProcessKey::DIRECTORY, "a�b�[2J�"),
+        ("postmortem.17", "a\nb�[2J�"),
+        (ProcessKey::REPLAYED_DOUBTS, "a\nb�[2J�"),
+    ] {
+        let Definition::Process { value, .. } = read(process(key)) else {
+            panic!("another kind");
+        };
+        assert_eq!(value, expected, "{key}");
+    }
+    let Definition::Note { text } = read(Definition::Note {
+        text: "x\r\n\x1b[A".into(),
+    }) else {
+        panic!("another kind");
+    };
+    assert_eq!(text, "x���[A");
 }

@@ -33,6 +33,8 @@ pub(super) struct Capture {
     is_in_use_elsewhere: bool,
     /// Why a file at its path was rejected.
     refused: Option<String>,
+    /// The capture's owner.
+    owner: u32,
 }
 
 impl Capture {
@@ -46,10 +48,11 @@ impl Capture {
         if let Some(part) = embedded {
             input.end_at(part.start);
         }
+        let owner = input.metadata()?.uid();
         let (mut ring, mut is_in_use_elsewhere, mut refused) = (None, false, None);
         // Names are embedded in captures of processes that have ended.
         if embedded.is_none() && !header.has_ring() && !is_closed(&input, &header)? {
-            match ring_file::find(&header, input.metadata()?.uid()) {
+            match ring_file::find(&header, owner) {
                 Ok(None) => {}
                 Ok(Some(found)) => {
                     is_in_use_elsewhere = found.is_in_use_elsewhere();
@@ -70,6 +73,7 @@ impl Capture {
             ring,
             is_in_use_elsewhere,
             refused,
+            owner,
         })
     }
 
@@ -107,6 +111,7 @@ impl Capture {
             ring_slots: self.header.ring_slots,
             ring_in_use_elsewhere: self.is_in_use_elsewhere,
             ended: dynamic.ended.unwrap_or(None).map(|ended| Nanos(ended.time)),
+            owner: self.owner,
         }
     }
 

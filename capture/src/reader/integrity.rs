@@ -31,12 +31,19 @@ pub struct Header {
     pub ring_in_use_elsewhere: bool,
     /// When the process ended cleanly, if it did.
     pub ended: Option<Nanos>,
+    /// The file's owner.
+    pub owner: u32,
 }
 
 impl Header {
     /// Whether the process ran on this host in its current boot. False if that is unknown.
     pub fn is_of_this_boot(&self) -> bool {
         self.boot_id != [0; 16] && self.boot_id == crate::procfs::boot_id()
+    }
+
+    /// Whether the capture's file belongs to the user of this process.
+    pub fn is_of_this_user(&self) -> bool {
+        self.owner == crate::procfs::effective_user()
     }
 
     /// Whether the recorded process still exists, on this host and in this boot. False also if neither /proc nor its

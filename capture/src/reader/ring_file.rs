@@ -24,6 +24,8 @@ pub(crate) struct Ring {
     pub(crate) header: StaticHeader,
     /// The namespaces of its process, if known.
     namespaces: Option<Namespaces>,
+    /// The user who owns the file.
+    pub(crate) owner: u32,
 }
 
 /// The ring of the capture with this header, whose file belongs to the user `owner`. `Ok(None)`: no such file; `Err`:
@@ -167,5 +169,6 @@ fn examine(file: File, owner: u32, names: u64) -> Result<Ring, String> {
         capture: bytes[64..64 + length].to_vec(),
         header,
         namespaces: ring_file::namespaces(&preamble),
+        owner: found.uid(),
     })
 }

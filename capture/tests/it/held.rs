@@ -160,3 +160,19 @@ fn a_merged_capture_that_was_cut_off_is_not_whole() {
         assert!(!integrity.damage.is_empty(), "{cut} bytes: {integrity:?}");
     }
 }
+
+#[test]
+fn the_capture_of_another_user_is_read_and_not_written_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let rings = in_memory();
+    let (path, _) = killed(folder.path(), rings.path(), 700, false);
+    let before = std::fs::read(&path).unwrap();
+    // Only root can give a file away.
+    if std::os::unix::fs::chown(&path, Some(4711), None).is_err() {
+        return;
+    }
+    let merged = merge(&path);
+    assert!(!matches!(merged, Ok(Merged::Done)), "{merged:?}");
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    assert_eq!(read_any(&path).1.events, 700);
+}

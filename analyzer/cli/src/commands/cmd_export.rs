@@ -10,7 +10,6 @@ mod events;
 mod stacks;
 mod task;
 
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -18,9 +17,10 @@ use anyhow::{Context as _, bail};
 use gpumem_analyzer::export::Steps;
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::session::Session;
+use gpumem_files::write::{NewFile, temporary_folder};
 
 use super::exit::Exit;
-use super::output::{Notes, Output, beside, in_its_place};
+use super::output::{Notes, Output, To, beside};
 use super::read::read_with;
 use crate::devices;
 use args::Format;
@@ -60,7 +60,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         file,
         first: &first,
         steps,
-        folder: folder(&path(args, file), to_stdout),
+        folder: folder(&to(args, file).path, to_stdout),
     };
     deliver(args, file, output, &mut |out, notes| {
         Ok((write(&task, out, notes)?, Exit::of(&first)))
@@ -78,22 +78,17 @@ fn say_not_kept(session: &Session, notes: &mut Notes<'_>) {
 }
 
 /// The output file.
-fn path(args: &Args, file: &Path) -> PathBuf {
-    let asked = args.output.clone();
-    asked.unwrap_or_else(|| beside(file, args.format.suffix()))
-}
-
-/// A pipe or device, which no file can replace.
-fn is_special(path: &Path) -> bool {
-    path.symlink_metadata().is_ok_and(|facts| !facts.is_file())
+fn to(args: &Args, file: &Path) -> To {
+    To::new(args.output.as_deref(), || {
+        beside(file, args.format.suffix())
+    })
 }
 
 /// A folder for temporary files.
 fn folder(path: &Path, to_stdout: bool) -> PathBuf {
-    match path.parent() {
-        _ if to_stdout || is_special(path) => std::env::temp_dir(),
-        Some(folder) if folder != Path::new("") => folder.to_owned(),
-        _ => ".".into(),
+    match to_stdout {
+        true => std::env::temp_dir(),
+        false => temporary_folder(path),
     }
 }
 
@@ -110,19 +105,13 @@ fn deliver(
     if args.is_to_stdout() {
         return Ok(write(output.out, &mut output.notes)?.1);
     }
-    let path = path(args, file);
-    let mut to_file = |to: &Path| -> Written {
-        let refused = || format!("cannot write {}", path.display());
-        let mut out = BufWriter::new(File::create(to).with_context(refused)?);
-        let written = write(&mut out, &mut output.notes)?;
-        out.flush().with_context(refused)?;
-        Ok(written)
-    };
-    let (said, exit) = match is_special(&path) {
-        true => to_file(&path)?,
-        false => in_its_place(&path, to_file)?,
-    };
-    output.text(&format!("{}: {said}\n", path.display()))?;
+    let to = to(args, file);
+    let refused = || to.refused();
+    let mut out = BufWriter::new(NewFile::create(&to.path, to.by).with_context(refused)?);
+    let (said, exit) = write(&mut out, &mut output.notes)?;
+    let done = out.into_inner().map_err(|error| error.into_error());
+    done.and_then(NewFile::finish).with_context(refused)?;
+    output.text(&format!("{}: {said}\n", to.path.display()))?;
     Ok(exit)
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use gpumem_exporter::{Error, Exporter, Options, StartError};
 
 use super::exit::Exit;
+use super::output::{Notes, Output};
 
 /// `exporter`.
 #[derive(clap::Args, Debug)]
@@ -43,7 +44,7 @@ pub struct Args {
 }
 
 /// Runs it, until it is killed.
-pub fn run(args: &Args) -> anyhow::Result<Exit> {
+pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let options = Options {
         listen: args.listen,
         allow_remote: args.allow_remote,
@@ -62,6 +63,9 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         }
         other => other.into(),
     })?;
-    eprintln!("gpumem-analyze: metrics at {}", exporter.url());
-    exporter.run(|line| eprintln!("gpumem-analyze: {line}"))
+    output
+        .notes
+        .say(format_args!("metrics at {}", exporter.url()));
+    // Also from a thread of the exporter.
+    exporter.run(|line| Notes(&mut std::io::stderr()).say(line))
 }

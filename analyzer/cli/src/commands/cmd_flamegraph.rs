@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clap::ValueEnum;
 use clap::error::ErrorKind;
 use gpumem_analyzer::render::{
@@ -17,7 +17,7 @@ use gpumem_analyzer::views::{
 use gpumem_capture::{Level, ThreadId};
 
 use super::exit::Exit;
-use super::output::{Notes, Output, beside, file_name, write_file};
+use super::output::{Notes, Output, To, beside, file_name};
 use super::read::{read, read_with, survivors, symbols};
 use crate::args::{ShortLivedArgs, SymbolArgs};
 use crate::selection::{Selection, moment};
@@ -191,9 +191,9 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         output.out.write_all(&contents)?;
         return Ok(exit);
     }
-    let path = args.output.clone().unwrap_or_else(|| beside(file, "svg"));
-    write_file(&path, &contents).with_context(|| format!("cannot write {}", path.display()))?;
-    let (path, total) = (path.display(), bytes(folded.bytes()));
+    let to = To::new(args.output.as_deref(), || beside(file, "svg"));
+    to.write(&contents)?;
+    let (path, total) = (to.path.display(), bytes(folded.bytes()));
     output.text(&format!("{path}: {total} of the {level} level\n"))?;
     Ok(exit)
 }
@@ -302,7 +302,7 @@ fn told(file: &Path, args: &Args, moment: At, notes: &mut Notes<'_>) -> anyhow::
         FrameByArg::Module => FrameBy::Module,
     };
     let (mut symbols, bar) = symbols(file, &session, &args.symbols);
-    let mut source = Source::new(&session.replay.names, session.header.started_wall_ns);
+    let mut source = Source::new(&session.replay.names, &session.header);
     let mut text = |file: &str, line: u32| source.whole_line(file, line).to_owned();
     let folding = Folding {
         by,

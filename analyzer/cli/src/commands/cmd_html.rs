@@ -17,7 +17,7 @@ use gpumem_analyzer::views::{
 
 use super::exit::Exit;
 use super::moment::{PeakOf, has_events, moment_of, part, stretch};
-use super::output::{Output, beside, file_name};
+use super::output::{Output, To, beside, file_name};
 use super::read::{cause, ledgers, read_with, symbols};
 use crate::args::SymbolArgs;
 use crate::selection::{Capture, moment};
@@ -48,9 +48,6 @@ pub struct Args {
     /// Show only the part of the run up to this point in time
     #[arg(long, value_name = "POINT", value_parser = moment)]
     pub to: Option<At>,
-    /// Omit the text of source lines from the page. Names of files and functions remain
-    #[arg(long)]
-    pub no_source: bool,
     /// Where names are looked for.
     #[command(flatten)]
     pub symbols: SymbolArgs,
@@ -113,15 +110,12 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         shown,
     };
     let (mut symbols, bar) = symbols(file, &session, &args.symbols);
-    let mut source = Source::new(&replay.names, session.header.started_wall_ns);
+    let mut source = Source::new(&replay.names, &session.header);
     let mut head = head(file, &session);
     head.part = part((args.from, args.to), stretch);
     let mut limits = PageLimits::default();
     let html = loop {
-        let mut text = |file: &str, line: u32| match args.no_source {
-            true => String::new(),
-            false => source.line(file, line),
-        };
+        let mut text = |file: &str, line: u32| source.line(file, line);
         let page = Page::of(&head, &sources, &mut symbols, &mut text, limits);
         let html = page_html(&page)?;
         if html.len() <= LARGEST {
@@ -138,8 +132,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     };
     drop(bar);
     output.notes.caveats(&session);
-    let to = args.output.clone();
-    let to = to.unwrap_or_else(|| beside(file, "html"));
+    let to = To::new(args.output.as_deref(), || beside(file, "html"));
     let said = format!("{}; open it in a browser", bytes(html.len() as u64));
     output.deliver(&to, html.as_bytes(), &said)?;
     Ok(Exit::of(&session))

@@ -6,9 +6,10 @@ use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 use gpumem_analyzer::account::many;
 use gpumem_analyzer::import::{ImportError, torch_snapshot};
+use gpumem_files::write::{By, at_path};
 
 use super::exit::Exit;
-use super::output::{Output, file_name, in_its_place};
+use super::output::{Output, file_name};
 use super::read::read;
 use gpumem_analyzer::render::caveats;
 use gpumem_analyzer::replay::At;
@@ -37,14 +38,16 @@ pub struct Args {
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let From::TorchSnapshot = args.from;
     let (from, to) = (args.file.display(), args.output.display());
-    let bytes = std::fs::read(&args.file)
+    let bytes = gpumem_files::read::whole(&args.file)
         .with_context(|| format!("{from}: not readable: name a snapshot that you can read"))?;
     let is_other = args.output.metadata().is_ok_and(|facts| !facts.is_file());
     if is_other || args.output == Path::new("-") {
         bail!("cannot write {to}: name a regular file");
     }
     let name = file_name(&args.file);
-    let imported = in_its_place(&args.output, |part| torch_snapshot(&bytes, &name, part));
+    let imported = at_path(&args.output, By::User, |part| {
+        torch_snapshot(&bytes, &name, part)
+    });
     let imported = imported.map_err(|error| match error {
         ImportError::Snapshot(error) => anyhow::anyhow!("{from}: {error}"),
         error => anyhow::anyhow!("cannot write {to}: {error}"),

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use gpumem_analyzer::render::bytes;
 use gpumem_capture::{DeviceOrdinal, Reader, Seq};
+use gpumem_files::write::{By, NewFile};
 use gpumem_live::view::{App, Export, Look, run as show, run_folder};
 use gpumem_live::{Ask, Folder, Watch};
 use gpumem_live_serve::{LiveServer, ServeError, StartError};
@@ -106,34 +107,22 @@ fn write_page(capture: &Path, seq: Seq) -> Result<String, String> {
             .unwrap_or("gpumem-analyze html printed no message");
         return Err(format!("no page was written: {last}"));
     }
-    let folder = match capture.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
+    let name = |number| match number {
+        1 => beside(capture, &format!("event-{}.html", seq.0)),
+        more => beside(capture, &format!("event-{}.{more}.html", seq.0)),
     };
-    let mut part = tempfile::Builder::new()
-        .prefix(".gpumem-page")
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
-        .tempfile_in(folder)
-        .map_err(cannot)?;
-    part.write_all(&made.stdout).map_err(cannot)?;
-    for number in 1..=NAMES {
-        let suffix = match number {
-            1 => format!("event-{}.html", seq.0),
-            more => format!("event-{}.{more}.html", seq.0),
-        };
-        let to = beside(capture, &suffix);
-        match part.persist_noclobber(&to) {
-            Ok(_) => {
-                let size = bytes(made.stdout.len() as u64);
-                return Ok(format!("{}: {size}; open it in a browser", to.display()));
-            }
-            Err(refused) if refused.error.kind() == std::io::ErrorKind::AlreadyExists => {
-                part = refused.file;
-            }
-            Err(refused) => return Err(cannot(refused.error)),
+    let mut page = NewFile::create(&name(1), By::Command).map_err(cannot)?;
+    page.write_all(&made.stdout).map_err(cannot)?;
+    match page
+        .finish_as_first((1..=NAMES).map(name))
+        .map_err(cannot)?
+    {
+        Some(path) => {
+            let size = bytes(made.stdout.len() as u64);
+            Ok(format!("{}: {size}; open it in a browser", path.display()))
         }
+        None => Err("no page was written: the folder has too many pages of this event".into()),
     }
-    Err("no page was written: the folder has too many pages of this event".into())
 }
 
 /// Serves the page until a signal ends the process. No cleanup is needed then.
@@ -172,7 +161,7 @@ fn of_process(pid: u32) -> anyhow::Result<PathBuf> {
     let open = open
         .flatten()
         .filter_map(|entry| entry.path().read_link().ok());
-    let maps = std::fs::read_to_string(process.join("maps")).map_err(refused)?;
+    let maps = gpumem_files::read::text(&process.join("maps")).map_err(refused)?;
     let mapped = maps
         .lines()
         .filter_map(|line| line.find('/').map(|at| line[at..].into()));

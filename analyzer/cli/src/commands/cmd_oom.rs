@@ -158,7 +158,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             let mut text = caveats(&session.account, output.terminal);
             text.push_str(&head(&session, (&cause, count), failure, output));
             let names = &session.replay.names;
-            let mut source = Source::new(names, session.header.started_wall_ns);
+            let mut source = Source::new(names, &session.header);
             for ledger in &ledgers {
                 text.push('\n');
                 let told = ledger_text(&session.replay, ledger, &mut source, output.terminal);

@@ -1,6 +1,5 @@
 //! `gpumem-analyze recover`.
 
-use std::fs::File;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
@@ -25,7 +24,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let merged = match &args.ring {
         None => merge(&args.file)?,
         Some(ring) => {
-            let held = File::open(ring);
+            let held = gpumem_files::read::open(ring);
             merge_held(
                 &args.file,
                 held.with_context(|| ring.display().to_string())?,
@@ -36,6 +35,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         Merged::Done => "wrote the events that its process left in memory to the capture",
         Merged::InUse if reader.header().is_running() => "its process is still running",
         Merged::InUse => "another program is recovering it",
+        Merged::OfAnotherUser => "it belongs to another user: recover it as that user",
         _ => "no events to recover",
     };
     output.text(&format!("{}: {said}\n", args.file.display()))?;

@@ -10,9 +10,10 @@ use gpumem_analyzer::views::{
     level_or_default,
 };
 use gpumem_capture::Level;
+use gpumem_files::write::{self, By};
 
 use super::exit::Exit;
-use super::output::{Output, beside, file_name, write_file};
+use super::output::{Output, beside, file_name};
 use super::read::{cause, ledgers, pid, read_with, symbols};
 use super::view::Of;
 use crate::args::{Format, SymbolArgs};
@@ -80,7 +81,7 @@ pub fn run(
     ))?;
     let (mut symbols, bar) = symbols(file, &session, asked);
     let held = ByStack::at(&session.replay, level, At::Peak, &Select::default());
-    let mut source = Source::new(&session.replay.names, session.header.started_wall_ns);
+    let mut source = Source::new(&session.replay.names, &session.header);
     let mut text = |file: &str, line: u32| source.whole_line(file, line).to_owned();
     let folding = Folding::default();
     let folded = Folded::of(&session.replay, &mut symbols, &held, folding, &mut text);
@@ -94,7 +95,7 @@ pub fn run(
     };
     if let Some(svg) = flamegraph(&folded, &look) {
         let path = beside(file, "svg");
-        match write_file(&path, &svg) {
+        match write::whole(&path, By::Command, &svg) {
             Ok(()) => output.text(&format!(
                 "\nFlamegraph of the peak: {}.   More: gpumem-analyze --help\n",
                 path.display()

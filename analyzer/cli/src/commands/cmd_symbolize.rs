@@ -1,7 +1,6 @@
 //! `gpumem-analyze symbolize`.
 
-use std::fs::File;
-use std::io::{BufWriter, Write as _};
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,9 +12,10 @@ use gpumem_analyzer::replay::At;
 use gpumem_analyzer::symbols::{Nameless, Spots};
 use gpumem_capture::embedded::{EmbedError, embed};
 use gpumem_capture::{Reader, RingState};
+use gpumem_files::write::{By, NewFile};
 
 use super::exit::{Exit, explained};
-use super::output::{Output, in_its_place};
+use super::output::Output;
 use super::progress::Bar;
 use super::read::{read, symbols};
 use crate::args::SymbolArgs;
@@ -60,10 +60,11 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let (symbols, bar) = symbols(&args.file, &session, &args.symbols);
     let mut symbols = symbols.anew(args.anew);
     let mut nameless = Vec::new();
-    let to = target(&args.output)?;
+    check_target(&args.output)?;
     let reader = Reader::open(&args.file).map_err(|error| explained(&args.file, &error.into()))?;
-    let written = in_its_place(&to, |part| -> Result<_, EmbedError> {
-        let mut file = BufWriter::with_capacity(1 << 20, File::create(part)?);
+    let written = (|| -> Result<_, EmbedError> {
+        let file = NewFile::create(&args.output, By::User)?;
+        let mut file = BufWriter::with_capacity(1 << 20, file);
         let copied = Arc::new(AtomicU64::new(0));
         let (watched, all) = (Arc::clone(&copied), reader.own_bytes());
         let copying = Bar::counting("copying", move || (watched.load(Ordering::Relaxed), all));
@@ -79,12 +80,9 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
                 }
             },
         )?;
-        file.flush()?;
         let file = file.into_inner().map_err(|error| error.into_error())?;
-        // It may replace the only copy.
-        file.sync_all()?;
-        Ok((written, file.metadata()?.len()))
-    });
+        Ok((written, file.finish_synchronized()?))
+    })();
     drop(bar);
     let (written, length) =
         written.with_context(|| format!("cannot write {}", args.output.display()))?;
@@ -107,13 +105,12 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
 }
 
 /// The file to write; links are followed. Devices, pipes and folders are rejected, because they would be replaced.
-fn target(path: &Path) -> anyhow::Result<PathBuf> {
-    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let is_other = target.metadata().is_ok_and(|facts| !facts.is_file());
+fn check_target(path: &Path) -> anyhow::Result<()> {
+    let is_other = path.metadata().is_ok_and(|facts| !facts.is_file());
     if is_other || path == Path::new("-") {
         bail!("cannot write {}: name a regular file", path.display());
     }
-    Ok(target)
+    Ok(())
 }
 
 /// The addresses without names, by module, the most addresses first.

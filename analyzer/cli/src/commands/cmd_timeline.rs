@@ -12,7 +12,7 @@ use gpumem_capture::DeviceOrdinal;
 
 use super::exit::Exit;
 use super::moment::{PeakOf, has_events, part, stretch};
-use super::output::{Output, beside, file_name};
+use super::output::{Output, To, beside, file_name};
 use super::read::read_with;
 use super::view::Of;
 use crate::devices;
@@ -125,11 +125,10 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             }
         }
     };
-    let to = match (&args.output, args.format) {
-        (Some(path), _) => path.clone(),
-        (None, TimelineFormat::Svg) => beside(file, "timeline.svg"),
-        (None, _) => PathBuf::from("-"),
-    };
+    let to = To::new(args.output.as_deref(), || match args.format {
+        TimelineFormat::Svg => beside(file, "timeline.svg"),
+        _ => PathBuf::from("-"),
+    });
     output.deliver(&to, &contents, &said(&timeline))?;
     Ok(Exit::of(&session))
 }

@@ -65,6 +65,7 @@ pub fn explained(path: &Path, error: &session::Error) -> anyhow::Error {
         session::Error::Open(OpenError::FutureVersion { .. }) => {
             "update gpumem, or use the gpumem-analyze that came with the recorder"
         }
+        session::Error::Memory { .. } => "--max-memory allows more",
         session::Error::Open(_) => "copy it again from the machine that recorded it",
         _ if path.exists() => "try again, or copy the file to another disk",
         _ => "the file was removed",

@@ -1,6 +1,5 @@
 //! Files that are not captures: their kind, and the command for them.
 
-use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
@@ -88,7 +87,7 @@ fn of_folder(path: &Path) -> String {
 
 fn head(path: &Path) -> Option<Vec<u8>> {
     let mut head = Vec::new();
-    File::open(path)
+    gpumem_files::read::open(path)
         .ok()?
         .take(16)
         .read_to_end(&mut head)

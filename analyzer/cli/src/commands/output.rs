@@ -1,5 +1,6 @@
 //! Output to standard output, or to files that are written completely or not at all.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -7,6 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use gpumem_analyzer::envelope::{Captures, Envelope, View};
 use gpumem_analyzer::render::Terminal;
+use gpumem_capture::text;
+use gpumem_files::write::{self, By};
 use serde::Serialize;
 
 use crate::locale::ascii;
@@ -47,17 +50,19 @@ pub struct Notes<'a>(pub &'a mut dyn Write);
 impl Notes<'_> {
     /// Writes a message. Errors are ignored, because there is no other place for it.
     pub fn say(&mut self, what: impl Display) {
-        let _ = writeln!(self.0, "gpumem-analyze: {what}");
+        let what = what.to_string();
+        let _ = writeln!(self.0, "gpumem-analyze: {}", text::clean_lines(&what));
     }
 }
 
 impl Output<'_> {
     /// Prints text, its long lines wrapped on a terminal.
     pub fn text(&mut self, text: &str) -> anyhow::Result<()> {
+        let text = printable(text);
         // Some characters are wider in ASCII, such as arrows.
         let text = match self.is_ascii {
-            true => ascii(text),
-            false => text.into(),
+            true => ascii(&text),
+            false => text,
         };
         Ok(self.out.write_all(self.terminal.wrap(&text).as_bytes())?)
     }
@@ -79,47 +84,79 @@ impl Output<'_> {
     }
 
     /// Writes a file and prints its name and `said`; if the file is `-`, prints the contents.
-    pub fn deliver(&mut self, to: &Path, contents: &[u8], said: &str) -> anyhow::Result<()> {
-        if to == Path::new("-") {
+    pub fn deliver(&mut self, to: &To, contents: &[u8], said: &str) -> anyhow::Result<()> {
+        if to.path == Path::new("-") {
             self.out.write_all(contents)?;
             return Ok(());
         }
-        write_file(to, contents).with_context(|| format!("cannot write {}", to.display()))?;
-        self.text(&format!("{}: {said}\n", to.display()))
+        to.write(contents)?;
+        self.text(&format!("{}: {said}\n", to.path.display()))
     }
 }
 
-/// Writes a file atomically: a browser that has it open never reads a part of it.
-///
-/// # Errors
-/// The system's.
-pub fn write_file(path: &Path, contents: &[u8]) -> std::io::Result<()> {
-    // Only a regular file can be replaced; pipes and devices are written to.
-    if path.symlink_metadata().is_ok_and(|facts| !facts.is_file()) {
-        return std::fs::write(path, contents);
+/// Text with no escape sequences but those of [`Terminal::paint`]. Text from captures has none; names of files may.
+fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains('\x1b') {
+        return text::clean_lines(text);
     }
-    in_its_place(path, |part| std::fs::write(part, contents))
+    let mut parts = text.split('\x1b');
+    let mut out = text::clean_lines(parts.next().unwrap_or_default()).into_owned();
+    for part in parts {
+        let style = part.strip_prefix('[').and_then(|rest| {
+            let end = rest.find(|c: char| !c.is_ascii_digit() && c != ';')?;
+            rest[end..].starts_with('m').then_some(end + 2)
+        });
+        let (style, rest) = part.split_at(style.unwrap_or(0));
+        out.push(if style.is_empty() { '\u{fffd}' } else { '\x1b' });
+        out.push_str(style);
+        out.push_str(&text::clean_lines(rest));
+    }
+    out.into()
 }
 
-/// Calls `write` with a temporary name, and then renames the file to `path`: it is replaced completely or not at all.
-///
-/// # Errors
-/// Those of `write`, or the system's.
-pub fn in_its_place<T, E: From<std::io::Error>>(
-    path: &Path,
-    write: impl FnOnce(&Path) -> Result<T, E>,
-) -> Result<T, E> {
-    let mut part = path.as_os_str().to_owned();
-    part.push(format!(".{}.part", std::process::id()));
-    let part = Path::new(&part);
-    let written = write(part).and_then(|said| {
-        std::fs::rename(part, path)?;
-        Ok(said)
-    });
-    if written.is_err() {
-        let _ = std::fs::remove_file(part);
+/// Where a command writes its result.
+pub struct To {
+    /// The path.
+    pub path: PathBuf,
+    /// Who chose it.
+    pub by: By,
+}
+
+impl To {
+    /// What the user named.
+    pub fn named(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            by: By::User,
+        }
     }
-    written
+
+    /// What the user named, or the name that the command chooses.
+    pub fn new(named: Option<&Path>, chosen: impl FnOnce() -> PathBuf) -> Self {
+        named.map_or_else(
+            || Self {
+                path: chosen(),
+                by: By::Command,
+            },
+            Self::named,
+        )
+    }
+
+    /// Writes the whole file.
+    pub fn write(&self, contents: &[u8]) -> anyhow::Result<()> {
+        write::whole(&self.path, self.by, contents).with_context(|| self.refused())
+    }
+
+    /// What an error is about.
+    pub fn refused(&self) -> String {
+        match self.by {
+            By::User => format!("cannot write {}", self.path.display()),
+            By::Command => format!(
+                "cannot write {} (-o names another file)",
+                self.path.display()
+            ),
+        }
+    }
 }
 
 /// The name of a file made from a capture: `report.rank0.bin` → `report.rank0.svg`.
@@ -139,4 +176,22 @@ pub fn file_name(path: &Path) -> String {
         .unwrap_or(path.as_os_str())
         .to_string_lossy()
         .into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_styles_are_printed_as_escape_sequences() {
+        for (text, expected) in [
+            ("a\nb", "a\nb"),
+            ("\x1b[1;31mred\x1b[0m", "\x1b[1;31mred\x1b[0m"),
+            ("\x1b[2J\x1b]0;t\x07", "\u{fffd}[2J\u{fffd}]0;t\u{fffd}"),
+            ("\x1b[0m\r\x1b[", "\x1b[0m\u{fffd}\u{fffd}["),
+            ("\x1b", "\u{fffd}"),
+        ] {
+            assert_eq!(printable(text), expected, "{text:?}");
+        }
+    }
 }

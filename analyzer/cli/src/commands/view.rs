@@ -42,7 +42,7 @@ pub fn print<V: View + Serialize>(
             output.json(&of.captures(), found)
         }
         Format::Text => {
-            let mut source = Source::new(&session.replay.names, session.header.started_wall_ns);
+            let mut source = Source::new(&session.replay.names, &session.header);
             let caveats = caveats(&session.account, output.terminal);
             output.text(&(caveats + &text(&mut source, output.terminal)))
         }

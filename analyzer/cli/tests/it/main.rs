@@ -1,4 +1,5 @@
 //! `gpumem-analyze` on captures with known bytes.
+#![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 #[path = "../../../../replay/examples/record_again/again.rs"]
 mod again;
@@ -12,8 +13,10 @@ mod damaged;
 mod export;
 mod export_torch;
 mod files;
+mod foreign;
 mod fragmentation;
 mod golden;
+mod hostile;
 mod html;
 mod import;
 mod leaks;

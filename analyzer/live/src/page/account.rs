@@ -28,7 +28,7 @@ pub(crate) fn account(
         width: Some(usize::from(columns)),
         colour: false,
     };
-    let mut source = Source::new(&replay.names, session.header.started_wall_ns);
+    let mut source = Source::new(&replay.names, &session.header);
     for ledger in ledgers {
         page.blank();
         let text = ledger_text(replay, ledger, &mut source, terminal);

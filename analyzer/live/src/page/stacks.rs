@@ -128,7 +128,7 @@ fn add_source(
         *held.entry(of.line).or_default() += of.live_bytes;
     }
     page.add(Kind::Strong, format!("{}:{}", line.file, line.line));
-    let mut source = Source::new(&replay.names, session.header.started_wall_ns);
+    let mut source = Source::new(&replay.names, &session.header);
     let Some(text) = source.text(&line.file) else {
         page.add(
             Kind::Faint,
@@ -145,13 +145,11 @@ fn add_source(
             None | Some(0) => String::new(),
             Some(held) => bytes(*held),
         };
-        let plain = text.replace('\t', "    ");
-        let plain: String = plain.chars().filter(|c| !c.is_control()).collect();
         let (mark, kind) = match number == line.line {
             true => ('>', Kind::Marked),
             false => (' ', Kind::Plain),
         };
-        let row = format!("{held:>9} {mark}{number:>5}  {plain}");
+        let row = format!("{held:>9} {mark}{number:>5}  {text}");
         page.add(kind, row.trim_end());
     }
 }

@@ -164,7 +164,7 @@ impl Walk {
 fn is_capture(path: &Path) -> bool {
     let mut first = [0; MAGIC.len()];
     path.extension().is_some_and(|extension| extension == "bin")
-        || fs::File::open(path)
+        || gpumem_files::read::open(path)
             .and_then(|mut file| file.read_exact(&mut first))
             .is_ok_and(|()| first == *MAGIC)
 }

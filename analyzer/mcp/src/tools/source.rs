@@ -7,8 +7,10 @@ use std::time::{Duration, SystemTime};
 use gpumem_analyzer::names::Names;
 use gpumem_analyzer::replay::Query;
 use gpumem_analyzer::session::Session;
+use gpumem_analyzer::source;
 use gpumem_analyzer::units::bytes;
 use gpumem_analyzer::views::{ByStack, Lines, Select, at, level_or_default};
+use gpumem_files::foreign;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -173,9 +175,15 @@ fn read(roots: &Roots, session: &Session, file: &str) -> Result<(String, bool), 
             roots.said()
         )
     };
+    if source::is_unwanted() {
+        return Err(refused!(
+            "{file}: this server shows no lines of source: it runs with --no-source or GPUMEM_NO_SOURCE"
+        ));
+    }
     let real = roots.file(&path).map_err(outside)?.ok_or_else(absent)?;
     let failed = |error: std::io::Error| refused!("{file}: {error}");
-    let found = real.metadata().map_err(failed)?;
+    let opened = foreign::open(&real).map_err(failed)?;
+    let found = opened.metadata().map_err(failed)?;
     if found.len() > LARGEST {
         return Err(refused!(
             "{file}: it has {}: too large for a source file",
@@ -184,7 +192,7 @@ fn read(roots: &Roots, session: &Session, file: &str) -> Result<(String, bool), 
     }
     let started = SystemTime::UNIX_EPOCH + Duration::from_nanos(session.header.started_wall_ns);
     let changed_since = found.modified().map_err(failed)? > started;
-    let text = std::fs::read(&real).map_err(failed)?;
+    let text = foreign::read(&opened, LARGEST).map_err(failed)?;
     Ok((String::from_utf8_lossy(&text).into_owned(), changed_since))
 }
 

@@ -1,13 +1,15 @@
 //! The answer in one line.
 
-use super::markdown::{code, plain};
+use gpumem_capture::text::clean;
+
+use super::markdown::code;
 use super::words::{of_level, percent, place, plus, workloads};
 use crate::render::bytes;
 use crate::views::ci::{Comparison, DevicePeaks, Finding, Judged, Outcome};
 
 /// `GPU memory: +3.1 % (+48.0 MiB) in 1 of 4 workloads, by train.py:53`.
 pub fn ci_answer(comparison: &Comparison) -> String {
-    answer(comparison, plain)
+    answer(comparison, |text| clean(text).into_owned())
 }
 
 /// The same with names in Markdown.

@@ -1,11 +1,13 @@
 //! Text and names in Markdown for GitHub and GitLab: none of their characters is read as markup.
 
+use gpumem_capture::text as safe;
+
 /// Characters with a meaning in Markdown or HTML, in tables or at the start of a line.
 const SPECIAL: &str = "&<>\"'`|*_[]()\\~#!{}^$";
 
 /// A name as code; as HTML if backticks do not suffice.
 pub fn code(name: &str) -> String {
-    let shown = plain(name);
+    let shown = safe::clean(name);
     let is_held = !shown.contains(['`', '|', '<', '>', '&', '\\'])
         && !shown.is_empty()
         && shown.trim() == shown;
@@ -17,12 +19,12 @@ pub fn code(name: &str) -> String {
 
 /// A name as code within HTML, where Markdown is not always parsed.
 pub fn html_code(name: &str) -> String {
-    format!("<code>{}</code>", escaped(&plain(name)))
+    format!("<code>{}</code>", escaped(&safe::clean(name)))
 }
 
 /// Plain text on one line. Mentions in it do not cause notifications.
 pub fn text(text: &str) -> String {
-    escaped(&plain(text)).replace('@', "@\u{200b}")
+    escaped(&safe::clean(text)).replace('@', "@\u{200b}")
 }
 
 fn escaped(text: &str) -> String {
@@ -34,18 +36,6 @@ fn escaped(text: &str) -> String {
         }
     }
     out
-}
-
-/// Without characters that end the line or change the direction of text.
-pub fn plain(text: &str) -> String {
-    let is_hidden = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    let shown = text
-        .chars()
-        .map(|c| if is_hidden(c) { '\u{fffd}' } else { c });
-    shown.collect()
 }
 
 #[cfg(test)]

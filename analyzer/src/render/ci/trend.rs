@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use super::words::percent;
 use crate::account::many;
-use crate::render::timeline::{cut, escaped};
+use crate::render::markup::escaped;
+use crate::render::timeline::cut;
 use crate::render::{bytes, count};
 use crate::views::ci::{Day, Series, Trend, TrendCommit};
 

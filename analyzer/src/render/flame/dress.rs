@@ -7,8 +7,9 @@
 use super::colours::{Colours, FrameColour};
 use super::style::{LEGEND, legend, rules};
 use super::tree::{MARK, Tree};
-use super::words::{cut, escaped, label, title};
+use super::words::{cut, label, title};
 use crate::render::count;
+use crate::render::markup::escaped;
 
 /// Width of the frames, which the browser adapts to its window.
 const WIDTH: f64 = 1180.0;

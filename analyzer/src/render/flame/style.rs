@@ -1,7 +1,7 @@
 //! Colours and legend of the picture.
 
 use super::colours::FrameColour;
-use super::words::escaped;
+use crate::render::markup::escaped;
 use crate::render::palette::{self, Colour, Pair};
 
 /// Height of the legend's row.

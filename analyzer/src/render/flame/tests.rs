@@ -69,7 +69,7 @@ fn every_box_has_our_words_and_colours() {
         ("all", "all (4.00 MiB = 4,194,304 bytes, 100 %, 4 blocks)"),
         (
             "your-python",
-            "main (a.py:1): x = f(\"&lt;&amp;&gt;\") (4.00 MiB = 4,194,304 bytes, 100 %, 4 blocks, in lib)",
+            "main (a.py:1): x = f(&quot;&lt;&amp;&gt;&quot;) (4.00 MiB = 4,194,304 bytes, 100 %, 4 blocks, in lib)",
         ),
         (
             "native",
@@ -78,7 +78,7 @@ fn every_box_has_our_words_and_colours() {
     ];
     assert_eq!(boxes(&svg), expected);
     assert!(!svg.contains(MARK_FOR_TESTS));
-    assert!(svg.contains(">main (a.py:1): x = f(\"&lt;&amp;&gt;\")</text>"));
+    assert!(svg.contains(">main (a.py:1): x = f(&quot;&lt;&amp;&gt;&quot;)</text>"));
     assert!(svg.contains("var truncate_text_right = true;"));
     for word in ["your Python", "native"] {
         assert_eq!(svg.matches(&format!(">{word}</text>")).count(), 1, "{word}");

@@ -88,12 +88,6 @@ pub(super) fn cut(label: &str, room: usize) -> String {
     }
 }
 
-/// Escapes text between tags.
-pub(super) fn escaped(text: &str) -> String {
-    let text = text.replace('&', "&amp;");
-    text.replace('<', "&lt;").replace('>', "&gt;")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -31,7 +31,7 @@ pub fn ranks_text(job: &Job, all: bool, terminal: Terminal) -> String {
     let by_rank: Vec<&[Outlier]> = job.outliers.chunk_by(|a, b| a.rank == b.rank).collect();
     let mut out = first_answer(job, &by_rank, terminal);
     out.push('\n');
-    let mut source = Source::since(job.started_unix_ns);
+    let mut source = Source::of_job(&job.source);
     for of in by_rank.iter().take(TOLD) {
         out.push_str(&told(of, &mut source, terminal));
     }

@@ -1,5 +1,6 @@
 //! The content of one column of a row, and how it is fitted to the column's width.
 
+use gpumem_capture::text;
 use textwrap::core::display_width;
 
 use super::super::{Style, bar};
@@ -42,10 +43,10 @@ pub(super) enum Content {
 }
 
 impl Cell {
-    /// Text without control characters.
+    /// Text on one line.
     pub fn text(text: &str) -> Self {
         Self {
-            content: Content::Text(clean(text)),
+            content: Content::Text(text::clean(text).into_owned()),
             style: None,
             span: 1,
             kept: false,
@@ -162,11 +163,4 @@ fn cut_start(text: &str, width: usize) -> String {
     }
     let backwards: String = text.chars().rev().collect();
     cut(&backwards, width).chars().rev().collect()
-}
-
-/// Control characters in a capture's text must not reach the terminal.
-fn clean(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect()
 }

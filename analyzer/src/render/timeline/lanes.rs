@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use super::columns::Span;
-use super::layout::{CHART, LARGE, LEFT, SMALL, cut, escaped, text, title};
+use super::layout::{CHART, LARGE, LEFT, SMALL, cut, text, title};
 use super::phases;
 use super::scale::length_text;
 use crate::render::count;
+use crate::render::markup::escaped;
 use crate::units::time;
 use crate::views::{Lane, LaneKind, LaneSpan, Timeline};
 use gpumem_capture::Nanos;

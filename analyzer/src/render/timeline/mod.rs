@@ -13,7 +13,7 @@ mod scale;
 mod svg;
 mod text;
 
-pub(super) use layout::{cut, escaped};
+pub(super) use layout::cut;
 pub(super) use scale::{tick_text, time_ticks};
 pub use svg::timeline_svg;
 pub use text::timeline_text;
@@ -30,10 +30,7 @@ fn title(device: &DeviceTimeline) -> String {
     match (device.device, name) {
         (None, _) => "Without a device".into(),
         (Some(ordinal), None) => format!("GPU {ordinal}"),
-        (Some(ordinal), Some(name)) => {
-            let name = name.replace(|c: char| c.is_control(), "\u{fffd}");
-            format!("GPU {ordinal}   {name}")
-        }
+        (Some(ordinal), Some(name)) => format!("GPU {ordinal}   {name}"),
     }
 }
 

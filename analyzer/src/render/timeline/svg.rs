@@ -3,8 +3,9 @@
 use super::chart::Chart;
 use super::colours::style;
 use super::columns::Span;
-use super::layout::{CHART, ROW, SIDE, WIDTH, escaped, lines, text};
+use super::layout::{CHART, ROW, SIDE, WIDTH, lines, text};
 use super::panel::Panel;
+use crate::render::markup::escaped;
 use crate::views::Timeline;
 
 /// Characters of a line of the heading.

@@ -113,11 +113,7 @@ impl PageLimits {
 
 /// Truncates a text to `most` characters.
 pub(super) fn clip(text: &str, most: usize) -> String {
-    let plain = text.chars().map(|c| match c {
-        c if c.is_control() => '\u{fffd}',
-        c => c,
-    });
-    let mut out: String = plain.take(most + 1).collect();
+    let mut out: String = text.chars().take(most + 1).collect();
     if out.chars().count() > most {
         out.pop();
         out.push('…');

@@ -121,7 +121,7 @@ pub fn find(folder: &Path) -> Option<PathBuf> {
 
 /// Reads a file. Errors contain the line.
 pub fn read(path: &Path) -> anyhow::Result<Budgets> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let text = gpumem_files::read::text(path).map_err(|error| {
         anyhow::anyhow!(
             "{}: {error}: --budgets names a file of budgets",
             path.display()

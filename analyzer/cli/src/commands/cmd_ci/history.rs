@@ -10,7 +10,7 @@ use gpumem_analyzer::render::bytes;
 use gpumem_analyzer::views::ci::PastPeak;
 use sha2::{Digest as _, Sha256};
 
-use crate::commands::output::{Notes, write_file};
+use crate::commands::output::{Notes, To};
 
 /// Adds rows in a separate file, without those whose commit and workload exist already; returns all rows.
 pub fn append(
@@ -43,7 +43,7 @@ pub fn append(
     if let Some(first) = new.first() {
         let file = folder.join(name(first, &new));
         let contents = past_peaks_parquet(&new)?;
-        write_file(&file, &contents).with_context(|| format!("cannot write {}", file.display()))?;
+        To::named(&file).write(&contents)?;
         all.extend(new);
     }
     Ok(all)
@@ -74,8 +74,8 @@ fn read(folder: &Path) -> anyhow::Result<Vec<PastPeak>> {
     paths.sort_unstable();
     let mut rows = Vec::new();
     for path in paths {
-        let contents =
-            std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let contents = gpumem_files::read::whole(&path)
+            .with_context(|| format!("cannot read {}", path.display()))?;
         let read = read_past_peaks(contents);
         rows.extend(read.map_err(|error| {
             anyhow::anyhow!(

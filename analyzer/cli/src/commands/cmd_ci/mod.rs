@@ -9,7 +9,6 @@ mod quantities;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::Context as _;
 use gpumem_analyzer::envelope::Captures;
 use gpumem_analyzer::render::{ci_answer, ci_comment, trend_svg};
 use gpumem_analyzer::replay::Query;
@@ -19,7 +18,7 @@ use gpumem_analyzer::views::ci::{
 };
 
 use super::exit::Exit;
-use super::output::{Notes, Output, write_file};
+use super::output::{Notes, Output, To};
 use super::read::read;
 use crate::args::Format;
 use crate::selection::LevelArg;
@@ -95,9 +94,14 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     if let Some(file) = &args.comment {
         let comment = ci_comment(&comparison);
         match args.format {
-            Format::Text => output.deliver(file, comment.as_bytes(), &ci_answer(&comparison))?,
-            Format::Json => write_file(file, comment.as_bytes())
-                .with_context(|| format!("cannot write {}", file.display()))?,
+            Format::Text => {
+                output.deliver(
+                    &To::named(file),
+                    comment.as_bytes(),
+                    &ci_answer(&comparison),
+                )?;
+            }
+            Format::Json => To::named(file).write(comment.as_bytes())?,
         }
     }
     match args.format {
@@ -129,8 +133,7 @@ fn keep(
     let rows = history::append(folder, new, notes)?;
     if let Some(file) = &args.trend {
         let picture = trend_svg(&Trend::of(&rows, COMMITS));
-        write_file(file, picture.as_bytes())
-            .with_context(|| format!("cannot write {}", file.display()))?;
+        To::named(file).write(picture.as_bytes())?;
     }
     Ok(())
 }

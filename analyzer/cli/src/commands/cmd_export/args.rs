@@ -105,6 +105,9 @@ pub struct Args {
     /// Only these columns of an Arrow stream, by name: `seq,bytes,file`
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub columns: Vec<String>,
+    /// In CSV, put `'` before names that a spreadsheet would run as a formula
+    #[arg(long)]
+    pub spreadsheet: bool,
     /// Of what.
     #[command(flatten)]
     pub part: Part,
@@ -143,6 +146,8 @@ impl Args {
             Format::TorchSnapshot => *option == "--level",
             _ => false,
         }));
+        let spreadsheet = self.spreadsheet && self.format != Format::Csv;
+        let wrong = wrong.chain([("--spreadsheet", spreadsheet)]);
         let columns = ("--columns", !self.columns.is_empty());
         let wrong = wrong.chain(
             [columns]

@@ -1,6 +1,5 @@
 //! Exports to SQLite and Parquet.
 
-use std::fs::File;
 use std::io::{self, Write};
 
 use gpumem_analyzer::export::{Parquet, Sqlite};
@@ -17,7 +16,7 @@ impl Task<'_> {
         let (mut symbols, bar) = symbols(self.file, self.first, &self.args.symbols);
         database.finish(self.first, &mut symbols)?;
         drop(bar);
-        io::copy(&mut File::open(file.path())?, out)?;
+        io::copy(&mut gpumem_files::read::open(file.path())?, out)?;
         Ok(said)
     }
 

@@ -29,7 +29,7 @@ pub(super) fn said(args: &Args, rows: u64) -> String {
 
 impl Task<'_> {
     pub(super) fn csv(&self, out: &mut dyn Write) -> anyhow::Result<String> {
-        let mut csv = Csv::new(out)?;
+        let mut csv = Csv::new(out, self.args.spreadsheet)?;
         self.rows(&mut |row| Ok(csv.row(&row)?))
     }
 

@@ -1,6 +1,6 @@
 //! Finds captures in the given files and folders.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -79,7 +79,9 @@ impl Candidate {
     pub fn is(&self) -> Is {
         let head = || -> io::Result<Vec<u8>> {
             let mut head = Vec::new();
-            File::open(&self.path)?.take(4096).read_to_end(&mut head)?;
+            gpumem_files::read::open(&self.path)?
+                .take(4096)
+                .read_to_end(&mut head)?;
             Ok(head)
         };
         match head() {

@@ -17,7 +17,7 @@ pub struct TakeArgs {
     /// Add a row to the table labels, such as a team, a project or a queue. Can be repeated
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
     pub labels: Vec<(String, String)>,
-    /// Omit the text of source lines
+    /// Omit the text of source lines. Keys stay the same
     #[arg(long)]
     pub no_source_text: bool,
     /// Store hashes instead of the names of files, functions, modules, programs and machines, and omit the text of
@@ -43,7 +43,7 @@ impl TakeArgs {
     /// If the secret cannot be read, or is empty.
     pub fn options(&self) -> anyhow::Result<Options> {
         let secret = self.secret.as_ref().map(|file| {
-            let secret = std::fs::read(file)
+            let secret = gpumem_files::read::whole(file)
                 .with_context(|| format!("cannot read the secret {}", file.display()))?;
             anyhow::ensure!(
                 !secret.is_empty(),

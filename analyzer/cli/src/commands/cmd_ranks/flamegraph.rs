@@ -16,7 +16,7 @@ use gpumem_capture::{DeviceOrdinal, Level};
 use crate::args::SymbolArgs;
 use crate::commands::each::each_with;
 use crate::commands::exit::explained;
-use crate::commands::output::Output;
+use crate::commands::output::{Output, To};
 use crate::commands::read::places;
 
 /// The ranks of a flamegraph.
@@ -113,7 +113,7 @@ pub fn draw(
     let Some(svg) = drawn else {
         bail!("no rank allocated tensors, so there is no flamegraph");
     };
-    output.deliver(to, &svg, &said)
+    output.deliver(&To::named(to), &svg, &said)
 }
 
 /// A rank, and the others of its group.
@@ -168,7 +168,7 @@ fn stacks(
     };
     let held = ByStack::at(&session.replay, Level::TENSOR, At::Peak, &select);
     symbols.begin_capture(PerfMap::of(path, &session.header));
-    let mut source = Source::new(&session.replay.names, session.header.started_wall_ns);
+    let mut source = Source::new(&session.replay.names, &session.header);
     let mut text = |file: &str, line: u32| source.whole_line(file, line).to_owned();
     Ok(Folded::of(
         &session.replay,

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::flamegraph::{OfArg, draw as draw_flamegraph};
 use crate::args::{Format, SymbolArgs};
-use crate::commands::output::Output;
+use crate::commands::output::{Output, To};
 
 /// The number of points that are kept of each rank.
 const COLUMNS: usize = 256;
@@ -84,7 +84,7 @@ impl Pictures {
         if let Some(to) = &self.html {
             let html = ranks_page(job, named)?;
             let said = format!("{}; open it in a browser", bytes(html.len() as u64));
-            return output.deliver(to, html.as_bytes(), &said);
+            return output.deliver(&To::named(to), html.as_bytes(), &said);
         }
         let map = job.heatmap(COLUMNS);
         match format {

@@ -82,7 +82,7 @@ impl<'a> Data<'a> {
     pub fn of(job: &'a Job, map: &Heatmap, units: [u64; 3], named: &'a str) -> Self {
         let by_rank: Vec<&[Outlier]> = job.outliers.chunk_by(|a, b| a.rank == b.rank).collect();
         let told = by_rank.iter().take(TOLD).copied().flatten();
-        let mut source = Source::since(job.started_unix_ns);
+        let mut source = Source::of_job(&job.source);
         let answer = first_answer(job, &by_rank, Terminal::PLAIN);
         let lines = |text: &str| {
             text.lines()

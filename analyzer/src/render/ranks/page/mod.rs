@@ -12,7 +12,8 @@ use data::Data;
 
 use crate::packed;
 use crate::ranks::Job;
-use crate::render::web_page::{WebPage, escaped};
+use crate::render::markup::escaped;
+use crate::render::web_page::WebPage;
 
 const STYLE: &str = include_str!("../../../../../web/src/ranks/page.css");
 
