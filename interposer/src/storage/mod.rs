@@ -56,6 +56,8 @@ pub(crate) struct Storage {
     is_behind: AtomicBool,
     /// Whether a message about an unwritable file was printed.
     trouble_said: AtomicBool,
+    /// Whether a message about a truncated file was printed.
+    cut_said: AtomicBool,
     /// Whether a message about the end of recording was printed.
     end_said: AtomicBool,
 }
@@ -275,6 +277,10 @@ impl Storage {
         ),
         Trouble::Stuck => format!(
             "{path}: the disk does not respond. Events wait in memory, up to 64 MiB compressed. The program continues."
+        ),
+        Trouble::Cut(_) if self.cut_said.swap(true, Ordering::Relaxed) => return,
+        Trouble::Cut(bytes) => format!(
+            "{path}: another program truncated it while it was recorded: {bytes} bytes of events are lost. Recording continues, and the account shows what is missing."
         ),
         Trouble::Full(error) => format!(
             "{path}: the memory for waiting events is full ({error}). Events are counted as lost. The program continues."
