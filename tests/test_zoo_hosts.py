@@ -182,3 +182,27 @@ def test_the_address_space_is_used_up(build_c, tmp_path):
         assert all(line.startswith("gpumem: ") for line in done.stderr.splitlines()), done.stderr
         if (folder / "report.bin").exists():
             assert zoo.checked(folder / "report.bin")["damage"] == [], (when, spare)
+
+
+def test_a_capture_that_is_cut_while_it_is_recorded(host, tmp_path):
+    """It stays readable, and says that something is missing."""
+    line = r"report\.bin: another program truncated it .* [0-9]+ bytes of events are lost"
+    env = {"GPUMEM_RING_SLOTS": "1024"}
+    zoo.live_together(tmp_path / "with", [host, "cuts"], 21, recorder_env=env, says=[line])
+    state = zoo.checked(tmp_path / "with" / "report.bin")
+    assert (state["exit"], state["whole"]) == (3, False) and state["damage"], state
+    assert "clean" in state["ending"], state
+
+
+def test_secrets_of_the_command_line(host, tmp_path):
+    """Their values are not recorded, and only the owner may open the capture."""
+    words = ["--password", "planted-1", "--hf-token=planted-2", "HF_TOKEN=planted-3", "--tokenizer", "gpt2"]
+    old = os.umask(0)
+    try:
+        zoo.live_together(tmp_path / "with", [host, "plain", *words], 21)
+    finally:
+        os.umask(old)
+    report = tmp_path / "with" / "report.bin"
+    assert report.stat().st_mode & 0o777 == 0o600
+    command = harness.analyze_json("summary", report)["process"]["command"]
+    assert command.endswith("plain --password *** --hf-token=*** HF_TOKEN=*** --tokenizer gpt2"), command

@@ -47,7 +47,7 @@ impl CaptureFile {
             .write(true)
             .create_new(true)
             .custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW)
-            .mode(0o666)
+            .mode(0o600)
             .open(&path)
             .and_then(above_standard_streams)
             .map_err(error("create"))?;
