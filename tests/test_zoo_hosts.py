@@ -206,3 +206,10 @@ def test_secrets_of_the_command_line(host, tmp_path):
     assert report.stat().st_mode & 0o777 == 0o600
     command = harness.analyze_json("summary", report)["process"]["command"]
     assert command.endswith("plain --password *** --hf-token=*** HF_TOKEN=*** --tokenizer gpt2"), command
+
+
+def test_no_more_files_may_be_opened(host, tmp_path):
+    """The line names the limit, and no empty file is left."""
+    line = r"cannot write a capture: .*Too many open files.*Raise the limit on open files \(ulimit -n\)"
+    zoo.live_together(tmp_path / "with", [host, "few files"], 21, says=[line])
+    assert list((tmp_path / "with").glob("report*")) == []

@@ -16,6 +16,7 @@ extern "C" fn at_exit() {
             }
             return;
         };
+        session.failures.finish();
         let reading = session.readings.begin_last();
         unhooked::look(session.writer);
         definitions::write_calls(session.writer);

@@ -49,13 +49,16 @@ impl CaptureFile {
             .custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW)
             .mode(0o600)
             .open(&path)
-            .and_then(above_standard_streams)
             .map_err(error("create"))?;
-        let examined = reserve(&file, length)
-            .map_err(error("reserve space for"))
-            .and_then(|()| file.metadata().map_err(error("examine")));
+        let examined = above_standard_streams(file)
+            .map_err(error("create"))
+            .and_then(|file| {
+                reserve(&file, length).map_err(error("reserve space for"))?;
+                let metadata = file.metadata().map_err(error("examine"))?;
+                Ok((file, metadata))
+            });
         match examined {
-            Ok(metadata) => Ok(Self {
+            Ok((file, metadata)) => Ok(Self {
                 path,
                 identity: (metadata.dev(), metadata.ino()),
                 start: OnceLock::new(),

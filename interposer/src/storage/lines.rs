@@ -13,6 +13,9 @@ use crate::message;
 pub(super) fn of(path: &Path, trouble: &Trouble<'_>) -> Option<String> {
     let path = path.display();
     Some(match trouble {
+        Trouble::Write(error) if error.raw_os_error() == Some(libc::EFBIG) => format!(
+            "cannot write to {path}: the limit on the size of files (ulimit -f) is reached. Events wait in memory; those that do not fit are counted as lost. The program continues."
+        ),
         Trouble::Write(error) => format!(
             "cannot write to {path}: {error}. Events wait in memory; those that do not fit are counted as lost. The program continues."
         ),

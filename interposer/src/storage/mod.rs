@@ -167,7 +167,7 @@ impl Storage {
         let first = match job.capture.ring {
             RingPlace::InCapture => self.create(job, |path| Writer::create(path, &job.capture)),
             _ => Writer::begin(&job.wanted, &job.capture)
-                .inspect_err(|error| self.lines.leave(job.refused(error)))
+                .inspect_err(|error| self.lines.leave(job.refused(error, error.errno())))
                 .ok(),
         };
         let Some(writer) = first else {
@@ -249,7 +249,7 @@ impl Storage {
         let wanted = match output::place(&job.wanted, &job.name) {
             Ok(wanted) => wanted,
             Err(why) => {
-                self.lines.leave(job.refused(&why));
+                self.lines.leave(job.refused(&why, 0));
                 return None;
             }
         };
@@ -258,7 +258,7 @@ impl Storage {
                 Ok(created) => return Some(created),
                 Err(error) if error.errno() == libc::EEXIST => {}
                 Err(error) => {
-                    self.lines.leave(job.refused(&error));
+                    self.lines.leave(job.refused(&error, error.errno()));
                     return None;
                 }
             }
