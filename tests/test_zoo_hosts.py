@@ -37,6 +37,18 @@ def test_beside_a_library_that_looks_its_functions_up(shim, first, host, build_c
     zoo.assert_exact(tmp_path / "with" / "report.bin", done.stdout)
 
 
+@pytest.mark.parametrize("first", (True, False), ids=("before us", "after us"))
+def test_beside_a_tool_that_answers_look_ups(first, host, build_c, tmp_path):
+    """Its limit holds in both orders, and what the card gave is recorded."""
+    tool = build_c("zoo/shims.c", "-shared", "-fPIC", "-DLIMITS", "-ldl")
+    libraries = (tool, harness.LIBRARY) if first else (harness.LIBRARY, tool)
+    done = zoo.live_together(
+        tmp_path / "with", [host, "limited"], 21, env=zoo.preloading(tool), recorder_env=zoo.preloading(*libraries)
+    )
+    assert "2 MiB: 2\n" in done.stdout
+    zoo.assert_exact(tmp_path / "with" / "report.bin", done.stdout)
+
+
 def test_under_the_thread_sanitizer(tmp_path):
     """Its runtime calls functions of the loader before anything else is ready."""
     program = tmp_path / "program.c"

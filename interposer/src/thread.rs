@@ -76,6 +76,8 @@ pub(crate) struct Thread {
     /// Where the part of its stack begins from which much room is left below, and the bytes of that part; zeros before
     /// they are known.
     roomy: Cell<(u64, u64)>,
+    /// Another tool's `dlsym` is being called: what it looks up is not passed to it again.
+    pub(crate) asks_other: Cell<bool>,
     /// Whether its newest CUDA call, as far as calls are hooked, ran out of memory.
     pub(crate) ran_out: Cell<bool>,
     /// The selection of its tensors with stacks, if stacks are sampled.

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt as _;
 
-/// What stands in the place of a value.
+/// The text that replaces a value.
 const MASK: &str = "***";
 /// Parts of names that always name a secret, also at the end of a longer part (`mysqlpassword`).
 const SECRET: [&str; 13] = [

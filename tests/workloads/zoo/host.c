@@ -188,8 +188,13 @@ int main(int count, char **arguments) {
         if (alloc(&pointer, (size_t)1 << 50) != 2) return 9;
         kept = errno;
         printf("errno %d, %s\n", kept, dlerror());
+    } else if (!strcmp(how, "limited")) {
+        pointer_t pointer;
+        use(1 << 20);
+        printf("2 MiB: %d\n", alloc(&pointer, 2 << 20));
+        CHECK(release(use(5000)));
     } else if (!strcmp(how, "cuts")) {
-        /* What it truncates has a page by then; without the recorder, there is none. */
+        /* The file has a page by then. Without the recorder, there is no file. */
         unsigned char byte = 0;
         int file = open("report.bin", O_RDONLY);
         for (int i = 0; i < 4000; i++) CHECK(release(use(512 + i)));
