@@ -114,7 +114,7 @@ const KEPT: &[&str] = &[
     "train --token-dropout 0.1 --tokens-per-batch 4096",
     "train --password-file /run/secrets/db --token-path=/x",
     "train --auth-type basic --auth-url=host:5000",
-    "env SSH_AUTH_SOCK=/tmp/x XAUTHORITY=/root/.Xauthority x",
+    "env SSH_AUTH_SOCK=/tmp/x XAUTHORITY=/x/.Xauthority x",
     "train --key=value --keyword x --monkey y --public-key z",
     "train --use-auth --lr 0.1",
     "train --use_auth_token True --token=",
