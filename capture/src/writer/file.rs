@@ -214,12 +214,15 @@ impl CaptureFile {
 /// The same file under a descriptor above 2. A program that has closed its stderr gets the number 2 for the next file
 /// it opens. If that were ours, its stderr output would be written to the capture.
 fn above_standard_streams(file: File) -> io::Result<File> {
-    // The standard library duplicates to 3 and above.
-    if file.as_raw_fd() < 3 {
-        file.try_clone()
-    } else {
-        Ok(file)
+    if file.as_raw_fd() >= 3 {
+        return Ok(file);
     }
+    // The standard library duplicates to 3 and above, which is an invalid number under a limit of 3.
+    file.try_clone()
+        .map_err(|error| match error.raw_os_error() {
+            Some(libc::EINVAL) => io::Error::from_raw_os_error(libc::EMFILE),
+            _ => error,
+        })
 }
 
 /// Reserves the first `length` bytes.
