@@ -446,6 +446,15 @@ def test_another_tool_is_called_first(nvtx, build_c, simulator, simulate, dump, 
     assert ranges(Records(dump, tmp_path / "report.bin")) == ALL_FORMS
 
 
+def test_a_child_without_the_recorder_has_no_tool(nvtx, build_c, simulator, simulate):
+    """It has inherited the variable, and is as without it."""
+    client = build_c("nvtx_handles.c", *nvtx)
+    without = simulate([client])
+    assert without.stdout == "none none\n"
+    inherited = simulate([client], env={"NVTX_INJECTION64_PATH": str(harness.LIBRARY)})
+    assert (inherited.stdout, inherited.stderr) == (without.stdout, "")
+
+
 def test_the_variable_is_set_only_for_preloaded_programs(tmp_path):
     def variable(**env):
         return harness.run(["printenv", "NVTX_INJECTION64_PATH"], env=env, check=False).stdout.strip()

@@ -37,6 +37,18 @@ def test_beside_a_library_that_looks_its_functions_up(shim, first, host, build_c
     zoo.assert_exact(tmp_path / "with" / "report.bin", done.stdout)
 
 
+@pytest.mark.parametrize("first", (True, False), ids=("before us", "after us"))
+def test_beside_a_tool_that_answers_look_ups(first, host, build_c, tmp_path):
+    """Its limit holds in both orders, and what the card gave is recorded."""
+    tool = build_c("zoo/shims.c", "-shared", "-fPIC", "-DLIMITS", "-ldl")
+    libraries = (tool, harness.LIBRARY) if first else (harness.LIBRARY, tool)
+    done = zoo.live_together(
+        tmp_path / "with", [host, "limited"], 21, env=zoo.preloading(tool), recorder_env=zoo.preloading(*libraries)
+    )
+    assert "2 MiB: 2\n" in done.stdout
+    zoo.assert_exact(tmp_path / "with" / "report.bin", done.stdout)
+
+
 def test_under_the_thread_sanitizer(tmp_path):
     """Its runtime calls functions of the loader before anything else is ready."""
     program = tmp_path / "program.c"
@@ -182,3 +194,34 @@ def test_the_address_space_is_used_up(build_c, tmp_path):
         assert all(line.startswith("gpumem: ") for line in done.stderr.splitlines()), done.stderr
         if (folder / "report.bin").exists():
             assert zoo.checked(folder / "report.bin")["damage"] == [], (when, spare)
+
+
+def test_a_capture_that_is_cut_while_it_is_recorded(host, tmp_path):
+    """It stays readable, and says that something is missing."""
+    line = r"report\.bin: another program truncated it .* [0-9]+ bytes of events are lost"
+    env = {"GPUMEM_RING_SLOTS": "1024"}
+    zoo.live_together(tmp_path / "with", [host, "cuts"], 21, recorder_env=env, says=[line])
+    state = zoo.checked(tmp_path / "with" / "report.bin")
+    assert (state["exit"], state["whole"]) == (3, False) and state["damage"], state
+    assert "clean" in state["ending"], state
+
+
+def test_secrets_of_the_command_line(host, tmp_path):
+    """Their values are not recorded, and only the owner may open the capture."""
+    words = ["--password", "planted-1", "--hf-token=planted-2", "HF_TOKEN=planted-3", "--tokenizer", "gpt2"]
+    old = os.umask(0)
+    try:
+        zoo.live_together(tmp_path / "with", [host, "plain", *words], 21)
+    finally:
+        os.umask(old)
+    report = tmp_path / "with" / "report.bin"
+    assert report.stat().st_mode & 0o777 == 0o600
+    command = harness.analyze_json("summary", report)["process"]["command"]
+    assert command.endswith("plain --password *** --hf-token=*** HF_TOKEN=*** --tokenizer gpt2"), command
+
+
+def test_no_more_files_may_be_opened(host, tmp_path):
+    """The line names the limit, and no empty file is left."""
+    line = r"cannot write a capture: .*Too many open files.*Raise the limit on open files \(ulimit -n\)"
+    zoo.live_together(tmp_path / "with", [host, "few files"], 21, says=[line])
+    assert list((tmp_path / "with").glob("report*")) == []

@@ -68,11 +68,11 @@ def run(folder, command, code, **options):
     return zoo.live_together(folder, command, code, env=NO_CARD_FILE, **options)
 
 
-def cannot_create(why):
+def cannot_create(why, advice="Set GPUMEM_OUTPUT to a writable path"):
     """The one line where there can be no capture."""
     return (
         rf"^gpumem: cannot write a capture: \S*report\.bin: cannot {why}.* Recording is off; the program "
-        r"continues\. Set GPUMEM_OUTPUT to a writable path\.$"
+        rf"continues\. {advice}\.$"
     )
 
 
@@ -131,7 +131,7 @@ def test_a_limit_of_file_sizes(threads, tmp_path):
     """Files may have a million bytes: a store past it would be the end of the program (SIGXFSZ)."""
     run(
         tmp_path / "with", ["prlimit", "--fsize=1000000", *threads], 0, recorder_env=IN_CAPTURE,
-        says=[cannot_create("reserve space for: File too large")],
+        says=[cannot_create("reserve space for: File too large", r"Raise the limit on the size of files \(ulimit -f\)")],
     )
     assert list((tmp_path / "with").iterdir()) == []
 
@@ -141,7 +141,7 @@ def test_a_limit_of_file_sizes_that_is_reached(threads, read, tmp_path):  # noqa
         tmp_path / "with", ["prlimit", f"--fsize={ROOM_FOR_A_WHILE}", *threads], 0,
         recorder_env={**SMALL_RING, "GPUMEM_QUIET": "0"},
         says=[
-            cannot_write("File too large"),
+            cannot_write(r"the limit on the size of files \(ulimit -f\) is reached"),
             r"^gpumem: wrote report\.bin, without \d+ events that did not fit\. Read it with: gpumem-analyze",
         ],
     )

@@ -1,21 +1,33 @@
 //! A lock for about twenty nanoseconds of work that can neither block nor fail, and a count of the changes made
-//! under it. Its word is in this process's own memory, and waiting has a bound.
+//! under it. Its word is in this process's own memory. A thread waits for a holder that gets no processor, and not for
+//! one that will never unlock.
 
 use core::time::Duration;
 
-use crate::sync::{AtomicU32, Ordering, let_others_run, pause};
+use crate::sync::{AtomicU64, Holders, Ordering, let_others_run, pause};
 
-/// Odd while a thread holds it; each change adds 2.
+/// The kernel's id of the thread that holds it, 0 while it is free, in the low half; the number of changes in the high
+/// half. One word, so that there is no moment at which it is held by an unknown thread.
 #[derive(Default)]
-pub(crate) struct Lock(AtomicU32);
+pub(crate) struct Lock(AtomicU64);
+
+/// One change.
+const CHANGE: u64 = 1 << 32;
+
+/// The holder in a word.
+fn holder(word: u64) -> u32 {
+    word as u32
+}
 
 impl Lock {
-    /// Locks, waiting at most `bound` for a holder that makes no progress.
+    /// Locks it for the calling thread, whose id is `own`. None if its holder has made no progress for `bound` and is
+    /// lost ([`Holders`]).
     #[inline]
-    pub(crate) fn lock(&self, bound: Duration) -> Option<Guard<'_>> {
-        let before = match self.try_lock() {
+    pub(crate) fn lock(&self, own: u32, bound: Duration) -> Option<Guard<'_>> {
+        let own = own.max(1);
+        let before = match self.try_lock(own) {
             Some(before) => before,
-            None => self.lock_in_turn(bound)?,
+            None => self.lock_in_turn(own, bound)?,
         };
         Some(Guard {
             lock: self,
@@ -26,13 +38,17 @@ impl Lock {
 
     /// The previous word, if the lock was free.
     #[inline(always)]
-    fn try_lock(&self) -> Option<u32> {
+    fn try_lock(&self, own: u32) -> Option<u64> {
         let word = self.0.load(Ordering::Relaxed);
-        let odd = word.wrapping_add(1);
-        (word & 1 == 0
+        (holder(word) == 0
             && self
                 .0
-                .compare_exchange_weak(word, odd, Ordering::Acquire, Ordering::Relaxed)
+                .compare_exchange_weak(
+                    word,
+                    word | u64::from(own),
+                    Ordering::Acquire,
+                    Ordering::Relaxed,
+                )
                 .is_ok())
         .then_some(word)
     }
@@ -40,9 +56,10 @@ impl Lock {
     /// Waits for some microseconds, then yields the processor. The bound starts when the lock last changed
     /// hands, and counts sleeps, because a clock can be set forward meanwhile.
     #[cold]
-    fn lock_in_turn(&self, bound: Duration) -> Option<u32> {
+    fn lock_in_turn(&self, own: u32, bound: Duration) -> Option<u64> {
         let mut seen = self.0.load(Ordering::Relaxed);
         let mut rounds = 0;
+        let mut holders = Holders::default();
         loop {
             // Increasing pauses between attempts: each attempt takes the cache line from the holder, and so
             // does each handover.
@@ -50,16 +67,20 @@ impl Lock {
                 for _ in 0..pauses {
                     pause();
                 }
-                if let Some(before) = self.try_lock() {
+                if let Some(before) = self.try_lock(own) {
                     return Some(before);
                 }
             }
             let now = self.0.load(Ordering::Relaxed);
             if now != seen {
                 (seen, rounds) = (now, 0);
+                holders = Holders::default();
             }
             if let_others_run(rounds) >= bound {
-                return None;
+                if holder(now) == own || holders.is_lost(holder(now)) {
+                    return None;
+                }
+                rounds = 0;
             }
             rounds += 1;
         }
@@ -69,21 +90,21 @@ impl Lock {
 /// The lock, held.
 pub(crate) struct Guard<'a> {
     lock: &'a Lock,
-    before: u32,
-    after: u32,
+    before: u64,
+    after: u64,
 }
 
 impl Guard<'_> {
     /// Records a change made under the lock.
     #[inline(always)]
     pub(crate) fn changed(&mut self) {
-        self.after = self.before.wrapping_add(2);
+        self.after = self.before.wrapping_add(CHANGE);
     }
 
     /// The number of changes before it was locked, modulo 2^31.
     #[inline(always)]
     pub(crate) fn changes(&self) -> u32 {
-        self.before >> 1
+        (self.before / CHANGE) as u32 & (u32::MAX >> 1)
     }
 }
 
@@ -96,6 +117,7 @@ impl Drop for Guard<'_> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use gpumem_sys::threads;
     use gpumem_sys::wait::waits;
 
     use super::*;
@@ -103,22 +125,90 @@ mod tests {
     #[test]
     fn changes_are_counted_and_looks_are_not() {
         let lock = Lock::default();
-        lock.lock(Duration::ZERO).unwrap().changed();
-        drop(lock.lock(Duration::ZERO).unwrap());
-        lock.lock(Duration::ZERO).unwrap().changed();
-        assert_eq!(lock.lock(Duration::ZERO).unwrap().changes(), 2);
+        lock.lock(1, Duration::ZERO).unwrap().changed();
+        drop(lock.lock(1, Duration::ZERO).unwrap());
+        lock.lock(1, Duration::ZERO).unwrap().changed();
+        assert_eq!(lock.lock(1, Duration::ZERO).unwrap().changes(), 2);
     }
 
     #[test]
-    fn a_holder_that_does_not_go_on_is_waited_for_within_the_bound() {
+    fn a_thread_that_holds_it_does_not_wait_for_itself() {
         let lock = Lock::default();
-        let held = lock.lock(Duration::ZERO);
+        let held = lock.lock(1, Duration::ZERO);
         let (bound, before) = (Duration::from_millis(20), waits());
-        assert!(lock.lock(bound).is_none());
+        assert!(lock.lock(1, bound).is_none());
         // One for each 50 µs.
         assert!(waits() - before >= 400, "{} waits", waits() - before);
         drop(held);
-        assert!(lock.lock(bound).is_some());
+        assert!(lock.lock(1, bound).is_some());
+    }
+
+    #[test]
+    fn a_holder_that_has_ended_is_not_waited_for() {
+        let lock = Lock::default();
+        std::thread::scope(|scope| {
+            scope.spawn(|| std::mem::forget(lock.lock(threads::own(), Duration::ZERO)));
+        });
+        assert!(
+            lock.lock(threads::own(), Duration::from_millis(2))
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn a_holder_that_sleeps_elsewhere_is_not_waited_for() {
+        let (lock, over) = (Lock::default(), std::sync::Barrier::new(2));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::mem::forget(lock.lock(threads::own(), Duration::ZERO));
+                over.wait();
+                over.wait();
+            });
+            over.wait();
+            assert!(
+                lock.lock(threads::own(), Duration::from_millis(20))
+                    .is_none()
+            );
+            over.wait();
+        });
+    }
+
+    /// It runs, or wants to, for many times the bound.
+    #[test]
+    fn a_holder_that_gets_little_processor_is_waited_for() {
+        use std::sync::atomic::{AtomicBool, AtomicU32};
+
+        let (lock, bound) = (Lock::default(), Duration::from_millis(1));
+        let (begun, over) = (std::sync::Barrier::new(3), AtomicBool::new(false));
+        let waiter = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let held = lock.lock(threads::own(), Duration::ZERO);
+                begun.wait();
+                while !over.load(Ordering::Relaxed) {
+                    pause();
+                }
+                drop(held);
+            });
+            scope.spawn(|| {
+                waiter.store(threads::own(), Ordering::Relaxed);
+                begun.wait();
+                assert!(lock.lock(threads::own(), bound).is_some());
+            });
+            begun.wait();
+            let sleeps = || {
+                let waiter = waiter.load(Ordering::Relaxed);
+                let text = std::fs::read_to_string(format!("/proc/self/task/{waiter}/status"));
+                let line = "\nvoluntary_ctxt_switches:";
+                let after = text.ok()?.split_once(line)?.1.to_owned();
+                after.split_whitespace().next()?.parse::<u32>().ok()
+            };
+            // 20 sleeps make a bound. None: it did not wait that long.
+            while sleeps().is_some_and(|count| count < 200) {
+                std::thread::yield_now();
+            }
+            over.store(true, Ordering::Relaxed);
+        });
     }
 
     #[test]
@@ -128,7 +218,7 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..20_000 {
-                        let mut held = lock.lock(Duration::from_secs(300)).unwrap();
+                        let mut held = lock.lock(threads::own(), Duration::from_secs(300)).unwrap();
                         let before = sum.load(std::sync::atomic::Ordering::Relaxed);
                         sum.store(before + 1, std::sync::atomic::Ordering::Relaxed);
                         held.changed();
@@ -136,7 +226,7 @@ mod tests {
                 });
             }
         });
-        assert_eq!(lock.lock(Duration::ZERO).unwrap().changes(), 80_000);
+        assert_eq!(lock.lock(1, Duration::ZERO).unwrap().changes(), 80_000);
         assert_eq!(sum.into_inner(), 80_000);
     }
 }
@@ -162,7 +252,7 @@ mod model {
     unsafe impl Send for Counted {}
 
     fn add(counted: &Counted) {
-        let mut held = counted.lock.lock(Duration::MAX).expect("no bound");
+        let mut held = counted.lock.lock(1, Duration::MAX).expect("no bound");
         // SAFETY: the lock is held; loom fails the test where another thread is at it.
         counted.value.with_mut(|value| unsafe { *value += 1 });
         held.changed();
@@ -181,7 +271,7 @@ mod model {
             let thread = thread::spawn(move || add(&other));
             add(&counted);
             thread.join().expect("no panic");
-            let held = counted.lock.lock(Duration::MAX).expect("no bound");
+            let held = counted.lock.lock(1, Duration::MAX).expect("no bound");
             assert_eq!(held.changes(), 2);
             // SAFETY: the lock is held.
             counted.value.with(|value| assert_eq!(unsafe { *value }, 2));

@@ -35,6 +35,13 @@ pub(crate) fn is_running(pid: u32, ticks: u64) -> bool {
         .is_ok_and(|stat| start_ticks(&stat) == Some(ticks) && !has_ended(&stat))
 }
 
+/// Whether a process has mapped a file whose name contains `name`. None if its mappings cannot be listed.
+pub(crate) fn has_mapped(pid: u32, name: &[u8]) -> Option<bool> {
+    let maps = std::fs::read(format!("/proc/{pid}/maps")).ok()?;
+    let has = |line: &[u8]| line.windows(name.len()).any(|part| part == name);
+    (!maps.is_empty()).then(|| maps.split(|byte| *byte == b'\n').any(has))
+}
+
 /// The effective user id of this process.
 pub(crate) fn effective_user() -> u32 {
     // SAFETY: takes nothing and cannot fail.
@@ -82,6 +89,14 @@ mod tests {
         }
         assert!(!is_running(pid, ticks));
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn mappings_are_listed_by_name() {
+        let own = std::process::id();
+        assert_eq!(has_mapped(own, b"/libc.so."), Some(true));
+        assert_eq!(has_mapped(own, b"/no such library"), Some(false));
+        assert_eq!(has_mapped(u32::MAX, b"/libc.so."), None);
     }
 
     #[test]

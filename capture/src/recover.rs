@@ -101,6 +101,9 @@ pub fn merge_held(path: &Path, ring: File) -> Result<Merged, MergeError> {
 
 /// Removes the rings in `folder` that this user's ended processes have left, after merging them into their captures.
 /// `except` stays. Returns how many were merged.
+///
+/// The process may end meanwhile. So what needs no merge is removed first, and a merge that was interrupted after its
+/// last write is not repeated.
 pub fn sweep(folder: &Path, except: Option<&Path>) -> usize {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return 0;
@@ -109,46 +112,44 @@ pub fn sweep(folder: &Path, except: Option<&Path>) -> usize {
         let name = entry.file_name();
         name.as_bytes().starts_with(NAME_PREFIX.as_bytes()) && Some(&*entry.path()) != except
     });
-    rings.filter(|entry| sweep_one(&entry.path())).count()
+    let captures: Vec<_> = rings.filter_map(|entry| left_for(&entry.path())).collect();
+    let merged = captures
+        .iter()
+        .filter(|capture| matches!(merge(capture), Ok(Merged::Done)));
+    merged.count()
 }
 
-fn sweep_one(path: &Path) -> bool {
+/// The capture that the ring at `path` must be merged into. A ring without one is removed, if it is this user's and its
+/// process has ended.
+fn left_for(path: &Path) -> Option<PathBuf> {
     let own = procfs::effective_user();
-    let Ok(found) = std::fs::symlink_metadata(path) else {
-        return false;
-    };
+    let found = std::fs::symlink_metadata(path).ok()?;
     if found.uid() != own || !found.is_file() {
-        return false;
+        return None;
     }
     let ring = match ring_file::open(path, own) {
-        Ok(Some(ring)) => ring,
-        Ok(None) => return false,
+        Ok(ring) => ring?,
         Err(_) => {
             let age = found.modified().ok().and_then(|time| time.elapsed().ok());
             if age.is_some_and(|age| age > YOUNG) {
                 let _ = std::fs::remove_file(path);
             }
-            return false;
+            return None;
         }
     };
     if ring.is_in_use() {
-        return false;
+        return None;
     }
     let capture = PathBuf::from(OsStr::from_bytes(&ring.capture));
     let is_its = File::open(&capture)
         .ok()
         .and_then(|file| header_of(&file))
         .is_some_and(|header| header == ring.header);
-    match is_its {
-        true => matches!(merge(&capture), Ok(Merged::Done)),
-        // The capture is in another container.
-        false if !ring.shares_paths() => false,
-        false => {
-            // The capture is gone, or was never created.
-            let _ = std::fs::remove_file(path);
-            false
-        }
+    // Otherwise the capture is gone, was never created, or is in another container.
+    if !is_its && ring.shares_paths() {
+        let _ = std::fs::remove_file(path);
     }
+    is_its.then_some(capture)
 }
 
 /// Whether the ring's capture is at its original path, and is not this file, which has the same header: then the ring

@@ -1,9 +1,9 @@
 //! The atomics of the ring and of its locks, or loom's models of them in `--cfg loom` tests.
 
 #[cfg(not(loom))]
-pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use core::sync::atomic::{AtomicU64, Ordering, fence};
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use loom::sync::atomic::{AtomicU64, Ordering, fence};
 
 use core::time::Duration;
 
@@ -55,4 +55,37 @@ pub(crate) fn expect_store<T>(place: &T) {
     gpumem_sys::prefetch::for_store(core::ptr::from_ref(place));
     #[cfg(loom)]
     let _ = place;
+}
+
+/// What was seen of the holder of a lock, by a thread that waits for it.
+#[derive(Default)]
+pub(crate) struct Holders {
+    /// Its processor time when it was first looked at.
+    #[cfg(not(loom))]
+    first: Option<Duration>,
+}
+
+/// The processor time of a holder that has left the recorder's code without unlocking, by a jump out of a signal's
+/// handler: a thread needs far less of it.
+#[cfg(not(loom))]
+const LEFT: Duration = Duration::from_secs(1);
+
+impl Holders {
+    /// Whether the thread will never unlock: it has ended, sleeps, or had enough of the processor to. A thread that wants
+    /// the processor, waits for a page, or was stopped by a debugger goes on. Unknown counts as lost.
+    #[cfg(not(loom))]
+    #[cold]
+    pub(crate) fn is_lost(&mut self, thread: u32) -> bool {
+        use gpumem_sys::threads::{self, State};
+
+        match threads::state(thread) {
+            State::Active(time) => time.saturating_sub(*self.first.get_or_insert(time)) >= LEFT,
+            State::Sleeping | State::Ended | State::Unknown => true,
+        }
+    }
+
+    #[cfg(loom)]
+    pub(crate) fn is_lost(&mut self, _: u32) -> bool {
+        false
+    }
 }

@@ -163,8 +163,9 @@ macro_rules! tallies {
 }
 
 tallies! {
-    /// A hook was called while the recorder's code ran (by a signal handler that interrupted it).
-    reentered: "calls from signal handlers that interrupted the recorder were not recorded";
+    /// A hook was called while the recorder's code ran (by a signal handler that interrupted it, or by a function that
+    /// it calls, such as the program's `malloc`).
+    reentered: "calls made inside the recorder, by a signal handler or the program's malloc, were not recorded";
     /// The recorder panicked; the call continued.
     panicked: "calls were not recorded after an internal error";
     /// A thread waited without success for another one to open the capture.

@@ -16,6 +16,7 @@ extern "C" fn at_exit() {
             }
             return;
         };
+        session.failures.finish();
         let reading = session.readings.begin_last();
         unhooked::look(session.writer);
         definitions::write_calls(session.writer);
@@ -44,9 +45,13 @@ fn what_was_written(session: &'static Session, is_written: bool) -> String {
         .and_then(|dir| path.strip_prefix(dir).ok())
         .unwrap_or(path);
     let lost = writer.events_lost();
-    let without = match lost {
-        0 => String::new(),
-        _ => format!(", without {lost} events that did not fit"),
+    let without = match (lost, writer.is_cut()) {
+        (0, false) => String::new(),
+        (0, true) => ", without what another program cut off".into(),
+        (_, false) => format!(", without {lost} events that did not fit"),
+        (_, true) => {
+            format!(", without {lost} events that did not fit and what another program cut off")
+        }
     };
     let read = format!("gpumem-analyze {}", facts::quoted(shown.as_os_str()));
     let shown = shown.display();

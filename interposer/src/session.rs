@@ -66,6 +66,9 @@ pub(crate) trait Failures: Sync {
         seq: Seq,
         stacks: (StackId, StackId),
     );
+
+    /// The process ends: waits, within a bound, for reports that are not complete.
+    fn finish(&self);
 }
 
 /// The used memory of a card.

@@ -14,7 +14,7 @@ use core::sync::atomic::AtomicU64;
 
 use gpumem_capture::ThreadId;
 use gpumem_stacks::thread_static;
-use gpumem_sys::{own_stack, raw};
+use gpumem_sys::{own_stack, threads};
 use gpumem_unwind::Registers;
 
 use crate::process;
@@ -76,6 +76,8 @@ pub(crate) struct Thread {
     /// Where the part of its stack begins from which much room is left below, and the bytes of that part; zeros before
     /// they are known.
     roomy: Cell<(u64, u64)>,
+    /// Another tool's `dlsym` is being called: what it looks up is not passed to it again.
+    pub(crate) asks_other: Cell<bool>,
     /// Whether its newest CUDA call, as far as calls are hooked, ran out of memory.
     pub(crate) ran_out: Cell<bool>,
     /// The selection of its tensors with stacks, if stacks are sampled.
@@ -116,7 +118,7 @@ impl Thread {
         if self.roomy.get().0 != 0 {
             return false; // a fiber, or at the stack's end
         }
-        let (from, to) = match id() == std::process::id() {
+        let (from, to) = match threads::own() == std::process::id() {
             true => first_stack(),
             false => own_stack::run(gpumem_unwind::stack).unwrap_or_default(),
         };
@@ -128,7 +130,7 @@ impl Thread {
 
     #[cold]
     fn ask_id(&self) -> ThreadId {
-        self.id.set(id());
+        self.id.set(threads::own());
         ThreadId(self.id.get())
     }
 
@@ -178,12 +180,6 @@ pub(crate) fn watch_forks() {
     }
     // SAFETY: the function lives as long as the process.
     unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
-}
-
-/// The kernel's id of this thread.
-fn id() -> u32 {
-    // SAFETY: gettid takes nothing and cannot fail.
-    (unsafe { raw::call(libc::SYS_gettid, [0; 6]) }) as u32
 }
 
 /// Runs `f` with this thread's state.

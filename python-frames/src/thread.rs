@@ -4,6 +4,9 @@
 //! The interpreter sets the finalizing word before it frees the first state, and keeps it set until the process ends or
 //! a new interpreter is initialised. So data read from a state is used only if the word is not set after the read. The
 //! frames and code objects of such a thread are not freed: docs/python-stacks.md, "When the interpreter ends".
+//!
+//! The end of a sub-interpreter frees no state of another thread: CPython ends the process if another thread has one
+//! there (`Py_EndInterpreter: not the last thread`).
 
 use super::layout::{Layout, Newest};
 use super::memory::load;

@@ -13,6 +13,7 @@ pub mod pages;
 pub mod prefetch;
 pub mod raw;
 pub mod signal;
+pub mod threads;
 pub mod wait;
 
 pub use errno::KeepErrno;

@@ -3,8 +3,8 @@
 use core::ffi::{CStr, c_int, c_void};
 use core::ops::ControlFlow;
 
-use crate::c_library;
 use crate::elf::{self, Tables};
+use crate::{c_library, pages};
 
 /// A loaded library, or the program itself. It stays loaded during the iteration.
 #[derive(Clone, Copy)]
@@ -122,12 +122,12 @@ impl<'a> Library<'a> {
         })
     }
 
-    /// Whether an address is in the part that the loader makes read-only after relocation.
+    /// Whether an address is in a page that the loader makes read-only after relocation.
     pub fn is_relocated_read_only(&self, address: usize) -> bool {
         self.headers().iter().any(|header| {
             let start = self.bias().wrapping_add(header.p_vaddr as usize);
             header.p_type == libc::PT_GNU_RELRO
-                && address.wrapping_sub(start) < header.p_memsz as usize
+                && made_read_only(start, header.p_memsz as usize, pages::size()).contains(&address)
         })
     }
 
@@ -141,6 +141,11 @@ impl<'a> Library<'a> {
             .next()
             .map_or(0, |header| header.p_vaddr as usize & !4095);
         self.bias().wrapping_add(offset)
+    }
+
+    /// How many libraries have been loaded so far in this process.
+    pub fn loads(&self) -> u64 {
+        self.info.dlpi_adds
     }
 
     /// How many libraries have been unloaded so far in this process.
@@ -219,9 +224,25 @@ pub fn symbol_at(address: usize) -> libc::Dl_info {
     }
 }
 
+/// The pages that the loader makes read-only for a part of `length` bytes. Both ends are rounded down: the last page may
+/// also hold data that is written.
+fn made_read_only(start: usize, length: usize, page: usize) -> core::ops::Range<usize> {
+    let down = |address: usize| address & !(page - 1);
+    down(start)..down(start.wrapping_add(length))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_that_also_has_data_is_not_made_read_only() {
+        const PAGE: usize = 4096;
+        assert_eq!(made_read_only(0x3db0, 0x250, PAGE), 0x3000..0x4000);
+        assert_eq!(made_read_only(0x3db0, 0x300, PAGE), 0x3000..0x4000);
+        assert_eq!(made_read_only(0x3db0, 0x240, PAGE), 0x3000..0x3000);
+        assert_eq!(made_read_only(0x13db0, 0x10250, 65536), 0x10000..0x20000);
+    }
 
     #[test]
     fn a_loaded_library_has_a_handle() {

@@ -4,6 +4,13 @@ use core::ptr::NonNull;
 
 use crate::raw;
 
+/// Bytes of a page: 4096, or up to 65536 on some ARM machines.
+pub fn size() -> usize {
+    // SAFETY: sysconf takes a number; the C library has the answer in its memory.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).unwrap_or(4096)
+}
+
 /// Maps `length` bytes; None if the system refuses them.
 pub fn map(length: usize) -> Option<NonNull<u8>> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;

@@ -31,6 +31,8 @@ pub(super) struct Capture {
     ring: Option<Input>,
     /// Whether a process of another container had it mapped then.
     is_in_use_elsewhere: bool,
+    /// Whether the process had closed the capture by then, or replaced its program.
+    is_left: bool,
     /// Why a file at its path was rejected.
     refused: Option<String>,
     /// The capture's owner.
@@ -50,11 +52,13 @@ impl Capture {
         }
         let owner = input.metadata()?.uid();
         let (mut ring, mut is_in_use_elsewhere, mut refused) = (None, false, None);
+        let mut is_left = !header.has_ring() && is_closed(&input, &header)?;
         // Names are embedded in captures of processes that have ended.
-        if embedded.is_none() && !header.has_ring() && !is_closed(&input, &header)? {
+        if embedded.is_none() && !header.has_ring() && !is_left {
             match ring_file::find(&header, owner) {
-                Ok(None) => {}
+                Ok(None) => is_left = ring_file::is_unmapped(&header),
                 Ok(Some(found)) => {
+                    is_left = found.is_left();
                     is_in_use_elsewhere = found.is_in_use_elsewhere();
                     let path = header.ring_path().unwrap_or(Path::new(""));
                     let (slots, bytes) = (header.ring_slots, found.queue_bytes);
@@ -72,6 +76,7 @@ impl Capture {
             embedded,
             ring,
             is_in_use_elsewhere,
+            is_left,
             refused,
             owner,
         })
@@ -110,6 +115,7 @@ impl Capture {
             boot_id: self.header.boot_id,
             ring_slots: self.header.ring_slots,
             ring_in_use_elsewhere: self.is_in_use_elsewhere,
+            is_left: self.is_left,
             ended: dynamic.ended.unwrap_or(None).map(|ended| Nanos(ended.time)),
             owner: self.owner,
         }

@@ -29,6 +29,8 @@ pub struct Header {
     /// Whether a process of another container, whose process id has no meaning here, had the ring mapped when the
     /// capture was opened.
     pub ring_in_use_elsewhere: bool,
+    /// Whether the process has closed the capture, or replaced its program.
+    pub is_left: bool,
     /// When the process ended cleanly, if it did.
     pub ended: Option<Nanos>,
     /// The file's owner.
@@ -46,10 +48,11 @@ impl Header {
         self.owner == crate::procfs::effective_user()
     }
 
-    /// Whether the recorded process still exists, on this host and in this boot. False also if neither /proc nor its
-    /// ring shows it.
+    /// Whether the recorded process still exists as the same program, on this host and in this boot. False also if
+    /// neither /proc nor its ring shows it.
     pub fn is_running(&self) -> bool {
         self.is_of_this_boot()
+            && !self.is_left
             && (self.ring_in_use_elsewhere
                 || crate::procfs::is_running(self.pid, self.process_start_ticks))
     }

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -62,11 +63,26 @@ pub(crate) fn held(file: File, header: &StaticHeader, owner: u32) -> Result<Ring
     examine(file, owner, 0)?.of(header)
 }
 
+/// Whether the process with this header's id has not mapped its ring, as far as that can be seen.
+pub(crate) fn is_unmapped(header: &StaticHeader) -> bool {
+    let name = match &header.ring_at {
+        RingAt::File(path) => path.path().file_name().unwrap_or_default().as_bytes(),
+        RingAt::Memfd => MEMFD.as_bytes(),
+        RingAt::Capture | RingAt::Nowhere => return false,
+    };
+    procfs::has_mapped(header.pid, name) == Some(false)
+}
+
 impl Ring {
-    /// Whether its process exists.
+    /// Whether its process exists and is still the same program.
     pub(crate) fn is_in_use(&self) -> bool {
-        procfs::is_running(self.header.pid, self.header.process_start_ticks)
-            || self.is_in_use_elsewhere()
+        let is_running = procfs::is_running(self.header.pid, self.header.process_start_ticks);
+        (is_running && !self.is_left()) || self.is_in_use_elsewhere()
+    }
+
+    /// Whether its process has replaced its program (`execve`), which unmaps the ring.
+    pub(crate) fn is_left(&self) -> bool {
+        !is_locked(&self.file) && is_unmapped(&self.header)
     }
 
     /// Whether its process is in a container, which has other process ids, and still has it mapped. The mapping counts

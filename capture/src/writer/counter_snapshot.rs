@@ -6,6 +6,8 @@
 //! takes some nanoseconds per row. Rows in which nothing was ever counted are skipped, and become used only while no
 //! snapshot is taken.
 
+use gpumem_sys::threads;
+
 use super::attempt::{IfFull, assert_may_wait};
 use super::error::{Ended, Lost};
 use super::rows::RowSnapshot;
@@ -90,12 +92,13 @@ impl Writer {
     ) -> Result<(Option<P>, Vec<RowSnapshot>), Lost> {
         let mut rows = Vec::with_capacity(layout::COUNTER_ROWS as usize);
         let mut held = Vec::with_capacity(layout::COUNTER_ROWS as usize);
+        let own = threads::own();
         let _changing = self.used.hold();
         for number in self.used.rows() {
             let Some(row) = self.rows.get(number) else {
                 continue;
             };
-            let Some(locked) = row.lock() else {
+            let Some(locked) = row.lock(own) else {
                 return Err(self.abandon(Ended::HeldTooLong));
             };
             held.push((number as u8, locked));
@@ -141,7 +144,7 @@ impl Writer {
 
     /// The current values of one row; None if nothing was ever counted in it.
     pub fn row_now(&self, number: u8) -> Option<RowSnapshot> {
-        let locked = self.rows.get(u64::from(number))?.lock()?;
+        let locked = self.rows.get(u64::from(number))?.lock(threads::own())?;
         (locked.changes() != 0).then(|| RowSnapshot::of(number, &locked))
     }
 }

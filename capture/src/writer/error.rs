@@ -68,6 +68,8 @@ pub enum Trouble<'a> {
     Write(&'a io::Error),
     /// A write to the capture's file has not returned for a second.
     Stuck,
+    /// Another program has cut off or overwritten that many bytes of pages. The reader reports their events as missing.
+    Cut(u64),
     /// There is no more room for data that waits to be written: events are lost.
     Full(&'a io::Error),
 }

@@ -5,16 +5,27 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use super::error::CreateError;
 use super::sys;
 use crate::file::fill;
+use crate::layout::{self, STATIC_BYTES};
+
+/// Nothing was cut off.
+const WHOLE: u64 = u64::MAX;
 
 /// The file, and its identity.
 pub(super) struct CaptureFile {
     path: PathBuf,
     identity: (u64, u64),
+    /// The static header, once it is written.
+    start: OnceLock<[u8; STATIC_BYTES]>,
+    /// The length that the file has if no other program truncates it.
+    length: AtomicU64,
+    /// The least length that was seen below that; [`WHOLE`] otherwise.
+    cut: AtomicU64,
     /// None once the program has closed it and it could not be opened again. Only the thread that writes waits for it.
     file: Mutex<Option<File>>,
 }
@@ -36,17 +47,23 @@ impl CaptureFile {
             .write(true)
             .create_new(true)
             .custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW)
-            .mode(0o666)
+            .mode(0o600)
             .open(&path)
-            .and_then(above_standard_streams)
             .map_err(error("create"))?;
-        let examined = reserve(&file, length)
-            .map_err(error("reserve space for"))
-            .and_then(|()| file.metadata().map_err(error("examine")));
+        let examined = above_standard_streams(file)
+            .map_err(error("create"))
+            .and_then(|file| {
+                reserve(&file, length).map_err(error("reserve space for"))?;
+                let metadata = file.metadata().map_err(error("examine"))?;
+                Ok((file, metadata))
+            });
         match examined {
-            Ok(metadata) => Ok(Self {
+            Ok((file, metadata)) => Ok(Self {
                 path,
                 identity: (metadata.dev(), metadata.ino()),
+                start: OnceLock::new(),
+                length: AtomicU64::new(metadata.len()),
+                cut: AtomicU64::new(WHOLE),
                 file: Mutex::new(Some(file)),
             }),
             Err(error) => {
@@ -73,9 +90,47 @@ impl CaptureFile {
 
     /// Writes all bytes at an offset, or returns an error. Never raises SIGXFSZ.
     pub(super) fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.with(offset + bytes.len() as u64, |file| {
-            file.write_all_at(bytes, offset)
-        })
+        let end = offset + bytes.len() as u64;
+        self.with(end, |file| file.write_all_at(bytes, offset))?;
+        self.length.fetch_max(end, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Writes both copies of the static header, which make it a capture.
+    pub(super) fn write_start(&self, bytes: [u8; STATIC_BYTES]) -> io::Result<()> {
+        let bytes = self.start.get_or_init(|| bytes);
+        layout::STATIC_COPIES
+            .into_iter()
+            .try_for_each(|offset| self.write_at(bytes, offset))
+    }
+
+    /// The length to which another program has truncated the file since the last call, if one has; for one that was
+    /// overwritten, 0. The static header is whole again. To compare the length takes one system call; it is also
+    /// compared before each write.
+    pub(super) fn take_cut(&self) -> io::Result<Option<u64>> {
+        self.with(0, |_| Ok(()))?;
+        let cut = self.cut.swap(WHOLE, Ordering::Relaxed);
+        if cut < WHOLE {
+            self.mend_start()?;
+        }
+        Ok((cut < WHOLE).then_some(cut))
+    }
+
+    /// Writes the copies of the static header that are not there; true if there was one.
+    pub(super) fn mend_start(&self) -> io::Result<bool> {
+        let Some(start) = self.start.get() else {
+            return Ok(false);
+        };
+        let mut is_mended = false;
+        for offset in layout::STATIC_COPIES {
+            let mut there = [0; STATIC_BYTES];
+            self.read_at(&mut there, offset)?;
+            if there != *start {
+                self.write_at(start, offset)?;
+                is_mended = true;
+            }
+        }
+        Ok(is_mended)
     }
 
     /// Fills `bytes` from an offset; what the file does not have is zeros.
@@ -85,7 +140,9 @@ impl CaptureFile {
 
     /// Truncates the file to `length`.
     pub(super) fn cut_to(&self, length: u64) -> io::Result<()> {
-        self.with(length, |file| file.set_len(length))
+        self.with(length, |file| file.set_len(length))?;
+        self.length.store(length, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Frees the blocks of a range, which then reads as zeros.
@@ -123,8 +180,14 @@ impl CaptureFile {
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
         let is_ours = |file: &File| {
-            file.metadata()
-                .is_ok_and(|found| (found.dev(), found.ino()) == self.identity)
+            file.metadata().is_ok_and(|found| {
+                let is_ours = (found.dev(), found.ino()) == self.identity;
+                if is_ours && found.len() < self.length.load(Ordering::Relaxed) {
+                    self.cut.fetch_min(found.len(), Ordering::Relaxed);
+                    self.length.store(found.len(), Ordering::Relaxed);
+                }
+                is_ours
+            })
         };
         if !slot.as_ref().is_some_and(is_ours) {
             // The number belongs to another file now: forget it without closing it.
@@ -151,12 +214,15 @@ impl CaptureFile {
 /// The same file under a descriptor above 2. A program that has closed its stderr gets the number 2 for the next file
 /// it opens. If that were ours, its stderr output would be written to the capture.
 fn above_standard_streams(file: File) -> io::Result<File> {
-    // The standard library duplicates to 3 and above.
-    if file.as_raw_fd() < 3 {
-        file.try_clone()
-    } else {
-        Ok(file)
+    if file.as_raw_fd() >= 3 {
+        return Ok(file);
     }
+    // The standard library duplicates to 3 and above, which is an invalid number under a limit of 3.
+    file.try_clone()
+        .map_err(|error| match error.raw_os_error() {
+            Some(libc::EINVAL) => io::Error::from_raw_os_error(libc::EMFILE),
+            _ => error,
+        })
 }
 
 /// Reserves the first `length` bytes.

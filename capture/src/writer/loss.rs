@@ -2,6 +2,8 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use gpumem_sys::threads;
+
 use super::head::Head;
 use super::rows::LONGEST_HOLD;
 use crate::Nanos;
@@ -95,9 +97,9 @@ impl Losses {
     }
 
     /// Runs `body` with exclusive access to the table; it takes a few nanoseconds and cannot block. A loss is
-    /// not counted if the table is held for too long, because its holder makes no progress.
+    /// not counted if the thread that holds the table is lost.
     fn locked(&self, body: impl FnOnce()) {
-        if let Some(_held) = self.lock.lock(LONGEST_HOLD) {
+        if let Some(_held) = self.lock.lock(threads::own(), LONGEST_HOLD) {
             body();
         }
     }

@@ -56,10 +56,8 @@ impl Writer {
             .map_err(fail("map"))
             .and_then(|memory| Self::over(memory, slots, bounded, options).map_err(fail("open")));
         let written = opened.and_then(|writer| {
-            let bytes = writer.header.encode();
-            for offset in layout::STATIC_COPIES {
-                file.write_at(&bytes, offset).map_err(fail("write to"))?;
-            }
+            file.write_start(writer.header.encode())
+                .map_err(fail("write to"))?;
             Ok(writer)
         });
         match written {
@@ -176,10 +174,7 @@ impl Writer {
         for (offset, value) in sealed {
             file.write_at(&index::seal(value, self.nonce()).to_le_bytes(), offset)?;
         }
-        let bytes = self.header.encode();
-        layout::STATIC_COPIES
-            .into_iter()
-            .try_for_each(|offset| file.write_at(&bytes, offset))
+        file.write_start(self.header.encode())
     }
 }
 

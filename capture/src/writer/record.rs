@@ -4,7 +4,9 @@ use super::attempt::{IfFull, assert_may_wait};
 use super::error::{Ended, Lost};
 use super::rows::{Change, LockedRow};
 use super::shared::Writer;
-use crate::{CounterValues, DefKind, DeviceOrdinal, Event, EventFlags, Level, Seq, layout, slot};
+use crate::{
+    CounterValues, DefKind, DeviceOrdinal, Event, EventFlags, Level, Seq, ThreadId, layout, slot,
+};
 
 impl Writer {
     /// Records an event and applies it to the counters of its device and level
@@ -32,22 +34,27 @@ impl Writer {
         if !self.owner.records() {
             return Err(Lost::OtherProcess);
         }
-        let counters = self.lock_counters(event.device, event.level);
+        let counters = self.lock_counters(event.device, event.level, event.thread);
         match counters.and_then(|counters| counters.event(event, live)) {
             Some(seq) => Ok(seq),
             None => self.event_otherwise(event, live, IfFull::Wait),
         }
     }
 
-    /// Locks the counters of a device and level. No other thread counts in them while the guard exists, about twenty
+    /// Locks the counters of a device and level for the calling thread with the id `own`. No other thread counts in them while the guard exists, about twenty
     /// nanoseconds; nothing in between may wait or fail. None for a device or level without counters.
     ///
     /// It neither panics nor checks the process ([`Writer::is_own_process`]), and is inlined into the caller: for
     /// the one place where events are frequent.
     #[inline(always)]
-    pub fn lock_counters(&self, device: DeviceOrdinal, level: Level) -> Option<CounterGuard<'_>> {
+    pub fn lock_counters(
+        &self,
+        device: DeviceOrdinal,
+        level: Level,
+        own: ThreadId,
+    ) -> Option<CounterGuard<'_>> {
         let number = layout::row_number(device, level)?;
-        let row = self.rows.get(number)?.lock()?;
+        let row = self.rows.get(number)?.lock(own.0)?;
         // Other threads that count here wait for this lock before they access the head of the ring.
         self.ring.expect_reservation();
         Some(CounterGuard {
@@ -88,7 +95,11 @@ impl Writer {
             let reserved = match row {
                 None => self.ring.reserve(1),
                 Some((row, number)) => {
-                    let lock = || row.lock().ok_or_else(|| self.abandon(Ended::HeldTooLong));
+                    let own = event.thread.0;
+                    let lock = || {
+                        row.lock(own)
+                            .ok_or_else(|| self.abandon(Ended::HeldTooLong))
+                    };
                     let mut locked = lock()?;
                     if locked.changes() == 0 {
                         drop(locked);

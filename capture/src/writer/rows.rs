@@ -10,8 +10,8 @@ use crate::lock::{Guard, Lock};
 use crate::sync::{AtomicU64, Ordering};
 use crate::{CounterValues, DeviceOrdinal, Event, EventKind, Level};
 
-/// How long a thread waits for a row whose holder makes no progress. A row is held for about twenty nanoseconds;
-/// a holder that takes this long was stopped or killed.
+/// How long a thread waits for a row whose holder makes no progress until it looks what became of that. A row is held for
+/// about twenty nanoseconds.
 pub(super) const LONGEST_HOLD: Duration = Duration::from_secs(1);
 
 /// All rows.
@@ -46,10 +46,10 @@ impl Row {
         live.load(Ordering::Acquire)
     }
 
-    /// Locks the row. None if its holder has made no progress for [`LONGEST_HOLD`].
+    /// Locks the row for the calling thread with that id. None if its holder is lost.
     #[inline]
-    pub(super) fn lock(&self) -> Option<LockedRow<'_>> {
-        let guard = self.lock.lock(LONGEST_HOLD)?;
+    pub(super) fn lock(&self, own: u32) -> Option<LockedRow<'_>> {
+        let guard = self.lock.lock(own, LONGEST_HOLD)?;
         Some(LockedRow { row: self, guard })
     }
 }

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 
+use gpumem_sys::threads;
+
 use super::backpressure::Backpressure;
 use super::clock::Clock;
 use super::drain_state::Drain;
@@ -207,7 +209,7 @@ impl Writer {
     /// (ordinals above 62).
     pub fn counters(&self, device: DeviceOrdinal, level: Level) -> CounterValues {
         layout::row_number(device, level)
-            .and_then(|number| self.rows.get(number)?.lock())
+            .and_then(|number| self.rows.get(number)?.lock(threads::own()))
             .map(|row| row.values())
             .unwrap_or_default()
     }

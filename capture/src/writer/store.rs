@@ -63,7 +63,9 @@ impl Writer {
             let phase = self.phase();
             let is_flushed = self.is_flushed(phase);
             let is_over = is_flushed && phase != Phase::Run;
-            let written = self.stored.writing(|| self.write_all(state, file));
+            let written = self
+                .stored
+                .writing(|| self.write_and_mend(state, file, is_over, tell));
             if is_over || written.is_err() {
                 self.look_whether_deleted();
             }
@@ -118,6 +120,36 @@ impl Writer {
             }
             mark = now;
         }
+    }
+
+    /// Writes everything, and what the file lacks because another program has truncated it meanwhile. At the end, also
+    /// what it lacks because it was overwritten.
+    fn write_and_mend(
+        &self,
+        state: &mut State,
+        file: &CaptureFile,
+        is_last: bool,
+        tell: &dyn Fn(Trouble<'_>),
+    ) -> io::Result<()> {
+        self.write_all(state, file)?;
+        let is_overwritten = is_last && file.mend_start()?;
+        let Some(cut) = file.take_cut()?.or(is_overwritten.then_some(0)) else {
+            return Ok(());
+        };
+        let start = self.header.pages_offset();
+        let end = match self.header.bounded {
+            Some(bounded) => bounded.end(start),
+            None => state.pages_end,
+        };
+        let lost = end.saturating_sub(cut.max(start));
+        if lost > 0 {
+            self.stored.is_cut.store(true, Ordering::Relaxed);
+            tell(Trouble::Cut(lost));
+        }
+        // The journal is gone, too.
+        state.head.clear();
+        state.known = state.next;
+        self.write_all(state, file)
     }
 
     /// Writes everything, in an order in which the file is always consistent.
@@ -281,6 +313,11 @@ impl Writer {
     /// Whether the capture was deleted during recording, as seen by the thread that writes it.
     pub fn is_deleted(&self) -> bool {
         self.stored.is_deleted.load(Ordering::Relaxed)
+    }
+
+    /// Whether another program has cut off some of the capture's pages.
+    pub fn is_cut(&self) -> bool {
+        self.stored.is_cut.load(Ordering::Relaxed)
     }
 
     /// Only the thread that writes the file can check this, because the descriptor is in its table.

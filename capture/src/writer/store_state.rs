@@ -17,6 +17,8 @@ pub(super) struct Stored {
     /// one.
     pub(super) done: AtomicU32,
     pub(super) is_deleted: AtomicBool,
+    /// Another program has cut off pages.
+    pub(super) is_cut: AtomicBool,
     /// All records before this are in the file.
     pub(super) known: AtomicU64,
 }

@@ -224,6 +224,70 @@ fn what_a_killed_process_left_in_its_ring_is_taken_over() {
     }
 }
 
+/// Not a test: records 300 events, and becomes another program.
+#[test]
+#[ignore = "run by a_process_that_has_become_another_program_does_not_run_any_more"]
+fn becomes_another() {
+    use std::os::unix::process::CommandExt as _;
+
+    let wanted = std::env::var(VARIABLE).unwrap();
+    let [folder, rings]: [&str; 2] = wanted
+        .split(',')
+        .collect::<Vec<_>>()
+        .try_into()
+        .expect("two words");
+    let options = match rings {
+        "" => patient(SLOTS).ring(RingPlace::Memfd),
+        rings => options(Path::new(rings)),
+    };
+    let writer = Writer::create(&Path::new(folder).join("report.bin"), &options).unwrap();
+    for n in 0..300 {
+        writer.event(&event(writer, n)).unwrap();
+    }
+    let error = Command::new("cat").exec();
+    panic!("no other program: {error}");
+}
+
+#[test]
+fn a_process_that_has_become_another_program_does_not_run_any_more() {
+    use std::io::Write as _;
+
+    for is_file in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let rings = in_memory();
+        let of_rings = if is_file { rings.path() } else { Path::new("") };
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "elsewhere::becomes_another",
+                "--ignored",
+                "--nocapture",
+            ])
+            .env(
+                VARIABLE,
+                format!("{},{}", folder.path().display(), of_rings.display()),
+            )
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // The other program answers, so it runs.
+        let mut input = process.stdin.take().unwrap();
+        writeln!(input, "\n{READY}").unwrap();
+        let printed = BufReader::new(process.stdout.take().unwrap()).lines();
+        assert!(printed.map_while(Result::ok).any(|line| line == READY));
+        let path = folder.path().join("report.bin");
+        assert!(!Reader::open(&path).unwrap().header().is_running());
+        if is_file {
+            assert_eq!(merge(&path).unwrap(), Merged::Done);
+            assert!(!Reader::open(&path).unwrap().header().is_running());
+            assert_eq!(count(&path).0, 300);
+        }
+        drop(input);
+        process.wait().unwrap();
+    }
+}
+
 #[test]
 fn a_copy_is_read_with_the_ring_and_does_not_take_it_away() {
     let folder = tempfile::tempdir().unwrap();

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use gpumem_capture::*;
 
+use crate::elsewhere;
 use crate::support::*;
 
 fn open_error(bytes: &[u8]) -> OpenError {
@@ -192,6 +193,88 @@ fn a_capture_that_was_deleted_is_known() {
     }
 }
 
+/// Records, cuts or overwrites the capture by `harm`, and records more: the capture is readable and says what is missing.
+fn harmed(options: &Options, harm: &dyn Fn(&std::path::Path)) -> (bool, Vec<u64>, Integrity) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.bin");
+    let writer = Writer::create(&path, options).unwrap();
+    let cut = std::sync::atomic::AtomicU64::new(0);
+    let cut = &cut;
+    let drain = |tell: &(dyn Fn(Trouble<'_>) + Sync)| match options.bounded {
+        None => writer.drain_telling(tell),
+        Some(_) => writer.drain_bounded(&mut elsewhere::Nothing),
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            drain(&|trouble| {
+                if let Trouble::Cut(bytes) = trouble {
+                    cut.fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
+                }
+            });
+        });
+        for n in 0..40_000 {
+            writer.event(&elsewhere::event(writer, n)).unwrap();
+        }
+        assert!(writer.await_written(AT_MOST));
+        harm(&path);
+        for n in 40_000..80_000 {
+            writer.event(&elsewhere::event(writer, n)).unwrap();
+        }
+        writer.finish();
+        assert!(writer.close(AT_MOST));
+    });
+    assert!(
+        options.bounded.is_some()
+            || (cut.load(std::sync::atomic::Ordering::Relaxed) > 0) == writer.is_cut()
+    );
+    let mut found = Vec::new();
+    let integrity = Reader::open(&path)
+        .unwrap()
+        .read(&mut |record| {
+            if let Record::Event(_, event) = record {
+                found.push(event.ptr);
+            }
+        })
+        .unwrap();
+    (writer.is_cut(), found, integrity)
+}
+
+#[test]
+fn a_capture_that_was_cut_is_readable_and_says_so() {
+    let cut_to = |length: u64| {
+        move |path: &std::path::Path| {
+            let file = std::fs::File::options().write(true).open(path).unwrap();
+            file.set_len(length).unwrap();
+        }
+    };
+    let overwrite = |path: &std::path::Path| std::fs::write(path, vec![7; 10_000_000]).unwrap();
+    let options = patient(1024).ring(RingPlace::Memfd);
+    for length in [0, 1, 600, 8192, 24_576, 30_000] {
+        let (is_cut, found, integrity) = harmed(&options, &cut_to(length));
+        assert!(
+            is_cut && !integrity.is_whole() && integrity.clean_exit,
+            "{length}: {integrity:?}"
+        );
+        assert_eq!(found.last(), Some(&79_999), "{length}");
+        assert!(found.contains(&41_024), "{length}");
+    }
+    let (is_cut, found, integrity) = harmed(&options, &overwrite);
+    assert!(is_cut && !integrity.is_whole(), "{integrity:?}");
+    assert_eq!(found.last(), Some(&79_999));
+    let bounded = patient(1024).ring(RingPlace::Memfd).bounded(Some(12 << 20));
+    let (is_cut, found, integrity) = harmed(&bounded, &cut_to(0));
+    assert!(is_cut && !integrity.is_whole(), "{integrity:?}");
+    assert_eq!(found.last(), Some(&79_999));
+    // Only the journal: all of it is written again.
+    let behind_the_pages = |path: &std::path::Path| {
+        let length = std::fs::metadata(path).unwrap().len();
+        cut_to(length - 1)(path);
+    };
+    let (is_cut, found, integrity) = harmed(&options, &behind_the_pages);
+    assert!(!is_cut && integrity.is_whole(), "{integrity:?}");
+    assert_eq!(found.len(), 80_000);
+}
+
 #[test]
 fn a_descriptor_that_the_program_closed_is_not_written_to() {
     let folder = tempfile::tempdir().unwrap();
@@ -252,6 +335,18 @@ fn closes_everything() {
 }
 
 #[test]
+fn only_its_owner_may_open_a_capture() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.bin");
+    for ring in [RingPlace::InCapture, RingPlace::Memfd] {
+        Writer::create(&path, &Options::default().ring_slots(64).ring(ring)).unwrap();
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
 fn a_forked_child_records_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.bin");
@@ -290,9 +385,5 @@ fn a_forked_child_records_nothing() {
     assert_eq!(
         writer.counters(DeviceOrdinal(0), Level::TENSOR).allocations,
         1
-    );
-    assert_eq!(
-        std::fs::metadata(&path).unwrap().permissions().mode() & 0o111,
-        0
     );
 }

@@ -4,7 +4,7 @@ use core::ffi::CStr;
 use core::ops::ControlFlow;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use gpumem_sys::loaded;
+use gpumem_sys::{loaded, pages};
 use gpumem_torch_abi::{self as torch, CURRENT_STREAM, Library, Method, STREAM_HANDLE};
 
 use super::found::SLOTS;
@@ -178,7 +178,7 @@ fn one_of(table: &torch::Table, forms: &[(Method, usize)]) -> Option<(Method, us
 /// Writes a function to a slot, whose page is made writable only for the write; returns whether that
 /// succeeded.
 fn write(slot: &AtomicUsize, function: usize) -> bool {
-    const PAGE: usize = 4096;
+    let page = pages::size();
     let address = core::ptr::from_ref(slot) as usize;
     let read_only = loaded::find(|library| match library.holds(address) {
         true => ControlFlow::Break(library.is_relocated_read_only(address)),
@@ -189,7 +189,7 @@ fn write(slot: &AtomicUsize, function: usize) -> bool {
     };
     let protect = |access| {
         // SAFETY: the page belongs to a library's data, and only a slot in it changes.
-        unsafe { libc::mprotect((address & !(PAGE - 1)) as *mut _, PAGE, access) == 0 }
+        unsafe { libc::mprotect((address & !(page - 1)) as *mut _, page, access) == 0 }
     };
     if read_only && !protect(libc::PROT_READ | libc::PROT_WRITE) {
         return false;

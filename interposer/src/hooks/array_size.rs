@@ -64,8 +64,8 @@ pub(super) fn is_sparse(flags: u32) -> bool {
     flags & (SPARSE | DEFERRED_MAPPING) != 0
 }
 
-/// Bytes of one array: an extent of 0 counts as 1. `None` if the format is unknown, or the array too
-/// large.
+/// Bytes of one array: an extent of 0 counts as 1. An array that is too large for 64 bits counts as the largest number.
+/// `None` if the format is unknown.
 fn plain(array: &CuArray3dDescriptor) -> Option<u64> {
     let extent = |extent: usize| extent.max(1) as u64;
     let (width, height, depth) = (
@@ -74,23 +74,20 @@ fn plain(array: &CuArray3dDescriptor) -> Option<u64> {
         extent(array.depth),
     );
     let texels = texels(array.format)?;
-    let samples = |chroma: u64| {
-        width
-            .checked_mul(height)?
-            .checked_add(chroma.checked_mul(2)?)
-    };
+    let area = |width: u64, height: u64| width.saturating_mul(height);
+    let samples = |chroma: u64| area(width, height).saturating_add(chroma.saturating_mul(2));
     let half = |extent: u64| extent.div_ceil(2);
     let (units, bytes) = match texels {
         Texels::Channel(bytes) => (
-            width.checked_mul(height)?,
-            bytes * u64::from(array.num_channels),
+            area(width, height),
+            bytes.saturating_mul(u64::from(array.num_channels)),
         ),
-        Texels::Whole(bytes) => (width.checked_mul(height)?, bytes),
-        Texels::Block(bytes) => (width.div_ceil(4).checked_mul(height.div_ceil(4))?, bytes),
-        Texels::Yuv420(bytes) => (samples(half(width).checked_mul(half(height))?)?, bytes),
-        Texels::Yuv422(bytes) => (samples(half(width).checked_mul(height)?)?, bytes),
+        Texels::Whole(bytes) => (area(width, height), bytes),
+        Texels::Block(bytes) => (area(width.div_ceil(4), height.div_ceil(4)), bytes),
+        Texels::Yuv420(bytes) => (samples(area(half(width), half(height))), bytes),
+        Texels::Yuv422(bytes) => (samples(area(half(width), height)), bytes),
     };
-    units.checked_mul(bytes)?.checked_mul(depth)
+    Some(units.saturating_mul(bytes).saturating_mul(depth))
 }
 
 /// Bytes of a mipmapped array: the sum of its levels, each half as large as the previous one in every
@@ -123,7 +120,7 @@ pub(super) fn mipmapped(array: &CuArray3dDescriptor, levels: u32) -> Option<u64>
             },
             ..*array
         };
-        sum.checked_add(plain(&of_level)?)
+        Some(sum.saturating_add(plain(&of_level)?))
     })
 }
 
@@ -147,7 +144,8 @@ mod tests {
         assert_eq!(plain(&array(10, 0, 0, 0x20)), Some(160));
         assert_eq!(plain(&array(10, 3, 0, 0x10)), Some(240));
         assert_eq!(plain(&array(10, 3, 2, 0x01)), Some(240));
-        assert_eq!(plain(&array(usize::MAX, 3, 2, 0x20)), None);
+        assert_eq!(plain(&array(usize::MAX, 3, 2, 0x20)), Some(u64::MAX));
+        assert_eq!(plain(&array(1 << 40, 1 << 40, 0, 0xb0)), Some(u64::MAX));
         assert_eq!(plain(&array(10, 3, 2, 0x77)), None);
     }
 
@@ -189,6 +187,8 @@ mod tests {
         assert_eq!(mipmapped(&plain, 1), Some(4 * 32));
         assert_eq!(mipmapped(&plain, 3), Some(4 * (32 + 8 + 2)));
         assert_eq!(mipmapped(&plain, 32), Some(4 * (32 + 8 + 2 + 1)));
+        let large = array(1 << 40, 1 << 40, 0, 0x01);
+        assert_eq!(mipmapped(&large, 32), Some(u64::MAX));
         let solid = array(8, 8, 8, 0x01);
         assert_eq!(mipmapped(&solid, 2), Some(4 * (512 + 64)));
         let layered = CuArray3dDescriptor {

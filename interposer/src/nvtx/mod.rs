@@ -2,8 +2,9 @@
 //!
 //! Each library that uses NVTX has a separate copy of it. At its first call, that copy loads the library
 //! in `NVTX_INJECTION64_PATH`, calls `InitializeInjectionNvtx2` in it and passes a table of its function
-//! pointers. A preloaded libgpumem.so sets the variable to its own path before the program starts.
-//! Children inherit it; without a recording it has no effect.
+//! pointers. A preloaded libgpumem.so sets the variable to its own path before the program starts, in every program: when
+//! one loads CUDA, other threads may already read the environment, and that NVTX is used may be the first that it does.
+//! Children inherit it. In a child without the preload, the entry point refuses, and NVTX has no tool.
 //!
 //! If the variable is already set, it belongs to another tool, and stays. That tool's entry point is
 //! then looked up by `dlsym`, which returns ours. Ours calls the tool's first and replaces the functions
@@ -16,8 +17,11 @@ mod ranges;
 mod state;
 
 use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ops::ControlFlow;
 use core::ptr::{null, null_mut};
 use core::sync::atomic::Ordering;
+
+use gpumem_sys::loaded;
 
 use self::module::{MOST, Module};
 use self::state::NVTX;
@@ -66,6 +70,9 @@ pub(crate) fn chain(found: usize) -> usize {
 #[allow(non_snake_case)]
 pub unsafe extern "C-unwind" fn InitializeInjectionNvtx2(table: Option<GetExportTable>) -> c_int {
     let Some(table) = table else { return 0 };
+    if !came_with_the_program() {
+        return 0;
+    }
     // SAFETY: promised by the caller.
     let [core, core2] = unsafe { [places(table, Module::Core), places(table, Module::Core2)] };
     // SAFETY: the places are the function pointers of this copy.
@@ -100,6 +107,22 @@ pub unsafe extern "C-unwind" fn InitializeInjectionNvtx2(table: Option<GetExport
         }
     }
     1
+}
+
+/// Whether this library was loaded with the program, and not by a copy of NVTX that inherited the variable: a library
+/// that is loaded later comes after the C library.
+fn came_with_the_program() -> bool {
+    let own = InitializeInjectionNvtx2 as *const () as usize;
+    let first = loaded::find(|library| {
+        if library.holds(own) {
+            return ControlFlow::Break(true);
+        }
+        match library.file_name().starts_with(b"libc.so") {
+            true => ControlFlow::Break(false),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    first == Some(true)
 }
 
 /// The addresses of a module's function pointers.

@@ -79,7 +79,8 @@ pub(super) fn judge(figures: &Figures) -> Cause {
     }
     let others = figures.others().unwrap_or(0);
     let mine = figures.mine();
-    if free + cached + others >= need && mine.is_none_or(|mine| others >= mine) {
+    let to_be_had = free.saturating_add(cached).saturating_add(others);
+    if to_be_had >= need && mine.is_none_or(|mine| others >= mine) {
         return Cause::Others;
     }
     Cause::CardFull

@@ -10,7 +10,7 @@
 //! | [`text`] | the lines on stderr |
 //!
 //! Runs on a separate thread, because the failing thread may have a small stack; that thread waits for
-//! it, but only briefly. PyTorch tries again after the driver has refused, and only then reports a
+//! it, but only briefly, and the end of the process waits for the rest. PyTorch tries again after the driver has refused, and only then reports a
 //! failure. So the driver's refusals of PyTorch's requests are not reported, PyTorch's failures are.
 
 mod cause;
@@ -21,12 +21,13 @@ mod recorded;
 mod text;
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use gpumem_capture::{ApiId, DefKind, Level, ProcessKey, Seq, StackId};
 
 use crate::session::{Failures, Session};
-use crate::thread::{self, Thread};
+use crate::thread::{self, Started, Thread};
 use crate::{account, hook, message};
 
 use self::figures::Figures;
@@ -34,9 +35,12 @@ use self::recorded::Recorded;
 use crate::failed::Failed;
 
 /// The number of failures with a full report: programs may catch many failures and continue.
-const TOLD: u32 = 3;
-/// How long the failing thread waits for the report.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TOLD: usize = 3;
+/// How long the failing thread waits for the report: it may hold a lock of PyTorch's allocator, for which other threads
+/// wait.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// How long the process's end waits for a report.
+const AT_THE_END: Duration = Duration::from_secs(2);
 /// How long to wait until the file has the names of the newest records.
 const FOR_NAMES: Duration = Duration::from_millis(200);
 /// The number of devices whose last refusal is stored.
@@ -48,6 +52,8 @@ pub(crate) struct Reports {
     refused: [Refused; DEVICES],
     /// The number of failures that were reported, or would have been.
     count: AtomicU32,
+    /// The threads that make them.
+    running: [OnceLock<Started>; TOLD],
 }
 
 /// A refusal of the driver, by thread.
@@ -99,6 +105,7 @@ impl Reports {
                 }
             }; DEVICES],
             count: AtomicU32::new(0),
+            running: [const { OnceLock::new() }; TOLD],
         }
     }
 
@@ -150,14 +157,14 @@ impl Failures for Reports {
             thread.told.set(Some(now));
         }
         let number = self.count();
-        if number > TOLD {
-            if number == TOLD + 1 {
+        let Some(running) = self.running.get(number as usize - 1) else {
+            if number as usize == TOLD + 1 {
                 message::line(
                     "out of memory again: this failure and later ones are in the capture, and not printed here",
                 );
             }
             return;
-        }
+        };
         let recorded = Recorded {
             failed,
             seq,
@@ -167,7 +174,13 @@ impl Failures for Reports {
                 .filter(|_| crate::driver::current_device() == failed.device),
         };
         if let Ok(started) = thread::start(c"gpumem-oom", move || say(session, &recorded)) {
-            started.join_within(PATIENCE);
+            running.get_or_init(|| started).join_within(PATIENCE);
+        }
+    }
+
+    fn finish(&self) {
+        for started in self.running.iter().filter_map(OnceLock::get) {
+            started.join_within(AT_THE_END);
         }
     }
 }

@@ -115,8 +115,12 @@ unsafe extern "C" fn decide_dlsym(
     name: *const c_char,
     caller: usize,
 ) -> Decision {
+    let look_up = |wanted: &CStr| match handle.is_null() || handle == libc::RTLD_NEXT {
+        true => real::dlsym(handle, wanted),
+        false => real::dlsym_in_chain(handle, wanted),
+    };
     // SAFETY: the caller passes a NUL-terminated name, or null, which is checked.
-    let answer = unsafe { decide(handle, name, caller, |wanted| real::dlsym(handle, wanted)) };
+    let answer = unsafe { decide(handle, name, caller, look_up) };
     answer.unwrap_or_else(|| forward(&REAL.dlsym))
 }
 
@@ -136,8 +140,25 @@ unsafe extern "C" fn decide_dlvsym(
         }
     };
     // SAFETY: as in `decide_dlsym`.
+    if handle == libc::RTLD_NEXT && unsafe { looks_for_dlsym(name) } {
+        let ours = dlsym as *const () as usize;
+        if elf::after(caller, c"dlsym") == ours {
+            return answer(ours);
+        }
+    }
+    // SAFETY: as in `decide_dlsym`.
     let answer = unsafe { decide(handle, name, caller, look_up) };
     answer.unwrap_or_else(|| forward(&REAL.dlvsym))
+}
+
+/// Whether another tool before this library looks for the next `dlsym`. It does so by the C library's version of that
+/// name, which ours does not have.
+///
+/// # Safety
+/// `name` is null or NUL-terminated.
+unsafe fn looks_for_dlsym(name: *const c_char) -> bool {
+    // SAFETY: checked for null; the caller promises a NUL at the end.
+    !name.is_null() && unsafe { CStr::from_ptr(name) } == c"dlsym"
 }
 
 /// The result of a look-up, or None if the real function must return it.
@@ -167,6 +188,11 @@ unsafe fn decide(
     let hook = hook::by_name(name.to_bytes())?;
     if handle == libc::RTLD_NEXT {
         return after_caller(hook, caller);
+    }
+    let others = real::others_dlsym();
+    // The other tool itself gets the function after its own.
+    if others != 0 && order::place_of(caller) == order::place_of(others) {
+        return None;
     }
     let found = look_up(name) as usize;
     if found == 0 {

@@ -76,9 +76,9 @@ pub(crate) fn count_first() {
     PROCESS.libraries.store(count, Ordering::Relaxed);
 }
 
-/// The function `name` that follows ours, at `own`: that of a library loaded with the program after this one (another
-/// preloaded library stays in the chain), or that of its home. 0 if both lack it.
-pub(crate) fn after_ours(home: Home, name: &CStr, own: usize) -> usize {
+/// The function `name` of the first library after the one that holds `address`, among those that were loaded with the
+/// program. None before these are counted.
+pub(super) fn with_the_program_after(address: usize, name: &CStr) -> Option<usize> {
     let first = PROCESS.libraries.load(Ordering::Relaxed);
     let (mut place, mut is_after) = (0, false);
     let found = loaded::find(|library| {
@@ -87,12 +87,18 @@ pub(crate) fn after_ours(home: Home, name: &CStr, own: usize) -> usize {
             return ControlFlow::Break(0);
         }
         if !is_after {
-            is_after = library.holds(own);
+            is_after = library.holds(address);
             return ControlFlow::Continue(());
         }
-        elf::of(library, name, own)
+        elf::of(library, name, address)
     });
-    match found.unwrap_or(0) {
+    (first != 0).then_some(found.unwrap_or(0))
+}
+
+/// The function `name` that follows ours, at `own`: that of a library loaded with the program after this one (another
+/// preloaded library stays in the chain), or that of its home. 0 if both lack it.
+pub(crate) fn after_ours(home: Home, name: &CStr, own: usize) -> usize {
+    match with_the_program_after(own, name).unwrap_or(0) {
         0 => find(home, name, own),
         found => found,
     }

@@ -2,12 +2,14 @@
 //! initialisation.
 
 use core::ffi::{CStr, c_char, c_void};
-use core::sync::atomic::AtomicBool;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use gpumem_capture::Writer;
 use gpumem_sys::c_library::Function;
 
 use super::loaded_names::Names;
+use super::{elf, libraries};
+use crate::thread;
 
 /// The C library's functions, and the libraries that they have loaded.
 pub(super) struct Real {
@@ -16,6 +18,8 @@ pub(super) struct Real {
     pub(super) dlopen: Function,
     pub(super) dlmopen: Function,
     pub(super) dlclose: Function,
+    /// The `dlsym` of another tool after this library; 0 before the search, [`NONE`] without one.
+    others: AtomicUsize,
     pub(super) loaded: Names,
     /// Whether the driver's own exports of all hooked names are read.
     pub(super) has_exports: AtomicBool,
@@ -27,6 +31,7 @@ pub(super) static REAL: Real = Real {
     dlopen: Function::new(c"dlopen"),
     dlmopen: Function::new(c"dlmopen"),
     dlclose: Function::new(c"dlclose"),
+    others: AtomicUsize::new(0),
     loaded: Names::new(),
     has_exports: AtomicBool::new(false),
 };
@@ -49,4 +54,43 @@ pub(crate) fn dlsym(handle: *mut c_void, name: &CStr) -> *mut c_void {
             unsafe { real(handle, name.as_ptr()) }
         }
     }
+}
+
+/// There is no such function.
+const NONE: usize = 1;
+
+/// The `dlsym` of another library that is loaded with the program after this one (a tool that limits or observes CUDA,
+/// for example), or 0. Without this library, the program would call it.
+pub(super) fn others_dlsym() -> usize {
+    match REAL.others.load(Ordering::Relaxed) {
+        0 => {
+            let own = dlsym_in_chain as *const () as usize;
+            let found = match libraries::with_the_program_after(own, c"dlsym") {
+                Some(found) if found != elf::in_libc(c"dlsym") => found,
+                Some(_) => NONE,
+                // Not known yet.
+                None => return 0,
+            };
+            REAL.others.store(found, Ordering::Relaxed);
+            others_dlsym()
+        }
+        NONE => 0,
+        found => found,
+    }
+}
+
+/// `dlsym` as the program would call it without this library: that of another tool, otherwise the real one. For handles
+/// of libraries.
+pub(super) fn dlsym_in_chain(handle: *mut c_void, name: &CStr) -> *mut c_void {
+    let other = others_dlsym();
+    let is_nested = other == 0 || thread::with(|thread| thread.asks_other.replace(true));
+    if is_nested {
+        return dlsym(handle, name);
+    }
+    // SAFETY: a library exports it under the name of this function.
+    let function: Dlsym = unsafe { core::mem::transmute(other) };
+    // SAFETY: the handle is the caller's own; the name is NUL-terminated.
+    let found = unsafe { function(handle, name.as_ptr()) };
+    thread::with(|thread| thread.asks_other.set(false));
+    found
 }

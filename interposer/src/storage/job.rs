@@ -50,15 +50,20 @@ impl Job {
         }
     }
 
-    /// The message if no capture can be created.
-    pub(super) fn refused(&self, error: &dyn Display) -> String {
-        format!(
-            "cannot write a capture: {error}. Recording is off; the program continues. Set GPUMEM_OUTPUT to a writable path{}.",
-            if self.is_bounded {
-                ", and GPUMEM_BOUNDED to a size that fits the disk and the ring"
-            } else {
-                ""
+    /// The message if no capture can be created. `errno`: the system's error, or 0.
+    pub(super) fn refused(&self, error: &dyn Display, errno: i32) -> String {
+        let advice = match errno {
+            libc::EMFILE => "Raise the limit on open files (ulimit -n)",
+            libc::ENFILE => "The machine has too many open files",
+            libc::EFBIG => "Raise the limit on the size of files (ulimit -f)",
+            libc::ENOMEM => "The program may use too little memory (ulimit -v)",
+            _ if self.is_bounded => {
+                "Set GPUMEM_OUTPUT to a writable path, and GPUMEM_BOUNDED to a size that fits the disk and the ring"
             }
+            _ => "Set GPUMEM_OUTPUT to a writable path",
+        };
+        format!(
+            "cannot write a capture: {error}. Recording is off; the program continues. {advice}."
         )
     }
 }

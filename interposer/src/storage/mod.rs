@@ -39,6 +39,8 @@ const FOR_FILE: Duration = Duration::from_millis(40);
 const FOR_END: Duration = Duration::from_secs(1);
 /// The same at the very end, if the file system has responded by then.
 const AT_LAST: Duration = Duration::from_millis(500);
+/// How long the very end waits for the removal of the rings of ended processes.
+const FOR_SWEEP: Duration = Duration::from_millis(50);
 /// How often the thread that only prints checks for lines.
 const LINES_EVERY: Duration = Duration::from_millis(50);
 
@@ -52,10 +54,14 @@ pub(crate) struct Storage {
     file_thread: OnceLock<Started>,
     /// The thread that empties the ring, or only prints.
     other_thread: OnceLock<Started>,
+    /// The thread that removes the rings of ended processes.
+    sweep: OnceLock<Started>,
     /// The file did not have all of the capture at the program's end.
     is_behind: AtomicBool,
     /// Whether a message about an unwritable file was printed.
     trouble_said: AtomicBool,
+    /// Whether a message about a truncated file was printed.
+    cut_said: AtomicBool,
     /// Whether a message about the end of recording was printed.
     end_said: AtomicBool,
 }
@@ -161,7 +167,7 @@ impl Storage {
         let first = match job.capture.ring {
             RingPlace::InCapture => self.create(job, |path| Writer::create(path, &job.capture)),
             _ => Writer::begin(&job.wanted, &job.capture)
-                .inspect_err(|error| self.lines.leave(job.refused(error)))
+                .inspect_err(|error| self.lines.leave(job.refused(error, error.errno())))
                 .ok(),
         };
         let Some(writer) = first else {
@@ -231,9 +237,11 @@ impl Storage {
             return;
         };
         // In a separate thread, because the captures that it reads may be on other disks.
-        let _ = thread::start(c"gpumem-sweep", move || {
+        if let Ok(started) = thread::start(c"gpumem-sweep", move || {
             gpumem_capture::sweep(&folder, Some(&ring));
-        });
+        }) {
+            let _ = self.sweep.set(started);
+        }
     }
 
     /// Creates the capture under the first free name. Returns the reason if that is not possible.
@@ -241,7 +249,7 @@ impl Storage {
         let wanted = match output::place(&job.wanted, &job.name) {
             Ok(wanted) => wanted,
             Err(why) => {
-                self.lines.leave(job.refused(&why));
+                self.lines.leave(job.refused(&why, 0));
                 return None;
             }
         };
@@ -250,7 +258,7 @@ impl Storage {
                 Ok(created) => return Some(created),
                 Err(error) if error.errno() == libc::EEXIST => {}
                 Err(error) => {
-                    self.lines.leave(job.refused(&error));
+                    self.lines.leave(job.refused(&error, error.errno()));
                     return None;
                 }
             }
@@ -268,19 +276,13 @@ impl Storage {
         if is_of_file && self.trouble_said.swap(true, Ordering::Relaxed) {
             return;
         }
-        let path = path.display();
-        self.lines.leave(match trouble {
-        Trouble::Write(error) => format!(
-            "cannot write to {path}: {error}. Events wait in memory; those that do not fit are counted as lost. The program continues."
-        ),
-        Trouble::Stuck => format!(
-            "{path}: the disk does not respond. Events wait in memory, up to 64 MiB compressed. The program continues."
-        ),
-        Trouble::Full(error) => format!(
-            "{path}: the memory for waiting events is full ({error}). Events are counted as lost. The program continues."
-        ),
-        _ => return,
-    });
+        let is_cut = matches!(trouble, Trouble::Cut(_));
+        if is_cut && self.cut_said.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        if let Some(line) = lines::of(path, trouble) {
+            self.lines.leave(line);
+        }
     }
 
     /// Empties the ring until the capture is closed. For a bounded capture it also keeps the state.
@@ -357,6 +359,15 @@ impl Storage {
         {
             thread.join_within(limit);
         }
+        self.await_sweep(FOR_SWEEP);
+    }
+
+    /// Waits until the rings of ended processes are removed, at most `limit`: programs that run shorter than that would
+    /// never remove one.
+    fn await_sweep(&self, limit: Duration) {
+        if let Some(sweep) = self.sweep.get() {
+            sweep.join_within(limit);
+        }
     }
 
     /// The capture's path, after a short wait: none as long as its file system does not respond.
@@ -367,3 +378,6 @@ impl Storage {
         writer.path()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,6 +21,7 @@ use gpumem_tracker::Block;
 use rustc_hash::FxHasher;
 
 use super::line::{Entry, Line};
+use crate::thread::{self, Thread};
 
 /// Lines of a device, a power of two: 128 KiB. More would need more pages than the processor's TLB holds.
 const LINES: usize = 1 << 11;
@@ -160,7 +161,9 @@ impl<'a> Tensor<'a> {
     #[inline(always)]
     pub(crate) fn hold(self) -> Option<LineGuard<'a>> {
         let line = self.line?;
-        let counting = self.all.writer.lock_counters(self.device, Level::TENSOR)?;
+        let own = thread::with(Thread::id);
+        let writer = self.all.writer;
+        let counting = writer.lock_counters(self.device, Level::TENSOR, own)?;
         Some(LineGuard {
             line,
             tensor: self,

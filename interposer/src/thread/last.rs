@@ -8,7 +8,9 @@
 use core::ffi::c_void;
 use core::sync::atomic::Ordering;
 
-use super::{id, ours, start, with};
+use gpumem_sys::threads;
+
+use super::{ours, start, with};
 use crate::process::PROCESS;
 
 extern "C" fn main_ends(_: *mut c_void) {
@@ -19,7 +21,7 @@ extern "C" fn main_ends(_: *mut c_void) {
 
 /// Watches the calling thread, if it is the first one of its process.
 pub(crate) fn watch_main() {
-    if id() != std::process::id() {
+    if threads::own() != std::process::id() {
         return;
     }
     let mut key = PROCESS.first_key.load(Ordering::Acquire);

@@ -2,15 +2,15 @@
 
 use core::sync::atomic::{AtomicI32, Ordering};
 
-use super::id;
 use crate::process::PROCESS;
+use gpumem_sys::threads;
 
 /// While it exists, the thread that made it is one of the recorder's.
 pub(super) struct Ours(Option<&'static AtomicI32>);
 
 impl Ours {
     pub(super) fn new() -> Self {
-        let own = id().cast_signed();
+        let own = threads::own().cast_signed();
         Self(PROCESS.threads.iter().find(|place| {
             let taken = place.compare_exchange(0, own, Ordering::AcqRel, Ordering::Relaxed);
             taken.is_ok()

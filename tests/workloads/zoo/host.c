@@ -110,6 +110,12 @@ int main(int count, char **arguments) {
         close(2); /* before the card is used, and closed already when this program is started so */
         if (open("data", O_RDWR | O_CREAT | O_TRUNC, 0600) != 2) return 9;
     }
+    if (!strcmp(how, "few files")) {
+        /* No more than the standard streams. The driver has its own by now. */
+        struct rlimit few = {3, 3};
+        CHECK(((int (*)(unsigned))need(driver(), "cuInit"))(0));
+        setrlimit(RLIMIT_NOFILE, &few);
+    }
     if (!strcmp(how, "child")) {
         uint64_t (*scope)(const char *);
         int status;
@@ -182,6 +188,20 @@ int main(int count, char **arguments) {
         if (alloc(&pointer, (size_t)1 << 50) != 2) return 9;
         kept = errno;
         printf("errno %d, %s\n", kept, dlerror());
+    } else if (!strcmp(how, "limited")) {
+        pointer_t pointer;
+        use(1 << 20);
+        printf("2 MiB: %d\n", alloc(&pointer, 2 << 20));
+        CHECK(release(use(5000)));
+    } else if (!strcmp(how, "cuts")) {
+        /* The file has a page by then. Without the recorder, there is no file. */
+        unsigned char byte = 0;
+        int file = open("report.bin", O_RDONLY);
+        for (int i = 0; i < 4000; i++) CHECK(release(use(512 + i)));
+        while (file >= 0 && (pread(file, &byte, 1, 24576) != 1 || byte == 0)) sched_yield();
+        if (file >= 0 && truncate("report.bin", 0) != 0) return 9;
+        for (int i = 0; i < 4000; i++) CHECK(release(use(512 + i)));
+        use(3000);
     } else if (!strcmp(how, "data on stderr")) {
         pointer_t pointer;
         if (alloc(&pointer, (size_t)1 << 50) != 2) return 9;

@@ -1,8 +1,10 @@
 //! The capture's facts about the process.
 
+mod command;
+
 use core::ops::ControlFlow;
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use gpumem_capture::{DefKind, ProcessKey, Writer};
@@ -14,6 +16,8 @@ use crate::driver;
 use crate::launcher::Identity;
 use crate::options::Options;
 
+pub(crate) use self::command::quoted;
+
 /// This machine's name.
 pub(crate) fn host() -> String {
     let mut name = [0u8; 256];
@@ -24,26 +28,6 @@ pub(crate) fn host() -> String {
     }
     let end = name.iter().position(|&b| b == 0).unwrap_or(0);
     String::from_utf8_lossy(name.get(..end).unwrap_or(&[])).into_owned()
-}
-
-/// An argument, quoted for a shell.
-pub(crate) fn quoted(argument: &OsStr) -> String {
-    let text = argument.to_string_lossy();
-    let plain = |c: char| c.is_alphanumeric() || "_-./=:,+@%^".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        return text.into_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
-/// The command line, quoted for a shell.
-fn command() -> String {
-    let bytes = std::fs::read("/proc/self/cmdline").unwrap_or_default();
-    let bytes = bytes.strip_suffix(&[0]).unwrap_or(&bytes);
-    let words = bytes
-        .split(|&b| b == 0)
-        .map(|word| quoted(&OsString::from_vec(word.to_vec())));
-    words.collect::<Vec<_>>().join(" ")
 }
 
 /// PyTorch's version, from a file next to the folder of its libraries.
@@ -83,7 +67,7 @@ pub(crate) fn write(writer: &'static Writer, options: &Options, identity: &Ident
         path.map(|p| p.into_os_string().as_bytes().to_vec())
             .unwrap_or_default()
     };
-    tell(ProcessKey::COMMAND, command().as_bytes());
+    tell(ProcessKey::COMMAND, command::of_process().as_bytes());
     tell(
         ProcessKey::EXECUTABLE,
         &path(std::fs::read_link("/proc/self/exe")),
@@ -154,13 +138,5 @@ mod tests {
         let text = "from typing import Optional\n\n__version__ = '2.15.0+cu132'\ndebug = False\n";
         assert_eq!(version_in(text), Some("2.15.0+cu132"));
         assert_eq!(version_in("debug = False\n"), None);
-    }
-
-    #[test]
-    fn words_are_quoted_as_a_shell_needs_them() {
-        assert_eq!(quoted(OsStr::new("train.py")), "train.py");
-        assert_eq!(quoted(OsStr::new("--lr=1e-3")), "--lr=1e-3");
-        assert_eq!(quoted(OsStr::new("")), "''");
-        assert_eq!(quoted(OsStr::new("it's here")), r"'it'\''s here'");
     }
 }
