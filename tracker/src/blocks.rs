@@ -206,3 +206,52 @@ impl Tracker {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_served_from_a_mapped_handle_is_counted_once() {
+        const PAGE: u64 = 2 << 20;
+        let origin = Origin::default();
+        let mut tracker = Tracker::new();
+        let key = |is_handle, ptr| Key {
+            level: Level::DRIVER,
+            is_handle,
+            ptr,
+        };
+        let block = |bytes, flags| Block {
+            bytes,
+            flags,
+            ..Block::default()
+        };
+        let handle = key(true, 0x5000);
+        tracker.handle_made(handle, block(PAGE, EventFlags::VMM_HANDLE), 0, origin);
+        tracker.mapped(8 * PAGE, PAGE, handle.ptr, origin);
+        let kinds = |tracker: &mut Tracker| {
+            let mut kinds = Vec::new();
+            while let Some(event) = tracker.unwritten() {
+                kinds.push(event.kind);
+                tracker.written(None);
+            }
+            kinds
+        };
+        kinds(&mut tracker);
+        let inside = key(false, 8 * PAGE + 512);
+        tracker.allocated(inside, block(1000, EventFlags::NONE), 0, origin);
+        assert_eq!(kinds(&mut tracker), [EventKind::ALIAS]);
+        assert_eq!(tracker.blocks().count(), 1, "the handle");
+        let pending = tracker.releasing(inside, EventFlags::NONE, origin);
+        tracker.settle(pending, true, origin);
+        assert_eq!(kinds(&mut tracker), [EventKind::ALIAS_END]);
+        // Served by the call that created the handle: no alias, and the release is not one of unknown memory.
+        let pending = tracker.releasing(inside, EventFlags::NONE, origin);
+        tracker.settle(pending, true, origin);
+        assert_eq!(kinds(&mut tracker), []);
+        // Behind the mapping.
+        let outside = key(false, 9 * PAGE);
+        tracker.allocated(outside, block(1000, EventFlags::NONE), 0, origin);
+        assert_eq!(tracker.blocks().count(), 2);
+    }
+}

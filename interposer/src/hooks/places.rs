@@ -29,6 +29,9 @@ pub(super) fn of(allocation: u32, location: CuMemLocation) -> Place {
 pub(super) fn of_pool(pool: CuMemoryPool) -> Option<Place> {
     let handle = pool.0 as u64;
     let session = session::session();
+    if let Some(device) = session.and_then(|open| tracked::only_pool(open, handle)) {
+        return Some(Place::Device(device));
+    }
     let known = session.and_then(|open| tracked::look(open, |tracker| tracker.pool_place(handle)));
     if known.is_some() {
         return known;
