@@ -24,7 +24,7 @@ impl Tracker {
 
     /// Records a new pool. Returns whether its handle was that of a destroyed pool of a device: then the driver's
     /// answers are about the new pool from now on, and remaining evidence of the old pool does not belong to the new
-    /// one. If the new pool is not a device's, nothing is asked about that handle any more.
+    /// one. If the new pool is not a device's, that handle is not queried any more.
     pub fn pool_made(&mut self, pool: u64, place: Place, origin: Origin) -> bool {
         let again = self.pools.mark(pool, false);
         if again {
@@ -40,7 +40,7 @@ impl Tracker {
         again
     }
 
-    /// Records the place of an existing pool that is not a device's. Its size is not asked: it takes nothing from a
+    /// Records the place of an existing pool that is not a device's. Its size is not queried: it takes nothing from a
     /// card, or only the driver knows what.
     pub fn pool_elsewhere(&mut self, pool: u64, place: Place) {
         self.pools.put(pool, place);

@@ -1,6 +1,6 @@
 //! The places of pools and physical handles: a device's own memory, host memory, or managed memory.
 //!
-//! A location's id is a device's ordinal only if its type says so: it may also be the number of a NUMA node.
+//! A location's id is a device's ordinal only for the type DEVICE: it may also be the number of a NUMA node.
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
 use gpumem_cuda_abi::{

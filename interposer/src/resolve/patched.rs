@@ -1,6 +1,6 @@
-//! At exit, finds functions that other code has patched in place: their first instruction is a jump out of their own
-//! library. Such code sees calls before the recorder (if it has patched a hook) or behind it (if it has patched the
-//! driver), and may answer them from memory that it has mapped itself. Patches that were undone are not found.
+//! At exit, finds functions that other code has patched in place: their first instruction is a jump out of the library
+//! that holds them. Such code sees calls before the recorder (if it has patched a hook) or behind it (if it has patched
+//! the driver), and may answer them from memory that it has mapped. Patches that were undone are not found.
 
 use core::ops::ControlFlow;
 use std::collections::BTreeMap;
@@ -188,7 +188,10 @@ mod tests {
     #[test]
     fn jumps_are_recognised_in_each_form() {
         assert_eq!(target(&[0xe9, 16, 0, 0, 0]), Some(21));
-        assert_eq!(target(&[0xe9, 0xf0, 0xff, 0xff, 0xff]), Some(5 - 16));
+        assert_eq!(
+            target(&[0xe9, 0xf0, 0xff, 0xff, 0xff]),
+            Some(5usize.wrapping_sub(16))
+        );
         assert_eq!(
             target(&[0xf3, 0x0f, 0x1e, 0xfa, 0xe9, 16, 0, 0, 0]),
             Some(25)

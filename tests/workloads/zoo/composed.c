@@ -41,7 +41,7 @@ static unsigned below(unsigned end) { /* SplitMix64 */
 
 static size_t some_bytes(void) { return 1 + below(below(3) == 0 ? 6 * MIB : 64 * KIB); }
 
-/* One allocation more, in the place of an older one. */
+/* One allocation more, instead of an older one. */
 static void plain(void) {
     unsigned place = below(KEPT);
     own[below(THREAD_LOCAL)]++;

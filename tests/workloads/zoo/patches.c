@@ -206,7 +206,7 @@ static void patch(int which, unsigned char *code, void *replacement) {
     writable(code, PROT_READ | PROT_EXEC);
 }
 
-/* The driver's own function, by its symbol table: no function of the loader's is asked. */
+/* The driver's own function, by its symbol table: the loader is not queried. */
 static void *of_driver(void *library, const char *name) {
     struct link_map *loaded = library;
     const ElfW(Sym) *all = NULL;
