@@ -108,6 +108,23 @@ def test_libraries_unloaded_while_others_allocate(build_c, tmp_path):
     assert zoo.driver_of(tmp_path / "with" / "report.bin")["live_bytes"] == 8000
 
 
+@pytest.mark.parametrize("more", ((), ("cached",)), ids=("mapped each time", "cached"))
+@pytest.mark.parametrize("what", ("hooks", "driver"))
+@pytest.mark.parametrize("when", ("early", "late"))
+def test_functions_that_are_patched_in_place(when, what, more, build_c, tmp_path):
+    """Code that replaces the first bytes of the allocation functions, as ComfyUI's comfy-aimdo does, before CUDA is
+    initialised and after: each byte is counted once, and the account names whose functions are patched at the end."""
+    client = build_c("zoo/patches.c", "-ldl", "-pthread")
+    done = zoo.live_together(tmp_path / "with", [client, when, what, *more], 21)
+    report = tmp_path / "with" / "report.bin"
+    zoo.assert_exact(report, done.stdout)
+    notes = harness.analyze_json("summary", report)["notes"]
+    whose = {"hooks": "recorder", "driver": "driver"}[what]
+    patched = [note for note in notes if f"the program itself has patched the {whose}'s cuMemAlloc" in note]
+    assert len(patched) == (when == "early"), notes
+    assert len(notes) == len(patched), notes
+
+
 ALLOCATORS = {
     "jemalloc": ("libjemalloc2", "libjemalloc.so.2"),
     "tcmalloc": ("libtcmalloc-minimal4", "libtcmalloc_minimal.so.4"),

@@ -17,7 +17,19 @@ impl CuMemLocationType {
     pub const HOST_NUMA: Self = Self(3);
     /// Host memory of the calling thread's NUMA node.
     pub const HOST_NUMA_CURRENT: Self = Self(4);
+    /// No preferred location (managed memory); also "invalid".
+    pub const NONE: Self = Self(0);
+
+    /// Whether it is host memory, of any NUMA node.
+    pub const fn is_host(self) -> bool {
+        matches!(self, Self::HOST | Self::HOST_NUMA | Self::HOST_NUMA_CURRENT)
+    }
 }
+
+/// `CUmemAllocationType`: memory that stays where it was allocated.
+pub const ALLOCATION_PINNED: u32 = 1;
+/// `CUmemAllocationType`: memory that the driver moves between the host and devices.
+pub const ALLOCATION_MANAGED: u32 = 2;
 
 /// `CUmemLocation`: 8 bytes.
 #[repr(C)]
@@ -47,7 +59,7 @@ pub struct CuMemAllocFlags {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CuMemAllocationProp {
-    /// `CUmemAllocationType`; 1 is pinned.
+    /// `CUmemAllocationType`: [`ALLOCATION_PINNED`] or [`ALLOCATION_MANAGED`].
     pub kind: u32,
     /// `CUmemAllocationHandleType` bits.
     pub requested_handle_types: u32,
@@ -73,7 +85,7 @@ pub struct CuMemAccessDesc {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CuMemPoolProps {
-    /// `CUmemAllocationType`.
+    /// `CUmemAllocationType`: [`ALLOCATION_PINNED`] or [`ALLOCATION_MANAGED`].
     pub alloc_type: u32,
     /// `CUmemAllocationHandleType` bits.
     pub handle_types: u32,

@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;
 
-use crate::resolve::{libraries, unhooked};
+use crate::resolve::{libraries, patched, unhooked};
 use crate::session::{Session, session, session_of_process};
 use crate::{definitions, facts, message, thread};
 
@@ -19,6 +19,7 @@ extern "C" fn at_exit() {
         session.failures.finish();
         let reading = session.readings.begin_last();
         unhooked::look(session.writer);
+        patched::look(session.writer);
         definitions::write_calls(session.writer);
         definitions::write_call_times(session.writer);
         let trained_until = session.trained_until.load(Ordering::Relaxed);

@@ -160,6 +160,11 @@ impl Hook {
         }
     }
 
+    /// The real function if it is known; otherwise 0.
+    pub(crate) fn known(&self) -> usize {
+        self.real.load(Ordering::Acquire)
+    }
+
     /// The real function, searched for if it is not known; 0 if it does not exist.
     #[inline]
     pub(crate) fn real(&self) -> usize {

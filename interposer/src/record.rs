@@ -79,7 +79,9 @@ pub(crate) fn allocated(thread: &Thread, call: &Call, new: New) {
         context,
         flags,
     } = new;
-    let is_pooled = flags.contains(EventFlags::STREAM_ORDERED);
+    // The size of a pool of managed memory is not asked: only the driver knows what of it is on the card.
+    let is_pooled =
+        flags.contains(EventFlags::STREAM_ORDERED) && !flags.contains(EventFlags::MANAGED);
     let pool = is_pooled.then_some((context, device));
     // Memory that pools freed to make room is gone before the block is allocated.
     let asked = match level {

@@ -62,6 +62,12 @@ fn word_of(pool: u64, device: DeviceOrdinal) -> u64 {
     }
 }
 
+/// Whether a pool is the only thing to query, and its device; needs no lock.
+pub(crate) fn only_pool(session: &Session, pool: u64) -> Option<DeviceOrdinal> {
+    let word = session.only_pool.load(Ordering::SeqCst);
+    (word != 0 && word >> u8::BITS == pool).then_some(DeviceOrdinal(word as u8))
+}
+
 /// The queries of pools and graphs; `None` without pools and graphs. `used`: a pool that memory came from, and its
 /// device. If it is the only pool, as in most programs, no lock is needed.
 pub(crate) fn questions(

@@ -99,6 +99,16 @@ impl<'a> Library<'a> {
         })
     }
 
+    /// The addresses from its first segment to the end of its last one.
+    pub fn span(&self) -> (usize, usize) {
+        let loads = self.headers().iter();
+        let loads = loads.filter(|header| header.p_type == libc::PT_LOAD);
+        loads.fold((usize::MAX, 0), |(first, end), header| {
+            let start = self.bias().wrapping_add(header.p_vaddr as usize);
+            (first.min(start), end.max(start + header.p_memsz as usize))
+        })
+    }
+
     /// Whether all of these addresses are in its code.
     pub fn has_code(&self, addresses: core::ops::Range<usize>) -> bool {
         self.headers().iter().any(|header| {

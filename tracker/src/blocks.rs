@@ -2,6 +2,7 @@
 
 use gpumem_capture::{DeviceOrdinal, Event, EventFlags, EventKind, Level, Seq};
 
+use crate::state::alias::Alias;
 use crate::state::block::{Block, Key};
 use crate::state::origin::Origin;
 use crate::state::pages;
@@ -37,8 +38,18 @@ fn behind(key: Key, block: &Block) -> Behind {
 
 impl Tracker {
     /// Records a block that a call has returned; `caller` is the return address of the call. If another block was live
-    /// at the address, its release was missed.
+    /// at the address, its release was missed. Memory at a mapped address is its handle's, which is counted: code that
+    /// has replaced the driver's function serves requests from it. Then the block is an alias.
     pub fn allocated(&mut self, key: Key, block: Block, caller: u64, origin: Origin) {
+        if self.is_mapped(key) {
+            let alias = Alias {
+                bytes: block.bytes,
+                device: block.device,
+                context: block.owner(),
+                flags: block.flags,
+            };
+            return self.opened(key.ptr, alias, caller, origin);
+        }
         if let Some(stale) = self.blocks.insert(key, block) {
             self.missed_releases += 1;
             self.push(Event {
@@ -58,14 +69,46 @@ impl Tracker {
     /// call has returned.
     pub fn releasing(&mut self, key: Key, extra: EventFlags, origin: Origin) -> Pending {
         let mut pending = Pending::default();
+        let key = self.released_by(key);
         if !self.release(key, extra, origin, &mut pending) {
             let alias = key.level == Level::DRIVER && !key.is_handle;
-            if !alias || !self.close_alias(key.ptr, origin, &mut pending) {
+            let is_closed = alias && self.close_alias(key.ptr, origin, &mut pending);
+            if !is_closed && !self.is_mapped(key) {
                 // Recorded once the call has succeeded, because a program may try to release an invalid pointer.
                 pending.then = Some(Then::UnknownFree { key, flags: extra });
             }
         }
         pending
+    }
+
+    /// Whether a key of device memory is an address that is mapped to a handle.
+    fn is_mapped(&self, key: Key) -> bool {
+        key.level == Level::DRIVER && !key.is_handle && self.handle_at(key.ptr).is_some()
+    }
+
+    /// The key of the block that a call releases. The calls for device memory also release host memory of pools and
+    /// graphs.
+    fn released_by(&self, key: Key) -> Key {
+        if key.level != Level::DRIVER || key.is_handle || self.blocks.has(key) {
+            return key;
+        }
+        let level = Level::HOST;
+        let on_host = Key { level, ..key };
+        let block = self.blocks.all.get(&on_host);
+        let is_theirs = block.is_some_and(|block| {
+            let of = |flag| block.flags.contains(flag);
+            of(EventFlags::STREAM_ORDERED) || of(EventFlags::GRAPH)
+        });
+        if is_theirs { on_host } else { key }
+    }
+
+    /// The key of the block at an address that a graph's node allocates or frees.
+    pub(crate) fn of_node(&self, ptr: u64) -> Key {
+        self.released_by(Key {
+            level: Level::DRIVER,
+            is_handle: false,
+            ptr,
+        })
     }
 
     /// Removes a block and records it. Returns whether there was one.
@@ -161,5 +204,54 @@ impl Tracker {
             flags,
             ..origin.event(kind, Level::PHYSICAL)
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_served_from_a_mapped_handle_is_counted_once() {
+        const PAGE: u64 = 2 << 20;
+        let origin = Origin::default();
+        let mut tracker = Tracker::new();
+        let key = |is_handle, ptr| Key {
+            level: Level::DRIVER,
+            is_handle,
+            ptr,
+        };
+        let block = |bytes, flags| Block {
+            bytes,
+            flags,
+            ..Block::default()
+        };
+        let handle = key(true, 0x5000);
+        tracker.handle_made(handle, block(PAGE, EventFlags::VMM_HANDLE), 0, origin);
+        tracker.mapped(8 * PAGE, PAGE, handle.ptr, origin);
+        let kinds = |tracker: &mut Tracker| {
+            let mut kinds = Vec::new();
+            while let Some(event) = tracker.unwritten() {
+                kinds.push(event.kind);
+                tracker.written(None);
+            }
+            kinds
+        };
+        kinds(&mut tracker);
+        let inside = key(false, 8 * PAGE + 512);
+        tracker.allocated(inside, block(1000, EventFlags::NONE), 0, origin);
+        assert_eq!(kinds(&mut tracker), [EventKind::ALIAS]);
+        assert_eq!(tracker.blocks().count(), 1, "the handle");
+        let pending = tracker.releasing(inside, EventFlags::NONE, origin);
+        tracker.settle(pending, true, origin);
+        assert_eq!(kinds(&mut tracker), [EventKind::ALIAS_END]);
+        // Served by the call that created the handle: no alias, and the release is not one of unknown memory.
+        let pending = tracker.releasing(inside, EventFlags::NONE, origin);
+        tracker.settle(pending, true, origin);
+        assert_eq!(kinds(&mut tracker), []);
+        // Behind the mapping.
+        let outside = key(false, 9 * PAGE);
+        tracker.allocated(outside, block(1000, EventFlags::NONE), 0, origin);
+        assert_eq!(tracker.blocks().count(), 2);
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use gpumem_capture::{Event, EventFlags, EventKind, Level};
+use gpumem_capture::{Event, EventFlags, EventKind};
 
 use crate::state::block::{Block, Key};
 use crate::state::graph::{Exec, Node, NodeWork, taken_by, work_of};
@@ -18,6 +18,7 @@ impl Tracker {
     pub fn node_added(&mut self, graph: u64, node: Node, origin: Origin) {
         self.graphs.graphs.entry(graph).or_default().push(node);
         let NodeWork::Allocate {
+            level,
             bytes,
             device,
             flags,
@@ -34,7 +35,7 @@ impl Tracker {
             aux: graph,
             device,
             flags,
-            ..origin.event(EventKind::NODE, Level::DRIVER)
+            ..origin.event(EventKind::NODE, level)
         });
     }
 
@@ -96,10 +97,10 @@ impl Tracker {
     /// the return address of the call.
     pub fn launching(&mut self, exec: u64, caller: u64, origin: Origin) -> Option<Pending> {
         let exec = self.graphs.execs.get(&exec)?;
-        let (frees, nodes) = work_of(exec, |ptr| self.blocks.has(key(ptr)));
+        let (frees, nodes) = work_of(exec, |ptr| self.blocks.has(self.of_node(ptr)));
         let mut pending = Pending::default();
         for ptr in frees {
-            self.release(key(ptr), EventFlags::GRAPH, origin, &mut pending);
+            self.release(self.of_node(ptr), EventFlags::GRAPH, origin, &mut pending);
         }
         pending.then = Some(Then::Launch { nodes, caller });
         Some(pending)
@@ -110,6 +111,7 @@ impl Tracker {
         for node in nodes {
             match node.work {
                 NodeWork::Allocate {
+                    level,
                     bytes,
                     device,
                     flags,
@@ -121,23 +123,25 @@ impl Tracker {
                         flags,
                         py_stack: origin.py_stack,
                     };
-                    self.allocated(key(node.ptr), block, caller, origin);
+                    let (is_handle, ptr) = (false, node.ptr);
+                    let key = Key {
+                        level,
+                        is_handle,
+                        ptr,
+                    };
+                    self.allocated(key, block, caller, origin);
                 }
                 NodeWork::Free => {
                     let mut pending = Pending::default();
                     let free = origin.without_stacks();
-                    self.release(key(node.ptr), EventFlags::GRAPH, free, &mut pending);
+                    self.release(
+                        self.of_node(node.ptr),
+                        EventFlags::GRAPH,
+                        free,
+                        &mut pending,
+                    );
                 }
             }
         }
-    }
-}
-
-/// The key of a node's address.
-fn key(ptr: u64) -> Key {
-    Key {
-        level: Level::DRIVER,
-        is_handle: false,
-        ptr,
     }
 }

@@ -50,6 +50,6 @@ pub use state::evidence::Seen;
 pub use state::graph::{Node, NodeWork};
 pub use state::origin::Origin;
 pub use state::pending::Pending;
-pub use state::pool::{Asked, Questions};
+pub use state::pool::{Asked, Place, Questions};
 pub use state::reservations::{Kind, Reservation};
 pub use tracker::{Interest, Tracker};

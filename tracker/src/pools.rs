@@ -5,7 +5,7 @@ use gpumem_capture::DeviceOrdinal;
 
 use crate::state::origin::Origin;
 use crate::state::pending::{Pending, Undo};
-use crate::state::pool::{Asked, Pool, Questions};
+use crate::state::pool::{Asked, Place, Pool, Questions};
 use crate::state::reservations::{Kind, Reservation};
 use crate::tracker::Tracker;
 
@@ -22,14 +22,39 @@ impl Tracker {
         }
     }
 
-    /// Records a new pool. Returns whether its handle was that of a destroyed pool: then the driver's answers are about
-    /// the new pool from now on, and remaining evidence of the old pool does not belong to the new one.
-    pub fn pool_made(&mut self, pool: u64) -> bool {
+    /// Records a new pool. Returns whether its handle was that of a destroyed pool of a device: then the driver's
+    /// answers are about the new pool from now on, and remaining evidence of the old pool does not belong to the new
+    /// one. If the new pool is not a device's, that handle is not queried any more.
+    pub fn pool_made(&mut self, pool: u64, place: Place, origin: Origin) -> bool {
         let again = self.pools.mark(pool, false);
         if again {
             self.forget_evidence(|one| one.owner == Kind::Pool.of(pool));
         }
+        if !matches!(place, Place::Device(_))
+            && let Some(old) = self.pools.all.get(&pool).copied()
+        {
+            self.pools.forget(pool);
+            self.reserved(old.device, Kind::Pool.of(pool), 0, origin);
+        }
+        self.pools.put(pool, place);
         again
+    }
+
+    /// Records the place of an existing pool that is not a device's. Its size is not queried: it takes nothing from a
+    /// card, or only the driver knows what.
+    pub fn pool_elsewhere(&mut self, pool: u64, place: Place) {
+        self.pools.put(pool, place);
+    }
+
+    /// The place of an existing pool, if it is known.
+    pub fn pool_place(&self, pool: u64) -> Option<Place> {
+        self.pools.place(pool)
+    }
+
+    /// The place that a pool had before it was destroyed, if it was not a device's: another thread may still have to
+    /// record memory of it.
+    pub fn last_place(&self, pool: u64) -> Option<Place> {
+        self.pools.last_place(pool)
     }
 
     /// Whether memory has come from a pool.
@@ -49,7 +74,7 @@ impl Tracker {
             self.pool_used(pool, device);
         }
         let mut pending = Pending::default();
-        if self.pools.mark(pool, true) {
+        if self.pools.mark(pool, true) || self.pools.mark_elsewhere(pool, true) {
             pending.push(Undo::Pool(pool));
         }
         self.close_alias(pool, origin, &mut pending);
@@ -58,6 +83,7 @@ impl Tracker {
 
     pub(crate) fn spare_pool(&mut self, pool: u64) {
         self.pools.mark(pool, false);
+        self.pools.mark_elsewhere(pool, false);
     }
 
     /// The device of a destroyed pool that still holds memory, or may.
@@ -143,8 +169,11 @@ impl Tracker {
 
 #[cfg(test)]
 mod tests {
+    use gpumem_capture::{EventFlags, Level};
+
     use super::*;
     use crate::readings::Reading;
+    use crate::state::block::{Block, Key};
 
     #[test]
     fn a_new_pool_with_the_handle_of_a_destroyed_one_is_not_forgotten() {
@@ -156,11 +185,11 @@ mod tests {
             !tracker.knows_pool(handle)
         };
         tracker.pool_used(handle, device);
-        assert!(!tracker.pool_made(handle));
+        assert!(!tracker.pool_made(handle, Place::Device(device), origin));
         let pending = tracker.pool_ending(handle, None, origin);
         assert_eq!(tracker.outlives_its_end(handle), Some(device));
         tracker.settle(pending, true, origin);
-        assert!(tracker.pool_made(handle));
+        assert!(tracker.pool_made(handle, Place::Device(device), origin));
         assert_eq!(tracker.outlives_its_end(handle), None);
         assert!(!gone(&mut tracker));
         let pending = tracker.pool_ending(handle, None, origin);
@@ -169,6 +198,61 @@ mod tests {
         let pending = tracker.pool_ending(handle, None, origin);
         tracker.settle(pending, true, origin);
         assert!(gone(&mut tracker));
+    }
+
+    #[test]
+    fn a_host_pool_with_the_handle_of_a_destroyed_one_takes_nothing_from_a_card() {
+        let (handle, device, origin) = (16, DeviceOrdinal(0), Origin::default());
+        let mut tracker = Tracker::new();
+        tracker.pool_used(handle, device);
+        let mut questions = tracker.questions().expect("there is a pool");
+        questions.of[0].2 = Some(32 << 20);
+        tracker.answered(&questions, false, origin);
+        let pending = tracker.pool_ending(handle, None, origin);
+        tracker.settle(pending, true, origin);
+        assert!(tracker.pool_made(handle, Place::Host, origin));
+        assert_eq!(tracker.bytes(Kind::Pool.of(handle)), 0);
+        assert!(tracker.questions().is_none());
+        assert_eq!(tracker.pool_place(handle), Some(Place::Host));
+        let pending = tracker.pool_ending(handle, None, origin);
+        tracker.settle(pending, false, origin);
+        assert_eq!(tracker.pool_place(handle), Some(Place::Host));
+        let pending = tracker.pool_ending(handle, None, origin);
+        tracker.settle(pending, true, origin);
+        assert_eq!(tracker.pool_place(handle), None);
+        assert_eq!(tracker.last_place(handle), Some(Place::Host));
+        assert!(!tracker.pool_made(handle, Place::Device(device), origin));
+        assert_eq!(tracker.last_place(handle), None);
+    }
+
+    #[test]
+    fn memory_of_a_host_pool_is_released_like_a_devices() {
+        let origin = Origin::default();
+        let mut tracker = Tracker::new();
+        let (is_handle, ptr) = (false, 0x1000);
+        let key = |level| Key {
+            level,
+            is_handle,
+            ptr,
+        };
+        for (flags, is_found) in [
+            (EventFlags::STREAM_ORDERED, true),
+            (EventFlags::NONE, false),
+        ] {
+            let block = Block {
+                bytes: 8,
+                flags,
+                ..Block::default()
+            };
+            tracker.allocated(key(Level::HOST), block, 0, origin);
+            let pending = tracker.releasing(key(Level::DRIVER), EventFlags::NONE, origin);
+            assert_eq!(tracker.blocks().count() == 0, is_found);
+            tracker.settle(pending, false, origin);
+            assert_eq!(
+                tracker.blocks().next().map(|(key, _)| key.level),
+                Some(Level::HOST)
+            );
+        }
     }
 
     #[test]

@@ -75,6 +75,8 @@ impl Interest {
     pub const GRAPHS: Self = Self(4);
     /// Primary contexts that were reset and may be activated without being noticed.
     pub const INACTIVE_CONTEXTS: Self = Self(8);
+    /// Pools whose memory is not a device's own.
+    pub const POOLS_ELSEWHERE: Self = Self(16);
 
     /// Whether it contains all of `other`.
     pub fn has(self, other: Self) -> bool {
@@ -96,7 +98,8 @@ impl Tracker {
             bit(asks, Interest::QUESTIONS)
                 | bit(self.pools.any_destroyed(), Interest::DESTROYED_POOLS)
                 | bit(!self.graphs.is_empty(), Interest::GRAPHS)
-                | bit(self.inactive != 0, Interest::INACTIVE_CONTEXTS),
+                | bit(self.inactive != 0, Interest::INACTIVE_CONTEXTS)
+                | bit(self.pools.any_elsewhere(), Interest::POOLS_ELSEWHERE),
         )
     }
 

@@ -5,7 +5,8 @@ use core::mem::MaybeUninit;
 
 use gpumem_capture::DeviceOrdinal;
 use gpumem_cuda_abi::{
-    CuDevice, CuDevicePtr, CuMemAllocationProp, CuMemHandle, CuMemLocationType, DeviceRange,
+    ALLOCATION_PINNED, CuDevice, CuDevicePtr, CuMemAllocationProp, CuMemHandle, CuMemLocationType,
+    DeviceRange,
 };
 
 use super::ask::{ask, relaxed};
@@ -68,10 +69,9 @@ pub(crate) fn free_bytes() -> Option<u64> {
 
 /// Allocates physical memory of a device, without an address.
 pub(crate) fn create_physical(device: DeviceOrdinal, bytes: u64) -> Option<CuMemHandle> {
-    const PINNED: u32 = 1;
     // SAFETY: of integers and a pointer that may be null, zeros are a valid value.
     let mut properties = unsafe { MaybeUninit::<CuMemAllocationProp>::zeroed().assume_init() };
-    properties.kind = PINNED;
+    properties.kind = ALLOCATION_PINNED;
     properties.location.kind = CuMemLocationType::DEVICE;
     properties.location.id = i32::from(device.0);
     let mut handle = CuMemHandle(0);

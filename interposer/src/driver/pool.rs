@@ -3,10 +3,9 @@
 use core::ffi::{c_int, c_void};
 
 use gpumem_capture::DeviceOrdinal;
-use gpumem_cuda_abi::{CuDevice, CuDevicePtr, CuMemoryPool};
+use gpumem_cuda_abi::{CuDevice, CuDevicePtr, CuMemLocation, CuMemLocationType, CuMemoryPool};
 
 use super::ask::ask;
-use super::context::ordinal;
 
 /// The pool that the memory at `pointer` came from.
 pub(crate) fn pool_holding(pointer: u64) -> Option<CuMemoryPool> {
@@ -35,18 +34,27 @@ pub(crate) fn pool_of(device: DeviceOrdinal) -> Option<CuMemoryPool> {
     .map(|()| pool)
 }
 
-/// The device of a pool's memory, if the driver reports it (since 12.8).
-pub(crate) fn pool_device(pool: CuMemoryPool) -> Option<DeviceOrdinal> {
+/// The type (`CUmemAllocationType`) and location of a pool's memory, if the driver reports them (since 12.8).
+pub(crate) fn pool_location(pool: CuMemoryPool) -> Option<(u32, CuMemLocation)> {
+    const ALLOCATION_TYPE: u32 = 9;
     const LOCATION_ID: u32 = 11;
-    let mut device: c_int = -1;
-    ask!(
-        c"cuMemPoolGetAttribute",
-        fn(CuMemoryPool, u32, *mut c_void),
-        pool,
-        LOCATION_ID,
-        (&raw mut device).cast()
-    )
-    .map(|()| ordinal(CuDevice(device)))
+    const LOCATION_TYPE: u32 = 12;
+    let attribute = |attribute: u32| {
+        let mut value: c_int = -1;
+        ask!(
+            c"cuMemPoolGetAttribute",
+            fn(CuMemoryPool, u32, *mut c_void),
+            pool,
+            attribute,
+            (&raw mut value).cast()
+        )
+        .map(|()| value)
+    };
+    let location = CuMemLocation {
+        kind: CuMemLocationType(attribute(LOCATION_TYPE)? as u32),
+        id: attribute(LOCATION_ID)?,
+    };
+    Some((attribute(ALLOCATION_TYPE)? as u32, location))
 }
 
 /// Bytes that a pool holds from its device; `None` if there is no such pool.

@@ -10,19 +10,26 @@ use gpumem_cuda_abi::{
 
 use gpumem_tracker::{Alias, Pending};
 
-use super::{array_size, blocks};
+use super::{array_size, blocks, places};
 use crate::call::Call;
 use crate::thread::Thread;
 use crate::{driver, record};
 
-/// Records that foreign memory is accessible at `ptr`: on the current context's device, or on the pool's.
+/// Records that foreign memory is accessible at `ptr`: on the current context's device, or where the pool is. A pool
+/// itself has no bytes.
 fn opened(thread: &Thread, call: &Call, ptr: u64, bytes: u64, flags: EventFlags) {
     if ptr == 0 {
         return;
     }
     let is_pooled = flags.contains(EventFlags::STREAM_ORDERED);
-    let device = match is_pooled && bytes > 0 {
-        true => driver::device_of(ptr),
+    let device = match is_pooled {
+        true if bytes > 0 => driver::device_of(ptr),
+        true => {
+            let location = driver::pool_location(CuMemoryPool(ptr as *mut _));
+            let place = location.map(|(allocation, at)| places::of(allocation, at));
+            let device = place.and_then(|place| places::recorded_as(place).1);
+            device.unwrap_or_else(driver::current_device)
+        }
         false => driver::current_device(),
     };
     let alias = Alias {

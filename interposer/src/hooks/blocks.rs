@@ -4,7 +4,7 @@ use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
 use gpumem_cuda_abi::{CuMemoryPool, CuResult, CuStream};
 use gpumem_tracker::{Interest, Node, NodeWork, Pending, Seen};
 
-use super::{contexts_seen, graphs};
+use super::{contexts_seen, graphs, places};
 use crate::call::Call;
 use crate::failed::Failed;
 use crate::record::{self, New};
@@ -22,8 +22,9 @@ pub(super) enum Source {
     /// The pool that it came from, and that pool's device. If the driver does not report the pool (older drivers;
     /// without a context), it is the requested pool: null for the current one of the stream's device.
     Pool(CuMemoryPool, CuStream),
-    /// A graph that is being captured: nothing becomes live before it is launched.
-    Graph(u64),
+    /// A graph that is being captured, and the pool and stream of the captured call: nothing becomes live before it is
+    /// launched.
+    Graph(u64, CuMemoryPool, CuStream),
     /// A device that the call named.
     Named(DeviceOrdinal),
 }
@@ -64,22 +65,35 @@ pub(super) fn requested(
     if result == 0 && pointer == 0 {
         return; // zero bytes were requested
     }
-    let pool = match asked.source {
-        Source::Pool(named, stream) if result == 0 => pool_of(pointer, named, stream),
-        _ => CuMemoryPool::NULL,
+    let (pool, named) = match asked.source {
+        Source::Pool(named, stream) if result == 0 => (pool_of(pointer, named, stream), named),
+        Source::Pool(named, _) | Source::Graph(_, named, _) => (named, named),
+        _ => (CuMemoryPool::NULL, CuMemoryPool::NULL),
+    };
+    let place = places::of_source(named, pool).map(places::recorded_as);
+    let (level, there, kind) = place.unwrap_or((asked.level, None, EventFlags::NONE));
+    let asked = Request {
+        level,
+        flags: asked.flags.with(kind),
+        ..asked
     };
     let device = match asked.source {
+        Source::Pool(..) | Source::Graph(..) if level == Level::HOST => DeviceOrdinal::NONE,
         // Without a context, the thread can query the pool of a pointer, but not its device.
-        Source::Pool(..) if result == 0 => match driver::device_of(pointer) {
-            DeviceOrdinal::NONE => driver::pool_device(pool).unwrap_or_else(driver::current_device),
+        Source::Pool(_, stream) if result == 0 => match driver::device_of(pointer) {
+            DeviceOrdinal::NONE => there.unwrap_or_else(|| driver::stream_device(stream)),
             device => device,
         },
+        Source::Pool(_, stream) | Source::Graph(_, _, stream) => {
+            there.unwrap_or_else(|| driver::stream_device(stream))
+        }
         Source::Named(device) => device,
-        _ => driver::current_device(),
+        Source::Context => driver::current_device(),
     };
-    if let (0, Source::Graph(graph)) = (result, asked.source) {
+    if let (0, Source::Graph(graph, ..)) = (result, asked.source) {
         let Request { bytes, flags, .. } = asked;
         let work = NodeWork::Allocate {
+            level,
             bytes,
             device,
             flags,

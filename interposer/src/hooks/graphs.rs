@@ -8,12 +8,13 @@ use core::ffi::c_void;
 
 use gpumem_capture::{DeviceOrdinal, EventFlags};
 use gpumem_cuda_abi::{
-    CuChildGraphNodeParams, CuDevice, CuDevicePtr, CuGraph, CuGraphNode, CuGraphNodeParams,
-    CuGraphNodeType, CuMemAllocNodeParams, CuResult,
+    CuChildGraphNodeParams, CuDevicePtr, CuGraph, CuGraphNode, CuGraphNodeParams, CuGraphNodeType,
+    CuMemAllocNodeParams, CuResult,
 };
 
 use gpumem_tracker::{Node, NodeWork, Origin, Tracker};
 
+use super::places;
 use crate::call::Call;
 use crate::thread::Thread;
 use crate::{driver, record};
@@ -51,10 +52,14 @@ fn made(
     node: CuGraphNode,
     params: &CuMemAllocNodeParams,
 ) {
+    let properties = &params.pool_props;
+    let place = places::of(properties.alloc_type, properties.location);
+    let (level, device, kind) = places::recorded_as(place);
     let work = NodeWork::Allocate {
+        level,
         bytes: params.bytesize as u64,
-        device: driver::ordinal(CuDevice(params.pool_props.location.id)),
-        flags: EventFlags::GRAPH,
+        device: device.unwrap_or_else(driver::current_device),
+        flags: EventFlags::GRAPH.with(kind),
     };
     let (handle, ptr) = (node.0 as u64, params.dptr.0);
     added(thread, call, graph.0 as u64, Node { handle, ptr, work });

@@ -194,6 +194,7 @@ pub(crate) mod limits;
 pub(crate) mod memory;
 pub(crate) mod modules;
 pub(crate) mod multicast;
+mod places;
 pub(crate) mod pools;
 pub(crate) mod proc_address;
 pub(crate) mod pytorch;

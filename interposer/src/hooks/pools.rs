@@ -3,18 +3,22 @@
 use core::ffi::{c_int, c_void};
 
 use gpumem_capture::DeviceOrdinal;
-use gpumem_cuda_abi::{CuMemoryPool, CuResult};
+use gpumem_cuda_abi::{CuMemPoolProps, CuMemoryPool, CuResult};
 
-use gpumem_tracker::Tracker;
+use gpumem_tracker::{Place, Tracker};
 
-use super::blocks;
+use super::{blocks, places};
 use crate::call::{self, Call};
 use crate::thread::Thread;
-use crate::{driver, evidence, record, session, tracked};
+use crate::{evidence, record, session, tracked};
 
 /// Records a new pool, perhaps with the handle of a destroyed one.
-fn made(thread: &Thread, call: &Call, pool: u64) {
-    let again = |tracker: &mut Tracker, _| tracker.pool_made(pool);
+fn made(thread: &Thread, call: &Call, pool: u64, place: Place) {
+    if !matches!(place, Place::Device(_)) {
+        // Older drivers do not report the place of a pool: it must be known at the first block.
+        session::open();
+    }
+    let again = |tracker: &mut Tracker, origin| tracker.pool_made(pool, place, origin);
     if record::without_stacks(thread, call, again) == Some(true) {
         record::settle(thread, call.api());
     }
@@ -25,24 +29,24 @@ fn made(thread: &Thread, call: &Call, pool: u64) {
 fn device_if_unknown(pool: CuMemoryPool) -> Option<DeviceOrdinal> {
     let session = session::session()?;
     let is_known = tracked::look(session, |tracker| tracker.knows_pool(pool.0 as u64));
-    if is_known {
-        None
-    } else {
-        driver::pool_device(pool)
+    match (!is_known).then(|| places::of_pool(pool)).flatten() {
+        Some(Place::Device(device)) if device != DeviceOrdinal::NONE => Some(device),
+        _ => None,
     }
 }
 
 hook! {
     /// Creates a pool.
     Driver Optional
-    fn cuMemPoolCreate(pool: *mut CuMemoryPool, properties: *const c_void) -> CuResult;
+    fn cuMemPoolCreate(pool: *mut CuMemoryPool, properties: *const CuMemPoolProps) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
     before {}
     after {
         if result.is_success() {
-            // SAFETY: the call succeeded, so the driver has just written there.
-            made(thread, &call, unsafe { (*pool).0 } as u64);
+            // SAFETY: the call succeeded: the driver has just written the one and read the other.
+            let (pool, properties) = unsafe { ((*pool).0 as u64, *properties) };
+            made(thread, &call, pool, places::of(properties.alloc_type, properties.location));
         }
     }
 }

@@ -7,12 +7,12 @@ use gpumem_cuda_abi::{CuDevicePtr, CuMemoryPool, CuResult, CuStream};
 use gpumem_tracker::{Interest, Pending};
 
 use super::blocks::{self, Request, Source};
-use super::graphs;
+use super::{graphs, places};
 use crate::call::Call;
 use crate::limit::Takes;
 use crate::session::{self, Session};
 use crate::thread::Thread;
-use crate::{contexts, record};
+use crate::{contexts, driver, record};
 
 /// A stream as a function interprets it: null is the thread's own default stream in the `_ptsz` forms.
 fn stream_of(function: &str, stream: CuStream) -> CuStream {
@@ -35,16 +35,24 @@ pub(super) fn from_pool(
     let (source, flags) = match captured {
         Some(graph) => {
             let flags = EventFlags::GRAPH.with(EventFlags::CAPTURE);
-            (Source::Graph(graph.0 as u64), flags)
+            (Source::Graph(graph.0 as u64, pool, stream), flags)
         }
         None => (Source::Pool(pool, stream), EventFlags::STREAM_ORDERED),
     };
+    // The place of the pool decides the level, once the pool is known.
     Request {
         level: Level::DRIVER,
         bytes: bytes as u64,
         source,
         flags,
     }
+}
+
+/// The memory that `bytes` of a pool may take (null: the current pool of the stream's device).
+fn taken(pool: CuMemoryPool, stream: CuStream, bytes: usize) -> Takes {
+    places::taken(places::of_source(pool, pool), bytes, || {
+        driver::stream_device(stream)
+    })
 }
 
 /// Counts the start of an allocation. Returns whether it is counted.
@@ -104,9 +112,7 @@ macro_rules! stream_ordered {
             Driver Required
             fn $alloc(pointer: *mut CuDevicePtr, bytes: usize, stream: CuStream) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
-            takes Takes::of_pool(
-            CuMemoryPool::NULL, stream_of(stringify!($alloc), stream), bytes as u64,
-            );
+            takes taken(CuMemoryPool::NULL, stream_of(stringify!($alloc), stream), bytes);
             with call, thread, result, held;
             before { begins() }
             after {
@@ -127,7 +133,7 @@ macro_rules! stream_ordered {
                 stream: CuStream,
             ) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
-            takes Takes::of_pool(pool, stream, bytes as u64);
+            takes taken(pool, stream, bytes);
             with call, thread, result, held;
             before { begins() }
             after {

@@ -4,26 +4,23 @@
 
 use core::ffi::c_void;
 
-use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
-use gpumem_cuda_abi::{
-    CuDevice, CuDevicePtr, CuMemAccessDesc, CuMemAllocationProp, CuMemHandle, CuMemLocationType,
-    CuResult,
-};
+use gpumem_capture::{DeviceOrdinal, EventFlags};
+use gpumem_cuda_abi::{CuDevicePtr, CuMemAccessDesc, CuMemAllocationProp, CuMemHandle, CuResult};
 
 use gpumem_tracker::{Alias, Tracker};
 
 use super::blocks::{self, Request, Source};
+use super::places;
 use crate::limit::Takes;
 use crate::{driver, record};
 
 /// The device memory that a handle takes; a handle of host memory takes none.
 fn taken_by(properties: Option<&CuMemAllocationProp>, bytes: usize) -> Takes {
-    match properties.map(|properties| properties.location) {
-        Some(location) if location.kind == CuMemLocationType::DEVICE => {
-            Takes::on(driver::ordinal(CuDevice(location.id)), bytes as u64)
-        }
-        _ => Takes::nothing(),
-    }
+    let Some(properties) = properties else {
+        return Takes::nothing();
+    };
+    let place = places::of(properties.kind, properties.location);
+    places::taken(Some(place), bytes, driver::current_device)
 }
 
 hook! {
@@ -45,15 +42,14 @@ hook! {
     after {
         if !properties.is_null() {
             // SAFETY: checked for null; the driver has just read the same structure.
-            let location = unsafe { (*properties).location };
-            let on_device = location.kind == CuMemLocationType::DEVICE;
-            let device =
-                if on_device { driver::ordinal(CuDevice(location.id)) } else { DeviceOrdinal::NONE };
+            let properties = unsafe { *properties };
+            let place = places::of(properties.kind, properties.location);
+            let (level, device, kind) = places::recorded_as(place);
             let asked = Request {
-                level: if on_device { Level::DRIVER } else { Level::HOST },
+                level,
                 bytes: bytes as u64,
-                source: Source::Named(device),
-                flags: EventFlags::VMM_HANDLE,
+                source: Source::Named(device.unwrap_or_else(driver::current_device)),
+                flags: EventFlags::VMM_HANDLE.with(kind),
             };
             // SAFETY: the call succeeded, so the driver has just written there.
             blocks::requested(&call, thread, result.0, asked, || unsafe { (*handle).0 });

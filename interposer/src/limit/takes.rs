@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpumem_capture::DeviceOrdinal;
-use gpumem_cuda_abi::{CuDevice, CuMemoryPool, CuStream};
+use gpumem_cuda_abi::CuDevice;
 
 use crate::driver;
 
@@ -38,15 +38,6 @@ impl Takes {
     /// Rows of this many bytes each, which the driver pads.
     pub(crate) fn rows(width: u64, height: u64) -> Self {
         Self::here(width.saturating_add(512).saturating_mul(height))
-    }
-
-    /// This many bytes of a pool's device (null: the current pool of the stream's device).
-    pub(crate) fn of_pool(pool: CuMemoryPool, stream: CuStream, bytes: u64) -> Self {
-        let named = (!pool.is_null())
-            .then(|| driver::pool_device(pool))
-            .flatten();
-        let device = named.unwrap_or_else(|| driver::stream_device(stream));
-        Self::on(device, bytes)
     }
 
     /// Implicit memory on the current context's device.

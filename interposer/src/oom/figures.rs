@@ -170,10 +170,10 @@ impl Figures {
                 if block.device != device {
                     continue;
                 }
-                let is_plain = !key.is_handle
-                    && !block.flags.contains(EventFlags::MANAGED)
-                    && !block.flags.contains(EventFlags::ARRAY);
-                if block.flags.contains(EventFlags::STREAM_ORDERED) {
+                let is_managed = block.flags.contains(EventFlags::MANAGED);
+                let is_plain =
+                    !key.is_handle && !is_managed && !block.flags.contains(EventFlags::ARRAY);
+                if block.flags.contains(EventFlags::STREAM_ORDERED) && !is_managed {
                     self.pools_used += block.bytes;
                 }
                 if is_plain {

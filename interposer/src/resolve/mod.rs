@@ -8,6 +8,7 @@ pub(crate) mod elf;
 pub(crate) mod libraries;
 mod loaded_names;
 pub(crate) mod order;
+pub(crate) mod patched;
 pub(crate) mod proc_address;
 pub(crate) mod real;
 pub(crate) mod unhooked;

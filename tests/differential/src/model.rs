@@ -1,9 +1,14 @@
 //! The model: the live objects of each family of calls, and their owners.
 
+use gpumem_cuda_abi::CuMemLocation;
+
 use crate::pass::{Addr, Private};
 
 /// Devices that the model has room for.
 pub const DEVICES: usize = 3;
+
+/// The device of host memory.
+pub const ON_HOST: i32 = -1;
 
 /// The owner of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,10 +93,12 @@ pub struct Host {
 /// Pools, streams and events.
 #[derive(Debug, Default)]
 pub struct Pools {
-    /// Blocks and their devices.
+    /// Blocks and their devices; [`ON_HOST`] for host memory.
     pub blocks: Vec<(Addr, i32)>,
-    /// Pools that were created, and their devices.
+    /// Pools of devices' own memory that were created, and their devices.
     pub pools: Vec<(usize, i32)>,
+    /// Pools of host memory and of managed memory that were created, with their types and locations.
+    pub elsewhere: Vec<(usize, u32, CuMemLocation)>,
     pub streams: Vec<(usize, Owner)>,
     pub events: Vec<(usize, Owner)>,
     pub gone: Vec<usize>,

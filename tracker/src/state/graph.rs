@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use gpumem_capture::{DeviceOrdinal, EventFlags};
+use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
 
 /// A memory node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub struct Node {
 pub enum NodeWork {
     /// It allocates a block.
     Allocate {
+        /// Its level: device or host memory.
+        level: Level,
         /// Its size.
         bytes: u64,
         /// Its device.
@@ -72,11 +74,17 @@ impl Graphs {
     }
 }
 
-/// The bytes that nodes allocate on each device.
+/// The bytes that nodes allocate of each device's memory.
 pub(crate) fn taken_by(nodes: &[Node]) -> BTreeMap<u8, u64> {
     let mut all = BTreeMap::new();
     for node in nodes {
-        if let NodeWork::Allocate { bytes, device, .. } = node.work {
+        if let NodeWork::Allocate {
+            level: Level::DRIVER,
+            bytes,
+            device,
+            ..
+        } = node.work
+        {
             let of_device: &mut u64 = all.entry(device.0).or_default();
             *of_device = of_device.saturating_add(bytes);
         }
@@ -114,6 +122,7 @@ mod tests {
 
     fn allocate(ptr: u64) -> Node {
         let work = NodeWork::Allocate {
+            level: Level::DRIVER,
             bytes: 8,
             device: DeviceOrdinal(0),
             flags: EventFlags::GRAPH,

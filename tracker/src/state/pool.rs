@@ -8,10 +8,23 @@ use gpumem_capture::DeviceOrdinal;
 
 use super::reservations::{Kind, Reservation};
 
+/// The place of a pool's memory, or of a physical handle's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A device's own memory.
+    Device(DeviceOrdinal),
+    /// Pinned host memory.
+    Host,
+    /// Managed memory, and the device that it prefers: only the driver knows where it resides.
+    Managed(DeviceOrdinal),
+}
+
 /// Memory pools that memory has come from.
 #[derive(Debug, Default)]
 pub(crate) struct Pools {
     pub(crate) all: BTreeMap<u64, Pool>,
+    /// Pools whose memory is not a device's own.
+    elsewhere: BTreeMap<u64, Elsewhere>,
     /// The number of destroyed pools among them.
     destroyed: u32,
     pub(crate) asked: Asked,
@@ -25,7 +38,52 @@ pub(crate) struct Pool {
     pub(crate) is_destroyed: bool,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Elsewhere {
+    place: Place,
+    is_destroyed: bool,
+}
+
 impl Pools {
+    /// The place of an existing pool, if it is known.
+    pub(crate) fn place(&self, handle: u64) -> Option<Place> {
+        if let Some(known) = self.elsewhere.get(&handle).filter(|one| !one.is_destroyed) {
+            return Some(known.place);
+        }
+        let known = self.all.get(&handle).filter(|pool| !pool.is_destroyed)?;
+        Some(Place::Device(known.device))
+    }
+
+    /// The place of a destroyed pool outside devices.
+    pub(crate) fn last_place(&self, handle: u64) -> Option<Place> {
+        self.elsewhere.get(&handle).map(|one| one.place)
+    }
+
+    pub(crate) fn any_elsewhere(&self) -> bool {
+        !self.elsewhere.is_empty()
+    }
+
+    /// Records the place of an existing pool.
+    pub(crate) fn put(&mut self, handle: u64, place: Place) {
+        let is_destroyed = false;
+        let new = Elsewhere {
+            place,
+            is_destroyed,
+        };
+        match place {
+            Place::Device(_) => self.elsewhere.remove(&handle),
+            _ => self.elsewhere.insert(handle, new),
+        };
+    }
+
+    /// Sets whether a pool outside devices is destroyed. Returns whether this changed.
+    pub(crate) fn mark_elsewhere(&mut self, handle: u64, is_destroyed: bool) -> bool {
+        let known = self.elsewhere.get_mut(&handle);
+        known.is_some_and(|one| {
+            core::mem::replace(&mut one.is_destroyed, is_destroyed) != is_destroyed
+        })
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }

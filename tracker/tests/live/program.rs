@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use gpumem_capture::{DeviceOrdinal, EventFlags};
-use gpumem_tracker::{Alias, Interest, Kind, Node, NodeWork, Origin};
+use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
+use gpumem_tracker::{Alias, Interest, Kind, Node, NodeWork, Origin, Place};
 use proptest::prelude::*;
 
 use crate::model::{HANDLE, MIB, NODES, Owner, PAGE, POOLED, Real, Shared, World, key};
@@ -424,7 +424,11 @@ impl World {
             Op::MakePool { pool } => {
                 if self.pools.get(&pool) == Some(&true) {
                     let was_destroyed = self.tracker.outlives_its_end(pool).is_some();
-                    assert_eq!(self.tracker.pool_made(pool), was_destroyed);
+                    assert_eq!(
+                        self.tracker
+                            .pool_made(pool, Place::Device(DeviceOrdinal(0)), origin),
+                        was_destroyed
+                    );
                     self.pools.insert(pool, false);
                 }
             }
@@ -442,6 +446,7 @@ impl World {
             Op::AddNodes { graph, kib, frees } => {
                 let ptr = NODES + self.fresh() * (16 * MIB);
                 let work = NodeWork::Allocate {
+                    level: Level::DRIVER,
                     bytes: kib * 1024,
                     device: DeviceOrdinal(0),
                     flags: EventFlags::GRAPH,

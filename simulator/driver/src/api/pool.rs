@@ -4,12 +4,15 @@ use super::on_stream::on_stream;
 use crate::ffi::{Answer, CuError, Handle, In, Out, require};
 use crate::host::Access;
 use crate::model::State;
-use crate::model::pool::ExportedPointer;
+use crate::model::kind::Kind;
+use crate::model::pool::{ExportedPointer, Place};
 use crate::model::sharing::{FILE_DESCRIPTOR, check_handle_types};
 use crate::model::state::state;
 use crate::model::stream::On;
+use crate::model::vmm::is_numa_node;
 use gpumem_cuda_abi::{
-    CuDevice, CuDevicePtr, CuMemAccessDesc, CuMemLocation, CuMemLocationType, CuMemPoolProps,
+    ALLOCATION_MANAGED, ALLOCATION_PINNED, CuDevice, CuDevicePtr, CuMemAccessDesc, CuMemLocation,
+    CuMemLocationType, CuMemPoolProps,
 };
 use std::os::fd::IntoRawFd;
 
@@ -26,7 +29,7 @@ fn alloc_from_pool_on(on: On, out: Out<CuDevicePtr>, bytes: usize, pool: Handle)
     alloc_in(&mut *state()?, on, out, bytes, pool)
 }
 
-/// In a capture this adds an allocation node on the pool's device.
+/// In a capture this adds an allocation node on the pool's device; graphs' memory elsewhere is not simulated.
 fn alloc_in(
     state: &mut State,
     on: On,
@@ -34,16 +37,26 @@ fn alloc_in(
     bytes: usize,
     pool: Handle,
 ) -> Answer {
-    let device = state.pools.get(pool)?.device;
+    let (place, device) = {
+        let pool = state.pools.get(pool)?;
+        (pool.place, pool.device)
+    };
+    let at = match place.kind() {
+        Kind::Managed if place.device().is_none() => state.stream_at(on)?.device,
+        _ => device,
+    };
     let mut address = 0;
     let captured = state.captured(on, |state, graph, after| {
+        if !place.is_on_card() {
+            return Err(CuError::NOT_SUPPORTED);
+        }
         let (node, base) = state.add_allocation(graph, after, device, bytes as u64)?;
         address = base;
         Ok(node)
     })?;
     // An allocation of 0 bytes returns null.
     if !captured && bytes > 0 {
-        address = state.allocate_from_pool(pool, bytes as u64)?;
+        address = state.allocate_from_pool(pool, bytes as u64, at)?;
     }
     out.put(CuDevicePtr(address))
 }
@@ -88,48 +101,63 @@ pub extern "C" fn device_get(out: Out<Handle>, device: CuDevice) -> Answer {
 pub extern "C" fn device_set(device: CuDevice, pool: Handle) -> Answer {
     let mut state = state()?;
     let device = state.device(device.0)?;
-    state.pools.set_current(device, pool)
+    state.pools.set_current(Place::on(device), pool)
 }
 
-/// The device of a location; pools on the host and managed pools are not simulated.
-fn located(location: In<CuMemLocation>, kind: u32) -> Answer<CuDevice> {
-    let location = location.get()?;
-    match (location.kind, kind) {
-        (CuMemLocationType::DEVICE, 1) => Ok(CuDevice(location.id)),
-        (CuMemLocationType::HOST | CuMemLocationType::HOST_NUMA, 1) => Err(CuError::NOT_SUPPORTED),
-        (CuMemLocationType(0..=3), 2) => Err(CuError::NOT_SUPPORTED),
-        _ => Err(CuError::INVALID_VALUE),
+/// The place of a pool with this type (`CUmemAllocationType`) and location.
+fn place(state: &State, allocation: u32, location: CuMemLocation) -> Answer<Place> {
+    require(matches!(allocation, ALLOCATION_PINNED | ALLOCATION_MANAGED))?;
+    match location.kind {
+        CuMemLocationType::DEVICE => drop(state.device(location.id)?),
+        CuMemLocationType::HOST => {}
+        CuMemLocationType::HOST_NUMA => require(is_numa_node(location.id))?,
+        CuMemLocationType::NONE => require(allocation == ALLOCATION_MANAGED)?,
+        _ => return Err(CuError::INVALID_VALUE),
     }
+    if allocation == ALLOCATION_MANAGED && !state.manages_concurrently() {
+        return Err(CuError::NOT_SUPPORTED);
+    }
+    Ok(Place {
+        allocation,
+        location,
+    })
 }
 
 /// `cuMemGetDefaultMemPool`.
 pub extern "C" fn get_default(out: Out<Handle>, location: In<CuMemLocation>, kind: u32) -> Answer {
-    device_get_default(out, located(location, kind)?)
+    let mut state = state()?;
+    let place = place(&state, kind, location.get()?)?;
+    out.put(state.pools.of_place(place).0)
 }
 
 /// `cuMemGetMemPool`.
 pub extern "C" fn get(out: Out<Handle>, location: In<CuMemLocation>, kind: u32) -> Answer {
-    device_get(out, located(location, kind)?)
+    let mut state = state()?;
+    let place = place(&state, kind, location.get()?)?;
+    out.put(state.pools.of_place(place).1)
 }
 
 /// `cuMemSetMemPool`.
 pub extern "C" fn set(location: In<CuMemLocation>, kind: u32, pool: Handle) -> Answer {
-    device_set(located(location, kind)?, pool)
+    let mut state = state()?;
+    let place = place(&state, kind, location.get()?)?;
+    state.pools.set_current(place, pool)
 }
 
 /// `cuMemPoolCreate`.
 pub extern "C" fn create(out: Out<Handle>, properties: In<CuMemPoolProps>) -> Answer {
     require(!out.is_null())?;
     let properties = properties.get()?;
-    require(properties.alloc_type == 1)?;
-    if properties.location.kind != CuMemLocationType::DEVICE {
-        return Err(CuError::NOT_SUPPORTED);
-    }
-    check_handle_types(properties.handle_types)?;
     let mut state = state()?;
-    let device = state.device(properties.location.id)?;
+    let place = place(&state, properties.alloc_type, properties.location)?;
+    let is_managed = place.allocation == ALLOCATION_MANAGED;
+    // Neither can be shared with other processes.
+    let is_private = is_managed || place.location.kind == CuMemLocationType::HOST;
+    require(properties.handle_types == 0 || !is_private)?;
+    require(!is_managed || (properties.max_size == 0 && properties.usage == 0))?;
+    check_handle_types(properties.handle_types)?;
     let max = properties.max_size as u64;
-    out.put(state.create_pool(device, max, properties.handle_types)?)
+    out.put(state.create_pool(place, max, properties.handle_types)?)
 }
 
 /// `cuMemPoolDestroy`.
@@ -179,10 +207,10 @@ pub extern "C" fn get_attribute(pool: Handle, attribute: u32, value: Out<u64>) -
         6 => value.put(pool.reserved.high),
         7 => value.put(pool.used.current),
         8 => value.put(pool.used.high),
-        9 => int.put(1),
+        9 => int.put(pool.place.allocation as i32),
         10 => int.put(pool.handle_types as i32),
-        11 => int.put(pool.device as i32),
-        12 => int.put(1),
+        11 => int.put(pool.place.location.id),
+        12 => int.put(pool.place.location.kind.0 as i32),
         13 => value.put(pool.max_bytes),
         14 => int.put(0),
         _ => Err(CuError::INVALID_VALUE),
@@ -199,7 +227,7 @@ pub extern "C" fn set_access(pool: Handle, access: In<CuMemAccessDesc>, count: u
         let allowed = Access::from_flags(access.flags).ok_or(CuError::INVALID_VALUE)?;
         let pool = state.pools.get_mut(pool)?;
         // The pool's own device always has access.
-        require(device != pool.device || allowed == Access::ReadWrite)?;
+        require(pool.place.device() != Some(device) || allowed == Access::ReadWrite)?;
         pool.access.insert(access.location.id, allowed);
     }
     Ok(())
@@ -208,12 +236,16 @@ pub extern "C" fn set_access(pool: Handle, access: In<CuMemAccessDesc>, count: u
 /// `cuMemPoolGetAccess`.
 pub extern "C" fn get_access(flags: Out<u32>, pool: Handle, location: In<CuMemLocation>) -> Answer {
     let location = location.get()?;
-    require(location.kind == CuMemLocationType::DEVICE)?;
     let state = state()?;
-    let device = state.device(location.id)?;
     let pool = state.pools.get(pool)?;
+    if location.kind.is_host() && pool.place.kind() != Kind::Async {
+        return flags.put(3);
+    }
+    require(location.kind == CuMemLocationType::DEVICE)?;
+    let device = state.device(location.id)?;
     let given = pool.access.get(&location.id).map_or(0, |a| a.flags());
-    flags.put(if device == pool.device { 3 } else { given })
+    let is_own = pool.place.device() == Some(device);
+    flags.put(if is_own { 3 } else { given })
 }
 
 /// `cuMemPoolExportToShareableHandle`: a file descriptor.

@@ -10,12 +10,18 @@
 //! The chunks of a shareable pool are parts of a memory file; a part is never reused. Another
 //! process imports the pool, which gives it the file, and then single pointers: each is an alias at
 //! a new address.
+//!
+//! Pools of host memory and of managed memory take nothing from a card: managed memory of pools stays on the host.
+//! The books count host memory under the first device, and managed memory under the device that the pool prefers, or
+//! that of the stream.
 
 use super::handles::Handles;
+use super::kind::Kind;
 use super::ranges::FreeRanges;
 use crate::ffi::{Answer, CuError, require};
 use crate::files;
 use crate::host::{self, Access};
+use gpumem_cuda_abi::{ALLOCATION_MANAGED, ALLOCATION_PINNED, CuMemLocation, CuMemLocationType};
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -87,10 +93,64 @@ impl HighWater {
     }
 }
 
+/// The kind and place of a pool's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// `CUmemAllocationType`.
+    pub allocation: u32,
+    /// Its location; the one that managed memory prefers.
+    pub location: CuMemLocation,
+}
+
+impl Place {
+    /// A device's own memory.
+    pub fn on(device: usize) -> Self {
+        Self {
+            allocation: ALLOCATION_PINNED,
+            location: CuMemLocation {
+                kind: CuMemLocationType::DEVICE,
+                id: device as i32,
+            },
+        }
+    }
+
+    /// Whether it is a device's own memory.
+    pub fn is_on_card(&self) -> bool {
+        self.allocation == ALLOCATION_PINNED && self.location.kind == CuMemLocationType::DEVICE
+    }
+
+    /// The kind of its allocations in the books.
+    pub fn kind(&self) -> Kind {
+        match self.allocation {
+            ALLOCATION_MANAGED => Kind::Managed,
+            _ if self.location.kind.is_host() => Kind::Host,
+            _ => Kind::Async,
+        }
+    }
+
+    /// The device that it names.
+    pub fn device(&self) -> Option<usize> {
+        let is_device = self.location.kind == CuMemLocationType::DEVICE;
+        is_device.then_some(self.location.id as usize)
+    }
+
+    /// As a key: the id of a location without ids is ignored.
+    fn key(&self) -> (u32, u32, i32) {
+        let kind = self.location.kind;
+        let id = match kind {
+            CuMemLocationType::HOST | CuMemLocationType::NONE => 0,
+            _ => self.location.id,
+        };
+        (self.allocation, kind.0, id)
+    }
+}
+
 /// One pool.
 #[derive(Debug)]
 pub struct Pool {
-    /// Its device.
+    /// The kind and place of its memory.
+    pub place: Place,
+    /// Its device; the first one if its place names none.
     pub device: usize,
     /// Bytes that it keeps reserved when it frees unused chunks.
     pub release_threshold: u64,
@@ -113,9 +173,10 @@ pub struct Pool {
 }
 
 impl Pool {
-    pub(crate) fn new(device: usize, max_bytes: u64, handle_types: u32) -> Self {
+    pub(crate) fn new(place: Place, max_bytes: u64, handle_types: u32) -> Self {
         Self {
-            device,
+            place,
+            device: place.device().unwrap_or(0),
             release_threshold: 0,
             reuse: [1; 3],
             reserved: HighWater::default(),
@@ -145,12 +206,14 @@ impl Pool {
     }
 }
 
-/// Every pool, and the current pool of each device.
+/// Every pool, and the current pool of each device and of each other place.
 #[derive(Debug)]
 pub struct Pools {
     pub(crate) live: Handles<Pool>,
     pub(crate) default: Vec<usize>,
     pub(crate) current: Vec<usize>,
+    /// The default pool and the current one of places that are not a device's own, once they were requested.
+    elsewhere: BTreeMap<(u32, u32, i32), (usize, usize)>,
 }
 
 impl Pools {
@@ -158,12 +221,13 @@ impl Pools {
     pub fn new(devices: usize) -> Self {
         let mut live = Handles::new(4);
         let default: Vec<usize> = (0..devices)
-            .map(|device| live.insert(Pool::new(device, 0, 0)))
+            .map(|device| live.insert(Pool::new(Place::on(device), 0, 0)))
             .collect();
         Self {
             current: default.clone(),
             default,
             live,
+            elsewhere: BTreeMap::new(),
         }
     }
 
@@ -189,12 +253,53 @@ impl Pools {
         self.current[device]
     }
 
-    /// Sets the current pool, which must be on the device.
-    pub fn set_current(&mut self, device: usize, handle: usize) -> Answer {
+    /// The default pool and the current one of a place.
+    pub fn of_place(&mut self, place: Place) -> (usize, usize) {
+        if let Some(device) = place.device().filter(|_| place.is_on_card()) {
+            return (self.default[device], self.current[device]);
+        }
+        let Self {
+            live, elsewhere, ..
+        } = self;
+        let new = || {
+            let made = live.insert(Pool::new(place, 0, 0));
+            (made, made)
+        };
+        *elsewhere.entry(place.key()).or_insert_with(new)
+    }
+
+    /// Sets the current pool of a place, which must be the pool's.
+    pub fn set_current(&mut self, place: Place, handle: usize) -> Answer {
         let pool = self.get(handle)?;
-        require(pool.device == device && !pool.imported)?;
-        self.current[device] = handle;
+        require(pool.place.key() == place.key() && !pool.imported)?;
+        match place.device().filter(|_| place.is_on_card()) {
+            Some(device) => self.current[device] = handle,
+            None => {
+                let (default, _) = self.of_place(place);
+                self.elsewhere.insert(place.key(), (default, handle));
+            }
+        }
         Ok(())
+    }
+
+    /// Whether a pool is the default of its place.
+    pub(crate) fn is_default(&self, handle: usize) -> bool {
+        let mut elsewhere = self.elsewhere.values();
+        self.default.contains(&handle) || elsewhere.any(|(default, _)| *default == handle)
+    }
+
+    /// Makes default pools current where this one was.
+    pub(crate) fn unset_current(&mut self, handle: usize) {
+        for (current, default) in self.current.iter_mut().zip(&self.default) {
+            if *current == handle {
+                *current = *default;
+            }
+        }
+        for (default, current) in self.elsewhere.values_mut() {
+            if *current == handle {
+                *current = *default;
+            }
+        }
     }
 
     /// Whether a pool's memory can be shared.
@@ -212,18 +317,29 @@ impl Pools {
     /// Bytes of the device's destroyed pools, which no call reports.
     pub fn destroyed_bytes(&self, device: usize) -> u64 {
         let all = self.live.iter().map(|(_, pool)| pool);
-        let destroyed = all.filter(|pool| pool.device == device && pool.destroyed);
+        let here = all.filter(|pool| pool.device == device && pool.place.is_on_card());
+        let destroyed = here.filter(|pool| pool.destroyed);
         destroyed.map(|pool| pool.reserved.current).sum()
     }
 
-    /// The device's pools. A destroyed pool keeps its memory until its last block is freed.
+    /// The pools of the device's own memory. A destroyed pool keeps its memory until its last block is freed.
     pub(crate) fn on(&self, device: usize) -> impl Iterator<Item = (usize, &Pool)> {
+        self.near(device)
+            .filter(|(_, pool)| pool.place.is_on_card())
+    }
+
+    /// The device's pools, those of managed memory included. Pools on the host are the first device's.
+    fn near(&self, device: usize) -> impl Iterator<Item = (usize, &Pool)> {
         let all = self.live.iter();
         all.filter(move |(_, pool)| pool.device == device && !pool.destroyed)
     }
 
     pub(crate) fn handles_on(&self, device: usize) -> Vec<usize> {
         self.on(device).map(|(handle, _)| handle).collect()
+    }
+
+    pub(crate) fn handles_near(&self, device: usize) -> Vec<usize> {
+        self.near(device).map(|(handle, _)| handle).collect()
     }
 }
 

@@ -134,6 +134,14 @@ impl State {
             Err(CuError::INVALID_DEVICE)
         }
     }
+
+    /// Whether every device can use managed memory at the same time as the host
+    /// (`CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS`).
+    pub fn manages_concurrently(&self) -> bool {
+        let ordinals = 0..self.machine.visible.len();
+        let mut all = ordinals.filter_map(|ordinal| self.machine.visible_device(ordinal));
+        all.all(|spec| spec.compute_capability >= (6, 0))
+    }
 }
 
 /// The table of the memory that each process has on the cards. If it cannot be opened, this process

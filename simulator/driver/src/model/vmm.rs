@@ -14,6 +14,14 @@ use std::os::fd::OwnedFd;
 /// Sizes and alignments are multiples of this.
 pub const GRANULARITY: u64 = 2 << 20;
 
+/// The number of NUMA nodes of the simulated host.
+const NUMA_NODES: i32 = 2;
+
+/// Whether the host has that NUMA node.
+pub fn is_numa_node(id: i32) -> bool {
+    (0..NUMA_NODES).contains(&id)
+}
+
 /// Physical memory that `cuMemCreate` created, or that was imported from another process.
 #[derive(Debug)]
 pub struct Physical {

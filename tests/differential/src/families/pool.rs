@@ -1,8 +1,10 @@
 //! Stream-ordered memory: pools, streams, events.
 
-use gpumem_cuda_abi::{CuMemLocation, CuMemLocationType, CuMemPoolProps};
+use gpumem_cuda_abi::{
+    ALLOCATION_MANAGED, ALLOCATION_PINNED, CuMemLocation, CuMemLocationType, CuMemPoolProps,
+};
 
-use crate::model::{Ended, Owner};
+use crate::model::{Ended, ON_HOST, Owner};
 use crate::pass::{Addr, Made, Private};
 use crate::world::{Family, World};
 
@@ -19,7 +21,16 @@ fn step(world: &mut World) {
     match world.rng.below(40) {
         0..10 => alloc(world),
         10..21 => free_one(world),
-        21..24 => create(world),
+        21..23 => create(world),
+        23 => create_elsewhere(world),
+        24 if world.rng.percent(30) => {
+            if let Some(place) = world.rng.find(&world.pools.elsewhere, |_| true) {
+                let (pool, ..) = world.pools.elsewhere.swap_remove(place);
+                let code = world.cuda.cuMemPoolDestroy(pool);
+                world.expect(code);
+                world.pools.gone.push(pool);
+            }
+        }
         24 => {
             if let Some(place) = world.rng.find(&world.pools.pools, |_| true) {
                 let (pool, _) = world.pools.pools.swap_remove(place);
@@ -66,14 +77,63 @@ fn any_pool(world: &mut World) -> usize {
     pool
 }
 
+/// A pool of host memory or of managed memory, and whether it is on the host: one that the program created, or a
+/// location's default pool.
+fn any_elsewhere(world: &mut World) -> (usize, bool) {
+    if world.rng.percent(70)
+        && let Some((pool, kind, location)) = world.rng.pick(&world.pools.elsewhere)
+    {
+        return (pool, is_host(kind, location));
+    }
+    let (kind, location) = elsewhere(world);
+    let mut pool = 0;
+    world
+        .cuda
+        .cuMemGetDefaultMemPool(Some(&mut pool), Some(&location), kind);
+    (pool, is_host(kind, location))
+}
+
+fn is_host(kind: u32, location: CuMemLocation) -> bool {
+    kind == ALLOCATION_PINNED && location.kind.is_host()
+}
+
+/// A type and location of memory that is not a device's own; in some cases one that does not exist.
+fn elsewhere(world: &mut World) -> (u32, CuMemLocation) {
+    use CuMemLocationType as Type;
+    let kinds = [
+        (ALLOCATION_PINNED, Type::HOST),
+        (ALLOCATION_PINNED, Type::HOST_NUMA),
+        (ALLOCATION_PINNED, Type::HOST_NUMA),
+        (ALLOCATION_MANAGED, Type::DEVICE),
+        (ALLOCATION_MANAGED, Type::DEVICE),
+        (ALLOCATION_MANAGED, Type::HOST),
+        (ALLOCATION_MANAGED, Type::HOST_NUMA),
+        (ALLOCATION_MANAGED, Type::NONE),
+        (ALLOCATION_PINNED, Type::HOST_NUMA_CURRENT),
+    ];
+    let (allocation, kind) = world.rng.pick(&kinds).unwrap_or(kinds[0]);
+    let id = match kind {
+        Type::DEVICE => world.device(),
+        // The host has two nodes.
+        _ if world.rng.percent(4) => 2,
+        _ => world.rng.below(2) as i32,
+    };
+    (allocation, CuMemLocation { kind, id })
+}
+
 fn alloc(world: &mut World) {
     let (mut pointer, bytes, stream) = (Made(0), world.bytes(), any_stream(world));
+    let mut on_host = false;
     let place = Some(&mut pointer);
     let code = match world.rng.below(4) {
         0 => world.cuda.cuMemAllocAsync(place, bytes, stream),
         1 => world.cuda.cuMemAllocAsync_ptsz(place, bytes, stream),
         way => {
-            let pool = any_pool(world);
+            let pool;
+            (pool, on_host) = match world.rng.percent(25) {
+                true => any_elsewhere(world),
+                false => (any_pool(world), false),
+            };
             if way == 2 {
                 world
                     .cuda
@@ -87,7 +147,11 @@ fn alloc(world: &mut World) {
     };
     if code == 0 && pointer.0 != 0 {
         world.cuda.sized(pointer.0, bytes);
-        let (mut device, pointer) = (-1, Addr(pointer.0));
+        let (mut device, pointer) = (ON_HOST, Addr(pointer.0));
+        if on_host {
+            world.pools.blocks.push((pointer, device));
+            return;
+        }
         let code = world
             .cuda
             .cuPointerGetAttribute(Some(&mut device), 9, pointer);
@@ -137,7 +201,7 @@ fn free(world: &mut World, block: (Addr, i32)) {
 /// Properties of a pool on a device.
 pub fn properties(device: i32, max_size: usize) -> CuMemPoolProps {
     CuMemPoolProps {
-        alloc_type: 1,
+        alloc_type: ALLOCATION_PINNED,
         handle_types: 1,
         location: CuMemLocation {
             kind: CuMemLocationType::DEVICE,
@@ -169,6 +233,29 @@ fn create(world: &mut World) {
     }
 }
 
+fn create_elsewhere(world: &mut World) {
+    if world.pools.elsewhere.len() >= 5 {
+        return;
+    }
+    let (kind, location) = elsewhere(world);
+    // Some cannot be shared, or have no largest size.
+    let (shared, most) = match world.rng.percent(10) {
+        true => (1, 64 << 20),
+        false => (0, 0),
+    };
+    let mut properties = properties(0, most);
+    properties.alloc_type = kind;
+    properties.location = location;
+    properties.handle_types = shared;
+    let mut pool = 0;
+    let code = world
+        .cuda
+        .cuMemPoolCreate(Some(&mut pool), Some(&properties));
+    if code == 0 {
+        world.pools.elsewhere.push((pool, kind, location));
+    }
+}
+
 fn wrong(world: &mut World) {
     let gone = world.rng.pick(&world.pools.gone).unwrap_or(0x10);
     let inside = world.rng.pick(&world.pools.blocks).map_or(0, |b| b.0.0 + 1);
@@ -191,7 +278,10 @@ fn wrong(world: &mut World) {
 }
 
 fn attributes(world: &mut World) {
-    let pool = any_pool(world);
+    let pool = match world.rng.percent(20) {
+        true => any_elsewhere(world).0,
+        false => any_pool(world),
+    };
     if world.rng.percent(50) {
         // The release threshold, or a peak, which can only be set to 0.
         let attribute = world.rng.pick(&[4, 4, 4, 6, 8, 99]).unwrap_or(4);
@@ -213,7 +303,22 @@ fn attributes(world: &mut World) {
     }
 }
 
+fn set_current_elsewhere(world: &mut World) {
+    let Some((pool, kind, location)) = world.rng.pick(&world.pools.elsewhere) else {
+        return;
+    };
+    let code = world.cuda.cuMemSetMemPool(Some(&location), kind, pool);
+    world.expect(code);
+    let mut current = 0;
+    world
+        .cuda
+        .cuMemGetMemPool(Some(&mut current), Some(&location), kind);
+}
+
 fn set_current(world: &mut World) {
+    if world.rng.percent(20) {
+        return set_current_elsewhere(world);
+    }
     let Some((pool, device)) = world.rng.pick(&world.pools.pools) else {
         return;
     };
@@ -332,11 +437,15 @@ fn end(world: &mut World) {
     for block in std::mem::take(&mut world.pools.blocks) {
         // The end of a device's last context frees the memory of its pools. Without a context,
         // the program must free it.
-        if all || !super::context::any_on(world, block.1) {
+        if all || block.1 == ON_HOST || !super::context::any_on(world, block.1) {
             free(world, block);
         } else {
             world.pools.blocks.push(block);
         }
+    }
+    for (pool, ..) in std::mem::take(&mut world.pools.elsewhere) {
+        let code = world.cuda.cuMemPoolDestroy(pool);
+        world.expect(code);
     }
     for (pool, _) in std::mem::take(&mut world.pools.pools) {
         let code = world.cuda.cuMemPoolDestroy(pool);

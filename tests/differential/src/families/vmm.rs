@@ -1,7 +1,8 @@
 //! Virtual memory management: handles, address ranges, and mappings between them.
 
 use gpumem_cuda_abi::{
-    CuMemAccessDesc, CuMemAllocFlags, CuMemAllocationProp, CuMemLocation, CuMemLocationType,
+    ALLOCATION_MANAGED, CuMemAccessDesc, CuMemAllocFlags, CuMemAllocationProp, CuMemLocation,
+    CuMemLocationType,
 };
 
 use crate::model::{Ended, Handle, Mapping};
@@ -20,7 +21,7 @@ pub const FAMILY: Family = Family {
 /// Sizes of handles and mappings are multiples of this.
 pub const PAGE: usize = 2 << 20;
 
-/// Properties of a handle on a device or on the host; it can be exported.
+/// Properties of a handle on a device or on the host (NUMA node 1); it can be exported.
 pub fn properties(device: Option<i32>) -> CuMemAllocationProp {
     let location = match device {
         Some(id) => CuMemLocation {
@@ -28,8 +29,8 @@ pub fn properties(device: Option<i32>) -> CuMemAllocationProp {
             id,
         },
         None => CuMemLocation {
-            kind: CuMemLocationType::HOST,
-            id: 0,
+            kind: CuMemLocationType::HOST_NUMA,
+            id: 1,
         },
     };
     CuMemAllocationProp {
@@ -79,7 +80,21 @@ fn create(world: &mut World) {
         2 if device.is_some() => 1 << 40,
         _ => pages * PAGE,
     };
-    let (mut handle, properties) = (0, properties(device));
+    let (mut handle, mut properties) = (0, properties(device));
+    if device.is_none() {
+        use CuMemLocationType as Type;
+        let kinds = [
+            Type::HOST,
+            Type::HOST,
+            Type::HOST_NUMA,
+            Type::HOST_NUMA_CURRENT,
+        ];
+        properties.location.kind = world.rng.pick(&kinds).unwrap_or(Type::HOST);
+        if properties.location.kind == Type::HOST && world.rng.percent(80) {
+            // Otherwise the call fails: such memory cannot be shared.
+            properties.requested_handle_types = 0;
+        }
+    }
     let code = world
         .cuda
         .cuMemCreate(Some(&mut handle), bytes, Some(&properties), 0);
@@ -265,7 +280,7 @@ fn share(world: &mut World) {
     let code = world
         .cuda
         .cuMemExportToShareableHandle(Some(&mut file), handle.handle, 1, 0);
-    if !world.expect(code) {
+    if (code != 0 && handle.device.is_none()) || !world.expect(code) {
         return;
     }
     let code =
@@ -280,7 +295,14 @@ fn share(world: &mut World) {
 
 fn wrong(world: &mut World) {
     let gone = world.rng.pick(&world.vmm.gone).unwrap_or(0x10);
-    match world.rng.below(5) {
+    match world.rng.below(6) {
+        5 => {
+            let (mut handle, mut managed) = (0, properties(Some(0)));
+            managed.kind = ALLOCATION_MANAGED;
+            world
+                .cuda
+                .cuMemCreate(Some(&mut handle), PAGE, Some(&managed), 0)
+        }
         0 => world.cuda.cuMemRelease(gone),
         1 => world.cuda.cuMemUnmap(Addr(PAGE as u64), PAGE),
         2 => {

@@ -136,11 +136,13 @@ impl State {
         Ok(())
     }
 
-    /// `cuMemFreeAsync`: device, managed and stream-ordered memory, and memory that was imported
+    /// `cuMemFreeAsync`: device, managed and stream-ordered memory (of pools on the host, too), and memory that was imported
     /// from a pool or another interface.
     pub fn free_device(&mut self, base: u64) -> Answer {
         let found = self.memory.at(base).ok_or(CuError::INVALID_VALUE)?;
+        let is_of_pool = matches!(found.backing, Backing::Pool { .. });
         let freeable = matches!(found.kind, Kind::Device | Kind::Managed | Kind::Async)
+            || is_of_pool
             || self.may_free_graph_allocation(base);
         let freeable = freeable
             && match found.backing {
@@ -155,7 +157,8 @@ impl State {
     /// `cuMemFreeHost`.
     pub fn free_host(&mut self, base: u64) -> Answer {
         let found = self.memory.at(base).ok_or(CuError::INVALID_VALUE)?;
-        require(found.kind == Kind::Host && found.is_counted())?;
+        let is_of_pool = matches!(found.backing, Backing::Pool { .. });
+        require(found.kind == Kind::Host && found.is_counted() && !is_of_pool)?;
         self.free_allocation(base);
         Ok(())
     }
@@ -230,7 +233,8 @@ impl State {
             .memory
             .iter()
             .filter(|a| {
-                a.device == device && matches!(a.backing, Backing::Pool { .. } | Backing::Graph)
+                let is_here = a.device == device && !a.is_host();
+                is_here && matches!(a.backing, Backing::Pool { .. } | Backing::Graph)
             })
             .map(|allocation| allocation.base)
             .collect();

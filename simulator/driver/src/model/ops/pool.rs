@@ -17,17 +17,16 @@ impl State {
     /// `cuMemPoolCreate`.
     pub fn create_pool(
         &mut self,
-        device: usize,
+        place: Place,
         max_bytes: u64,
         handle_types: u32,
     ) -> Answer<usize> {
-        let mut pool = Pool::new(device, max_bytes, handle_types);
+        let mut pool = Pool::new(place, max_bytes, handle_types);
         if handle_types != 0 {
-            let index = self.machine.visible.get(device).copied().unwrap_or(0);
             let label = Label::Pool(Made {
-                kind: 1,
-                location: 1,
-                id: i64::from(index),
+                kind: place.allocation,
+                location: place.location.kind.0,
+                id: self.shared_id(place.location),
                 usage: 0,
             });
             let file = files::memory_file(&label.to_name(), FILE_BYTES);
@@ -49,10 +48,12 @@ impl State {
         let Label::Pool(made) = Label::of_file(file)? else {
             return Err(CuError::INVALID_VALUE);
         };
-        let location = self.described(made)?.location;
-        let device = self.device(location.id)?;
+        let place = Place {
+            allocation: made.kind,
+            location: self.described(made)?.location,
+        };
         let file = files::duplicate(file).ok_or(CuError::INVALID_VALUE)?;
-        let mut pool = Pool::new(device, 0, 0);
+        let mut pool = Pool::new(place, 0, 0);
         pool.file = Some(PoolFile::of(file)?);
         pool.imported = true;
         Ok(self.pools.live.insert(pool))
@@ -94,13 +95,17 @@ impl State {
         self.map_alias(at, file.file.as_raw_fd(), part, Import::Pool)
     }
 
-    /// `cuMemAllocFromPoolAsync`.
-    pub fn allocate_from_pool(&mut self, handle: usize, bytes: u64) -> Answer<u64> {
+    /// `cuMemAllocFromPoolAsync`. `at`: the device of managed memory whose pool prefers none.
+    pub fn allocate_from_pool(&mut self, handle: usize, bytes: u64, at: usize) -> Answer<u64> {
         require(bytes > 0)?;
         let step = whole_pages(bytes, STEP)?;
         let pool = self.pools.get_mut(handle)?;
         require(!pool.imported)?;
-        let device = pool.device;
+        let kind = pool.place.kind();
+        let device = match kind {
+            Kind::Managed => pool.place.device().unwrap_or(at),
+            _ => pool.device,
+        };
         let base = match pool.take(step) {
             Some(base) => base,
             None => {
@@ -110,11 +115,11 @@ impl State {
             }
         };
         self.pools.get_mut(handle)?.used.add(bytes);
-        self.books.device_mut(device).allocated(Kind::Async, bytes);
+        self.books.device_mut(device).allocated(kind, bytes);
         self.memory.insert(Allocation {
             base,
             bytes,
-            kind: Kind::Async,
+            kind,
             context: 0,
             device,
             flags: 0,
@@ -127,17 +132,15 @@ impl State {
 
     /// `cuMemAllocAsync`.
     pub fn allocate_async(&mut self, current: Current, bytes: u64) -> Answer<u64> {
-        self.allocate_from_pool(self.pools.current_of(current.device), bytes)
+        let pool = self.pools.current_of(current.device);
+        self.allocate_from_pool(pool, bytes, current.device)
     }
 
     /// `cuMemPoolDestroy`: the pool is hidden, and freed with its last block.
     pub fn destroy_pool(&mut self, handle: usize) -> Answer {
-        let device = self.pools.get(handle)?.device;
-        let default = self.pools.default_of(device);
-        require(handle != default)?;
-        if self.pools.current_of(device) == handle {
-            self.pools.current[device] = default;
-        }
+        self.pools.get(handle)?;
+        require(!self.pools.is_default(handle))?;
+        self.pools.unset_current(handle);
         self.pools.get_mut(handle)?.destroyed = true;
         self.bury_pool(handle);
         Ok(())
@@ -164,7 +167,9 @@ impl State {
                 files::punch(&file.file, chunk.offset, bytes);
             }
             pool.reserved.remove(bytes);
-            self.books.device_mut(pool.device).give_physical(bytes);
+            if pool.place.is_on_card() {
+                self.books.device_mut(pool.device).give_physical(bytes);
+            }
             host::unmap(base, bytes);
         }
     }
@@ -178,7 +183,7 @@ impl State {
 
     /// The effect of a synchronisation: pools shrink to their release thresholds.
     pub fn synchronised(&mut self, device: usize) {
-        for handle in self.pools.handles_on(device) {
+        for handle in self.pools.handles_near(device) {
             if let Some(pool) = self.pools.live.get(handle) {
                 let keep = pool.release_threshold;
                 self.trim_pool(handle, keep);
@@ -222,13 +227,18 @@ impl State {
         let page = self.machine.page_bytes;
         let pool = self.pools.get(handle)?;
         let (device, reserved, max) = (pool.device, pool.reserved.current, pool.max_bytes);
+        let is_on_card = pool.place.is_on_card();
         let least = whole_pages(bytes, page)?;
         let fits_pool = |chunk: u64| max == 0 || reserved + chunk <= max;
         let wanted = whole_pages(bytes, CHUNK_BYTES.max(page))?;
-        let chunk = if fits_pool(wanted) && self.take_pages(device, wanted).is_ok() {
+        let mut take = |bytes: u64| match is_on_card {
+            true => self.take_pages(device, bytes),
+            false => Ok(()),
+        };
+        let chunk = if fits_pool(wanted) && take(wanted).is_ok() {
             wanted
         } else if fits_pool(least) {
-            self.take_pages(device, least)?;
+            take(least)?;
             least
         } else {
             return Err(CuError::OUT_OF_MEMORY);
@@ -239,7 +249,9 @@ impl State {
             None => host::map(chunk, page, Access::ReadWrite).map(|base| (base, 0)),
         };
         let Some((base, offset)) = mapped else {
-            self.books.device_mut(device).give_physical(chunk);
+            if is_on_card {
+                self.books.device_mut(device).give_physical(chunk);
+            }
             return Err(CuError::OUT_OF_MEMORY);
         };
         pool.reserved.add(chunk);

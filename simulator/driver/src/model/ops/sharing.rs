@@ -16,17 +16,21 @@ impl State {
     /// The properties of memory, for the name of its file.
     pub fn describe(&self, properties: &CuMemAllocationProp) -> Made {
         let location = properties.location;
-        let id = if location.kind == CuMemLocationType::DEVICE {
+        Made {
+            kind: properties.kind,
+            location: location.kind.0,
+            id: self.shared_id(location),
+            usage: properties.alloc_flags.usage,
+        }
+    }
+
+    /// The id of a location, as other processes understand it.
+    pub fn shared_id(&self, location: CuMemLocation) -> i64 {
+        if location.kind == CuMemLocationType::DEVICE {
             let ordinal = usize::try_from(location.id).unwrap_or(0);
             i64::from(self.machine.visible.get(ordinal).copied().unwrap_or(0))
         } else {
             i64::from(location.id)
-        };
-        Made {
-            kind: properties.kind,
-            location: location.kind.0,
-            id,
-            usage: properties.alloc_flags.usage,
         }
     }
 

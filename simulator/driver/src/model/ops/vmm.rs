@@ -8,7 +8,9 @@ use crate::model::kind::Kind;
 use crate::model::memory::{Allocation, Backing};
 use crate::model::sharing::{Label, check_handle_types};
 use crate::model::vmm::*;
-use gpumem_cuda_abi::{CuMemAllocationProp, CuMemLocationType};
+use gpumem_cuda_abi::{
+    ALLOCATION_MANAGED, ALLOCATION_PINNED, CuMemAllocationProp, CuMemLocationType,
+};
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -228,13 +230,20 @@ impl State {
     }
 
     pub(crate) fn place(&self, properties: &CuMemAllocationProp) -> Answer<(usize, Kind)> {
-        require(properties.kind == 1 || properties.kind == 2)?;
+        match properties.kind {
+            ALLOCATION_PINNED => {}
+            ALLOCATION_MANAGED => return Err(CuError::NOT_SUPPORTED),
+            _ => return Err(CuError::INVALID_VALUE),
+        }
         let location = properties.location;
         match location.kind {
             CuMemLocationType::DEVICE => Ok((self.device(location.id)?, Kind::Vmm)),
-            CuMemLocationType::HOST
-            | CuMemLocationType::HOST_NUMA
-            | CuMemLocationType::HOST_NUMA_CURRENT => Ok((0, Kind::Host)),
+            // It cannot be shared with other processes.
+            CuMemLocationType::HOST if properties.requested_handle_types == 0 => {
+                Ok((0, Kind::Host))
+            }
+            CuMemLocationType::HOST_NUMA if is_numa_node(location.id) => Ok((0, Kind::Host)),
+            CuMemLocationType::HOST_NUMA_CURRENT => Ok((0, Kind::Host)),
             _ => Err(CuError::INVALID_VALUE),
         }
     }
