@@ -180,11 +180,14 @@ mod tests {
 
         let (lock, bound) = (Lock::default(), Duration::from_millis(1));
         let (begun, over) = (std::sync::Barrier::new(3), AtomicBool::new(false));
+        // A holder that still sleeps in the barrier would be one that never unlocks.
+        let spins = AtomicBool::new(false);
         let waiter = AtomicU32::new(0);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let held = lock.lock(threads::own(), Duration::ZERO);
                 begun.wait();
+                spins.store(true, Ordering::Relaxed);
                 while !over.load(Ordering::Relaxed) {
                     pause();
                 }
@@ -193,6 +196,9 @@ mod tests {
             scope.spawn(|| {
                 waiter.store(threads::own(), Ordering::Relaxed);
                 begun.wait();
+                while !spins.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
                 assert!(lock.lock(threads::own(), bound).is_some());
             });
             begun.wait();
