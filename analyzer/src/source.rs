@@ -56,6 +56,26 @@ pub enum Withheld {
     Foreign,
     /// The capture has no folder, or the root folder.
     NoFolder,
+    /// The files are outside the folder, or have changed since the run.
+    Outside,
+}
+
+impl Withheld {
+    /// What the user can do about it, as a line; `None` if that is what the user wants.
+    #[must_use]
+    pub fn advice(self) -> Option<&'static str> {
+        match self {
+            Self::Unwanted => None,
+            Self::Foreign => Some(
+                "no lines of source are shown, because this capture is of another user, another machine, or from before \
+                 a restart: --source-root DIR shows those below a folder",
+            ),
+            Self::NoFolder | Self::Outside => Some(
+                "no lines of source are shown, because the files are outside the run's directory or have changed since: \
+                 --source-root DIR shows those below a folder as they are now",
+            ),
+        }
+    }
 }
 
 /// Which files of a capture's run may be read.
@@ -121,10 +141,19 @@ impl Source {
         }
     }
 
-    /// Why no line is shown, if that is so for all files.
+    /// Why no line was shown, if that is so for all lines that a view wanted.
     #[must_use]
     pub fn withheld(&self) -> Option<Withheld> {
-        self.readable.0.as_ref().err().copied()
+        let mut files = self.files.values();
+        let is_none = !self.files.is_empty() && files.all(Option::is_none);
+        is_none.then(|| {
+            self.readable
+                .0
+                .as_ref()
+                .err()
+                .copied()
+                .unwrap_or(Withheld::Outside)
+        })
     }
 
     /// A line's text, trimmed and cut to a readable length; empty if it is not available.
@@ -145,12 +174,14 @@ impl Source {
 
     /// All lines of a file; `None` if it is not available. Tabs are four blanks.
     pub fn text(&mut self, file: &str) -> Option<&[String]> {
-        let readable = self.readable.0.as_ref().ok()?;
-        let directory = self.directory.as_deref();
+        if file.starts_with('<') {
+            return None;
+        }
+        let (readable, directory) = (&self.readable.0, self.directory.as_deref());
         let lines = self
             .files
             .entry(file.to_owned())
-            .or_insert_with(|| readable.read(directory, file));
+            .or_insert_with(|| readable.as_ref().ok()?.read(directory, file));
         lines.as_deref()
     }
 }
@@ -207,9 +238,6 @@ impl Files {
     }
 
     fn read(&self, directory: Option<&Path>, file: &str) -> Option<Vec<String>> {
-        if file.starts_with('<') {
-            return None;
-        }
         let of_run = directory.unwrap_or(Path::new(""));
         let path = of_run.join(file);
         let below = path.strip_prefix(of_run).ok();
@@ -292,7 +320,6 @@ mod tests {
             "src/../../secret.py",
             "/etc/passwd",
             "/proc/self/environ",
-            "<string>",
             "src",
             "none.py",
         ] {

@@ -1,12 +1,12 @@
 //! Text of programs, made safe to show: in a terminal, a page, a picture or a line of a log.
 //!
 //! Names of functions, files, ranges and threads are whatever a program chose. [`crate::Definition`] is decoded with
-//! clean text, so that no view or export needs a filter of its own; text from other sources (symbols, lines of source,
+//! clean text, so that views and exports need no filters; text from other sources (symbols, lines of source,
 //! paths) is passed through [`clean`] where it enters.
 
 use std::borrow::Cow;
 
-/// What takes the place of a character that is not shown.
+/// What replaces a character that is not shown.
 const REPLACEMENT: char = '\u{fffd}';
 
 /// Text as one line: characters that move the cursor, start an escape sequence, end the line, change the direction of

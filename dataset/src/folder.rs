@@ -2,6 +2,10 @@
 //!
 //! A file is written under a name that begins with `_` and ends in `.tmp`, synchronized, and renamed; then its folder is
 //! synchronized. Only a process with the lock writes, so for it the `.tmp` files of others are those of killed writers.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "it locks and synchronizes its files itself"
+)]
 
 use std::fs::{self, File};
 use std::io;

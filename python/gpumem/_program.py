@@ -1,4 +1,4 @@
-"""What a program's file says about how it is started: its loader, and the libraries it needs."""
+"""Reads from a program's file how it is started: its loader, and the libraries it needs."""
 
 import struct
 from typing import BinaryIO, List, NamedTuple, Optional, Tuple
@@ -21,7 +21,7 @@ class Program(NamedTuple):
 
     @property
     def sanitizer(self) -> Optional[str]:
-        """The library of AddressSanitizer, which must be the first of all libraries."""
+        """The library of AddressSanitizer, which must be the first library."""
         return next((name for name in self.needed if is_sanitizer(name)), None)
 
 

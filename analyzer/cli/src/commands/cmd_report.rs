@@ -86,6 +86,7 @@ pub fn run(
     let folding = Folding::default();
     let folded = Folded::of(&session.replay, &mut symbols, &held, folding, &mut text);
     drop(bar);
+    output.about_source(&source);
     let subtitle = session.subtitle();
     let title = folded.title(level, &at(At::Peak));
     let look = FlameLook {

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use gpumem_analyzer::envelope::{Captures, Envelope, View};
-use gpumem_analyzer::render::Terminal;
+use gpumem_analyzer::render::{Source, Terminal};
+use gpumem_analyzer::source::Withheld;
 use gpumem_capture::text;
 use gpumem_files::write::{self, By};
 use serde::Serialize;
@@ -70,6 +71,14 @@ impl Output<'_> {
     /// Prints text unchanged, for programs.
     pub fn raw(&mut self, text: &str) -> anyhow::Result<()> {
         Ok(self.out.write_all(text.as_bytes())?)
+    }
+
+    /// On a terminal, prints why no line of source was shown, if none was.
+    pub fn about_source(&mut self, source: &Source) {
+        let advice = source.withheld().and_then(Withheld::advice);
+        if let (true, Some(advice)) = (self.is_terminal, advice) {
+            self.notes.say(advice);
+        }
     }
 
     /// Prints a result as indented JSON, with a final newline.

@@ -1,5 +1,6 @@
 //! Captures from others: what they must not read, overwrite or use up.
 
+use std::ffi::OsStr;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 
@@ -7,7 +8,7 @@ use gpumem_capture::*;
 use tempfile::tempdir;
 
 use crate::captures::Captures;
-use crate::run::{analyze, program, run, stderr, stdout};
+use crate::run::{Screen, analyze, program, run, run_on, stderr, stdout};
 use crate::synthetic::{M, Synthetic};
 
 fn names(folder: &Path) -> Vec<String> {
@@ -124,7 +125,7 @@ fn a_capture_shows_only_source_below_the_folder_of_its_run() {
             "/proc/self/pagemap",
         ],
     );
-    // In processes of their own, because what is permitted is one setting of a process.
+    // In separate processes, because what is permitted is one setting of a process.
     let shown = |arguments: &[&str]| {
         let output = program().args(arguments).arg(&file).output();
         let output = output.expect("the program");
@@ -226,4 +227,31 @@ fn large_work_of_a_small_file_ends_with_one_line() {
     );
     assert_eq!(names(folder.path()), ["report.bin"]);
     assert_ne!(run("2GiB").status.code(), Some(1));
+}
+
+#[test]
+fn what_to_do_about_missing_source_is_said_on_a_terminal() {
+    let folder = tempdir().expect("a folder");
+    std::fs::write(folder.path().join("train.py"), "the_own_line\n").expect("a file");
+    let [inside, outside] = ["inside", "outside"].map(|name| {
+        let own = folder.path().join(name);
+        std::fs::create_dir(&own).expect("a folder");
+        own
+    });
+    let screen = Screen {
+        columns: Some(300),
+        ..Screen::default()
+    };
+    let said = |file: &Path, command: &[&str]| {
+        let words = command.iter().map(OsStr::new).chain([file.as_os_str()]);
+        stderr(&run_on(screen, words))
+    };
+    let whole = naming(&inside, folder.path(), &["train.py"]);
+    let elsewhere = naming(&outside, &outside, &["../train.py"]);
+    for command in [&["lines"][..], &[]] {
+        assert_eq!(said(&whole, command), "");
+        let advice = said(&elsewhere, command);
+        assert!(advice.contains("outside the run's directory"), "{advice}");
+        assert!(advice.contains("--source-root DIR"), "{advice}");
+    }
 }
