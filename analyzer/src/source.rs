@@ -1,8 +1,8 @@
 //! Lines of source code: which files may be read, and their text.
 //!
 //! A capture names the files. One from elsewhere could name the viewer's keys, so without `--source-root` only files
-//! below the folder of a run are read, and only for runs of this user on this machine since it was started. A stranger
-//! does not know the id of that boot.
+//! below the folder of a run or of its script are read, and only for runs of this user on this machine since it was
+//! started. Who does not use this machine does not know the id of that boot.
 
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
@@ -38,6 +38,13 @@ pub fn permit(permission: Permission) {
     *PERMISSION.write().unwrap_or_else(PoisonError::into_inner) = permission;
 }
 
+/// What the user permits.
+#[must_use]
+pub fn permission() -> Permission {
+    let permission = PERMISSION.read().unwrap_or_else(PoisonError::into_inner);
+    permission.clone()
+}
+
 /// Whether the user wants no line of source to be shown.
 #[must_use]
 pub fn is_unwanted() -> bool {
@@ -66,14 +73,12 @@ impl Withheld {
     pub fn advice(self) -> Option<&'static str> {
         match self {
             Self::Unwanted => None,
-            Self::Foreign => Some(
-                "no lines of source are shown, because this capture is of another user, another machine, or from before \
-                 a restart: --source-root DIR shows those below a folder",
-            ),
-            Self::NoFolder | Self::Outside => Some(
-                "no lines of source are shown, because the files are outside the run's directory or have changed since: \
-                 --source-root DIR shows those below a folder as they are now",
-            ),
+            Self::Foreign => {
+                Some("No source lines: recorded elsewhere, or before a restart. See --source-root.")
+            }
+            Self::NoFolder | Self::Outside => {
+                Some("No source lines: outside the run's folders, or changed. See --source-root.")
+            }
         }
     }
 }
@@ -193,7 +198,7 @@ impl Readable {
     /// The files of a run.
     #[must_use]
     pub fn of(names: &Names, header: &Header) -> Self {
-        Self(Files::of(names.directory().map(Path::new), header))
+        Self(Files::of(names, header))
     }
 
     /// The files of all ranks of a job, if they may be read for each of them.
@@ -213,7 +218,7 @@ impl Readable {
 }
 
 impl Files {
-    fn of(directory: Option<&Path>, header: &Header) -> Result<Self, Withheld> {
+    fn of(names: &Names, header: &Header) -> Result<Self, Withheld> {
         let permission = PERMISSION.read().unwrap_or_else(PoisonError::into_inner);
         if permission.none {
             return Err(Withheld::Unwanted);
@@ -228,13 +233,25 @@ impl Files {
         if !header.is_of_this_user() || !header.is_of_this_boot() {
             return Err(Withheld::Foreign);
         }
-        let folder = directory.and_then(|directory| directory.canonicalize().ok());
-        let folder = folder.filter(|folder| folder.parent().is_some());
-        Ok(Self {
-            folders: vec![folder.ok_or(Withheld::NoFolder)?],
-            is_root: false,
-            unchanged_since: Some(started(header)),
-        })
+        let directory = Path::new(names.directory().unwrap_or_default());
+        let script = script(names.command().unwrap_or_default());
+        let script = script.map(|script| directory.join(script));
+        let folders = [Some(directory), script.as_deref().and_then(Path::parent)];
+        let folders: Vec<PathBuf> = folders
+            .into_iter()
+            .flatten()
+            .filter(|folder| folder.is_absolute())
+            .filter_map(|folder| folder.canonicalize().ok())
+            .filter(|folder| folder.parent().is_some())
+            .collect();
+        match folders.is_empty() {
+            true => Err(Withheld::NoFolder),
+            false => Ok(Self {
+                folders,
+                is_root: false,
+                unchanged_since: Some(started(header)),
+            }),
+        }
     }
 
     fn read(&self, directory: Option<&Path>, file: &str) -> Option<Vec<String>> {
@@ -266,12 +283,19 @@ impl Files {
     }
 }
 
+/// The script of a command line: `train.py` of `python -u train.py --epochs 2`.
+fn script(command: &str) -> Option<&str> {
+    let words = command.split(' ').map(|word| word.trim_matches('\''));
+    words.skip(1).find(|word| word.ends_with(".py"))
+}
+
 fn started(header: &Header) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_nanos(header.started_wall_ns)
 }
 
 /// Whether a file is below a folder, and in no hidden folder there, such as `.ssh`.
-fn is_below(file: &Path, folder: &Path) -> bool {
+#[must_use]
+pub fn is_below(file: &Path, folder: &Path) -> bool {
     let Ok(below) = file.strip_prefix(folder) else {
         return false;
     };
@@ -328,19 +352,34 @@ mod tests {
     }
 
     #[test]
+    fn a_command_line_names_its_script() {
+        for (command, expected) in [
+            (
+                "python /srv/me/train.py --config b.py",
+                Some("/srv/me/train.py"),
+            ),
+            ("/usr/bin/python3.12 -u train.py", Some("train.py")),
+            ("train.py", None),
+            ("python -m pkg.train", None),
+        ] {
+            assert_eq!(script(command), expected, "{command}");
+        }
+    }
+
+    #[test]
     fn a_file_that_changed_since_the_run_is_shown_only_under_a_root_that_the_user_names() {
         let all = tempfile::tempdir().unwrap();
         let here = all.path();
         std::fs::write(here.join("train.py"), "x\n").unwrap();
-        let recorded = Some(Path::new("/home/they/run"));
+        let recorded = Some(Path::new("/srv/they/run"));
         let then = files(here, Some(SystemTime::UNIX_EPOCH));
         assert_eq!(then.read(Some(here), "train.py"), None);
         let root = files(here, None);
         let expected = Some(vec!["x".to_owned()]);
         assert_eq!(root.read(recorded, "train.py"), expected);
-        assert_eq!(root.read(recorded, "/home/they/run/train.py"), expected);
-        assert_eq!(root.read(recorded, "/home/they/other/train.py"), None);
-        assert_eq!(root.read(recorded, "/home/they/run/../../etc/passwd"), None);
+        assert_eq!(root.read(recorded, "/srv/they/run/train.py"), expected);
+        assert_eq!(root.read(recorded, "/srv/they/other/train.py"), None);
+        assert_eq!(root.read(recorded, "/srv/they/run/../../etc/passwd"), None);
         assert_eq!(
             root.read(None, here.join("train.py").to_str().unwrap()),
             expected

@@ -45,8 +45,7 @@ pub fn print<V: View + Serialize>(
             let mut source = Source::new(&session.replay.names, &session.header);
             let caveats = caveats(&session.account, output.terminal);
             output.text(&(caveats + &text(&mut source, output.terminal)))?;
-            output.about_source(&source);
-            Ok(())
+            output.about_source(&source)
         }
     }
 }

@@ -244,14 +244,56 @@ fn what_to_do_about_missing_source_is_said_on_a_terminal() {
     };
     let said = |file: &Path, command: &[&str]| {
         let words = command.iter().map(OsStr::new).chain([file.as_os_str()]);
-        stderr(&run_on(screen, words))
+        let text = stdout(&run_on(screen, words));
+        let line = text
+            .lines()
+            .find(|line| line.starts_with("No source lines"));
+        line.unwrap_or_default().to_owned()
     };
     let whole = naming(&inside, folder.path(), &["train.py"]);
     let elsewhere = naming(&outside, &outside, &["../train.py"]);
     for command in [&["lines"][..], &[]] {
         assert_eq!(said(&whole, command), "");
         let advice = said(&elsewhere, command);
-        assert!(advice.contains("outside the run's directory"), "{advice}");
-        assert!(advice.contains("--source-root DIR"), "{advice}");
+        assert!(advice.contains("outside the run's folders"), "{advice}");
+        assert!(advice.contains("--source-root"), "{advice}");
+    }
+}
+
+#[test]
+fn events_that_no_machine_can_have_are_left_out_and_named() {
+    let folder = tempdir().expect("a folder");
+    let mut capture = Synthetic::new(folder.path());
+    let line = capture.python(&[("train.py", "<module>", 1, true)]);
+    capture.alloc(Level::TENSOR, 0x1000, M, line, StackId::NONE);
+    for number in 1..5 {
+        capture.alloc(
+            Level::TENSOR,
+            number << 40,
+            u64::MAX - 5,
+            line,
+            StackId::NONE,
+        );
+    }
+    for number in 5..100 {
+        capture.alloc(Level::TENSOR, number << 40, 1 << 50, line, StackId::NONE);
+    }
+    let file = capture.finish();
+    for command in [
+        &["lines"][..],
+        &["summary"],
+        &[],
+        &["sizes"],
+        &["temporary"],
+        &["tree"],
+    ] {
+        let output = analyze(command, &file);
+        let (text, code) = (stdout(&output) + &stderr(&output), output.status.code());
+        assert_eq!(code, Some(3), "{command:?}: {text}");
+        // Four, and those above 2^56 live bytes.
+        assert!(
+            text.contains("36 events with more bytes than a machine can have"),
+            "{text}"
+        );
     }
 }
