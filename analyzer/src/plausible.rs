@@ -14,7 +14,8 @@ const LIVE: u64 = 1 << 56;
 /// The most bytes of all large blocks of a capture.
 const ALL: u64 = 1 << 62;
 
-/// Whether the event's bytes are part of a sum. Others have readings, of which the largest number is none.
+/// Whether the event's bytes are part of a sum. Others have readings, where the largest number stands
+/// for an unknown one.
 fn is_summed(event: &Event) -> bool {
     let kinds = [
         EventKind::ALLOC,
@@ -27,7 +28,7 @@ fn is_summed(event: &Event) -> bool {
     kinds.contains(&event.kind)
 }
 
-/// Tells plausible events from others.
+/// Separates plausible events from others.
 #[derive(Debug, Default)]
 pub(crate) struct Plausible {
     all: u64,

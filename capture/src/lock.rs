@@ -77,7 +77,9 @@ impl Lock {
                 holders = Holders::default();
             }
             if let_others_run(rounds) >= bound {
-                if holder(now) == own || holders.is_lost(holder(now)) {
+                let is_lost = holder(now) == own || holders.is_lost(holder(now));
+                // A holder may have unlocked and ended since it was seen.
+                if is_lost && self.0.load(Ordering::Relaxed) == now {
                     return None;
                 }
                 rounds = 0;

@@ -48,7 +48,7 @@ fn tell_of_panic(panic: &PanicHookInfo<'_>) {
     let what = owned.or_else(|| payload.downcast_ref::<&str>().copied());
     let what = what.unwrap_or("an error");
     Notes(&mut io::stderr()).say(format_args!(
-        "an error in gpumem-analyze ({place}: {}): no result; please report it with the capture's `check`",
+        "an error in gpumem-analyze ({place}: {}): no result. Report it with the output of `gpumem-analyze check`",
         text::clean(what)
     ));
 }
