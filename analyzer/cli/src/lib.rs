@@ -45,7 +45,10 @@ pub fn run(arguments: &[OsString], output: &mut Output<'_>) -> u8 {
     args::set_budget(cli.max_memory);
     match cli.source.permission() {
         Ok(permission) => gpumem_analyzer::source::permit(permission),
-        Err(error) => return refused(arguments, &error, output),
+        Err(error) => {
+            output.notes.say(first_line(&error));
+            return WRONG;
+        }
     }
     let result = command(&cli, output).and_then(|exit| {
         output.out.flush()?;

@@ -297,3 +297,18 @@ fn events_that_no_machine_can_have_are_left_out_and_named() {
         );
     }
 }
+
+#[test]
+fn a_source_root_that_is_no_folder_is_refused_in_one_line() {
+    let captures = Captures::copied(&["tiny"]);
+    let output = analyze(
+        &["lines", "--source-root", "/does/not/exist"],
+        &captures.path("tiny"),
+    );
+    assert_eq!(output.status.code(), Some(2));
+    let said = stderr(&output);
+    assert_eq!(
+        said,
+        "gpumem-analyze: --source-root /does/not/exist: no such folder\n"
+    );
+}
