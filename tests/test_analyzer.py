@@ -32,7 +32,7 @@ def test_colour_and_width_are_for_terminals(report, analyze):
         assert code == 0 and ESCAPE.search(said)
         assert narrow.wider(said, columns) == []
         # Rows that would look alike have a second line, indented, with their difference.
-        # Only a terminal is told why a capture of elsewhere shows no source.
+        # A line that only terminals have: why no source is shown.
         rows = ESCAPE.sub("", said).partition("\nNo source lines:")[0].rstrip("\n").splitlines()
         assert len([row for row in rows if not row.startswith("    ")]) == len(plain.splitlines())
     said, code = on_a_terminal("--help", columns=60)
