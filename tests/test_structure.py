@@ -107,6 +107,11 @@ def test_the_replay_knows_records_alone():
     assert not linked & {"gpumem-cuda-abi", "gpumem-unwind", "gpumem", "gpumem-analyzer", "serde", "clap", "inferno"}
 
 
+def test_the_judge_knows_the_replay_alone():
+    """The recorder may use it, too."""
+    assert dependencies("gpumem-judge") - dependencies("gpumem-replay") == {"gpumem-replay"}
+
+
 def test_the_capture_knows_neither():
     linked = dependencies("gpumem-capture")
     assert not linked & {"gpumem-cuda-abi", "gpumem-unwind", "clap", "inferno", "gpumem"}

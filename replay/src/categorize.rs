@@ -1,6 +1,6 @@
 //! Assigns categories to tensor blocks: see [`crate::categories`].
 
-use gpumem_capture::{DeviceOrdinal, Event, Level, Role, StackId};
+use gpumem_capture::{DeviceOrdinal, Event, Level, Role, StackId, ThreadId};
 
 use crate::attribution::is_in_closure;
 use crate::block::{Block, Made};
@@ -87,6 +87,17 @@ impl Replay {
         // Usually it has this category already.
         if was != purpose.category() {
             self.stand_under(event.device, address, base, was, false);
+        }
+    }
+
+    /// Whether a block that this thread frees now is freed by a backward.
+    pub fn is_in_backward(&self, thread: ThreadId) -> bool {
+        match self.spans.marked(thread) {
+            ThreadPhase::Backward => true,
+            ThreadPhase::Outside => {
+                self.spans.is_in_backward() && !self.categories.is_the_programs(thread)
+            }
+            _ => false,
         }
     }
 

@@ -30,6 +30,7 @@ mod ids;
 mod key_ids;
 mod later_growth;
 mod level_state;
+mod limits;
 pub mod names;
 mod node;
 pub mod node_classes;

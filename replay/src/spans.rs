@@ -141,6 +141,11 @@ impl Spans {
         phase
     }
 
+    /// Whether any thread is in backward.
+    pub(crate) fn is_in_backward(&self) -> bool {
+        !self.in_backward.is_empty()
+    }
+
     /// The phase of a thread according to its own marks.
     pub fn marked(&self, thread: ThreadId) -> ThreadPhase {
         let thread = self.threads.get(&thread);

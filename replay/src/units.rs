@@ -96,6 +96,12 @@ pub fn time(nanos: Nanos) -> String {
     }
 }
 
+/// A number of things: `1 block`, `2 blocks`.
+pub fn many(number: u64, one: &str, more: &str) -> String {
+    let word = if number == 1 { one } else { more };
+    format!("{} {word}", count(number))
+}
+
 /// A part of a whole: `31 %`, to the nearest percent. A nonzero part is never `0 %`, and a part less than the whole is
 /// never `100 %`: `<1 %`, `>99 %`.
 pub fn percent(part: u64, whole: u64) -> String {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gpumem_analyzer::account::{When, limit_of, when_of};
+use gpumem_analyzer::account::{When, when_of};
 use gpumem_analyzer::ranks::Course;
 use gpumem_analyzer::replay::{At, Levels, Reading, Replay};
 use gpumem_analyzer::views::{
@@ -282,7 +282,9 @@ fn devices(replay: &Replay, growth: &StepGrowth) -> Vec<DeviceNow> {
             DeviceNow {
                 device: *device,
                 name: named.map(|named| named.name.clone()),
-                total: limit_of(replay, *device).or(named.map(|named| named.total_bytes)),
+                total: replay
+                    .limit_of(*device)
+                    .or(named.map(|named| named.total_bytes)),
                 now: on.now,
                 at_peak: on.at_peak,
                 peak: on.moment,

@@ -7,8 +7,9 @@ use gpumem_capture::{
 use super::missing;
 use super::reached::{Reached, reached};
 use super::replayed::Replayed;
-use super::words::{many, place};
+use super::words::place;
 use crate::replay::{Replay, Sampling};
+use crate::units::many;
 
 /// How the recorded process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

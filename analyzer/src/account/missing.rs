@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use gpumem_capture::Integrity;
 
-use super::words::{many, place};
+use super::words::place;
 use crate::replay::{Anomalies, Evicted, Purpose, Replay, StackKey};
+use crate::units::many;
 use crate::units::{bytes, count, time};
 
 /// What the recorder lost and what is damaged in the file.

@@ -1,7 +1,6 @@
 //! What is known about a replayed capture: its accuracy, and the step and phase of its events.
 
 mod judge;
-mod limits;
 mod missing;
 mod reached;
 mod replayed;
@@ -10,9 +9,9 @@ mod tests;
 mod when;
 mod words;
 
+pub use crate::units::many;
 pub use judge::{Account, Comparison, Ending, duration};
-pub use limits::{is_by_limit, limit_of, room_of};
 pub use reached::Reached;
 pub use replayed::Replayed;
 pub use when::{Phase, When, by_frames, phase_of, when_of};
-pub use words::{many, place};
+pub use words::place;

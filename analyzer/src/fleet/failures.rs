@@ -7,7 +7,7 @@ use gpumem_capture::{Event, EventKind, Seq};
 use gpumem_dataset::{Failure, Key};
 
 use super::book::Book;
-use super::cells::{int, micros, word};
+use super::cells::{int, micros};
 use crate::attribution::owner;
 use crate::replay::{At, OutOfMemory, Query, Replay};
 use crate::session::{self, Error, Session};
@@ -86,7 +86,7 @@ pub(super) fn judge(path: &Path, first: &Session) -> Result<Option<Judged>, Erro
         &mut |_| {},
     )?;
     let causes = watches.into_iter();
-    let causes = causes.map(|(seq, watch)| (seq, watch.judge(&then.replay)));
+    let causes = causes.map(|(seq, watch)| (seq, watch.judge()));
     Ok(Some(Judged {
         main: main.seq,
         causes: causes.collect(),
@@ -111,7 +111,7 @@ pub(super) fn rows(
             capture,
             device: event.device.0.into(),
             time: micros(started.saturating_add(event.time.0)),
-            cause: cause.map(|(kind, _)| word(kind).into()),
+            cause: cause.map(|(kind, _)| kind.name().into()),
             raised: failure.is_exception(),
             wanted_bytes: int(event.bytes),
             free_bytes: cause.and_then(|(_, free)| free.map(int)),

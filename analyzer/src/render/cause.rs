@@ -31,7 +31,8 @@ pub(super) fn statement(label: &str, style: Style, text: &str, terminal: Termina
 
 /// The cause with possible remedies, and the lines that held most: two statements.
 pub fn cause_text(cause: &Cause, terminal: Terminal) -> String {
-    let text = format!("{} → {}", cause.what, cause.advice);
+    let advice = cause.advice.iter().map(|advice| format!(" → {advice}"));
+    let text = cause.statement() + &advice.collect::<String>();
     let mut out = statement("cause", Style::Bad, &text, terminal);
     if cause.owners.is_empty() {
         return out;

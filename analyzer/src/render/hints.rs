@@ -42,7 +42,9 @@ pub fn hints_text(
             out.push_str(row.trim_end());
             out.push('\n');
         }
-        out.push_str(&format!("    → {}\n", hint.advice));
+        if !hint.advice.is_empty() {
+            out.push_str(&format!("    → {}\n", hint.advice));
+        }
     }
     out
 }

@@ -8,7 +8,7 @@ use super::{
     Source, Style, Terminal, account_lines, bytes, caveats, changes_table, hints_text, ledger_text,
     lines_table, moment, signed, what_ran,
 };
-use crate::account::{is_by_limit, limit_of, many, when_of};
+use crate::account::{many, when_of};
 use crate::attribution::owner;
 use crate::replay::{OutOfMemory, Replay};
 use crate::session::Session;
@@ -176,10 +176,10 @@ fn device_lines(
 
 /// A note if the limit caused the failure and not the card.
 fn by_limit(replay: &Replay, failure: &OutOfMemory) -> String {
-    if !is_by_limit(failure) {
+    if !failure.is_by_limit() {
         return String::new();
     }
-    match limit_of(replay, failure.event.device) {
+    match replay.limit_of(failure.event.device) {
         Some(limit) => format!(", because of the limit of {} (GPUMEM_LIMIT)", bytes(limit)),
         None => ", because of the limit in force (GPUMEM_LIMIT)".into(),
     }

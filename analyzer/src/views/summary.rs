@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use super::calls::{Calls, calls};
 use super::categories::{by_category, by_name};
 use super::pytorch::PyTorchSummary;
-use crate::account::{Reached, Replayed, When, duration, limit_of, room_of, when_of};
+use crate::account::{Reached, Replayed, When, duration, when_of};
 use crate::replay::{At, Category, Figure, Replay, ReservationKind};
 use crate::session::Session;
 
@@ -331,8 +331,8 @@ fn device(session: &Session, ordinal: DeviceOrdinal) -> DeviceSummary {
         uuid: known.and_then(|known| known.uuid_text()),
         pci: known.and_then(|known| text(&known.pci)),
         total_bytes: known.map(|known| known.total_bytes),
-        limit_bytes: limit_of(replay, ordinal),
-        allocator_room_bytes: room_of(replay, ordinal),
+        limit_bytes: replay.limit_of(ordinal),
+        allocator_room_bytes: replay.room_of(ordinal),
         tensor: level(Level::TENSOR),
         categories: categories(replay, ordinal),
         driver: level(Level::DRIVER),

@@ -171,7 +171,8 @@ def failure(of: Dict[str, Any]) -> List[str]:
     cause = of["cause"]
     if cause:
         advice = f" → {cause['advice']}" if cause.get("advice") else ""
-        lines.append(f"Cause: {cause['what']}{advice}")
+        certainty = "likely: " if cause.get("certainty") == "likely" else ""
+        lines.append(f"Cause: {certainty}{cause['what']}{advice}")
     return lines
 
 

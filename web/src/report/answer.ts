@@ -37,7 +37,7 @@ function failed(): Child[] {
 
 function why(cause: Cause): HTMLElement {
   return make("p", { id: "cause" }, [make("strong", { text: "Cause: " }), cause.what, make("br"),
-    make("strong", { text: "To change: " }), cause.advice, make("br"), make("strong", { text: "Held then: " }), ...holders(cause.owners),
+    ...(cause.advice === "" ? [] : [make("strong", { text: "To change: " }), cause.advice, make("br")]), make("strong", { text: "Held then: " }), ...holders(cause.owners),
     " of ", figure(cause.live), " live"]);
 }
 

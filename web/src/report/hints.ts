@@ -22,7 +22,7 @@ function seen(of: Hint): HTMLElement {
   const own = data.devices.find((each) => each.device === of.device)?.peak?.[1] === peak;
   const link: Child = typeof peak === "number" && make("p", {}, [momentLink("Show the peak", peak, of.device, own ? "peak" : undefined)]);
   return make("div", {}, [of.what, of.lines.length > 0 && make("ul", { class: "evidence" }, of.lines.map(evidence)),
-    make("p", { class: "advice", text: `→ ${of.advice}` }), link]);
+    make("p", { class: "advice", text: of.advice === "" ? "" : `→ ${of.advice}` }), link]);
 }
 
 export function drawHints(): void {

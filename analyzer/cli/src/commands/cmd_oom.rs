@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use gpumem_analyzer::account::{is_by_limit, limit_of};
 use gpumem_analyzer::attribution::owner;
 use gpumem_analyzer::envelope::{Body, Heads, View};
 use gpumem_analyzer::render::{
@@ -250,8 +249,8 @@ fn described<'a>(replay: &'a Replay, number: u64, failure: &OutOfMemory) -> Fail
         line: owner(&replay.names, failure.span_context.stacks, event.level).label(&replay.names),
         exception: failure.is_exception(),
         refusals: failure.refusals,
-        by_limit: is_by_limit(failure),
-        limit_bytes: limit_of(replay, event.device),
+        by_limit: failure.is_by_limit(),
+        limit_bytes: replay.limit_of(event.device),
         postmortem: postmortem(replay, failure),
     }
 }

@@ -1,6 +1,5 @@
 //! `why`: why an allocation failed, and the owners of memory then.
 
-use gpumem_analyzer::account::{is_by_limit, limit_of};
 use gpumem_analyzer::attribution::owner;
 use gpumem_analyzer::replay::{At, OutOfMemory, Query};
 use gpumem_analyzer::session::Session;
@@ -115,8 +114,8 @@ fn described(session: &Session, number: u64, failure: &OutOfMemory) -> Value {
         "line": of.label(&replay.names),
         "exception": failure.is_exception(),
         "refusals": failure.refusals,
-        "by_limit": is_by_limit(failure),
-        "limit_bytes": limit_of(replay, event.device),
+        "by_limit": failure.is_by_limit(),
+        "limit_bytes": replay.limit_of(event.device),
     }))
 }
 

@@ -1,33 +1,24 @@
-//! Why an allocation failed, judged once for all outputs.
-//!
-//! The causes are checked in this order, each with its evidence: causes that are independent of this program's memory
-//! (the request exceeds the card, or other processes hold the memory), growth, the largest part, and fragmentation.
-//! Growth is detected in the rounds of loops ([`course`]). Fragmentation is reported only if the request would have
-//! fitted into the free bytes as one block.
+//! Why an allocation failed, judged once for all outputs by [`gpumem_judge`].
 
-mod course;
 pub(super) mod graph;
-mod judge;
-mod kind;
 pub(super) mod places;
-mod series;
-mod words;
 
 use std::cmp::Reverse;
 use std::path::Path;
 
 use gpumem_capture::{Level, Progress, Reader, Record};
+use gpumem_judge::{Facts, Follow, Verdict, judge, words};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::by_stack::{ByStack, Select};
 use super::categories::CategoryBytes;
 use super::lines::{LineRow, Lines};
+use crate::names::Names;
 use crate::replay::{At, Effect, OutOfMemory, Replay};
 use crate::session::{Error, Session};
-use course::Course;
 
-pub use kind::CauseKind;
+pub use gpumem_judge::{Certainty, Kind as CauseKind};
 
 /// The maximum number of owners in the list.
 const OWNERS: usize = 3;
@@ -102,14 +93,21 @@ pub struct Cause {
     /// Ordinal of the GPU of the request; 255: no GPU.
     pub device: u8,
     /// The kind of the cause.
+    #[serde(serialize_with = "named_kind")]
+    #[schemars(with = "String", extend("enum" = kinds()))]
     pub kind: CauseKind,
+    /// How the cause is known: `proven` by a replay or a walk through the program's objects, `follows` from the events,
+    /// or `likely`.
+    #[serde(serialize_with = "named_certainty")]
+    #[schemars(with = "String", extend("enum" = ["proven", "follows", "likely"]))]
+    pub certainty: Certainty,
     /// Bytes that the cause is about: memory that grew, the largest part, memory of other processes, free or
     /// unallocated memory, depending on `kind`; else the request.
     pub bytes: u64,
     /// The cause with its figures, as text.
     pub what: String,
-    /// The recommended change, as text.
-    pub advice: String,
+    /// The recommended change, as text; `None` if nothing is known to help.
+    pub advice: Option<String>,
     /// The line that the cause is about, as tables show it. With `kept_graphs` and `no_grad`: the line whose tensor
     /// probably keeps the graphs. `None`: the cause is not about a line, or the line is not known.
     pub line: Option<String>,
@@ -151,57 +149,91 @@ impl Cause {
             let effect = replay.feed(record);
             watch.observe(&replay, record, effect);
         })?;
-        let (device, level) = (failure.event.device, watch.level);
-        let found = judge::judge(&replay, &watch.course, &failure, level);
-        let (what, advice) = words::of(&found);
-        let (owners, live_bytes) = owners(&replay, &failure, level);
-        Ok(Self {
+        let (owners, live_bytes) = owners(&replay, &failure, watch.level());
+        let mut cause = Self {
             number,
             event: failure.seq.0,
-            device: device.0,
-            kind: found.kind,
-            bytes: found.bytes,
-            what,
-            advice,
-            line: found.line.as_ref().map(|line| line.0.clone()),
-            level,
+            device: failure.event.device.0,
+            kind: CauseKind::Unknown,
+            certainty: Certainty::Follows,
+            bytes: failure.event.bytes,
+            what: words::UNKNOWN.into(),
+            advice: None,
+            line: None,
+            level: watch.level(),
             live_bytes,
-            free_bytes: found.free,
-            cached_bytes: found.cached,
-            would_fit: found.would_fit,
+            free_bytes: None,
+            cached_bytes: 0,
+            would_fit: None,
             owners,
-        })
+        };
+        if let Some(facts) = watch.0.facts() {
+            cause.judged(&replay.names, facts, &judge(facts));
+        }
+        Ok(cause)
+    }
+
+    /// The cause as a statement: `likely: ` before it if the events would also fit something else.
+    pub fn statement(&self) -> String {
+        match self.certainty {
+            Certainty::Likely => format!("likely: {}", self.what),
+            Certainty::Proven | Certainty::Follows => self.what.clone(),
+        }
+    }
+
+    fn judged(&mut self, names: &Names, facts: &Facts, verdict: &Verdict) {
+        self.kind = verdict.kind;
+        self.certainty = verdict.certainty;
+        self.bytes = verdict.bytes;
+        self.what = words::what(names, facts, verdict);
+        self.advice = words::advice(names, facts, verdict);
+        self.line = verdict.line.as_ref().map(|owner| owner.label(names));
+        self.free_bytes = facts.card.free();
+        self.cached_bytes = facts.reserved.saturating_sub(facts.tensors);
+        let free = self
+            .free_bytes
+            .map(|free| free.saturating_add(self.cached_bytes));
+        self.would_fit = free.map(|free| free >= facts.needed());
     }
 }
 
 /// Follows a capture up to a failure to find its cause.
-pub struct CauseWatch {
-    failure: OutOfMemory,
-    level: Level,
-    course: Course,
-}
+pub struct CauseWatch(Follow);
 
 impl CauseWatch {
     /// Follows a capture that was read to its end before, for one of its failures.
     pub fn new(first: &Replay, failure: OutOfMemory) -> Self {
-        let level = level_of(first, &failure);
-        Self {
-            failure,
-            level,
-            course: Course::new(failure.seq, failure.event.device, level),
-        }
+        Self(Follow::new(failure, level_of(first, &failure)))
     }
 
     /// Observes a record of the second reading, after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
-        self.course.observe(replay, record, effect);
+        self.0.observe(replay, record, effect);
     }
 
     /// The kind of the cause, and the free bytes on the card, if known. The capture must have been read to its end.
-    pub fn judge(&self, replay: &Replay) -> (CauseKind, Option<u64>) {
-        let found = judge::judge(replay, &self.course, &self.failure, self.level);
-        (found.kind, found.free)
+    pub fn judge(&self) -> (CauseKind, Option<u64>) {
+        match self.0.facts() {
+            Some(facts) => (judge(facts).kind, facts.card.free()),
+            None => (CauseKind::Unknown, None),
+        }
     }
+
+    fn level(&self) -> Level {
+        self.0.level()
+    }
+}
+
+fn named_kind<S: Serializer>(kind: &CauseKind, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(kind.name())
+}
+
+fn named_certainty<S: Serializer>(certainty: &Certainty, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(certainty.name())
+}
+
+fn kinds() -> Vec<&'static str> {
+    CauseKind::ALL.iter().map(|kind| kind.name()).collect()
 }
 
 /// The level whose lines are shown for a failure.

@@ -1,7 +1,5 @@
 //! Finds the part of a training that a stack belongs to.
 
-use gpumem_capture::StackId;
-
 use crate::account::{Phase, by_frames};
 use crate::attribution::is_in_closure;
 use crate::names::Names;
@@ -52,20 +50,4 @@ pub(in crate::views) fn place(names: &Names, stacks: StackKey) -> Place {
         true => Place::Forward,
         false => Place::Elsewhere,
     }
-}
-
-/// The frames outside the outermost forward, the newest first.
-pub(in crate::views) fn site(names: &Names, stack: StackId) -> Vec<(u32, i32)> {
-    let frames = names.py_stacks.get(&names.own_stack(stack));
-    let frames = frames.map_or(&[][..], |(frames, _)| frames);
-    let is_forward = |frame: &gpumem_capture::PyFrame| {
-        let code = names.codes.get(&frame.code);
-        code.is_some_and(|code| is_forward(&code.name))
-    };
-    let outside = frames.iter().rposition(is_forward).map_or(0, |at| at + 1);
-    let frames = frames.get(outside..).unwrap_or_default();
-    frames
-        .iter()
-        .map(|frame| (frame.code.0, frame.offset))
-        .collect()
 }

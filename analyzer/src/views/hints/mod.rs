@@ -68,8 +68,8 @@ fn failed(cause: &Cause) -> Hint {
         kind: HintKind::OutOfMemory,
         device: cause.device,
         bytes: cause.bytes,
-        what: format!("out of memory: {}", cause.what),
-        advice: cause.advice.clone(),
+        what: format!("out of memory: {}", cause.statement()),
+        advice: cause.advice.clone().unwrap_or_default(),
         lines: Vec::new(),
         holder: None,
     }

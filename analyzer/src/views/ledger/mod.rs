@@ -8,7 +8,6 @@ mod names;
 mod parts;
 mod place;
 mod pool;
-mod pool_now;
 mod rows;
 mod tensors;
 #[cfg(test)]
@@ -26,7 +25,6 @@ use crate::views::CategoryBytes;
 pub use asked::{Asked, By, LedgerAt};
 pub use place::Place;
 pub use pool::{Pool, PoolLine, Segment, SegmentLine};
-pub(super) use pool_now::pool_now;
 
 /// Part of a device's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]

@@ -176,8 +176,8 @@ impl Page {
             retries: replay.failures.answered(),
             cause: from.cause.map(|cause| PageCause {
                 seq: cause.event,
-                what: clip(&cause.what),
-                advice: clip(&cause.advice),
+                what: clip(&cause.statement()),
+                advice: clip(&cause.advice.clone().unwrap_or_default()),
                 owners: cause
                     .owners
                     .iter()

@@ -1,0 +1,301 @@
+//! Follows the records of a capture up to a failure, and a little beyond.
+
+use gpumem_capture::{
+    Definition, DeviceOrdinal, Event, EventKind, Level, Phase, PlacementId, Record, Seq, StackId,
+};
+use gpumem_replay::{Block, Effect, KeyId, OutOfMemory, Reading, Replay};
+
+use crate::cache::{Cache, Placement, Placements};
+use crate::facts::Facts;
+use crate::rounds::Rounds;
+
+/// What the blocks of one stack did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct History {
+    pub allocations: u64,
+    /// Blocks that a backward freed.
+    pub by_backward: u64,
+    /// Blocks that anything freed.
+    pub freed: u64,
+    pub first: Seq,
+    pub newest: Seq,
+    /// The largest request so far, and the newest one.
+    pub largest: u64,
+    pub last: u64,
+    /// How many times a block was larger than all before, since one was smaller than the one before it; and the
+    /// number of blocks since then.
+    pub rises: u64,
+    pub since: u64,
+    /// The smallest and the largest of these rises.
+    pub rise: (u64, u64),
+}
+
+impl History {
+    fn came(&mut self, seq: Seq, bytes: u64) {
+        match self.allocations {
+            0 => self.first = seq,
+            _ if bytes == self.last => {}
+            _ if bytes > self.last => {
+                let rise = bytes - self.last;
+                self.rise = match self.rises {
+                    0 => (rise, rise),
+                    _ => (self.rise.0.min(rise), self.rise.1.max(rise)),
+                };
+                self.rises += 1;
+            }
+            _ => (self.rises, self.since) = (0, 0),
+        }
+        self.since += 1;
+        self.allocations += 1;
+        self.newest = seq;
+        self.last = bytes;
+        self.largest = self.largest.max(bytes);
+    }
+}
+
+/// What happened after the failure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct After {
+    /// Tensors that Python code of the failing thread allocated.
+    pub allocations: u64,
+    /// Steps of an optimizer, and backwards, that began.
+    pub phases: u64,
+}
+
+/// Follows a capture to judge one of its failures.
+pub struct Follow {
+    pub(crate) failure: OutOfMemory,
+    /// The level whose lines count.
+    pub(crate) level: Level,
+    pub(crate) keys: Vec<History>,
+    pub(crate) rounds: Rounds,
+    pub(crate) placements: Placements,
+    pub(crate) backwards: u64,
+    pub(crate) refused: Option<u64>,
+    /// Failures of tensors before this one: their events and stacks.
+    pub(crate) earlier: Vec<(Seq, StackId)>,
+    facts: Option<Facts>,
+    /// Whether nothing was loaded or allocated since the failure.
+    is_at_failure: bool,
+}
+
+/// How many earlier failures are kept.
+const EARLIER: usize = 64;
+
+impl Follow {
+    /// Follows up to `failure`, from the capture's first record on. `level` is the level whose lines count.
+    pub fn new(failure: OutOfMemory, level: Level) -> Self {
+        Self {
+            failure,
+            level,
+            keys: Vec::new(),
+            rounds: Rounds::default(),
+            placements: Placements::default(),
+            backwards: 0,
+            refused: None,
+            earlier: Vec::new(),
+            facts: None,
+            is_at_failure: true,
+        }
+    }
+
+    /// The facts of the failure; `None` before its record.
+    pub fn facts(&self) -> Option<&Facts> {
+        self.facts.as_ref()
+    }
+
+    /// The level whose lines count.
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
+    fn device(&self) -> DeviceOrdinal {
+        self.failure.event.device
+    }
+
+    /// Observes a record after the replay has.
+    pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
+        let (seq, event) = match record {
+            Record::Event(seq, event) => (seq, event),
+            Record::Definition(_, definition) => return self.define(replay, definition),
+            Record::State(..) => return,
+        };
+        if seq > self.failure.seq {
+            return self.after(replay, event);
+        }
+        match event.kind {
+            EventKind::PHASE_BEGIN if event.aux == Phase::BACKWARD.0 => self.backwards += 1,
+            EventKind::OUT_OF_MEMORY => self.failed(replay, seq, event),
+            EventKind::ALLOC | EventKind::FREE | EventKind::CANCEL
+                if (event.device, event.level) == (self.device(), self.level) =>
+            {
+                self.block(replay, seq, event, effect);
+            }
+            _ => {}
+        }
+    }
+
+    fn define(&mut self, replay: &Replay, definition: &Definition) {
+        if let (Some(facts), Definition::Process { .. }) = (&mut self.facts, definition) {
+            let calls = ["cudaIpcGetMemHandle", "cuIpcGetMemHandle"];
+            let calls = calls.map(|name| replay.names.calls_of(name).unwrap_or(0));
+            facts.shared = calls.into_iter().max().unwrap_or(0);
+        }
+        if let Definition::Placement {
+            id,
+            device,
+            stream,
+            pool,
+            ..
+        } = definition
+        {
+            let (stream, pool) = (*stream, *pool);
+            self.placements
+                .define(*device, *id, Placement { stream, pool });
+        }
+    }
+
+    fn block(&mut self, replay: &Replay, seq: Seq, event: &Event, effect: Effect) {
+        match effect {
+            Effect::Live(block) if event.kind == EventKind::ALLOC => {
+                let thread = (event.thread, event.py_stack);
+                self.rounds
+                    .reach(&replay.names, thread, (seq, self.backwards));
+                self.history(block).came(seq, requested(event));
+                if event.level == Level::TENSOR {
+                    self.placements
+                        .came(event.device, event.ptr, event.placement);
+                }
+            }
+            Effect::Gone(block) => {
+                let by_backward = replay.is_in_backward(event.thread);
+                let history = self.history(block);
+                history.freed += 1;
+                history.by_backward += u64::from(by_backward);
+            }
+            Effect::Live(_) | Effect::None => {}
+        }
+    }
+
+    fn history(&mut self, block: Block) -> &mut History {
+        let at = block.key.0 as usize;
+        if self.keys.len() <= at {
+            self.keys.resize(at + 1, History::default());
+        }
+        &mut self.keys[at]
+    }
+
+    /// What the blocks of a stack did, of all categories.
+    pub(crate) fn history_of(&self, replay: &Replay, key: KeyId) -> History {
+        let base = replay.key_of_all_categories(key);
+        self.keys.get(base.0 as usize).copied().unwrap_or_default()
+    }
+
+    fn failed(&mut self, replay: &Replay, seq: Seq, event: &Event) {
+        if event.device != self.device() {
+            return;
+        }
+        if seq == self.failure.seq {
+            self.facts = Some(Facts::now(replay, self));
+            return;
+        }
+        match event.level {
+            Level::DRIVER => self.refused = Some(event.bytes),
+            Level::TENSOR if self.earlier.len() < EARLIER => {
+                self.earlier.push((seq, event.py_stack));
+            }
+            _ => {}
+        }
+    }
+
+    fn after(&mut self, replay: &Replay, event: &Event) {
+        let (failed, device) = (self.failure.event.thread, self.device());
+        let Some(facts) = &mut self.facts else {
+            return;
+        };
+        match event.kind {
+            EventKind::PHASE_BEGIN => facts.after.phases += 1,
+            EventKind::ALLOC
+                if event.thread == failed
+                    && event.level == Level::TENSOR
+                    && event.py_stack != StackId::NONE =>
+            {
+                facts.after.allocations += 1;
+            }
+            _ => {}
+        }
+        if facts.card.reading.is_none() {
+            let readings = replay.devices.get(&device);
+            facts.card.reading = readings.and_then(|of| of.readings.last);
+        }
+        if self.is_at_failure {
+            self.is_at_failure = taken_before(&mut facts.card.mine, device, event);
+        }
+    }
+}
+
+/// What was requested of a block: it may be larger.
+fn requested(event: &Event) -> u64 {
+    match event.slack {
+        Event::SLACK_UNKNOWN => event.bytes,
+        slack if event.level == Level::TENSOR => event.bytes.saturating_sub(u64::from(slack)),
+        _ => event.bytes,
+    }
+}
+
+/// The memory of loaded kernels is measured at the first reading after they were loaded, possibly only after the
+/// failure. It is attributed to the time before the failure unless something else was loaded, unloaded or allocated
+/// since. Returns whether that is still so.
+fn taken_before(mine: &mut u64, device: DeviceOrdinal, event: &Event) -> bool {
+    match event.kind {
+        EventKind::RESIZE if event.device == device => {
+            let taken = event.bytes.saturating_sub(event.aux);
+            *mine = mine.saturating_add(taken);
+            taken > 0
+        }
+        EventKind::ALLOC | EventKind::MODULE_LOAD | EventKind::CONTEXT => {
+            event.level == Level::TENSOR
+        }
+        _ => true,
+    }
+}
+
+/// The card at a failure.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Card {
+    /// Its memory, or the limit that was set for the process.
+    pub total: Option<u64>,
+    /// Whether `total` is such a limit.
+    pub is_limit: bool,
+    /// The memory of this process.
+    pub mine: u64,
+    /// The newest reading before the failure, or the first after it.
+    pub reading: Option<Reading>,
+}
+
+impl Card {
+    /// The memory of other processes, as of the reading; 0 if it is not known.
+    pub fn others(&self) -> u64 {
+        self.reading.and_then(|of| of.others).unwrap_or(0)
+    }
+
+    /// What no process holds: exact for this process, as of the reading for others. `None` if the size of the card is
+    /// not known.
+    pub fn free(&self) -> Option<u64> {
+        let reserved = self.reading.and_then(|of| of.card?.reserved).unwrap_or(0);
+        let reserved = if self.is_limit { 0 } else { reserved };
+        let taken = self.mine.saturating_add(self.others());
+        Some(self.total?.saturating_sub(taken.saturating_add(reserved)))
+    }
+}
+
+/// The free memory of the pool when a request with this placement fails; `None` if its segments are not known.
+pub(crate) fn cache_now(
+    replay: &Replay,
+    placements: &Placements,
+    device: DeviceOrdinal,
+    request: PlacementId,
+) -> Option<Cache> {
+    let cache = Cache::now(replay, placements, device, request);
+    (cache.reserved > 0).then_some(cache)
+}

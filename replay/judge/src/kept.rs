@@ -1,0 +1,348 @@
+//! What earlier rounds of a loop still hold.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpumem_capture::Seq;
+use gpumem_replay::attribution::Owner;
+use gpumem_replay::{Block, Category, Figure, KeyId, Replay, ThreadPhase};
+use rustc_hash::FxHashMap;
+
+use crate::facts::{Live, line_of};
+use crate::follow::Follow;
+use crate::path::{Path, Step};
+use crate::rounds::Loop;
+
+/// A line with the memory that it allocated in earlier rounds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptLine {
+    /// The line.
+    pub owner: Owner,
+    /// Its live memory of earlier rounds.
+    pub figure: Figure,
+    /// The earlier rounds that have any.
+    pub rounds: u64,
+    /// Whether the line is in the forward of a module.
+    pub in_forward: bool,
+    /// Whether gradients were off.
+    pub is_no_grad: bool,
+}
+
+/// The memory of earlier rounds of a loop that runs, live at a failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The line at which a round begins.
+    pub begins: Option<Owner>,
+    /// The line that calls the forward of most of the memory, if that is within one.
+    pub made_at: Option<Owner>,
+    /// The number of the round that runs.
+    pub rounds: u64,
+    /// The number of earlier rounds of which memory is live.
+    pub of: u64,
+    /// Whether each allocation of one line counts as a round.
+    pub is_line: bool,
+    /// Whether it is parameters, gradients and optimizer state: a model for each round.
+    pub of_models: bool,
+    /// Whether the memory becomes more with each round. Otherwise only the round before holds some.
+    pub is_growth: bool,
+    /// Live bytes and blocks of earlier rounds.
+    pub figure: Figure,
+    /// Bytes that the newest complete round left.
+    pub per_round: u64,
+    /// By line, the largest first.
+    pub lines: Vec<KeptLine>,
+    /// How many of the kept rounds had a backward.
+    pub with_backward: u64,
+    /// Whether the memory looks like autograd graphs: what a forward made on its way is kept, not only its result.
+    pub is_graph: bool,
+    /// Whether blocks of the same stacks were freed by a backward before.
+    pub was_consumed: bool,
+    /// Whether gradients were off for most of it.
+    pub is_no_grad: bool,
+    /// Whether earlier runs of this loop had as many rounds and left nothing.
+    pub is_reset: bool,
+    /// The line whose tensor comes last in each round and is small: a tensor keeps alive what was made before it.
+    pub last: Option<KeptLine>,
+}
+
+/// The blocks of a stack in a loop.
+#[derive(Debug, Default)]
+struct Of {
+    figure: Figure,
+    /// Rounds before the newest one, with live blocks.
+    rounds: BTreeSet<u64>,
+    /// Blocks and bytes of the newest of these.
+    newest: Figure,
+    /// The newest block of earlier rounds.
+    last: Seq,
+}
+
+/// The least earlier rounds that show growth.
+const ROUNDS: usize = 2;
+
+/// Memory of each loop around a request, the outermost loop first.
+pub(crate) fn kept(replay: &Replay, follow: &Follow, path: &Path, live: &[Live]) -> Vec<Kept> {
+    let mut loops: Vec<&Loop> = follow
+        .rounds
+        .loops()
+        .iter()
+        .filter(|of| of.round() > 1 && of.contains(path) && follow.is_the_programs(replay, of.code))
+        .collect();
+    loops.sort_by_key(|of| (of.depth, of.first));
+    let mut out = Vec::new();
+    for (at, of) in loops.iter().enumerate() {
+        let outer = loops[..at].iter().rfind(|outer| outer.encloses(of, path));
+        out.extend(kept_by(replay, follow, of, outer.copied(), live, false));
+        out.extend(kept_by(replay, follow, of, outer.copied(), live, true));
+    }
+    out
+}
+
+fn is_persistent(category: Category) -> bool {
+    matches!(
+        category,
+        Category::Parameter | Category::Gradient | Category::OptimizerState | Category::Workspace
+    )
+}
+
+fn kept_by(
+    replay: &Replay,
+    follow: &Follow,
+    of: &Loop,
+    outer: Option<&Loop>,
+    live: &[Live],
+    of_models: bool,
+) -> Option<Kept> {
+    let now = of.round();
+    let mut stacks: FxHashMap<KeyId, Of> = FxHashMap::default();
+    let mut has_parameters = false;
+    for Live { block, category } in live {
+        if is_persistent(*category) != of_models || *category == Category::Workspace {
+            continue;
+        }
+        let key = replay.key_of_all_categories(block.key);
+        let path = follow.rounds.known_path(replay.stacks(key).py);
+        if !path.is_some_and(|path| of.contains(path)) {
+            continue;
+        }
+        let round = of.round_at(block.seq);
+        if round >= now {
+            continue;
+        }
+        has_parameters |= *category == Category::Parameter;
+        add(stacks.entry(key).or_default(), round, block);
+    }
+    let grows = |held: &Of| {
+        let newest = held.rounds.last().copied().unwrap_or(0);
+        let oldest = held.rounds.first().copied().unwrap_or(0);
+        let count = held.rounds.len();
+        count >= ROUNDS && {
+            let gap = (newest - oldest).div_ceil(count as u64 - 1);
+            newest + 1 + 2 * gap >= now
+        }
+    };
+    // Only the round before: what a name holds until the next round binds it again, and what a forward kept.
+    let began = of.newest().map_or(Seq(0), |start| start.seq);
+    let is_previous = |key: &KeyId, held: &Of| {
+        let again = follow.history_of(replay, *key).newest >= began;
+        let path = follow.rounds.known_path(replay.stacks(*key).py);
+        let is_activation =
+            path.is_some_and(Path::in_forward) && !replay.stacks(*key).purpose.is_no_grad();
+        held.rounds.first() == Some(&(now - 1)) && (again || is_activation)
+    };
+    let is_growth = stacks.values().any(grows);
+    stacks.retain(|key, held| match is_growth {
+        _ if of_models => true,
+        true => grows(held),
+        false => is_previous(key, held),
+    });
+    let trained = of.newest().is_some_and(|start| start.backwards > 0);
+    if stacks.is_empty() || (of_models && !(trained && has_parameters)) {
+        return None;
+    }
+    let mut rounds: BTreeSet<u64> = BTreeSet::new();
+    let mut lines: BTreeMap<Owner, (KeptLine, BTreeSet<u64>, Seq)> = BTreeMap::new();
+    let (mut figure, mut per_round, mut no_grad) = (Figure::default(), 0_u64, 0_u64);
+    let newest_round = stacks.values().filter_map(|of| of.rounds.last()).max();
+    let newest_round = newest_round.copied().unwrap_or(0);
+    for (key, held) in &stacks {
+        let of = replay.stacks(*key);
+        let owner = line_of(replay, of, follow.level);
+        figure += held.figure;
+        if held.rounds.last() == Some(&newest_round) {
+            per_round += held.newest.bytes;
+        }
+        if of.purpose.is_no_grad() {
+            no_grad += held.figure.bytes;
+        }
+        rounds.extend(&held.rounds);
+        let path = follow.rounds.known_path(of.py);
+        let (line, of_line, last) = lines.entry(owner.clone()).or_insert_with(|| {
+            let line = KeptLine {
+                owner,
+                figure: Figure::default(),
+                rounds: 0,
+                in_forward: path.is_some_and(Path::in_forward),
+                is_no_grad: of.purpose.is_no_grad(),
+            };
+            (line, BTreeSet::new(), Seq(0))
+        });
+        line.figure += held.figure;
+        of_line.extend(&held.rounds);
+        *last = (*last).max(held.last);
+    }
+    let mut all: Vec<(KeptLine, Seq)> = lines
+        .into_values()
+        .map(|(mut line, rounds, last)| {
+            line.rounds = rounds.len() as u64;
+            (line, last)
+        })
+        .collect();
+    all.sort_by_key(|(line, _)| Reverse((line.figure.bytes, line.figure.blocks)));
+    let last = all.iter().max_by_key(|(_, last)| *last);
+    let is_small = |line: &KeptLine| {
+        line.figure.bytes <= figure.bytes / 8 && line.rounds + 1 >= rounds.len() as u64
+    };
+    let last = last.map(|(line, _)| line.clone()).filter(is_small);
+    let lines: Vec<KeptLine> = all.into_iter().map(|(line, _)| line).collect();
+    let begins = follow.line_at(replay, of.code, of.first);
+    Some(Kept {
+        begins,
+        made_at: made_at(replay, follow, &stacks, figure.bytes),
+        rounds: now,
+        of: rounds.len() as u64,
+        is_line: of.is_line,
+        of_models,
+        is_growth,
+        figure,
+        per_round,
+        with_backward: with_backward(of, &rounds),
+        is_graph: is_graph(replay, follow, of, &stacks),
+        was_consumed: stacks
+            .keys()
+            .any(|key| follow.history_of(replay, *key).by_backward > 0),
+        is_no_grad: no_grad > figure.bytes / 2,
+        is_reset: is_reset(of, outer, &rounds),
+        last,
+        lines,
+    })
+}
+
+/// The line outside of all forwards that calls the one with most of the memory, if it is more than half of `all`.
+fn made_at(
+    replay: &Replay,
+    follow: &Follow,
+    stacks: &FxHashMap<KeyId, Of>,
+    all: u64,
+) -> Option<Owner> {
+    let mut sites: FxHashMap<&[Step], u64> = FxHashMap::default();
+    for (key, held) in stacks {
+        let path = follow.rounds.known_path(replay.stacks(*key).py);
+        if let Some(path) = path.filter(|path| path.in_forward()) {
+            *sites.entry(path.site()).or_default() += held.figure.bytes;
+        }
+    }
+    let (site, bytes) = sites.into_iter().max_by_key(|(_, bytes)| *bytes)?;
+    // Frames of PyTorch, such as a data loader's, are not the program's lines.
+    let step = site
+        .iter()
+        .rfind(|step| follow.is_the_programs(replay, step.code))?;
+    (bytes > all / 2)
+        .then(|| follow.line_at(replay, step.code, step.offset))
+        .flatten()
+}
+
+fn add(of: &mut Of, round: u64, block: &Block) {
+    of.figure += Figure::block(block.bytes);
+    if of.rounds.last().is_none_or(|newest| *newest < round) {
+        of.newest = Figure::default();
+    }
+    of.rounds.insert(round);
+    if of.rounds.last() == Some(&round) {
+        of.newest += Figure::block(block.bytes);
+    }
+    of.last = of.last.max(block.seq);
+}
+
+/// How many of the rounds had a backward.
+fn with_backward(of: &Loop, rounds: &BTreeSet<u64>) -> u64 {
+    let starts = of.starts();
+    let had = |round: &&u64| {
+        let at = starts.partition_point(|start| start.round < **round);
+        let before = match at.checked_sub(0).and_then(|at| starts.get(at)) {
+            Some(start) if start.round == **round => start.backwards,
+            _ => 0,
+        };
+        let after = starts[at.min(starts.len())..]
+            .iter()
+            .find(|start| start.round > **round);
+        after.is_some_and(|after| after.backwards > before)
+    };
+    rounds.iter().filter(had).count() as u64
+}
+
+/// Whether what is kept are graphs. A graph keeps what a forward makes on its way, with gradients on. Where a backward
+/// has consumed the graph, only results are kept.
+fn is_graph(replay: &Replay, follow: &Follow, of: &Loop, stacks: &FxHashMap<KeyId, Of>) -> bool {
+    let path_of = |key: KeyId| follow.rounds.known_path(replay.stacks(key).py);
+    let can = |key: KeyId| {
+        let purpose = replay.stacks(key).purpose;
+        !purpose.is_no_grad() && purpose.phase() == ThreadPhase::Outside
+    };
+    let of_forward = |key: KeyId| path_of(key).is_some_and(Path::in_forward) && can(key);
+    let mut kept: Vec<KeyId> = stacks
+        .keys()
+        .copied()
+        .filter(|key| of_forward(*key))
+        .collect();
+    kept.sort_unstable();
+    let per_round: u64 = kept.iter().map(|key| stacks[key].newest.blocks).sum();
+    // The same forward, from the same place, whose graph a backward consumed.
+    let sites: Vec<_> = kept.iter().filter_map(|key| path_of(*key)).collect();
+    let consumed = (0..follow.keys.len() as u32).map(KeyId).filter(|key| {
+        let history = follow.keys[key.0 as usize];
+        history.by_backward > 0
+            && !stacks.contains_key(key)
+            && of_forward(*key)
+            && path_of(*key).is_some_and(|path| {
+                of.contains(path) && sites.iter().any(|site| site.site() == path.site())
+            })
+    });
+    if !kept.is_empty() {
+        return per_round >= 2 && consumed.count() == 0;
+    }
+    // Without modules: a function that has returned had several blocks of one call in each round, or a line has blocks
+    // of several calls, of which one name can hold the last.
+    let mut calls: FxHashMap<Owner, u64> = FxHashMap::default();
+    for (key, held) in stacks.iter().filter(|(key, _)| can(**key)) {
+        let is_called = path_of(*key).is_some_and(|path| path.steps.len() > of.depth + 1);
+        let line = line_of(replay, replay.stacks(*key), follow.level);
+        let several = is_called && held.newest.blocks > 1;
+        *calls.entry(line).or_default() += 1 + u64::from(several);
+    }
+    calls.values().any(|calls| *calls > 1)
+}
+
+/// Whether the loop was run before by an outer loop, with at least as many rounds, of which nothing is left.
+fn is_reset(of: &Loop, outer: Option<&Loop>, rounds: &BTreeSet<u64>) -> bool {
+    let Some(outer) = outer else {
+        return false;
+    };
+    let round_at = |seq: Seq| {
+        let after = of.starts().partition_point(|start| start.seq < seq);
+        of.starts()
+            .get(after)
+            .map_or(of.round(), |start| start.round)
+    };
+    let begins: Vec<u64> = outer
+        .starts()
+        .iter()
+        .map(|start| round_at(start.seq))
+        .collect();
+    let Some(run) = begins.last().copied() else {
+        return false;
+    };
+    let lengths = begins.windows(2).map(|pair| pair[1] - pair[0]);
+    let longest = lengths.chain(begins.first().copied()).max().unwrap_or(0);
+    rounds.first().is_some_and(|first| *first >= run) && of.round() - run <= longest
+}

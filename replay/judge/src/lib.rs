@@ -1,0 +1,30 @@
+//! Why an allocation failed: facts, rules, a verdict, words. The only judge.
+//!
+//! [`Follow`] observes a capture's records next to the replay, and takes the [`Facts`] at the failure. [`judge`] goes
+//! through the rules and returns the first that holds as a [`Verdict`]. [`words`] has its sentences.
+//!
+//! # Design constraints
+//! - A fact is exact as far as the capture goes, and has no text.
+//! - A rule reads facts only. A verdict says how it is known.
+//! - If no rule holds, there is no advice.
+//!
+//! This crate reads no file and calls no driver. Start reading with `rules.rs`.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod cache;
+mod facts;
+mod follow;
+mod kept;
+mod path;
+mod rounds;
+mod rules;
+mod verdict;
+pub mod words;
+
+pub use cache::{Cache, Free};
+pub use facts::{Alike, Facts, Longer, New, Outside, Part, Request};
+pub use follow::{After, Card, Follow};
+pub use kept::{Kept, KeptLine};
+pub use rules::judge;
+pub use verdict::{Certainty, Kind, Verdict};

@@ -1,0 +1,460 @@
+//! The rounds of the program's loops, as the order of its allocations shows them.
+//!
+//! A thread that allocates at an earlier place of a function than before, with the same callers, goes round a loop: in
+//! this function, or by calling it again. Loops within a forward do not count: a network's layers are no rounds. If
+//! all allocations of a round are in one forward, the round begins with the stack that came first, unless that may be
+//! another layer.
+
+use std::hash::{Hash, Hasher};
+
+use gpumem_capture::{CodeId, Seq, StackId, ThreadId};
+use gpumem_replay::names::Names;
+use rustc_hash::{FxHashMap, FxHasher};
+
+use crate::path::{Path, Step};
+
+/// How many starts of rounds a loop keeps. Above that, every second one of the older half is dropped.
+const STARTS: usize = 1 << 14;
+/// How many loops are kept.
+const LOOPS: usize = 1 << 14;
+
+/// A loop: callers, a function, and the part of the function that it runs through.
+#[derive(Clone, Debug)]
+pub(crate) struct Loop {
+    /// The number of callers.
+    pub depth: usize,
+    /// A hash of the callers.
+    callers: u64,
+    pub code: CodeId,
+    /// The first and the last offset in the function.
+    pub first: i32,
+    last: i32,
+    /// Whether each allocation of one line counts as a round.
+    pub is_line: bool,
+    rounds: u64,
+    starts: Vec<Start>,
+}
+
+/// The start of a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Start {
+    pub round: u64,
+    pub seq: Seq,
+    /// How many backwards had begun.
+    pub backwards: u64,
+}
+
+impl Loop {
+    /// The number of the round that runs; the first one began before the loop was known.
+    pub fn round(&self) -> u64 {
+        self.rounds
+    }
+
+    /// The round of an allocation.
+    pub fn round_at(&self, seq: Seq) -> u64 {
+        let after = self.starts.partition_point(|start| start.seq <= seq);
+        match after.checked_sub(1) {
+            Some(at) => self.starts[at].round,
+            None => 1,
+        }
+    }
+
+    /// The start of the newest round.
+    pub fn newest(&self) -> Option<Start> {
+        self.starts.last().copied()
+    }
+
+    /// The starts that are kept, in order.
+    pub fn starts(&self) -> &[Start] {
+        &self.starts
+    }
+
+    /// Whether a path runs through it.
+    pub fn contains(&self, path: &Path) -> bool {
+        let Some(step) = path.site().get(self.depth) else {
+            return false;
+        };
+        step.code == self.code
+            && (self.first..=self.last).contains(&step.offset)
+            && hash(&path.steps[..self.depth]) == self.callers
+    }
+
+    /// Whether another loop runs within each of its rounds.
+    pub fn encloses(&self, other: &Self, path: &Path) -> bool {
+        let is_outer = self.depth < other.depth
+            || (self.depth == other.depth && (self.first, -self.last) < (other.first, -other.last));
+        is_outer && self.contains(path) && other.contains(path)
+    }
+
+    fn begin(&mut self, seq: Seq, backwards: u64) {
+        self.rounds += 1;
+        if self.starts.len() >= STARTS {
+            let older = STARTS / 2;
+            let mut at = 0;
+            self.starts.retain(|_| {
+                at += 1;
+                at > older || at % 2 == 1
+            });
+        }
+        self.starts.push(Start {
+            round: self.rounds,
+            seq,
+            backwards,
+        });
+    }
+}
+
+fn hash(steps: &[Step]) -> u64 {
+    let mut hasher = FxHasher::default();
+    steps.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// What a thread did last.
+#[derive(Clone, Copy, Debug)]
+struct Thread {
+    stack: StackId,
+    /// The first stack of the forward that it runs.
+    leader: StackId,
+}
+
+/// How a thread went from one stack to the next.
+#[derive(Clone, Copy, Debug)]
+enum Move {
+    /// On, or into another function.
+    On,
+    /// Back to the start of this loop.
+    Back(usize),
+    /// To another stack of the same forward.
+    Within,
+    /// To another stack of the same forward, which may belong to another call of it.
+    Again,
+}
+
+/// Follows the allocations of all threads.
+#[derive(Debug, Default)]
+pub(crate) struct Rounds {
+    paths: FxHashMap<StackId, Path>,
+    threads: FxHashMap<ThreadId, Thread>,
+    moves: FxHashMap<(StackId, StackId), Move>,
+    loops: Vec<Loop>,
+    by_place: FxHashMap<(u64, Step), usize>,
+    /// The oldest functions of threads.
+    roots: FxHashMap<CodeId, usize>,
+}
+
+impl Rounds {
+    /// The path of a stack.
+    pub fn path(&mut self, names: &Names, stack: StackId) -> &Path {
+        let path = || Path::of(names, stack);
+        self.paths.entry(stack).or_insert_with(path)
+    }
+
+    /// The path of a stack that was passed to [`Self::path`] or [`Self::reach`].
+    pub fn known_path(&self, stack: StackId) -> Option<&Path> {
+        self.paths.get(&stack)
+    }
+
+    /// All loops.
+    pub fn loops(&self) -> &[Loop] {
+        &self.loops
+    }
+
+    /// A thread allocates with a Python stack.
+    pub fn reach(
+        &mut self,
+        names: &Names,
+        (thread, stack): (ThreadId, StackId),
+        (seq, backwards): (Seq, u64),
+    ) {
+        if stack == StackId::NONE || self.path(names, stack).is_backward {
+            return;
+        }
+        let Some(before) = self.threads.get(&thread).copied() else {
+            let leader = stack;
+            self.threads.insert(thread, Thread { stack, leader });
+            return self.begin_thread(stack, seq, backwards);
+        };
+        let found = match self.moves.get(&(before.stack, stack)) {
+            Some(found) => *found,
+            None => self.new_move(names, before.stack, stack),
+        };
+        let mut leader = before.leader;
+        let back = match found {
+            Move::Back(at) => {
+                leader = stack;
+                Some(at)
+            }
+            Move::On => {
+                leader = stack;
+                None
+            }
+            Move::Again if stack == before.leader => self.innermost(stack, false),
+            Move::Within if before.stack == stack => self.of_line(stack),
+            Move::Within | Move::Again => None,
+        };
+        if let Some(at) = back {
+            self.loops[at].begin(seq, backwards);
+        }
+        self.threads.insert(thread, Thread { stack, leader });
+    }
+
+    /// A thread begins with a function with which others began: each thread is a round.
+    fn begin_thread(&mut self, stack: StackId, seq: Seq, backwards: u64) {
+        let Some(root) = self.paths.get(&stack).and_then(|path| path.steps.first()) else {
+            return;
+        };
+        let code = root.code;
+        let place = Step {
+            code,
+            offset: i32::MIN,
+        };
+        match self.roots.get(&code) {
+            None => drop(self.roots.insert(code, 0)),
+            Some(_) => {
+                if let Some(at) = self.at(0, 0, place, i32::MAX, false) {
+                    self.loops[at].begin(seq, backwards);
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn new_move(&mut self, names: &Names, from: StackId, to: StackId) -> Move {
+        let (a, b) = (self.path(names, from).clone(), self.path(names, to).clone());
+        let same = a.steps.iter().zip(&*b.steps).take_while(|(a, b)| a == b);
+        let depth = same.count();
+        let found = match (a.steps.get(depth), b.steps.get(depth)) {
+            _ if depth >= a.outside && depth >= b.outside => {
+                // Layers have the same functions. A stack that names modules belongs to one of them.
+                let tells_modules = names.module_of(to).is_some();
+                let goes_back = b.steps.get(depth).is_some_and(|step| {
+                    depth <= b.forward && a.steps.get(depth).is_some_and(|of| of.code == step.code)
+                });
+                match from != to && (tells_modules || goes_back) {
+                    true => Move::Again,
+                    false => Move::Within,
+                }
+            }
+            (Some(before), Some(now)) if before.code == now.code && depth < a.outside => {
+                match now.offset < before.offset && depth < b.outside {
+                    true => self.back(&b, depth, before.offset),
+                    false => Move::On,
+                }
+            }
+            // The same call runs again, with another function.
+            (Some(_), Some(_)) if depth > 0 => self.back(&b, depth - 1, b.steps[depth - 1].offset),
+            _ => Move::On,
+        };
+        self.moves.insert((from, to), found);
+        found
+    }
+
+    fn back(&mut self, to: &Path, depth: usize, last: i32) -> Move {
+        let callers = hash(&to.steps[..depth]);
+        match self.at(depth, callers, to.steps[depth], last, false) {
+            Some(at) => Move::Back(at),
+            None => Move::On,
+        }
+    }
+
+    /// The loop of one line.
+    fn of_line(&mut self, stack: StackId) -> Option<usize> {
+        let path = self.paths.get(&stack)?;
+        match path.in_forward() {
+            true => None,
+            false => self.innermost(stack, true),
+        }
+    }
+
+    fn innermost(&mut self, stack: StackId, is_line: bool) -> Option<usize> {
+        let path = self.paths.get(&stack)?;
+        let depth = path.outside.checked_sub(1)?;
+        let (callers, step) = (hash(&path.steps[..depth]), path.steps[depth]);
+        self.at(depth, callers, step, step.offset, is_line)
+    }
+
+    /// The loop that begins at a place, a new one if it is not known.
+    fn at(
+        &mut self,
+        depth: usize,
+        callers: u64,
+        first: Step,
+        last: i32,
+        is_line: bool,
+    ) -> Option<usize> {
+        let next = self.loops.len();
+        let at = *self.by_place.entry((callers, first)).or_insert(next);
+        if at == next {
+            if next >= LOOPS {
+                self.by_place.remove(&(callers, first));
+                return None;
+            }
+            self.loops.push(Loop {
+                depth,
+                callers,
+                code: first.code,
+                first: first.offset,
+                last,
+                is_line,
+                rounds: 1,
+                starts: Vec::new(),
+            });
+        }
+        let of = &mut self.loops[at];
+        of.last = of.last.max(last);
+        of.is_line &= is_line;
+        Some(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gpumem_capture::{Definition, PyFrame};
+
+    use super::*;
+
+    /// Functions by number; those from 100 on are modules' calls.
+    fn names(stacks: &[(u32, &[(u32, i32)])]) -> Names {
+        let mut names = Names::default();
+        for code in 0..110 {
+            let (file, name) = match code {
+                100.. => ("/env/torch/nn/modules/module.py", "_call_impl"),
+                _ => ("/srv/train.py", "f"),
+            };
+            names.define(&Definition::Code {
+                id: CodeId(code),
+                first_line: 1,
+                file: file.into(),
+                name: name.into(),
+                line_table: Vec::new(),
+            });
+        }
+        for (id, steps) in stacks {
+            let frames = steps.iter().rev().map(|(code, offset)| PyFrame {
+                code: CodeId(*code),
+                offset: *offset,
+                entered_from_c: false,
+            });
+            names.define(&Definition::PyStack {
+                id: StackId(*id),
+                truncated: false,
+                frames: frames.collect(),
+                modules: Vec::new(),
+            });
+        }
+        names
+    }
+
+    /// The rounds of all loops after allocations of these stacks by one thread: depth, first offset, rounds.
+    fn loops(names: &Names, stacks: &[u32]) -> Vec<(usize, i32, u64)> {
+        let on_one = stacks.iter().map(|stack| (1, *stack));
+        loops_of(names, &on_one.collect::<Vec<_>>())
+    }
+
+    fn loops_of(names: &Names, stacks: &[(u32, u32)]) -> Vec<(usize, i32, u64)> {
+        let mut rounds = Rounds::default();
+        for (seq, (thread, stack)) in (0..).zip(stacks) {
+            rounds.reach(names, (ThreadId(*thread), StackId(*stack)), (Seq(seq), 0));
+        }
+        let mut all: Vec<_> = rounds
+            .loops()
+            .iter()
+            .map(|of| (of.depth, of.first, of.round()))
+            .collect();
+        all.sort_unstable();
+        all
+    }
+
+    #[test]
+    fn an_earlier_place_with_the_same_callers_is_a_round() {
+        let names = names(&[(1, &[(0, 10)]), (2, &[(0, 20)]), (3, &[(0, 30), (1, 5)])]);
+        assert_eq!(loops(&names, &[1, 2, 3]), [], "a straight line");
+        assert_eq!(loops(&names, &[1, 2, 3, 1, 2, 3, 1]), [(0, 10, 3)]);
+        assert_eq!(loops(&names, &[1, 2, 3, 2, 3, 2]), [(0, 20, 3)]);
+    }
+
+    #[test]
+    fn loops_nest() {
+        let names = names(&[(1, &[(0, 10)]), (2, &[(0, 20)]), (3, &[(0, 30)])]);
+        // An epoch, and three steps in each.
+        let epoch = [1, 2, 3, 2, 3, 2, 3];
+        assert_eq!(
+            loops(&names, &epoch.repeat(2)),
+            [(0, 10, 2), (0, 20, 1 + 2 + 2)]
+        );
+    }
+
+    #[test]
+    fn layers_of_a_forward_are_no_rounds() {
+        let names = names(&[
+            (1, &[(0, 10)]),
+            (2, &[(0, 20), (100, 1), (2, 5), (101, 1), (3, 7)]),
+            (3, &[(0, 20), (100, 1), (2, 5), (101, 1), (3, 9)]),
+        ]);
+        assert_eq!(loops(&names, &[1, 2, 3, 2, 3, 2, 3]), []);
+        assert_eq!(loops(&names, &[1, 2, 3, 1, 2, 3]), [(0, 10, 2)]);
+    }
+
+    #[test]
+    fn a_forward_that_is_called_again_begins_with_its_first_stack() {
+        let names = names(&[
+            (2, &[(0, 20), (100, 1), (2, 5)]),
+            (3, &[(0, 20), (100, 1), (2, 9)]),
+        ]);
+        assert_eq!(loops(&names, &[2, 2, 3, 3, 2, 3, 2, 3]), [(0, 20, 3)]);
+    }
+
+    #[test]
+    fn a_function_that_is_called_again_is_a_round() {
+        let names = names(&[(1, &[(0, 10), (1, 4)]), (2, &[(0, 10), (1, 8)])]);
+        assert_eq!(loops(&names, &[1, 2, 1, 2]), [(1, 4, 2)]);
+    }
+
+    #[test]
+    fn a_line_that_allocates_again_and_again_is_a_loop_of_its_allocations() {
+        let names = names(&[(1, &[(0, 10)])]);
+        let mut rounds = Rounds::default();
+        for seq in 0..3 {
+            rounds.reach(&names, (ThreadId(1), StackId(1)), (Seq(seq), 0));
+        }
+        assert!(rounds.loops()[0].is_line && rounds.loops()[0].round() == 3);
+    }
+
+    #[test]
+    fn threads_that_begin_alike_are_rounds() {
+        let names = names(&[(1, &[(0, 10)]), (2, &[(0, 20)]), (3, &[(5, 1)])]);
+        let all = [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (9, 3)];
+        assert_eq!(loops_of(&names, &all), [(0, i32::MIN, 3)]);
+    }
+
+    #[test]
+    fn an_allocation_belongs_to_the_round_in_which_it_was_made() {
+        let names = names(&[(1, &[(0, 10)]), (2, &[(0, 20)]), (3, &[(0, 90)])]);
+        let mut rounds = Rounds::default();
+        for (seq, stack) in [1, 2, 1, 2, 1, 2].into_iter().enumerate() {
+            let at = (Seq(seq as u64), 0);
+            rounds.reach(&names, (ThreadId(1), StackId(stack)), at);
+        }
+        let of = &rounds.loops()[0];
+        let at = [0, 1, 2, 3, 4, 5].map(|seq| of.round_at(Seq(seq)));
+        assert_eq!(at, [1, 1, 2, 2, 3, 3]);
+        let contains = |stack| of.contains(&Path::of(&names, StackId(stack)));
+        assert!(contains(1) && contains(2) && !contains(3));
+    }
+
+    #[test]
+    fn starts_are_bounded_and_keep_the_newest() {
+        let names = names(&[(1, &[(0, 10)]), (2, &[(0, 20)])]);
+        let mut rounds = Rounds::default();
+        let count = 3 * STARTS as u64;
+        for seq in 0..2 * count {
+            let stack = StackId(1 + (seq % 2) as u32);
+            rounds.reach(&names, (ThreadId(1), stack), (Seq(seq), 0));
+        }
+        let of = &rounds.loops()[0];
+        assert!(of.starts().len() <= STARTS && of.round() == count);
+        assert_eq!(of.round_at(Seq(2 * count - 1)), count);
+        assert_eq!(of.round_at(Seq(2 * count - 4)), count - 1);
+    }
+}

@@ -1,0 +1,564 @@
+//! The rules, in the order in which they are checked: what is independent of the program's own tensors, what earlier
+//! rounds hold, free memory that the request cannot use, and the largest part.
+
+use std::collections::BTreeMap;
+
+use gpumem_capture::Level;
+use gpumem_replay::{Category, Figure};
+
+use crate::facts::{Facts, whole_pages};
+use crate::kept::Kept;
+use crate::verdict::{Certainty, Kind, Verdict};
+
+/// The least percentage of live bytes that is a cause.
+const NOTABLE: u64 = 25;
+/// The least percentage of live bytes that grew, where the same request succeeded before.
+const GREW: u64 = 4;
+/// How much larger than the largest one before it a request of one line is.
+const TIMES: u64 = 2;
+
+pub(crate) fn notable(part: u64, of: u64, percent: u64) -> bool {
+    part > 0 && u128::from(part) * 100 >= u128::from(of) * u128::from(percent)
+}
+
+/// The cause of a failure: the first rule that holds.
+pub fn judge(facts: &Facts) -> Verdict {
+    let rules = [
+        of_the_system,
+        outside,
+        earlier_rounds,
+        unusable,
+        large_request,
+        new,
+        alike,
+        largest,
+    ];
+    rules
+        .iter()
+        .find_map(|rule| rule(facts))
+        .unwrap_or_else(|| verdict(Kind::Unknown, Certainty::Likely, facts.request.bytes))
+}
+
+fn verdict(kind: Kind, certainty: Certainty, bytes: u64) -> Verdict {
+    Verdict {
+        kind,
+        certainty,
+        bytes,
+        blocks: 0,
+        line: None,
+        of_loop: None,
+    }
+}
+
+/// Free memory on the card and in the part of the pool that the request can use.
+pub(crate) fn usable(facts: &Facts) -> Option<u64> {
+    let cached = match &facts.cache {
+        _ if facts.request.level != Level::TENSOR => 0,
+        Some(cache) => cache.usable.bytes,
+        None => facts.reserved.saturating_sub(facts.tensors),
+    };
+    Some(facts.card.free()?.saturating_add(cached))
+}
+
+fn of_the_system(facts: &Facts) -> Option<Verdict> {
+    let follows = |kind, bytes| Some(verdict(kind, Certainty::Follows, bytes));
+    let request = &facts.request;
+    if request.level == Level::HOST {
+        return follows(Kind::Host, request.bytes);
+    }
+    if facts.card.total.is_some_and(|total| request.bytes > total) {
+        return follows(Kind::TooLarge, request.bytes);
+    }
+    let (free, need) = (facts.card.free()?, facts.needed());
+    let others = facts.card.others();
+    let cached = facts.reserved.saturating_sub(facts.tensors);
+    let would_fit = free.saturating_add(cached) >= need;
+    let without_them = free.saturating_add(cached).saturating_add(others) >= need;
+    if !would_fit && without_them && others >= facts.card.mine {
+        return follows(Kind::OtherProcesses, others);
+    }
+    let refused = match request.level {
+        Level::PHYSICAL => 0,
+        _ => request.refused.unwrap_or(0),
+    };
+    if request.was_refused && free >= need.max(whole_pages(request.bytes.max(refused))) {
+        return follows(Kind::NotMemory, free);
+    }
+    None
+}
+
+/// Memory outside of the framework that is a larger part than its tensors.
+fn outside(facts: &Facts) -> Option<Verdict> {
+    if facts.level != Level::TENSOR {
+        return None;
+    }
+    let sum: u64 = facts.outside.iter().map(|of| of.figure.bytes).sum();
+    let most = facts.outside.first()?;
+    (sum >= facts.tensors.max(1 << 20) && notable(sum, facts.card.mine, NOTABLE)).then(|| Verdict {
+        blocks: most.figure.blocks,
+        line: Some(most.owner.clone()),
+        ..verdict(Kind::OtherLibrary, Certainty::Follows, sum)
+    })
+}
+
+fn earlier_rounds(facts: &Facts) -> Option<Verdict> {
+    let longer = facts.longer.as_ref().filter(|of| {
+        let each = of.figure.bytes.checked_div(of.figure.blocks).unwrap_or(0);
+        let rose = of.rise.0.saturating_mul(of.rises);
+        notable(of.figure.bytes, facts.live, NOTABLE) && notable(rose, each, NOTABLE)
+    });
+    let at = strongest(facts);
+    let kept = at.map(|at| &facts.kept[at]);
+    if let Some(longer) = longer
+        && kept.is_none_or(|kept| kept.figure.bytes < longer.figure.bytes)
+    {
+        return Some(Verdict {
+            blocks: longer.figure.blocks,
+            line: Some(longer.owner.clone()),
+            ..verdict(Kind::Lengthened, Certainty::Follows, longer.figure.bytes)
+        });
+    }
+    let (at, kept) = (at?, kept?);
+    let (kind, certainty) = kind_of(kept);
+    Some(Verdict {
+        blocks: kept.figure.blocks,
+        line: Some(kept)
+            .filter(|_| kind == Kind::KeptGraphs)
+            .and_then(|kept| kept.last.as_ref())
+            .or(kept.lines.first())
+            .map(|line| line.owner.clone()),
+        of_loop: Some(at),
+        ..verdict(kind, certainty, kept.figure.bytes)
+    })
+}
+
+/// Whether a request like this one succeeded before: of the same stack, and at least as large.
+fn succeeded_before(facts: &Facts) -> bool {
+    let before = facts.request.largest_before;
+    before.is_some_and(|before| facts.request.bytes > 0 && before >= facts.request.bytes)
+}
+
+/// The innermost loop whose earlier rounds hold nearly as much as any. Growth comes before what one round left.
+///
+/// If the same request succeeded before, what grew since is the cause, also where it is a small part: without it, the
+/// request would have succeeded again.
+fn strongest(facts: &Facts) -> Option<usize> {
+    let missing = usable(facts).map_or(0, |usable| facts.needed().saturating_sub(usable));
+    let again = succeeded_before(facts);
+    let least = missing.max(facts.request.bytes / 2).max(1);
+    let is_cause = |kept: &Kept| {
+        let would_do = again && kept.is_growth && kept.figure.bytes >= least;
+        notable(kept.figure.bytes, facts.live, NOTABLE)
+            || (would_do && notable(kept.figure.bytes, facts.live, GREW))
+    };
+    let large = |kept: &Kept| !kept.is_reset && is_cause(kept);
+    let grows = |kept: &Kept| kept.is_growth || kept.of_models;
+    let is_growth = facts.kept.iter().any(|kept| large(kept) && grows(kept));
+    let counts = |kept: &Kept| large(kept) && grows(kept) == is_growth;
+    let most = facts.kept.iter().filter(|kept| counts(kept));
+    let most = most.map(|kept| kept.figure.bytes).max()?;
+    let near = |kept: &Kept| counts(kept) && notable(kept.figure.bytes, most, 80);
+    facts.kept.iter().rposition(near)
+}
+
+fn kind_of(kept: &Kept) -> (Kind, Certainty) {
+    if kept.of_models {
+        return (Kind::EarlierModels, Certainty::Follows);
+    }
+    if !kept.is_growth {
+        return (Kind::PreviousRound, Certainty::Follows);
+    }
+    if !kept.is_graph || kept.is_no_grad {
+        return (Kind::KeptTensors, Certainty::Follows);
+    }
+    if 2 * kept.with_backward > kept.of {
+        return (Kind::KeptGraphs, Certainty::Likely);
+    }
+    match kept.was_consumed {
+        true => (Kind::Waiting, Certainty::Likely),
+        false => (Kind::NoBackward, Certainty::Likely),
+    }
+}
+
+/// Free memory that this request cannot use.
+fn unusable(facts: &Facts) -> Option<Verdict> {
+    let follows = |kind, bytes| Some(verdict(kind, Certainty::Follows, bytes));
+    let (free, need) = (facts.card.free()?, facts.needed());
+    let cached = facts.reserved.saturating_sub(facts.tensors);
+    if facts.request.level != Level::TENSOR {
+        let is_notable = notable(cached, facts.reserved, NOTABLE);
+        let would = free.saturating_add(cached) >= need;
+        return match is_notable && would {
+            true => follows(Kind::Cached, cached),
+            false => None,
+        };
+    }
+    if !facts.request.was_refused && free >= need {
+        return follows(Kind::OwnLimit, free);
+    }
+    let cache = facts.cache.as_ref()?;
+    let with = |bytes: u64| free.saturating_add(bytes) >= need;
+    let has = |bytes: u64| notable(bytes, facts.reserved, NOTABLE);
+    let [usable, streams, pools] =
+        [cache.usable, cache.other_streams, cache.other_pools].map(|of| of.bytes);
+    let all = usable.saturating_add(streams).saturating_add(pools);
+    if with(all) && has(streams) && streams > usable.max(pools) {
+        return follows(Kind::OtherStreams, streams);
+    }
+    if with(all) && has(pools) && pools > usable {
+        return follows(Kind::PrivatePools, pools);
+    }
+    if with(cache.usable.bytes) {
+        let fragmented = cache.usable.largest < facts.request.bytes && has(cache.usable.bytes);
+        return match fragmented {
+            true => follows(Kind::Fragmentation, cache.usable.bytes),
+            false => None,
+        };
+    }
+    None
+}
+
+/// A request that is much larger than any of its line before.
+fn large_request(facts: &Facts) -> Option<Verdict> {
+    let request = &facts.request;
+    if request.is_workspace && notable(request.bytes, facts.live, NOTABLE) {
+        return Some(Verdict {
+            blocks: 1,
+            line: Some(request.owner.clone()),
+            ..verdict(Kind::Workspaces, Certainty::Follows, request.bytes)
+        });
+    }
+    let is_large = match request.largest_before {
+        Some(before) if request.allocations_before >= 3 => request.bytes / TIMES >= before,
+        // One request of more than all that is live.
+        before => request.bytes > facts.live && before < Some(request.bytes / TIMES),
+    };
+    let is_large = is_large && notable(request.bytes, facts.live, NOTABLE);
+    is_large.then(|| Verdict {
+        line: Some(request.owner.clone()),
+        ..verdict(Kind::LargeRequest, Certainty::Follows, request.bytes)
+    })
+}
+
+/// Lines that earlier rounds did not have.
+fn new(facts: &Facts) -> Option<Verdict> {
+    let new = facts.new.as_ref()?;
+    notable(new.figure.bytes, facts.live, NOTABLE).then(|| Verdict {
+        blocks: new.figure.blocks,
+        line: new.lines.first().map(|(owner, ..)| owner.clone()),
+        ..verdict(Kind::New, Certainty::Follows, new.figure.bytes)
+    })
+}
+
+/// Tensors of the request's size are most of the memory.
+fn alike(facts: &Facts) -> Option<Verdict> {
+    let alike = facts.alike.as_ref()?;
+    let parts = facts.parts.iter();
+    let activations = parts.filter(|part| part.category == Category::Activation);
+    let activations: u64 = activations.map(|part| part.figure.bytes).sum();
+    let counts = notable(alike.figure.bytes, facts.live, 60)
+        && alike.figure.blocks <= 8
+        && !notable(activations, facts.live, 50);
+    counts.then(|| Verdict {
+        blocks: alike.figure.blocks,
+        line: alike.lines.first().map(|(owner, _)| owner.clone()),
+        ..verdict(Kind::Alike, Certainty::Follows, alike.figure.bytes)
+    })
+}
+
+/// The largest part of the live memory.
+fn largest(facts: &Facts) -> Option<Verdict> {
+    let mut parts: BTreeMap<Category, Figure> = BTreeMap::new();
+    for part in &facts.parts {
+        *parts.entry(part.category).or_default() += part.figure;
+    }
+    let most = parts.iter().max_by_key(|(_, figure)| figure.bytes);
+    let (most, _) = most?;
+    let asked = facts.request.stacks.purpose.phase() == gpumem_replay::ThreadPhase::Optimizer;
+    let category = match asked && facts.steps == 0 {
+        true => Category::OptimizerState,
+        false => *most,
+    };
+    let copied: u64 = facts.copies.iter().map(|(_, figure)| figure.bytes).sum();
+    if notable(copied, facts.live, 60) {
+        return Some(Verdict {
+            line: facts.copies.first().map(|(owner, _)| owner.clone()),
+            blocks: facts.copies.iter().map(|(_, figure)| figure.blocks).sum(),
+            ..verdict(Kind::Copies, Certainty::Likely, copied)
+        });
+    }
+    let (kind, category) = match category {
+        Category::OptimizerState => (Kind::OptimizerState, category),
+        Category::Workspace => (Kind::Workspaces, category),
+        Category::Activation => (Kind::Activations, category),
+        Category::Parameter => (Kind::Model, category),
+        _ => (Kind::Largest, category),
+    };
+    let line = facts.parts.iter().find(|part| part.category == category);
+    let figure = parts.get(&category).copied().unwrap_or_default();
+    if kind == Kind::Largest {
+        return Some(largest_line(facts));
+    }
+    Some(Verdict {
+        blocks: figure.blocks,
+        line: line.map(|part| part.owner.clone()),
+        ..verdict(kind, Certainty::Follows, figure.bytes)
+    })
+}
+
+/// The line with most memory, in all categories.
+fn largest_line(facts: &Facts) -> Verdict {
+    let mut lines = BTreeMap::new();
+    for part in &facts.parts {
+        *lines.entry(&part.owner).or_insert_with(Figure::default) += part.figure;
+    }
+    let most = lines.into_iter().max_by_key(|(_, figure)| figure.bytes);
+    let (owner, figure) = match most {
+        Some((owner, figure)) => (Some(owner.clone()), figure),
+        None => (None, Figure::default()),
+    };
+    let kind = match owner.is_some() && figure.bytes > 0 {
+        true => Kind::Largest,
+        false => Kind::Unknown,
+    };
+    Verdict {
+        blocks: figure.blocks,
+        line: owner,
+        ..verdict(kind, Certainty::Follows, figure.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gpumem_replay::attribution::Owner;
+    use gpumem_replay::{Reading, StackKey};
+
+    use super::*;
+    use crate::cache::{Cache, Free};
+    use crate::facts::{Part, Request};
+    use crate::follow::{After, Card};
+    use crate::kept::KeptLine;
+
+    const GIB: u64 = 1 << 30;
+    const MIB: u64 = 1 << 20;
+
+    /// A request of 1 GiB on a card of 16 GiB that this process fills with activations.
+    fn facts() -> Facts {
+        Facts {
+            request: Request {
+                bytes: GIB,
+                level: Level::TENSOR,
+                owner: Owner::Unknown,
+                stacks: StackKey::default(),
+                refused: Some(GIB),
+                was_refused: true,
+                has_no_size: false,
+                is_workspace: false,
+                largest_before: None,
+                allocations_before: 0,
+            },
+            card: Card {
+                total: Some(16 * GIB),
+                is_limit: false,
+                mine: 16 * GIB,
+                reading: None,
+            },
+            level: Level::TENSOR,
+            live: 14 * GIB,
+            tensors: 14 * GIB,
+            reserved: 15 * GIB,
+            cache: None,
+            settings: None,
+            parts: vec![Part {
+                owner: Owner::Unknown,
+                category: Category::Activation,
+                figure: figure(14 * GIB, 20),
+                first: gpumem_capture::Seq(0),
+            }],
+            outside: Vec::new(),
+            kept: Vec::new(),
+            longer: None,
+            alike: None,
+            new: None,
+            copies: Vec::new(),
+            shared: 0,
+            steps: 3,
+            trains: true,
+            backwards: 3,
+            after: After::default(),
+        }
+    }
+
+    fn figure(bytes: u64, blocks: u64) -> Figure {
+        Figure { bytes, blocks }
+    }
+
+    fn kept(bytes: u64) -> Kept {
+        Kept {
+            begins: None,
+            made_at: None,
+            rounds: 4,
+            of: 3,
+            is_line: false,
+            of_models: false,
+            is_growth: true,
+            figure: figure(bytes, 3),
+            per_round: bytes / 3,
+            lines: vec![KeptLine {
+                owner: Owner::Unknown,
+                figure: figure(bytes, 3),
+                rounds: 3,
+                in_forward: false,
+                is_no_grad: false,
+            }],
+            with_backward: 3,
+            is_graph: false,
+            was_consumed: false,
+            is_no_grad: false,
+            is_reset: false,
+            last: None,
+        }
+    }
+
+    fn kind(facts: &Facts) -> Kind {
+        judge(facts).kind
+    }
+
+    #[test]
+    fn what_is_independent_of_tensors_comes_first() {
+        let mut of = facts();
+        assert_eq!(kind(&of), Kind::Activations);
+        of.kept = vec![kept(8 * GIB)];
+        assert_eq!(kind(&of), Kind::KeptTensors);
+        of.request.bytes = 17 * GIB;
+        assert_eq!(kind(&of), Kind::TooLarge);
+        of.request.bytes = GIB;
+        of.card.mine = 2 * GIB;
+        assert_eq!(kind(&of), Kind::NotMemory, "14 GiB are free");
+        of.request.level = Level::HOST;
+        assert_eq!(kind(&of), Kind::Host);
+    }
+
+    #[test]
+    fn other_processes_are_the_cause_if_the_request_fits_without_them() {
+        let mut of = facts();
+        of.card.mine = 2 * GIB;
+        (of.tensors, of.reserved, of.live) = (GIB, GIB, GIB);
+        of.card.reading = Some(Reading {
+            others: Some(14 * GIB),
+            ..reading()
+        });
+        assert_eq!(kind(&of), Kind::OtherProcesses);
+        of.request.bytes = 15 * GIB;
+        assert_ne!(
+            kind(&of),
+            Kind::OtherProcesses,
+            "too large with them and without"
+        );
+    }
+
+    fn reading() -> Reading {
+        Reading {
+            seq: gpumem_capture::Seq(1),
+            time: gpumem_capture::Nanos(1),
+            process: None,
+            others: None,
+            physical: 0,
+            managed: 0,
+            estimated: false,
+            card: None,
+        }
+    }
+
+    #[test]
+    fn a_small_growth_counts_only_if_the_same_request_succeeded_before() {
+        let mut of = facts();
+        of.kept = vec![kept(GIB)];
+        assert_eq!(kind(&of), Kind::Activations);
+        (of.request.largest_before, of.request.allocations_before) = (Some(GIB), 3);
+        assert_eq!(kind(&of), Kind::KeptTensors);
+        of.kept[0].is_reset = true;
+        assert_eq!(
+            kind(&of),
+            Kind::Activations,
+            "the loop leaves nothing at its end"
+        );
+        of.kept = vec![kept(100 * MIB)];
+        assert_eq!(kind(&of), Kind::Activations, "less than is missing");
+    }
+
+    #[test]
+    fn graphs_and_results_differ_and_so_do_rounds_with_a_backward() {
+        let mut of = facts();
+        of.kept = vec![kept(8 * GIB)];
+        let judged = |of: &Facts| (judge(of).kind, judge(of).certainty);
+        assert_eq!(judged(&of), (Kind::KeptTensors, Certainty::Follows));
+        of.kept[0].is_graph = true;
+        assert_eq!(judged(&of), (Kind::KeptGraphs, Certainty::Likely));
+        of.kept[0].with_backward = 0;
+        assert_eq!(kind(&of), Kind::NoBackward);
+        of.kept[0].was_consumed = true;
+        assert_eq!(kind(&of), Kind::Waiting);
+        of.kept[0].is_no_grad = true;
+        assert_eq!(kind(&of), Kind::KeptTensors);
+        of.kept[0].is_growth = false;
+        assert_eq!(kind(&of), Kind::PreviousRound);
+    }
+
+    #[test]
+    fn the_innermost_loop_that_holds_nearly_as_much_counts() {
+        let mut of = facts();
+        of.kept = vec![kept(8 * GIB), kept(7 * GIB), kept(2 * GIB)];
+        assert_eq!(judge(&of).of_loop, Some(1));
+    }
+
+    #[test]
+    fn free_memory_counts_by_whether_the_request_can_use_it() {
+        let mut of = facts();
+        (of.live, of.tensors) = (8 * GIB, 8 * GIB);
+        let free = |bytes, largest| Free {
+            bytes,
+            blocks: 9,
+            largest,
+            segments: 3,
+        };
+        let none = Free::default();
+        let cache = |usable, other_streams, other_pools| {
+            Some(Cache {
+                usable,
+                other_streams,
+                other_pools,
+                reserved: 15 * GIB,
+            })
+        };
+        of.cache = cache(free(7 * GIB, GIB / 2), none, none);
+        assert_eq!(kind(&of), Kind::Fragmentation);
+        of.cache = cache(free(GIB, GIB / 2), free(6 * GIB, GIB / 2), none);
+        assert_eq!(kind(&of), Kind::OtherStreams);
+        of.cache = cache(none, none, free(7 * GIB, GIB / 2));
+        assert_eq!(kind(&of), Kind::PrivatePools);
+        of.cache = cache(free(7 * GIB, 2 * GIB), none, none);
+        assert_eq!(
+            kind(&of),
+            Kind::Activations,
+            "a block would do: not about pieces"
+        );
+    }
+
+    #[test]
+    fn a_request_of_an_unusual_size_is_a_cause() {
+        let mut of = facts();
+        of.request.bytes = 6 * GIB;
+        (of.request.largest_before, of.request.allocations_before) = (Some(3 * GIB), 3);
+        assert_eq!(kind(&of), Kind::LargeRequest);
+        of.request.largest_before = Some(4 * GIB);
+        assert_eq!(kind(&of), Kind::Activations);
+    }
+
+    #[test]
+    fn without_facts_nothing_is_known() {
+        let mut of = facts();
+        of.parts.clear();
+        assert_eq!(kind(&of), Kind::Unknown);
+    }
+}
