@@ -259,12 +259,16 @@ impl Text<'_> {
 
     /// The lines with most of what is kept, and the loop.
     fn lines_of(&self, kept: &Kept) -> String {
-        let large = |line: &&KeptLine| line.figure.bytes >= kept.figure.bytes / 10;
+        let large = |line: &&KeptLine| line.figure.bytes >= kept.figure.bytes / 4;
         let lines: Vec<&KeptLine> = kept.lines.iter().filter(large).collect();
         let label = |owner: &Owner| owner.label(self.names);
         let from =
             match &lines[..] {
-                [only] => format!("from {}", label(&only.owner)),
+                [only] if only.figure.bytes == kept.figure.bytes => {
+                    format!("from {}", label(&only.owner))
+                }
+                [only] => format!("mostly from {}", label(&only.owner)),
+                [] => "from many lines".into(),
                 lines => self.listed(lines.iter().map(|line| {
                     format!("{} from {}", bytes(line.figure.bytes), label(&line.owner))
                 })),
@@ -377,7 +381,7 @@ impl Text<'_> {
                 | Kind::TooLarge
                 | Kind::OtherProcesses
                 | Kind::Host
-        );
+        ) || self.kept().is_some();
         let Some(usable) = crate::rules::usable(self.facts) else {
             return String::new();
         };

@@ -101,8 +101,8 @@ pub struct Cause {
     #[serde(serialize_with = "named_certainty")]
     #[schemars(with = "String", extend("enum" = ["proven", "follows", "likely"]))]
     pub certainty: Certainty,
-    /// Bytes that the cause is about: memory that grew, the largest part, memory of other processes, free or
-    /// unallocated memory, depending on `kind`; else the request.
+    /// Bytes that the cause is about: memory of earlier rounds, the largest part, memory of other processes, free
+    /// memory, or the request, depending on `kind`.
     pub bytes: u64,
     /// The cause with its figures, as text.
     pub what: String,
