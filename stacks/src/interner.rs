@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use gpumem_capture::{DefKind, StackId};
 use gpumem_python_frames::{self as python, Frame, Lookup, Runtime, StackHash};
+use gpumem_sys::own_stack;
 use gpumem_unwind::modules::Span;
 use gpumem_unwind::{Registers, Stack};
 
@@ -151,7 +152,7 @@ impl Interner {
     #[cold]
     #[inline(never)]
     fn first_python<S: DefinitionSink + ?Sized>(&self, sink: &S, scratch: &mut Scratch) -> u32 {
-        let runtime = self.interpreter.find(sink);
+        let runtime = own_stack::run(|| self.interpreter.find(sink));
         runtime.map_or(0, |runtime| self.looked(sink, runtime, scratch))
     }
 

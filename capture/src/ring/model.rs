@@ -13,8 +13,7 @@ use super::*;
 const NONCE: u64 = 0x5eed;
 
 struct Memory {
-    head: AtomicU64,
-    tail: AtomicU64,
+    indexes: Indexes,
     slots: Vec<Slot>,
 }
 
@@ -22,14 +21,13 @@ impl Memory {
     fn new(slots: usize) -> Arc<Self> {
         let slot = |_| Slot(core::array::from_fn(|_| AtomicU64::new(0)));
         Arc::new(Self {
-            head: AtomicU64::new(0),
-            tail: AtomicU64::new(0),
+            indexes: Indexes::new(slots as u64, ALL),
             slots: (0..slots).map(slot).collect(),
         })
     }
 
     fn ring(&self) -> Ring<'_> {
-        Ring::new(&self.head, &self.tail, &self.slots, Checks::new(NONCE))
+        Ring::new(&self.indexes, &self.slots, Checks::new(NONCE))
     }
 }
 

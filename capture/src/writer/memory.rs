@@ -14,13 +14,19 @@ use crate::header::{RingAt, RingPath};
 use crate::layout;
 use crate::ring::Slot;
 use crate::ring_file::{self, NAME_PREFIX};
+use crate::slot::SLOT_BYTES;
 
 /// `statfs`'s magic numbers of file systems in memory.
 const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 
+/// Slots that have memory from the start: the others get it as they are used.
+const FIRST_SLOTS: u64 = 8_192;
+
 /// Mapped memory that is never unmapped.
 pub(super) struct Memory {
     pub(super) base: *mut u8,
+    /// Bytes of the head and the ring that have memory from the start.
+    backed_bytes: usize,
     /// Bytes of the head and the ring.
     pub(super) ring_bytes: usize,
     /// Bytes of the queue after them; 0 without a queue.
@@ -50,6 +56,7 @@ impl Memory {
         let queue_bytes = queue.min(most.saturating_sub(ring_bytes)) & !4095;
         let mut memory = Self {
             base: core::ptr::null_mut(),
+            backed_bytes: ring_bytes,
             ring_bytes,
             queue_bytes,
             at: RingAt::Nowhere,
@@ -86,10 +93,12 @@ impl Memory {
 
     /// The head and the ring of a capture that holds them, which has no queue.
     pub(super) fn in_capture(file: &CaptureFile, slots: u32) -> io::Result<Self> {
+        let ring_bytes = usize::try_from(layout::ring_end(slots))
+            .map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
         let mut memory = Self {
             base: core::ptr::null_mut(),
-            ring_bytes: usize::try_from(layout::ring_end(slots))
-                .map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?,
+            backed_bytes: ring_bytes,
+            ring_bytes,
             queue_bytes: 0,
             at: RingAt::Capture,
             memfd: None,
@@ -189,16 +198,55 @@ impl Memory {
 
     fn reserve_and_map(&mut self, file: &File) -> io::Result<()> {
         file.set_len((self.ring_bytes + self.queue_bytes) as u64)?;
-        // The ring's memory is allocated from now on, so no store to it can fail. The queue's is allocated as it
-        // grows.
+        // The memory of these slots is allocated from now on, so no store to them can fail. That of the others and the
+        // queue's is allocated before they are used.
+        let first = (layout::RING_OFFSET + FIRST_SLOTS * SLOT_BYTES as u64) as usize;
+        let backed = first.min(self.ring_bytes);
         // SAFETY: the descriptor is open; the call touches no memory of ours.
-        match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, self.ring_bytes as libc::off_t) }
-        {
+        match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, backed as libc::off_t) } {
             0 => {}
             errno => return Err(io::Error::from_raw_os_error(errno)),
         }
         ring_file::lock(file);
-        self.map(file.as_raw_fd(), libc::MAP_SHARED)
+        self.map(file.as_raw_fd(), libc::MAP_SHARED)?;
+        self.backed_bytes = backed;
+        Ok(())
+    }
+
+    /// The slots that have memory from the start.
+    pub(super) fn backed_slots(&self) -> u64 {
+        (self.backed_bytes as u64 - layout::RING_OFFSET) / SLOT_BYTES as u64
+    }
+
+    /// The address of a slot.
+    fn slot(&self, slot: u64) -> *mut u8 {
+        self.base
+            .wrapping_add(layout::RING_OFFSET as usize + slot as usize * SLOT_BYTES)
+    }
+
+    /// Takes memory for slots that nobody uses yet, whole pages; they are zeros.
+    pub(super) fn back_slots(&self, slots: core::ops::Range<u64>) -> io::Result<()> {
+        let bytes = (slots.end - slots.start) as usize * SLOT_BYTES;
+        let from = self.slot(slots.start);
+        back(from, bytes)?;
+        for page in (0..bytes).step_by(4096) {
+            // SAFETY: the page has memory now, and nobody uses it; what `back` has stored there is zeroed.
+            unsafe { from.wrapping_add(page).write_bytes(0, 16) };
+        }
+        Ok(())
+    }
+
+    /// Replaces the slots from `first` on, which nobody uses yet, by private memory.
+    pub(super) fn make_slots_private(&self, first: u64) -> io::Result<()> {
+        let from = self.slot(first);
+        let bytes = self.ring_bytes - (from as usize - self.base as usize);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: whole pages of our own mapping, of which nobody wants the contents.
+        match unsafe { libc::mmap(from.cast(), bytes, protection, flags, -1, 0) } {
+            libc::MAP_FAILED => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        }
     }
 
     fn map(&mut self, fd: i32, flags: i32) -> io::Result<()> {
@@ -219,20 +267,10 @@ impl Memory {
         unsafe { self.base.add(self.ring_bytes) }
     }
 
-    /// Ensures that `bytes` of the queue from `from` on are backed by memory. A store to a page of a file without
-    /// free memory would raise SIGBUS; a system call that stores there returns an error instead.
+    /// Ensures that `bytes` of the queue from `from` on are backed by memory.
     pub(super) fn commit(&self, from: usize, bytes: usize) -> io::Result<()> {
-        for page in (from & !4095..from + bytes).step_by(4096) {
-            let place = self.queue().wrapping_add(page);
-            // SAFETY: the page belongs to the queue, which its caller alone touches; the kernel stores 16 bytes or
-            // answers EFAULT.
-            let done =
-                unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC, place) };
-            if done != 0 {
-                return Err(io::Error::from_raw_os_error(libc::ENOSPC));
-            }
-        }
-        Ok(())
+        let place = from & !4095;
+        back(self.queue().wrapping_add(place), from + bytes - place)
     }
 
     /// Returns the memory of the queue from `from` on to the system.
@@ -249,6 +287,20 @@ impl Memory {
             }
         }
     }
+}
+
+/// Ensures that the pages of `bytes` from `from` on, the start of a page, have memory; changes the first 16 bytes of each. A
+/// store to a page of a file without free memory would raise SIGBUS; a system call that stores there returns an error instead.
+fn back(from: *mut u8, bytes: usize) -> io::Result<()> {
+    for page in (0..bytes).step_by(4096) {
+        let place = from.wrapping_add(page);
+        // SAFETY: a page of our own mapping, which its caller alone uses; the kernel stores 16 bytes or answers EFAULT.
+        let done = unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC, place) };
+        if done != 0 {
+            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+        }
+    }
+    Ok(())
 }
 
 /// Whether the file is in memory, not on a disk.

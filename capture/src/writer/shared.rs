@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use gpumem_sys::threads;
@@ -52,6 +52,10 @@ pub struct Writer {
     pub(super) queue: Queue,
     /// Every record before this is committed.
     pub(super) known: AtomicU64,
+    /// Held by the thread that takes memory for more of the ring.
+    pub(super) backing: Mutex<()>,
+    /// A part of the ring is memory that ends with the process, because there was no other.
+    pub(super) is_partly_private: AtomicBool,
     /// What the threads must do: [`Phase`].
     pub(super) phase: AtomicU32,
     /// The phase for which the drain has moved everything: its number plus one.
@@ -227,8 +231,12 @@ impl Writer {
         self.losses.events()
     }
 
+    /// Makes room for a thread that waits for it, or wakes the drain to make some.
     pub(super) fn nudge(&self) -> impl Fn() {
-        || self.backpressure.wake_drain()
+        || match self.ring.backed() {
+            Some(_) => self.back_more(),
+            None => self.backpressure.wake_drain(),
+        }
     }
 
     /// Wakes the drain when the record is the first in another quarter of the ring.

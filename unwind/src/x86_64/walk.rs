@@ -6,6 +6,7 @@ use super::state::{Fresh, Joined, Otherwise};
 use super::{PAIRS, STATES, UNKNOWN, UNTOLD, Unwinder, tables};
 use crate::modules::{self, Span};
 use crate::{Registers, bounds};
+use gpumem_sys::own_stack;
 
 impl Unwinder {
     #[cold]
@@ -199,5 +200,5 @@ impl Unwinder {
 #[cold]
 fn learn(pc: u64) -> Rule {
     modules::look();
-    Rule::new(pc, tables::step(pc))
+    Rule::new(pc, own_stack::run(|| tables::step(pc)))
 }
