@@ -354,6 +354,6 @@ fn define<S: DefinitionSink + ?Sized>(
 /// The address range of this library; None if it is linked into the program, as in tests.
 fn own_span() -> Option<Span> {
     let here = own_span as *const () as u64;
-    let module = gpumem_unwind::modules::describe(here)?;
+    let module = own_stack::run(|| gpumem_unwind::modules::describe(here))?;
     (!module.is_program).then_some(module.span)
 }

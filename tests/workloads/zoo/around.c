@@ -19,7 +19,8 @@
 #include <unistd.h>
 #include <xmmintrin.h>
 
-enum { STACK = 1 << 20, PAINT = 0xa5, RED_ZONE = 256 };
+enum { STACK = 1 << 20, PAINTED = 192 << 10, UNSEEN = 1024, RED_ZONE = 256 };
+#define PAINT 0xa5a5a5a5a5a5a5a5
 typedef int call_t(long, long, long, long, long, long, long, long, long, long, long, long, long, long, long, long);
 
 #define NAME(name) #name,
@@ -77,10 +78,9 @@ __attribute__((noinline)) static void once(const char *name, call_t *call, int r
     dlerror();
     if (odd)
         dlsym(RTLD_DEFAULT, "a name that no library has");
-    for (unsigned char *at = stack; at < here - 8192; at += 4096)
-        memset(at, PAINT, 4096);
-    unsigned char *painted = stack + ((here - 8192 - stack + 4095) & ~4095L);
-    for (volatile unsigned char *at = painted; at < here - 1024; at++)
+    /* By a loop, because a call would write there, too. */
+    volatile uint64_t *end = (uint64_t *)((uintptr_t)(here - UNSEEN) & ~7UL), *lowest = end - PAINTED / 8;
+    for (volatile uint64_t *at = lowest; at < end; at++)
         *at = PAINT;
     errno = 77;
     look(&was);
@@ -88,11 +88,10 @@ __attribute__((noinline)) static void once(const char *name, call_t *call, int r
     const long a = AREA;
     call(a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a);
     look(&is);
-    unsigned char *lowest = stack;
-    while (lowest < here && *lowest == PAINT)
+    while (lowest < end && *lowest == PAINT)
         lowest++;
-    if (here - lowest > most)
-        most = here - lowest;
+    if (here - (unsigned char *)lowest > most)
+        most = here - (unsigned char *)lowest;
     if (odd) {
         const char *told = dlerror();
         snprintf(is.told, sizeof is.told, "%s", told ? told : "");

@@ -19,8 +19,11 @@ impl Unwinder {
     /// The rule at `pc`.
     #[inline(always)]
     pub(super) fn rule(&mut self, pc: u64) -> Rule {
-        let place = (pc.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52) as usize;
-        const { assert!(PAIRS == 1 << (64 - 52)) };
+        // Code that is close together shares a page of rules: a thread with few functions touches few pages.
+        let hash =
+            |number: u64, bits: u32| number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits);
+        let place = (hash(pc >> 13, 5) << 7 | hash(pc, 7)) as usize;
+        const { assert!(PAIRS == 1 << (5 + 7) && size_of::<[Rule; 2]>() << 7 == 4096) };
         let Some([last, other]) = self.rules.get_mut(place) else {
             return Rule::new(pc, Step::Other);
         };
