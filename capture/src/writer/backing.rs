@@ -1,11 +1,12 @@
 //! Memory for the ring, step by step in its first lap: most programs use little of it, and 4 MiB take 3 ms.
 
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use super::shared::Writer;
 
 impl Writer {
-    /// Takes memory for more of the ring if half of what it has is used: called by the drain.
+    /// Called by the drain each time that it wakes.
     pub(super) fn back_ahead(&self) {
         if self
             .ring
@@ -20,11 +21,11 @@ impl Writer {
     /// process, and the ring is removed: readers then use what the file has, at most 50 ms less.
     #[cold]
     pub(super) fn back_more(&self) {
-        let Ok(_alone) = self.backing.try_lock() else {
-            return;
-        };
-        let Some(backed) = self.ring.backed() else {
-            return;
+        let before = self.ring.backed();
+        // Held for the time of some hundred page faults.
+        let _alone = self.backing.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(backed) = self.ring.backed().filter(|backed| before == Some(*backed)) else {
+            return; // another thread has done it
         };
         let mut upto = (2 * backed).min(self.ring.capacity());
         if self.memory.back_slots(backed..upto).is_err() {

@@ -138,7 +138,7 @@ impl Memory {
             .custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW)
             .mode(0o600)
             .open(&path)?;
-        let made = is_in_memory(&file).and_then(|()| self.reserve_and_map(&file));
+        let made = is_in_memory(&file, self.ring_bytes).and_then(|()| self.reserve_and_map(&file));
         if let Err(error) = made {
             let _ = std::fs::remove_file(&path);
             return Err(error);
@@ -303,16 +303,21 @@ fn back(from: *mut u8, bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the file is in memory, not on a disk.
-fn is_in_memory(file: &File) -> io::Result<()> {
+/// Whether the file is in memory, not on a disk, with room for `bytes`.
+fn is_in_memory(file: &File, bytes: usize) -> io::Result<()> {
     // SAFETY: an all-zero structure is valid memory for the call to fill.
     let mut found: libc::statfs = unsafe { core::mem::zeroed() };
     // SAFETY: the descriptor is open, the structure valid for writing.
     if unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut found) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    match IN_MEMORY.contains(&found.f_type) {
+    if !IN_MEMORY.contains(&found.f_type) {
+        return Err(io::Error::other("it does not lie in memory"));
+    }
+    // A file system without a limit has 0 blocks.
+    let free = found.f_bavail.saturating_mul(found.f_bsize as u64);
+    match found.f_blocks == 0 || free >= bytes as u64 {
         true => Ok(()),
-        false => Err(io::Error::other("it does not lie in memory")),
+        false => Err(io::Error::from_raw_os_error(libc::ENOSPC)),
     }
 }
