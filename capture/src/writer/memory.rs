@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _, RawFd};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::file::{CaptureFile, file_size_limit};
 use super::head::Head;
@@ -224,14 +225,18 @@ impl Memory {
             .wrapping_add(layout::RING_OFFSET as usize + slot as usize * SLOT_BYTES)
     }
 
-    /// Takes memory for slots that nobody uses yet, whole pages; they are zeros.
+    /// Takes memory for slots that nobody uses yet, whole pages. They stay zeros at each moment, because the process may
+    /// be killed.
     pub(super) fn back_slots(&self, slots: core::ops::Range<u64>) -> io::Result<()> {
-        let bytes = (slots.end - slots.start) as usize * SLOT_BYTES;
-        let from = self.slot(slots.start);
-        back(from, bytes)?;
-        for page in (0..bytes).step_by(4096) {
-            // SAFETY: the page has memory now, and nobody uses it; what `back` has stored there is zeroed.
-            unsafe { from.wrapping_add(page).write_bytes(0, 16) };
+        let pages = slots.step_by(4096 / SLOT_BYTES);
+        for page in pages.map(|slot| self.slot(slot).cast::<u64>()) {
+            if !is_backed(page) {
+                return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+            }
+            // SAFETY: an aligned word of our own mapping, which has memory.
+            let word = unsafe { AtomicU64::from_ptr(page) };
+            // The kernel maps the page read-only at first; after this, stores to it do not fault.
+            let _ = word.compare_exchange(0, 0, Ordering::Relaxed, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -287,6 +292,16 @@ impl Memory {
             }
         }
     }
+}
+
+/// Whether the page of a word of a file has memory: if not, takes some. A load of a page for which there is none would raise
+/// SIGBUS; a system call that loads it returns EFAULT instead, and this one has no effect otherwise, because no request has
+/// that number.
+fn is_backed(word: *const u64) -> bool {
+    let none = core::ptr::null_mut::<u64>();
+    // SAFETY: the kernel reads a word of our own mapping, or answers EFAULT.
+    let done = unsafe { libc::syscall(libc::SYS_rt_sigprocmask, -1, word, none, size_of::<u64>()) };
+    done == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::EFAULT)
 }
 
 /// Ensures that the pages of `bytes` from `from` on, the start of a page, have memory; changes the first 16 bytes of each. A
