@@ -142,7 +142,7 @@ impl<'a> Ring<'a> {
 
     /// The slots that have memory, from the first one on; None if all have.
     pub(crate) fn backed(&self) -> Option<u64> {
-        Some(self.backed.load(Ordering::SeqCst)).filter(|backed| *backed != ALL)
+        Some(self.backed.load(Ordering::Acquire)).filter(|backed| *backed != ALL)
     }
 
     /// Lets producers use the first `backed` slots, which have memory from now on. One thread at a time.
@@ -152,14 +152,15 @@ impl<'a> Ring<'a> {
         } else {
             ALL
         };
-        self.backed.store(backed, Ordering::SeqCst);
-        self.move_end(self.tail.load(Ordering::SeqCst));
+        self.backed.store(backed, Ordering::Release);
+        self.move_end();
     }
 
-    /// Moves the end of what may be reserved, after a change of `tail` or of `backed`. The sequentially consistent order
-    /// of both ensures that the later one of two threads sees the other one's change.
-    fn move_end(&self, tail: u64) {
-        let end = (tail + self.capacity()).min(self.backed.load(Ordering::SeqCst));
+    /// Moves the end of what may be reserved, after a change of `tail` or of `backed`. Of two threads that change one each,
+    /// the later one sees both.
+    fn move_end(&self) {
+        fence(Ordering::SeqCst);
+        let end = (self.tail() + self.capacity()).min(self.backed.load(Ordering::Acquire));
         self.end.fetch_max(end, Ordering::AcqRel);
     }
 
@@ -338,8 +339,8 @@ impl<'a> Ring<'a> {
                 }
             }
         }
-        self.tail.store(upto, Ordering::SeqCst);
-        self.move_end(upto);
+        self.tail.store(upto, Ordering::Release);
+        self.move_end();
     }
 
     /// The end of the records from `from` on that are committed without a gap. Consumer only.

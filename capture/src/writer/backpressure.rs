@@ -119,6 +119,11 @@ impl Backpressure {
     /// Records that the drain has made room.
     pub(super) fn made_room(&self) {
         self.hopeless.store(false, Ordering::Relaxed);
+        self.wake_waiting();
+    }
+
+    /// Wakes the producers that wait, because there is more room.
+    pub(super) fn wake_waiting(&self) {
         self.made.fetch_add(1, Ordering::SeqCst);
         if self.waiting.load(Ordering::SeqCst) != 0 {
             wait::wake(&self.made);

@@ -5,7 +5,9 @@ use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _, RawFd};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+
+use gpumem_sys::raw;
 
 use super::file::{CaptureFile, file_size_limit};
 use super::head::Head;
@@ -19,6 +21,9 @@ use crate::slot::SLOT_BYTES;
 
 /// `statfs`'s magic numbers of file systems in memory.
 const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
+
+/// The smallest page of any machine.
+const PAGE: usize = 4096;
 
 /// Slots that have memory from the start: the others get it as they are used.
 const FIRST_SLOTS: u64 = 8_192;
@@ -35,6 +40,8 @@ pub(super) struct Memory {
     pub(super) at: RingAt,
     /// The descriptor of unnamed memory, in the table of the thread that created it.
     memfd: Option<RawFd>,
+    /// A part of it is memory that ends with the process, because there was no other.
+    pub(super) is_partly_private: AtomicBool,
     /// Whether another process can map it.
     pub(super) is_shared: bool,
     /// Why an earlier place was not used.
@@ -62,6 +69,7 @@ impl Memory {
             queue_bytes,
             at: RingAt::Nowhere,
             memfd: None,
+            is_partly_private: AtomicBool::new(false),
             is_shared: true,
             fell_back: None,
         };
@@ -103,6 +111,7 @@ impl Memory {
             queue_bytes: 0,
             at: RingAt::Capture,
             memfd: None,
+            is_partly_private: AtomicBool::new(false),
             is_shared: true,
             fell_back: None,
         };
@@ -228,7 +237,7 @@ impl Memory {
     /// Takes memory for slots that nobody uses yet, whole pages. They stay zeros at each moment, because the process may
     /// be killed.
     pub(super) fn back_slots(&self, slots: core::ops::Range<u64>) -> io::Result<()> {
-        let pages = slots.step_by(4096 / SLOT_BYTES);
+        let pages = slots.step_by(PAGE / SLOT_BYTES);
         for page in pages.map(|slot| self.slot(slot).cast::<u64>()) {
             if !is_backed(page) {
                 return Err(io::Error::from_raw_os_error(libc::ENOSPC));
@@ -241,16 +250,44 @@ impl Memory {
         Ok(())
     }
 
-    /// Replaces the slots from `first` on, which nobody uses yet, by private memory.
+    /// Replaces the slots from `first` on, which nobody uses yet, by memory of this process.
     pub(super) fn make_slots_private(&self, first: u64) -> io::Result<()> {
-        let from = self.slot(first);
-        let bytes = self.ring_bytes - (from as usize - self.base as usize);
+        self.make_private(self.slot(first), self.queue())
+    }
+
+    /// Replaces a part that nobody uses yet, because there is no memory for it, and removes the file: it would lack that
+    /// part after the end of this process. For processes that have it open, it is marked.
+    fn make_private(&self, from: *mut u8, end: *mut u8) -> io::Result<()> {
+        // SAFETY: the call touches no memory of ours.
+        if unsafe { libc::sysconf(libc::_SC_PAGESIZE) } != PAGE as libc::c_long {
+            // A larger page may also have a part that is in use.
+            return Err(io::Error::from_raw_os_error(libc::ENOMEM));
+        }
+        let bytes = end as usize - from as usize;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: whole pages of our own mapping, of which nobody wants the contents.
-        match unsafe { libc::mmap(from.cast(), bytes, protection, flags, -1, 0) } {
-            libc::MAP_FAILED => Err(io::Error::last_os_error()),
-            _ => Ok(()),
+        let made = unsafe { libc::mmap(from.cast(), bytes, protection, flags, -1, 0) };
+        if made == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        if !self.is_partly_private.swap(true, Ordering::SeqCst) {
+            self.mark_if_partial();
+            if let RingAt::File(at) = &self.at {
+                let _ = std::fs::remove_file(at.path());
+            }
+        }
+        Ok(())
+    }
+
+    /// Marks the file if it lacks a part. Called after each of the two has changed: what the file says that it is, and
+    /// whether it lacks one.
+    pub(super) fn mark_if_partial(&self) {
+        fence(Ordering::SeqCst);
+        if self.is_partly_private.load(Ordering::SeqCst) {
+            // SAFETY: the first word of the head, which consists of atomics.
+            let magic = unsafe { AtomicU64::from_ptr(self.base.cast()) };
+            magic.store(u64::from_le_bytes(ring_file::PARTIAL), Ordering::SeqCst);
         }
     }
 
@@ -272,23 +309,27 @@ impl Memory {
         unsafe { self.base.add(self.ring_bytes) }
     }
 
-    /// Ensures that `bytes` of the queue from `from` on are backed by memory.
+    /// Ensures that `bytes` of the queue from `from` on, which is not in use from there on, have memory: that of this
+    /// process, if there is no other.
     pub(super) fn commit(&self, from: usize, bytes: usize) -> io::Result<()> {
-        let place = from & !4095;
-        back(self.queue().wrapping_add(place), from + bytes - place)
+        let place = from & !(PAGE - 1);
+        let (start, bytes) = (self.queue().wrapping_add(place), from + bytes - place);
+        back(start, bytes).or_else(|_| {
+            self.make_private(start, self.queue().wrapping_add(self.queue_bytes))?;
+            back(start, bytes)
+        })
     }
 
     /// Returns the memory of the queue from `from` on to the system.
     pub(super) fn discard(&self, from: usize) {
-        let advice = match self.is_shared {
-            true => libc::MADV_REMOVE,
-            false => libc::MADV_DONTNEED,
-        };
-        if from < self.queue_bytes {
-            // SAFETY: the range belongs to the queue, which is empty, and begins at a page.
-            unsafe {
-                let place = self.queue().add(from).cast();
-                libc::madvise(place, self.queue_bytes - from, advice);
+        // The first only for shared memory, the second only for private memory: a part of it may be.
+        for advice in [libc::MADV_REMOVE, libc::MADV_DONTNEED] {
+            if from < self.queue_bytes {
+                // SAFETY: the range belongs to the queue, which is empty, and begins at a page.
+                unsafe {
+                    let place = self.queue().add(from).cast();
+                    libc::madvise(place, self.queue_bytes - from, advice);
+                }
             }
         }
     }
@@ -298,19 +339,20 @@ impl Memory {
 /// SIGBUS; a system call that loads it returns EFAULT instead, and this one has no effect otherwise, because no request has
 /// that number.
 fn is_backed(word: *const u64) -> bool {
-    let none = core::ptr::null_mut::<u64>();
+    let arguments = [usize::MAX, word as usize, 0, size_of::<u64>(), 0, 0];
     // SAFETY: the kernel reads a word of our own mapping, or answers EFAULT.
-    let done = unsafe { libc::syscall(libc::SYS_rt_sigprocmask, -1, word, none, size_of::<u64>()) };
-    done == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::EFAULT)
+    let done = unsafe { raw::call(libc::SYS_rt_sigprocmask, arguments) };
+    done != -(libc::EFAULT as isize)
 }
 
 /// Ensures that the pages of `bytes` from `from` on, the start of a page, have memory; changes the first 16 bytes of each. A
 /// store to a page of a file without free memory would raise SIGBUS; a system call that stores there returns an error instead.
 fn back(from: *mut u8, bytes: usize) -> io::Result<()> {
-    for page in (0..bytes).step_by(4096) {
+    for page in (0..bytes).step_by(PAGE) {
         let place = from.wrapping_add(page);
+        let arguments = [libc::CLOCK_MONOTONIC as usize, place as usize, 0, 0, 0, 0];
         // SAFETY: a page of our own mapping, which its caller alone uses; the kernel stores 16 bytes or answers EFAULT.
-        let done = unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC, place) };
+        let done = unsafe { raw::call(libc::SYS_clock_gettime, arguments) };
         if done != 0 {
             return Err(io::Error::from_raw_os_error(libc::ENOSPC));
         }

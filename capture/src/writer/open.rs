@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 use std::sync::{Mutex, OnceLock};
 
 use super::backpressure::Backpressure;
@@ -23,6 +23,7 @@ use crate::bounded_layout::BoundedLayout;
 use crate::header::{RingAt, StaticHeader};
 use crate::index;
 use crate::layout::{self, dynamic};
+use crate::lock::Lock;
 use crate::ring::{Indexes, Ring};
 
 impl Writer {
@@ -119,8 +120,7 @@ impl Writer {
             file: OnceLock::new(),
             queue: Queue::new(),
             known: AtomicU64::new(0),
-            backing: Mutex::new(()),
-            is_partly_private: AtomicBool::new(false),
+            backing: Lock::default(),
             phase: AtomicU32::new(Phase::Run as u32),
             flushed: AtomicU32::new(0),
             draining: Mutex::new(Drain::default()),
@@ -163,6 +163,7 @@ impl Writer {
         })?;
         self.head
             .introduce(&self.header, file.path(), self.memory.queue_bytes);
+        self.memory.mark_if_partial();
         let _ = self.file.set(file);
         Ok(())
     }

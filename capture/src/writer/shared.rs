@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use gpumem_sys::threads;
@@ -22,6 +22,7 @@ use super::queue::Queue;
 use super::rows::{self, Rows, Used};
 use super::store_state::{self, Stored};
 use crate::header::StaticHeader;
+use crate::lock::Lock;
 use crate::ring::Ring;
 use crate::{CounterValues, DeviceOrdinal, Level, Nanos, layout};
 
@@ -53,9 +54,7 @@ pub struct Writer {
     /// Every record before this is committed.
     pub(super) known: AtomicU64,
     /// Held by the thread that takes memory for more of the ring.
-    pub(super) backing: Mutex<()>,
-    /// A part of the ring is memory that ends with the process, because there was no other.
-    pub(super) is_partly_private: AtomicBool,
+    pub(super) backing: Lock,
     /// What the threads must do: [`Phase`].
     pub(super) phase: AtomicU32,
     /// The phase for which the drain has moved everything: its number plus one.
@@ -100,9 +99,10 @@ impl Writer {
         self.file.get().map(CaptureFile::path)
     }
 
-    /// The path of the ring, if it is in a separate file.
+    /// The path of the ring, if it is in a separate file. None once it was removed ([`Writer::is_partly_private`]).
     pub fn ring_path(&self) -> Option<&Path> {
-        self.header.ring_path()
+        let path = self.header.ring_path()?;
+        (!self.is_partly_private()).then_some(path)
     }
 
     /// The ring's memory as a file, for another process to hold open: its content then outlives this process wherever

@@ -316,7 +316,7 @@ impl Storage {
         self.lines.print();
         if writer.is_partly_private() && !self.ring_said.swap(true, Ordering::Relaxed) {
             message::line(
-                "no memory for the rest of the ring in its folder. It is in unnamed memory: a kill loses up to 50 ms of events.",
+                "no memory is left where the ring is. The rest of it is in unnamed memory: a kill loses up to 50 ms of events.",
             );
         }
         thread::last::check();
