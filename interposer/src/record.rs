@@ -96,7 +96,7 @@ pub(crate) fn allocated(thread: &Thread, call: &Call, new: New) {
         py_stack: origin.py_stack,
     };
     let key = key_of(level, flags, ptr);
-    let is_unmapped = level == Level::DRIVER && !key.is_handle && mapping_is_gone(session, ptr);
+    let is_unmapped = session.interest().has(Interest::MAPPINGS) && mapping_is_gone(session, key);
     apply(session, |tracker| {
         if let Some(asked) = &asked {
             tracker.answered(asked, session.is_allocating(), origin);
@@ -115,10 +115,10 @@ pub(crate) fn allocated(thread: &Thread, call: &Call, new: New) {
 }
 
 /// Whether an address counts as mapped to a handle and is not: its unmapping was missed.
-fn mapping_is_gone(session: &Session, ptr: u64) -> bool {
-    session.interest().has(Interest::MAPPINGS)
-        && look(session, |tracker| tracker.handle_at(ptr).is_some())
-        && !driver::is_mapped(ptr)
+#[cold]
+#[inline(never)]
+fn mapping_is_gone(session: &Session, key: Key) -> bool {
+    look(session, |tracker| tracker.is_mapped(key)) && !driver::is_mapped(key.ptr)
 }
 
 /// The current sizes of pools and graphs, as the driver reports them; `None` without pools and graphs. `used`: a pool

@@ -83,7 +83,7 @@ impl Tracker {
     }
 
     /// Whether a key of device memory is an address that is mapped to a handle.
-    fn is_mapped(&self, key: Key) -> bool {
+    pub fn is_mapped(&self, key: Key) -> bool {
         key.level == Level::DRIVER && !key.is_handle && self.handle_at(key.ptr).is_some()
     }
 

@@ -280,8 +280,8 @@ impl Memory {
         Ok(())
     }
 
-    /// Marks the file if it lacks a part. Called after each of the two has changed: what the file says that it is, and
-    /// whether it lacks one.
+    /// Marks the file if it lacks a part. Called after each of the two has changed: what the file is according to its
+    /// first bytes, and whether it lacks a part.
     pub(super) fn mark_if_partial(&self) {
         fence(Ordering::SeqCst);
         if self.is_partly_private.load(Ordering::SeqCst) {
@@ -336,8 +336,8 @@ impl Memory {
 }
 
 /// Whether the page of a word of a file has memory: if not, takes some. A load of a page for which there is none would raise
-/// SIGBUS; a system call that loads it returns EFAULT instead, and this one has no effect otherwise, because no request has
-/// that number.
+/// SIGBUS; a system call that loads it returns EFAULT instead, and this one has no effect otherwise, because that request
+/// does not exist.
 fn is_backed(word: *const u64) -> bool {
     let arguments = [usize::MAX, word as usize, 0, size_of::<u64>(), 0, 0];
     // SAFETY: the kernel reads a word of our own mapping, or answers EFAULT.

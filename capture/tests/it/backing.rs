@@ -135,8 +135,8 @@ fn victim() {
     }
 }
 
-/// What was written is read, and the account says that the ring is gone. What another process has held open of it has gaps
-/// of which nothing tells: it is not used.
+/// What was written is read, and the ring counts as gone. What another process has held open of it has gaps that a reader
+/// cannot see: it is not used.
 #[test]
 fn after_a_kill_the_rest_is_missing_and_the_ring_is_not_used() {
     for (place, written) in [("ring", 0), ("queue", 0), ("file", EVENTS)] {

@@ -1,6 +1,6 @@
 /* Memory is unmapped by the driver's own function, which the recorder does not see. Then the driver gives the same address
  * for a smaller, ordinary allocation. */
-#include "../hook_client.h"
+#include "of_driver.h"
 
 enum { BYTES = 4 << 20, TRIES = 64 };
 

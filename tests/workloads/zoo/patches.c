@@ -5,7 +5,7 @@
  * driver: the code of the driver itself, by its symbol table.
  * cached: freed memory stays mapped, and serves the next request of its size.
  * late also undoes the patch at the end. */
-#include "../hook_client.h"
+#include "of_driver.h"
 #include <pthread.h>
 #include <sys/mman.h>
 
