@@ -80,7 +80,7 @@ NO_MORE = "gpumem: no memory is left where the ring is. The rest of it is in unn
 
 @pytest.mark.parametrize("ends", ("exits", "is killed"))
 def test_a_folder_that_becomes_full(ends, simulate, build_c, tmp_path, in_memory):
-    """Before the ring and its queue have all of their memory. One line says so, and nothing is lost but by a kill."""
+    """Before the ring and its queue have all of their memory. There is one line, and only a kill loses something."""
     folder, client = in_memory("5m"), build_c("ring_room.c", "-ldl")
     kill = ["kill"] if ends == "is killed" else []
     done = simulate(
@@ -92,7 +92,7 @@ def test_a_folder_that_becomes_full(ends, simulate, build_c, tmp_path, in_memory
     assert os.listdir(folder) == ["filler"]
     report = tmp_path / "report.bin"
     if kill:
-        # What was written is read, and the account says that the ring is gone.
+        # What was written is read, and the account shows that the ring is gone.
         assert harness.analyze("summary", report, check=False).returncode == 3
     else:
         zoo.assert_exact(report, done.stdout)

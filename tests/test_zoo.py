@@ -126,8 +126,8 @@ def test_functions_that_are_patched_in_place(when, what, more, build_c, tmp_path
 
 
 def test_memory_whose_unmapping_was_missed(build_c, tmp_path):
-    """The driver gives an address to an allocation that is still mapped, as far as was seen: the driver is asked, and the
-    allocation is no alias of the mapped memory."""
+    """The driver gives an address to an allocation that is still mapped as far as the recorder has seen. A query of the
+    driver shows that it is not, so the allocation is no alias of the mapped memory."""
     client = build_c("zoo/missed_unmap.c", "-ldl")
     done = zoo.live_together(tmp_path / "with", [client], 21)
     report = tmp_path / "with" / "report.bin"

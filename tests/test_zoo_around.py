@@ -2,7 +2,7 @@
 program's stack, and changes neither errno, dlerror, the signal mask, the state of the floating-point units nor how the
 thread may be cancelled.
 
-Each exported hook of the driver, the runtime and NVML is called, in a process of its own, with results of success,
+Each exported hook of the driver, the runtime and NVML is called, in a separate process, with results of success,
 exhausted memory and another failure, on libraries without effect. What breaks these tests: a path's buffer or a table of
 functions on the stack, a look-up by the loader, a pointer of errno that is restored before the last system call."""
 

@@ -335,9 +335,9 @@ impl Memory {
     }
 }
 
-/// Whether the page of a word of a file has memory: if not, takes some. A load of a page for which there is none would raise
-/// SIGBUS; a system call that loads it returns EFAULT instead, and this one has no effect otherwise, because that request
-/// does not exist.
+/// Whether the page of a word of a file has memory: if not, takes some. A load of a page that cannot get any would raise
+/// SIGBUS; a system call that loads it returns EFAULT instead. This one has no effect otherwise, because that request does
+/// not exist.
 fn is_backed(word: *const u64) -> bool {
     let arguments = [usize::MAX, word as usize, 0, size_of::<u64>(), 0, 0];
     // SAFETY: the kernel reads a word of our own mapping, or answers EFAULT.

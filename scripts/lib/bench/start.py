@@ -101,7 +101,7 @@ def main() -> None:
     for one in options.libraries:
         name, path = one.split("=", 1)
         libraries[name] = str(Path(path).resolve())
-    # Rings in a folder of their own: those that others have left elsewhere would be merged by the measured processes.
+    # A separate folder for rings: those that others have left elsewhere would be merged by the measured processes.
     with tempfile.TemporaryDirectory() as temporary, tempfile.TemporaryDirectory(dir="/dev/shm") as rings:
         folder = Path(temporary)
         client = str(folder / "start_cost")

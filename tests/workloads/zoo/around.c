@@ -2,7 +2,7 @@
  * that were written, errno, dlerror, the signal mask, the state of the floating-point units, and how it may be cancelled.
  *
  * The first argument is where the calls run: "thread", whose stack has 1 MiB, or "fiber", on a stack that is not the
- * thread's. The others are the libraries of around_driver.c. Each function runs in a child of its own, and is one line. */
+ * thread's. The others are the libraries of around_driver.c. Each function runs in a separate child, and is one line. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
