@@ -1,7 +1,7 @@
 """The location of the ring if one is not usable: one line reports it, and the capture is exact nevertheless.
 
 What breaks these tests: a place on a disk, a full place that ends recording, memory that is reserved for a queue
-that is not in use."""
+that is not in use, a store to memory that the file system does not have (SIGBUS)."""
 
 import os
 import subprocess
@@ -73,3 +73,26 @@ def test_eight_processes_fit_into_64_mb(simulate, client, tmp_path, in_memory):
         assert program.communicate(timeout=240)[1] == "" and program.returncode == 0
         zoo.assert_whole(tmp_path / str(number) / "report.bin")
     assert os.listdir(folder) == []
+
+
+NO_MORE = "gpumem: no memory is left where the ring is. The rest of it is in unnamed memory: a kill loses up to 50 ms of events."
+
+
+@pytest.mark.parametrize("ends", ("exits", "is killed"))
+def test_a_folder_that_becomes_full(ends, simulate, build_c, tmp_path, in_memory):
+    """Before the ring and its queue have all of their memory. There is one line, and only a kill loses something."""
+    folder, client = in_memory("5m"), build_c("ring_room.c", "-ldl")
+    kill = ["kill"] if ends == "is killed" else []
+    done = simulate(
+        [client, folder, *kill], preload=True, cwd=tmp_path, check=False,
+        env={"GPUMEM_RING": str(folder), "GPUMEM_QUIET": "1", "GPUMEM_STACKS": "off"},
+    )
+    assert done.returncode == (-9 if kill else 0), harness.described(done)
+    assert done.stderr.splitlines() in ([NO_MORE], [] if kill else [NO_MORE]), done.stderr
+    assert os.listdir(folder) == ["filler"]
+    report = tmp_path / "report.bin"
+    if kill:
+        # What was written is read, and the account shows that the ring is gone.
+        assert harness.analyze("summary", report, check=False).returncode == 3
+    else:
+        zoo.assert_exact(report, done.stdout)

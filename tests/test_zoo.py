@@ -125,6 +125,36 @@ def test_functions_that_are_patched_in_place(when, what, more, build_c, tmp_path
     assert len(notes) == len(patched), notes
 
 
+def test_memory_whose_unmapping_was_missed(build_c, tmp_path):
+    """The driver gives an address to an allocation that is still mapped as far as the recorder has seen. A query of the
+    driver shows that it is not, so the allocation is no alias of the mapped memory."""
+    client = build_c("zoo/missed_unmap.c", "-ldl")
+    done = zoo.live_together(tmp_path / "with", [client], 21)
+    report = tmp_path / "with" / "report.bin"
+    assert zoo.driver_of(report)["live_bytes"] == zoo.last_books(done.stdout)[0]
+    account = harness.analyze("summary", "--format", "json", report, check=False)
+    assert "partial: 1 releases were not seen (their addresses were allocated again)" in account.stderr
+
+
+def test_a_failed_call_does_not_wait_for_its_report(build_c, simulate, tmp_path):
+    """The report is made by another thread, and here can be completed only after the call has returned. All reports are
+    printed, and in the capture."""
+    slow = build_c("zoo/slow_nvml.c", "-shared", "-fPIC", "-ldl", "-Wl,-soname,libnvidia-ml.so.1")
+    client = build_c("zoo/slow_report.c", "-ldl", "-pthread")
+    # Loaded by path, so that with-simulator has made it before.
+    harness.run([harness.WITH_SIMULATOR, "true"])
+    env = {
+        "LD_PRELOAD": f"{harness.LIBRARY}:{slow}", "GPUMEM_TEST_NVML": str(harness.SIMULATOR / "libnvidia-ml.so.1"),
+    }
+    done = simulate([client], cwd=tmp_path, env=env, check=False)
+    assert done.returncode == 21 and done.stdout.count("failed") == 4, harness.described(done)
+    assert done.stderr.count("gpumem: out of memory on GPU 0") == 3, done.stderr
+    assert done.stderr.count("out of memory again") == 1, done.stderr
+    failures = harness.analyze_json("oom", tmp_path / "report.bin")["failures"]
+    assert len(failures) == 4
+    zoo.assert_exact(tmp_path / "report.bin", done.stdout)
+
+
 ALLOCATORS = {
     "jemalloc": ("libjemalloc2", "libjemalloc.so.2"),
     "tcmalloc": ("libtcmalloc-minimal4", "libtcmalloc_minimal.so.4"),

@@ -2,7 +2,7 @@
 //!
 //! | offset | size | what |
 //! |---|---|---|
-//! | 0 | 8 | magic: 89 `GPURNG` 0a |
+//! | 0 | 8 | magic: 89 `GPURNG` 0a; 89 `GPURN-` 0a if a part of it was its process's own memory: it is of no use then |
 //! | 8 | 4 | version: 1 |
 //! | 12 | 4 | bytes of the capture's path; 0: the capture has none yet |
 //! | 16 | 8 | bytes of the queue |
@@ -40,6 +40,8 @@ use crate::namespaces::Namespaces;
 /// Prefix of the names of ring files in a folder in memory.
 pub(crate) const NAME_PREFIX: &str = "gpumem-ring-";
 pub(crate) const MAGIC: [u8; 8] = *b"\x89GPURNG\n";
+/// In place of [`MAGIC`]: a part of the ring or of its queue was its process's own memory.
+pub(crate) const PARTIAL: [u8; 8] = *b"\x89GPURN-\n";
 pub(crate) const VERSION: u32 = 1;
 const NAMESPACES_CRC_OFFSET: usize = 28;
 const NAMESPACES_OFFSET: usize = 32;

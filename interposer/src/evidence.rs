@@ -2,6 +2,7 @@
 //! the card do ([`crate::sampler`]).
 
 use gpumem_capture::{DeviceOrdinal, Level};
+use gpumem_sys::own_stack;
 use gpumem_tracker::{FunctionOf, Kind, Origin, Pending, Seen, Tracker};
 
 use crate::call::{self, Call, CallsSoFar};
@@ -173,7 +174,7 @@ pub(crate) fn before_context(device: DeviceOrdinal) {
     let explained = session.map_or(0, |session| {
         session.writer.counters(device, Level::PHYSICAL).live
     });
-    if card::read_before_first(device, explained)
+    if own_stack::run(|| card::read_before_first(device, explained))
         && let Some(session) = session
     {
         session.readings.read_now(session, device);

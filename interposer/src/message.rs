@@ -25,8 +25,8 @@ pub(crate) fn remember() {
     PROCESS.stderr.store(identity(), Ordering::Relaxed);
 }
 
-/// How long to wait for a slow reader of stderr.
-const PATIENCE_NS: libc::c_long = 100_000_000;
+/// How long to wait for a slow reader of stderr; not at all for one that has not read for that long before.
+const PATIENCE_NS: libc::c_long = 25_000_000;
 
 /// Writes a line as `gpumem: …`. Silent if stderr was closed when the library was loaded, or has become another file
 /// since, because a program may use that descriptor for its data. Silent, too, if stderr is not being read, is full, or
@@ -63,7 +63,10 @@ fn takes_more() -> bool {
     };
     let time = libc::timespec {
         tv_sec: 0,
-        tv_nsec: PATIENCE_NS,
+        tv_nsec: match PROCESS.stderr_is_stuck.load(Ordering::Relaxed) {
+            true => 0,
+            false => PATIENCE_NS,
+        },
     };
     let arguments = [
         &raw mut asked as usize,
@@ -75,5 +78,6 @@ fn takes_more() -> bool {
     ];
     // SAFETY: one structure, valid for reading and writing, and a time; no mask.
     let ready = unsafe { raw::call(libc::SYS_ppoll, arguments) };
+    PROCESS.stderr_is_stuck.store(ready == 0, Ordering::Relaxed);
     ready > 0 && asked.revents & libc::POLLOUT != 0
 }

@@ -4,7 +4,8 @@ use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::ptr::null_mut;
 use core::sync::atomic::{
-    AtomicI32, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+    AtomicBool, AtomicI32, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
+    Ordering,
 };
 use std::sync::OnceLock;
 
@@ -64,6 +65,8 @@ pub(crate) struct Process {
     writer: AtomicPtr<Writer>,
     /// Device and inode of stderr when the library was loaded; 0 if it was closed.
     pub(crate) stderr: AtomicU64,
+    /// Whether its reader did not read when the last line was to be written.
+    pub(crate) stderr_is_stuck: AtomicBool,
     pub(crate) affinity: Affinity,
     /// How many libraries were loaded with the program, in the loader's order; 0 before that is known.
     pub(crate) libraries: AtomicUsize,
@@ -85,6 +88,7 @@ pub(crate) static PROCESS: Process = Process {
     session: AtomicPtr::new(null_mut()),
     writer: AtomicPtr::new(null_mut()),
     stderr: AtomicU64::new(0),
+    stderr_is_stuck: AtomicBool::new(false),
     affinity: Affinity {
         mask: UnsafeCell::new([0; WORDS]),
         filled: AtomicI64::new(0),

@@ -18,7 +18,7 @@ use crate::failed::Failed;
 use crate::session::{self, Session};
 use crate::sideband::event;
 use crate::thread::Thread;
-use crate::tracked::{apply, questions};
+use crate::tracked::{apply, look, questions};
 use crate::{contexts, definitions, driver, limit, stack, stacks, workspace};
 
 /// A new block, as observed by a hook.
@@ -96,9 +96,13 @@ pub(crate) fn allocated(thread: &Thread, call: &Call, new: New) {
         py_stack: origin.py_stack,
     };
     let key = key_of(level, flags, ptr);
+    let is_unmapped = session.interest().has(Interest::MAPPINGS) && mapping_is_gone(session, key);
     apply(session, |tracker| {
         if let Some(asked) = &asked {
             tracker.answered(asked, session.is_allocating(), origin);
+        }
+        if is_unmapped {
+            tracker.missed_unmapping(ptr, ptr.saturating_add(bytes), origin);
         }
         match key.is_handle {
             true => tracker.handle_made(key, block, call.caller(), origin),
@@ -108,6 +112,13 @@ pub(crate) fn allocated(thread: &Thread, call: &Call, new: New) {
     if level == Level::DRIVER {
         session.readings.grown(session.writer, device);
     }
+}
+
+/// Whether an address counts as mapped to a handle and is not: its unmapping was missed.
+#[cold]
+#[inline(never)]
+fn mapping_is_gone(session: &Session, key: Key) -> bool {
+    look(session, |tracker| tracker.is_mapped(key)) && !driver::is_mapped(key.ptr)
 }
 
 /// The current sizes of pools and graphs, as the driver reports them; `None` without pools and graphs. `used`: a pool

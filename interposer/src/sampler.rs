@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use gpumem_capture::{ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, Writer};
 use gpumem_sys::clock::Instant;
+use gpumem_sys::own_stack;
 use gpumem_sys::wait::{self, Alarm};
 
 use gpumem_tracker::{Tracker, Verdict};
@@ -307,10 +308,11 @@ impl Readings for Sampler {
     }
 
     fn read_now(&self, session: &'static Session, ordinal: DeviceOrdinal) {
-        if library::open().is_none() {
+        if own_stack::run(library::open).is_none() {
             return;
         }
-        if thread::with(|thread| self.read(session, thread, ordinal, true)) == Some(false) {
+        let read = || thread::with(|thread| self.read(session, thread, ordinal, true));
+        if own_stack::run(read) == Some(false) {
             self.read_soon();
         }
     }
@@ -326,7 +328,7 @@ impl Readings for Sampler {
         for device in devices {
             let mut taken = None;
             for _ in 0..READINGS {
-                taken = self.read(session, thread, device, true);
+                taken = own_stack::run(|| self.read(session, thread, device, true));
                 if taken != Some(false) {
                     break;
                 }

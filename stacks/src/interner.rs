@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use gpumem_capture::{DefKind, StackId};
 use gpumem_python_frames::{self as python, Frame, Lookup, Runtime, StackHash};
+use gpumem_sys::own_stack;
 use gpumem_unwind::modules::Span;
 use gpumem_unwind::{Registers, Stack};
 
@@ -151,7 +152,7 @@ impl Interner {
     #[cold]
     #[inline(never)]
     fn first_python<S: DefinitionSink + ?Sized>(&self, sink: &S, scratch: &mut Scratch) -> u32 {
-        let runtime = self.interpreter.find(sink);
+        let runtime = own_stack::run(|| self.interpreter.find(sink));
         runtime.map_or(0, |runtime| self.looked(sink, runtime, scratch))
     }
 
@@ -353,6 +354,6 @@ fn define<S: DefinitionSink + ?Sized>(
 /// The address range of this library; None if it is linked into the program, as in tests.
 fn own_span() -> Option<Span> {
     let here = own_span as *const () as u64;
-    let module = gpumem_unwind::modules::describe(here)?;
+    let module = own_stack::run(|| gpumem_unwind::modules::describe(here))?;
     (!module.is_program).then_some(module.span)
 }

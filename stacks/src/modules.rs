@@ -5,6 +5,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use gpumem_capture::writer::lock::Lock;
 use gpumem_capture::{Attempt, DefKind, Lost, Refused};
+use gpumem_sys::own_stack;
 use gpumem_unwind::modules::{self, Module, Span, describe};
 
 use super::sink::{DefinitionSink, length};
@@ -85,7 +86,7 @@ impl Modules {
     #[cold]
     fn add<S: DefinitionSink + ?Sized>(&self, sink: &S, call: u64) -> Result<Option<Span>, Lost> {
         // The loader is queried with no lock held.
-        let Some(module) = describe(call) else {
+        let Some(module) = own_stack::run(|| describe(call)) else {
             return Ok(None);
         };
         sink.in_order(|attempt| {
@@ -106,7 +107,8 @@ impl Modules {
         let all = self.known.lock().list.clone();
         let mut failed = false;
         for (id, module) in all {
-            if describe(module.span.start).as_ref() == Some(&module) {
+            let now = own_stack::run(|| describe(module.span.start));
+            if now.as_ref() == Some(&module) {
                 continue;
             }
             let ended = sink.in_order(|attempt| {

@@ -39,7 +39,8 @@ fn behind(key: Key, block: &Block) -> Behind {
 impl Tracker {
     /// Records a block that a call has returned; `caller` is the return address of the call. If another block was live
     /// at the address, its release was missed. Memory at a mapped address is its handle's, which is counted: code that
-    /// has replaced the driver's function serves requests from it. Then the block is an alias.
+    /// has replaced the driver's function serves requests from it. Then the block is an alias. Mappings whose end was
+    /// missed must have ended before ([`Tracker::missed_unmapping`]).
     pub fn allocated(&mut self, key: Key, block: Block, caller: u64, origin: Origin) {
         if self.is_mapped(key) {
             let alias = Alias {
@@ -82,7 +83,7 @@ impl Tracker {
     }
 
     /// Whether a key of device memory is an address that is mapped to a handle.
-    fn is_mapped(&self, key: Key) -> bool {
+    pub fn is_mapped(&self, key: Key) -> bool {
         key.level == Level::DRIVER && !key.is_handle && self.handle_at(key.ptr).is_some()
     }
 
@@ -249,6 +250,16 @@ mod tests {
         let pending = tracker.releasing(inside, EventFlags::NONE, origin);
         tracker.settle(pending, true, origin);
         assert_eq!(kinds(&mut tracker), []);
+        // The driver says that nothing is mapped there any more.
+        let in_use = kinds(&mut tracker);
+        assert_eq!((in_use, tracker.take_missed_releases()), (vec![], 0));
+        tracker.missed_unmapping(inside.ptr, inside.ptr + 1000, origin);
+        tracker.allocated(inside, block(1000, EventFlags::NONE), 0, origin);
+        let expected = [EventKind::UNMAP, EventKind::ALLOC, EventKind::ALLOC];
+        assert_eq!(kinds(&mut tracker), expected, "the block and its pages");
+        assert_eq!(tracker.take_missed_releases(), 1);
+        let pending = tracker.releasing(inside, EventFlags::NONE, origin);
+        tracker.settle(pending, true, origin);
         // Behind the mapping.
         let outside = key(false, 9 * PAGE);
         tracker.allocated(outside, block(1000, EventFlags::NONE), 0, origin);

@@ -83,6 +83,16 @@ impl Tracker {
         pending
     }
 
+    /// Ends the mappings of a range that the driver has given to something else: their own end was missed.
+    pub fn missed_unmapping(&mut self, from: u64, to: u64, origin: Origin) {
+        let before = self.mappings.range(..=from).next_back();
+        let first = before.filter(|(at, mapping)| from - **at < mapping.bytes);
+        let from = first.map_or(from, |(at, _)| *at);
+        let pending = self.unmapping(from, to, origin.without_stacks());
+        self.missed_releases += 1;
+        self.settle(pending, true, origin);
+    }
+
     pub(crate) fn restore_mapping(&mut self, at: u64, mapping: Mapping, origin: Origin) {
         let device = self
             .handle_device(mapping.handle)

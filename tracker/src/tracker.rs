@@ -77,6 +77,8 @@ impl Interest {
     pub const INACTIVE_CONTEXTS: Self = Self(8);
     /// Pools whose memory is not a device's own.
     pub const POOLS_ELSEWHERE: Self = Self(16);
+    /// Mapped handles.
+    pub const MAPPINGS: Self = Self(32);
 
     /// Whether it contains all of `other`.
     pub fn has(self, other: Self) -> bool {
@@ -99,7 +101,8 @@ impl Tracker {
                 | bit(self.pools.any_destroyed(), Interest::DESTROYED_POOLS)
                 | bit(!self.graphs.is_empty(), Interest::GRAPHS)
                 | bit(self.inactive != 0, Interest::INACTIVE_CONTEXTS)
-                | bit(self.pools.any_elsewhere(), Interest::POOLS_ELSEWHERE),
+                | bit(self.pools.any_elsewhere(), Interest::POOLS_ELSEWHERE)
+                | bit(!self.mappings.is_empty(), Interest::MAPPINGS),
         )
     }
 

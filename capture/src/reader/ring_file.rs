@@ -10,7 +10,9 @@ use crate::header::{RingAt, StaticHeader};
 use crate::layout;
 use crate::namespaces::Namespaces;
 use crate::procfs;
-use crate::ring_file::{self, HEADER_OFFSET, MAGIC, PATH_BYTES, VERSION, is_locked, preamble_crc};
+use crate::ring_file::{
+    self, HEADER_OFFSET, MAGIC, PARTIAL, PATH_BYTES, VERSION, is_locked, preamble_crc,
+};
 
 /// The name in /proc of a ring in unnamed memory.
 const MEMFD: &str = "/memfd:gpumem-ring (deleted)";
@@ -181,6 +183,9 @@ fn examine(file: File, owner: u32, names: u64) -> Result<Ring, String> {
     let mut preamble = [0; HEADER_OFFSET];
     preamble.copy_from_slice(&bytes[..HEADER_OFFSET]);
     let length = word(12) as usize;
+    if bytes[..8] == PARTIAL {
+        return Err("it lacks a part, for which there was no memory".into());
+    }
     if bytes[..8] != MAGIC {
         return Err("it is no ring".into());
     }

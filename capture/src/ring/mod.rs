@@ -6,16 +6,17 @@
 //!  ──────────┼──────────────────────────────┼────────────► sequence number
 //!   zeroed   │ committed, committed, …, being written │  zeroed
 //! ```
-//! - A producer **reserves** `[seq, seq + n)` by moving `head`, only when `head + n − tail` fits the capacity.
-//!   It then owns slot `seq mod capacity`.
+//! - A producer **reserves** `[seq, seq + n)` by moving `head`, only when `head + n` is not above `end`, which is the
+//!   capacity after `tail`, and in the first lap the end of the slots that have memory. It then owns slot `seq mod
+//!   capacity`.
 //! - It stores the record and **commits** it by storing the commit word last.
-//! - The consumer takes committed records from `tail` on, zeroes their slots and moves `tail`.
+//! - The consumer takes committed records from `tail` on, zeroes their slots and moves `tail` and `end`.
 //!
 //! # Memory ordering
 //! - *commit → consume*: the commit word is stored with Release after the record's other words and
 //!   loaded with Acquire before them, so a consumer that sees the commit word sees the whole record.
-//! - *consume → reuse*: the consumer's zeroing is published by the Release store of `tail`; a producer
-//!   that reserves has loaded that `tail` with Acquire, so its stores come after the zeroing.
+//! - *consume → reuse*: the consumer's zeroing is published by the Release change of `end`; a producer
+//!   that reserves has loaded that `end` with Acquire, so its stores come after the zeroing.
 //! - *order of records*: `head` moves by compare-exchange only. Read-modify-writes of one atomic have a single
 //!   order that agrees with happens-before. So a thread that frees (reserves, then frees) comes before the
 //!   thread that then gets the same address (allocates, then reserves). Relaxed is sufficient, because no other
@@ -44,10 +45,42 @@ const PAGE_SLOTS: usize = 4096 / SLOT_BYTES;
 #[repr(C, align(64))]
 pub(crate) struct Slot(pub(crate) [AtomicU64; 8]);
 
+/// An index on a separate cache line.
+#[repr(C, align(64))]
+struct Index(AtomicU64);
+
+/// The indexes of a ring, in the memory of one process.
+pub(crate) struct Indexes {
+    head: Index,
+    tail: Index,
+    /// Producers reserve up to here.
+    end: Index,
+    /// The slots that have memory; [`ALL`] once all have.
+    backed: AtomicU64,
+}
+
+/// All slots have memory.
+const ALL: u64 = u64::MAX;
+
+impl Indexes {
+    /// Those of an empty ring of `capacity` slots, of which the first `backed` have memory.
+    pub(crate) fn new(capacity: u64, backed: u64) -> Self {
+        let [head, tail, end] = [0, 0, backed.min(capacity)].map(|at| Index(AtomicU64::new(at)));
+        Self {
+            head,
+            tail,
+            end,
+            backed: AtomicU64::new(if backed < capacity { backed } else { ALL }),
+        }
+    }
+}
+
 /// The protocol over borrowed memory.
 pub(crate) struct Ring<'a> {
     head: &'a AtomicU64,
+    end: &'a AtomicU64,
     tail: &'a AtomicU64,
+    backed: &'a AtomicU64,
     slots: &'a [Slot],
     checks: Checks,
 }
@@ -65,16 +98,13 @@ pub(crate) enum Scan {
 
 impl<'a> Ring<'a> {
     /// `slots.len()` is a power of two (the caller has checked).
-    pub(crate) fn new(
-        head: &'a AtomicU64,
-        tail: &'a AtomicU64,
-        slots: &'a [Slot],
-        checks: Checks,
-    ) -> Self {
+    pub(crate) fn new(indexes: &'a Indexes, slots: &'a [Slot], checks: Checks) -> Self {
         debug_assert!(slots.len().is_power_of_two());
         Self {
-            head,
-            tail,
+            head: &indexes.head.0,
+            end: &indexes.end.0,
+            tail: &indexes.tail.0,
+            backed: &indexes.backed,
             slots,
             checks,
         }
@@ -107,8 +137,31 @@ impl<'a> Ring<'a> {
     /// Whether `count` slots were free recently.
     #[inline]
     pub(crate) fn has_space(&self, count: u64) -> bool {
-        let head = self.head();
-        (head + count).saturating_sub(self.tail()) <= self.capacity()
+        self.head() + count <= self.end.load(Ordering::Acquire)
+    }
+
+    /// The slots that have memory, from the first one on; None if all have.
+    pub(crate) fn backed(&self) -> Option<u64> {
+        Some(self.backed.load(Ordering::Acquire)).filter(|backed| *backed != ALL)
+    }
+
+    /// Lets producers use the first `backed` slots, which have memory from now on. One thread at a time.
+    pub(crate) fn back(&self, backed: u64) {
+        let backed = if backed < self.capacity() {
+            backed
+        } else {
+            ALL
+        };
+        self.backed.store(backed, Ordering::Release);
+        self.move_end();
+    }
+
+    /// Moves the end of what may be reserved, after a change of `tail` or of `backed`. Of two threads that change one each,
+    /// the later one sees both.
+    fn move_end(&self) {
+        fence(Ordering::SeqCst);
+        let end = (self.tail() + self.capacity()).min(self.backed.load(Ordering::Acquire));
+        self.end.fetch_max(end, Ordering::AcqRel);
     }
 
     /// Hints to the processor that a reservation follows soon.
@@ -117,10 +170,13 @@ impl<'a> Ring<'a> {
         expect_store(self.head);
     }
 
-    /// Stores to every page of the slots without changing them. The kernel maps pages of a shared file
-    /// read-only at first; after this, stores to them do not fault.
+    /// Stores to every page of the slots that have memory, without changing them. The kernel maps pages of a shared
+    /// file read-only at first; after this, stores to them do not fault.
     pub(crate) fn touch(&self) {
-        for Slot([commit, ..]) in self.slots.iter().step_by(PAGE_SLOTS) {
+        let backed = self
+            .backed()
+            .map_or(self.slots.len(), |backed| backed as usize);
+        for Slot([commit, ..]) in self.slots.iter().take(backed).step_by(PAGE_SLOTS) {
             // The compiler would turn an addition of 0 into a load.
             let _ = commit.compare_exchange(0, 0, Ordering::Relaxed, Ordering::Relaxed);
         }
@@ -140,7 +196,7 @@ impl<'a> Ring<'a> {
     #[inline(always)]
     fn try_reserve(&self, head: u64, count: u64) -> Result<Option<u64>, u64> {
         // A stale `head` may be before `tail`; the exchange then fails.
-        if (head + count).saturating_sub(self.tail()) > self.capacity() {
+        if head + count > self.end.load(Ordering::Acquire) {
             return Ok(None);
         }
         self.head
@@ -284,6 +340,7 @@ impl<'a> Ring<'a> {
             }
         }
         self.tail.store(upto, Ordering::Release);
+        self.move_end();
     }
 
     /// The end of the records from `from` on that are committed without a gap. Consumer only.

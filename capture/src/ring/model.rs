@@ -13,23 +13,25 @@ use super::*;
 const NONCE: u64 = 0x5eed;
 
 struct Memory {
-    head: AtomicU64,
-    tail: AtomicU64,
+    indexes: Indexes,
     slots: Vec<Slot>,
 }
 
 impl Memory {
     fn new(slots: usize) -> Arc<Self> {
+        Self::backed(slots, ALL)
+    }
+
+    fn backed(slots: usize, backed: u64) -> Arc<Self> {
         let slot = |_| Slot(core::array::from_fn(|_| AtomicU64::new(0)));
         Arc::new(Self {
-            head: AtomicU64::new(0),
-            tail: AtomicU64::new(0),
+            indexes: Indexes::new(slots as u64, backed),
             slots: (0..slots).map(slot).collect(),
         })
     }
 
     fn ring(&self) -> Ring<'_> {
-        Ring::new(&self.head, &self.tail, &self.slots, Checks::new(NONCE))
+        Ring::new(&self.indexes, &self.slots, Checks::new(NONCE))
     }
 }
 
@@ -119,6 +121,24 @@ fn a_slot_is_used_again_only_when_it_is_free() {
         let mut taken = consumer.join().expect("no panic");
         taken.extend(rest(&memory));
         assert_eq!(taken, written);
+    });
+}
+
+/// A thread gives the ring memory while the consumer frees slots: the end of what may be reserved follows from both.
+#[test]
+fn growth_and_release_are_not_missed_by_each_other() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let memory = Memory::backed(2, 1);
+        write(&memory, 1);
+        let (one, other) = (memory.clone(), memory.clone());
+        let grower = thread::spawn(move || one.ring().back(2));
+        let consumer = thread::spawn(move || consume(&other, 1));
+        grower.join().expect("no panic");
+        assert_eq!(consumer.join().expect("no panic"), [1]);
+        let ring = memory.ring();
+        assert_eq!((ring.reserve(2), ring.reserve(1)), (Some(1), None));
     });
 }
 

@@ -78,6 +78,12 @@ impl Backpressure {
             if ring.has_space(slots) {
                 return true;
             }
+            if ring.backed().is_some() {
+                nudge(); // takes memory for more of the ring
+                if ring.has_space(slots) {
+                    return true;
+                }
+            }
             let (now, writes) = (ring.tail(), self.writing.load(Ordering::Relaxed));
             if (now, writes) != (tail, writing) {
                 (tail, writing, waited) = (now, writes, Duration::ZERO);
@@ -113,6 +119,11 @@ impl Backpressure {
     /// Records that the drain has made room.
     pub(super) fn made_room(&self) {
         self.hopeless.store(false, Ordering::Relaxed);
+        self.wake_waiting();
+    }
+
+    /// Wakes the producers that wait, because there is more room.
+    pub(super) fn wake_waiting(&self) {
         self.made.fetch_add(1, Ordering::SeqCst);
         if self.waiting.load(Ordering::SeqCst) != 0 {
             wait::wake(&self.made);
@@ -170,7 +181,7 @@ mod tests {
 
     use super::*;
     use crate::checksum::Checks;
-    use crate::ring::Slot;
+    use crate::ring::{Indexes, Slot};
 
     const SLOTS: u64 = 64;
     /// Two waits for a drain that writes, 20 for one that does not, 40 in all.
@@ -178,25 +189,42 @@ mod tests {
 
     /// A full ring, and what makes it wait.
     struct Full {
-        head: AtomicU64,
-        tail: AtomicU64,
+        slots: [Slot; SLOTS as usize],
+        indexes: Indexes,
         backpressure: Backpressure,
     }
 
     impl Full {
         fn new() -> Self {
-            Self {
-                head: AtomicU64::new(SLOTS),
-                tail: AtomicU64::new(0),
+            let full = Self {
+                slots: from_fn(|_| Slot(from_fn(|_| AtomicU64::new(0)))),
+                indexes: Indexes::new(SLOTS, SLOTS),
                 backpressure: Backpressure::new(STALL, true),
-            }
+            };
+            assert_eq!(full.ring().reserve(SLOTS), Some(0));
+            full
+        }
+
+        fn ring(&self) -> Ring<'_> {
+            Ring::new(&self.indexes, &self.slots, Checks::new(1))
+        }
+
+        /// Releases the oldest slot.
+        fn release(&self) {
+            let ring = self.ring();
+            ring.release(ring.tail() + 1);
+        }
+
+        /// Releases it, and another thread takes the room.
+        fn replace(&self) {
+            self.release();
+            assert!(self.ring().reserve(1).is_some());
         }
 
         /// Waits for one slot; calls `change` before each wait, with their number so far. Returns the result, and the
         /// number of waits.
         fn wait(&self, change: impl Fn(u64)) -> (bool, u64) {
-            let slots: [Slot; SLOTS as usize] = from_fn(|_| Slot(from_fn(|_| AtomicU64::new(0))));
-            let ring = Ring::new(&self.head, &self.tail, &slots, Checks::new(1));
+            let ring = self.ring();
             let waits = core::cell::Cell::new(0);
             let has_space = self.backpressure.wait(&ring, 1, || {
                 change(waits.get());
@@ -206,7 +234,7 @@ mod tests {
         }
 
         fn make_room(&self) {
-            self.tail.fetch_add(1, Ordering::Release);
+            self.release();
             self.backpressure.made_room();
         }
     }
@@ -252,8 +280,7 @@ mod tests {
         // Other threads take the slot.
         let result = full.wait(|waits| {
             if waits == 1 {
-                full.tail.fetch_add(1, Ordering::Release);
-                full.head.fetch_add(1, Ordering::Release);
+                full.replace();
             }
         });
         assert_eq!(result, (false, 4));
@@ -265,8 +292,7 @@ mod tests {
         full.backpressure.set_writing(true);
         assert_eq!(full.wait(|_| {}), (false, 2));
         assert_eq!(full.wait(|_| {}), (false, 0));
-        full.tail.fetch_add(1, Ordering::Release);
-        full.head.fetch_add(1, Ordering::Release);
+        full.replace();
         assert_eq!(full.wait(|_| {}), (false, 2));
         full.backpressure.give_up();
         full.make_room();

@@ -79,7 +79,7 @@ impl Writer {
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
         let state = state.get_or_insert_with(|| {
-            // Prevents a page fault every 64 events in the ring's first lap.
+            // Prevents a page fault every 64 events in the ring's first lap. Slots that get memory later are touched then.
             self.ring.touch();
             Box::new(State {
                 log: self
@@ -133,6 +133,7 @@ impl Writer {
                 }
             }
             tick();
+            self.back_ahead();
             self.look(state);
             if stopping {
                 // The earlier counters may only now be of known records: publish those of this position.

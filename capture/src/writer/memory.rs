@@ -5,6 +5,9 @@ use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _, RawFd};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+
+use gpumem_sys::raw;
 
 use super::file::{CaptureFile, file_size_limit};
 use super::head::Head;
@@ -14,13 +17,22 @@ use crate::header::{RingAt, RingPath};
 use crate::layout;
 use crate::ring::Slot;
 use crate::ring_file::{self, NAME_PREFIX};
+use crate::slot::SLOT_BYTES;
 
 /// `statfs`'s magic numbers of file systems in memory.
 const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 
+/// The smallest page of any machine.
+const PAGE: usize = 4096;
+
+/// Slots that have memory from the start: the others get it as they are used.
+const FIRST_SLOTS: u64 = 8_192;
+
 /// Mapped memory that is never unmapped.
 pub(super) struct Memory {
     pub(super) base: *mut u8,
+    /// Bytes of the head and the ring that have memory from the start.
+    backed_bytes: usize,
     /// Bytes of the head and the ring.
     pub(super) ring_bytes: usize,
     /// Bytes of the queue after them; 0 without a queue.
@@ -28,6 +40,8 @@ pub(super) struct Memory {
     pub(super) at: RingAt,
     /// The descriptor of unnamed memory, in the table of the thread that created it.
     memfd: Option<RawFd>,
+    /// A part of it is memory that ends with the process, because there was no other.
+    pub(super) is_partly_private: AtomicBool,
     /// Whether another process can map it.
     pub(super) is_shared: bool,
     /// Why an earlier place was not used.
@@ -50,10 +64,12 @@ impl Memory {
         let queue_bytes = queue.min(most.saturating_sub(ring_bytes)) & !4095;
         let mut memory = Self {
             base: core::ptr::null_mut(),
+            backed_bytes: ring_bytes,
             ring_bytes,
             queue_bytes,
             at: RingAt::Nowhere,
             memfd: None,
+            is_partly_private: AtomicBool::new(false),
             is_shared: true,
             fell_back: None,
         };
@@ -86,13 +102,16 @@ impl Memory {
 
     /// The head and the ring of a capture that holds them, which has no queue.
     pub(super) fn in_capture(file: &CaptureFile, slots: u32) -> io::Result<Self> {
+        let ring_bytes = usize::try_from(layout::ring_end(slots))
+            .map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
         let mut memory = Self {
             base: core::ptr::null_mut(),
-            ring_bytes: usize::try_from(layout::ring_end(slots))
-                .map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?,
+            backed_bytes: ring_bytes,
+            ring_bytes,
             queue_bytes: 0,
             at: RingAt::Capture,
             memfd: None,
+            is_partly_private: AtomicBool::new(false),
             is_shared: true,
             fell_back: None,
         };
@@ -129,7 +148,7 @@ impl Memory {
             .custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW)
             .mode(0o600)
             .open(&path)?;
-        let made = is_in_memory(&file).and_then(|()| self.reserve_and_map(&file));
+        let made = is_in_memory(&file, self.ring_bytes).and_then(|()| self.reserve_and_map(&file));
         if let Err(error) = made {
             let _ = std::fs::remove_file(&path);
             return Err(error);
@@ -189,16 +208,87 @@ impl Memory {
 
     fn reserve_and_map(&mut self, file: &File) -> io::Result<()> {
         file.set_len((self.ring_bytes + self.queue_bytes) as u64)?;
-        // The ring's memory is allocated from now on, so no store to it can fail. The queue's is allocated as it
-        // grows.
+        // The memory of these slots is allocated from now on, so no store to them can fail. That of the others and the
+        // queue's is allocated before they are used.
+        let first = (layout::RING_OFFSET + FIRST_SLOTS * SLOT_BYTES as u64) as usize;
+        let backed = first.min(self.ring_bytes);
         // SAFETY: the descriptor is open; the call touches no memory of ours.
-        match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, self.ring_bytes as libc::off_t) }
-        {
+        match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, backed as libc::off_t) } {
             0 => {}
             errno => return Err(io::Error::from_raw_os_error(errno)),
         }
         ring_file::lock(file);
-        self.map(file.as_raw_fd(), libc::MAP_SHARED)
+        self.map(file.as_raw_fd(), libc::MAP_SHARED)?;
+        self.backed_bytes = backed;
+        Ok(())
+    }
+
+    /// The slots that have memory from the start.
+    pub(super) fn backed_slots(&self) -> u64 {
+        (self.backed_bytes as u64 - layout::RING_OFFSET) / SLOT_BYTES as u64
+    }
+
+    /// The address of a slot.
+    fn slot(&self, slot: u64) -> *mut u8 {
+        self.base
+            .wrapping_add(layout::RING_OFFSET as usize + slot as usize * SLOT_BYTES)
+    }
+
+    /// Takes memory for slots that nobody uses yet, whole pages. They stay zeros at each moment, because the process may
+    /// be killed.
+    pub(super) fn back_slots(&self, slots: core::ops::Range<u64>) -> io::Result<()> {
+        let pages = slots.step_by(PAGE / SLOT_BYTES);
+        for page in pages.map(|slot| self.slot(slot).cast::<u64>()) {
+            if !is_backed(page) {
+                return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+            }
+            // SAFETY: an aligned word of our own mapping, which has memory.
+            let word = unsafe { AtomicU64::from_ptr(page) };
+            // The kernel maps the page read-only at first; after this, stores to it do not fault.
+            let _ = word.compare_exchange(0, 0, Ordering::Relaxed, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Replaces the slots from `first` on, which nobody uses yet, by memory of this process.
+    pub(super) fn make_slots_private(&self, first: u64) -> io::Result<()> {
+        self.make_private(self.slot(first), self.queue())
+    }
+
+    /// Replaces a part that nobody uses yet, because there is no memory for it, and removes the file: it would lack that
+    /// part after the end of this process. For processes that have it open, it is marked.
+    fn make_private(&self, from: *mut u8, end: *mut u8) -> io::Result<()> {
+        // SAFETY: the call touches no memory of ours.
+        if unsafe { libc::sysconf(libc::_SC_PAGESIZE) } != PAGE as libc::c_long {
+            // A larger page may also have a part that is in use.
+            return Err(io::Error::from_raw_os_error(libc::ENOMEM));
+        }
+        let bytes = end as usize - from as usize;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: whole pages of our own mapping, of which nobody wants the contents.
+        let made = unsafe { libc::mmap(from.cast(), bytes, protection, flags, -1, 0) };
+        if made == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        if !self.is_partly_private.swap(true, Ordering::SeqCst) {
+            self.mark_if_partial();
+            if let RingAt::File(at) = &self.at {
+                let _ = std::fs::remove_file(at.path());
+            }
+        }
+        Ok(())
+    }
+
+    /// Marks the file if it lacks a part. Called after each of the two has changed: what the file is according to its
+    /// first bytes, and whether it lacks a part.
+    pub(super) fn mark_if_partial(&self) {
+        fence(Ordering::SeqCst);
+        if self.is_partly_private.load(Ordering::SeqCst) {
+            // SAFETY: the first word of the head, which consists of atomics.
+            let magic = unsafe { AtomicU64::from_ptr(self.base.cast()) };
+            magic.store(u64::from_le_bytes(ring_file::PARTIAL), Ordering::SeqCst);
+        }
     }
 
     fn map(&mut self, fd: i32, flags: i32) -> io::Result<()> {
@@ -219,48 +309,72 @@ impl Memory {
         unsafe { self.base.add(self.ring_bytes) }
     }
 
-    /// Ensures that `bytes` of the queue from `from` on are backed by memory. A store to a page of a file without
-    /// free memory would raise SIGBUS; a system call that stores there returns an error instead.
+    /// Ensures that `bytes` of the queue from `from` on, which is not in use from there on, have memory: that of this
+    /// process, if there is no other.
     pub(super) fn commit(&self, from: usize, bytes: usize) -> io::Result<()> {
-        for page in (from & !4095..from + bytes).step_by(4096) {
-            let place = self.queue().wrapping_add(page);
-            // SAFETY: the page belongs to the queue, which its caller alone touches; the kernel stores 16 bytes or
-            // answers EFAULT.
-            let done =
-                unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC, place) };
-            if done != 0 {
-                return Err(io::Error::from_raw_os_error(libc::ENOSPC));
-            }
-        }
-        Ok(())
+        let place = from & !(PAGE - 1);
+        let (start, bytes) = (self.queue().wrapping_add(place), from + bytes - place);
+        back(start, bytes).or_else(|_| {
+            self.make_private(start, self.queue().wrapping_add(self.queue_bytes))?;
+            back(start, bytes)
+        })
     }
 
     /// Returns the memory of the queue from `from` on to the system.
     pub(super) fn discard(&self, from: usize) {
-        let advice = match self.is_shared {
-            true => libc::MADV_REMOVE,
-            false => libc::MADV_DONTNEED,
-        };
-        if from < self.queue_bytes {
-            // SAFETY: the range belongs to the queue, which is empty, and begins at a page.
-            unsafe {
-                let place = self.queue().add(from).cast();
-                libc::madvise(place, self.queue_bytes - from, advice);
+        // The first only for shared memory, the second only for private memory: a part of it may be.
+        for advice in [libc::MADV_REMOVE, libc::MADV_DONTNEED] {
+            if from < self.queue_bytes {
+                // SAFETY: the range belongs to the queue, which is empty, and begins at a page.
+                unsafe {
+                    let place = self.queue().add(from).cast();
+                    libc::madvise(place, self.queue_bytes - from, advice);
+                }
             }
         }
     }
 }
 
-/// Whether the file is in memory, not on a disk.
-fn is_in_memory(file: &File) -> io::Result<()> {
+/// Whether the page of a word of a file has memory: if not, takes some. A load of a page that cannot get any would raise
+/// SIGBUS; a system call that loads it returns EFAULT instead. This one has no effect otherwise, because that request does
+/// not exist.
+fn is_backed(word: *const u64) -> bool {
+    let arguments = [usize::MAX, word as usize, 0, size_of::<u64>(), 0, 0];
+    // SAFETY: the kernel reads a word of our own mapping, or answers EFAULT.
+    let done = unsafe { raw::call(libc::SYS_rt_sigprocmask, arguments) };
+    done != -(libc::EFAULT as isize)
+}
+
+/// Ensures that the pages of `bytes` from `from` on, the start of a page, have memory; changes the first 16 bytes of each. A
+/// store to a page of a file without free memory would raise SIGBUS; a system call that stores there returns an error instead.
+fn back(from: *mut u8, bytes: usize) -> io::Result<()> {
+    for page in (0..bytes).step_by(PAGE) {
+        let place = from.wrapping_add(page);
+        let arguments = [libc::CLOCK_MONOTONIC as usize, place as usize, 0, 0, 0, 0];
+        // SAFETY: a page of our own mapping, which its caller alone uses; the kernel stores 16 bytes or answers EFAULT.
+        let done = unsafe { raw::call(libc::SYS_clock_gettime, arguments) };
+        if done != 0 {
+            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+        }
+    }
+    Ok(())
+}
+
+/// Whether the file is in memory, not on a disk, with room for `bytes`.
+fn is_in_memory(file: &File, bytes: usize) -> io::Result<()> {
     // SAFETY: an all-zero structure is valid memory for the call to fill.
     let mut found: libc::statfs = unsafe { core::mem::zeroed() };
     // SAFETY: the descriptor is open, the structure valid for writing.
     if unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut found) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    match IN_MEMORY.contains(&found.f_type) {
+    if !IN_MEMORY.contains(&found.f_type) {
+        return Err(io::Error::other("it does not lie in memory"));
+    }
+    // A file system without a limit has 0 blocks.
+    let free = found.f_bavail.saturating_mul(found.f_bsize as u64);
+    match found.f_blocks == 0 || free >= bytes as u64 {
         true => Ok(()),
-        false => Err(io::Error::other("it does not lie in memory")),
+        false => Err(io::Error::from_raw_os_error(libc::ENOSPC)),
     }
 }

@@ -11,6 +11,7 @@
 //! - A forked child records nothing and does not affect its parent's capture.
 
 mod attempt;
+mod backing;
 mod backpressure;
 mod bounded;
 mod clock;

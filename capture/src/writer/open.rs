@@ -11,7 +11,6 @@ use super::drain_state::Drain;
 use super::error::CreateError;
 use super::file::CaptureFile;
 use super::fork::Owner;
-use super::head::Line;
 use super::loss::Losses;
 use super::memory::Memory;
 use super::options::{Options, Origin, RingPlace};
@@ -24,7 +23,8 @@ use crate::bounded_layout::BoundedLayout;
 use crate::header::{RingAt, StaticHeader};
 use crate::index;
 use crate::layout::{self, dynamic};
-use crate::ring::Ring;
+use crate::lock::Lock;
+use crate::ring::{Indexes, Ring};
 
 impl Writer {
     /// Opens a capture in `path`, which must not exist.
@@ -98,9 +98,11 @@ impl Writer {
         let owner = Owner::new().ok_or_else(io::Error::last_os_error)?;
         let header = static_header(slots, bounded, options.origin, memory.at);
         let (head, slots_of_ring) = memory.parts(slots);
-        let indexes = Box::leak(Box::new([0; 2].map(|index| Line(AtomicU64::new(index)))));
-        let [at_head, at_tail] = indexes;
-        let ring = Ring::new(&at_head.0, &at_tail.0, slots_of_ring, header.checks());
+        let indexes = Box::leak(Box::new(Indexes::new(
+            u64::from(slots),
+            memory.backed_slots(),
+        )));
+        let ring = Ring::new(indexes, slots_of_ring, header.checks());
         let writer = Box::leak(Box::new(Writer {
             head,
             ring,
@@ -118,6 +120,7 @@ impl Writer {
             file: OnceLock::new(),
             queue: Queue::new(),
             known: AtomicU64::new(0),
+            backing: Lock::default(),
             phase: AtomicU32::new(Phase::Run as u32),
             flushed: AtomicU32::new(0),
             draining: Mutex::new(Drain::default()),
@@ -160,6 +163,7 @@ impl Writer {
         })?;
         self.head
             .introduce(&self.header, file.path(), self.memory.queue_bytes);
+        self.memory.mark_if_partial();
         let _ = self.file.set(file);
         Ok(())
     }

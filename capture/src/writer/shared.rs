@@ -22,6 +22,7 @@ use super::queue::Queue;
 use super::rows::{self, Rows, Used};
 use super::store_state::{self, Stored};
 use crate::header::StaticHeader;
+use crate::lock::Lock;
 use crate::ring::Ring;
 use crate::{CounterValues, DeviceOrdinal, Level, Nanos, layout};
 
@@ -52,6 +53,8 @@ pub struct Writer {
     pub(super) queue: Queue,
     /// Every record before this is committed.
     pub(super) known: AtomicU64,
+    /// Held by the thread that takes memory for more of the ring.
+    pub(super) backing: Lock,
     /// What the threads must do: [`Phase`].
     pub(super) phase: AtomicU32,
     /// The phase for which the drain has moved everything: its number plus one.
@@ -96,9 +99,10 @@ impl Writer {
         self.file.get().map(CaptureFile::path)
     }
 
-    /// The path of the ring, if it is in a separate file.
+    /// The path of the ring, if it is in a separate file. None once it was removed ([`Writer::is_partly_private`]).
     pub fn ring_path(&self) -> Option<&Path> {
-        self.header.ring_path()
+        let path = self.header.ring_path()?;
+        (!self.is_partly_private()).then_some(path)
     }
 
     /// The ring's memory as a file, for another process to hold open: its content then outlives this process wherever
@@ -227,8 +231,12 @@ impl Writer {
         self.losses.events()
     }
 
+    /// Makes room for a thread that waits for it, or wakes the drain to make some.
     pub(super) fn nudge(&self) -> impl Fn() {
-        || self.backpressure.wake_drain()
+        || match self.ring.backed() {
+            Some(_) => self.back_more(),
+            None => self.backpressure.wake_drain(),
+        }
     }
 
     /// Wakes the drain when the record is the first in another quarter of the ring.

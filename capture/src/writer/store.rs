@@ -299,7 +299,7 @@ impl Writer {
         }
         file.write_at(&bytes, dynamic::JOURNAL)?;
         file.cut_to(end)?;
-        self.header.ring_path().map_or(Ok(()), std::fs::remove_file)
+        self.ring_path().map_or(Ok(()), std::fs::remove_file)
     }
 
     /// The offset of the first page.

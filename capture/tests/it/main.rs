@@ -1,5 +1,6 @@
 //! The crate's integration tests: written records are read back, however the process ends.
 
+mod backing;
 mod bounded;
 mod bounded_damage;
 mod damage;

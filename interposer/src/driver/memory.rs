@@ -93,6 +93,23 @@ pub(crate) fn release_physical(handle: CuMemHandle) {
     let _ = relaxed(|| ask!(c"cuMemRelease", fn(CuMemHandle), handle));
 }
 
+/// Whether an address is mapped to physical memory that has a handle.
+pub(crate) fn is_mapped(address: u64) -> bool {
+    let mut handle = CuMemHandle(0);
+    let retained = relaxed(|| {
+        ask!(
+            c"cuMemRetainAllocationHandle",
+            fn(*mut CuMemHandle, *mut c_void),
+            &mut handle,
+            address as *mut c_void
+        )
+    });
+    if retained.is_some() {
+        release_physical(handle);
+    }
+    retained.is_some()
+}
+
 /// The device of a physical handle's memory; none for host memory.
 pub(crate) fn handle_device(handle: CuMemHandle) -> Option<DeviceOrdinal> {
     let mut properties = MaybeUninit::<CuMemAllocationProp>::zeroed();

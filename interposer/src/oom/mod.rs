@@ -39,6 +39,10 @@ const TOLD: usize = 3;
 /// How long the failing thread waits for the report: it may hold a lock of PyTorch's allocator, for which other threads
 /// wait.
 const PATIENCE: Duration = Duration::from_millis(100);
+const _: () = assert!(
+    PATIENCE.as_millis() <= 100,
+    "a promise of docs/commands/oom.md"
+);
 /// How long the process's end waits for a report.
 const AT_THE_END: Duration = Duration::from_secs(2);
 /// How long to wait until the file has the names of the newest records.

@@ -64,6 +64,8 @@ pub(crate) struct Storage {
     cut_said: AtomicBool,
     /// Whether a message about the end of recording was printed.
     end_said: AtomicBool,
+    /// Whether a message about a ring without memory was printed.
+    ring_said: AtomicBool,
 }
 
 /// There is a writer.
@@ -312,6 +314,11 @@ impl Storage {
     /// The periodic work, at least every 50 ms, of a thread with the program's stderr.
     fn tick(&self, writer: &'static Writer) {
         self.lines.print();
+        if writer.is_partly_private() && !self.ring_said.swap(true, Ordering::Relaxed) {
+            message::line(
+                "no memory is left where the ring is. The rest of it is in unnamed memory: a kill loses up to 50 ms of events.",
+            );
+        }
         thread::last::check();
         fault::check();
         if fault::broken() {

@@ -5,9 +5,7 @@
  * driver: the code of the driver itself, by its symbol table.
  * cached: freed memory stays mapped, and serves the next request of its size.
  * late also undoes the patch at the end. */
-#include "../hook_client.h"
-#include <elf.h>
-#include <link.h>
+#include "of_driver.h"
 #include <pthread.h>
 #include <sys/mman.h>
 
@@ -204,24 +202,6 @@ static void patch(int which, unsigned char *code, void *replacement) {
     code[0] = 0xe9;
     memcpy(code + 1, &distance, 4);
     writable(code, PROT_READ | PROT_EXEC);
-}
-
-/* The driver's own function, by its symbol table: the loader is not queried. */
-static void *of_driver(void *library, const char *name) {
-    struct link_map *loaded = library;
-    const ElfW(Sym) *all = NULL;
-    const char *text = NULL;
-    for (const ElfW(Dyn) *one = loaded->l_ld; one->d_tag != DT_NULL; one++) {
-        if (one->d_tag == DT_SYMTAB)
-            all = (const void *)one->d_un.d_ptr;
-        if (one->d_tag == DT_STRTAB)
-            text = (const void *)one->d_un.d_ptr;
-    }
-    /* The table of names follows the table of symbols. */
-    for (; (const void *)all < (const void *)text; all++)
-        if (all->st_value != 0 && strcmp(text + all->st_name, name) == 0)
-            return (void *)(loaded->l_addr + all->st_value);
-    DIE("the driver has no %s", name);
 }
 
 static void patch_all(int driver_itself) {

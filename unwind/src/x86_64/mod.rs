@@ -33,6 +33,8 @@ use crate::{FRAMES, Registers, Stack, bounds, chain, system};
 
 /// Pairs of rules that are remembered, a power of two: 128 KiB.
 const PAIRS: usize = 1 << 12;
+/// Pairs that are used at first: a page, because most threads run little code.
+const LEAST_PAIRS: usize = 1 << 7;
 /// States of a stack that are remembered: those of a walk, and room for it to become deeper.
 const STATES: usize = WALK + 2 * SPARE;
 
@@ -48,6 +50,10 @@ pub struct Unwinder {
     /// Two rules for return addresses with the same slot, the most recently used first. The few thousand addresses of
     /// a training would evict each other from single slots, and reading a rule again takes a microsecond.
     rules: [[Rule; 2]; PAIRS],
+    /// The pairs in use, minus one; [`LEAST_PAIRS`] if that is more.
+    more_pairs: usize,
+    /// Rules read since it last changed.
+    rules_learned: usize,
     /// The generation of module unloads that the rules are based on.
     generation: u64,
     /// The bounds of this thread's stack; the end may be one of the two constants above.
@@ -227,7 +233,12 @@ impl Unwinder {
 
     #[cold]
     fn forget(&mut self, generation: u64) {
-        self.rules.fill([Rule::default(); 2]);
+        // What was never used stays without memory.
+        let used = (self.more_pairs | (LEAST_PAIRS - 1)) + 1;
+        self.rules
+            .iter_mut()
+            .take(used)
+            .for_each(|pair| *pair = [Rule::default(); 2]);
         self.states_len = 0;
         self.cache.clear();
         self.generation = generation;

@@ -214,18 +214,35 @@ fn deep(depth: usize, unwinder: &mut Unwinder) -> (Vec<u64>, Vec<u64>, Stack) {
 #[test]
 fn two_rules_have_room_in_one_place() {
     let mut unwinder = unwinder();
-    let place_of = |pc: u64| pc.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52;
+    let place = unwinder.pair_of(1);
     // None of them is code.
-    let mut alike = (1..).filter(|pc| place_of(*pc) == place_of(1));
+    let mut alike = (1..).filter(|pc| unwinder.pair_of(*pc) == place);
+    let [a, b, c] = core::array::from_fn(|_| alike.next().unwrap());
     let kept = |unwinder: &mut Unwinder, pc| {
         assert_eq!(unwinder.rule(pc).pc, pc);
-        unwinder.rules[place_of(pc) as usize].map(|rule| rule.pc)
+        unwinder.rules[place].map(|rule| rule.pc)
     };
-    let [a, b, c] = core::array::from_fn(|_| alike.next().unwrap());
     assert_eq!(kept(&mut unwinder, a), [a, 0]);
     assert_eq!(kept(&mut unwinder, b), [b, a]);
     assert_eq!(kept(&mut unwinder, a), [a, b]);
     assert_eq!(kept(&mut unwinder, c), [c, a]);
+}
+
+#[test]
+fn the_rules_of_little_code_are_on_one_page() {
+    let mut unwinder = unwinder();
+    let used = |unwinder: &Unwinder| {
+        let is_used = |pair: &[Rule; 2]| *pair != [Rule::default(); 2];
+        1 + unwinder.rules.iter().rposition(is_used).unwrap()
+    };
+    let page = 4096 / size_of::<[Rule; 2]>();
+    (1..=100).for_each(|pc| assert_eq!(unwinder.rule(pc).pc, pc));
+    assert!(used(&unwinder) <= page);
+    // With more code, all have room.
+    for _ in 0..8 {
+        (1..=3_000).for_each(|pc| assert_eq!(unwinder.rule(pc).pc, pc));
+    }
+    assert!(used(&unwinder) > 16 * page);
 }
 
 #[test]

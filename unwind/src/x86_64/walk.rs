@@ -3,9 +3,10 @@
 use super::rule::{Cfa, OlderBp, Rule, Step};
 use super::stack_cache::Place;
 use super::state::{Fresh, Joined, Otherwise};
-use super::{PAIRS, STATES, UNKNOWN, UNTOLD, Unwinder, tables};
+use super::{LEAST_PAIRS, PAIRS, STATES, UNKNOWN, UNTOLD, Unwinder, tables};
 use crate::modules::{self, Span};
 use crate::{Registers, bounds};
+use gpumem_sys::own_stack;
 
 impl Unwinder {
     #[cold]
@@ -15,21 +16,43 @@ impl Unwinder {
         (self.start, self.end) = (start, end & !7);
     }
 
+    /// The number of the pair of rules for `pc`.
+    #[inline(always)]
+    pub(super) fn pair_of(&self, pc: u64) -> usize {
+        let hash = pc.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - PAIRS.ilog2());
+        hash as usize & (self.more_pairs | (LEAST_PAIRS - 1))
+    }
+
     /// The rule at `pc`.
     #[inline(always)]
     pub(super) fn rule(&mut self, pc: u64) -> Rule {
-        let place = (pc.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52) as usize;
-        const { assert!(PAIRS == 1 << (64 - 52)) };
+        let place = self.pair_of(pc);
         let Some([last, other]) = self.rules.get_mut(place) else {
             return Rule::new(pc, Step::Other);
         };
         if last.pc != pc {
             if other.pc != pc {
                 *other = learn(pc);
+                core::mem::swap(last, other);
+                let rule = *last;
+                self.learned();
+                return rule;
             }
             core::mem::swap(last, other);
         }
         *last
+    }
+
+    /// Uses twice as many pairs once as many rules were read as there are pairs. Rules that have another place then are
+    /// read again.
+    #[cold]
+    #[inline(never)]
+    fn learned(&mut self) {
+        self.rules_learned += 1;
+        let pairs = (self.more_pairs | (LEAST_PAIRS - 1)) + 1;
+        if self.rules_learned > pairs && pairs < PAIRS {
+            (self.more_pairs, self.rules_learned) = (2 * pairs - 1, 0);
+        }
     }
 
     #[inline]
@@ -199,5 +222,5 @@ impl Unwinder {
 #[cold]
 fn learn(pc: u64) -> Rule {
     modules::look();
-    Rule::new(pc, tables::step(pc))
+    Rule::new(pc, own_stack::run(|| tables::step(pc)))
 }

@@ -101,7 +101,7 @@ pub(super) struct StackCache {
     /// Own words and blocks so far.
     words_so_far: u64,
     blocks_so_far: u64,
-    /// The owner of the notes.
+    /// The owner of the notes; 0: there were none.
     noted_by: u64,
     /// The entry that was found last.
     last: u16,
@@ -255,7 +255,10 @@ impl StackCache {
     /// Sets the note on an entry. Notes of others than `by` are dropped.
     pub(super) fn note(&mut self, place: usize, by: u64, note: u32) {
         if self.noted_by != by {
-            self.entries.iter_mut().for_each(|entry| entry.note = 0);
+            // The first notes are on entries without one, most of which have no memory yet.
+            if self.noted_by != 0 {
+                self.entries.iter_mut().for_each(|entry| entry.note = 0);
+            }
             self.noted_by = by;
         }
         if let Some(entry) = self.entries.get_mut(place) {
