@@ -207,7 +207,12 @@ impl Account {
             (true, true) => Comparison::Agree,
             (true, false) => Comparison::Incomplete,
         };
-        if integrity.in_flight > 0 && self.ending == Ending::Killed {
+        // A thread is in one hook at most. More unfinished records are damage.
+        let threads = replay.threads() as u64;
+        if integrity.in_flight > 0
+            && self.ending == Ending::Killed
+            && integrity.in_flight <= threads.max(1)
+        {
             self.notes.push(format!(
                 "the process ended inside {} that did not return: not counted",
                 many(integrity.in_flight, "hook", "hooks")

@@ -9,6 +9,7 @@ mod dice;
 
 use std::path::Path;
 
+use gpumem_capture::fuzzing::{ring_file, ring_seed};
 use tempfile::tempdir;
 
 use crate::captures::{contents, none};
@@ -120,5 +121,31 @@ fn a_torn_last_page_is_noticed() {
         );
         let (summary, code) = json_of(&["summary", "--format", "json"], &file);
         assert_eq!((&summary["exact"], code), (&false.into(), 3), "{missing}");
+    }
+}
+
+/// A killed capture whose ring has this many unfinished records, of the program's one thread.
+fn unfinished(count: usize) -> Vec<u8> {
+    const SLOT: usize = 65;
+    let mut seed = ring_seed(&contents("killed"));
+    let slots = seed[3..].chunks_exact_mut(SLOT);
+    let whole = slots.filter(|slot| slot[0] == 0);
+    for slot in whole.skip(2).take(count) {
+        slot[0] = 1;
+    }
+    ring_file(&seed)
+}
+
+/// A thread is in one hook at most.
+#[test]
+fn more_unfinished_records_than_threads_are_damage() {
+    let folder = tempdir().expect("a folder");
+    for (count, code, words) in [(1, 0, "inside 1 hook"), (4, 3, "begun and never finished")] {
+        let file = folder.path().join(format!("{count}.bin"));
+        std::fs::write(&file, unfinished(count)).expect("a file");
+        let output = analyze(&["check"], &file);
+        let said = stdout(&output) + &stderr(&output);
+        assert!(said.contains(words), "{count}: {said}");
+        assert_eq!(output.status.code(), Some(code), "{count}: {said}");
     }
 }

@@ -1,6 +1,6 @@
 //! `gpumem-analyze ci`.
 
-mod budget_file;
+pub(crate) mod budget_file;
 mod captures;
 mod git;
 mod history;
