@@ -5,7 +5,7 @@ use std::path::Path;
 
 use gpumem_capture::text;
 
-use crate::commands::cmd_ci::budget_file;
+use crate::commands::budgets::file;
 use crate::{Output, run};
 
 /// The form of a command's output.
@@ -95,7 +95,7 @@ pub fn judge_view(capture: &Path, which: usize) -> u8 {
 /// # Panics
 /// If the error is not one line of clean text, or names a line that the text does not have.
 pub fn judge_budgets(text: &str) -> bool {
-    match budget_file::parse(text) {
+    match file::parse(text) {
         Ok(_) => true,
         Err((line, why)) => {
             let lines = text.bytes().filter(|byte| *byte == b'\n').count() + 1;

@@ -11,7 +11,7 @@ mod args;
 mod cli;
 mod commands;
 mod devices;
-#[cfg(feature = "full")]
+#[cfg(feature = "budgets")]
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod locale;
