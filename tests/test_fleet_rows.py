@@ -28,7 +28,8 @@ def recorded(python_env, tmp_path_factory):
 
 
 def rows_of(report, *arguments):
-    return harness.unwrapped(harness.analyze("fleet", "rows", "--format", "json", *arguments, report).stdout)
+    sources = ("--source-root", harness.WORKLOADS)
+    return harness.unwrapped(harness.analyze("fleet", "rows", "--format", "json", *sources, *arguments, report).stdout)
 
 
 @pytest.fixture(scope="module")
@@ -266,7 +267,8 @@ def test_text_counts_rows(rows, report):
 
 def test_names_can_be_hashed(rows, recorded, tmp_path):
     report, host = recorded
-    hashed = harness.analyze("fleet", "rows", "--format", "json", "--hash-paths", "--events", report).stdout
+    sources = ("--source-root", harness.WORKLOADS)
+    hashed = harness.analyze("fleet", "rows", "--format", "json", *sources, "--hash-paths", "--events", report).stdout
     plain = json.dumps(rows)
     for name in (SCRIPT.name, "fleet_rows", "workloads", "torch/nn/", f'"{host}"', "Block", "too_much", str(report), "zeros("):
         assert name in plain, name

@@ -5,6 +5,7 @@ a rank that cannot be entered or left, and a capture that is replaced, truncated
 view."""
 
 import os
+import signal
 
 import harness
 import pytest
@@ -83,10 +84,12 @@ def test_a_capture_that_is_not_what_it_was_is_said(tmp_path, python_env, how, is
                 (tmp_path / "other").write_bytes(b"no capture")
                 os.replace(tmp_path / "other", rank.report)
             else:
-                # The program's own mapping is of no use to it then: it does nothing more here.
+                # A recorder that runs would soon write the head again.
+                os.kill(rank.process.pid, signal.SIGSTOP)
                 os.truncate(rank.report, 0)
             said = {"replaced": "the capture was replaced by another file"}.get(how, f"the capture was {how}")
             text = screen.wait(said)
             assert "stopped" in text and "MiB" in (row_of(text, 0) if is_folder else text)
             screen.press("q")
             assert screen.end() == 0
+        os.kill(rank.process.pid, signal.SIGCONT)

@@ -136,7 +136,7 @@ def test_rows_have_the_text_of_their_line(simulate, tmp_path):
     for rank in range(3):
         env = {"RANK": str(rank), "LOCAL_RANK": "0", "WORLD_SIZE": "3", "GPUMEM_QUIET": "1", "PYTHONPATH": str(harness.WORKLOADS)}
         simulate([sys.executable, "allocates.py"], preload=True, env=env)
-    said = harness.run([harness.ANALYZER, "ranks", tmp_path]).stdout
+    said = harness.run([harness.ANALYZER, "ranks", "--source-root", harness.WORKLOADS, tmp_path]).stdout
     [row] = [line for line in said.splitlines() if line.startswith("  +64.0 MiB  80.0 MiB ") and ".py:" in line]
     assert row.endswith(f"{harness.WORKLOADS}/{line_of('sim_cuda.py', 'return function(*words)')}  return function(*words)"), said
 

@@ -4,6 +4,7 @@ What breaks these tests: a launcher that swallows or doubles signals, changes th
 LD_PRELOAD, guesses which files a run wrote, or prints on the program's stdout."""
 
 import signal
+import subprocess
 import sys
 
 import harness
@@ -141,6 +142,30 @@ def test_a_preload_is_kept_and_not_doubled(gpumem):
     assert plain[0] == str(harness.LIBRARY) and len(plain) > 1
     twice = gpumem("run", "-q", "-m", "gpumem", *show).stdout.strip().split(":")
     assert twice == plain
+
+
+def compiled(folder, *options):
+    program = folder / "program"
+    subprocess.run(["cc", *options, harness.WORKLOADS / "zoo" / "needs_context.c", "-o", program, "-ldl"], check=True)
+    return program
+
+
+def test_a_program_of_address_sanitizer_starts(gpumem, tmp_path):
+    """Its library must be the first one, as the program itself would have it."""
+    program = compiled(tmp_path, "-fsanitize=address", "-g")
+    done = gpumem("run", "--output", "asan.bin", program, env={"ASAN_OPTIONS": "detect_leaks=0"})
+    assert done.returncode == 0, harness.described(done)
+    assert driver_peak(tmp_path / "asan.bin") >= 1 << 20
+    # If the user has named it, it is not named twice.
+    show = "from gpumem import _launcher; print(_launcher.environment({}, {'LD_PRELOAD': 'liba.so:/x/libasan.so.8'}, sys.argv[1])['LD_PRELOAD'])"
+    named = harness.run([gpumem.python, "-c", "import sys; " + show, program], env={**CHECKOUT, "GPUMEM_BUILT": str(harness.BUILT)})
+    assert named.stdout.strip() == f"/x/libasan.so.8:{harness.LIBRARY}:liba.so"
+
+
+def test_a_program_of_musl_is_not_preloaded(gpumem, tmp_path):
+    program = compiled(tmp_path, "-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1")
+    done = gpumem("run", "--no-report", program)
+    assert "is a program of musl" in done.stderr and "runs without the recorder" in done.stderr, harness.described(done)
 
 
 def test_options_become_the_librarys(gpumem):

@@ -154,6 +154,13 @@ def test_the_texts_of_errors_are_no_failures(host, tmp_path):
     assert len(failures) == 1, failures
 
 
+@pytest.mark.parametrize("initialised", (0, 1))
+def test_a_driver_that_comes_back_elsewhere(initialised, host, tmp_path):
+    done = zoo.live_together(tmp_path / "with", [host, "moved", initialised], 21)
+    assert done.stdout.startswith("unloaded: 1, elsewhere: 1\n"), done.stdout
+    zoo.assert_exact(tmp_path / "with" / "report.bin", done.stdout)
+
+
 def test_errno_and_dlerror_stay(host, tmp_path):
     done = zoo.live_together(tmp_path / "with", [host, "errors"], 21)
     assert done.stdout.count("errno 77, /no/such/library: cannot open") == 2, done.stdout

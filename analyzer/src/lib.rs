@@ -22,6 +22,7 @@ pub mod import;
 pub mod moment;
 mod packed;
 pub mod pickle;
+mod plausible;
 pub mod ranks;
 pub mod render;
 pub mod session;

@@ -8,6 +8,7 @@ use gpumem_capture::{
 };
 
 use crate::account::Account;
+use crate::plausible::Plausible;
 use crate::replay::{Effect, Query, Replay};
 use crate::units::bytes;
 
@@ -235,8 +236,9 @@ fn of_reader(
         replay.compare_counters_at(of);
     }
     let mut budget = Budget::new(path, reader.progress());
+    let mut plausible = Plausible::default();
     let integrity = reader.read(&mut |record| {
-        if budget.allows() {
+        if budget.allows() && plausible.allows(&replay, &record) {
             before(&replay, &record);
             let effect = replay.feed(record);
             observer(&replay, record, effect);
@@ -245,7 +247,8 @@ fn of_reader(
     budget.result()?;
     replay.settle_categories();
     let header = reader.header().clone();
-    let account = Account::judge(&replay, &header, &integrity, &counters);
+    let mut account = Account::judge(&replay, &header, &integrity, &counters);
+    account.missing.extend(plausible.missing());
     Ok(Session {
         replay,
         header,

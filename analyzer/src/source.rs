@@ -1,8 +1,8 @@
 //! Lines of source code: which files may be read, and their text.
 //!
 //! A capture names the files. One from elsewhere could name the viewer's keys, so without `--source-root` only files
-//! below the folder of a run are read, and only for runs of this user on this machine since it was started. A stranger
-//! does not know the id of that boot.
+//! below the folder of a run or of its script are read, and only for runs of this user on this machine since it was
+//! started. Who does not use this machine does not know the id of that boot.
 
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
@@ -38,6 +38,13 @@ pub fn permit(permission: Permission) {
     *PERMISSION.write().unwrap_or_else(PoisonError::into_inner) = permission;
 }
 
+/// What the user permits.
+#[must_use]
+pub fn permission() -> Permission {
+    let permission = PERMISSION.read().unwrap_or_else(PoisonError::into_inner);
+    permission.clone()
+}
+
 /// Whether the user wants no line of source to be shown.
 #[must_use]
 pub fn is_unwanted() -> bool {
@@ -56,6 +63,24 @@ pub enum Withheld {
     Foreign,
     /// The capture has no folder, or the root folder.
     NoFolder,
+    /// The files are outside the folder, or have changed since the run.
+    Outside,
+}
+
+impl Withheld {
+    /// What the user can do about it, as a line; `None` if that is what the user wants.
+    #[must_use]
+    pub fn advice(self) -> Option<&'static str> {
+        match self {
+            Self::Unwanted => None,
+            Self::Foreign => {
+                Some("No source lines: recorded elsewhere, or before a restart. See --source-root.")
+            }
+            Self::NoFolder | Self::Outside => {
+                Some("No source lines: outside the run's folders, or changed. See --source-root.")
+            }
+        }
+    }
 }
 
 /// Which files of a capture's run may be read.
@@ -121,10 +146,19 @@ impl Source {
         }
     }
 
-    /// Why no line is shown, if that is so for all files.
+    /// Why no line was shown, if that is so for all lines that a view wanted.
     #[must_use]
     pub fn withheld(&self) -> Option<Withheld> {
-        self.readable.0.as_ref().err().copied()
+        let mut files = self.files.values();
+        let is_none = !self.files.is_empty() && files.all(Option::is_none);
+        is_none.then(|| {
+            self.readable
+                .0
+                .as_ref()
+                .err()
+                .copied()
+                .unwrap_or(Withheld::Outside)
+        })
     }
 
     /// A line's text, trimmed and cut to a readable length; empty if it is not available.
@@ -145,12 +179,14 @@ impl Source {
 
     /// All lines of a file; `None` if it is not available. Tabs are four blanks.
     pub fn text(&mut self, file: &str) -> Option<&[String]> {
-        let readable = self.readable.0.as_ref().ok()?;
-        let directory = self.directory.as_deref();
+        if file.starts_with('<') {
+            return None;
+        }
+        let (readable, directory) = (&self.readable.0, self.directory.as_deref());
         let lines = self
             .files
             .entry(file.to_owned())
-            .or_insert_with(|| readable.read(directory, file));
+            .or_insert_with(|| readable.as_ref().ok()?.read(directory, file));
         lines.as_deref()
     }
 }
@@ -162,7 +198,7 @@ impl Readable {
     /// The files of a run.
     #[must_use]
     pub fn of(names: &Names, header: &Header) -> Self {
-        Self(Files::of(names.directory().map(Path::new), header))
+        Self(Files::of(names, header))
     }
 
     /// The files of all ranks of a job, if they may be read for each of them.
@@ -182,7 +218,7 @@ impl Readable {
 }
 
 impl Files {
-    fn of(directory: Option<&Path>, header: &Header) -> Result<Self, Withheld> {
+    fn of(names: &Names, header: &Header) -> Result<Self, Withheld> {
         let permission = PERMISSION.read().unwrap_or_else(PoisonError::into_inner);
         if permission.none {
             return Err(Withheld::Unwanted);
@@ -197,19 +233,28 @@ impl Files {
         if !header.is_of_this_user() || !header.is_of_this_boot() {
             return Err(Withheld::Foreign);
         }
-        let folder = directory.and_then(|directory| directory.canonicalize().ok());
-        let folder = folder.filter(|folder| folder.parent().is_some());
-        Ok(Self {
-            folders: vec![folder.ok_or(Withheld::NoFolder)?],
-            is_root: false,
-            unchanged_since: Some(started(header)),
-        })
+        let directory = Path::new(names.directory().unwrap_or_default());
+        let script = script(names.command().unwrap_or_default());
+        let script = script.map(|script| directory.join(script));
+        let folders = [Some(directory), script.as_deref().and_then(Path::parent)];
+        let folders: Vec<PathBuf> = folders
+            .into_iter()
+            .flatten()
+            .filter(|folder| folder.is_absolute())
+            .filter_map(|folder| folder.canonicalize().ok())
+            .filter(|folder| folder.parent().is_some())
+            .collect();
+        match folders.is_empty() {
+            true => Err(Withheld::NoFolder),
+            false => Ok(Self {
+                folders,
+                is_root: false,
+                unchanged_since: Some(started(header)),
+            }),
+        }
     }
 
     fn read(&self, directory: Option<&Path>, file: &str) -> Option<Vec<String>> {
-        if file.starts_with('<') {
-            return None;
-        }
         let of_run = directory.unwrap_or(Path::new(""));
         let path = of_run.join(file);
         let below = path.strip_prefix(of_run).ok();
@@ -238,12 +283,19 @@ impl Files {
     }
 }
 
+/// The script of a command line: `train.py` of `python -u train.py --epochs 2`.
+fn script(command: &str) -> Option<&str> {
+    let words = command.split(' ').map(|word| word.trim_matches('\''));
+    words.skip(1).find(|word| word.ends_with(".py"))
+}
+
 fn started(header: &Header) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_nanos(header.started_wall_ns)
 }
 
 /// Whether a file is below a folder, and in no hidden folder there, such as `.ssh`.
-fn is_below(file: &Path, folder: &Path) -> bool {
+#[must_use]
+pub fn is_below(file: &Path, folder: &Path) -> bool {
     let Ok(below) = file.strip_prefix(folder) else {
         return false;
     };
@@ -292,7 +344,6 @@ mod tests {
             "src/../../secret.py",
             "/etc/passwd",
             "/proc/self/environ",
-            "<string>",
             "src",
             "none.py",
         ] {
@@ -301,19 +352,34 @@ mod tests {
     }
 
     #[test]
+    fn a_command_line_names_its_script() {
+        for (command, expected) in [
+            (
+                "python /srv/me/train.py --config b.py",
+                Some("/srv/me/train.py"),
+            ),
+            ("/usr/bin/python3.12 -u train.py", Some("train.py")),
+            ("train.py", None),
+            ("python -m pkg.train", None),
+        ] {
+            assert_eq!(script(command), expected, "{command}");
+        }
+    }
+
+    #[test]
     fn a_file_that_changed_since_the_run_is_shown_only_under_a_root_that_the_user_names() {
         let all = tempfile::tempdir().unwrap();
         let here = all.path();
         std::fs::write(here.join("train.py"), "x\n").unwrap();
-        let recorded = Some(Path::new("/home/they/run"));
+        let recorded = Some(Path::new("/srv/they/run"));
         let then = files(here, Some(SystemTime::UNIX_EPOCH));
         assert_eq!(then.read(Some(here), "train.py"), None);
         let root = files(here, None);
         let expected = Some(vec!["x".to_owned()]);
         assert_eq!(root.read(recorded, "train.py"), expected);
-        assert_eq!(root.read(recorded, "/home/they/run/train.py"), expected);
-        assert_eq!(root.read(recorded, "/home/they/other/train.py"), None);
-        assert_eq!(root.read(recorded, "/home/they/run/../../etc/passwd"), None);
+        assert_eq!(root.read(recorded, "/srv/they/run/train.py"), expected);
+        assert_eq!(root.read(recorded, "/srv/they/other/train.py"), None);
+        assert_eq!(root.read(recorded, "/srv/they/run/../../etc/passwd"), None);
         assert_eq!(
             root.read(None, here.join("train.py").to_str().unwrap()),
             expected

@@ -77,7 +77,9 @@ impl Lock {
                 holders = Holders::default();
             }
             if let_others_run(rounds) >= bound {
-                if holder(now) == own || holders.is_lost(holder(now)) {
+                let is_lost = holder(now) == own || holders.is_lost(holder(now));
+                // A holder may have unlocked and ended since it was seen.
+                if is_lost && self.0.load(Ordering::Relaxed) == now {
                     return None;
                 }
                 rounds = 0;
@@ -180,11 +182,14 @@ mod tests {
 
         let (lock, bound) = (Lock::default(), Duration::from_millis(1));
         let (begun, over) = (std::sync::Barrier::new(3), AtomicBool::new(false));
+        // A holder that still sleeps in the barrier would be one that never unlocks.
+        let spins = AtomicBool::new(false);
         let waiter = AtomicU32::new(0);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let held = lock.lock(threads::own(), Duration::ZERO);
                 begun.wait();
+                spins.store(true, Ordering::Relaxed);
                 while !over.load(Ordering::Relaxed) {
                     pause();
                 }
@@ -193,6 +198,9 @@ mod tests {
             scope.spawn(|| {
                 waiter.store(threads::own(), Ordering::Relaxed);
                 begun.wait();
+                while !spins.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
                 assert!(lock.lock(threads::own(), bound).is_some());
             });
             begun.wait();

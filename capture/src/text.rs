@@ -1,12 +1,12 @@
 //! Text of programs, made safe to show: in a terminal, a page, a picture or a line of a log.
 //!
 //! Names of functions, files, ranges and threads are whatever a program chose. [`crate::Definition`] is decoded with
-//! clean text, so that no view or export needs a filter of its own; text from other sources (symbols, lines of source,
+//! clean text, so that views and exports need no filters; text from other sources (symbols, lines of source,
 //! paths) is passed through [`clean`] where it enters.
 
 use std::borrow::Cow;
 
-/// What takes the place of a character that is not shown.
+/// What replaces a character that is not shown.
 const REPLACEMENT: char = '\u{fffd}';
 
 /// Text as one line: characters that move the cursor, start an escape sequence, end the line, change the direction of
@@ -30,15 +30,17 @@ fn replaced(text: &str, is_replaced: impl Fn(char) -> bool) -> Cow<'_, str> {
 }
 
 /// Control characters (C0, DEL, C1), separators of lines and paragraphs, marks and overrides of the direction of text,
-/// tags, and what XML does not allow.
+/// tags, invisible characters, and what XML does not allow. The joiners that words and emoji need stay.
 fn is_hidden(c: char) -> bool {
     match c {
         ' '..='~' => false,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{206f}' => {
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' => {
             true
         }
+        '\u{180b}'..='\u{180f}' | '\u{200b}' | '\u{200e}' | '\u{200f}' => true,
+        '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{ffa0}' => true,
         '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}' => true,
-        '\u{e0000}'..='\u{e007f}' => true,
+        '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}' => true,
         c => c.is_control(),
     }
 }
@@ -59,6 +61,10 @@ mod tests {
                 Some("�gpj.exe���"),
             ),
             ("one\u{2028}two\u{2029}", Some("one�two�")),
+            (
+                "z\u{200b}e\u{2060}r\u{ad}o\u{3164}\u{e0101}",
+                Some("z�e�r�o��"),
+            ),
             ("\u{e0041}\u{e007f}\u{feff}\u{ffff}", Some("����")),
         ] {
             assert_eq!(clean(text), shown.unwrap_or(text), "{text:?}");

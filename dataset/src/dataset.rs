@@ -182,7 +182,7 @@ fn file(part: &PartName, table: &'static str) -> DataFile {
 
 /// The captures in a file of `ranks`, and when the last of them ended.
 fn captures_of(path: &Path) -> io::Result<(Vec<Key>, i64)> {
-    let reader = SerializedFileReader::new(File::open(path)?)?;
+    let reader = SerializedFileReader::new(gpumem_files::read::open(path)?)?;
     let schema = reader.metadata().file_metadata().schema();
     let wanted = ["capture", "ended"].map(|name| {
         let mut fields = schema.get_fields().iter();

@@ -2,6 +2,10 @@
 //!
 //! A file is written under a name that begins with `_` and ends in `.tmp`, synchronized, and renamed; then its folder is
 //! synchronized. Only a process with the lock writes, so for it the `.tmp` files of others are those of killed writers.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "it locks and synchronizes its files itself"
+)]
 
 use std::fs::{self, File};
 use std::io;
@@ -105,6 +109,7 @@ pub fn write(
     let own = path.file_name().unwrap_or_default().to_string_lossy();
     let part = folder.join(format!("_{own}{SUFFIX}"));
     let mut whole = || {
+        refuse_links(root, folder)?;
         make_folder(folder)?;
         let mut file = File::create(&part)?;
         contents(&mut file)?;
@@ -172,6 +177,18 @@ fn walk(
             found.push((path, facts.len()));
         } else if facts.is_dir() && depth > 0 {
             walk(&entry.path(), &format!("{path}/"), depth - 1, found)?;
+        }
+    }
+    Ok(())
+}
+
+/// A link within a dataset would lead out of it.
+fn refuse_links(root: &Path, folder: &Path) -> io::Result<()> {
+    let inside = folder.ancestors().take_while(|above| *above != root);
+    for folder in inside {
+        if folder.is_symlink() {
+            let text = format!("{} is a link, which is not followed", folder.display());
+            return Err(io::Error::other(text));
         }
     }
     Ok(())

@@ -3,6 +3,8 @@
 //! Layout, columns and rules: `docs/dataset.md`. This crate handles rows and files, not captures: `gpumem-analyze fleet
 //! ingest` makes [`CaptureRows`] of each capture. It knows no network. Start reading in `dataset.rs`.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
 mod dataset;
 mod docs;
 mod encode;

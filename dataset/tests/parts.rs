@@ -1,4 +1,5 @@
 //! Groups captures into parts, and reads the parts' files with another Parquet reader.
+#![allow(clippy::disallowed_methods)]
 
 use std::sync::Arc;
 

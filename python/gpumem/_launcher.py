@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Dict, List, Mapping, NoReturn, Optional, Sequence
 
-from . import _files, _report, _rings
+from . import _files, _program, _report, _rings
 
 # As in `env`, `nohup` and shells. Programs rarely use these statuses themselves.
 FAILED, CANNOT_EXECUTE, NOT_FOUND = 125, 126, 127
@@ -59,9 +59,16 @@ def _python() -> str:
     return sys.executable or "python3"
 
 
-def environment(changes: Mapping[str, str], base: Mapping[str, str] = os.environ) -> Dict[str, str]:
-    """`base`, this process's environment, with `changes` and with the library before other preloaded ones. NVTX needs
-    no variable: the library registers itself with it when it is loaded."""
+def environment(
+    changes: Mapping[str, str], base: Mapping[str, str] = os.environ, program: Optional[str] = None
+) -> Dict[str, str]:
+    """`base`, this process's environment, with `changes` and with the library before other preloaded ones. Only
+    AddressSanitizer's is before it, because its programs do not start otherwise. NVTX needs no variable: the library
+    registers itself with it when it is loaded."""
+    facts = _program.of(program) if program else None
+    if facts and facts.is_of_musl:
+        _report.say(f"{program} is a program of musl, into which glibc's libraries cannot be loaded: it runs without the recorder")
+        return {**base, **changes}
     try:
         library = _files.preloadable(_files.library())
     except _files.Missing as missing:
@@ -69,7 +76,11 @@ def environment(changes: Mapping[str, str], base: Mapping[str, str] = os.environ
     result = {**base, **changes}
     others = result.get("LD_PRELOAD", "")
     if not is_preloaded(others):
-        result["LD_PRELOAD"] = f"{library}:{others}" if others else library
+        names = others.replace(":", " ").split()
+        sanitizers = [name for name in names if _program.is_sanitizer(os.path.basename(name))]
+        if not sanitizers and facts and facts.sanitizer:
+            sanitizers = [facts.sanitizer]
+        result["LD_PRELOAD"] = ":".join([*sanitizers, library, *(name for name in names if name not in sanitizers)])
     return result
 
 

@@ -181,7 +181,7 @@ def main(words: Sequence[str]) -> int:
             raise _Wrong("which program?")
         reports = not (options.no_report or options.quiet)
         command = _launcher.command_of(program)
-        env = _launcher.environment(_changes(options, reports))
+        env = _launcher.environment(_changes(options, reports), program=command[0])
         if options.card and not options.simulate:
             raise _Wrong("--card goes with --simulate")
         if options.simulate:

@@ -69,18 +69,28 @@ pub struct SourceArgs {
     #[arg(long, global = true)]
     pub no_source: bool,
     /// Show lines of source files below this folder, as they are now. By default, only files below the folder of the
-    /// run, and only for your own captures of this machine since it was started
+    /// run or of its script, and only for your own captures of this machine since it was started
     #[arg(long, global = true, value_name = "DIR", conflicts_with = "no_source")]
     pub source_root: Option<PathBuf>,
 }
 
 impl SourceArgs {
     /// What they permit.
-    pub fn permission(&self) -> Permission {
+    ///
+    /// # Errors
+    /// The folder does not exist.
+    pub fn permission(&self) -> Result<Permission, clap::Error> {
         let unwanted = std::env::var_os("GPUMEM_NO_SOURCE");
-        Permission {
-            none: self.no_source || unwanted.is_some_and(|value| !value.is_empty() && value != "0"),
-            root: self.source_root.clone(),
+        let unwanted = unwanted.is_some_and(|value| !value.is_empty() && value != "0");
+        match &self.source_root {
+            Some(root) if !root.is_dir() => Err(clap::Error::raw(
+                clap::error::ErrorKind::ValueValidation,
+                format!("--source-root {}: no such folder", root.display()),
+            )),
+            root => Ok(Permission {
+                none: self.no_source || (unwanted && root.is_none()),
+                root: root.clone(),
+            }),
         }
     }
 }

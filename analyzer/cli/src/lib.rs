@@ -46,7 +46,13 @@ pub fn run(arguments: &[OsString], output: &mut Output<'_>) -> u8 {
         Err(error) => return refused(arguments, &error, output),
     };
     args::set_budget(cli.max_memory);
-    gpumem_analyzer::source::permit(cli.source.permission());
+    match cli.source.permission() {
+        Ok(permission) => gpumem_analyzer::source::permit(permission),
+        Err(error) => {
+            output.notes.say(first_line(&error));
+            return WRONG;
+        }
+    }
     let result = command(&cli, output).and_then(|exit| {
         output.out.flush()?;
         Ok(exit)

@@ -139,6 +139,13 @@ pub enum Style {
 }
 
 impl Style {
+    /// What follows ESC in the sequences of all styles, and of their end.
+    pub fn sequences() -> impl Iterator<Item = String> {
+        let all = [Self::Strong, Self::Faint, Self::Good, Self::Bad, Self::Bar];
+        let codes = all.into_iter().map(Self::code).chain(["0"]);
+        codes.map(|code| format!("[{code}m"))
+    }
+
     fn code(self) -> &'static str {
         match self {
             Self::Strong => "1",

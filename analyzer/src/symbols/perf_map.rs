@@ -33,7 +33,11 @@ impl PerfMap {
         if is_trusted {
             map.read_file(&temporary);
         }
-        map.read_file(&beside(capture, &name));
+        let beside = beside(capture, &name);
+        // A link would show another file.
+        if !beside.is_symlink() {
+            map.read_file(&beside);
+        }
         map
     }
 

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::error::ReadError;
@@ -26,7 +27,11 @@ pub(crate) struct Input {
 
 impl Input {
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
+        // A pipe is not waited for.
+        let file = File::options()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+            .open(path)?;
         if !file.metadata()?.is_file() {
             return Err(io::Error::other("not an ordinary file"));
         }

@@ -33,10 +33,14 @@ pub(crate) struct Ring {
 /// why the existing file is rejected.
 pub(crate) fn find(header: &StaticHeader, owner: u32) -> Result<Option<Ring>, String> {
     match &header.ring_at {
-        RingAt::File(path) => match open(path.path(), owner)? {
-            Some(ring) => ring.of(header).map(Some),
-            None => Ok(None),
-        },
+        // A capture chooses the path: without a ring's name, or of another boot, no file is looked for.
+        RingAt::File(path) if is_of_this_boot(header) && has_name(path.path()) => {
+            match open(path.path(), owner)? {
+                Some(ring) => ring.of(header).map(Some),
+                None => Ok(None),
+            }
+        }
+        RingAt::File(_) => Ok(None),
         RingAt::Memfd => Ok(of_process(header, owner)),
         RingAt::Capture | RingAt::Nowhere => Ok(None),
     }
@@ -113,12 +117,27 @@ impl Ring {
     }
 }
 
+fn is_of_this_boot(header: &StaticHeader) -> bool {
+    header.boot_id != [0; 16] && header.boot_id == procfs::boot_id()
+}
+
+/// Whether a path's last part is the name of a ring.
+fn has_name(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    name.starts_with(ring_file::NAME_PREFIX.as_bytes())
+}
+
 /// The ring at `path`, if it belongs to this owner or to the current user, and to this boot.
 pub(crate) fn open(path: &Path, owner: u32) -> Result<Option<Ring>, String> {
-    // Neither follows a link nor waits for the other end of a pipe.
+    // A link is not followed, and a pipe or a device is not opened, which could have an effect.
+    let is_file =
+        std::fs::symlink_metadata(path).map(|found| found.is_file() || found.is_symlink());
+    if is_file.is_ok_and(|is_file| !is_file) {
+        return Err("it is not an ordinary file".into());
+    }
     let opened = OpenOptions::new()
         .read(true)
-        .custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY)
         .open(path);
     let file = match opened {
         Ok(file) => file,

@@ -7,8 +7,9 @@ import os
 import signal
 import subprocess
 import tempfile
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, cast
@@ -29,6 +30,9 @@ _LAST_WORDS = 4096
 _TRACEBACK_WITHIN = 64 << 10
 # Programs of all threads.
 _running: Set["subprocess.Popen[bytes]"] = set()
+# Held while a program is started, and while all of them are ended.
+_starting = threading.Lock()
+_is_over = threading.Event()
 
 
 class Failed(Exception):
@@ -127,10 +131,13 @@ def run(wanted: Wanted, folder: Path, name: str) -> Run:
     began = time.monotonic()
     try:
         with open(output, "wb") as said:
-            process = subprocess.Popen(
-                command, env=env, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, start_new_session=True
-            )
-            _running.add(process)
+            with _starting:
+                if _is_over.is_set():
+                    raise Failed("the plan was ended")
+                process = subprocess.Popen(
+                    command, env=env, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, start_new_session=True
+                )
+                _running.add(process)
             try:
                 status, timed_out = process.wait(wanted.timeout), False
             except subprocess.TimeoutExpired:
@@ -204,13 +211,17 @@ def _last_words(output: Path, most: int = _LAST_WORDS) -> str:
 def runs(all_: Sequence[Wanted], folder: Path, names: Sequence[str], jobs: int) -> List[Run]:
     """Several runs, `jobs` of them at a time; the results are in their order."""
     with ThreadPoolExecutor(max(jobs, 1)) as pool:
-        futures = [pool.submit(run, wanted, folder, name) for wanted, name in zip(all_, names)]
+        futures: List["Future[Run]"] = []
         try:
+            futures.extend(pool.submit(run, wanted, folder, name) for wanted, name in zip(all_, names))
             return [future.result() for future in futures]
         except BaseException:
             # The pool waits for its threads, which wait for their programs.
             for future in futures:
                 future.cancel()
-            for process in list(_running):
-                _end(process)
+            # A program that is just being started is in the set afterwards; none starts later.
+            with _starting:
+                _is_over.set()
+                for process in list(_running):
+                    _end(process)
             raise

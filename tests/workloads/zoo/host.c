@@ -3,6 +3,7 @@
 #include "../hook_client.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -99,6 +100,27 @@ static void on_a_fiber(void *returns_to) {
     switch_stack(&switched_from, sp);
 }
 
+static uintptr_t place_of(void *library) {
+    struct link_map *map;
+    if (dlinfo(library, RTLD_DI_LINKMAP, &map) != 0) abort();
+    return map->l_addr;
+}
+
+/* Opens the driver, looks up and unloads it, so that it comes back elsewhere, as loaders that probe for CUDA do. */
+static void moved(int initialise) {
+    void *first = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (first == NULL || need(first, "cuMemAlloc_v2") == NULL) abort();
+    need(first, "cuMemFree_v2");
+    need(first, "cuDevicePrimaryCtxRetain");
+    uintptr_t place = place_of(first);
+    if (initialise) CHECK(((int (*)(unsigned))need(first, "cuInit"))(0));
+    dlclose(first);
+    int is_gone = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD) == NULL;
+    if (is_gone) mmap((void *)place, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    void *second = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    printf("unloaded: %d, elsewhere: %d\n", is_gone, place_of(second) != place);
+}
+
 int main(int count, char **arguments) {
     const char *how = arguments[1];
     int (*text)(int, const char **);
@@ -106,6 +128,7 @@ int main(int count, char **arguments) {
 #ifdef THREAD_LOCAL
     large[0] = 1;
 #endif
+    if (!strcmp(how, "moved")) moved(atoi(arguments[2]));
     if (!strcmp(how, "data on stderr")) {
         close(2); /* before the card is used, and closed already when this program is started so */
         if (open("data", O_RDWR | O_CREAT | O_TRUNC, 0600) != 2) return 9;

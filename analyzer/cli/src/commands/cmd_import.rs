@@ -9,7 +9,7 @@ use gpumem_analyzer::import::{ImportError, torch_snapshot};
 use gpumem_files::write::{By, at_path};
 
 use super::exit::Exit;
-use super::output::{Output, file_name};
+use super::output::{Output, file_name, quoted};
 use super::read::read;
 use gpumem_analyzer::render::caveats;
 use gpumem_analyzer::replay::At;
@@ -64,6 +64,9 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     for note in &imported.notes {
         output.text(&format!("  {note}\n"))?;
     }
-    output.text(&format!("To read it: gpumem-analyze {to}\n"))?;
+    output.text(&format!(
+        "To read it: gpumem-analyze {}\n",
+        quoted(&args.output)
+    ))?;
     Ok(Exit::of(&session))
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gpumem_analyzer::render::bytes;
+use gpumem_analyzer::source;
 use gpumem_capture::{DeviceOrdinal, Reader, Seq};
 use gpumem_files::write::{By, NewFile};
 use gpumem_live::view::{App, Export, Look, run as show, run_folder};
@@ -92,9 +93,17 @@ const NAMES: u32 = 1000;
 fn write_page(capture: &Path, seq: Seq) -> Result<String, String> {
     let cannot = |error: std::io::Error| format!("no page was written: {error}");
     let program = std::env::current_exe().map_err(cannot)?;
-    let made = Command::new(program)
-        .arg("html")
-        .args(["--at", &seq.0.to_string(), "--output", "-"])
+    let permission = source::permission();
+    let mut line = Command::new(program);
+    line.arg("html");
+    line.args(["--at", &seq.0.to_string(), "--output", "-"]);
+    if permission.none {
+        line.arg("--no-source");
+    } else if let Some(root) = &permission.root {
+        line.arg("--source-root").arg(root);
+    }
+    let made = line
+        .arg("--")
         .arg(capture)
         .stdin(Stdio::null())
         .output()

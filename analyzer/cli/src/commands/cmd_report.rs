@@ -13,7 +13,7 @@ use gpumem_capture::Level;
 use gpumem_files::write::{self, By};
 
 use super::exit::Exit;
-use super::output::{Output, beside, file_name};
+use super::output::{Output, beside, file_name, quoted};
 use super::read::{cause, ledgers, pid, read_with, symbols};
 use super::view::Of;
 use crate::args::{Format, SymbolArgs};
@@ -86,6 +86,7 @@ pub fn run(
     let folding = Folding::default();
     let folded = Folded::of(&session.replay, &mut symbols, &held, folding, &mut text);
     drop(bar);
+    output.about_source(&source)?;
     let subtitle = session.subtitle();
     let title = folded.title(level, &at(At::Peak));
     let look = FlameLook {
@@ -106,7 +107,7 @@ pub fn run(
                     "no flamegraph: cannot write {}: {error}; \
                      choose another path with gpumem-analyze flamegraph -o OUT.svg {}",
                     path.display(),
-                    file.display()
+                    quoted(file)
                 ));
             }
         }

@@ -3,6 +3,8 @@
 use std::io::Read as _;
 use std::path::Path;
 
+use super::output::quoted;
+
 /// The most captures of a folder that are named.
 const NAMED: usize = 3;
 
@@ -11,7 +13,7 @@ pub fn advice(path: &Path) -> Option<String> {
     if path.is_dir() {
         return Some(of_folder(path));
     }
-    let shown = path.display();
+    let shown = quoted(path);
     let extension = path.extension().and_then(|of| of.to_str());
     let head = head(path)?;
     let is = |magic: &[u8]| head.starts_with(magic);
@@ -33,7 +35,7 @@ pub fn advice(path: &Path) -> Option<String> {
     if is(&[0x80]) && head.get(1).is_some_and(|of| (2..=5).contains(of)) || is(b"PK\x03\x04") {
         return Some(format!(
             "if it is a PyTorch memory snapshot: gpumem-analyze import torch-snapshot {shown} -o {}",
-            path.with_extension("bin").display()
+            quoted(&path.with_extension("bin"))
         ));
     }
     if is(b"PAR1") {
@@ -45,7 +47,7 @@ pub fn advice(path: &Path) -> Option<String> {
     if is(b"{") || is(b"[") {
         return Some(format!(
             "it is JSON; if it is a PyTorch memory snapshot: gpumem-analyze import torch-snapshot {shown} -o {}",
-            path.with_extension("bin").display()
+            quoted(&path.with_extension("bin"))
         ));
     }
     if is(b"<svg") || is(b"<?xml") || is(b"<!DOCTYPE") || is(b"<!doctype") {
@@ -67,10 +69,10 @@ fn of_folder(path: &Path) -> String {
         .filter(|of| of.extension().is_some_and(|of| of == "bin"))
         .collect();
     captures.sort();
-    let shown = path.display();
+    let shown = quoted(path);
     match &captures[..] {
         [] => "it has no captures: name a report.bin".into(),
-        [only] => format!("name the capture in it: {}", only.display()),
+        [only] => format!("name the capture in it: {}", quoted(only)),
         [first, rest @ ..] => {
             let more = match rest.len() + 1 {
                 all if all > NAMED => format!(" ({all} captures)"),
@@ -78,7 +80,7 @@ fn of_folder(path: &Path) -> String {
             };
             format!(
                 "name one of its captures, as {}{more}, or compare them: gpumem-analyze ranks {shown}",
-                first.display()
+                quoted(first)
             )
         }
     }

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use gpumem_analyzer::envelope::{Captures, Envelope, View};
-use gpumem_analyzer::render::Terminal;
+use gpumem_analyzer::render::{Source, Style, Terminal};
+use gpumem_analyzer::source::Withheld;
 use gpumem_capture::text;
 use gpumem_files::write::{self, By};
 use serde::Serialize;
@@ -51,14 +52,14 @@ impl Notes<'_> {
     /// Writes a message. Errors are ignored, because there is no other place for it.
     pub fn say(&mut self, what: impl Display) {
         let what = what.to_string();
-        let _ = writeln!(self.0, "gpumem-analyze: {}", text::clean_lines(&what));
+        let _ = writeln!(self.0, "gpumem-analyze: {}", text::clean(&what));
     }
 }
 
 impl Output<'_> {
     /// Prints text, its long lines wrapped on a terminal.
     pub fn text(&mut self, text: &str) -> anyhow::Result<()> {
-        let text = printable(text);
+        let text = printable(text, self.terminal);
         // Some characters are wider in ASCII, such as arrows.
         let text = match self.is_ascii {
             true => ascii(&text),
@@ -70,6 +71,15 @@ impl Output<'_> {
     /// Prints text unchanged, for programs.
     pub fn raw(&mut self, text: &str) -> anyhow::Result<()> {
         Ok(self.out.write_all(text.as_bytes())?)
+    }
+
+    /// On a terminal, prints why no line of source was shown, if none was.
+    pub fn about_source(&mut self, source: &Source) -> anyhow::Result<()> {
+        let advice = source.withheld().and_then(Withheld::advice);
+        match advice.filter(|_| self.is_terminal) {
+            Some(advice) => self.text(&format!("\n{advice}\n")),
+            None => Ok(()),
+        }
     }
 
     /// Prints a result as indented JSON, with a final newline.
@@ -95,18 +105,15 @@ impl Output<'_> {
 }
 
 /// Text with no escape sequences but those of [`Terminal::paint`]. Text from captures has none; names of files may.
-fn printable(text: &str) -> Cow<'_, str> {
-    if !text.contains('\x1b') {
+fn printable(text: &str, terminal: Terminal) -> Cow<'_, str> {
+    if !text.contains('\x1b') || !terminal.colour {
         return text::clean_lines(text);
     }
     let mut parts = text.split('\x1b');
     let mut out = text::clean_lines(parts.next().unwrap_or_default()).into_owned();
     for part in parts {
-        let style = part.strip_prefix('[').and_then(|rest| {
-            let end = rest.find(|c: char| !c.is_ascii_digit() && c != ';')?;
-            rest[end..].starts_with('m').then_some(end + 2)
-        });
-        let (style, rest) = part.split_at(style.unwrap_or(0));
+        let style = Style::sequences().find(|style| part.starts_with(style.as_str()));
+        let (style, rest) = part.split_at(style.map_or(0, |style| style.len()));
         out.push(if style.is_empty() { '\u{fffd}' } else { '\x1b' });
         out.push_str(style);
         out.push_str(&text::clean_lines(rest));
@@ -172,10 +179,18 @@ pub fn beside(file: &Path, suffix: &str) -> PathBuf {
 
 /// The file's name, which begins the report.
 pub fn file_name(path: &Path) -> String {
-    path.file_name()
-        .unwrap_or(path.as_os_str())
-        .to_string_lossy()
-        .into_owned()
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    text::clean(&name.to_string_lossy()).into_owned()
+}
+
+/// A path in a command line that is proposed, quoted for a shell where that is necessary.
+pub fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_alphanumeric() || "_-./=:,+@%^".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
 }
 
 #[cfg(test)]
@@ -184,14 +199,21 @@ mod tests {
 
     #[test]
     fn only_styles_are_printed_as_escape_sequences() {
+        let colours = Terminal {
+            colour: true,
+            ..Terminal::PLAIN
+        };
         for (text, expected) in [
             ("a\nb", "a\nb"),
             ("\x1b[1;31mred\x1b[0m", "\x1b[1;31mred\x1b[0m"),
             ("\x1b[2J\x1b]0;t\x07", "\u{fffd}[2J\u{fffd}]0;t\u{fffd}"),
+            ("\x1b[8mhidden", "\u{fffd}[8mhidden"),
             ("\x1b[0m\r\x1b[", "\x1b[0m\u{fffd}\u{fffd}["),
             ("\x1b", "\u{fffd}"),
         ] {
-            assert_eq!(printable(text), expected, "{text:?}");
+            assert_eq!(printable(text, colours), expected, "{text:?}");
         }
+        let plain = printable("\x1b[1;31mred", Terminal::PLAIN);
+        assert_eq!(plain, "\u{fffd}[1;31mred");
     }
 }

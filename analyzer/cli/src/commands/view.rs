@@ -44,7 +44,8 @@ pub fn print<V: View + Serialize>(
         Format::Text => {
             let mut source = Source::new(&session.replay.names, &session.header);
             let caveats = caveats(&session.account, output.terminal);
-            output.text(&(caveats + &text(&mut source, output.terminal)))
+            output.text(&(caveats + &text(&mut source, output.terminal)))?;
+            output.about_source(&source)
         }
     }
 }

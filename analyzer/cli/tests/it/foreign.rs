@@ -1,5 +1,6 @@
 //! Captures from others: what they must not read, overwrite or use up.
 
+use std::ffi::OsStr;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 
@@ -7,7 +8,7 @@ use gpumem_capture::*;
 use tempfile::tempdir;
 
 use crate::captures::Captures;
-use crate::run::{analyze, program, run, stderr, stdout};
+use crate::run::{Screen, analyze, program, run, run_on, stderr, stdout};
 use crate::synthetic::{M, Synthetic};
 
 fn names(folder: &Path) -> Vec<String> {
@@ -124,7 +125,7 @@ fn a_capture_shows_only_source_below_the_folder_of_its_run() {
             "/proc/self/pagemap",
         ],
     );
-    // In processes of their own, because what is permitted is one setting of a process.
+    // In separate processes, because what is permitted is one setting of a process.
     let shown = |arguments: &[&str]| {
         let output = program().args(arguments).arg(&file).output();
         let output = output.expect("the program");
@@ -226,4 +227,88 @@ fn large_work_of_a_small_file_ends_with_one_line() {
     );
     assert_eq!(names(folder.path()), ["report.bin"]);
     assert_ne!(run("2GiB").status.code(), Some(1));
+}
+
+#[test]
+fn what_to_do_about_missing_source_is_said_on_a_terminal() {
+    let folder = tempdir().expect("a folder");
+    std::fs::write(folder.path().join("train.py"), "the_own_line\n").expect("a file");
+    let [inside, outside] = ["inside", "outside"].map(|name| {
+        let own = folder.path().join(name);
+        std::fs::create_dir(&own).expect("a folder");
+        own
+    });
+    let screen = Screen {
+        columns: Some(300),
+        ..Screen::default()
+    };
+    let said = |file: &Path, command: &[&str]| {
+        let words = command.iter().map(OsStr::new).chain([file.as_os_str()]);
+        let text = stdout(&run_on(screen, words));
+        let line = text
+            .lines()
+            .find(|line| line.starts_with("No source lines"));
+        line.unwrap_or_default().to_owned()
+    };
+    let whole = naming(&inside, folder.path(), &["train.py"]);
+    let elsewhere = naming(&outside, &outside, &["../train.py"]);
+    for command in [&["lines"][..], &[]] {
+        assert_eq!(said(&whole, command), "");
+        let advice = said(&elsewhere, command);
+        assert!(advice.contains("outside the run's folders"), "{advice}");
+        assert!(advice.contains("--source-root"), "{advice}");
+    }
+}
+
+#[test]
+fn events_that_no_machine_can_have_are_left_out_and_named() {
+    let folder = tempdir().expect("a folder");
+    let mut capture = Synthetic::new(folder.path());
+    let line = capture.python(&[("train.py", "<module>", 1, true)]);
+    capture.alloc(Level::TENSOR, 0x1000, M, line, StackId::NONE);
+    for number in 1..5 {
+        capture.alloc(
+            Level::TENSOR,
+            number << 40,
+            u64::MAX - 5,
+            line,
+            StackId::NONE,
+        );
+    }
+    for number in 5..100 {
+        capture.alloc(Level::TENSOR, number << 40, 1 << 50, line, StackId::NONE);
+    }
+    let file = capture.finish();
+    for command in [
+        &["lines"][..],
+        &["summary"],
+        &[],
+        &["sizes"],
+        &["temporary"],
+        &["tree"],
+    ] {
+        let output = analyze(command, &file);
+        let (text, code) = (stdout(&output) + &stderr(&output), output.status.code());
+        assert_eq!(code, Some(3), "{command:?}: {text}");
+        // Four, and those above 2^56 live bytes.
+        assert!(
+            text.contains("36 events with more bytes than a machine can have"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_source_root_that_is_no_folder_is_refused_in_one_line() {
+    let captures = Captures::copied(&["tiny"]);
+    let output = analyze(
+        &["lines", "--source-root", "/does/not/exist"],
+        &captures.path("tiny"),
+    );
+    assert_eq!(output.status.code(), Some(2));
+    let said = stderr(&output);
+    assert_eq!(
+        said,
+        "gpumem-analyze: --source-root /does/not/exist: no such folder\n"
+    );
 }

@@ -31,24 +31,23 @@ const fn attack(name: &'static str, before: &'static str, after: &'static str) -
     }
 }
 
-const ATTACKS: [Attack; 6] = [
+const ATTACKS: [Attack; 4] = [
     attack(
-        "control",
-        "\x1b]0;title\x07\x1b[2J",
-        "\0\x01\x08\t\n\x0b\x0c\r\x1b[1A\x1b[2K\x7f\u{80}\u{85}\u{9b}31m",
-    ),
-    attack(
-        "direction",
-        "\u{202e}\u{2066}",
-        "\u{2028}\u{2029}\u{200f}\u{61c}\u{2069}\u{feff}\u{e0041}\u{ffff}",
+        "hidden characters",
+        "\x1b]0;title\x07\x1b[2J\u{202e}\u{2066}",
+        "\0\x01\x08\t\n\x0b\x0c\r\x1b[1A\x1b[2K\x7f\u{80}\u{85}\u{9b}31m\u{2028}\u{2029}\u{200f}\u{61c}\u{2069}\
+         \u{feff}\u{e0041}\u{ffff}",
     ),
     attack(
         "markup",
         "</text></title></script><script>alert(1)</script><!--",
         "\"'`&|*_[x](y)~#!{}\\^$]]>-->",
     ),
-    attack("formula", "=HYPERLINK(\"http://x\",\"y\")", ",\"\n=1+1\n"),
-    attack("path", "../../../../etc/passwd;/", "/..;../ 100\\"),
+    attack(
+        "formulas and paths",
+        "=HYPERLINK(\"http://x\",\"y\")",
+        ",\"\n=1+1\n;../../../../etc/passwd;/..;../ 100\\",
+    ),
     Attack {
         name: "length",
         before: "@",
@@ -377,10 +376,8 @@ macro_rules! attacks {
 }
 
 attacks! {
-    control_characters: 0;
-    direction_and_invisible_characters: 1;
-    markup: 2;
-    formulas: 3;
-    paths: 4;
-    long_names: 5;
+    hidden_characters: 0;
+    markup: 1;
+    formulas_and_paths: 2;
+    long_names: 3;
 }

@@ -181,6 +181,11 @@ fn read(roots: &Roots, session: &Session, file: &str) -> Result<(String, bool), 
         ));
     }
     let real = roots.file(&path).map_err(outside)?.ok_or_else(absent)?;
+    if !roots.folders().any(|root| source::is_below(&real, root)) {
+        return Err(refused!(
+            "{file}: in a hidden folder, or hidden: its text is not shown"
+        ));
+    }
     let failed = |error: std::io::Error| refused!("{file}: {error}");
     let opened = foreign::open(&real).map_err(failed)?;
     let found = opened.metadata().map_err(failed)?;

@@ -49,7 +49,8 @@ pub fn list(places: &[PathBuf], dataset: &Path) -> anyhow::Result<(Vec<Candidate
     Ok((candidates, unreadable))
 }
 
-/// Adds a file, or the files below a folder. What disappears meanwhile is skipped.
+/// Adds a file, or the files below a folder. What disappears meanwhile is skipped, and so are links: they lead out of the
+/// folder, or back into it.
 fn walk(place: &Path, depth: usize, found: &mut Vec<Candidate>) -> io::Result<()> {
     let facts = fs::metadata(place)?;
     if facts.is_dir() {
@@ -58,7 +59,7 @@ fn walk(place: &Path, depth: usize, found: &mut Vec<Candidate>) -> io::Result<()
             // Such names, and Parquet files, belong to datasets.
             let is_data = entry.file_name().as_encoded_bytes().starts_with(b"_")
                 || entry.path().extension().is_some_and(|of| of == "parquet");
-            if is_data || depth == 0 {
+            if is_data || depth == 0 || entry.file_type()?.is_symlink() {
                 continue;
             }
             match walk(&entry.path(), depth - 1, found) {
