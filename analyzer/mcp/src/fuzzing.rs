@@ -12,10 +12,10 @@ use crate::server::Server;
 use crate::sessions::Sessions;
 use crate::{MOST, Options};
 
-/// A server to ask without a client.
-pub struct Asked(Server);
+/// A server whose tools are asked without a client.
+pub struct Tools(Server);
 
-impl Asked {
+impl Tools {
     /// A server over a folder of captures, which runs no programs.
     ///
     /// # Errors

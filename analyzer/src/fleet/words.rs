@@ -102,22 +102,22 @@ impl<'a> Words<'a> {
     /// path is a relative one, so is what precedes it in the clause.
     pub fn sentence(&mut self, text: &str) -> String {
         const ENDS: [&str; 2] = [": ", "; "];
-        let (mut said, mut rest) = (String::with_capacity(text.len()), text);
+        let (mut out, mut rest) = (String::with_capacity(text.len()), text);
         while !rest.is_empty() {
             let end = ENDS.iter().filter_map(|end| rest.find(end)).min();
             let (clause, next) = rest.split_at(end.unwrap_or(rest.len()));
             match start_of_path(clause) {
                 Some(start) => {
-                    said.push_str(&clause[..start]);
-                    said.push_str(&self.name(&clause[start..]));
+                    out.push_str(&clause[..start]);
+                    out.push_str(&self.name(&clause[start..]));
                 }
-                None => said.push_str(clause),
+                None => out.push_str(clause),
             }
             let (end, next) = next.split_at(next.len().min(2));
-            said.push_str(end);
+            out.push_str(end);
             rest = next;
         }
-        said
+        out
     }
 }
 

@@ -15,7 +15,7 @@ use gpumem_replay::fuzzing::state_of;
 
 /// The most seeds of a target, and the most bytes of all its seeds.
 const SEEDS: usize = 100;
-const BYTES: usize = 120 << 10;
+const BYTES: usize = 110 << 10;
 
 const HTTP: &[&str] = &[
     "GET /?token=TOKEN\nhost: localhost:80",

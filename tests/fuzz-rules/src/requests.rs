@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use gpumem_capture::fuzzing::page_file;
-use gpumem_mcp::fuzzing::Asked;
+use gpumem_mcp::fuzzing::Tools;
 use serde_json::{Map, Value};
 use tempfile::TempDir;
 
@@ -18,11 +18,11 @@ pub fn http(bytes: &[u8]) {
 }
 
 thread_local! {
-    static ASKED: (TempDir, Asked) = {
+    static TOOLS: (TempDir, Tools) = {
         let folder = folder();
         fs::write(folder.path().join("report.bin"), capture()).expect("room for a capture");
-        let asked = Asked::new(folder.path().to_owned()).expect("a folder");
-        (folder, asked)
+        let tools = Tools::new(folder.path().to_owned()).expect("a folder");
+        (folder, tools)
     };
 }
 
@@ -41,5 +41,5 @@ pub fn mcp(bytes: &[u8]) {
     let Ok(arguments) = serde_json::from_str::<Map<String, Value>>(arguments) else {
         return;
     };
-    ASKED.with(|(_, asked)| asked.judge(tool, arguments));
+    TOOLS.with(|(_, tools)| tools.judge(tool, arguments));
 }

@@ -73,5 +73,5 @@ fn each_target_has_a_program_seeds_and_a_test() {
         })
         .collect();
     assert_eq!(sizes.len(), names.len());
-    assert!(sizes.iter().sum::<u64>() < 2 << 20, "{sizes:?}");
+    assert!(sizes.iter().sum::<u64>() < 2_000_000, "{sizes:?}");
 }

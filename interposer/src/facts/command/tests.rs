@@ -104,8 +104,14 @@ const MASKED: &[(&str, &str)] = &[
         "x -DPASSWORD=*** -e DB_PASSWORD=***",
     ),
     ("x|--pass|p|--db-pass=q", "x --pass *** --db-pass=***"),
-    ("env|SMTP_PASS=p|PassWord=q", "env SMTP_PASS=*** PassWord=***"),
-    ("x|--PassWord|p|--dbPassWord=q", "x --PassWord *** --dbPassWord=***"),
+    (
+        "env|SMTP_PASS=p|PassWord=q",
+        "env SMTP_PASS=*** PassWord=***",
+    ),
+    (
+        "x|--PassWord|p|--dbPassWord=q",
+        "x --PassWord *** --dbPassWord=***",
+    ),
     ("curl|--cookie|id=abc; n=1|url", "curl --cookie *** url"),
     (
         "curl|-H|Cookie: id=abc; n=1|-H|Set-Cookie: a=b; Path=/",
@@ -116,7 +122,10 @@ const MASKED: &[(&str, &str)] = &[
         "x|--apitoken|t|--my-apitoken=t",
         "x --apitoken *** --my-apitoken=***",
     ),
-    ("x|--secretkey=k|--secret-key|k", "x --secretkey=*** --secret-key ***"),
+    (
+        "x|--secretkey=k|--secret-key|k",
+        "x --secretkey=*** --secret-key ***",
+    ),
     (
         "env|OPENAI_KEY=k|S3_KEY=k|-DDEEPL_KEY=k",
         "env OPENAI_KEY=*** S3_KEY=*** -DDEEPL_KEY=***",
