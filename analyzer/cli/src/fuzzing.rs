@@ -58,9 +58,6 @@ const COMMANDS: [(&str, Form); 39] = [
     ("export torch-snapshot @ -o -", Form::Binary),
 ];
 
-/// The number of commands.
-pub const VIEWS: usize = COMMANDS.len();
-
 /// Runs one of the commands on a capture, and checks its exit code and that its text has no character that a terminal
 /// acts on, or that its JSON is JSON. Returns the exit code.
 ///

@@ -207,12 +207,10 @@ impl Account {
             (true, true) => Comparison::Agree,
             (true, false) => Comparison::Incomplete,
         };
-        // A thread is in one hook at most. More unfinished records are damage.
-        let threads = replay.threads() as u64;
-        if integrity.in_flight > 0
-            && self.ending == Ending::Killed
-            && integrity.in_flight <= threads.max(1)
-        {
+        // A thread has one unfinished record at most. More are damage: of the program's threads, of the recorder's, and
+        // of one that has recorded nothing before.
+        let most = replay.threads() as u64 + 2;
+        if integrity.in_flight > 0 && self.ending == Ending::Killed && integrity.in_flight <= most {
             self.notes.push(format!(
                 "the process ended inside {} that did not return: not counted",
                 many(integrity.in_flight, "hook", "hooks")

@@ -370,7 +370,8 @@ fn a_failure_that_is_not_there_is_no_result() {
         "{said}"
     );
     assert!(said.contains("failure 3 is not in the capture"), "{said}");
-    assert_eq!(crate::run::analyze(&["oom"], &file).status.code(), Some(0));
+    // The capture is not exact.
+    assert_eq!(crate::run::analyze(&["oom"], &file).status.code(), Some(3));
 }
 
 #[test]
@@ -386,7 +387,8 @@ fn a_rank_is_that_of_both_sides_of_a_comparison() {
     let output = run(words
         .into_iter()
         .chain([before.as_os_str(), after.as_os_str()]));
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    // The capture is not exact.
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     let said = stdout(&output);
     assert_eq!(said.matches("report.rank3.bin").count(), 2, "{said}");
 }
