@@ -128,3 +128,21 @@ pub fn judge_left_ring(folder: &Path, bytes: &[u8]) -> Option<Merged> {
     let _ = fs::remove_file(&ring_path);
     merged.ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_does_not_cut_the_head_of_its_capture_off() {
+        // No records, no pages, and an empty operation after which pages end before they begin.
+        const EMPTY: u8 = 3;
+        let slot = [&[EMPTY][..], &[0; 64]].concat();
+        for end in [0_u64, 4096, layout::RING_OFFSET - 1] {
+            let op = [&[2, 0, 0][..], &end.to_le_bytes()].concat();
+            let input = [vec![0; 3], slot.repeat(SLOTS as usize), vec![0; 2], op].concat();
+            let folder = tempfile::tempdir().unwrap();
+            assert_eq!(judge_left_ring(folder.path(), &input), None, "{end}");
+        }
+    }
+}
