@@ -5,6 +5,7 @@ it is not."""
 
 import os
 import pty
+import re
 import signal
 import socket
 import subprocess
