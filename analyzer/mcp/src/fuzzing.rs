@@ -12,7 +12,7 @@ use crate::server::Server;
 use crate::sessions::Sessions;
 use crate::{MOST, Options};
 
-/// A server whose tools are asked without a client.
+/// A server whose tools are called without a client.
 pub struct Tools(Server);
 
 impl Tools {

@@ -45,7 +45,7 @@ fn escaped(text: &str) -> String {
         .replace('\n', "\\n")
 }
 
-/// A level of a device. Figures that the summary does not have have no line.
+/// A level of a device. A figure that the summary lacks has no line.
 struct Row {
     device: String,
     level: &'static str,

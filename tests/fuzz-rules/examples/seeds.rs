@@ -1,7 +1,7 @@
 //! Seeds of the fuzz targets.
 //!
 //! - `seeds make FOLDER`: the first seeds of each target, a folder for each, from captures of the repository and texts.
-//! - `seeds pack FOLDER FILE`: one file of a folder's 100 shortest inputs.
+//! - `seeds pack FOLDER FILE`: one file of at most 100 of a folder's inputs, of all lengths.
 //! - `seeds unpack FILE FOLDER`: a folder of a file's inputs.
 
 use std::error::Error;
@@ -169,6 +169,15 @@ fn make(to: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// At most this many inputs, at equal distances in their order.
+fn spread(inputs: &[Vec<u8>], most: usize) -> Vec<&[u8]> {
+    let count = inputs.len().min(most);
+    let place = |number: usize| number * inputs.len() / count;
+    (0..count)
+        .map(|number| &inputs[place(number)][..])
+        .collect()
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
@@ -180,13 +189,11 @@ fn main() -> Result<(), Box<dyn Error>> {
                 .collect();
             inputs.sort_by_key(|input| (input.len(), input.clone()));
             inputs.dedup();
-            let mut room = BYTES;
-            let kept = inputs.iter().take(SEEDS).take_while(|input| {
-                let fits = input.len() <= room;
-                room = room.saturating_sub(input.len());
-                fits
-            });
-            fs::write(to, pack(kept.map(Vec::as_slice)))?;
+            let fits =
+                |kept: &Vec<&[u8]>| kept.iter().map(|seed| seed.len()).sum::<usize>() <= BYTES;
+            let mut choices = (1..=SEEDS).rev().map(|most| spread(&inputs, most));
+            let kept = choices.find(fits).unwrap_or_default();
+            fs::write(to, pack(kept.into_iter()))?;
         }
         ["unpack", from, to] => {
             fs::create_dir_all(to)?;
