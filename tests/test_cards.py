@@ -3,6 +3,7 @@ rule for contexts, and each name finds only one card."""
 
 import copy
 import json
+import random
 import sys
 
 import harness
@@ -158,6 +159,45 @@ def test_figures_that_disagree_are_refused(fault):
     data = data_of(FOLDER / "a100-40.json")
     DISAGREEING[fault](data)
     assert fault in check.fault(data)
+
+
+def _changed(value, dice):
+    """A value with one part removed, doubled, nested or replaced, at any depth."""
+    if isinstance(value, dict) and value and dice.random() < 0.8:
+        key = dice.choice(sorted(value))
+        if dice.random() < 0.2:
+            return {of: part for of, part in value.items() if of != key}
+        return {**value, key: _changed(value[key], dice)}
+    if isinstance(value, list) and value and dice.random() < 0.8:
+        at = dice.randrange(len(value))
+        return [*value[:at], _changed(value[at], dice), *value[at + dice.randrange(2) :]]
+    odd = (None, True, -1, 0, 1, 2**63, 2**64, 1e308, float("nan"), "", "\x1b[2J\n", "a,b=c", "9" * 5000, [], {}, [[]], {"value": []})
+    return dice.choice((*odd, [value], {"value": value}))
+
+
+def test_any_change_of_a_file_gives_a_card_or_one_line(tmp_path):
+    """2,000 changed files: the loader never fails in another way, and figures of what it accepts can be read."""
+    dice, path = random.Random(43), tmp_path / "card.json"
+    cards = [data_of(file) for file in FILES]
+    refused = 0
+    for _ in range(2000):
+        data = dice.choice(cards)
+        for _ in range(dice.randint(1, 3)):
+            data = _changed(data, dice)
+        text = json.dumps(data)
+        if dice.random() < 0.1:
+            at = dice.randrange(len(text) + 1)
+            text = text[:at] + dice.choice(("", "}", "[" * 3000, "\0", "\ud800".encode("utf-8", "surrogatepass").decode("latin-1"))) + text[at:]
+        path.write_text(text)
+        try:
+            card = _cards.load(path)
+        except _cards.NotACard as error:
+            assert "\n" not in str(error) and "\x1b" not in str(error) and len(str(error)) < 1000, error
+            refused += 1
+            continue
+        assert card.cuda_total.likely > 0 and card.context.likely >= 0
+        assert "\n" not in "".join(simulated.environment(card).values())
+    assert 200 < refused < 2000
 
 
 def test_a_file_that_is_none(tmp_path):

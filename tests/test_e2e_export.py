@@ -343,10 +343,10 @@ def test_prometheus(environment, exported, analyze_json):
         assert len(found) == 1, (name, labels)
         return found[0]
 
-    assert value("gpumem_live_bytes", device="0", level="tensor") == own["allocated"]
-    assert value("gpumem_peak_bytes", device="0", level="tensor") == own["max_allocated"]
+    assert value("gpumem_process_memory_bytes", device="0", level="tensor") == own["allocated"]
+    assert value("gpumem_process_memory_peak_bytes", device="0", level="tensor") == own["max_allocated"]
     assert value("gpumem_reserved_peak_bytes", device="0") == own["max_reserved"]
-    assert value("gpumem_peak_bytes", device="0", level="driver") == books["driver"]["peak"]
+    assert value("gpumem_process_memory_peak_bytes", device="0", level="driver") == books["driver"]["peak"]
     assert value("gpumem_frees_total", device="0", level="driver") == books["driver"]["frees"]
     assert value("gpumem_unexplained_bytes", device="0") == summary["devices"][0]["unexplained_bytes"]
     assert value("gpumem_events_total") == summary["events"]

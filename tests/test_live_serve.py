@@ -317,7 +317,7 @@ def test_what_cannot_be_served_is_said_in_one_line(tmp_path):
         for address, file, said in (
             ("0.0.0.0:8000", report, "0.0.0.0:8000 can be reached from other machines: listen on 127.0.0.1:8000 and use ssh -L"),
             (f"127.0.0.1:{port}", report, f"cannot listen on 127.0.0.1:{port}: Address already in use (os error 98)"),
-            ("127.0.0.1:0", tmp_path / "none.bin", f"{tmp_path}/none.bin: No such file or directory (os error 2): record one with LD_PRELOAD=libgpumem.so COMMAND (writes report.bin, or the path in GPUMEM_OUTPUT)"),
+            ("127.0.0.1:0", tmp_path / "none.bin", f"{tmp_path}/none.bin: No such file or directory (os error 2): record one with gpumem run PROGRAM (writes report.bin, or the path in GPUMEM_OUTPUT)"),
         ):
             done = harness.run([harness.ANALYZER, "live", "--serve", address, file], check=False)
             assert (done.returncode, done.stdout, done.stderr) == (1, "", f"gpumem-analyze: {said}\n")

@@ -56,7 +56,7 @@ def test_what_launchers_say(client, simulate, analyze, analyze_json, tmp_path):
     analyze("html", capture)
     page = capture.with_suffix(".html").read_text()
     metrics = analyze("export", "prometheus", "-o", "-", capture).stdout
-    [info] = [line for line in metrics.splitlines() if line.startswith("gpumem_info{")]
+    [info] = [line for line in metrics.splitlines() if line.startswith("gpumem_capture_info{")]
     assert f'job_name="{process["job"]}",coordinates="{given}",rank="11"' in info
     trace = json.loads(analyze("export", "perfetto", "-o", "-", capture).stdout)["traceEvents"]
     [name] = [event["args"]["name"] for event in trace if event["name"] == "process_name"]

@@ -5,6 +5,7 @@ it is not."""
 
 import os
 import pty
+import re
 import signal
 import socket
 import subprocess
@@ -125,6 +126,8 @@ WRONG = (
     (["run", "./odd"], 126, "gpumem: run: ./odd: Exec format error"),
     (["run", "-q", "./odd"], 126, "gpumem: run: ./odd: Exec format error"),
     (["walk"], 125, "gpumem: no such command: walk (gpumem --help)"),
+    (["lines", "my x.bin"], 125, "gpumem: lines is a command of gpumem analyze: gpumem analyze lines 'my x.bin'"),
+    (["report", "x.bin"], 125, "gpumem: report is a command of gpumem analyze: gpumem analyze x.bin"),
 )  # fmt: skip
 
 
@@ -242,3 +245,11 @@ def test_on_a_simulated_card(python_env, tmp_path):
     assert refused.returncode == 125 and "--card goes with --simulate" in refused.stderr
     unknown = run("--simulate", "--card", "h1000")
     assert unknown.returncode == 125 and "no card 'h1000'" in unknown.stderr and unknown.stderr.count("\n") == 1
+
+
+def test_each_command_of_the_analyzer_is_known_or_named(gpumem):  # noqa: F811
+    listed = re.findall(r"^  ([a-z]+) ", harness.analyze("--help").stdout.partition("Commands:")[2].partition("Arguments:")[0], re.M)
+    assert len(listed) > 20
+    for command in set(listed) - {"completions", "man", "help"}:
+        done = harness.run([gpumem.python, "-m", "gpumem", command, "--nonsense"], env=CHECKOUT, check=False)
+        assert "no such command" not in done.stderr, command

@@ -13,6 +13,7 @@ import yaml
 
 GITHUB = harness.ROOT / ".github"
 WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
+DOCS, RELEASE, TEST = ((GITHUB / "workflows" / f"{name}.yml") for name in ("docs", "release", "test"))
 FORMS = sorted(path for path in (GITHUB / "ISSUE_TEMPLATE").glob("*.yml") if path.name != "config.yml")
 DOCKERFILE = harness.ROOT / "packaging" / "Dockerfile"
 
@@ -32,7 +33,7 @@ def matches(schema, *paths):
 
 
 def test_what_there_is():
-    assert [path.stem for path in WORKFLOWS] == ["docs", "release", "test", "wheels"]
+    assert [path.stem for path in WORKFLOWS] == ["advisories", "docs", "release", "test", "wheels"]
     assert [path.stem for path in FORMS] == ["bug", "feature", "wrong-figure"]
 
 
@@ -40,7 +41,7 @@ def test_actionlint(linter, tmp_path):
     done = harness.run([linter("actionlint"), "-no-color", *WORKFLOWS], check=False)
     assert (done.returncode, done.stdout) == (0, ""), harness.described(done)
     broken = tmp_path / "broken.yml"
-    broken.write_text(WORKFLOWS[0].read_text().replace("github.ref", "github.reff").replace("checkout@v6", "checkout@v4"))
+    broken.write_text(DOCS.read_text().replace("github.ref", "github.reff").replace("checkout@v6", "checkout@v4"))
     said = harness.run([linter("actionlint"), "-no-color", broken], check=False).stdout
     assert 'property "reff" is not defined' in said and "deprecated" in said, said
 
@@ -51,7 +52,7 @@ def test_zizmor(linter, tmp_path):
     done = harness.run([*command, GITHUB, harness.ROOT / "scripts" / "ci" / "github"], check=False)
     assert done.returncode == 0, harness.described(done)
     broken = tmp_path / "broken.yml"
-    text = WORKFLOWS[2].read_text().replace("run: .ci/run", "run: echo ${{ github.event.pull_request.title }}")
+    text = TEST.read_text().replace("run: .ci/run", "run: echo ${{ github.event.pull_request.title }}")
     broken.write_text(text.replace("actions/cache@v5", "someone/cache@v5"))
     said = harness.run([*command, broken], check=False).stdout
     assert "template-injection" in said and "unpinned-uses" in said, said
@@ -87,9 +88,26 @@ def test_workflows_run_the_scripts_of_a_laptop():
                 if "run" in step:
                     assert "${{" not in step["run"] and "\n" not in step["run"], step
                     scripts.update(re.findall(r"(?:scripts/|\.ci/)\S+", step["run"]))
-    assert scripts == {".ci/run", "scripts/wheel", "scripts/release", "scripts/docs"}
+    assert scripts == {".ci/run", "scripts/advisories", "scripts/wheel", "scripts/release", "scripts/docs"}
     # scripts/docs comes with the site.
     assert not [script for script in scripts - {"scripts/docs"} if not (harness.ROOT / script).exists()]
+
+
+def test_what_signs_runs_actions_of_known_commits():
+    """A tag can be moved to other code; a commit's hash cannot."""
+    used = re.findall(r"uses: (\S+)(.*)", RELEASE.read_text().partition("  # PyPI's trusted")[0])
+    assert len(used) == 5
+    for action, comment in used:
+        assert re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", action), action
+        assert re.fullmatch(r" # v\d+\.\d+\.\d+", comment), action
+
+
+def test_advisories_are_checked_weekly():
+    said = parsed(GITHUB / "workflows" / "advisories.yml")
+    [schedule] = said["on"]["schedule"]
+    assert re.fullmatch(r"\d+ \d+ \* \* [0-6]", schedule["cron"])
+    script = (harness.ROOT / "scripts" / "advisories").read_text()
+    assert "check advisories" in script and "npm audit" in script
 
 
 def test_nothing_is_published_by_itself():

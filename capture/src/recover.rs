@@ -265,12 +265,13 @@ fn write(capture: &File, header: &StaticHeader, ring: &Ring) -> io::Result<()> {
     queue.refresh()?;
     let start = header.pages_offset();
     let pages_end = pages_end(ring, header).ok_or_else(damaged)?;
-    // What the queue has follows what the file has: a damaged ring chooses no place elsewhere, and no size.
+    // What the queue has follows what the file has: a damaged ring chooses no place elsewhere, and no size. The file is
+    // cut where pages end, so they cannot end in its head.
     let most = match header.bounded {
         Some(bounded) => bounded.end(start),
         None => (capture.metadata()?.len().max(start)).saturating_add(ring.queue_bytes),
     };
-    if pages_end > most {
+    if !(start..=most).contains(&pages_end) {
         return Err(damaged());
     }
     for (place, op) in queue.ops().iter() {

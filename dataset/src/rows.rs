@@ -110,7 +110,7 @@ table! {
         moment: text,
         /// `tensor`, `pool` (memory that PyTorch's allocator took from the driver), `driver` (memory that others allocated
         /// from it), or `overhead` (contexts, kernels and whole pages: memory that the card gave beyond the driver's
-        /// allocations).
+        /// allocations; at the peak, of the GPU's own peak).
         level: text,
         /// What a tensor is for: `parameter`, `gradient`, `optimizer state`, `activation`, `input`, `workspace`, `temporary`,
         /// `other`. Null at other levels.

@@ -1,9 +1,7 @@
 //! A whole file with arbitrary contents.
 #![no_main]
 
+use gpumem_fuzz_rules::targets;
 use libfuzzer_sys::fuzz_target;
 
-#[path = "common/mod.rs"]
-mod common;
-
-fuzz_target!(|bytes: &[u8]| common::judged(bytes));
+fuzz_target!(|bytes: &[u8]| targets::file(bytes));

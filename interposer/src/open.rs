@@ -18,7 +18,7 @@ use std::time::Duration;
 use crate::account::Once;
 use crate::nearly_full::NearlyFull;
 use crate::oom::Reports;
-use crate::options::Options;
+use crate::options::{self, Options};
 use crate::process::{self, PROCESS, State};
 use crate::sampler::Sampler;
 use crate::session::{self, Session, Watch};
@@ -101,6 +101,7 @@ fn open() -> bool {
     silence_panics();
     let get = |name: &str| -> Option<OsString> { std::env::var_os(name) };
     let options = Options::read(get);
+    options::report_typos(std::env::vars_os().map(|(name, _)| name));
     let identity = launcher::identity(get);
     let path = |pattern| {
         let rank = identity.rank.as_ref();

@@ -1,6 +1,7 @@
 """The command `gpumem`, and `python -m gpumem`."""
 
 import os
+import shlex
 import sys
 from typing import List, Optional
 
@@ -89,8 +90,23 @@ def main(words: Optional[List[str]] = None) -> int:
     except (_files.Missing, _launcher.CannotRun) as error:
         say(f"{command}: {error}")
         return _launcher.FAILED
-    say(f"no such command: {command} (gpumem --help)")
+    say(_not_here(command, rest))
     return _launcher.FAILED
+
+
+# The analyzer's commands that `gpumem` itself does not have, and its report.
+_OF_ANALYZE = (
+    "changes", "check", "diff", "export", "flamegraph", "fragmentation", "html", "import", "leaks", "ledger", "lines", "ranks",
+    "recover", "report", "scopes", "sizes", "summary", "symbolize", "temporary", "threads", "timeline", "tree",
+)
+
+
+def _not_here(command: str, rest: List[str]) -> str:
+    """One line for an unknown command, with the right one if it is the analyzer's."""
+    if command not in _OF_ANALYZE:
+        return f"no such command: {command} (gpumem --help)"
+    words = rest if command == "report" else [command, *rest]
+    return f"{command} is a command of gpumem analyze: gpumem analyze {shlex.join(words)}".rstrip()
 
 
 if __name__ == "__main__":

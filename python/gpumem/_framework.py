@@ -18,7 +18,7 @@ def warn_once() -> None:
     warnings.warn(
         "gpumem does not record this process: scopes have samples of PyTorch's counters (source "
         '"sampled"), or zeros without PyTorch (source "none"). For exact figures, start the program with '
-        "LD_PRELOAD=libgpumem.so",
+        "gpumem run",
         RuntimeWarning,
         stacklevel=5,
     )

@@ -24,7 +24,7 @@ TENSOR, DRIVER, HOST, PHYSICAL = _library.LEVELS
 
 _UNPRELOADED = (
     "libgpumem.so does not record this process, so peaks of GPU memory are {how}: short ones can be missed. "
-    "Start the program with LD_PRELOAD=libgpumem.so for exact figures."
+    "Start the program with gpumem run for exact figures."
 )
 _said = False
 # Whether a process will be recorded from its first CUDA call on; by process id, because of forks.

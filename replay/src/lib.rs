@@ -21,10 +21,13 @@ mod categories;
 mod categorize;
 mod category;
 mod counters_at;
+pub mod demangle;
 mod device;
 mod eviction;
 mod failures;
 mod figures;
+#[doc(hidden)]
+pub mod fuzzing;
 mod high_water;
 mod ids;
 mod key_ids;

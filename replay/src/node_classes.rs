@@ -1,13 +1,12 @@
 //! Class names of autograd nodes.
 
-use std::fmt;
+use crate::demangle::{Limits, cpp};
 
-use cpp_demangle::{BorrowedSymbol, DemangleOptions, DemangleWrite, ParseOptions};
-
-/// Longer names are not parsed: a hostile name can make parsing run endlessly.
-const LONGEST: usize = 1024;
-/// The limit for demangled names.
-const LONGEST_TEXT: usize = 4096;
+/// Names of classes are short.
+const LIMITS: Limits = Limits {
+    name: 1024,
+    text: 4096,
+};
 /// Class names are cut to this many characters.
 const SHOWN: usize = 80;
 
@@ -32,34 +31,11 @@ pub fn class(name: &str) -> String {
 /// that does so is almost never a complete mangled name.
 fn demangled(name: &str) -> Option<String> {
     let begins = name.starts_with(|c: char| c.is_ascii_digit() || "NSZ".contains(c));
-    if !begins || name.len() > LONGEST {
+    if !begins || name.len() > LIMITS.name {
         return None;
     }
-    let mangled = format!("_ZTS{name}");
-    let options = ParseOptions::default().recursion_limit(96);
-    let (symbol, rest) =
-        BorrowedSymbol::with_tail_and_options(mangled.as_bytes(), &options).ok()?;
-    if !rest.is_empty() {
-        return None;
-    }
-    let mut text = Bounded(String::new());
-    let options = DemangleOptions::default().recursion_limit(128);
-    symbol.structured_demangle(&mut text, &options).ok()?;
-    let whole = text.0.strip_prefix("typeinfo name for ")?;
-    Some(whole.to_owned())
-}
-
-/// Text with a size limit; writing beyond it fails.
-struct Bounded(String);
-
-impl DemangleWrite for Bounded {
-    fn write_string(&mut self, text: &str) -> fmt::Result {
-        if self.0.len() + text.len() > LONGEST_TEXT {
-            return Err(fmt::Error);
-        }
-        self.0.push_str(text);
-        Ok(())
-    }
+    let whole = cpp(&format!("_ZTS{name}"), LIMITS)?;
+    Some(whole.strip_prefix("typeinfo name for ")?.to_owned())
 }
 
 /// The part after the last `::` outside all brackets.

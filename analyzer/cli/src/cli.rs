@@ -25,7 +25,7 @@ Exit codes:
 
 const EXAMPLES: &str = "\
 Examples:
-  LD_PRELOAD=libgpumem.so python train.py    # writes report.bin
+  gpumem run train.py                        # writes report.bin; without Python: LD_PRELOAD=/path/to/libgpumem.so
   gpumem-analyze report.bin                  # the report; also writes report.svg
   gpumem-analyze lines --at end report.bin   # which lines hold memory at the end
   gpumem-analyze summary --format json report.bin";

@@ -11,6 +11,9 @@ mod args;
 mod cli;
 mod commands;
 mod devices;
+#[cfg(feature = "budgets")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod locale;
 #[cfg(all(test, feature = "full"))]
 mod schemas;

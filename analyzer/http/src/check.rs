@@ -99,6 +99,12 @@ fn name_of(host: &str) -> Option<String> {
         return None;
     }
     let name = authority.host();
+    // The parser accepts `[::1]280`.
+    let port = host.strip_prefix(name)?;
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    if !port.is_empty() && !port.strip_prefix(':').is_some_and(is_port) {
+        return None;
+    }
     let inside = name.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
     Some(inside.unwrap_or(name).to_owned())
 }
@@ -164,6 +170,7 @@ mod tests {
         assert_eq!(name_of("localhost:80").as_deref(), Some("localhost"));
         assert_eq!(name_of("[::1]:80").as_deref(), Some("::1"));
         assert_eq!(name_of("a@localhost"), None);
+        assert_eq!(name_of("[::1]280"), None);
         assert_eq!(name_of("local host"), None);
     }
 

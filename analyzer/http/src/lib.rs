@@ -26,6 +26,8 @@
 
 mod body;
 mod check;
+#[doc(hidden)]
+pub mod fuzzing;
 mod message;
 mod options;
 mod server;

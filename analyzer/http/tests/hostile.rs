@@ -2,6 +2,8 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -119,6 +121,73 @@ fn other_hosts_methods_bodies_and_paths_are_refused() {
         );
         assert_eq!(status(&answer), 405, "{method}");
     }
+}
+
+/// Requests that must not reach a handler: names that lead to this machine, two readings of where a request ends,
+/// proxies' forms, other protocols.
+const ATTACKS: &[&[u8]] = &[
+    b"GET / HTTP/1.1\r\nhost: 127.0.0.1.evil.example\r\n\r\n",
+    b"GET / HTTP/1.1\r\nhost: localhost.\r\n\r\n",
+    b"GET / HTTP/1.1\r\nhost: 2130706433\r\n\r\n",
+    b"GET / HTTP/1.1\r\nhost: 0x7f.1\r\n\r\n",
+    b"GET / HTTP/1.1\r\nhost: 127.1\r\n\r\n",
+    b"GET / HTTP/1.1\r\nhost: [::ffff:127.0.0.1]\r\n\r\n",
+    b"GET / HTTP/1.1\r\nhost: [::1]280\r\n\r\n",
+    b"GET / HTTP/1.1\r\nhost: localhost:80:80\r\n\r\n",
+    b"GET / HTTP/1.1\r\nhost: localhost, evil.example\r\n\r\n",
+    b"GET / HTTP/1.1\r\nhost: localhost/evil\r\n\r\n",
+    b"GET / HTTP/1.1\r\nhost: %6cocalhost\r\n\r\n",
+    b"GET / HTTP/1.1\r\nhost:\r\n\r\n",
+    b"GET / HTTP/1.1\r\nhost : localhost\r\n\r\n",
+    b"GET / HTTP/1.1\r\nhost: evil.example\r\nx-forwarded-host: localhost\r\n\r\n",
+    b"GET / HTTP/1.0\r\n\r\n",
+    b"GET / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 4\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+    b"GET / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\ncontent-length: 5\r\n\r\nhello",
+    b"GET / HTTP/1.1\r\nhost: localhost\r\ncontent-length: -1\r\n\r\n",
+    b"GET / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99999999999999999999\r\n\r\n",
+    b"GET / HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+    b"GET / HTTP/1.1\r\nhost: localhost\r\nx: a\0b\r\n\r\n",
+    b"GET http://evil.example/ HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    b"GET localhost:80 HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    b"CONNECT evil.example:443 HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
+    b"\x16\x03\x01\x00\x2e\x01\x00\x00\x2a\x03\x03\r\n\r\n",
+    b"GET /\r\n\r\n",
+    b"GET / HTTP/3.0\r\nhost: localhost\r\n\r\n",
+    b"GET / index HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    b"\r\n\r\n\0\0\0\0",
+];
+
+#[test]
+fn no_attack_reaches_the_handler() {
+    let reached = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&reached);
+    let server = Server::start(options(), move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+        Response::plain(200, "hello")
+    })
+    .expect("a loopback address");
+    for attack in ATTACKS {
+        let mut connection = connect(&server);
+        let _ = connection.write_all(attack);
+        // An unfinished request ends here.
+        let _ = connection.shutdown(Shutdown::Write);
+        let answer = rest(&mut connection);
+        let words = String::from_utf8_lossy(attack);
+        assert!(
+            answer.is_empty() || status(&answer) >= 400,
+            "{words:?}: {answer}"
+        );
+        assert_eq!(reached.load(Ordering::Relaxed), 0, "{words:?}");
+    }
+    // An upgrade is not accepted, and 200 requests at once have 200 answers.
+    let upgrade = get(&server, "/", &format!("{LOCAL}upgrade: websocket\r\n"));
+    assert_eq!(status(&upgrade), 200);
+    let many = format!("GET / HTTP/1.1\r\n{LOCAL}\r\n").repeat(199);
+    let last = format!("GET / HTTP/1.1\r\n{LOCAL}connection: close\r\n\r\n");
+    let answers = send(&server, (many + &last).as_bytes());
+    assert_eq!(answers.matches("HTTP/1.1 200").count(), 200);
+    assert_eq!(reached.load(Ordering::Relaxed), 201);
 }
 
 #[test]

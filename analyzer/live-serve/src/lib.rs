@@ -13,6 +13,8 @@
 
 mod course;
 mod folder;
+#[doc(hidden)]
+pub mod fuzzing;
 mod hub;
 mod moments;
 mod now;

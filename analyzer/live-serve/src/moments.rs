@@ -44,10 +44,10 @@ struct Client {
 
 /// The request of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Wish {
+pub(crate) struct Wish {
     capture: usize,
     then: Then,
-    view: View,
+    pub(crate) view: View,
     what: What,
 }
 
@@ -223,7 +223,7 @@ fn text(page: &Page) -> Text<'_> {
 }
 
 /// The client's name and request; `None` if the query is malformed.
-fn wish(request: &Request, first: Ask, capture: usize) -> Option<(String, Wish)> {
+pub(crate) fn wish(request: &Request, first: Ask, capture: usize) -> Option<(String, Wish)> {
     let is_own = |name: &str| ["client", "at", "want"].contains(&name);
     let others = request.query.iter().filter(|(name, _)| !is_own(name));
     let view = View::of_pairs(others, first).ok()?;

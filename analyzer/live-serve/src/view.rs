@@ -6,7 +6,7 @@ use gpumem_live::view::Sort;
 use gpumem_live::{Ask, By, Moment};
 
 /// The most characters of a filter.
-const FILTER: usize = 200;
+pub(crate) const FILTER: usize = 200;
 
 /// The table that a reader requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -21,6 +21,8 @@ mod context;
 mod cursor;
 mod fit;
 mod found;
+#[doc(hidden)]
+pub mod fuzzing;
 mod gpumem;
 mod questions;
 mod refusal;

@@ -1,5 +1,7 @@
 //! The reason why a request has no answer.
 
+use gpumem_capture::text::clean;
+
 /// The most characters of a refusal.
 const LONGEST: usize = 600;
 
@@ -11,7 +13,10 @@ pub struct Refusal(String);
 impl Refusal {
     /// A refusal with this text, on one line and of bounded length.
     pub fn new(words: impl AsRef<str>) -> Self {
-        let words = words.as_ref().split_whitespace();
+        // Names in it come from clients and captures.
+        let words = words.as_ref().replace(char::is_whitespace, " ");
+        let words = clean(&words);
+        let words = words.split_whitespace();
         let words = words.collect::<Vec<_>>().join(" ");
         if words.chars().count() <= LONGEST {
             return Self(words);
@@ -31,6 +36,15 @@ pub(crate) use refused;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_has_no_escape_sequence() {
+        let refusal = refused!("no capture re\u{7f}port\x1b[2J.bin\u{202e}\r\nhere").to_string();
+        assert_eq!(
+            refusal,
+            "no capture re\u{fffd}port\u{fffd}[2J.bin\u{fffd} here"
+        );
+    }
 
     #[test]
     fn a_refusal_is_one_bounded_line() {

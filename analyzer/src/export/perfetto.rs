@@ -26,8 +26,12 @@ pub const STRETCH: Nanos = Nanos(1_000_000);
 const STEPS: u32 = 2_000_000_000;
 /// Offset of the track of a thread's phases from the thread's number.
 const PHASES: u32 = 1_000_000_000;
-/// Offset between ranks: those of one run may have the same process numbers if each runs in a separate container.
-const PER_RANK: u64 = 10_000_000;
+/// Bits of the process number that remain in the number of a rank's track. Linux has at most 22.
+const PROCESS_BITS: u32 = 17;
+/// The number of rank 0: no process without a rank has it or a higher one.
+const FIRST_RANK: u64 = 1 << (22 - PROCESS_BITS);
+/// Trace viewers read numbers of processes as signed 32-bit numbers.
+const NUMBERS: u64 = 1 << 31;
 /// The greatest depth of slices, the same as in the replay.
 const DEPTH: usize = 256;
 
@@ -121,7 +125,7 @@ impl<'a> Perfetto<'a> {
             out,
             failed: None,
             any: false,
-            pid: rank.unwrap_or(0) * PER_RANK + pid,
+            pid: track_group(rank, pid),
             started: session.header.started_wall_ns,
         };
         lines.raw("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
@@ -358,6 +362,18 @@ impl<'a> Perfetto<'a> {
     }
 }
 
+/// The number of a process in the trace. Ranks of one run may have the same process numbers, because each may run in a
+/// separate container. Numbers differ for up to 16,352 ranks.
+fn track_group(rank: Option<u64>, pid: u64) -> u64 {
+    match rank {
+        None => pid,
+        Some(rank) => {
+            let high = FIRST_RANK.wrapping_add(rank) << PROCESS_BITS;
+            (high | (pid % (1 << PROCESS_BITS))) % NUMBERS
+        }
+    }
+}
+
 fn point_of(out: &mut Lines<'_>, (device, level): Counter, point: Point) {
     let name = match level {
         Some(level) => format!("{} {level} live", place(device)),
@@ -373,5 +389,22 @@ fn phase(number: u64) -> String {
         Phase::OPTIMIZER => "optimizer".into(),
         Phase::ZERO_GRAD => "zero_grad".into(),
         _ => format!("phase {number}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn processes_of_ten_thousand_ranks_have_different_numbers_of_32_bits() {
+        let same = (0..10_000).map(|rank| track_group(Some(rank), 1234));
+        let others = [7, 131_072, 4_194_303].map(|pid| track_group(None, pid));
+        let all: BTreeSet<u64> = same.chain(others).collect();
+        assert_eq!(all.len(), 10_003);
+        assert!(all.iter().all(|number| i32::try_from(*number).is_ok()));
+        assert_ne!(track_group(Some(3), 40), track_group(Some(3), 41));
     }
 }

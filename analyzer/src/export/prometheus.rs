@@ -45,19 +45,51 @@ fn escaped(text: &str) -> String {
         .replace('\n', "\\n")
 }
 
+/// A level of a device. A figure that the summary lacks has no line.
+struct Row {
+    device: String,
+    level: &'static str,
+    live: Option<u64>,
+    peak: Option<u64>,
+    allocations: Option<u64>,
+    frees: Option<u64>,
+}
+
+impl Row {
+    fn of(device: String, level: &'static str, figures: LevelSummary) -> Self {
+        Self {
+            device,
+            level,
+            live: Some(figures.live_bytes),
+            peak: Some(figures.peak_bytes),
+            allocations: Some(figures.allocations),
+            frees: Some(figures.frees),
+        }
+    }
+}
+
 /// The levels of each device; pinned memory has the device `none`.
-fn levels(summary: &Summary) -> Vec<(String, &'static str, LevelSummary)> {
+fn levels(summary: &Summary) -> Vec<Row> {
     let of = |device: &DeviceSummary| {
-        let ordinal = device.ordinal.to_string();
+        let ordinal = || device.ordinal.to_string();
+        let physical = Row {
+            device: ordinal(),
+            level: "physical",
+            live: device.physical.live_bytes,
+            peak: device.physical.peak_bytes,
+            allocations: None,
+            frees: None,
+        };
         [
-            (ordinal.clone(), "tensor", device.tensor),
-            (ordinal.clone(), "driver", device.driver),
-            (ordinal, "host", device.host),
+            Row::of(ordinal(), "tensor", device.tensor),
+            Row::of(ordinal(), "driver", device.driver),
+            Row::of(ordinal(), "host", device.host),
+            physical,
         ]
     };
     let mut levels: Vec<_> = summary.devices.iter().flat_map(of).collect();
     if let Some(host) = summary.host_of_no_device {
-        levels.push(("none".into(), "host", host));
+        levels.push(Row::of("none".into(), "host", host));
     }
     levels
 }
@@ -70,21 +102,29 @@ pub fn prometheus(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
     let mut text = String::new();
     let rank = summary.process.rank;
     let levels = levels(summary);
-    let mut by_level = |about, figure: &dyn Fn(&LevelSummary) -> u64| {
+    let mut by_level = |about, figure: &dyn Fn(&Row) -> Option<u64>| {
         let mut metric = Metric::begin(&mut text, rank, about);
-        for (device, level, figures) in &levels {
-            metric.sample(&[("device", device), ("level", level)], figure(figures));
+        for row in &levels {
+            if let Some(figure) = figure(row) {
+                metric.sample(&[("device", &row.device), ("level", row.level)], figure);
+            }
         }
     };
     let gauge = |name, help| (name, "gauge", help);
     let counter = |name, help| (name, "counter", help);
     by_level(
-        gauge("gpumem_live_bytes", "Bytes not yet freed."),
-        &|level| level.live_bytes,
+        gauge(
+            "gpumem_process_memory_bytes",
+            "Live bytes of a level. Levels overlap: do not add them.",
+        ),
+        &|level| level.live,
     );
     by_level(
-        gauge("gpumem_peak_bytes", "Peak of the live bytes."),
-        &|level| level.peak_bytes,
+        gauge(
+            "gpumem_process_memory_peak_bytes",
+            "Peak of the live bytes of a level.",
+        ),
+        &|level| level.peak,
     );
     by_level(
         counter("gpumem_allocations_total", "Allocations."),
@@ -137,7 +177,7 @@ pub fn prometheus(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
     Metric::begin(
         &mut text,
         rank,
-        gauge("gpumem_info", "The program that ran; always 1."),
+        gauge("gpumem_capture_info", "The program that ran; always 1."),
     )
     .sample(&labels, 1);
     out.write_all(text.as_bytes())
@@ -148,7 +188,7 @@ type Figure = dyn Fn(&DeviceSummary) -> Option<i128>;
 
 /// Figures that a device has once. Those that were not measured have no line.
 fn by_device(text: &mut String, summary: &Summary) {
-    let figures: [(About, &Figure); 7] = [
+    let figures: [(About, &Figure); 5] = [
         (
             (
                 "gpumem_reserved_bytes",
@@ -167,22 +207,6 @@ fn by_device(text: &mut String, summary: &Summary) {
         ),
         (
             (
-                "gpumem_physical_bytes",
-                "gauge",
-                "Bytes of the physical level.",
-            ),
-            &|device| device.physical.live_bytes.map(Into::into),
-        ),
-        (
-            (
-                "gpumem_physical_peak_bytes",
-                "gauge",
-                "Peak of the bytes of the physical level.",
-            ),
-            &|device| device.physical.peak_bytes.map(Into::into),
-        ),
-        (
-            (
                 "gpumem_nvml_process_bytes",
                 "gauge",
                 "NVML's figure of this process at its last reading.",
@@ -198,7 +222,11 @@ fn by_device(text: &mut String, summary: &Summary) {
             &|device| device.unexplained_bytes.map(Into::into),
         ),
         (
-            ("gpumem_device_bytes", "gauge", "Memory of the card."),
+            (
+                "gpumem_limit_bytes",
+                "gauge",
+                "Memory of the card, or its limit.",
+            ),
             &|device| device.total_bytes.map(Into::into),
         ),
     ];

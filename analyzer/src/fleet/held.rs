@@ -153,7 +153,12 @@ impl HeldRows {
         let devices = replay.devices.keys();
         for device in devices.filter(|device| **device != DeviceOrdinal::NONE) {
             let total = |level| replay.total(*device, level, at);
-            let bytes = total(Level::PHYSICAL).saturating_sub(total(Level::DRIVER));
+            // Both of one moment: the levels' own peaks are at different ones.
+            let (physical, driver) = match (at, replay.devices.get(device)) {
+                (At::Peak, Some(on)) => (on.at_peak.physical, on.at_peak.driver),
+                _ => (total(Level::PHYSICAL), total(Level::DRIVER)),
+            };
+            let bytes = physical.saturating_sub(driver);
             if bytes > 0 {
                 let of = Place {
                     device: *device,

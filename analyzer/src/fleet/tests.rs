@@ -74,10 +74,14 @@ impl Made {
     }
 
     fn event(&mut self, kind: EventKind, ptr: u64, bytes: u64, py_stack: StackId) {
+        self.event_of(Level::TENSOR, kind, ptr, bytes, py_stack);
+    }
+
+    fn event_of(&mut self, level: Level, kind: EventKind, ptr: u64, bytes: u64, py_stack: StackId) {
         self.time += 1_000_000;
         let event = Event {
             kind,
-            level: Level::TENSOR,
+            level,
             device: DeviceOrdinal(0),
             time: Nanos(self.time),
             ptr,
@@ -373,4 +377,23 @@ fn events_name_their_lines_and_stop_where_the_sink_fails() {
         (failed.unwrap_err().to_string(), given),
         ("full".to_owned(), 1)
     );
+}
+
+#[test]
+fn the_overhead_at_the_peak_is_of_one_moment() {
+    let mut made = Made::new();
+    let mut event = |level, kind, ptr, bytes| made.event_of(level, kind, ptr, bytes, StackId::NONE);
+    event(Level::PHYSICAL, EventKind::ALLOC, 1, 130);
+    event(Level::DRIVER, EventKind::ALLOC, 1, 100);
+    event(Level::DRIVER, EventKind::FREE, 1, 100);
+    // The physical level's own peak comes later: 330 bytes.
+    event(Level::PHYSICAL, EventKind::ALLOC, 2, 200);
+    let (_folder, path) = made.finish();
+    let rows = rows_by(&path, &options());
+    let overhead = |moment: &str| -> Vec<i64> {
+        let rows = rows.held.iter();
+        let of = rows.filter(|row| (&*row.moment, &*row.level) == (moment, "overhead"));
+        of.map(|row| row.bytes).collect()
+    };
+    assert_eq!((overhead("peak"), overhead("end")), (vec![30], vec![330]));
 }

@@ -98,15 +98,35 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// A sentence. Words in it that look like paths are hashed.
+    /// A sentence. Paths in it are hashed. A path may have spaces, so all of a clause from a path on is hashed. If the
+    /// path is a relative one, so is what precedes it in the clause.
     pub fn sentence(&mut self, text: &str) -> String {
-        let mut words = text.split(' ').map(|word| match word.contains('/') {
-            true => self.name(word).to_string(),
-            false => word.to_owned(),
-        });
-        let first = words.next().unwrap_or_default();
-        words.fold(first, |text, word| text + " " + &word)
+        const ENDS: [&str; 2] = [": ", "; "];
+        let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+        while !rest.is_empty() {
+            let end = ENDS.iter().filter_map(|end| rest.find(end)).min();
+            let (clause, next) = rest.split_at(end.unwrap_or(rest.len()));
+            match start_of_path(clause) {
+                Some(start) => {
+                    out.push_str(&clause[..start]);
+                    out.push_str(&self.name(&clause[start..]));
+                }
+                None => out.push_str(clause),
+            }
+            let (end, next) = next.split_at(next.len().min(2));
+            out.push_str(end);
+            rest = next;
+        }
+        out
     }
+}
+
+/// Where a clause's first path may begin.
+fn start_of_path(clause: &str) -> Option<usize> {
+    let slash = clause.find('/')?;
+    let word = clause[..slash].rfind(' ').map_or(0, |space| space + 1);
+    let is_absolute = !clause[word..slash].contains(char::is_alphanumeric);
+    Some(if is_absolute { word } else { 0 })
 }
 
 #[cfg(test)]
@@ -137,8 +157,38 @@ mod tests {
         ] {
             assert_eq!(&*words.node(class) == class, stays, "{class}");
         }
-        let said = words.sentence("cannot write /home/me/x.bin: full");
-        // printf /home/me/x.bin: | sha256sum
-        assert_eq!(said, "cannot write hash:d47ec2a2abe6e278 full");
+        assert_eq!(
+            words.sentence("2 events lost; 3 damaged"),
+            "2 events lost; 3 damaged"
+        );
+    }
+
+    #[test]
+    fn no_part_of_a_path_in_a_sentence_stays() {
+        let options = Options {
+            hash_paths: true,
+            ..Options::default()
+        };
+        let mut words = Words::new(&options);
+        let hash = words.name("/home/me/My Secret Plan/x y.bin").to_string();
+        let said = words
+            .sentence("cannot write /home/me/My Secret Plan/x y.bin: disk full; 2 events lost");
+        assert_eq!(
+            said,
+            format!("cannot write {hash}: disk full; 2 events lost")
+        );
+        for text in [
+            "cannot read My Secret Plan/x: full",
+            "(/home/My Secret Plan) is gone",
+            "a /b My; c/My Secret",
+        ] {
+            let said = words.sentence(text);
+            assert!(
+                !["My", "Secret", "Plan"]
+                    .iter()
+                    .any(|part| said.contains(part)),
+                "{said}"
+            );
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Looks names up in files.
 
 use std::ffi::OsStr;
+use std::fmt::{self, Write as _};
 
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
@@ -9,6 +10,7 @@ use gpumem_capture::text::clean;
 use rustc_hash::FxHashMap;
 
 use super::search::Found;
+use crate::replay::demangle::{Limits, cpp};
 
 /// Reads each file once.
 pub(super) struct Lookup {
@@ -35,15 +37,37 @@ impl Plain {
     }
 }
 
+/// The longest name in source form, in bytes. A name that is longer is shown as the linker has it.
+pub(super) const LONGEST_TEXT: usize = 64 << 10;
+const LIMITS: Limits = Limits {
+    name: 32 << 10,
+    text: LONGEST_TEXT,
+};
+
 /// A name of Rust or C++ in source form, without Rust's hash; other names are unchanged.
-fn demangled(name: &str) -> String {
+pub(super) fn demangled(name: &str) -> String {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
-        return clean(&format!("{rust:#}")).into_owned();
+        let mut text = Text(String::new());
+        return match write!(text, "{rust:#}") {
+            Ok(()) => clean(&text.0).into_owned(),
+            Err(_) => clean(name).into_owned(),
+        };
     }
-    let plain = cpp_demangle::Symbol::new(name)
-        .ok()
-        .and_then(|symbol| symbol.demangle().ok());
+    let plain = cpp(name, LIMITS);
     clean(plain.as_deref().unwrap_or(name)).into_owned()
+}
+
+/// Text of at most [`LONGEST_TEXT`] bytes.
+struct Text(String);
+
+impl fmt::Write for Text {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.0.len() + text.len() > LONGEST_TEXT {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(text);
+        Ok(())
+    }
 }
 
 impl Lookup {

@@ -1,6 +1,8 @@
 //! Names of native functions: those embedded in the capture, else those of files with the module's build id.
 
 mod elf;
+#[doc(hidden)]
+pub mod fuzzing;
 mod lookup;
 mod parts;
 mod perf_map;

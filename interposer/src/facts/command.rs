@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStringExt as _;
 /// The text that replaces a value.
 const MASK: &str = "***";
 /// Parts of names that always name a secret, also at the end of a longer part (`mysqlpassword`).
-const SECRET: [&str; 13] = [
+const SECRET: [&str; 17] = [
     "password",
     "passwords",
     "passwd",
@@ -20,28 +20,119 @@ const SECRET: [&str; 13] = [
     "privatekey",
     "accesstoken",
     "authtoken",
+    "apitoken",
+    "secretkey",
+    "sshkey",
+    "signingkey",
 ];
 /// Two parts that together name a secret.
-const SECRET_PAIRS: [[&str; 2]; 6] = [
+const SECRET_PAIRS: [[&str; 2]; 13] = [
     ["api", "key"],
     ["api", "keys"],
     ["access", "key"],
     ["access", "keys"],
     ["private", "key"],
     ["private", "keys"],
+    ["ssh", "key"],
+    ["signing", "key"],
+    ["encryption", "key"],
+    ["wandb", "key"],
+    ["openai", "key"],
+    ["pass", "word"],
+    ["pass", "phrase"],
 ];
 /// Parts that name a secret and are not parts of longer ones (`author`).
 const SECRET_WORDS: [&str; 2] = ["auth", "authorization"];
 /// Parts that name a secret at the end of a name alone.
-const SECRET_ENDS: [&str; 2] = ["token", "pwd"];
-/// Before `token`: a token of a text.
-const OF_TEXT: [&str; 19] = [
-    "pad", "eos", "bos", "unk", "sep", "cls", "mask", "start", "stop", "end", "special", "image",
-    "video", "audio", "per", "first", "last", "next", "forced",
+const SECRET_ENDS: [&str; 5] = ["token", "pwd", "pass", "cookie", "cookies"];
+/// Last parts of names, and the parts before them with which they are no secret: a text's tokens, passes over data,
+/// keys of data.
+const ORDINARY: [(&str, &[&str]); 3] = [
+    (
+        "token",
+        &[
+            "pad", "eos", "bos", "unk", "sep", "cls", "mask", "start", "stop", "end", "special",
+            "image", "video", "audio", "per", "first", "last", "next", "forced",
+        ],
+    ),
+    (
+        "pass",
+        &[
+            "one",
+            "two",
+            "three",
+            "single",
+            "double",
+            "dual",
+            "multi",
+            "first",
+            "second",
+            "third",
+            "last",
+            "next",
+            "final",
+            "forward",
+            "backward",
+            "num",
+            "n",
+            "per",
+            "low",
+            "high",
+            "band",
+            "all",
+            "full",
+            "extra",
+            "warmup",
+            "train",
+            "eval",
+            "test",
+            "render",
+            "by",
+            "graph",
+            "fusion",
+            "compiler",
+            "optimizer",
+            "optimization",
+        ],
+    ),
+    (
+        "key",
+        &[
+            "public",
+            "sort",
+            "primary",
+            "foreign",
+            "partition",
+            "group",
+            "cache",
+            "index",
+            "data",
+            "dataset",
+            "batch",
+            "image",
+            "text",
+            "audio",
+            "label",
+            "target",
+            "input",
+            "output",
+            "feature",
+            "state",
+            "dict",
+            "model",
+            "metric",
+            "loss",
+            "shard",
+            "query",
+            "hash",
+            "map",
+        ],
+    ),
 ];
 /// Last parts of names that describe a secret and do not have its value.
-const DESCRIBES: [&str; 30] = [
+const DESCRIBES: [&str; 31] = [
     "file",
+    "jar",
     "path",
     "dir",
     "directory",
@@ -200,7 +291,9 @@ fn masked(word: &str, is_code: bool) -> (String, Next) {
             continue;
         };
         out.push_str(gap);
-        let is_header = name.to_ascii_lowercase().ends_with("authorization") && gap.contains(':');
+        let is_of_header =
+            |header| name.to_ascii_lowercase().ends_with(header) && gap.contains(':');
+        let is_header = is_of_header("authorization");
         if is_header && at_value.is_empty() {
             return (out, Next::Header);
         }
@@ -208,7 +301,7 @@ fn masked(word: &str, is_code: bool) -> (String, Next) {
         let length = match (is_rest, gap.chars().last().filter(|c| "'\"".contains(*c))) {
             (true, _) => at_value.len(),
             (false, Some(quote)) => at_value.find(quote).unwrap_or(at_value.len()),
-            (false, None) if is_header => {
+            (false, None) if is_header || is_of_header("cookie") => {
                 at_value.find(['\'', '"', '\n']).unwrap_or(at_value.len())
             }
             (false, None) => at_value
@@ -255,18 +348,27 @@ fn names_a_secret(name: &str) -> bool {
     let Some(last) = parts.last() else {
         return false;
     };
-    if DESCRIBES.contains(&last.as_str()) {
+    if DESCRIBES.contains(&last.as_str()) || parts[0] == "no" {
         return false;
     }
     let before_last = parts.len().checked_sub(2).and_then(|at| parts.get(at));
-    let is_of_text = before_last.is_some_and(|part| OF_TEXT.contains(&part.as_str()));
+    let is_ordinary = before_last.is_some_and(|before| {
+        let mut ordinary = ORDINARY.iter().filter(|(of, _)| last == of);
+        ordinary.any(|(_, parts)| parts.contains(&before.as_str()))
+    });
     let has = |part: &String| {
         SECRET.iter().any(|secret| part.ends_with(secret)) || SECRET_WORDS.contains(&part.as_str())
     };
     let is_pair = |pair: &[String]| SECRET_PAIRS.iter().any(|secret| pair == secret.as_slice());
-    parts.iter().any(has)
-        || parts.windows(2).any(is_pair)
-        || (SECRET_ENDS.contains(&last.as_str()) && !is_of_text)
+    let is_end = SECRET_ENDS.contains(&last.as_str()) || is_key_variable(name);
+    parts.iter().any(has) || parts.windows(2).any(is_pair) || (is_end && !is_ordinary)
+}
+
+/// Whether a name is one of a variable such as `OPENAI_KEY`, in capitals.
+fn is_key_variable(name: &str) -> bool {
+    let variable = name.rsplit(['.', '-']).next().unwrap_or_default();
+    let service = variable.strip_suffix("_KEY").unwrap_or_default();
+    !service.is_empty() && !service.contains(char::is_lowercase)
 }
 
 /// The parts of a name, in lower case: `--hf-token`, `HF_TOKEN`, `hfToken` and `hf.token` have the same two.

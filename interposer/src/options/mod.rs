@@ -1,6 +1,7 @@
 //! Every environment option, in one table from which options are read and documented.
 
 mod table;
+mod typo;
 mod values;
 
 use std::ffi::OsString;
@@ -30,6 +31,20 @@ impl Options {
             }
         }
         options
+    }
+}
+
+/// Reports variables whose names are nearly those of options: `GPUMEM_OUTPTU`.
+pub(crate) fn report_typos(names: impl Iterator<Item = OsString>) {
+    for name in names {
+        let Some(name) = name.to_str() else {
+            continue;
+        };
+        if let Some(meant) = typo::option_like(name, TABLE.iter().map(|(row, _)| row.name)) {
+            message::line(&format!(
+                "{name} is no option and has no effect; {meant} is one."
+            ));
+        }
     }
 }
 

@@ -53,19 +53,40 @@ impl Job {
     /// The message if no capture can be created. `errno`: the system's error, or 0.
     pub(super) fn refused(&self, error: &dyn Display, errno: i32) -> String {
         let advice = match errno {
-            libc::EMFILE => "Raise the limit on open files (ulimit -n)",
-            libc::ENFILE => "The machine has too many open files",
-            libc::EFBIG => "Raise the limit on the size of files (ulimit -f)",
-            libc::ENOMEM => "The program may use too little memory (ulimit -v)",
-            _ if self.is_bounded => {
-                "Set GPUMEM_OUTPUT to a writable path, and GPUMEM_BOUNDED to a size that fits the disk and the ring"
+            libc::EMFILE => " Raise the limit on open files (ulimit -n).",
+            libc::ENFILE => " The machine has too many open files.",
+            libc::EFBIG => " Raise the limit on the size of files (ulimit -f).",
+            libc::ENOMEM => " The program may use too little memory (ulimit -v).",
+            0 | libc::EINVAL | libc::ENOSPC | libc::EDQUOT if self.is_bounded => {
+                " Set GPUMEM_OUTPUT to a writable path, and GPUMEM_BOUNDED to a size that fits the disk and the ring."
             }
-            _ => "Set GPUMEM_OUTPUT to a writable path",
+            errno if depends_on_the_path(errno) => " Set GPUMEM_OUTPUT to a writable path.",
+            // Another path would not help: a refused system call, for example.
+            _ => "",
         };
-        format!(
-            "cannot write a capture: {error}. Recording is off; the program continues. {advice}."
-        )
+        format!("cannot write a capture: {error}. Recording is off; the program continues.{advice}")
     }
+}
+
+/// Whether another path may avoid the error. 0: all names of the path are taken.
+fn depends_on_the_path(errno: i32) -> bool {
+    [
+        0,
+        libc::EACCES,
+        libc::EPERM,
+        libc::EROFS,
+        libc::ENOENT,
+        libc::ENOTDIR,
+        libc::EISDIR,
+        libc::ELOOP,
+        libc::ENAMETOOLONG,
+        libc::ENOSPC,
+        libc::EDQUOT,
+        libc::EIO,
+        libc::EOPNOTSUPP,
+        libc::ETXTBSY,
+    ]
+    .contains(&errno)
 }
 
 /// Folders that are in memory on most machines.

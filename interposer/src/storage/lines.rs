@@ -26,7 +26,7 @@ pub(super) fn of(path: &Path, trouble: &Trouble<'_>) -> Option<String> {
             "{path}: another program truncated it during recording: {bytes} bytes of events are lost. Later events are recorded."
         ),
         Trouble::Full(error) => format!(
-            "{path}: the memory for waiting events is full ({error}). Events are counted as lost. The program continues."
+            "{path}: the memory for waiting events is full ({error}). Events that no longer fit are counted as lost. The program continues."
         ),
         _ => return None,
     })

@@ -11,6 +11,10 @@ from . import check
 __all__ = ["Card", "Figure", "NotACard", "Slice", "Source", "load"]
 
 
+# The most characters of an error about a file.
+_LONGEST = 300
+
+
 class NotACard(ValueError):
     """A file that does not describe a card. The message has the file and the error."""
 
@@ -143,7 +147,15 @@ def load(path: Union[str, Path]) -> Card:
         raise NotACard(f"{path}: {error.strerror}") from None
     except ValueError as error:
         raise NotACard(f"{path}: no JSON: {error}") from None
+    except RecursionError:
+        raise NotACard(f"{path}: no JSON: nested too deeply") from None
     wrong = check.fault(data)
     if wrong:
-        raise NotACard(f"{path}: {wrong}")
+        raise NotACard(f"{path}: {_line(wrong)}")
     return Card(data, Path(path))
+
+
+def _line(text: str) -> str:
+    """Text with names of a file in it, as one line of moderate length."""
+    clean = "".join(c if c.isprintable() else "\ufffd" for c in text)
+    return clean if len(clean) <= _LONGEST else clean[: _LONGEST - 1] + "…"

@@ -76,7 +76,7 @@ fn in_locations(first_line: u32, table: &[u8], offset: u64) -> Option<i64> {
             13 => line = line.checked_add(signed(&mut bytes)?)?,
             // With column and end column, a byte each.
             code @ 10..=12 => {
-                line += i64::from(code - 10);
+                line = line.checked_add(i64::from(code - 10))?;
                 bytes.nth(1)?;
             }
             // The same line; columns in one byte.
@@ -200,5 +200,12 @@ mod tests {
             .concat()
             .repeat(20);
         assert_eq!(line(PY312, 1, &huge, 1000), None);
+        // The largest line, and two lines more.
+        let largest = [
+            &[0x80 | 13 << 3, 0x7c][..],
+            &[0x7f; 9],
+            &[0x0f, 0x80 | 12 << 3, 0, 0],
+        ];
+        assert_eq!(line(PY312, 1, &largest.concat(), 3), None);
     }
 }

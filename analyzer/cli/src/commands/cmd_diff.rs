@@ -78,7 +78,10 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         at: args.to.unwrap_or(from.at),
         part: from.part.clone(),
     };
-    let (first, second) = (&from.part.capture(&args.before), &args.after);
+    let (first, second) = (
+        &from.part.capture(&args.before),
+        &from.part.capture(&args.after),
+    );
     let before = read(first, from.query())?;
     let after = read(second, to.query())?;
     let level = from.part.level(&before)?;

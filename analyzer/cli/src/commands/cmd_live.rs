@@ -179,9 +179,7 @@ fn of_process(pid: u32) -> anyhow::Result<PathBuf> {
     all.dedup();
     let found = all.into_iter().find(|path| is_capture_of(path, &process));
     found.ok_or_else(|| {
-        anyhow::anyhow!(
-            "{pid}: the process writes no capture: start it with LD_PRELOAD=libgpumem.so"
-        )
+        anyhow::anyhow!("{pid}: the process writes no capture: start it with gpumem run")
     })
 }
 

@@ -99,6 +99,12 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let first = read(&args.file, At::End)?;
     let failures = first.replay.failures.all();
     let Some((main, _)) = first.replay.failures.main() else {
+        if let Some(number) = args.failure {
+            anyhow::bail!(
+                "{}: failure {number} is not in the capture: no allocation failed because memory ran out",
+                args.file.display()
+            );
+        }
         return none(args, &first, output);
     };
     let count = first.replay.failures.count();

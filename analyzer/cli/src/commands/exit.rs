@@ -54,7 +54,7 @@ pub fn explained(path: &Path, error: &session::Error) -> anyhow::Error {
     let advice = match error {
         session::Error::Open(OpenError::Io { source, .. }) => match source.kind() {
             ErrorKind::NotFound => {
-                "record one with LD_PRELOAD=libgpumem.so COMMAND (writes report.bin, or the path in GPUMEM_OUTPUT)"
+                "record one with gpumem run PROGRAM (writes report.bin, or the path in GPUMEM_OUTPUT)"
             }
             ErrorKind::PermissionDenied => "run this as the user who recorded it",
             _ => "name a report.bin that libgpumem.so wrote",

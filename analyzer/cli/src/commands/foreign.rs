@@ -17,7 +17,7 @@ pub fn advice(path: &Path) -> Option<String> {
     let extension = path.extension().and_then(|of| of.to_str());
     let head = head(path)?;
     let is = |magic: &[u8]| head.starts_with(magic);
-    let nsys = "gpumem does not read files of Nsight Systems: record with LD_PRELOAD=libgpumem.so";
+    let nsys = "gpumem does not read files of Nsight Systems: record with gpumem run";
     if matches!(extension, Some("nsys-rep" | "qdrep" | "qdstrm")) {
         return Some(nsys.into());
     }
@@ -28,8 +28,7 @@ pub fn advice(path: &Path) -> Option<String> {
     }
     if extension == Some("otf2") || is(b"OTF2") {
         return Some(
-            "it is an OTF2 trace, which gpumem does not read: record with LD_PRELOAD=libgpumem.so"
-                .into(),
+            "it is an OTF2 trace, which gpumem does not read: record with gpumem run".into(),
         );
     }
     // Protocols 2 to 5.

@@ -1,5 +1,7 @@
 //! One module for each subcommand, and shared modules.
 
+#[cfg(feature = "budgets")]
+pub mod budgets;
 pub mod cmd_changes;
 pub mod cmd_check;
 #[cfg(feature = "full")]

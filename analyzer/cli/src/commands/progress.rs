@@ -29,7 +29,8 @@ impl Bar {
 
     /// Shows the progress of other work: how many items are done, of how many.
     pub fn counting(doing: &str, so_far: impl Fn() -> (u64, u64) + Send + 'static) -> Self {
-        let template = format!("{doing} {{bar:30}} {{human_pos}} of {{human_len}}, {{eta}} left");
+        // Without a time left: the items take very different times, and their number grows.
+        let template = format!("{doing} {{bar:30}} {{human_pos}} of {{human_len}}");
         Self::watching(template, so_far)
     }
 

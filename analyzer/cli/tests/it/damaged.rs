@@ -9,6 +9,7 @@ mod dice;
 
 use std::path::Path;
 
+use gpumem_capture::fuzzing::ring_seed;
 use tempfile::tempdir;
 
 use crate::captures::{contents, none};
@@ -120,5 +121,37 @@ fn a_torn_last_page_is_noticed() {
         );
         let (summary, code) = json_of(&["summary", "--format", "json"], &file);
         assert_eq!((&summary["exact"], code), (&false.into(), 3), "{missing}");
+    }
+}
+
+/// A killed capture of one thread whose ring has two unfinished records, with its last `count` records unfinished too.
+fn unfinished(count: usize) -> Vec<u8> {
+    const SLOT: usize = 65;
+    const RECORD: u8 = 0;
+    let mut capture = contents("killed");
+    let seed = ring_seed(&capture);
+    let records = seed[3..].rchunks_exact(SLOT);
+    for slot in records.filter(|slot| slot[0] == RECORD).take(count) {
+        let at = capture
+            .windows(SLOT - 1)
+            .position(|bytes| bytes == &slot[1..]);
+        let at = at.expect("the slot in the capture");
+        // The commit word.
+        capture[at..at + 8].fill(0);
+    }
+    capture
+}
+
+/// A thread has one unfinished record at most.
+#[test]
+fn more_unfinished_records_than_threads_are_damage() {
+    let folder = tempdir().expect("a folder");
+    for (count, code, words) in [(1, 0, "inside 3 hooks"), (2, 3, "begun and never finished")] {
+        let file = folder.path().join(format!("{count}.bin"));
+        std::fs::write(&file, unfinished(count)).expect("a file");
+        let output = analyze(&["summary"], &file);
+        let said = stdout(&output) + &stderr(&output);
+        assert!(said.contains(words), "{count}: {said}");
+        assert_eq!(output.status.code(), Some(code), "{count}: {said}");
     }
 }

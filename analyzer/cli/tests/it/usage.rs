@@ -13,7 +13,7 @@ use crate::captures::{contents, none};
 use crate::run::{program, run, stderr, stdout};
 
 /// What is typed, and what would have worked. `@` stands for the folder of the files.
-const MEANT: [(&str, &str); 25] = [
+const MEANT: [(&str, &str); 27] = [
     ("line @report.bin", "lines @report.bin"),
     ("Lines @report.bin", "lines @report.bin"),
     ("summery @report.bin", "summary @report.bin"),
@@ -55,6 +55,11 @@ const MEANT: [(&str, &str); 25] = [
     (
         "@report.bin --phase backward",
         "lines @report.bin --phase backward",
+    ),
+    ("report @report.bin", "@report.bin"),
+    (
+        "report @report.bin --format json",
+        "@report.bin --format json",
     ),
     ("line '@my report.bin'", "lines '@my report.bin'"),
 ];
@@ -350,4 +355,40 @@ fn each_command_has_a_manual_page() {
     assert!(pages.contains("gpumem-analyze.1"));
     let page = stdout(&run(["man", "fleet", "ingest"]));
     assert!(page.contains(".TH") && page.contains("gpumem"), "{page}");
+}
+
+#[test]
+fn a_failure_that_is_not_there_is_no_result() {
+    let folder = tempdir().expect("a folder");
+    let file = folder.path().join("report.bin");
+    std::fs::write(&file, contents("clean")).expect("a file");
+    let output = crate::run::analyze(&["oom", "--failure", "3"], &file);
+    let said = stderr(&output);
+    assert_eq!(
+        (output.status.code(), &*stdout(&output)),
+        (Some(1), ""),
+        "{said}"
+    );
+    assert!(said.contains("failure 3 is not in the capture"), "{said}");
+    // The capture is not exact.
+    assert_eq!(crate::run::analyze(&["oom"], &file).status.code(), Some(3));
+}
+
+#[test]
+fn a_rank_is_that_of_both_sides_of_a_comparison() {
+    let folder = tempdir().expect("a folder");
+    for run in ["a", "b"] {
+        let path = folder.path().join(run);
+        std::fs::create_dir(&path).expect("a folder");
+        std::fs::write(path.join("report.rank3.bin"), contents("clean")).expect("a file");
+    }
+    let [before, after] = ["a", "b"].map(|run| folder.path().join(run).join("report.bin"));
+    let words = ["diff".as_ref(), "--rank".as_ref(), "3".as_ref()];
+    let output = run(words
+        .into_iter()
+        .chain([before.as_os_str(), after.as_os_str()]));
+    // The capture is not exact.
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    let said = stdout(&output);
+    assert_eq!(said.matches("report.rank3.bin").count(), 2, "{said}");
 }

@@ -103,6 +103,37 @@ const MASKED: &[(&str, &str)] = &[
         "x|-DPASSWORD=pw|-e|DB_PASSWORD=pw",
         "x -DPASSWORD=*** -e DB_PASSWORD=***",
     ),
+    ("x|--pass|p|--db-pass=q", "x --pass *** --db-pass=***"),
+    (
+        "env|SMTP_PASS=p|PassWord=q",
+        "env SMTP_PASS=*** PassWord=***",
+    ),
+    (
+        "x|--PassWord|p|--dbPassWord=q",
+        "x --PassWord *** --dbPassWord=***",
+    ),
+    ("curl|--cookie|id=abc; n=1|url", "curl --cookie *** url"),
+    (
+        "curl|-H|Cookie: id=abc; n=1|-H|Set-Cookie: a=b; Path=/",
+        "curl -H 'Cookie: ***' -H 'Set-Cookie: ***'",
+    ),
+    ("x|--ssh-key|k|--sshkey=k", "x --ssh-key *** --sshkey=***"),
+    (
+        "x|--apitoken|t|--my-apitoken=t",
+        "x --apitoken *** --my-apitoken=***",
+    ),
+    (
+        "x|--secretkey=k|--secret-key|k",
+        "x --secretkey=*** --secret-key ***",
+    ),
+    (
+        "env|OPENAI_KEY=k|S3_KEY=k|-DDEEPL_KEY=k",
+        "env OPENAI_KEY=*** S3_KEY=*** -DDEEPL_KEY=***",
+    ),
+    (
+        "python|-c|os.environ[\"DEEPL_KEY\"] = \"abc\"; f(DEEPL_KEY)",
+        "python -c 'os.environ[\"DEEPL_KEY\"] = \"***\"; f(DEEPL_KEY)'",
+    ),
 ];
 
 /// What looks similar and stays.
@@ -119,6 +150,13 @@ const KEPT: &[&str] = &[
     "train --use-auth --lr 0.1",
     "train --use_auth_token True --token=",
     "train secret.py token password",
+    "train --num-passes 3 --pass-rate 0.5 --passthrough x --no-bypass y --bypass z --pass@1 4",
+    "train --one-pass 2 --forward_pass=3 --lowpass 4 --low-pass 5 --compass-dir d",
+    "train --key_size 64 --key-dim 64 --num-key-value-heads 8 --keyboard x --keys a,b --turkey=1",
+    "train --sort-key length --group_key user --image-key jpg --key k model.key=v monkeys=2",
+    "env SORT_KEY=x PUBLIC_KEY=y CACHE_KEY=z KEY=a HOTKEY=b KEY_DIM=64 x",
+    "wget --no-cookies https://host/a --cookie-jar jar.txt --cookie-file=c.txt --cookiecutter x",
+    "python -m cookies --no-password x",
     "train --secretary x --compass w --passes 3",
     "train configs/token.yaml checkpoints/auth/last.ckpt",
     "train --lr=1e-3 --batch-size 64 a@b.c",

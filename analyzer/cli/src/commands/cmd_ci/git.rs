@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::quantities;
+use super::super::budgets::quantities;
 
 /// A commit: its hash, and seconds since 1970-01-01 UTC.
 pub struct Commit {

@@ -1,10 +1,8 @@
 //! `gpumem-analyze ci`.
 
-mod budget_file;
 mod captures;
 mod git;
 mod history;
-mod quantities;
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -17,12 +15,13 @@ use gpumem_analyzer::views::ci::{
     Comparison, Day, Growth, Outcome, Rules, Trend, Workload, past_peaks,
 };
 
+use super::budgets::file::{self, Budgets};
+use super::budgets::quantities;
 use super::exit::Exit;
 use super::output::{Notes, Output, To};
 use super::read::read;
 use crate::args::Format;
 use crate::selection::LevelArg;
-use budget_file::Budgets;
 use captures::{Pair, pairs};
 
 /// The number of commits in the trend.
@@ -146,9 +145,9 @@ fn session(path: Option<&Path>) -> anyhow::Result<Option<Session>> {
 fn budgets(named: Option<&Path>) -> anyhow::Result<Budgets> {
     let found = match named {
         Some(path) => Some(path.to_owned()),
-        None => budget_file::find(&std::env::current_dir()?),
+        None => file::find(&std::env::current_dir()?),
     };
-    found.map_or_else(|| Ok(Budgets::default()), |path| budget_file::read(&path))
+    found.map_or_else(|| Ok(Budgets::default()), |path| file::read(&path))
 }
 
 fn today() -> Day {

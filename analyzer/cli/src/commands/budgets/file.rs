@@ -131,9 +131,10 @@ pub fn read(path: &Path) -> anyhow::Result<Budgets> {
 }
 
 /// The number of the wrong line, and the error.
-type Wrong = (usize, String);
+pub type Wrong = (usize, String);
 
-fn parse(text: &str) -> Result<Budgets, Wrong> {
+/// Reads the text of a file.
+pub fn parse(text: &str) -> Result<Budgets, Wrong> {
     let line = |at: usize| {
         text.as_bytes()
             .iter()

@@ -2,6 +2,12 @@
 //! valid checksums, so that the code after the checks is reached, and checks of the result of reading.
 #![forbid(unsafe_code)]
 
+mod bounded;
+mod left_ring;
+
+pub use bounded::{state_file, state_seed};
+pub use left_ring::judge_left_ring;
+
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
 
@@ -36,9 +42,9 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// The head of a capture with an empty ring of 64 slots and this many bytes of pages.
-fn head(next: u64, tail: u64, page_bytes: usize) -> Vec<u8> {
-    let header = StaticHeader {
+/// The header of a capture that holds its ring of 64 slots, of a process that has ended.
+fn static_header() -> StaticHeader {
+    StaticHeader {
         nonce: NONCE,
         started_wall: 1,
         started_monotonic: 2,
@@ -50,8 +56,17 @@ fn head(next: u64, tail: u64, page_bytes: usize) -> Vec<u8> {
         ring_slots: SLOTS,
         bounded: None,
         ring_at: RingAt::Capture,
-    };
-    let pages = layout::ring_end(SLOTS);
+    }
+}
+
+/// The head of a capture with an empty ring of 64 slots and this many bytes of pages.
+fn head(next: u64, tail: u64, page_bytes: usize) -> Vec<u8> {
+    head_of(&static_header(), next, tail, page_bytes as u64)
+}
+
+/// Everything before a capture's pages, with an empty ring.
+fn head_of(header: &StaticHeader, next: u64, tail: u64, page_bytes: u64) -> Vec<u8> {
+    let pages = header.pages_offset();
     let mut file = vec![0; pages as usize];
     let mut put = |offset: u64, bytes: &[u8]| {
         file[offset as usize..][..bytes.len()].copy_from_slice(bytes);
@@ -62,7 +77,7 @@ fn head(next: u64, tail: u64, page_bytes: usize) -> Vec<u8> {
     for (offset, value) in [
         (layout::dynamic::KNOWN, next),
         (layout::dynamic::TAIL, tail),
-        (layout::dynamic::PAGES_END, pages + page_bytes as u64),
+        (layout::dynamic::PAGES_END, pages + page_bytes),
     ] {
         put(offset, &index::seal(value, NONCE).to_le_bytes());
     }
@@ -72,7 +87,12 @@ fn head(next: u64, tail: u64, page_bytes: usize) -> Vec<u8> {
 /// Pages, as long as there are bytes. Of each: events, definitions and slots beyond theirs, one byte each
 /// except the first (two); for each column u16 stored bytes and u24 raw bytes (0: the same); the columns.
 fn pages(bytes: &mut Bytes<'_>, nonce: u64) -> (Vec<u8>, u64, u64) {
-    let (mut out, mut next, mut definitions) = (Vec::new(), 0, 0);
+    pages_from(bytes, nonce, 0)
+}
+
+/// The same, whose first record has this number.
+fn pages_from(bytes: &mut Bytes<'_>, nonce: u64, first: u64) -> (Vec<u8>, u64, u64) {
+    let (mut out, mut next, mut definitions) = (Vec::new(), first, 0);
     while !bytes.is_empty() {
         let counts = [bytes.number(2) as u32, bytes.number(1) as u32];
         let end = next + u64::from(counts[0]) + bytes.number(1);
@@ -174,6 +194,12 @@ pub fn ring_file(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = Bytes(bytes);
     let tail = bytes.number(2);
     let mut file = head(tail + bytes.number(1) % (u64::from(SLOTS) + 1), tail, 0);
+    fill_ring(&mut file, tail, &mut bytes);
+    file
+}
+
+/// Fills the 64 slots at the offset of a ring, as [`ring_file`] describes.
+fn fill_ring(file: &mut [u8], tail: u64, bytes: &mut Bytes<'_>) {
     let mut slots = [[0_u64; 8]; SLOTS as usize];
     let mut commits = Vec::new();
     let place = |seq: u64| (seq % u64::from(SLOTS)) as usize;
@@ -200,7 +226,6 @@ pub fn ring_file(bytes: &[u8]) -> Vec<u8> {
     for (to, byte) in file[layout::RING_OFFSET as usize..].iter_mut().zip(bytes) {
         *to = byte;
     }
-    file
 }
 
 /// A capture without records whose embedded part comes from these bytes: pages as in [`page_file`].
@@ -230,6 +255,11 @@ pub fn names_file(bytes: &[u8]) -> Vec<u8> {
 /// # Panics
 /// If an invariant is violated: fuzzing searches for these.
 pub fn judge(path: &Path) -> Result<Integrity, OpenError> {
+    judged(path).map(|(integrity, _)| integrity)
+}
+
+/// [`judge`], and a hash of the records.
+fn judged(path: &Path) -> Result<(Integrity, u64), OpenError> {
     let mut reader = Reader::open(path)?;
     let (mut records, mut symbols, mut last) = (0, 0, None);
     let mut given = DefaultHasher::new();
@@ -253,7 +283,13 @@ pub fn judge(path: &Path) -> Result<Integrity, OpenError> {
         })
         .expect("the system does not refuse");
     let counted = integrity.events + integrity.definitions + integrity.symbols;
-    assert_eq!(counted, records + symbols, "{integrity:?}");
+    // A state replaces the records before it.
+    let most = integrity.bounded.map_or(0, |bounded| bounded.from.0);
+    let replaced = counted.checked_sub(records + symbols);
+    assert!(
+        replaced.is_some_and(|replaced| replaced <= most),
+        "{integrity:?}"
+    );
     for damage in &integrity.damage {
         let (first, next) = (damage.first_missing, damage.next_good);
         assert!(next.is_none() || first < next, "{damage:?}");
@@ -268,7 +304,7 @@ pub fn judge(path: &Path) -> Result<Integrity, OpenError> {
         "read once more, with pages that other threads decoded"
     );
     assert_eq!(given_again.finish(), given.finish(), "other records");
-    Ok(integrity)
+    Ok((integrity, given.finish()))
 }
 
 /// Decodes a definition from any payload, and checks that a decoded definition is unchanged after encoding and

@@ -1,0 +1,7 @@
+//! Requests to the server of `live --serve`.
+#![no_main]
+
+use gpumem_fuzz_rules::targets;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| targets::http(bytes));

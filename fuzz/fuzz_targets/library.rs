@@ -1,0 +1,7 @@
+//! Libraries whose names are looked up.
+#![no_main]
+
+use gpumem_fuzz_rules::targets;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| targets::library(bytes));

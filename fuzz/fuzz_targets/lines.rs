@@ -1,0 +1,7 @@
+//! Line tables of Python's code.
+#![no_main]
+
+use gpumem_fuzz_rules::targets;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| targets::lines(bytes));

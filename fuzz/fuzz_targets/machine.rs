@@ -1,0 +1,7 @@
+//! Settings of a simulated machine.
+#![no_main]
+
+use gpumem_fuzz_rules::targets;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| targets::machine(bytes));
