@@ -134,8 +134,8 @@ def test_a_run_that_did_not_fail_has_no_such_moment():
 
 def free_in_pieces(cause):
     """A cause without its figure of fragmented free memory, and that figure in MiB."""
-    parts = re.split(r"([\d.]+) MiB more are free, but not as one block", cause)
-    return (parts[0] + parts[-1], float(parts[1])) if len(parts) == 3 else (cause, 0)
+    found = re.search(r"; ([\d.]+) MiB more are free, but not as one block", cause)
+    return (cause.replace(found[0], ""), float(found[1])) if found else (cause, 0)
 
 
 def test_the_page_has_the_first_statements():

@@ -349,7 +349,7 @@ fn longer(replay: &Replay, follow: &Follow, live: &[Live]) -> Option<Longer> {
         let key = replay.key_of_all_categories(block.key);
         *by_key.entry(key).or_default() += Figure::block(block.bytes);
     }
-    // A network's layers have stacks of their own.
+    // Each layer of a network has separate stacks.
     let mut lines: BTreeMap<Owner, Longer> = BTreeMap::new();
     for (key, figure) in by_key {
         let history = follow.history_of(replay, key);

@@ -33,7 +33,7 @@ pub enum Kind {
     OtherProcesses,
     /// The driver refused the request although the card had enough free memory.
     NotMemory,
-    /// The framework refused because of its own limit, without a call to the driver.
+    /// The framework refused because of a limit in the framework, without a call to the driver.
     OwnLimit,
     /// Memory of this process outside of the framework is a large part.
     OtherLibrary,
