@@ -135,11 +135,8 @@ def test_a_list_of_losses_comes_above_what_it_keeps():
     assert leaks["holder"]["held_bytes"] == sum(row["bytes"] for row in growing[1:]) > 300 << 20
     rows = harness.analyze("leaks", report).stdout
     assert rows.index(f"gan.py:{line} ") < rows.index(f"gan.py:{line_of('gan', 'generator(')}")
-    [hint] = [hint for hint in harness.analyze_json("hints", report) if hint["kind"] == "kept_graphs"]
-    assert held in hint["what"] and hint["holder"]["line"] == line
-    assert hint["bytes"] == sum(row["bytes"] for row in hint["lines"]) > 300 << 20
-    told = harness.analyze("hints", report).stdout.partition(held)[2]
-    assert told.index(f"gan.py:{line}\n") < told.index(f"gan.py:{line_of('gan', 'generator(')}\n")
+    first, *others = harness.analyze_json("hints", report)
+    assert held in first["what"] and not any(hint["kind"] in ("kept_graphs", "growing") for hint in others)
 
 
 def test_outputs_of_an_evaluation_name_the_line_that_keeps_them():

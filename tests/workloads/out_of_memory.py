@@ -1,10 +1,12 @@
 """out_of_memory.py HOW [die]: runs out of the card's memory in one of several ways, catches it, prints the
-framework's own message, and continues or is killed."""
+framework's own message, and continues or is killed after the recorder's report."""
 
+import contextlib
 import os
 import resource
 import signal
 import sys
+import time
 
 import torch
 
@@ -55,6 +57,15 @@ def not_memory():
         resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
 
 
+def reports():
+    """Whether the recorder still makes its report of the failure."""
+    names = []
+    for task in os.listdir("/proc/self/task"):
+        with contextlib.suppress(OSError), open(f"/proc/self/task/{task}/comm") as comm:
+            names.append(comm.read().strip())
+    return "gpumem-oom" in names
+
+
 def main():
     try:
         {"full": full, "others": full, "fragmentation": fragmentation, "own_limit": own_limit,
@@ -62,6 +73,8 @@ def main():
     except torch.OutOfMemoryError as error:
         print("CAUGHT", error, flush=True)
         if "die" in sys.argv:
+            while reports():
+                time.sleep(0.001)
             os.kill(os.getpid(), signal.SIGKILL)
     print("LIVE", torch.cuda.memory_allocated(), blocks(1, 2)[0].shape)
 

@@ -48,7 +48,7 @@ pub use ledger::{ledger_text, pool_text};
 pub use lines::lines_table;
 pub use modules::modules_table;
 pub use ranks::{Cells, ranks_page, ranks_text, ranks_timeline_text};
-pub use report::{ReportChanges, answered, failure_line, failure_text, report_text};
+pub use report::{ReportChanges, WENT_ON, answered, failure_line, failure_text, report_text};
 pub use scopes::scopes_text;
 pub use sizes::sizes_text;
 pub use style::{Colour, Style, Terminal};

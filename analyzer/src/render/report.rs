@@ -43,10 +43,19 @@ pub fn report_text(
     let summary = Summary::of(session);
     let mut source = Source::new(&replay.names, &session.header);
     let mut out = caveats(&session.account, terminal);
-    out.push_str(&failures(replay, cause, file, terminal));
+    let failures = failures(replay, cause, file, terminal);
+    let survived = cause.is_some_and(|cause| cause.survived);
+    if !survived {
+        out.push_str(&failures);
+    }
     out.push_str(&peak(replay, ledgers, terminal));
     out.push_str(&what_ran(file, &summary, terminal));
     out.push_str(&account_lines(&session.account, terminal));
+    if survived {
+        out.push('\n');
+        out.push_str(failures.trim_end());
+        out.push('\n');
+    }
     if ledgers.is_empty() {
         out.push_str("\nNo GPU memory was allocated.\n");
     }
@@ -205,7 +214,8 @@ fn failures(replay: &Replay, cause: Option<&Cause>, file: &str, terminal: Termin
     let Some((_, main)) = replay.failures.main() else {
         return answered(replay);
     };
-    let mut out = failure_line(replay, &main, terminal);
+    let survived = cause.is_some_and(|cause| cause.survived);
+    let mut out = failure_line(replay, &main, survived, terminal);
     if let Some(cause) = cause {
         out.push_str(&cause_text(cause, terminal));
     }
@@ -221,10 +231,24 @@ fn failures(replay: &Replay, cause: Option<&Cause>, file: &str, terminal: Termin
     out
 }
 
-/// One line about a failure.
-pub fn failure_line(replay: &Replay, failure: &OutOfMemory, terminal: Terminal) -> String {
+/// After the text of a failure that the program survived.
+pub const WENT_ON: &str = "; the program went on";
+
+/// A statement about a failure; `survived`: whether the program went on.
+pub fn failure_line(
+    replay: &Replay,
+    failure: &OutOfMemory,
+    survived: bool,
+    terminal: Terminal,
+) -> String {
     let text = failure_text(replay, failure);
-    statement("OUT OF MEMORY", Style::Bad, &text, terminal)
+    match survived {
+        false => statement("OUT OF MEMORY", Style::Bad, &text, terminal),
+        true => {
+            let text = text + WENT_ON;
+            statement("out of memory", Style::Strong, &text, terminal)
+        }
+    }
 }
 
 /// The same without the label.

@@ -62,6 +62,13 @@ pub struct After {
     pub phases: u64,
 }
 
+impl After {
+    /// Whether the program went on.
+    pub fn went_on(&self) -> bool {
+        self.allocations > 0 || self.phases > 0
+    }
+}
+
 /// Follows a capture to judge one of its failures.
 pub struct Follow {
     pub(crate) failure: OutOfMemory,

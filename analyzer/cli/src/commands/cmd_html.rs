@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use gpumem_analyzer::render::{
-    Source, Terminal, account_lines, bytes, count, failure_text, page_html, what_ran,
+    Source, Terminal, WENT_ON, account_lines, bytes, count, failure_text, page_html, what_ran,
 };
 use gpumem_analyzer::replay::{At, Query, Replay};
 use gpumem_analyzer::session::Session;
@@ -112,6 +112,11 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let (mut symbols, bar) = symbols(file, &session, &args.symbols);
     let mut source = Source::new(&replay.names, &session.header);
     let mut head = head(file, &session);
+    if let Some(failed) = &mut head.failed
+        && cause.as_ref().is_some_and(|cause| cause.survived)
+    {
+        failed.push_str(WENT_ON);
+    }
     head.part = part((args.from, args.to), stretch);
     let mut limits = PageLimits::default();
     let html = loop {

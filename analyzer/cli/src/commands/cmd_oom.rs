@@ -270,7 +270,7 @@ fn head(
 ) -> String {
     let replay = &session.replay;
     let number = cause.number;
-    let mut text = failure_line(replay, failure, output.terminal);
+    let mut text = failure_line(replay, failure, cause.survived, output.terminal);
     text.push_str(&cause_text(cause, output.terminal));
     if known > 1 {
         let of = count(known);

@@ -13,7 +13,7 @@ pub(crate) fn cause(replay: &Replay, failure: &OutOfMemory, cause: &Cause, colum
         width: Some(usize::from(columns)),
         colour: false,
     };
-    let mut text = failure_line(replay, failure, terminal);
+    let mut text = failure_line(replay, failure, cause.survived, terminal);
     text.push_str(&cause_text(cause, terminal));
     page.headed(&terminal.wrap(&text));
     page

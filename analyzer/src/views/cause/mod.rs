@@ -101,6 +101,8 @@ pub struct Cause {
     #[serde(serialize_with = "named_certainty")]
     #[schemars(with = "String", extend("enum" = ["proven", "follows", "likely"]))]
     pub certainty: Certainty,
+    /// Whether the program went on after the failure: its thread allocated tensors, or phases of a training began.
+    pub survived: bool,
     /// Bytes that the cause is about: memory of earlier rounds, the largest part, memory of other processes, free
     /// memory, or the request, depending on `kind`.
     pub bytes: u64,
@@ -156,6 +158,7 @@ impl Cause {
             device: failure.event.device.0,
             kind: CauseKind::Unknown,
             certainty: Certainty::Follows,
+            survived: false,
             bytes: failure.event.bytes,
             what: words::UNKNOWN.into(),
             advice: None,
@@ -184,6 +187,7 @@ impl Cause {
     fn judged(&mut self, names: &Names, facts: &Facts, verdict: &Verdict) {
         self.kind = verdict.kind;
         self.certainty = verdict.certainty;
+        self.survived = facts.after.went_on();
         self.bytes = verdict.bytes;
         self.what = words::what(names, facts, verdict);
         self.advice = words::advice(names, facts, verdict);

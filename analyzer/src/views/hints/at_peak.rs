@@ -66,7 +66,7 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
     let is_state = |stacks: StackKey| stacks.purpose.category() == Category::OptimizerState;
     let optimizer = hint(
         HintKind::OptimizerState,
-        "{} at the peak is optimizer state, which stays live from the first step on",
+        "{} at the peak is optimizer state, which stays live from step to step",
         "shard the state (ZeRO, FSDP), or use an 8-bit or a simpler optimizer",
         of(&is_state),
     );
@@ -83,7 +83,9 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
         of(&|stacks| stacks.purpose.is_workspace()),
     );
     let nodes = names.calls_of(NUMBERED);
-    let nodes = nodes.filter(|calls| *calls > 0 && !replay.spans.trains);
+    // A program that failed may have died before its first backward.
+    let has_ended = replay.failures.count() == 0;
+    let nodes = nodes.filter(|calls| *calls > 0 && !replay.spans.trains && has_ended);
     let no_grad = nodes.and_then(|nodes| {
         let what = format!(
             "autograd created {} for a backward that never ran; {{}} at the peak were allocated in forward",
@@ -93,7 +95,7 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
             HintKind::NoGrad,
             &what,
             "run the forward under torch.inference_mode() or torch.no_grad(): each activation is then freed as soon as the next one exists",
-            of(&|stacks| is_in_forward(names, stacks.py)),
+            of(&|stacks| is_in_forward(names, stacks.py) && !stacks.purpose.is_no_grad()),
         )
     });
     let spikes = watch.frees.spikes(replay, device).and_then(|spikes| {

@@ -16,6 +16,11 @@ pub(super) fn is_in_forward(names: &Names, stack: StackId) -> bool {
     functions(names, stack).any(|(_, name)| name == "forward" || name.ends_with(".forward"))
 }
 
+/// Whether PyTorch's checkpointing runs the forward: it frees what the forward makes, and makes it again in backward.
+pub(super) fn is_in_checkpoint(names: &Names, stack: StackId) -> bool {
+    functions(names, stack).any(|(file, _)| file.ends_with("torch/utils/checkpoint.py"))
+}
+
 /// The newest line of Python, for any caller: a code object, and the offset in it.
 pub(super) fn newest(names: &Names, stack: StackId) -> Option<(u32, i32)> {
     let (frames, _) = names.py_stacks.get(&stack)?;

@@ -6,7 +6,7 @@
 use gpumem_capture::{DeviceOrdinal, Event, EventKind, Phase, Seq};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::figures::{Figures, is_in_forward, newest};
+use super::figures::{Figures, is_in_checkpoint, is_in_forward, newest};
 use crate::replay::{Block, Figure, KeyId, Replay, ThreadPhase};
 
 /// A block is short-lived if it is freed at most this many records after its allocation.
@@ -77,6 +77,8 @@ pub(super) struct Frees {
     devices: FxHashMap<DeviceOrdinal, OnDevice>,
     /// The start of the last backward.
     backward: Seq,
+    /// Whether an allocation failed and none succeeded since.
+    unwinds: bool,
 }
 
 /// Short-lived blocks at a device's peak whose size changes from step to step.
@@ -96,9 +98,16 @@ impl Frees {
         }
     }
 
+    /// An allocation failed: what an exception frees on its way is no evidence.
+    pub fn failed(&mut self) {
+        self.devices.values_mut().for_each(OnDevice::end_run);
+        self.unwinds = true;
+    }
+
     /// A tensor was allocated.
     #[inline]
     pub fn came(&mut self, device: DeviceOrdinal) {
+        self.unwinds = false;
         if let Some(on) = self.devices.get_mut(&device)
             && !on.run.is_empty()
         {
@@ -132,8 +141,13 @@ impl Frees {
         let forward = *tally.forward.get_or_insert_with(|| {
             let stacks = replay.stacks(block.key);
             stacks.purpose.phase() == ThreadPhase::Outside
+                && !stacks.purpose.is_no_grad()
                 && is_in_forward(&replay.names, stacks.py)
+                && !is_in_checkpoint(&replay.names, stacks.py)
         });
+        if self.unwinds {
+            return;
+        }
         if forward && block.seq < self.backward {
             tally.needed = true;
         } else if forward {

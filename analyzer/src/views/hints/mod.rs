@@ -56,6 +56,10 @@ impl Hints {
             hints.extend(others(ledger));
         }
         hints.extend(imbalance(session, ledgers));
+        if session.replay.failures.main().is_some() {
+            // The cause of the failure says what rounds keep.
+            hints.retain(|hint| !matches!(hint.kind, HintKind::KeptGraphs | HintKind::Growing));
+        }
         hints.sort_by(|a, b| (b.bytes, a.kind, a.device).cmp(&(a.bytes, b.kind, b.device)));
         let hints = cause.map(failed).into_iter().chain(hints).collect();
         Self { hints }
@@ -91,7 +95,7 @@ fn emptied(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -> Option<
             "{} by PyTorch's allocator: the driver refused the request, PyTorch freed its cache, and the request then succeeded",
             many(retries, "retry", "retries")
         ),
-        advice: "each retry waits for the device and calls the driver again; use less memory, or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+        advice: "each retry waits for the device and calls the driver again; gpumem whatif shows whether other settings of the allocator avoid them"
             .into(),
         lines: Vec::new(),
         holder: None,
@@ -111,7 +115,7 @@ fn cached(ledger: &Ledger) -> Option<Hint> {
         device: ledger.device,
         bytes: pool.cached_bytes,
         what: format!("{cached} of PyTorch's pool was unallocated at the peak, the largest free block {largest}"),
-        advice: "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True may let free blocks merge (gpumem whatif shows whether it does); gpumem-analyze ledger --segments shows the lines that keep the rest"
+        advice: "gpumem whatif shows whether other settings of the allocator need less; gpumem-analyze ledger --segments shows the lines that keep the rest"
             .into(),
         lines: Vec::new(),
         holder: None,

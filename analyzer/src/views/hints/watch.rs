@@ -40,6 +40,7 @@ impl HintWatch {
         match event.kind {
             EventKind::STEP => self.growth.step(replay),
             EventKind::PHASE_BEGIN => self.frees.mark(seq, event),
+            EventKind::OUT_OF_MEMORY => self.frees.failed(),
             _ => {}
         }
         if event.level != Level::TENSOR || !matches!(event.kind, EventKind::ALLOC | EventKind::FREE)
