@@ -13,16 +13,16 @@ PROGRAMS = harness.WORKLOADS / "dies"
 PAGE = harness.ROOT / "docs" / "out-of-memory.md"
 # Of each program: the kind of the cause and parts of the report's first two lines. {N} is the line with that text.
 DIES = {
-    "batch": ("activations", "batch.py:{torch.relu} Net.forward", "tensors that this forward keeps for its backward: 440 MiB", "use a smaller batch"),
+    "batch": ("activations", "batch.py:{torch.relu} Net.forward", "tensors that forwards keep for a backward: 440 MiB", "use a smaller batch"),
     "graphs": ("kept_graphs", "in backward of step", "kept by the tensor of graphs.py:{penalty = }", ".detach()"),
     "tensors": ("kept_tensors", "of step 214", "tensors of 213 earlier rounds are still live: 426 MiB", ".cpu()"),
     "growth": ("lengthened", "growth.py:{torch.cat}", "growth.py:{torch.cat} allocates becomes larger each time: 392 MiB", "limit its length"),
     "pieces": ("fragmentation", "150 MiB requested at pieces.py:{large = }", "fragmentation: 242 MiB is free", "expandable_segments:True"),
     "others": ("other_processes", "200 MiB requested at others.py:{batch = }", "other processes hold 800 MiB", "nvidia-smi"),
     "workspace": ("workspaces", "512 MiB requested at workspace.py:{x @ x} (cuBLAS workspace)", "a workspace of 512 MiB for cuBLAS", "CUBLAS_WORKSPACE_CONFIG"),
-    "evaluation": ("no_backward", "evaluation.py:{outputs.append(} evaluate", "autograd graphs of 75 earlier rounds are still live, and no backward has used them", "torch.no_grad()"),
+    "evaluation": ("no_backward", "evaluation.py:{outputs.append(} evaluate", "tensors of 75 earlier rounds are still live, and no backward has used them", "torch.no_grad()"),
     "optimizer": ("optimizer_state", "in optimizer of step 1", "optimizer state: 224 MiB", "less state"),
-    "ranks": ("activations", "on GPU 1, rank 1 of 2", "tensors that this forward keeps for its backward: 432 MiB", "use a smaller batch"),
+    "ranks": ("activations", "on GPU 1, rank 1 of 2", "tensors that forwards keep for a backward: 432 MiB", "use a smaller batch"),
 }
 # Those whose captures no page of docs shows.
 OF_TESTS = ("evaluation", "ranks", "workspace")

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use gpumem_capture::{CodeId, EventFlags, Level, PlacementId, ProcessKey, PyFrame, Seq, StackId};
 use gpumem_replay::attribution::{Line, Owner, PYTORCH_ALLOCATOR, library, owner};
-use gpumem_replay::{Backing, Block, Category, Figure, KeyId, Replay, StackKey};
+use gpumem_replay::{Backing, Block, Category, Figure, KeyId, Replay, StackKey, ThreadPhase};
 
 use crate::cache::Cache;
 use crate::follow::{After, Card, Follow, cache_now};
@@ -31,6 +31,8 @@ pub struct Request {
     pub has_no_size: bool,
     /// Whether it was for a cuBLAS workspace.
     pub is_workspace: bool,
+    /// Whether a backward made it.
+    pub in_backward: bool,
     /// The largest block that the same stack got before; `None` if it got none.
     pub largest_before: Option<u64>,
     /// How many it got.
@@ -272,6 +274,8 @@ fn request(replay: &Replay, follow: &Follow) -> Request {
         was_refused: failure.was_refused(),
         has_no_size: event.level == Level::PHYSICAL && event.bytes == 0,
         is_workspace: event.flags.contains(EventFlags::WORKSPACE),
+        in_backward: replay.names.backwards.contains_key(&stacks.py)
+            || stacks.purpose.phase() == ThreadPhase::Backward,
         largest_before: histories.iter().map(|of| of.largest).max(),
         allocations_before: histories.iter().map(|of| of.allocations).sum(),
     }
@@ -358,6 +362,13 @@ fn longer(replay: &Replay, follow: &Follow, live: &[Live]) -> Option<Longer> {
         let of_a_rise = history.since.div_ceil(history.rises + 1);
         let is_replaced = figure.blocks <= 2 * of_a_rise;
         if history.rises < RISES || !is_replaced || most > least.saturating_mul(4) {
+            continue;
+        }
+        // What a forward keeps for its backward grows with the batch.
+        let path = follow.rounds.known_path(replay.stacks(key).py);
+        let of_graph = path.is_some_and(|path| path.in_forward() || path.is_backward)
+            && !replay.stacks(key).purpose.is_no_grad();
+        if of_graph {
             continue;
         }
         let owner = line_of(replay, replay.stacks(key), follow.level);
@@ -468,6 +479,27 @@ fn copies(parts: &[Part]) -> Vec<(Owner, Figure)> {
 }
 
 impl Follow {
+    /// Whether a module makes or converts its parameters in a stack.
+    pub(crate) fn makes_weights(&self, replay: &Replay, stack: StackId) -> bool {
+        let frames = replay.names.py_stacks.get(&stack);
+        let frames = frames.map_or(&[][..], |(frames, _)| frames);
+        frames.iter().any(|frame| {
+            let code = replay.names.codes.get(&frame.code);
+            code.is_some_and(|code| {
+                let name = code.name.rsplit('.').next().unwrap_or_default();
+                let file = code
+                    .file
+                    .rsplit_once("torch/nn/modules/")
+                    .map(|(_, file)| file);
+                match file {
+                    Some("module.py") => name == "_apply",
+                    Some(_) => matches!(name, "__init__" | "reset_parameters"),
+                    None => false,
+                }
+            })
+        })
+    }
+
     /// Whether a function is the program's or a library's, not PyTorch's.
     pub(crate) fn is_the_programs(&self, replay: &Replay, code: CodeId) -> bool {
         let code = replay.names.codes.get(&code);

@@ -79,15 +79,10 @@ pub struct Follow {
     pub(crate) placements: Placements,
     pub(crate) backwards: u64,
     pub(crate) refused: Option<u64>,
-    /// Failures of tensors before this one: their events and stacks.
-    pub(crate) earlier: Vec<(Seq, StackId)>,
     facts: Option<Facts>,
     /// Whether nothing was loaded or allocated since the failure.
     is_at_failure: bool,
 }
-
-/// How many earlier failures are kept.
-const EARLIER: usize = 64;
 
 impl Follow {
     /// Follows up to `failure`, from the capture's first record on. `level` is the level whose lines count.
@@ -100,7 +95,6 @@ impl Follow {
             placements: Placements::default(),
             backwards: 0,
             refused: None,
-            earlier: Vec::new(),
             facts: None,
             is_at_failure: true,
         }
@@ -131,7 +125,9 @@ impl Follow {
             return self.after(replay, event);
         }
         match event.kind {
-            EventKind::PHASE_BEGIN if event.aux == Phase::BACKWARD.0 => self.backwards += 1,
+            EventKind::PHASE_BEGIN if event.aux == Phase::BACKWARD.0 => {
+                self.backwards += 1;
+            }
             EventKind::OUT_OF_MEMORY => self.failed(replay, seq, event),
             EventKind::ALLOC | EventKind::FREE | EventKind::CANCEL
                 if (event.device, event.level) == (self.device(), self.level) =>
@@ -206,12 +202,8 @@ impl Follow {
             self.facts = Some(Facts::now(replay, self));
             return;
         }
-        match event.level {
-            Level::DRIVER => self.refused = Some(event.bytes),
-            Level::TENSOR if self.earlier.len() < EARLIER => {
-                self.earlier.push((seq, event.py_stack));
-            }
-            _ => {}
+        if event.level == Level::DRIVER {
+            self.refused = Some(event.bytes);
         }
     }
 

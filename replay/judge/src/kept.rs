@@ -86,7 +86,8 @@ pub(crate) fn kept(replay: &Replay, follow: &Follow, path: &Path, live: &[Live])
         .rounds
         .loops()
         .iter()
-        .filter(|of| of.round() > 1 && of.contains(path) && follow.is_the_programs(replay, of.code))
+        .filter(|of| of.round() > 1 && of.contains(path))
+        .filter(|of| follow.is_the_programs(replay, of.code) && !is_recursive(of, path))
         .collect();
     loops.sort_by_key(|of| (of.depth, of.first));
     let mut out = Vec::new();
@@ -98,10 +99,17 @@ pub(crate) fn kept(replay: &Replay, follow: &Follow, path: &Path, live: &[Live])
     out
 }
 
+/// Whether the loop's function calls itself around the request: its calls are no rounds.
+fn is_recursive(of: &Loop, path: &Path) -> bool {
+    let calls = path.site().iter().filter(|step| step.code == of.code);
+    calls.count() > 1
+}
+
+/// Gradients are not: each backward makes new ones, or adds to those of the first round.
 fn is_persistent(category: Category) -> bool {
     matches!(
         category,
-        Category::Parameter | Category::Gradient | Category::OptimizerState | Category::Workspace
+        Category::Parameter | Category::OptimizerState | Category::Workspace
     )
 }
 
@@ -129,7 +137,8 @@ fn kept_by(
         if round >= now {
             continue;
         }
-        has_parameters |= *category == Category::Parameter;
+        has_parameters |=
+            *category == Category::Parameter && follow.makes_weights(replay, replay.stacks(key).py);
         add(stacks.entry(key).or_default(), round, block);
     }
     let grows = |held: &Of| {
@@ -310,6 +319,15 @@ fn is_graph(replay: &Replay, follow: &Follow, of: &Loop, stacks: &FxHashMap<KeyI
     });
     if !kept.is_empty() {
         return per_round >= 2 && consumed.count() == 0;
+    }
+    // The loop's graphs are used, and what is kept is made outside of them.
+    let is_used = |key: KeyId| {
+        follow.keys[key.0 as usize].by_backward > 0
+            && !stacks.contains_key(&key)
+            && path_of(key).is_some_and(|path| path.in_forward() && of.contains(path))
+    };
+    if (0..follow.keys.len() as u32).map(KeyId).any(is_used) {
+        return false;
     }
     // Without modules: a function that has returned had several blocks of one call in each round, or a line has blocks
     // of several calls, of which one name can hold the last.

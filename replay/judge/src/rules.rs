@@ -119,7 +119,7 @@ fn earlier_rounds(facts: &Facts) -> Option<Verdict> {
         });
     }
     let (at, kept) = (at?, kept?);
-    let (kind, certainty) = kind_of(kept);
+    let (kind, certainty) = kind_of(facts, kept);
     Some(Verdict {
         blocks: kept.figure.blocks,
         line: Some(kept)
@@ -151,7 +151,10 @@ fn strongest(facts: &Facts) -> Option<usize> {
         notable(kept.figure.bytes, facts.live, NOTABLE)
             || (would_do && notable(kept.figure.bytes, facts.live, GREW))
     };
-    let large = |kept: &Kept| !kept.is_reset && is_cause(kept);
+    // A backward that runs uses the graph of these rounds.
+    let is_in_use =
+        |kept: &Kept| facts.request.in_backward && kept.with_backward == 0 && !kept.of_models;
+    let large = |kept: &Kept| !kept.is_reset && !is_in_use(kept) && is_cause(kept);
     let grows = |kept: &Kept| kept.is_growth || kept.of_models;
     let is_growth = facts.kept.iter().any(|kept| large(kept) && grows(kept));
     let counts = |kept: &Kept| large(kept) && grows(kept) == is_growth;
@@ -161,7 +164,7 @@ fn strongest(facts: &Facts) -> Option<usize> {
     facts.kept.iter().rposition(near)
 }
 
-fn kind_of(kept: &Kept) -> (Kind, Certainty) {
+fn kind_of(facts: &Facts, kept: &Kept) -> (Kind, Certainty) {
     if kept.of_models {
         return (Kind::EarlierModels, Certainty::Follows);
     }
@@ -169,7 +172,14 @@ fn kind_of(kept: &Kept) -> (Kind, Certainty) {
         return (Kind::PreviousRound, Certainty::Follows);
     }
     if !kept.is_graph || kept.is_no_grad {
-        return (Kind::KeptTensors, Certainty::Follows);
+        // With gradients on and no backward in these rounds, one graph over all of them may hold the tensors.
+        let mut parts = facts.parts.iter();
+        let has_model = facts.trains || parts.any(|part| part.category == Category::Parameter);
+        let may_be_graph = !kept.is_no_grad && kept.with_backward == 0 && has_model;
+        return match may_be_graph {
+            true => (Kind::NoBackward, Certainty::Likely),
+            false => (Kind::KeptTensors, Certainty::Follows),
+        };
     }
     if 2 * kept.with_backward > kept.of {
         return (Kind::KeptGraphs, Certainty::Likely);
@@ -280,7 +290,10 @@ fn largest(facts: &Facts) -> Option<Verdict> {
         false => *most,
     };
     let copied: u64 = facts.copies.iter().map(|(_, figure)| figure.bytes).sum();
-    if notable(copied, facts.live, 60) {
+    let state = parts
+        .get(&Category::OptimizerState)
+        .map_or(0, |of| of.bytes);
+    if notable(copied, facts.live, 40) && copied > state {
         return Some(Verdict {
             line: facts.copies.first().map(|(owner, _)| owner.clone()),
             blocks: facts.copies.iter().map(|(_, figure)| figure.blocks).sum(),
@@ -354,6 +367,7 @@ mod tests {
                 was_refused: true,
                 has_no_size: false,
                 is_workspace: false,
+                in_backward: false,
                 largest_before: None,
                 allocations_before: 0,
             },

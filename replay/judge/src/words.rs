@@ -183,7 +183,7 @@ impl Text<'_> {
                 self.blocks()
             ),
             Kind::Activations => format!(
-                "tensors that this forward keeps for its backward: {size} ({}) in {}, mostly from {line}",
+                "tensors that forwards keep for a backward: {size} ({}) in {}, mostly from {line}",
                 self.share(),
                 self.blocks()
             ),
@@ -251,7 +251,7 @@ impl Text<'_> {
                 self.holder(kept)
             ),
             _ => format!(
-                "autograd graphs of {of} are still live, and no backward has used them: {held}{}",
+                "tensors of {of} are still live, and no backward has used them: {held}{}",
                 self.holder(kept)
             ),
         }
@@ -360,7 +360,7 @@ impl Text<'_> {
             )
         });
         format!(
-            "{} ({}) is from lines that the {} before had not run: {}",
+            "{} ({}) is from allocations that the {} before did not make: {}",
             self.size(),
             self.share(),
             many(new.round - 2, "round", "rounds"),
@@ -450,9 +450,11 @@ impl Text<'_> {
             Kind::KeptGraphs => {
                 format!("{line}: store .item() or .detach() of the tensor, not the tensor with its graph")
             }
-            Kind::Waiting => "call backward() in each round; gradients accumulate until zero_grad()".into(),
+            Kind::Waiting => {
+                "make the graph span fewer rounds, checkpoint it, or call backward() in each round if its loss does not need the others".into()
+            }
             Kind::NoBackward => {
-                "to train, call backward() in each round; to evaluate, run the loop under torch.no_grad(), or keep .detach() of its results".into()
+                "evaluating: use torch.no_grad(), or keep .detach() of the results; training: call backward() in each round, or let a graph span fewer rounds".into()
             }
             Kind::EarlierModels => {
                 "drop the earlier model and its optimizer before the next one is made, or keep it on the host".into()
