@@ -1,11 +1,12 @@
 //! The facts of a failure. Each is exact, as far as the capture goes.
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
+mod collect;
 
-use gpumem_capture::{CodeId, EventFlags, Level, PlacementId, ProcessKey, PyFrame, Seq, StackId};
-use gpumem_replay::attribution::{Line, Owner, PYTORCH_ALLOCATOR, library, owner};
-use gpumem_replay::{Backing, Block, Category, Figure, KeyId, Replay, StackKey, ThreadPhase};
+use gpumem_capture::{CodeId, Level, PlacementId, ProcessKey, PyFrame, StackId};
+use gpumem_replay::attribution::{Line, Owner, owner};
+use gpumem_replay::{Block, Category, Figure, Replay, StackKey};
+
+use collect::{alike, copies, live, longer, new, outside, parts, request, total};
 
 use crate::cache::Cache;
 use crate::follow::{After, Card, Follow, cache_now};
@@ -48,8 +49,6 @@ pub struct Part {
     pub category: Category,
     /// Its memory.
     pub figure: Figure,
-    /// The first allocation of these stacks.
-    pub first: Seq,
 }
 
 /// Memory of the process that a framework does not use.
@@ -144,8 +143,6 @@ pub struct Facts {
     pub steps: u64,
     /// Whether a backward or an optimizer's step ran.
     pub trains: bool,
-    /// Backwards that had begun.
-    pub backwards: u64,
     /// What happened afterwards.
     pub after: After,
 }
@@ -222,260 +219,9 @@ impl Facts {
             shared: 0,
             steps: failure.span_context.steps,
             trains: replay.spans.trains,
-            backwards: follow.backwards,
             after: After::default(),
         }
     }
-}
-
-fn live(replay: &Replay, follow: &Follow) -> Vec<Live> {
-    let row = replay
-        .levels
-        .get(&(follow.failure.event.device, follow.level));
-    let blocks = row.into_iter().flat_map(|row| row.live_blocks());
-    let mut all: Vec<Live> = blocks
-        .map(|(_, block)| Live {
-            block,
-            category: replay.stacks(block.key).purpose.category(),
-        })
-        .collect();
-    all.sort_unstable_by_key(|of| of.block.seq);
-    all
-}
-
-fn total(replay: &Replay, follow: &Follow) -> (Option<u64>, bool) {
-    let device = follow.failure.event.device;
-    let card = replay
-        .names
-        .devices
-        .get(&device)
-        .map(|card| card.total_bytes);
-    match replay.limit_of(device) {
-        Some(limit) => (Some(limit), true),
-        None => (card, false),
-    }
-}
-
-fn request(replay: &Replay, follow: &Follow) -> Request {
-    let failure = &follow.failure;
-    let event = &failure.event;
-    let stacks = failure.span_context.stacks;
-    let same = (0..follow.keys.len() as u32).map(KeyId).filter(|key| {
-        // The native stack of a failure is another one: it ends where the framework reports it.
-        stacks.py != StackId::NONE && replay.stacks(*key).py == stacks.py
-    });
-    let histories: Vec<_> = same.map(|key| follow.keys[key.0 as usize]).collect();
-    Request {
-        bytes: event.bytes,
-        level: event.level,
-        owner: owner(&replay.names, stacks, event.level),
-        stacks,
-        refused: follow.refused,
-        was_refused: failure.was_refused(),
-        has_no_size: event.level == Level::PHYSICAL && event.bytes == 0,
-        is_workspace: event.flags.contains(EventFlags::WORKSPACE),
-        in_backward: replay.names.backwards.contains_key(&stacks.py)
-            || stacks.purpose.phase() == ThreadPhase::Backward,
-        largest_before: histories.iter().map(|of| of.largest).max(),
-        allocations_before: histories.iter().map(|of| of.allocations).sum(),
-    }
-}
-
-fn parts(replay: &Replay, follow: &Follow, live: &[Live]) -> Vec<Part> {
-    let mut by_key: BTreeMap<KeyId, Figure> = BTreeMap::new();
-    for Live { block, .. } in live {
-        *by_key.entry(block.key).or_default() += Figure::block(block.bytes);
-    }
-    let mut parts: BTreeMap<(Owner, Category), Part> = BTreeMap::new();
-    for (key, figure) in by_key {
-        let stacks = replay.stacks(key);
-        let owner = line_of(replay, stacks, follow.level);
-        let category = stacks.purpose.category();
-        let first = follow.history_of(replay, key).first;
-        let part = parts.entry((owner.clone(), category)).or_insert(Part {
-            owner,
-            category,
-            figure: Figure::default(),
-            first,
-        });
-        part.figure += figure;
-        part.first = part.first.min(first);
-    }
-    let mut parts: Vec<Part> = parts.into_values().collect();
-    parts.sort_by_key(|part| Reverse((part.figure.bytes, part.figure.blocks)));
-    parts
-}
-
-/// Driver memory of the device that is not PyTorch's.
-fn outside(replay: &Replay, follow: &Follow) -> Vec<Outside> {
-    let device = follow.failure.event.device;
-    let tensors = replay.levels.get(&(device, Level::TENSOR));
-    let mut starts: Vec<u64> = tensors
-        .into_iter()
-        .flat_map(|row| row.live_blocks().map(|(address, _)| address))
-        .collect();
-    starts.sort_unstable();
-    let row = replay.levels.get(&(device, Level::DRIVER));
-    let mut all: BTreeMap<(Owner, Option<String>), Figure> = BTreeMap::new();
-    for (address, block) in row.into_iter().flat_map(|row| row.live_blocks()) {
-        let stacks = replay.stacks(block.key);
-        let library = library(&replay.names, stacks, Level::DRIVER);
-        let first = starts.partition_point(|start| *start < address);
-        let end = address.saturating_add(block.bytes);
-        let has_tensor = starts.get(first).is_some_and(|start| *start < end);
-        if has_tensor
-            || library.as_deref() == Some(PYTORCH_ALLOCATOR)
-            || Backing::of(block.flags) == Backing::Unknown
-        {
-            continue;
-        }
-        let owner = line_of(replay, stacks, Level::DRIVER);
-        *all.entry((owner, library)).or_default() += Figure::block(block.bytes);
-    }
-    let mut all: Vec<Outside> = all
-        .into_iter()
-        .map(|((owner, library), figure)| Outside {
-            owner,
-            library,
-            figure,
-        })
-        .collect();
-    all.sort_by_key(|of| Reverse(of.figure.bytes));
-    all
-}
-
-/// How many rises in a row show a tensor that becomes longer.
-const RISES: u64 = 2;
-
-fn longer(replay: &Replay, follow: &Follow, live: &[Live]) -> Option<Longer> {
-    let mut by_key: BTreeMap<KeyId, Figure> = BTreeMap::new();
-    for Live { block, .. } in live {
-        let key = replay.key_of_all_categories(block.key);
-        *by_key.entry(key).or_default() += Figure::block(block.bytes);
-    }
-    // Each layer of a network has separate stacks.
-    let mut lines: BTreeMap<Owner, Longer> = BTreeMap::new();
-    for (key, figure) in by_key {
-        let history = follow.history_of(replay, key);
-        let (least, most) = history.rise;
-        // The old and the new tensor of each layer.
-        let of_a_rise = history.since.div_ceil(history.rises + 1);
-        let is_replaced = figure.blocks <= 2 * of_a_rise;
-        if history.rises < RISES || !is_replaced || most > least.saturating_mul(4) {
-            continue;
-        }
-        // What a forward keeps for its backward grows with the batch.
-        let path = follow.rounds.known_path(replay.stacks(key).py);
-        let of_graph = path.is_some_and(|path| path.in_forward() || path.is_backward)
-            && !replay.stacks(key).purpose.is_no_grad();
-        if of_graph {
-            continue;
-        }
-        let owner = line_of(replay, replay.stacks(key), follow.level);
-        let of = lines.entry(owner.clone()).or_insert(Longer {
-            owner,
-            figure: Figure::default(),
-            rises: history.rises,
-            rise: history.rise,
-        });
-        of.figure += figure;
-        of.rises = of.rises.min(history.rises);
-        of.rise = (of.rise.0.min(least), of.rise.1.max(most));
-    }
-    lines.into_values().max_by_key(|of| of.figure.bytes)
-}
-
-/// The least number of tensors of one size.
-const ALIKE: u64 = 3;
-
-fn alike(replay: &Replay, follow: &Follow, live: &[Live]) -> Option<Alike> {
-    let bytes = follow.failure.event.bytes;
-    if follow.level != Level::TENSOR
-        || bytes < 1 << 20
-        || follow.failure.event.level != Level::TENSOR
-    {
-        return None;
-    }
-    // A block may be larger than its request by rounding.
-    let is = |size: u64, of: u64| size >= of && size - of <= of / 64;
-    let mut lines: BTreeMap<Owner, Figure> = BTreeMap::new();
-    let mut figure = Figure::default();
-    for Live { block, category } in live {
-        let fits = is(block.bytes, bytes) || is(block.bytes, bytes / 2);
-        if !fits
-            || matches!(
-                category,
-                Category::Parameter | Category::OptimizerState | Category::Gradient
-            )
-        {
-            continue;
-        }
-        let owner = line_of(replay, replay.stacks(block.key), follow.level);
-        *lines.entry(owner).or_default() += Figure::block(block.bytes);
-        figure += Figure::block(block.bytes);
-    }
-    let mut lines: Vec<(Owner, Figure)> = lines.into_iter().collect();
-    lines.sort_by_key(|(_, figure)| Reverse(figure.bytes));
-    (figure.blocks >= ALIKE).then_some(Alike {
-        bytes,
-        figure,
-        lines,
-    })
-}
-
-/// The least rounds before what is new counts.
-const SETTLED: u64 = 4;
-
-fn new(replay: &Replay, follow: &Follow, path: &Path, live: &[Live]) -> Option<New> {
-    let loops = follow.rounds.loops().iter();
-    let around = loops.filter(|of| of.round() >= SETTLED && !of.is_line && of.contains(path));
-    let innermost = around.max_by_key(|of| (of.depth, of.first))?;
-    let since = innermost
-        .starts()
-        .iter()
-        .find(|start| start.round + 1 >= innermost.round())?
-        .seq;
-    let mut lines: BTreeMap<(Owner, Category), Figure> = BTreeMap::new();
-    let mut figure = Figure::default();
-    for Live { block, category } in live {
-        // Optimizer state is allocated once, by lines that ran before for other parameters.
-        let is_state = *category == Category::OptimizerState;
-        if block.seq < since || !(is_state || follow.history_of(replay, block.key).first >= since) {
-            continue;
-        }
-        let owner = line_of(replay, replay.stacks(block.key), follow.level);
-        *lines.entry((owner, *category)).or_default() += Figure::block(block.bytes);
-        figure += Figure::block(block.bytes);
-    }
-    let mut lines: Vec<_> = lines
-        .into_iter()
-        .map(|((owner, category), figure)| (owner, category, figure))
-        .collect();
-    lines.sort_by_key(|(_, _, figure)| Reverse(figure.bytes));
-    (figure.bytes > 0).then_some(New {
-        round: innermost.round(),
-        figure,
-        lines,
-    })
-}
-
-/// Lines that hold the same amount as another line, outside of forwards and of an optimizer.
-fn copies(parts: &[Part]) -> Vec<(Owner, Figure)> {
-    let can = |part: &&Part| {
-        matches!(
-            part.category,
-            Category::Parameter | Category::Other | Category::Input
-        ) && part.figure.bytes >= 1 << 20
-    };
-    let all: Vec<&Part> = parts.iter().filter(can).collect();
-    let is_same = |a: &Part, b: &Part| {
-        a.owner != b.owner && a.figure.bytes.abs_diff(b.figure.bytes) <= b.figure.bytes / 64
-    };
-    let has_twin = |part: &&&Part| all.iter().any(|other| is_same(part, other));
-    let found = all.iter().filter(has_twin);
-    found
-        .map(|part| (part.owner.clone(), part.figure))
-        .collect()
 }
 
 impl Follow {

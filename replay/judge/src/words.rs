@@ -1,11 +1,14 @@
 //! The sentences of verdicts: what is true, and what to do about it.
 
+mod advice;
+mod rounds;
+
 use gpumem_replay::names::Names;
-use gpumem_replay::units::{bytes, count, many, percent};
+use gpumem_replay::units::{bytes, many, percent};
 use gpumem_replay::{Category, attribution::Owner};
 
 use crate::facts::Facts;
-use crate::kept::{Kept, KeptLine};
+use crate::kept::Kept;
 use crate::verdict::{Kind, Verdict};
 
 /// What is true if nothing is known.
@@ -227,93 +230,6 @@ impl Text<'_> {
         )
     }
 
-    /// What earlier rounds hold.
-    fn rounds(&self) -> String {
-        let Some(kept) = self.kept() else {
-            return String::new();
-        };
-        let of = of_rounds(kept);
-        let sum = format!("{} ({})", self.size(), self.share());
-        let each = format!("{} a round", bytes(kept.per_round));
-        let from = self.lines_of(kept);
-        let held = format!("{sum}, {each}, {from}");
-        match self.verdict.kind {
-            Kind::KeptTensors => format!("tensors of {of} are still live: {held}{}", self.shared()),
-            Kind::EarlierModels => {
-                format!(
-                    "models of {of} are still live: {sum} of parameters and their state, {from}"
-                )
-            }
-            Kind::PreviousRound => format!("memory of {of} is still live: {sum}, {from}"),
-            Kind::Waiting => format!("the graphs of {of} wait for a backward: {held}"),
-            Kind::KeptGraphs => format!(
-                "autograd graphs of {of} are still live: {held}{}",
-                self.holder(kept)
-            ),
-            _ => format!(
-                "tensors of {of} are still live, and no backward has used them: {held}{}",
-                self.holder(kept)
-            ),
-        }
-    }
-
-    /// The lines with most of what is kept, and the loop.
-    fn lines_of(&self, kept: &Kept) -> String {
-        let large = |line: &&KeptLine| line.figure.bytes >= kept.figure.bytes / 4;
-        let lines: Vec<&KeptLine> = kept.lines.iter().filter(large).collect();
-        let label = |owner: &Owner| owner.label(self.names);
-        let from =
-            match &lines[..] {
-                [only] if only.figure.bytes == kept.figure.bytes => {
-                    format!("from {}", label(&only.owner))
-                }
-                [only] => format!("mostly from {}", label(&only.owner)),
-                [] => "from many lines".into(),
-                lines => self.listed(lines.iter().map(|line| {
-                    format!("{} from {}", bytes(line.figure.bytes), label(&line.owner))
-                })),
-            };
-        if kept.is_line {
-            return from;
-        }
-        let begins = kept
-            .begins
-            .iter()
-            .map(|line| format!("loop at {}", label(line)));
-        let made = kept.made_at.iter().filter(|line| {
-            let is_said = lines.iter().any(|of| of.owner == **line);
-            kept.is_graph && !is_said && kept.begins.as_ref() != Some(line)
-        });
-        let made = made.map(|line| format!("forward called at {}", label(line)));
-        let places: Vec<String> = begins.chain(made).collect();
-        match places.is_empty() {
-            true => from,
-            false => format!("{from} ({})", places.join(", ")),
-        }
-    }
-
-    fn shared(&self) -> String {
-        match self.facts.shared {
-            0 => String::new(),
-            shared => format!(
-                "; the program shared memory with other processes {}, and what they have not released stays allocated",
-                many(shared, "time", "times")
-            ),
-        }
-    }
-
-    fn holder(&self, kept: &Kept) -> String {
-        match &kept.last {
-            Some(line) if !line.in_forward => {
-                format!(
-                    "; probably kept by the tensor of {}",
-                    line.owner.label(self.names)
-                )
-            }
-            Some(_) | None => String::new(),
-        }
-    }
-
     fn unusable(&self) -> String {
         let Some(cache) = &self.facts.cache else {
             return String::new();
@@ -394,111 +310,5 @@ impl Text<'_> {
             return String::new();
         }
         format!("; {} more are free, but not as one block", bytes(usable))
-    }
-
-    fn advice(&self) -> Option<String> {
-        let line = self.line();
-        let text = match self.verdict.kind {
-            Kind::TooLarge => "check the requested size, or use a larger card".to_owned(),
-            Kind::OtherProcesses => "end them or use another GPU; nvidia-smi lists them".into(),
-            Kind::NotMemory => "check the limits of the process: address space (ulimit -v), handles".into(),
-            Kind::OwnLimit => "raise torch.cuda.set_per_process_memory_fraction, or request less".into(),
-            Kind::OtherLibrary => format!("free memory at {line}, or allocate less there"),
-            Kind::KeptGraphs
-            | Kind::NoBackward
-            | Kind::Waiting
-            | Kind::KeptTensors
-            | Kind::PreviousRound
-            | Kind::EarlierModels => return self.advice_of_rounds(),
-            Kind::Lengthened => {
-                "limit its length, or keep the pieces on the host; torch.cat needs the old and the new tensor at once".into()
-            }
-            Kind::OtherStreams => {
-                "allocate on the stream that uses the memory: a block returns only to its own stream".into()
-            }
-            Kind::PrivatePools => "drop the CUDA graphs that are no longer replayed, or let them share a pool".into(),
-            Kind::Fragmentation => self.advice_of_fragmentation(),
-            Kind::Cached => {
-                "call torch.cuda.empty_cache() before it, or leave room with torch.cuda.set_per_process_memory_fraction(0.9)".into()
-            }
-            Kind::LargeRequest => "limit the size of a batch, or compute it in parts".into(),
-            Kind::New => return None,
-            Kind::Alike => "compute it in parts, for example with .split() over the rows, or free these tensors earlier".into(),
-            Kind::Copies => "free the copies that are no longer needed".into(),
-            Kind::OptimizerState => {
-                "use an optimizer with less state (SGD, 8-bit Adam), shard the state (ZeRO, FSDP), or train fewer parameters".into()
-            }
-            Kind::Workspaces => {
-                "set CUBLAS_WORKSPACE_CONFIG=:4096:2:16:8 or :16:8 for smaller ones, at some cost in speed".into()
-            }
-            Kind::Activations => {
-                "use a smaller batch, if they grow with it, or torch.utils.checkpoint or torch.autocast".into()
-            }
-            Kind::Model => "use a smaller data type (bfloat16, 8 bits), or shard the model (FSDP)".into(),
-            Kind::Largest => format!("allocate less at {line}, or free it earlier"),
-            Kind::Host => "pin less (pin_memory=False), or raise ulimit -l".into(),
-            Kind::Unknown => "run it again with GPUMEM_STACKS=mixed".into(),
-        };
-        Some(text)
-    }
-
-    fn advice_of_rounds(&self) -> Option<String> {
-        let kept = self.kept()?;
-        let most = kept.last.as_ref().or(kept.lines.first())?;
-        let line = most.owner.label(self.names);
-        let text = match self.verdict.kind {
-            Kind::KeptGraphs => {
-                format!("{line}: store .item() or .detach() of the tensor, not the tensor with its graph")
-            }
-            Kind::Waiting => {
-                "make the graph span fewer rounds, checkpoint it, or call backward() in each round if its loss does not need the others".into()
-            }
-            Kind::NoBackward => {
-                "evaluating: use torch.no_grad(), or keep .detach() of the results; training: call backward() in each round, or let a graph span fewer rounds".into()
-            }
-            Kind::EarlierModels => {
-                "drop the earlier model and its optimizer before the next one is made, or keep it on the host".into()
-            }
-            Kind::PreviousRound => format!(
-                "end a round with del of the names that hold it ({line}); a tensor with a graph keeps all that its forward made"
-            ),
-            _ if self.facts.shared > 0 => {
-                "drop the references here, and in the processes that received the tensors".into()
-            }
-            _ => {
-                let view = match kept.lines.first().is_some_and(|line| line.in_forward) {
-                    true => "; a view (a slice, a part of .split()) keeps its whole tensor: .clone() it",
-                    false => "",
-                };
-                let graph = match kept.is_no_grad {
-                    true => "",
-                    false => ", store .detach() of tensors that have a graph",
-                };
-                format!("drop the references to them{graph}, or move them to the host with .cpu(){view}")
-            }
-        };
-        Some(text)
-    }
-
-    fn advice_of_fragmentation(&self) -> String {
-        let settings = self.facts.settings.as_deref().unwrap_or_default();
-        match settings.contains("expandable_segments:True") {
-            true => "allocate fewer different sizes, the largest first".into(),
-            false => "not tried: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True may let free blocks merge; gpumem whatif replays this run with it".into(),
-        }
-    }
-}
-
-/// The rounds of which memory is live.
-fn of_rounds(kept: &Kept) -> String {
-    let before = kept.rounds - 1;
-    let what = match kept.is_line {
-        true => ("earlier allocation", "earlier allocations"),
-        false => ("earlier round", "earlier rounds"),
-    };
-    match kept.of {
-        1 if !kept.is_growth && !kept.of_models => "the round before".into(),
-        of if of >= before => many(of, what.0, what.1),
-        of => format!("{} of {}", count(of), many(before, what.0, what.1)),
     }
 }

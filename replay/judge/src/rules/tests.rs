@@ -1,0 +1,230 @@
+use gpumem_replay::attribution::Owner;
+use gpumem_replay::{Reading, StackKey};
+
+use super::*;
+use crate::cache::{Cache, Free};
+use crate::facts::{Part, Request};
+use crate::follow::{After, Card};
+use crate::kept::KeptLine;
+
+const GIB: u64 = 1 << 30;
+const MIB: u64 = 1 << 20;
+
+/// A request of 1 GiB on a card of 16 GiB that this process fills with activations.
+fn facts() -> Facts {
+    Facts {
+        request: Request {
+            bytes: GIB,
+            level: Level::TENSOR,
+            owner: Owner::Unknown,
+            stacks: StackKey::default(),
+            refused: Some(GIB),
+            was_refused: true,
+            has_no_size: false,
+            is_workspace: false,
+            in_backward: false,
+            largest_before: None,
+            allocations_before: 0,
+        },
+        card: Card {
+            total: Some(16 * GIB),
+            is_limit: false,
+            mine: 16 * GIB,
+            reading: None,
+        },
+        level: Level::TENSOR,
+        live: 14 * GIB,
+        tensors: 14 * GIB,
+        reserved: 15 * GIB,
+        cache: None,
+        settings: None,
+        parts: vec![Part {
+            owner: Owner::Unknown,
+            category: Category::Activation,
+            figure: figure(14 * GIB, 20),
+        }],
+        outside: Vec::new(),
+        kept: Vec::new(),
+        longer: None,
+        alike: None,
+        new: None,
+        copies: Vec::new(),
+        shared: 0,
+        steps: 3,
+        trains: true,
+        after: After::default(),
+    }
+}
+
+fn figure(bytes: u64, blocks: u64) -> Figure {
+    Figure { bytes, blocks }
+}
+
+fn kept(bytes: u64) -> Kept {
+    Kept {
+        begins: None,
+        made_at: None,
+        rounds: 4,
+        of: 3,
+        is_line: false,
+        of_models: false,
+        is_growth: true,
+        figure: figure(bytes, 3),
+        per_round: bytes / 3,
+        lines: vec![KeptLine {
+            owner: Owner::Unknown,
+            figure: figure(bytes, 3),
+            rounds: 3,
+            in_forward: false,
+            is_no_grad: false,
+        }],
+        with_backward: 3,
+        is_graph: false,
+        was_consumed: false,
+        is_no_grad: false,
+        is_reset: false,
+        last: None,
+    }
+}
+
+fn kind(facts: &Facts) -> Kind {
+    judge(facts).kind
+}
+
+#[test]
+fn what_is_independent_of_tensors_comes_first() {
+    let mut of = facts();
+    assert_eq!(kind(&of), Kind::Activations);
+    of.kept = vec![kept(8 * GIB)];
+    assert_eq!(kind(&of), Kind::KeptTensors);
+    of.request.bytes = 17 * GIB;
+    assert_eq!(kind(&of), Kind::TooLarge);
+    of.request.bytes = GIB;
+    of.card.mine = 2 * GIB;
+    assert_eq!(kind(&of), Kind::NotMemory, "14 GiB are free");
+    of.request.level = Level::HOST;
+    assert_eq!(kind(&of), Kind::Host);
+}
+
+#[test]
+fn other_processes_are_the_cause_if_the_request_fits_without_them() {
+    let mut of = facts();
+    of.card.mine = 2 * GIB;
+    (of.tensors, of.reserved, of.live) = (GIB, GIB, GIB);
+    of.card.reading = Some(Reading {
+        others: Some(14 * GIB),
+        ..reading()
+    });
+    assert_eq!(kind(&of), Kind::OtherProcesses);
+    of.request.bytes = 15 * GIB;
+    assert_ne!(
+        kind(&of),
+        Kind::OtherProcesses,
+        "too large with them and without"
+    );
+}
+
+fn reading() -> Reading {
+    Reading {
+        seq: gpumem_capture::Seq(1),
+        time: gpumem_capture::Nanos(1),
+        process: None,
+        others: None,
+        physical: 0,
+        managed: 0,
+        estimated: false,
+        card: None,
+    }
+}
+
+#[test]
+fn a_small_growth_counts_only_if_the_same_request_succeeded_before() {
+    let mut of = facts();
+    of.kept = vec![kept(GIB)];
+    assert_eq!(kind(&of), Kind::Activations);
+    (of.request.largest_before, of.request.allocations_before) = (Some(GIB), 3);
+    assert_eq!(kind(&of), Kind::KeptTensors);
+    of.kept[0].is_reset = true;
+    assert_eq!(
+        kind(&of),
+        Kind::Activations,
+        "the loop leaves nothing at its end"
+    );
+    of.kept = vec![kept(100 * MIB)];
+    assert_eq!(kind(&of), Kind::Activations, "less than is missing");
+}
+
+#[test]
+fn graphs_and_results_differ_and_so_do_rounds_with_a_backward() {
+    let mut of = facts();
+    of.kept = vec![kept(8 * GIB)];
+    let judged = |of: &Facts| (judge(of).kind, judge(of).certainty);
+    assert_eq!(judged(&of), (Kind::KeptTensors, Certainty::Follows));
+    of.kept[0].is_graph = true;
+    assert_eq!(judged(&of), (Kind::KeptGraphs, Certainty::Likely));
+    of.kept[0].with_backward = 0;
+    assert_eq!(kind(&of), Kind::NoBackward);
+    of.kept[0].was_consumed = true;
+    assert_eq!(kind(&of), Kind::Waiting);
+    of.kept[0].is_no_grad = true;
+    assert_eq!(kind(&of), Kind::KeptTensors);
+    of.kept[0].is_growth = false;
+    assert_eq!(kind(&of), Kind::PreviousRound);
+}
+
+#[test]
+fn the_innermost_loop_that_holds_nearly_as_much_counts() {
+    let mut of = facts();
+    of.kept = vec![kept(8 * GIB), kept(7 * GIB), kept(2 * GIB)];
+    assert_eq!(judge(&of).of_loop, Some(1));
+}
+
+#[test]
+fn free_memory_counts_by_whether_the_request_can_use_it() {
+    let mut of = facts();
+    (of.live, of.tensors) = (8 * GIB, 8 * GIB);
+    let free = |bytes, largest| Free {
+        bytes,
+        blocks: 9,
+        largest,
+        segments: 3,
+    };
+    let none = Free::default();
+    let cache = |usable, other_streams, other_pools| {
+        Some(Cache {
+            usable,
+            other_streams,
+            other_pools,
+            reserved: 15 * GIB,
+        })
+    };
+    of.cache = cache(free(7 * GIB, GIB / 2), none, none);
+    assert_eq!(kind(&of), Kind::Fragmentation);
+    of.cache = cache(free(GIB, GIB / 2), free(6 * GIB, GIB / 2), none);
+    assert_eq!(kind(&of), Kind::OtherStreams);
+    of.cache = cache(none, none, free(7 * GIB, GIB / 2));
+    assert_eq!(kind(&of), Kind::PrivatePools);
+    of.cache = cache(free(7 * GIB, 2 * GIB), none, none);
+    assert_eq!(
+        kind(&of),
+        Kind::Activations,
+        "a block would do: not about pieces"
+    );
+}
+
+#[test]
+fn a_request_of_an_unusual_size_is_a_cause() {
+    let mut of = facts();
+    of.request.bytes = 6 * GIB;
+    (of.request.largest_before, of.request.allocations_before) = (Some(3 * GIB), 3);
+    assert_eq!(kind(&of), Kind::LargeRequest);
+    of.request.largest_before = Some(4 * GIB);
+    assert_eq!(kind(&of), Kind::Activations);
+}
+
+#[test]
+fn without_facts_nothing_is_known() {
+    let mut of = facts();
+    of.parts.clear();
+    assert_eq!(kind(&of), Kind::Unknown);
+}

@@ -1,0 +1,98 @@
+//! What to do about a verdict.
+
+use super::Text;
+use crate::verdict::Kind;
+
+impl Text<'_> {
+    pub(super) fn advice(&self) -> Option<String> {
+        let line = self.line();
+        let text = match self.verdict.kind {
+            Kind::TooLarge => "check the requested size, or use a larger card".to_owned(),
+            Kind::OtherProcesses => "end them or use another GPU; nvidia-smi lists them".into(),
+            Kind::NotMemory => "check the limits of the process: address space (ulimit -v), handles".into(),
+            Kind::OwnLimit => "raise torch.cuda.set_per_process_memory_fraction, or request less".into(),
+            Kind::OtherLibrary => format!("free memory at {line}, or allocate less there"),
+            Kind::KeptGraphs
+            | Kind::NoBackward
+            | Kind::Waiting
+            | Kind::KeptTensors
+            | Kind::PreviousRound
+            | Kind::EarlierModels => return self.advice_of_rounds(),
+            Kind::Lengthened => {
+                "limit its length, or keep the pieces on the host; torch.cat needs the old and the new tensor at once".into()
+            }
+            Kind::OtherStreams => {
+                "allocate on the stream that uses the memory: a block returns only to its own stream".into()
+            }
+            Kind::PrivatePools => "drop the CUDA graphs that are no longer replayed, or let them share a pool".into(),
+            Kind::Fragmentation => self.advice_of_fragmentation(),
+            Kind::Cached => {
+                "call torch.cuda.empty_cache() before it, or leave room with torch.cuda.set_per_process_memory_fraction(0.9)".into()
+            }
+            Kind::LargeRequest => "limit the size of a batch, or compute it in parts".into(),
+            Kind::New => return None,
+            Kind::Alike => "compute it in parts, for example with .split() over the rows, or free these tensors earlier".into(),
+            Kind::Copies => "free the copies that are no longer needed".into(),
+            Kind::OptimizerState => {
+                "use an optimizer with less state (SGD, 8-bit Adam), shard the state (ZeRO, FSDP), or train fewer parameters".into()
+            }
+            Kind::Workspaces => {
+                "set CUBLAS_WORKSPACE_CONFIG=:4096:2:16:8 or :16:8 for smaller ones, at some cost in speed".into()
+            }
+            Kind::Activations => {
+                "use a smaller batch, if they grow with it, or torch.utils.checkpoint or torch.autocast".into()
+            }
+            Kind::Model => "use a smaller data type (bfloat16, 8 bits), or shard the model (FSDP)".into(),
+            Kind::Largest => format!("allocate less at {line}, or free it earlier"),
+            Kind::Host => "pin less (pin_memory=False), or raise ulimit -l".into(),
+            Kind::Unknown => "run it again with GPUMEM_STACKS=mixed".into(),
+        };
+        Some(text)
+    }
+
+    fn advice_of_rounds(&self) -> Option<String> {
+        let kept = self.kept()?;
+        let most = kept.last.as_ref().or(kept.lines.first())?;
+        let line = most.owner.label(self.names);
+        let text = match self.verdict.kind {
+            Kind::KeptGraphs => {
+                format!("{line}: store .item() or .detach() of the tensor, not the tensor with its graph")
+            }
+            Kind::Waiting => {
+                "make the graph span fewer rounds, checkpoint it, or call backward() in each round if its loss does not need the others".into()
+            }
+            Kind::NoBackward => {
+                "evaluating: use torch.no_grad(), or keep .detach() of the results; training: call backward() in each round, or let a graph span fewer rounds".into()
+            }
+            Kind::EarlierModels => {
+                "drop the earlier model and its optimizer before the next one is made, or keep it on the host".into()
+            }
+            Kind::PreviousRound => format!(
+                "end a round with del of the names that hold it ({line}); a tensor with a graph keeps all that its forward made"
+            ),
+            _ if self.facts.shared > 0 => {
+                "drop the references here, and in the processes that received the tensors".into()
+            }
+            _ => {
+                let view = match kept.lines.first().is_some_and(|line| line.in_forward) {
+                    true => "; a view (a slice, a part of .split()) keeps its whole tensor: .clone() it",
+                    false => "",
+                };
+                let graph = match kept.is_no_grad {
+                    true => "",
+                    false => ", store .detach() of tensors that have a graph",
+                };
+                format!("drop the references to them{graph}, or move them to the host with .cpu(){view}")
+            }
+        };
+        Some(text)
+    }
+
+    fn advice_of_fragmentation(&self) -> String {
+        let settings = self.facts.settings.as_deref().unwrap_or_default();
+        match settings.contains("expandable_segments:True") {
+            true => "allocate fewer different sizes, the largest first".into(),
+            false => "not tried: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True may let free blocks merge; gpumem whatif replays this run with it".into(),
+        }
+    }
+}

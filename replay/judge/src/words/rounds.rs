@@ -1,0 +1,111 @@
+//! What earlier rounds hold, in words.
+
+use gpumem_replay::attribution::Owner;
+use gpumem_replay::units::{bytes, count, many};
+
+use super::Text;
+use crate::kept::{Kept, KeptLine};
+use crate::verdict::Kind;
+
+impl Text<'_> {
+    /// What earlier rounds hold.
+    pub(super) fn rounds(&self) -> String {
+        let Some(kept) = self.kept() else {
+            return String::new();
+        };
+        let of = of_rounds(kept);
+        let sum = format!("{} ({})", self.size(), self.share());
+        let each = format!("{} a round", bytes(kept.per_round));
+        let from = self.lines_of(kept);
+        let held = format!("{sum}, {each}, {from}");
+        match self.verdict.kind {
+            Kind::KeptTensors => format!("tensors of {of} are still live: {held}{}", self.shared()),
+            Kind::EarlierModels => {
+                format!(
+                    "models of {of} are still live: {sum} of parameters and their state, {from}"
+                )
+            }
+            Kind::PreviousRound => format!("memory of {of} is still live: {sum}, {from}"),
+            Kind::Waiting => format!("the graphs of {of} wait for a backward: {held}"),
+            Kind::KeptGraphs => format!(
+                "autograd graphs of {of} are still live: {held}{}",
+                self.holder(kept)
+            ),
+            _ => format!(
+                "tensors of {of} are still live, and no backward has used them: {held}{}",
+                self.holder(kept)
+            ),
+        }
+    }
+
+    /// The lines with most of what is kept, and the loop.
+    fn lines_of(&self, kept: &Kept) -> String {
+        let large = |line: &&KeptLine| line.figure.bytes >= kept.figure.bytes / 4;
+        let lines: Vec<&KeptLine> = kept.lines.iter().filter(large).collect();
+        let label = |owner: &Owner| owner.label(self.names);
+        let from =
+            match &lines[..] {
+                [only] if only.figure.bytes == kept.figure.bytes => {
+                    format!("from {}", label(&only.owner))
+                }
+                [only] => format!("mostly from {}", label(&only.owner)),
+                [] => "from many lines".into(),
+                lines => self.listed(lines.iter().map(|line| {
+                    format!("{} from {}", bytes(line.figure.bytes), label(&line.owner))
+                })),
+            };
+        if kept.is_line {
+            return from;
+        }
+        let begins = kept
+            .begins
+            .iter()
+            .map(|line| format!("loop at {}", label(line)));
+        let made = kept.made_at.iter().filter(|line| {
+            let is_said = lines.iter().any(|of| of.owner == **line);
+            kept.is_graph && !is_said && kept.begins.as_ref() != Some(line)
+        });
+        let made = made.map(|line| format!("forward called at {}", label(line)));
+        let places: Vec<String> = begins.chain(made).collect();
+        match places.is_empty() {
+            true => from,
+            false => format!("{from} ({})", places.join(", ")),
+        }
+    }
+
+    fn shared(&self) -> String {
+        match self.facts.shared {
+            0 => String::new(),
+            shared => format!(
+                "; the program shared memory with other processes {}, and what they have not released stays allocated",
+                many(shared, "time", "times")
+            ),
+        }
+    }
+
+    fn holder(&self, kept: &Kept) -> String {
+        match &kept.last {
+            Some(line) if !line.in_forward => {
+                format!(
+                    "; probably kept by the tensor of {}",
+                    line.owner.label(self.names)
+                )
+            }
+            Some(_) | None => String::new(),
+        }
+    }
+}
+
+/// The rounds of which memory is live.
+fn of_rounds(kept: &Kept) -> String {
+    let before = kept.rounds - 1;
+    let what = match kept.is_line {
+        true => ("earlier allocation", "earlier allocations"),
+        false => ("earlier round", "earlier rounds"),
+    };
+    match kept.of {
+        1 if !kept.is_growth && !kept.of_models => "the round before".into(),
+        of if of >= before => many(of, what.0, what.1),
+        of => format!("{} of {}", count(of), many(before, what.0, what.1)),
+    }
+}
