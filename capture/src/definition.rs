@@ -173,10 +173,14 @@ impl ProcessKey {
     /// Prefix of the seq of an OUT_OF_MEMORY event: the text that was printed about it.
     pub const POSTMORTEM: &'static str = "postmortem.";
 
+    /// Prefix of the seq of an OUT_OF_MEMORY event: who kept the largest blocks then.
+    pub const HOLDERS: &'static str = "holders.";
+
     /// Whether the key's value has several lines.
     pub(crate) fn is_of_lines(key: &str) -> bool {
         matches!(key, Self::REPLAYED_DOUBTS | Self::ALLOCATOR_UNKNOWN)
             || key.starts_with(Self::POSTMORTEM)
+            || key.starts_with(Self::HOLDERS)
     }
 }
 

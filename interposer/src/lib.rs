@@ -31,6 +31,7 @@ mod exit;
 mod facts;
 mod failed;
 mod fault;
+mod holders;
 mod hook;
 mod hooks;
 mod launcher;

@@ -16,6 +16,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use crate::account::Once;
+use crate::holders::Walks;
 use crate::nearly_full::NearlyFull;
 use crate::oom::Reports;
 use crate::options::{self, Options};
@@ -135,6 +136,7 @@ fn open() -> bool {
         sample_every: options.sample_every,
         quiet: options.quiet,
         postmortem: options.postmortem.unwrap_or(!options.quiet),
+        walks: options.holders.then(Walks::new),
         known_devices: Default::default(),
         names: Default::default(),
         nodes: backward::nodes(),

@@ -73,6 +73,8 @@ pub(crate) struct Thread {
     pub(crate) known_context: Cell<(u64, u64)>,
     /// The value of `allocated` at the newest reported refusal, until the program queries the text of the error.
     pub(crate) told: Cell<Option<u32>>,
+    /// The newest failure of PyTorch's allocator, until its observers are called; 0 for none.
+    pub(crate) failure: Cell<u64>,
     /// Where the part of its stack begins from which much room is left below, and the bytes of that part; zeros before
     /// they are known.
     roomy: Cell<(u64, u64)>,
@@ -210,6 +212,11 @@ const ROOM: u64 = 256 << 10;
 pub(crate) fn guarded<R>(f: impl FnOnce(&Thread) -> R) -> Option<R> {
     let quiet = ReentryGuard::begin()?;
     caught(|| f(quiet.thread))
+}
+
+/// Runs the recorder's code on the program's stack, if much room is left there.
+pub(crate) fn guarded_with_room<R>(f: impl FnOnce(&Thread) -> R) -> Option<R> {
+    with(Thread::has_room).then(|| guarded(f)).flatten()
 }
 
 /// The recorder's code runs on this thread until this is dropped: nested hooks record nothing. Code that may

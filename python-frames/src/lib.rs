@@ -32,6 +32,7 @@
 //!   hash otherwise: for programs that see the same stacks again and again.
 //! - [`Runtime::note_module_call`]: after it, frames that call a `torch.nn.Module` include the module, which then also
 //!   distinguishes stacks.
+//! - [`Runtime::frames_of`] and [`Runtime::locals_of`]: the variables of frames, for code that holds the GIL.
 //! - [`hash`]: the hashes that identify stacks and code objects.
 //!
 //! # Design constraints
@@ -44,7 +45,7 @@
 //! - Nothing here panics. Only the first call of [`finding`], and [`Runtime::code`] for names, allocate.
 //!
 //! # Not suitable for
-//! Other threads' stacks, other processes, signal handlers that may have interrupted the interpreter.
+//! Other threads' stacks without the GIL, other processes, signal handlers that may have interrupted the interpreter.
 
 mod code;
 mod debug_offsets;
@@ -56,6 +57,7 @@ pub mod hash;
 mod last_stack;
 mod layout;
 mod library;
+mod locals;
 mod memory;
 mod nn_module;
 mod rows;
@@ -71,6 +73,8 @@ pub use finding::{Finding, finding};
 pub use frame::{Frame, ModuleObject, Position};
 pub use hash::StackHash;
 pub use last_stack::{Lookup, StackMemo};
+pub use library::symbol;
+pub use locals::Locals;
 pub use runtime::Runtime;
 pub use version::Version;
 pub use walk::Walked;

@@ -41,6 +41,12 @@ impl Library {
     }
 }
 
+/// The address of one of the interpreter's symbols; None if the process has no interpreter, or that one has no such
+/// symbol.
+pub fn symbol(name: &CStr) -> Option<usize> {
+    Library::find()?.symbol(name)
+}
+
 /// First address of the function at `address`, and the first one after it, by its ELF symbol.
 pub(crate) fn extent(address: usize) -> (u64, u64) {
     let mut info = core::mem::MaybeUninit::<libc::Dl_info>::zeroed();

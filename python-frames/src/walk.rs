@@ -19,13 +19,13 @@ pub struct Walked {
 }
 
 /// The contents of one frame.
-struct Seen {
+pub(crate) struct Seen {
     /// The code object's address, as the frame has it.
-    code: usize,
+    pub(crate) code: usize,
     /// Offset of the instruction from the start of the code, in bytes.
-    offset: i32,
+    pub(crate) offset: i32,
     entered_from_c: bool,
-    owner: u8,
+    pub(crate) owner: u8,
 }
 
 /// Writes the Python frames of the calling thread to `out`, the newest first.
@@ -69,7 +69,7 @@ pub(crate) unsafe fn walk(
 /// # Safety
 /// `frame` is a live frame of the calling thread with the layout `at`.
 #[inline(always)]
-unsafe fn read(at: FrameLayout, entry: Entry, frame: usize) -> Option<Seen> {
+pub(crate) unsafe fn read(at: FrameLayout, entry: Entry, frame: usize) -> Option<Seen> {
     // SAFETY: promised by the caller.
     unsafe {
         let owner = match entry {

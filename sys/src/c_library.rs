@@ -30,6 +30,12 @@ unsafe extern "C" {
     static _r_debug: Debug;
 }
 
+/// Whether the process's heap is the C library's: nothing else provides `malloc`.
+#[cold]
+pub fn has_heap() -> bool {
+    find(c"malloc") == libc::malloc as *const () as usize
+}
+
 /// The address of the function `name` in the C library (or libdl, before glibc 2.34). 0 if it is not there.
 #[cold]
 pub fn find(name: &CStr) -> usize {

@@ -59,6 +59,7 @@ pub enum Method {
     GetCheckpointState,
     SetCheckpointPoolState,
     AttachAllocatorTraceTracker,
+    AttachOutOfMemoryObserver,
     RawAllocWithStream,
     RawDelete,
     RawDeleter,
@@ -165,6 +166,15 @@ impl Method {
                         of_pluggable!(
                             "27attachAllocatorTraceTrackerESt8functionIFvRKN3c104cuda20CUDACachingAllocator10TraceEntryEEE"
                         ),
+                    ]
+                }
+            }
+            // The numbers that it is called with have had either type.
+            Self::AttachOutOfMemoryObserver => {
+                const {
+                    &[
+                        of_pluggable!("25attachOutOfMemoryObserverESt8functionIFvlmmmEE"),
+                        of_pluggable!("25attachOutOfMemoryObserverESt8functionIFvllllEE"),
                     ]
                 }
             }
@@ -283,7 +293,7 @@ pub fn find(
 }
 
 /// Methods that the class exports by name.
-const NAMED: [Method; 15] = [
+const NAMED: [Method; 16] = [
     Method::RecordStream,
     Method::EmptyCache,
     Method::EmptyAllCaches,
@@ -296,6 +306,7 @@ const NAMED: [Method; 15] = [
     Method::GetCheckpointState,
     Method::SetCheckpointPoolState,
     Method::AttachAllocatorTraceTracker,
+    Method::AttachOutOfMemoryObserver,
     Method::RawAllocWithStream,
     Method::RawDelete,
     Method::RawDeleter,

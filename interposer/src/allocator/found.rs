@@ -15,6 +15,8 @@ pub(super) struct Slots {
     pub(super) object: AtomicUsize,
     /// `attachAllocatorTraceTracker`.
     pub(super) attach: AtomicUsize,
+    /// `attachOutOfMemoryObserver`.
+    pub(super) observe: AtomicUsize,
     pub(super) current_stream: AtomicUsize,
     pub(super) stream_handle: AtomicUsize,
     /// See [`active_pool`]; 0 if this release does not have it.
@@ -29,6 +31,7 @@ pub(super) static SLOTS: Slots = Slots {
     backend: AtomicU8::new(0),
     object: AtomicUsize::new(0),
     attach: AtomicUsize::new(0),
+    observe: AtomicUsize::new(0),
     current_stream: AtomicUsize::new(0),
     stream_handle: AtomicUsize::new(0),
     active_pool: AtomicUsize::new(0),
@@ -72,6 +75,12 @@ pub(super) fn stream_functions() -> Option<StreamFunctions> {
 /// The allocator and the function that attaches a callback to its trace.
 pub(super) fn attach_trace() -> Option<(usize, usize)> {
     let attach = SLOTS.attach.load(Ordering::Acquire);
+    (attach != 0).then(|| (SLOTS.object.load(Ordering::Acquire), attach))
+}
+
+/// The allocator and the function that attaches an observer of its failures.
+pub(crate) fn attach_observer() -> Option<(usize, usize)> {
+    let attach = SLOTS.observe.load(Ordering::Acquire);
     (attach != 0).then(|| (SLOTS.object.load(Ordering::Acquire), attach))
 }
 

@@ -54,6 +54,12 @@ pub(crate) fn take() -> bool {
             .unwrap_or(0),
         Ordering::Release,
     );
+    SLOTS.observe.store(
+        table
+            .function(Method::AttachOutOfMemoryObserver)
+            .unwrap_or(0),
+        Ordering::Release,
+    );
     // A replay needs everything that a release has; in some releases each of these has a different form.
     let all = [
         one_of(

@@ -14,6 +14,7 @@ use super::RunningNode;
 use super::known::Known;
 use super::memory::{self, field};
 use super::node::{Node, is_of_class, path_to_block};
+use super::objects::gradient_at;
 use crate::session::Session;
 use crate::tensors::roles::Told;
 use crate::thread;
@@ -64,15 +65,12 @@ fn learn(node: Node, variable: usize) -> Option<Known> {
     if !is_of_class(class, b"N5torch8autograd12AutogradMetaE") {
         return None;
     }
-    // A vtable, a string, the gradient. The newer form of strings begins with the address of its characters, which are
-    // inside the string if it is short. Parameters have no names here. The older form is one word.
-    let newer_form = memory::word(autograd.checked_add(8)?)? == autograd.checked_add(24)?;
     Some(Known {
         node: node.class,
         tensor: memory::word(variable)?,
         autograd: class,
         path,
-        gradient: if newer_form { 40 } else { 16 },
+        gradient: gradient_at(autograd)?,
     })
 }
 

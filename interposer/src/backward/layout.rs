@@ -10,17 +10,17 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 /// Offsets into `torch::autograd::Node`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NodeLayout {
+pub(crate) struct NodeLayout {
     /// The sequence number, u64.
-    pub(super) sequence: usize,
+    pub(crate) sequence: usize,
     /// Number of the thread that created it, u64.
-    pub(super) thread: usize,
+    pub(crate) thread: usize,
     /// In `AccumulateGrad`: the variable, a pointer to a `TensorImpl`.
-    pub(super) variable: usize,
+    pub(crate) variable: usize,
 }
 
 /// From the pointer to a `TensorImpl` to its `StorageImpl`, and from there to the data's address.
-pub(super) type DataPath = [usize; 2];
+pub(crate) type DataPath = [usize; 2];
 
 /// A node held by `std::shared_ptr`, with the offset of `AccumulateGrad`'s own fields.
 const fn shared(variable: usize) -> NodeLayout {
@@ -46,7 +46,7 @@ const INTRUSIVE: NodeLayout = NodeLayout {
 };
 
 /// With two words and with three before an `intrusive_ptr_target`'s own fields.
-pub(super) const DATA_PATHS: [DataPath; 2] = [[16, 16], [24, 24]];
+pub(crate) const DATA_PATHS: [DataPath; 2] = [[16, 16], [24, 24]];
 
 /// Functions that only PyTorch with a layout exports, the newest layout first.
 const LAYOUTS: [(&CStr, NodeLayout); 3] = [

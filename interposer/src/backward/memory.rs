@@ -23,7 +23,7 @@ fn is_mapped(address: usize, bytes: usize) -> bool {
 }
 
 /// The word at `address`; None if nothing can be there.
-pub(super) fn word(address: usize) -> Option<usize> {
+pub(crate) fn word(address: usize) -> Option<usize> {
     // SAFETY: the address is mapped, and as an object's or a table's it is readable.
     (plausible(address) && is_mapped(address, 8))
         .then(|| unsafe { (address as *const usize).read() })
@@ -33,7 +33,7 @@ pub(super) fn word(address: usize) -> Option<usize> {
 ///
 /// # Safety
 /// `object` is null, or the address of a live object that has a word there.
-pub(super) unsafe fn field(object: usize, offset: usize) -> Option<usize> {
+pub(crate) unsafe fn field(object: usize, offset: usize) -> Option<usize> {
     // SAFETY: promised by the caller.
     plausible(object).then(|| unsafe { ((object + offset) as *const usize).read() })
 }

@@ -28,6 +28,7 @@ mod made;
 mod memory;
 mod node;
 pub(crate) mod nodes;
+pub(crate) mod objects;
 pub(crate) mod phases;
 mod places;
 mod running;

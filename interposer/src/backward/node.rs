@@ -70,7 +70,7 @@ impl Node {
 const TENSOR: &[u8] = b"N3c1010TensorImplE";
 
 /// Whether a vtable belongs to a class, by its name in C++ type information.
-pub(super) fn is_of_class(class: usize, name: &[u8]) -> bool {
+pub(crate) fn is_of_class(class: usize, name: &[u8]) -> bool {
     let mut room = [0; 64];
     let length = class_name(class, &mut room);
     room.get(..length) == Some(name)

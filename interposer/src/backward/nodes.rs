@@ -47,12 +47,12 @@ impl Nodes {
 
     /// Whether the layout of nodes is unknown.
     #[inline]
-    pub(super) fn is_refuted(&self) -> bool {
+    pub(crate) fn is_refuted(&self) -> bool {
         self.refuted.load(Ordering::Relaxed)
     }
 
     /// The layout of this process's PyTorch.
-    pub(super) fn layout(&self) -> &NodeLayout {
+    pub(crate) fn layout(&self) -> &NodeLayout {
         self.layout
             .get_or_init(|| layout::chosen(|name| elf::anywhere(name, 0) != 0))
     }

@@ -28,7 +28,7 @@ use gpumem_capture::{ApiId, DefKind, Level, ProcessKey, Seq, StackId};
 
 use crate::session::{Failures, Session};
 use crate::thread::{self, Started, Thread};
-use crate::{account, hook, message};
+use crate::{account, holders, hook, message};
 
 use self::figures::Figures;
 use self::recorded::Recorded;
@@ -133,6 +133,9 @@ impl Failures for Reports {
         seq: Seq,
         stacks: (StackId, StackId),
     ) {
+        if failed.level == Level::TENSOR {
+            holders::expect(session, thread, seq);
+        }
         let refused = self.refused.get(usize::from(failed.device.0));
         let me = thread.id().0;
         if failed.level != Level::TENSOR

@@ -126,6 +126,19 @@ pub(super) static TABLE: &[Row] = &[
     ),
     (
         Described {
+            name: "GPUMEM_HOLDERS",
+            values: "on, off",
+            default: "on",
+            meaning: "when PyTorch's allocator fails, find the Python objects that keep the largest blocks, in the \
+                      failing thread and for at most a second: printed with the cause, and recorded",
+        },
+        |options, value| {
+            options.holders = value == "on";
+            value == "on" || value == "off"
+        },
+    ),
+    (
+        Described {
             name: "GPUMEM_WARN_AT",
             values: "1% to 100%; off",
             default: "off",

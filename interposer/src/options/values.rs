@@ -29,6 +29,8 @@ pub(crate) struct Options {
     pub(crate) quiet: bool,
     /// Whether failed allocations are reported at once; `None`: unless `quiet` is set.
     pub(crate) postmortem: Option<bool>,
+    /// Whether to find who keeps the largest blocks when PyTorch's allocator fails.
+    pub(crate) holders: bool,
     /// Which stacks are captured.
     pub(crate) stacks: Stacks,
     /// Mean distance in allocated bytes of the tensors whose stacks are captured; `None`: all.
@@ -61,6 +63,7 @@ impl Default for Options {
             output: None,
             quiet: false,
             postmortem: None,
+            holders: true,
             stacks: Stacks::Mixed,
             stack_sample: None,
             backward: true,

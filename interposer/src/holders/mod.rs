@@ -1,0 +1,124 @@
+//! Who keeps the largest blocks when PyTorch's allocator fails: names of Python objects, printed and recorded.
+//!
+//! PyTorch lets observers of its allocator take the interpreter's lock: it calls them from the failing thread, after it has
+//! released its lock of the device and before it raises. An observer is attached at the first failure, from within the
+//! report that precedes the observers' calls, so a program that never fails has none.
+//!
+//! | part | purpose |
+//! |---|---|
+//! | [`graph`] | reads what the nodes of a graph keep |
+//! | [`tensors`] | reads PyTorch's tensors: storage, gradient, whether a graph hangs on it |
+//! | [`text`] | the lines on stderr, and those in the capture |
+//! | `gpumem_holders` | the walk |
+
+mod graph;
+mod tensors;
+mod text;
+
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use gpumem_capture::{DefKind, DeviceOrdinal, ProcessKey, Seq};
+use gpumem_holders::{Holders, Limits};
+use gpumem_torch_abi::Function;
+
+use crate::allocator::found;
+use crate::session::{self, Session};
+use crate::thread::{self, Thread};
+use crate::{account, message, process};
+
+/// The maximum time of a walk.
+const TIME: Duration = Duration::from_secs(1);
+/// The maximum number of failures with a walk.
+const WALKS: u32 = 3;
+
+/// The state of a session's walks.
+pub(crate) struct Walks {
+    is_attached: AtomicBool,
+    count: AtomicU32,
+}
+
+impl Walks {
+    /// No walk so far.
+    pub(crate) const fn new() -> Self {
+        Self {
+            is_attached: AtomicBool::new(false),
+            count: AtomicU32::new(0),
+        }
+    }
+}
+
+/// A failure is being reported by PyTorch's allocator, which calls its observers next.
+pub(crate) fn expect(session: &Session, thread: &Thread, seq: Seq) {
+    let Some(walks) = &session.walks else { return };
+    thread.failure.set(seq.0);
+    if walks.is_attached.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let Some((object, method)) = found::attach_observer() else {
+        return;
+    };
+    type Attach = extern "C-unwind" fn(usize, &mut Function);
+    // SAFETY: the address is that of `attachOutOfMemoryObserver(std::function<…>)` of the object's class; a function is
+    // passed by its address.
+    let attach: Attach = unsafe { core::mem::transmute(method) };
+    let mut ours = Function::new([0; 2], observed as *const c_void);
+    attach(object, &mut ours);
+}
+
+/// Called by PyTorch's allocator when an allocation has failed, without its lock of the device.
+extern "C-unwind" fn observed(_: *const c_void, device: &i64, _: &u64, _: &u64, _: &u64) {
+    if process::is_aside() {
+        return;
+    }
+    let Ok(device) = u8::try_from(*device) else {
+        return;
+    };
+    let session = session::session();
+    if let Some(session) = session {
+        thread::guarded_with_room(|thread| walk(session, thread, DeviceOrdinal(device)));
+    }
+}
+
+fn walk(session: &'static Session, thread: &Thread, device: DeviceOrdinal) {
+    let Some(walks) = &session.walks else { return };
+    let seq = thread.failure.replace(0);
+    if seq == 0 || walks.count.fetch_add(1, Ordering::Relaxed) >= WALKS {
+        return;
+    }
+    let Some((holders, live)) = find(session, device) else {
+        return;
+    };
+    if session.postmortem {
+        message::line(text::shown(&holders, live).trim_end());
+    }
+    let key = format!("{}{seq}", ProcessKey::HOLDERS);
+    let value = text::recorded(&holders, live);
+    let parts = [key.as_bytes(), value.as_bytes()];
+    let lengths = parts.map(|part| (part.len() as u32).to_le_bytes());
+    let kept = session.writer.definition(
+        DefKind::PROCESS,
+        &[&lengths[0], parts[0], &lengths[1], parts[1]],
+    );
+    if kept.is_err() {
+        account::note(
+            session.writer,
+            "the holders of blocks did not fit into the capture",
+        );
+    }
+}
+
+/// Who keeps the blocks of a device, and the live bytes of its tensors. None where the interpreter's lock must not be
+/// taken.
+fn find(session: &'static Session, device: DeviceOrdinal) -> Option<(Holders, u64)> {
+    let mut live = 0u64;
+    session.tensors.each(|_, block| {
+        if block.device == device {
+            live = live.saturating_add(block.bytes);
+        }
+    });
+    let mut tensors = tensors::Reader::new(session, device);
+    let holders = gpumem_holders::walk(&mut tensors, &Limits::new(TIME))?;
+    Some((holders, live))
+}

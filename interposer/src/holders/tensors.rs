@@ -1,0 +1,178 @@
+//! Reads PyTorch's tensors from their Python objects.
+//!
+//! ```text
+//! Python object ─► TensorImpl ─┬─ storage ─► StorageImpl ─ data ─► the block
+//!                              └─ autograd ─► AutogradMeta ─┬─ grad ─► TensorImpl ─ … ─► the gradient's block
+//!                                                           └─ grad_fn ─► the graph
+//! ```
+//! The interpreter's lock is held. The first object on each path is checked: that it is mapped, and of the expected class.
+
+use gpumem_capture::DeviceOrdinal;
+use gpumem_holders::{Graph, Memory, Tensors};
+
+use super::graph::{self, Graphs};
+use crate::backward::objects::{DATA_PATHS, DataPath, field, gradient_at, is_of_class, word};
+use crate::session::Session;
+
+/// The offsets of the pointer to the `TensorImpl` in a Python object: as `at::Tensor`, and as `c10::MaybeOwned` of it.
+const PLACES: [usize; 2] = [16, 24];
+/// The classes of objects.
+const TENSOR: &[u8] = b"N3c1010TensorImplE";
+const AUTOGRAD: [&[u8]; 2] = [
+    b"N5torch8autograd12AutogradMetaE",
+    b"N5torch8autograd22DifferentiableViewMetaE",
+];
+
+/// Reads tensors of one device.
+pub(super) struct Reader<'a> {
+    session: &'a Session,
+    device: DeviceOrdinal,
+    /// The offset of the pointer to the tensor, and the vtable of its class, once a tensor was found.
+    tensor: Option<(usize, usize)>,
+    path: Option<DataPath>,
+    /// Vtables of autograd's data, and the offset of the gradient.
+    autograd: Vec<(usize, usize)>,
+    /// Vtables of other classes.
+    others: Vec<usize>,
+    graphs: Graphs,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(session: &'a Session, device: DeviceOrdinal) -> Self {
+        Self {
+            session,
+            device,
+            tensor: None,
+            path: None,
+            autograd: Vec::new(),
+            others: Vec::new(),
+            graphs: Graphs::default(),
+        }
+    }
+
+    /// The `TensorImpl` of a Python object that is a tensor.
+    fn tensor(&mut self, object: usize) -> Option<usize> {
+        if let Some((place, class)) = self.tensor {
+            // SAFETY: a tensor's object has the pointer there; the object that it points to begins with its class.
+            let tensor = unsafe { field(object, place) }?;
+            // SAFETY: as above.
+            return (unsafe { field(tensor, 0) }? == class).then_some(tensor);
+        }
+        for place in PLACES {
+            let found = word(object + place).and_then(|tensor| Some((tensor, word(tensor)?)));
+            if let Some((tensor, class)) = found
+                && is_of_class(class, TENSOR)
+            {
+                self.tensor = Some((place, class));
+                return Some(tensor);
+            }
+        }
+        None
+    }
+
+    /// The memory of a tensor.
+    fn of(&mut self, tensor: usize) -> Option<Memory> {
+        let path = match self.path {
+            Some(path) => path,
+            None => {
+                let known = |path: &&DataPath| self.block(tensor, path).is_some();
+                *self.path.insert(*DATA_PATHS.iter().find(known)?)
+            }
+        };
+        self.block(tensor, &path)
+    }
+
+    fn block(&self, tensor: usize, path: &DataPath) -> Option<Memory> {
+        let [storage, data] = *path;
+        let storage = word(tensor + storage)?;
+        let address = word(storage + data)? as u64;
+        let block = self.session.tensors.at(address)?;
+        (block.device == self.device).then_some(Memory {
+            block: address,
+            bytes: block.bytes,
+            references: count(tensor)?,
+            sharers: count(storage)?,
+        })
+    }
+
+    /// The memory of a tensor at an address where something else may be.
+    pub(super) fn saved(&mut self, tensor: usize) -> Option<Memory> {
+        let (_, class) = self.tensor?;
+        if graph::word(tensor)? != class {
+            return None;
+        }
+        let [storage, data] = self.path?;
+        let storage = graph::word(tensor + storage)?;
+        let block = graph::word(storage + data)? as u64;
+        let known = self.session.tensors.at(block)?;
+        (known.device == self.device).then_some(Memory {
+            block,
+            bytes: known.bytes,
+            references: 0,
+            sharers: 0,
+        })
+    }
+
+    /// What autograd stores with a tensor, and where the gradient is in it.
+    fn autograd(&mut self, tensor: usize) -> Option<(usize, usize)> {
+        let [storage, _] = self.path?;
+        // SAFETY: a tensor has the pointer behind that to its storage.
+        let autograd = unsafe { field(tensor, storage + 8) }?;
+        let class = word(autograd)?;
+        if let Some((_, gradient)) = self.autograd.iter().find(|(known, _)| *known == class) {
+            return Some((autograd, *gradient));
+        }
+        if self.others.contains(&class) {
+            return None;
+        }
+        if !AUTOGRAD.iter().any(|name| is_of_class(class, name)) {
+            self.others.push(class);
+            return None;
+        }
+        let gradient = gradient_at(autograd)?;
+        self.autograd.push((class, gradient));
+        Some((autograd, gradient))
+    }
+}
+
+/// The number of strong references to an object that counts them.
+fn count(object: usize) -> Option<u32> {
+    Some(word(object + 8)? as u32)
+}
+
+impl Tensors for Reader<'_> {
+    fn is_tensor(&self, class: &str) -> bool {
+        // `_TensorBase` until 2.0.
+        class.starts_with("torch._C.") && class.ends_with("TensorBase")
+    }
+
+    fn memory(&mut self, object: usize) -> Option<Memory> {
+        let tensor = self.tensor(object)?;
+        self.of(tensor)
+    }
+
+    fn gradient(&mut self, object: usize) -> Option<Memory> {
+        let tensor = self.tensor(object)?;
+        let (autograd, gradient) = self.autograd(tensor)?;
+        let gradient = word(autograd + gradient)?;
+        let is_tensor = self
+            .tensor
+            .is_some_and(|(_, class)| word(gradient) == Some(class));
+        is_tensor.then(|| self.of(gradient)).flatten()
+    }
+
+    fn graph(&mut self, object: usize) -> Option<Graph> {
+        let tensor = self.tensor(object)?;
+        let (autograd, gradient) = self.autograd(tensor)?;
+        let node = word(autograd + gradient + 8).filter(|node| *node != 0)?;
+        let order = graph::order(self.session, node)?;
+        Some(Graph { node, order })
+    }
+
+    fn saved(&mut self, graph: Graph) -> Vec<Memory> {
+        let mut graphs = core::mem::take(&mut self.graphs);
+        let saved = graph::saved(self.session, &mut graphs, self, graph.node);
+        self.graphs = graphs;
+        saved
+    }
+}
