@@ -10,6 +10,7 @@ use collect::{alike, copies, live, longer, new, outside, parts, request, total};
 
 use crate::cache::Cache;
 use crate::follow::{After, Card, Follow, cache_now};
+use crate::holders::Holders;
 use crate::kept::{Kept, kept};
 use crate::path::Path;
 
@@ -100,6 +101,7 @@ pub struct New {
 /// A live block, with its category.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Live {
+    pub address: u64,
     pub block: Block,
     pub category: Category,
 }
@@ -143,6 +145,8 @@ pub struct Facts {
     pub steps: u64,
     /// Whether a backward or an optimizer's step ran.
     pub trains: bool,
+    /// Who kept the largest blocks, if the recorder looked for it.
+    pub holders: Option<Holders>,
     /// What happened afterwards.
     pub after: After,
 }
@@ -219,6 +223,7 @@ impl Facts {
             shared: 0,
             steps: failure.span_context.steps,
             trains: replay.spans.trains,
+            holders: None,
             after: After::default(),
         }
     }

@@ -7,6 +7,7 @@ use gpumem_replay::{Block, Effect, KeyId, OutOfMemory, Reading, Replay};
 
 use crate::cache::{Cache, Placement, Placements};
 use crate::facts::Facts;
+use crate::holders::Holders;
 use crate::rounds::Rounds;
 
 /// What the blocks of one stack did.
@@ -140,6 +141,7 @@ impl Follow {
 
     fn define(&mut self, replay: &Replay, definition: &Definition) {
         if let (Some(facts), Definition::Process { .. }) = (&mut self.facts, definition) {
+            facts.holders = Holders::at(&replay.names, self.failure.seq);
             let calls = ["cudaIpcGetMemHandle", "cuIpcGetMemHandle"];
             let calls = calls.map(|name| replay.names.calls_of(name).unwrap_or(0));
             facts.shared = calls.into_iter().max().unwrap_or(0);

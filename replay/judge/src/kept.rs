@@ -61,6 +61,8 @@ pub struct Kept {
     pub is_no_grad: bool,
     /// Whether earlier runs of this loop had as many rounds and left nothing.
     pub is_reset: bool,
+    /// Address and bytes of each block.
+    pub(crate) blocks: Vec<(u64, u64)>,
     /// The line whose tensor comes last in each round and is small: a tensor keeps alive what was made before it.
     pub last: Option<KeptLine>,
 }
@@ -75,6 +77,8 @@ struct Of {
     newest: Figure,
     /// The newest block of earlier rounds.
     last: Seq,
+    /// Address and bytes of each block.
+    blocks: Vec<(u64, u64)>,
 }
 
 /// The least earlier rounds that show growth.
@@ -124,7 +128,12 @@ fn kept_by(
     let now = of.round();
     let mut stacks: FxHashMap<KeyId, Of> = FxHashMap::default();
     let mut has_parameters = false;
-    for Live { block, category } in live {
+    for Live {
+        address,
+        block,
+        category,
+    } in live
+    {
         if is_persistent(*category) != of_models || *category == Category::Workspace {
             continue;
         }
@@ -139,7 +148,9 @@ fn kept_by(
         }
         has_parameters |=
             *category == Category::Parameter && follow.makes_weights(replay, replay.stacks(key).py);
-        add(stacks.entry(key).or_default(), round, block);
+        let of = stacks.entry(key).or_default();
+        add(of, round, block);
+        of.blocks.push((*address, block.bytes));
     }
     let grows = |held: &Of| {
         let newest = held.rounds.last().copied().unwrap_or(0);
@@ -232,6 +243,10 @@ fn kept_by(
             .any(|key| follow.history_of(replay, *key).by_backward > 0),
         is_no_grad: no_grad > figure.bytes / 2,
         is_reset: is_reset(of, outer, &rounds),
+        blocks: stacks
+            .values()
+            .flat_map(|of| of.blocks.iter().copied())
+            .collect(),
         last,
         lines,
     })

@@ -15,6 +15,7 @@
 mod cache;
 mod facts;
 mod follow;
+mod holders;
 mod kept;
 mod path;
 mod rounds;
@@ -25,6 +26,7 @@ pub mod words;
 pub use cache::{Cache, Free};
 pub use facts::{Alike, Facts, Longer, New, Outside, Part, Request};
 pub use follow::{After, Card, Follow};
+pub use holders::{Holder, HolderKind, Holders};
 pub use kept::{Kept, KeptLine};
 pub use rules::judge;
 pub use verdict::{Certainty, Kind, Verdict};

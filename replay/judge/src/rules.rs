@@ -1,6 +1,8 @@
 //! The rules, in the order in which they are checked: what is independent of the program's own tensors, what earlier
 //! rounds hold, free memory that the request cannot use, and the largest part.
 
+mod held;
+
 use std::collections::BTreeMap;
 
 use gpumem_capture::Level;
@@ -26,9 +28,11 @@ pub fn judge(facts: &Facts) -> Verdict {
     let rules = [
         of_the_system,
         outside,
+        held::leftover,
         earlier_rounds,
         unusable,
         large_request,
+        held::by_one_object,
         new,
         alike,
         largest,
@@ -45,6 +49,7 @@ fn verdict(kind: Kind, certainty: Certainty, bytes: u64) -> Verdict {
         certainty,
         bytes,
         blocks: 0,
+        holder: None,
         line: None,
         of_loop: None,
     }
@@ -120,7 +125,7 @@ fn earlier_rounds(facts: &Facts) -> Option<Verdict> {
     }
     let (at, kept) = (at?, kept?);
     let (kind, certainty) = kind_of(facts, kept);
-    Some(Verdict {
+    let verdict = Verdict {
         blocks: kept.figure.blocks,
         line: Some(kept)
             .filter(|_| kind == Kind::KeptGraphs)
@@ -129,7 +134,13 @@ fn earlier_rounds(facts: &Facts) -> Option<Verdict> {
             .map(|line| line.owner.clone()),
         of_loop: Some(at),
         ..verdict(kind, certainty, kept.figure.bytes)
-    })
+    };
+    Some(held::of_rounds(facts, kept, verdict))
+}
+
+/// What the request lacks.
+fn missing(facts: &Facts) -> u64 {
+    usable(facts).map_or(0, |usable| facts.needed().saturating_sub(usable))
 }
 
 /// Whether a request like this one succeeded before: of the same stack, and at least as large.
@@ -143,7 +154,7 @@ fn succeeded_before(facts: &Facts) -> bool {
 /// If the same request succeeded before, what grew since is the cause, also where it is a small part: without it, the
 /// request would have succeeded again.
 fn strongest(facts: &Facts) -> Option<usize> {
-    let missing = usable(facts).map_or(0, |usable| facts.needed().saturating_sub(usable));
+    let missing = missing(facts);
     let again = succeeded_before(facts);
     let least = missing.max(facts.request.bytes / 2).max(1);
     let is_cause = |kept: &Kept| {
@@ -312,10 +323,14 @@ fn largest(facts: &Facts) -> Option<Verdict> {
     if kind == Kind::Largest {
         return Some(largest_line(facts));
     }
-    Some(Verdict {
+    let verdict = Verdict {
         blocks: figure.blocks,
         line: line.map(|part| part.owner.clone()),
         ..verdict(kind, Certainty::Follows, figure.bytes)
+    };
+    Some(match kind {
+        Kind::Activations => held::activations(facts, verdict),
+        _ => verdict,
     })
 }
 

@@ -37,6 +37,12 @@ pub enum Kind {
     OwnLimit,
     /// Memory of this process outside of the framework is a large part.
     OtherLibrary,
+    /// An exception keeps the frames of a call that failed, and what their variables hold.
+    Exception,
+    /// Reference cycles, which only the collector frees.
+    Cycle,
+    /// One object of the program, such as a list, keeps a large part.
+    Held,
     /// Autograd graphs of earlier rounds are kept; these rounds run a backward.
     KeptGraphs,
     /// Graphs of earlier rounds are kept, and no backward has used them.
@@ -85,12 +91,15 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 30] = [
         Self::TooLarge,
         Self::OtherProcesses,
         Self::NotMemory,
         Self::OwnLimit,
         Self::OtherLibrary,
+        Self::Exception,
+        Self::Cycle,
+        Self::Held,
         Self::KeptGraphs,
         Self::NoBackward,
         Self::Waiting,
@@ -123,6 +132,9 @@ impl Kind {
             Self::NotMemory => "not_memory",
             Self::OwnLimit => "own_limit",
             Self::OtherLibrary => "other_library",
+            Self::Exception => "exception",
+            Self::Cycle => "reference_cycle",
+            Self::Held => "held",
             Self::KeptGraphs => "kept_graphs",
             Self::NoBackward => "no_backward",
             Self::Waiting => "waiting_for_backward",
@@ -160,6 +172,8 @@ pub struct Verdict {
     pub bytes: u64,
     /// The blocks that it is about; 0 if it is not about blocks.
     pub blocks: u64,
+    /// Who keeps the memory that it is about: the index in [`crate::Holders::all`].
+    pub holder: Option<usize>,
     /// The line that it is about.
     pub line: Option<Owner>,
     /// The index of the loop in [`crate::Facts::kept`], for memory of earlier rounds.

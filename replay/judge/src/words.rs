@@ -1,6 +1,7 @@
 //! The sentences of verdicts: what is true, and what to do about it.
 
 mod advice;
+mod held;
 mod rounds;
 
 use gpumem_replay::names::Names;
@@ -110,6 +111,7 @@ impl Text<'_> {
                 "the framework's own memory limit: {size} is free on the card, and the driver received no request"
             ),
             Kind::OtherLibrary => self.other_library(),
+            Kind::Exception | Kind::Cycle | Kind::Held => self.held(),
             Kind::KeptGraphs
             | Kind::NoBackward
             | Kind::Waiting
@@ -186,9 +188,10 @@ impl Text<'_> {
                 self.blocks()
             ),
             Kind::Activations => format!(
-                "tensors that forwards keep for a backward: {size} ({}) in {}, mostly from {line}",
+                "tensors that forwards keep for a backward: {size} ({}) in {}, mostly from {line}{}",
                 self.share(),
-                self.blocks()
+                self.blocks(),
+                self.kept_by()
             ),
             Kind::Model => format!(
                 "parameters and buffers: {size} ({}), mostly from {line}",
@@ -297,6 +300,9 @@ impl Text<'_> {
                 | Kind::TooLarge
                 | Kind::OtherProcesses
                 | Kind::Host
+                | Kind::Exception
+                | Kind::Cycle
+                | Kind::Held
         ) || self.kept().is_some();
         let Some(usable) = crate::rules::usable(self.facts) else {
             return String::new();

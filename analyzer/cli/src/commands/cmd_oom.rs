@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use gpumem_analyzer::attribution::owner;
 use gpumem_analyzer::envelope::{Body, Heads, View};
 use gpumem_analyzer::render::{
-    Source, answered, cause_text, caveats, count, failure_line, ledger_text, lines_table,
+    Source, answered, cause_text, caveats, count, failure_line, holders_text, ledger_text,
+    lines_table,
 };
 use gpumem_analyzer::replay::{At, OutOfMemory, Replay};
 use gpumem_analyzer::session::Session;
@@ -162,6 +163,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         Format::Text => {
             let mut text = caveats(&session.account, output.terminal);
             text.push_str(&head(&session, (&cause, count), failure, output));
+            text.push_str(&holders_text(cause.holders.as_ref(), output.terminal));
             let names = &session.replay.names;
             let mut source = Source::new(names, &session.header);
             for ledger in &ledgers {

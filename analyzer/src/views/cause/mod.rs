@@ -1,6 +1,7 @@
 //! Why an allocation failed, judged once for all outputs by [`gpumem_judge`].
 
 pub(super) mod graph;
+mod holders;
 pub(super) mod places;
 
 use std::cmp::Reverse;
@@ -18,6 +19,8 @@ use crate::names::Names;
 use crate::replay::{At, Effect, OutOfMemory, Replay};
 use crate::session::{Error, Session};
 
+pub use holders::{Holder, Holders};
+
 pub use gpumem_judge::{Certainty, Kind as CauseKind};
 
 /// The maximum number of owners in the list.
@@ -25,7 +28,7 @@ const OWNERS: usize = 3;
 
 /// A line with its live memory at a point in time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Holder {
+pub struct LineOwner {
     /// The owner as tables show it: `train.py:97`, or a description in parentheses such as `(no stack)`.
     pub line: String,
     /// The function that contains the line; empty if no Python line owns the memory.
@@ -39,7 +42,7 @@ pub struct Holder {
     pub categories: Vec<CategoryBytes>,
 }
 
-impl Holder {
+impl LineOwner {
     /// The lines with the most live bytes, the largest first, and the live bytes of all lines.
     pub fn most(replay: &Replay, held: &ByStack) -> (Vec<Self>, u64) {
         let lines = Lines::of(replay, held);
@@ -128,7 +131,9 @@ pub struct Cause {
     /// `free_bytes` is not known.
     pub would_fit: Option<bool>,
     /// The lines with the most live bytes at the failure, the largest first, at most three.
-    pub owners: Vec<Holder>,
+    pub owners: Vec<LineOwner>,
+    /// The Python objects that kept the tensors at the failure. `None`: the recorder did not look for them.
+    pub holders: Option<Holders>,
 }
 
 impl Cause {
@@ -169,6 +174,7 @@ impl Cause {
             cached_bytes: 0,
             would_fit: None,
             owners,
+            holders: None,
         };
         if let Some(facts) = watch.0.facts() {
             cause.judged(&replay.names, facts, &judge(facts));
@@ -192,6 +198,7 @@ impl Cause {
         self.what = words::what(names, facts, verdict);
         self.advice = words::advice(names, facts, verdict);
         self.line = verdict.line.as_ref().map(|owner| owner.label(names));
+        self.holders = facts.holders.as_ref().map(Holders::of);
         self.free_bytes = facts.card.free();
         self.cached_bytes = facts.reserved.saturating_sub(facts.tensors);
         let free = self
@@ -250,11 +257,11 @@ fn level_of(replay: &Replay, failure: &OutOfMemory) -> Level {
     }
 }
 
-fn owners(replay: &Replay, failure: &OutOfMemory, level: Level) -> (Vec<Holder>, u64) {
+fn owners(replay: &Replay, failure: &OutOfMemory, level: Level) -> (Vec<LineOwner>, u64) {
     let select = Select {
         device: Some(failure.event.device),
         ..Select::default()
     };
     let held = ByStack::at(replay, level, At::Event(failure.seq), &select);
-    Holder::most(replay, &held)
+    LineOwner::most(replay, &held)
 }

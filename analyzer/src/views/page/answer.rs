@@ -4,7 +4,7 @@ use gpumem_capture::{DeviceOrdinal, Level};
 use serde::Serialize;
 
 use super::input::{PageLimits, PageSources, clip};
-use crate::views::{ByStack, Holder, Ledger};
+use crate::views::{ByStack, Ledger, LineOwner};
 
 /// A device at its peak in the whole run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -26,7 +26,7 @@ pub struct PagePeak {
     /// All live bytes of this level.
     pub live: u64,
     /// The lines that held most, the largest first.
-    pub owners: Vec<Holder>,
+    pub owners: Vec<LineOwner>,
 }
 
 /// The first section of the page.
@@ -59,7 +59,7 @@ fn peak(ledger: &Ledger, from: &PageSources<'_>, limits: PageLimits) -> PagePeak
         false => Level::DRIVER,
     };
     let held = ByStack::at_device_peak(replay, device, level);
-    let (owners, live) = Holder::most(replay, &held);
+    let (owners, live) = LineOwner::most(replay, &held);
     PagePeak {
         device: ledger.device,
         seq: ledger.seq,
@@ -74,8 +74,8 @@ fn peak(ledger: &Ledger, from: &PageSources<'_>, limits: PageLimits) -> PagePeak
 }
 
 /// A holder with truncated names.
-pub(super) fn clipped(of: &Holder, limits: PageLimits) -> Holder {
-    Holder {
+pub(super) fn clipped(of: &LineOwner, limits: PageLimits) -> LineOwner {
+    LineOwner {
         line: clip(&of.line, limits.name),
         function: clip(&of.function, limits.name),
         ..of.clone()

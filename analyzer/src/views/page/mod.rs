@@ -18,7 +18,7 @@ use crate::account::when_of;
 use crate::attribution::owner;
 use crate::replay::Category;
 use crate::symbols::Symbols;
-use crate::views::Holder;
+use crate::views::LineOwner;
 use crate::views::json::ordinal;
 use crate::views::pytorch::allocator_words;
 use input::clip;
@@ -62,7 +62,7 @@ pub struct PageCause {
     /// What to change.
     pub advice: String,
     /// The lines that held most then.
-    pub owners: Vec<Holder>,
+    pub owners: Vec<LineOwner>,
     /// All live bytes of their level then.
     pub live: u64,
 }

@@ -17,7 +17,8 @@ pub(super) fn live(replay: &Replay, follow: &Follow) -> Vec<Live> {
         .get(&(follow.failure.event.device, follow.level));
     let blocks = row.into_iter().flat_map(|row| row.live_blocks());
     let mut all: Vec<Live> = blocks
-        .map(|(_, block)| Live {
+        .map(|(address, block)| Live {
+            address,
             block,
             category: replay.stacks(block.key).purpose.category(),
         })
@@ -180,7 +181,10 @@ pub(super) fn alike(replay: &Replay, follow: &Follow, live: &[Live]) -> Option<A
     let is = |size: u64, of: u64| size >= of && size - of <= of / 64;
     let mut lines: BTreeMap<Owner, Figure> = BTreeMap::new();
     let mut figure = Figure::default();
-    for Live { block, category } in live {
+    for Live {
+        block, category, ..
+    } in live
+    {
         let fits = is(block.bytes, bytes) || is(block.bytes, bytes / 2);
         if !fits
             || matches!(
@@ -217,7 +221,10 @@ pub(super) fn new(replay: &Replay, follow: &Follow, path: &Path, live: &[Live]) 
         .seq;
     let mut lines: BTreeMap<(Owner, Category), Figure> = BTreeMap::new();
     let mut figure = Figure::default();
-    for Live { block, category } in live {
+    for Live {
+        block, category, ..
+    } in live
+    {
         // Optimizer state is allocated once, by lines that ran before for other parameters.
         let is_state = *category == Category::OptimizerState;
         if block.seq < since || !(is_state || follow.history_of(replay, block.key).first >= since) {

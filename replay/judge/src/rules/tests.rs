@@ -50,6 +50,7 @@ fn facts() -> Facts {
         new: None,
         copies: Vec::new(),
         shared: 0,
+        holders: None,
         steps: 3,
         trains: true,
         after: After::default(),
@@ -62,6 +63,7 @@ fn figure(bytes: u64, blocks: u64) -> Figure {
 
 fn kept(bytes: u64) -> Kept {
     Kept {
+        blocks: Vec::new(),
         begins: None,
         made_at: None,
         rounds: 4,

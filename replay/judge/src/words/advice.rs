@@ -12,6 +12,7 @@ impl Text<'_> {
             Kind::NotMemory => "check the limits of the process: address space (ulimit -v), handles".into(),
             Kind::OwnLimit => "raise torch.cuda.set_per_process_memory_fraction, or request less".into(),
             Kind::OtherLibrary => format!("free memory at {line}, or allocate less there"),
+            Kind::Exception | Kind::Cycle | Kind::Held => return self.advice_of_held(),
             Kind::KeptGraphs
             | Kind::NoBackward
             | Kind::Waiting
@@ -55,6 +56,10 @@ impl Text<'_> {
         let most = kept.last.as_ref().or(kept.lines.first())?;
         let line = most.owner.label(self.names);
         let text = match self.verdict.kind {
+            Kind::KeptGraphs if self.holder().is_some() => {
+                let name = self.holder().map_or("it", |holder| holder.name());
+                format!("store .item() or .detach() of the tensor in {name}, not the tensor with its graph")
+            }
             Kind::KeptGraphs => {
                 format!("{line}: store .item() or .detach() of the tensor, not the tensor with its graph")
             }

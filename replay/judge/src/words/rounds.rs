@@ -19,21 +19,35 @@ impl Text<'_> {
         let from = self.lines_of(kept);
         let held = format!("{sum}, {each}, {from}");
         match self.verdict.kind {
-            Kind::KeptTensors => format!("tensors of {of} are still live: {held}{}", self.shared()),
+            Kind::KeptTensors => format!(
+                "tensors of {of} are still live: {held}{}{}",
+                self.shared(),
+                self.kept_by()
+            ),
             Kind::EarlierModels => {
                 format!(
                     "models of {of} are still live: {sum} of parameters and their state, {from}"
                 )
             }
-            Kind::PreviousRound => format!("memory of {of} is still live: {sum}, {from}"),
-            Kind::Waiting => format!("the graphs of {of} wait for a backward: {held}"),
+            Kind::PreviousRound => {
+                format!(
+                    "memory of {of} is still live: {sum}, {from}{}",
+                    self.kept_by()
+                )
+            }
+            Kind::Waiting => {
+                format!(
+                    "the graphs of {of} wait for a backward: {held}{}",
+                    self.kept_by()
+                )
+            }
             Kind::KeptGraphs => format!(
                 "autograd graphs of {of} are still live: {held}{}",
-                self.holder(kept)
+                self.probable_holder(kept)
             ),
             _ => format!(
                 "tensors of {of} are still live, and no backward has used them: {held}{}",
-                self.holder(kept)
+                self.probable_holder(kept)
             ),
         }
     }
@@ -83,8 +97,10 @@ impl Text<'_> {
         }
     }
 
-    fn holder(&self, kept: &Kept) -> String {
+    /// The walk's, or the line whose tensor comes last.
+    fn probable_holder(&self, kept: &Kept) -> String {
         match &kept.last {
+            _ if self.holder().is_some() => self.kept_by(),
             Some(line) if !line.in_forward => {
                 format!(
                     "; probably kept by the tensor of {}",

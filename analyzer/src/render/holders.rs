@@ -1,0 +1,60 @@
+//! Who kept the memory at a failure, as text.
+
+use super::{Align, Style, Table, Terminal, bytes, count, percent};
+use crate::views::{Holder, Holders};
+
+/// The maximum number of rows.
+const ROWS: usize = 10;
+
+/// A table of the objects that kept tensors; nothing without a walk.
+pub fn holders_text(holders: Option<&Holders>, terminal: Terminal) -> String {
+    let Some(holders) = holders.filter(|holders| !holders.rows.is_empty()) else {
+        return String::new();
+    };
+    let mut out = String::from("\n");
+    out.push_str(&terminal.paint(Style::Strong, "Who kept the tensors at the failure"));
+    out.push('\n');
+    let (left, right) = (Align::Left, Align::Right);
+    let mut table = Table::new(&[right, right, right, left, left])
+        .elastic(&[4, 3])
+        .shed(&[4]);
+    let heads = ["bytes", "share", "blocks", "holder", "where"];
+    table.row(heads).style_row(Style::Faint);
+    let mut row = |held: u64, blocks: &str, text: &str, place: &str| {
+        let share = percent(held, holders.live_bytes);
+        table.row([&bytes(held), &share, blocks, text, place]);
+    };
+    for holder in holders.rows.iter().take(ROWS) {
+        row(
+            holder.bytes,
+            &count(holder.blocks),
+            &text(holder),
+            &holder.place,
+        );
+    }
+    let shown = holders.rows.iter().take(ROWS);
+    let shown = shown.fold(0_u64, |sum, of| sum.saturating_add(of.bytes));
+    let rest = holders.live_bytes.saturating_sub(shown);
+    if rest > 0 {
+        row(rest, "", "all others, and what no Python object keeps", "");
+    }
+    out.push_str(&table.render(terminal, 2));
+    if let Some(cut) = &holders.cut {
+        let why = match cut.as_str() {
+            "time" => "it ran out of time",
+            "size" => "the program has too many objects",
+            _ => "there was no memory for it",
+        };
+        out.push_str(&format!("The search was not completed: {why}.\n"));
+    }
+    out
+}
+
+fn text(holder: &Holder) -> String {
+    match holder.kind {
+        "graph" => format!("graph of {}", holder.text),
+        "parameters" => format!("{}: parameters, buffers", holder.text),
+        "gradients" => format!("{}: gradients", holder.text),
+        _ => holder.text.clone(),
+    }
+}

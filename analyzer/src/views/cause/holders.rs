@@ -1,0 +1,60 @@
+//! Who kept the memory at a failure.
+
+use gpumem_judge::HolderKind;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// A Python object that kept tensors.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Holder {
+    /// What it is: `object`; `parameters` of a module, its buffers included; `gradients`; the `graph` that hangs on a tensor; a
+    /// frame that a `traceback` keeps; `native` code, or a value that a running call works with; a reference `cycle`.
+    #[schemars(extend("enum" = holder_kinds()))]
+    pub kind: &'static str,
+    /// How Python code would refer to it: `metric.preds[0…213]`.
+    pub text: String,
+    /// Where that is: `local of main (train.py:31)`, `global of __main__`.
+    pub place: String,
+    /// Bytes of the tensors.
+    pub bytes: u64,
+    /// Number of the tensors' blocks.
+    pub blocks: u64,
+    /// Bytes that become free if the container is emptied, or the one reference is deleted. `None`: not known.
+    pub frees_bytes: Option<u64>,
+}
+
+/// Who kept tensors at a failure: the result of the recorder's walk through the program's objects.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Holders {
+    /// The bound that ended the walk too early: `time`, `size` or `memory`. `None`: it was complete.
+    pub cut: Option<String>,
+    /// Duration of the walk.
+    pub time_us: u64,
+    /// Live bytes of the GPU's tensors at that time.
+    pub live_bytes: u64,
+    /// The largest holders, the largest first.
+    pub rows: Vec<Holder>,
+}
+
+impl Holders {
+    pub(super) fn of(holders: &gpumem_judge::Holders) -> Self {
+        let row = |of: &gpumem_judge::Holder| Holder {
+            kind: of.kind.name(),
+            text: of.text.clone(),
+            place: of.place.clone(),
+            bytes: of.bytes,
+            blocks: of.blocks,
+            frees_bytes: of.frees,
+        };
+        Self {
+            cut: holders.cut.clone(),
+            time_us: holders.micros,
+            live_bytes: holders.live,
+            rows: holders.all.iter().map(row).collect(),
+        }
+    }
+}
+
+fn holder_kinds() -> Vec<&'static str> {
+    HolderKind::ALL.iter().map(|kind| kind.name()).collect()
+}

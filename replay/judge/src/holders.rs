@@ -1,0 +1,245 @@
+//! Who kept the blocks at a failure: what the recorder's walk through the program's objects wrote.
+
+use std::collections::BTreeMap;
+
+use gpumem_capture::{ProcessKey, Seq};
+use gpumem_replay::Figure;
+use gpumem_replay::names::Names;
+use rustc_hash::FxHashMap;
+
+/// What kind of object keeps blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HolderKind {
+    /// An object with a name.
+    Object,
+    /// The parameters and buffers of a module.
+    Parameters,
+    /// Gradients of parameters or other tensors.
+    Gradients,
+    /// A graph for a backward, which hangs on a tensor with a name.
+    Graph,
+    /// A frame that has ended, which an exception keeps.
+    Traceback,
+    /// Native code, or what a running call works with.
+    Native,
+    /// A reference cycle that nothing refers to.
+    Cycle,
+}
+
+impl HolderKind {
+    /// All kinds.
+    pub const ALL: [Self; 7] = [
+        Self::Object,
+        Self::Parameters,
+        Self::Gradients,
+        Self::Graph,
+        Self::Traceback,
+        Self::Native,
+        Self::Cycle,
+    ];
+
+    /// Its name in captures and in output for programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Object => "object",
+            Self::Parameters => "parameters",
+            Self::Gradients => "gradients",
+            Self::Graph => "graph",
+            Self::Traceback => "traceback",
+            Self::Native => "native",
+            Self::Cycle => "cycle",
+        }
+    }
+}
+
+/// Who keeps blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its kind.
+    pub kind: HolderKind,
+    /// As Python would write it: `metric.preds[0…213]`.
+    pub text: String,
+    /// Where that is: `local of main (train.py:31)`.
+    pub place: String,
+    /// Bytes of the blocks.
+    pub bytes: u64,
+    /// Number of the blocks.
+    pub blocks: u64,
+    /// Bytes that become free if the container is emptied or the reference is deleted; `None` if that is not known.
+    pub frees: Option<u64>,
+}
+
+/// The result of a walk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Holders {
+    /// The bound that ended it too early: `time`, `size` or `memory`.
+    pub cut: Option<String>,
+    /// How long it took, in microseconds.
+    pub micros: u64,
+    /// Live bytes of the device's tensors then.
+    pub live: u64,
+    /// The holders with the most bytes, the largest first.
+    pub all: Vec<Holder>,
+    /// By the address of a block, one of the largest: its holder in `all`.
+    pub(crate) blocks: FxHashMap<u64, usize>,
+}
+
+impl Holders {
+    /// Those at a failure; `None` if there was no walk. Lines that do not fit the form are left out.
+    pub fn at(names: &Names, failure: Seq) -> Option<Self> {
+        let text = names.fact(&format!("{}{}", ProcessKey::HOLDERS, failure.0))?;
+        Some(Self::read(text))
+    }
+
+    fn read(text: &str) -> Self {
+        let mut read = Self::default();
+        let mut last: Option<Holder> = None;
+        for line in text.lines() {
+            let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+            let fields: Vec<&str> = rest.split(' ').collect();
+            match (word, &fields[..]) {
+                ("walk", [cut, micros, _, _, live]) => {
+                    read.cut = Some((*cut).to_owned()).filter(|cut| cut != "whole");
+                    read.micros = micros.parse().unwrap_or(0);
+                    read.live = live.parse().unwrap_or(0);
+                }
+                ("holder", [kind, bytes, blocks, frees]) => {
+                    read.all.extend(last.take());
+                    let kind = HolderKind::ALL.into_iter().find(|of| of.name() == *kind);
+                    last = kind.map(|kind| Holder {
+                        kind,
+                        text: String::new(),
+                        place: String::new(),
+                        bytes: bytes.parse().unwrap_or(0),
+                        blocks: blocks.parse().unwrap_or(0),
+                        frees: frees.parse().ok(),
+                    });
+                }
+                ("text", _) => {
+                    if let Some(holder) = &mut last {
+                        rest.clone_into(&mut holder.text);
+                    }
+                }
+                ("place", _) => {
+                    if let Some(holder) = &mut last {
+                        rest.clone_into(&mut holder.place);
+                    }
+                }
+                ("block", [address, holder]) => {
+                    let address = u64::from_str_radix(address, 16);
+                    if let (Ok(address), Ok(holder)) = (address, holder.parse()) {
+                        read.blocks.insert(address, holder);
+                    }
+                }
+                _ => {}
+            }
+        }
+        read.all.extend(last);
+        read
+    }
+
+    /// The holder of these blocks: the number of one of those that the object has which keeps at least nine tenths of the
+    /// bytes whose holder is known, and the known ones are at least half of all. A list keeps its tensors, and also the
+    /// graphs that hang on them: the one that keeps more is named.
+    pub(crate) fn of(&self, blocks: &[(u64, u64)]) -> Option<usize> {
+        let all: u64 = blocks.iter().map(|(_, bytes)| bytes).sum();
+        let mut by_holder: BTreeMap<usize, u64> = BTreeMap::new();
+        for (address, bytes) in blocks {
+            if let Some(holder) = self.blocks.get(address) {
+                *by_holder.entry(*holder).or_default() += bytes;
+            }
+        }
+        let known: u64 = by_holder.values().sum();
+        let same = |one: usize, other: usize| {
+            let of = |at: usize| self.all.get(at).map(|of| (of.name(), &of.place));
+            of(one) == of(other)
+        };
+        let with_same = |at: usize| -> u64 {
+            let all = by_holder.iter().filter(|(other, _)| same(at, **other));
+            all.map(|(_, bytes)| bytes).sum()
+        };
+        let largest = by_holder.iter().max_by_key(|(at, bytes)| (**bytes, **at));
+        let at = *largest?.0;
+        let is_most = known > 0 && known >= all / 2 && with_same(at) >= known - known / 10;
+        (is_most && at < self.all.len()).then_some(at)
+    }
+
+    /// Bytes and blocks of all holders of a kind, and the largest of them.
+    pub(crate) fn of_kind(&self, kind: HolderKind) -> Option<(Figure, usize)> {
+        let all = self.all.iter().enumerate();
+        let mut all = all.filter(|(_, of)| of.kind == kind).peekable();
+        let first = all.peek()?.0;
+        let mut figure = Figure::default();
+        for (_, of) in all {
+            figure.bytes = figure.bytes.saturating_add(of.bytes);
+            figure.blocks = figure.blocks.saturating_add(of.blocks);
+        }
+        Some((figure, first))
+    }
+}
+
+impl Holder {
+    /// The object that has the blocks: `metric.preds` for `metric.preds[0…213]`.
+    pub fn name(&self) -> &str {
+        match self.text.strip_suffix(']').and_then(|text| text.rfind('[')) {
+            Some(end) if end > 0 => self.text.get(..end).unwrap_or(&self.text),
+            _ => &self.text,
+        }
+    }
+
+    /// Whether it is a container that has several of the blocks.
+    pub fn is_container(&self) -> bool {
+        self.blocks > 1 && self.text.ends_with(']')
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "walk whole 1200 10 20 4096\n\
+        holder object 3000 3 3000\ntext m.preds[0…2]\nplace local of main (t.py:3)\n\
+        holder graph 1000 1 -\ntext loss\nplace global of __main__\n\
+        block 1000 0\nblock 2000 0\nblock 3000 0\nblock 4000 1\nblock zz 1\nunknown line\n";
+
+    #[test]
+    fn what_the_recorder_wrote_is_read() {
+        let read = Holders::read(TEXT);
+        assert_eq!(
+            (read.cut.as_deref(), read.micros, read.live),
+            (None, 1200, 4096)
+        );
+        let [preds, loss] = &read.all[..] else {
+            panic!("{read:?}")
+        };
+        assert_eq!(
+            (preds.kind, preds.bytes, preds.frees),
+            (HolderKind::Object, 3000, Some(3000))
+        );
+        assert_eq!(
+            (&*preds.text, &*preds.place),
+            ("m.preds[0…2]", "local of main (t.py:3)")
+        );
+        assert_eq!((loss.kind, loss.frees), (HolderKind::Graph, None));
+    }
+
+    #[test]
+    fn blocks_have_one_holder_or_none() {
+        let read = Holders::read(TEXT);
+        let of = |blocks: &[(u64, u64)]| read.of(blocks).map(|at| &*read.all[at].text);
+        assert_eq!(of(&[(0x1000, 900), (0x2000, 900)]), Some("m.preds[0…2]"));
+        assert_eq!(of(&[(0x1000, 900), (0x4000, 900)]), None);
+        assert_eq!(
+            of(&[(0x4000, 900), (0x5000, 2000)]),
+            None,
+            "most is not known"
+        );
+        assert_eq!(of(&[]), None);
+    }
+
+    #[test]
+    fn text_of_another_form_is_left_out() {
+        let read = Holders::read("walk\nholder\nholder x y z w\ntext a\nplace\nblock\n");
+        assert_eq!(read, Holders::default());
+    }
+}

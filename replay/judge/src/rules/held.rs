@@ -1,0 +1,104 @@
+//! Rules about who keeps memory. They need the walk through the program's objects, which shows what they state.
+
+use gpumem_replay::Figure;
+
+use super::{NOTABLE, notable, verdict};
+use crate::facts::Facts;
+use crate::holders::{Holder, HolderKind};
+use crate::kept::Kept;
+use crate::verdict::{Certainty, Kind, Verdict};
+
+/// The least percentage of live bytes that one object keeps, to be a cause without rounds.
+const MUCH: u64 = 40;
+
+/// Memory that nothing but an exception or a reference cycle keeps.
+pub(super) fn leftover(facts: &Facts) -> Option<Verdict> {
+    let holders = facts.holders.as_ref()?;
+    let kinds = [
+        (HolderKind::Traceback, Kind::Exception),
+        (HolderKind::Cycle, Kind::Cycle),
+    ];
+    let missing = super::missing(facts);
+    kinds.into_iter().find_map(|(of, kind)| {
+        let (figure, holder) = holders.of_kind(of)?;
+        // Without it, the request would have fitted.
+        let would_do = figure.bytes >= missing && notable(figure.bytes, facts.live, 10);
+        (would_do || notable(figure.bytes, facts.live, NOTABLE))
+            .then(|| proven(kind, figure, holder))
+    })
+}
+
+fn proven(kind: Kind, figure: Figure, holder: usize) -> Verdict {
+    Verdict {
+        blocks: figure.blocks,
+        holder: Some(holder),
+        ..verdict(kind, Certainty::Proven, figure.bytes)
+    }
+}
+
+/// What earlier rounds hold, if the walk shows who keeps it.
+pub(super) fn of_rounds(facts: &Facts, kept: &Kept, verdict: Verdict) -> Verdict {
+    let found = facts.holders.as_ref().and_then(|holders| {
+        let at = holders.of(&kept.blocks)?;
+        Some((at, holders.all.get(at)?))
+    });
+    let Some((at, holder)) = found else {
+        return verdict;
+    };
+    let kind = match (holder.kind, verdict.kind) {
+        (HolderKind::Graph, Kind::KeptTensors | Kind::PreviousRound) => {
+            match kept.with_backward * 2 > kept.of {
+                true => Kind::KeptGraphs,
+                false => Kind::NoBackward,
+            }
+        }
+        (HolderKind::Object, Kind::KeptGraphs | Kind::NoBackward | Kind::Waiting) => {
+            Kind::KeptTensors
+        }
+        (HolderKind::Traceback | HolderKind::Cycle | HolderKind::Native, kind) => {
+            return Verdict { kind, ..verdict };
+        }
+        (_, kind) => kind,
+    };
+    Verdict {
+        kind,
+        certainty: Certainty::Proven,
+        holder: Some(at),
+        ..verdict
+    }
+}
+
+/// One object keeps a large part: a list, a dictionary, graphs that hang on several tensors. Parameters and the state of
+/// an optimizer are not such objects.
+pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
+    let holders = facts.holders.as_ref()?;
+    let counts = |holder: &Holder| {
+        let is_kind = matches!(holder.kind, HolderKind::Object | HolderKind::Graph);
+        is_kind && holder.is_container() && !holder.text.contains(".state[")
+    };
+    let all = holders.all.iter().enumerate();
+    let (at, holder) = all
+        .filter(|(_, holder)| counts(holder))
+        .max_by_key(|(_, of)| of.bytes)?;
+    let figure = Figure {
+        bytes: holder.bytes,
+        blocks: holder.blocks,
+    };
+    notable(figure.bytes, facts.live, MUCH).then(|| proven(Kind::Held, figure, at))
+}
+
+/// Activations, if the walk shows on which tensor their graph hangs.
+pub(super) fn activations(facts: &Facts, verdict: Verdict) -> Verdict {
+    let graph = facts
+        .holders
+        .as_ref()
+        .and_then(|holders| holders.of_kind(HolderKind::Graph));
+    match graph {
+        Some((figure, at)) if figure.bytes >= verdict.bytes / 2 => Verdict {
+            certainty: Certainty::Proven,
+            holder: Some(at),
+            ..verdict
+        },
+        _ => verdict,
+    }
+}

@@ -1,0 +1,77 @@
+//! Who keeps memory, in words.
+
+use gpumem_replay::units::bytes;
+
+use super::Text;
+use crate::holders::{Holder, HolderKind};
+use crate::verdict::Kind;
+
+impl Text<'_> {
+    pub(super) fn holder(&self) -> Option<&Holder> {
+        let at = self.verdict.holder?;
+        self.facts.holders.as_ref()?.all.get(at)
+    }
+
+    /// `metric.preds[0…213], local of main (train.py:31)`
+    fn named(&self, holder: &Holder) -> String {
+        let Holder { text, place, .. } = holder;
+        match holder.kind {
+            HolderKind::Graph => format!("the graph of {text}, {place}"),
+            HolderKind::Parameters => format!("{text}, {place}: its parameters and buffers"),
+            HolderKind::Gradients => format!("{text}, {place}: gradients"),
+            _ => format!("{text}, {place}"),
+        }
+    }
+
+    /// What the walk shows besides the rest of a sentence.
+    pub(super) fn kept_by(&self) -> String {
+        match self.holder() {
+            Some(holder) => format!("; kept by {}", self.named(holder)),
+            None => String::new(),
+        }
+    }
+
+    /// A sentence about the holder alone.
+    pub(super) fn held(&self) -> String {
+        let Some(holder) = self.holder() else {
+            return String::new();
+        };
+        let sum = format!("{} ({}) in {}", self.size(), self.share(), self.blocks());
+        match self.verdict.kind {
+            Kind::Exception => format!(
+                "an exception keeps what a call that failed before had: {sum}, mostly {}",
+                self.named(holder)
+            ),
+            Kind::Cycle => format!(
+                "objects that only refer to each other keep {sum} until the garbage collector runs: mostly {}",
+                holder.text
+            ),
+            _ => format!("{} keeps {sum}", self.named(holder)),
+        }
+    }
+
+    pub(super) fn advice_of_held(&self) -> Option<String> {
+        let holder = self.holder()?;
+        let name = holder.name();
+        Some(match self.verdict.kind {
+            Kind::Exception if holder.place.starts_with("exception") => {
+                "leave the except block before you try again: the exception is dropped at its end".into()
+            }
+            Kind::Exception => format!(
+                "keep a text of the exception instead of the exception, or call traceback.clear_frames({}.__traceback__)",
+                holder.text.split(" → ").next().unwrap_or("e")
+            ),
+            Kind::Cycle => "break the cycle where the objects are no longer needed, or refer to one of them with weakref; gc.collect() frees them meanwhile".into(),
+            _ if holder.kind == HolderKind::Graph => format!(
+                "if {name} need not be trained through, store .item() or .detach() in it; else call backward() earlier"
+            ),
+            _ => match holder.frees {
+                Some(frees) if frees > 0 => format!(
+                    "keep fewer tensors in {name}, or keep them on the host with .cpu(): emptying it frees {}",
+                    bytes(frees)
+                ),
+                _ => format!("keep fewer tensors in {name}, or keep them on the host with .cpu()"),
+            },
+        })
+    }
+}
