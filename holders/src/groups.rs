@@ -1,6 +1,6 @@
 //! Puts like paths together: `history[0…213]` is one holder.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpumem_python_frames::Runtime;
 use rustc_hash::FxHashMap;
@@ -60,6 +60,8 @@ pub struct Holder {
     pub text: String,
     /// Where that is: `local of main (train.py:31)`, `global of __main__`.
     pub place: String,
+    /// Whether that is in the program's own code, not in an installed package.
+    pub is_own: bool,
     /// The bytes of the blocks.
     pub bytes: u64,
     /// The number of blocks.
@@ -75,16 +77,33 @@ const CHECKED: usize = 6;
 /// The maximum number of blocks whose holder is listed.
 const BLOCKS: usize = 256;
 
+/// The text and the place of values of functions that run and are not the program's.
+const RUNNING: (&str, &str) = ("values of running calls", "installed packages");
+
 /// A group while it is collected.
 struct Group {
     kind: Kind,
+    /// The first of the roots.
     root: usize,
+    roots: BTreeSet<usize>,
+    place: String,
+    is_own: bool,
     text: String,
     numbers: Vec<(i64, i64)>,
     /// The beginning that all paths have in common.
     common: Vec<Id>,
     blocks: Vec<u64>,
     bytes: u64,
+}
+
+impl Group {
+    /// Where it is: of a function that calls itself, how many calls.
+    fn place(&self) -> String {
+        match (self.place.strip_prefix("local of "), self.roots.len()) {
+            (Some(frame), calls) if calls > 1 => format!("local of {calls} calls of {frame}"),
+            _ => self.place.clone(),
+        }
+    }
 }
 
 /// A block and the tensors that have it.
@@ -148,21 +167,26 @@ pub(crate) fn group(
             offer(block, search, path, |_| Kind::Gradients);
         }
     }
-    // A graph that contains others comes first. Of those that end together the program's own variable is named.
+    // The program's own variables are named, and of those the one whose graph contains others.
     graphs.sort_by_key(|(graph, path)| {
         let order = path.as_ref().map_or(usize::MAX, |path| order(search, path));
-        (core::cmp::Reverse(graph.order), order)
+        (order, core::cmp::Reverse(graph.order))
     });
     for (graph, path) in graphs {
         for memory in tensors.saved(graph) {
             let block = blocks.entry(memory.block).or_default();
             if block.best.is_none() {
                 block.bytes = memory.bytes;
-                offer(block, search, path.clone(), |_| Kind::Graph);
+                offer(block, search, path.clone(), |path| {
+                    match kind_of(search, path) {
+                        Kind::Traceback => Kind::Traceback,
+                        _ => Kind::Graph,
+                    }
+                });
             }
         }
     }
-    let mut groups = collect(&mut blocks);
+    let mut groups = collect(&paths, &mut blocks);
     groups.sort_by(|one, other| (other.bytes, &one.text).cmp(&(one.bytes, &other.text)));
     result.bytes = groups.iter().map(|group| group.bytes).sum();
     for (at, group) in groups.iter().take(HOLDERS).enumerate() {
@@ -173,7 +197,8 @@ pub(crate) fn group(
         result.holders.push(Holder {
             kind: group.kind,
             text: shown(group),
-            place: paths.place(group.root),
+            place: group.place(),
+            is_own: group.is_own,
             bytes: group.bytes,
             blocks: group.blocks.len() as u64,
             frees,
@@ -260,8 +285,8 @@ fn kind_of(search: &Search, path: &Path) -> Kind {
     }
 }
 
-fn collect(blocks: &mut BTreeMap<u64, Block>) -> Vec<Group> {
-    let mut groups: BTreeMap<(Kind, usize, String), Group> = BTreeMap::new();
+fn collect(paths: &Paths<'_>, blocks: &mut BTreeMap<u64, Block>) -> Vec<Group> {
+    let mut groups: BTreeMap<(Kind, String, String), Group> = BTreeMap::new();
     for (address, block) in blocks {
         let Some((_, kind, path)) = &block.best else {
             continue;
@@ -273,22 +298,27 @@ fn collect(blocks: &mut BTreeMap<u64, Block>) -> Vec<Group> {
             _ => &path.parts,
         };
         let mut numbers = Vec::new();
-        let text = text(parts, &mut numbers);
-        // Objects that native code has are not told apart.
-        let root = match kind {
-            Kind::Native | Kind::Cycle => usize::MAX,
-            _ => path.root,
+        let root = paths.search.roots.get(path.root);
+        let is_own = root.is_some_and(|root| root.is_own);
+        let (text, place) = match root.map(|root| &root.what) {
+            // What the functions of packages that run call their values says nothing.
+            Some(What::Local(..)) if !is_own => (String::from(RUNNING.0), String::from(RUNNING.1)),
+            _ => (text(parts, &mut numbers), paths.place(path.root)),
         };
-        let key = (*kind, root, text.clone());
+        let key = (*kind, place.clone(), text.clone());
         let group = groups.entry(key).or_insert_with(|| Group {
             kind: *kind,
             root: path.root,
+            roots: BTreeSet::new(),
+            place,
+            is_own,
             text,
             numbers: numbers.iter().map(|number| (*number, *number)).collect(),
             common: path.objects.clone(),
             blocks: Vec::new(),
             bytes: 0,
         });
+        group.roots.insert(path.root);
         for ((least, most), number) in group.numbers.iter_mut().zip(numbers) {
             (*least, *most) = ((*least).min(number), (*most).max(number));
         }

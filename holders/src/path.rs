@@ -238,6 +238,10 @@ impl<'a> Paths<'a> {
             return Part::Silent;
         }
         let names = roots::variables(self.locked, self.runtime, locals.code);
+        // The frames of packages between a call of the program and the failure are not named.
+        if !roots::is_of_program(self.locked, &locals) {
+            return Part::Silent;
+        }
         let text = roots::frame_text(self.locked, &locals);
         for (at, name) in names.into_iter().enumerate() {
             // SAFETY: as above; the frame has these variables.

@@ -72,8 +72,7 @@ fn frames(locked: &Locked, runtime: &Runtime, heap: &Heap, roots: &mut Roots) {
 }
 
 fn frame(locked: &Locked, runtime: &Runtime, heap: &Heap, roots: &mut Roots, locals: &Locals) {
-    let file = code_text(locked, locals.code, c"co_filename").unwrap_or_default();
-    let is_own = is_own(&file);
+    let is_own = is_of_program(locked, locals);
     let number = roots.frames.len();
     roots.frames.push(frame_text(locked, locals));
     for (at, name) in variables(locked, runtime, locals.code)
@@ -136,8 +135,14 @@ fn code_text(locked: &Locked, code: Object, name: &core::ffi::CStr) -> Option<St
     result
 }
 
+/// Whether a frame runs code of the program.
+pub(crate) fn is_of_program(locked: &Locked, locals: &Locals) -> bool {
+    let file = code_text(locked, locals.code, c"co_filename");
+    is_own(&file.unwrap_or_default())
+}
+
 /// Whether a file is the program's, not that of an installed package.
-pub(crate) fn is_own(file: &str) -> bool {
+fn is_own(file: &str) -> bool {
     let installed = ["/site-packages/", "/dist-packages/", "/lib/python3"];
     !file.starts_with("<frozen") && !installed.iter().any(|part| file.contains(part))
 }

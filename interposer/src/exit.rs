@@ -16,7 +16,7 @@ extern "C" fn at_exit() {
             }
             return;
         };
-        session.failures.finish();
+        session.failures.finish(session);
         let reading = session.readings.begin_last();
         unhooked::look(session.writer);
         patched::look(session.writer);

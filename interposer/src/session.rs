@@ -68,8 +68,11 @@ pub(crate) trait Failures: Sync {
         stacks: (StackId, StackId),
     );
 
+    /// PyTorch calls its observers on this thread, after a failure: with a table of who keeps memory, if that was found.
+    fn observed(&self, session: &'static Session, thread: &Thread, holders: Option<String>);
+
     /// The process ends: waits, within a bound, for reports that are not complete.
-    fn finish(&self);
+    fn finish(&self, session: &'static Session);
 }
 
 /// The used memory of a card.

@@ -7,7 +7,7 @@
 //! Where a class has its saved tensors is not known, so every word of a node's own fields that points to a tensor counts.
 //! Another thread may run or free a graph meanwhile: everything is read by the kernel, which reports what is not there.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use gpumem_holders::Memory;
 use gpumem_sys::c_library;
@@ -25,6 +25,8 @@ const LIST: usize = 64 << 10;
 #[derive(Default)]
 pub(super) struct Graphs {
     visited: HashSet<usize>,
+    /// What words point to: the memory of a tensor, or something else.
+    known: HashMap<usize, Option<Memory>>,
 }
 
 /// Where a node has what.
@@ -121,7 +123,7 @@ pub(super) fn saved(
             rest.extend(nodes.filter_map(|edge| word_at(edge, 0)));
         }
         let own = node.get(layout.fields..).unwrap_or_default();
-        tensors(own, reader, &mut found);
+        tensors(own, reader, graphs, &mut found);
         for at in (0..own.len()).step_by(8) {
             let bounds = [0, 8, 16].map(|word| word_at(own, at + word).unwrap_or(0));
             if let [from, to, end] = bounds
@@ -130,7 +132,7 @@ pub(super) fn saved(
                 && is_object(from, end)
                 && let Some(list) = list(from, to)
             {
-                tensors(&list, reader, &mut found);
+                tensors(&list, reader, graphs, &mut found);
             }
         }
     }
@@ -162,11 +164,13 @@ fn list(from: usize, to: usize) -> Option<Vec<u8>> {
 }
 
 /// Adds the memory of the tensors to which words point.
-fn tensors(bytes: &[u8], reader: &mut Reader<'_>, found: &mut Vec<Memory>) {
+fn tensors(bytes: &[u8], reader: &mut Reader<'_>, graphs: &mut Graphs, found: &mut Vec<Memory>) {
     for at in (0..bytes.len()).step_by(8) {
         let tensor = word_at(bytes, at).filter(|address| is_plausible(*address));
-        if let Some(memory) = tensor.and_then(|tensor| reader.saved(tensor)) {
-            found.push(memory);
-        }
+        let known = tensor.and_then(|tensor| {
+            let known = graphs.known.entry(tensor);
+            *known.or_insert_with(|| reader.saved(tensor))
+        });
+        found.extend(known);
     }
 }

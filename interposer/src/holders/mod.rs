@@ -26,7 +26,7 @@ use gpumem_torch_abi::Function;
 use crate::allocator::found;
 use crate::session::{self, Session};
 use crate::thread::{self, Thread};
-use crate::{account, message, process};
+use crate::{account, process};
 
 /// The maximum time of a walk.
 const TIME: Duration = Duration::from_secs(1);
@@ -49,22 +49,22 @@ impl Walks {
     }
 }
 
-/// A failure is being reported by PyTorch's allocator, which calls its observers next.
-pub(crate) fn expect(session: &Session, thread: &Thread, seq: Seq) {
-    let Some(walks) = &session.walks else { return };
+/// A failure is being reported by PyTorch's allocator, which calls its observers next. Returns whether ours is one.
+pub(crate) fn expect(session: &Session, thread: &Thread, seq: Seq) -> bool {
+    let (Some(walks), Some((object, method))) = (&session.walks, found::attach_observer()) else {
+        return false;
+    };
     thread.failure.set(seq.0);
     if walks.is_attached.swap(true, Ordering::AcqRel) {
-        return;
+        return true;
     }
-    let Some((object, method)) = found::attach_observer() else {
-        return;
-    };
     type Attach = extern "C-unwind" fn(usize, &mut Function);
     // SAFETY: the address is that of `attachOutOfMemoryObserver(std::function<…>)` of the object's class; a function is
     // passed by its address.
     let attach: Attach = unsafe { core::mem::transmute(method) };
     let mut ours = Function::new([0; 2], observed as *const c_void);
     attach(object, &mut ours);
+    true
 }
 
 /// Called by PyTorch's allocator when an allocation has failed, without its lock of the device.
@@ -75,24 +75,28 @@ extern "C-unwind" fn observed(_: *const c_void, device: &i64, _: &u64, _: &u64, 
     let Ok(device) = u8::try_from(*device) else {
         return;
     };
-    let session = session::session();
-    if let Some(session) = session {
-        thread::guarded_with_room(|thread| walk(session, thread, DeviceOrdinal(device)));
-    }
-}
-
-fn walk(session: &'static Session, thread: &Thread, device: DeviceOrdinal) {
-    let Some(walks) = &session.walks else { return };
-    let seq = thread.failure.replace(0);
-    if seq == 0 || walks.count.fetch_add(1, Ordering::Relaxed) >= WALKS {
-        return;
-    }
-    let Some((holders, live)) = find(session, device) else {
+    let Some(session) = session::session() else {
         return;
     };
-    if session.postmortem {
-        message::line(text::shown(&holders, live).trim_end());
+    let seq = thread::with(|thread| thread.failure.replace(0));
+    if seq == 0 {
+        return;
     }
+    let holders = thread::guarded_with_room(|_| walk(session, seq, DeviceOrdinal(device)));
+    thread::in_hook(|thread| {
+        session
+            .failures
+            .observed(session, thread, holders.flatten())
+    });
+}
+
+/// Records the holders, and returns the lines about them.
+fn walk(session: &'static Session, seq: u64, device: DeviceOrdinal) -> Option<String> {
+    let walks = session.walks.as_ref()?;
+    if walks.count.fetch_add(1, Ordering::Relaxed) >= WALKS {
+        return None;
+    }
+    let (holders, live) = find(session, device)?;
     let key = format!("{}{seq}", ProcessKey::HOLDERS);
     let value = text::recorded(&holders, live);
     let parts = [key.as_bytes(), value.as_bytes()];
@@ -107,6 +111,7 @@ fn walk(session: &'static Session, thread: &Thread, device: DeviceOrdinal) {
             "the holders of blocks did not fit into the capture",
         );
     }
+    Some(text::shown(&holders, live))
 }
 
 /// Who keeps the blocks of a device, and the live bytes of its tensors. None where the interpreter's lock must not be

@@ -10,8 +10,9 @@ const LINES: usize = 8;
 
 /// The lines on stderr. `live`: the live bytes of the device's tensors.
 pub(super) fn shown(holders: &Holders, live: u64) -> String {
-    let mut out = String::from("who keeps the memory of tensors\n");
-    let _ = writeln!(out, "  {:>10}  share  {:>9}  holder", "bytes", "blocks");
+    let mut out = String::new();
+    let title = "live tensors, by holder";
+    let _ = writeln!(out, "  {:>10}  share  {:>9}  {title}", "bytes", "blocks");
     let mut row = |held: u64, blocks: String, text: &str| {
         let share = percent(held, live);
         let _ = writeln!(
@@ -79,8 +80,9 @@ pub(super) fn recorded(holders: &Holders, live: u64) -> String {
         let frees = holder
             .frees
             .map_or_else(|| String::from("-"), |bytes| bytes.to_string());
+        let whose = if holder.is_own { "own" } else { "other" };
         named(
-            format!("holder {kind} {bytes} {blocks} {frees}"),
+            format!("holder {kind} {whose} {bytes} {blocks} {frees}"),
             &holder.text,
             &holder.place,
         );

@@ -6,7 +6,6 @@ use gpumem_capture::{DeviceOrdinal, EventFlags, Level, StackId};
 use gpumem_replay::{Figure, Sampling, StackKey, share_out};
 use gpumem_tracker::Kind;
 
-use super::pieces::{self, Pieces};
 use super::recorded::Recorded;
 use crate::limit::{self, InForce};
 use crate::session::Session;
@@ -82,8 +81,6 @@ pub(super) struct Figures {
     pub(super) asked: u64,
     /// The level of the request.
     pub(super) level: Level,
-    /// The bytes that the driver could not allocate; `None` if they were not requested from it.
-    pub(super) refused: Option<u64>,
     /// The framework's live bytes and reserved bytes, as it reports them.
     pub(super) framework: Option<(u64, u64)>,
     /// The limit that makes the card look smaller.
@@ -101,8 +98,6 @@ pub(super) struct Figures {
     pub(super) others_of_driver: Held,
     /// Pinned host memory by line.
     pub(super) pinned: Held,
-    /// Free memory in the framework's segments, if all segments are known.
-    pub(super) pieces: Option<Pieces>,
     /// Contexts, their streams, and modules of kernels.
     pub(super) contexts: u64,
     pub(super) streams: u64,
@@ -126,7 +121,6 @@ impl Figures {
             limit,
             asked: failed.bytes,
             level: failed.level,
-            refused: recorded.refused,
             framework: failed.framework,
             card: card::read(session.writer, device).map(|read| Card {
                 total: read.reading.card.total.saturating_sub(beyond),
@@ -191,17 +185,20 @@ impl Figures {
                 .get(first)
                 .is_some_and(|(tensor, _)| *tensor < ptr.saturating_add(bytes))
         };
-        let mut segments = Vec::new();
         for (ptr, bytes, stack) in plain {
-            if holds_a_tensor(ptr, bytes) {
-                segments.push((ptr, bytes));
-            } else {
+            if !holds_a_tensor(ptr, bytes) {
                 self.others_of_driver.add(stack, bytes);
             }
         }
-        let pieces = pieces::between(segments, tensors);
-        let held = self.framework.map(|(_, reserved)| reserved);
-        self.pieces = Some(pieces).filter(|pieces| held == Some(pieces.held));
+    }
+
+    /// The level whose lines count.
+    pub(super) fn lines_of(&self) -> Level {
+        match (self.level, self.tensors.bytes) {
+            (Level::HOST, _) => Level::HOST,
+            (_, 0) => Level::DRIVER,
+            _ => Level::TENSOR,
+        }
     }
 
     /// The stacks whose names are needed.
@@ -230,10 +227,5 @@ impl Figures {
     /// The memory of this process according to NVML.
     pub(super) fn mine(&self) -> Option<u64> {
         self.card.and_then(|card| card.mine)
-    }
-
-    /// The memory of all other processes according to NVML.
-    pub(super) fn others(&self) -> Option<u64> {
-        self.card.and_then(|card| card.others)
     }
 }

@@ -4,23 +4,22 @@
 //! | part | purpose |
 //! |---|---|
 //! | [`figures`] | the figures of the card, the ledgers and the live blocks at that time |
-//! | [`pieces`] | the free memory in a framework's segments, and the sizes of its free blocks |
-//! | [`cause`] | why the allocation failed, from those figures |
+//! | [`verdict`] | why the allocation failed, from the capture so far |
 //! | [`lines`] | the lines of the stacks, from the capture's own names |
 //! | [`text`] | the lines on stderr |
 //!
 //! Runs on a separate thread, because the failing thread may have a small stack; that thread waits for
-//! it, but only briefly, and the end of the process waits for the rest. PyTorch tries again after the driver has refused, and only then reports a
-//! failure. So the driver's refusals of PyTorch's requests are not reported, PyTorch's failures are.
+//! it, but only briefly, and the end of the process waits for the rest. PyTorch tries again after the driver has refused,
+//! and only then reports a failure. So the driver's refusals of PyTorch's requests are not reported, PyTorch's failures
+//! are: once PyTorch has released its lock and calls its observers ([`crate::holders`]), where it has such.
 
-mod cause;
 mod figures;
 mod lines;
-mod pieces;
 mod recorded;
 mod text;
+mod verdict;
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -36,8 +35,9 @@ use crate::failed::Failed;
 
 /// The number of failures with a full report: programs may catch many failures and continue.
 const TOLD: usize = 3;
-/// How long the failing thread waits for the report: it may hold a lock of PyTorch's allocator, for which other threads
-/// wait.
+/// How long the failing thread waits for the report, if it holds no lock of PyTorch's.
+const UNLOCKED: Duration = Duration::from_millis(500);
+/// How long it waits otherwise: it may hold a lock of PyTorch's allocator, for which other threads wait.
 const PATIENCE: Duration = Duration::from_millis(100);
 const _: () = assert!(
     PATIENCE.as_millis() <= 100,
@@ -47,24 +47,15 @@ const _: () = assert!(
 const AT_THE_END: Duration = Duration::from_secs(2);
 /// How long to wait until the file has the names of the newest records.
 const FOR_NAMES: Duration = Duration::from_millis(200);
-/// The number of devices whose last refusal is stored.
-const DEVICES: usize = 64;
 
 /// The state of a session's failure reports.
 pub(crate) struct Reports {
-    /// The last refusal of the driver on each device.
-    refused: [Refused; DEVICES],
     /// The number of failures that were reported, or would have been.
     count: AtomicU32,
-    /// The threads that make them.
+    /// Failures that are reported once PyTorch calls its observers.
+    waiting: [AtomicPtr<Recorded>; TOLD],
+    /// The threads that make the reports.
     running: [OnceLock<Started>; TOLD],
-}
-
-/// A refusal of the driver, by thread.
-struct Refused {
-    /// 0 once the framework has reported the failure.
-    thread: AtomicU32,
-    bytes: AtomicU64,
 }
 
 /// The functions by which PyTorch reports failures; a release has at most one of them.
@@ -102,14 +93,40 @@ impl Reports {
     /// No failures so far.
     pub(crate) const fn new() -> Self {
         Self {
-            refused: [const {
-                Refused {
-                    thread: AtomicU32::new(0),
-                    bytes: AtomicU64::new(0),
-                }
-            }; DEVICES],
             count: AtomicU32::new(0),
+            waiting: [const { AtomicPtr::new(core::ptr::null_mut()) }; TOLD],
             running: [const { OnceLock::new() }; TOLD],
+        }
+    }
+
+    /// The failure that waits there, of this thread.
+    fn waiting(&self, place: usize, thread: Option<&Thread>) -> Option<Recorded> {
+        let waiting = self.waiting.get(place)?;
+        // SAFETY: null, or from `Box::into_raw`; only the thread that it is of takes it, or the end of the process, when
+        // that thread has not.
+        let recorded = unsafe { waiting.load(Ordering::Acquire).as_ref() }?;
+        if thread.is_some_and(|thread| thread.id() != recorded.thread) {
+            return None;
+        }
+        let taken = waiting.swap(core::ptr::null_mut(), Ordering::AcqRel);
+        // SAFETY: as above, and nothing else has it now.
+        (!taken.is_null()).then(|| *unsafe { Box::from_raw(taken) })
+    }
+
+    /// Starts a report and waits for it, at most `limit`.
+    fn start(
+        &self,
+        session: &'static Session,
+        (place, recorded): (usize, Recorded),
+        holders: Option<String>,
+        limit: Duration,
+    ) {
+        let Some(running) = self.running.get(place) else {
+            return;
+        };
+        let report = move || say(session, &recorded, holders.as_deref());
+        if let Ok(started) = thread::start(c"gpumem-oom", report) {
+            running.get_or_init(|| started).join_within(limit);
         }
     }
 
@@ -133,27 +150,10 @@ impl Failures for Reports {
         seq: Seq,
         stacks: (StackId, StackId),
     ) {
-        if failed.level == Level::TENSOR {
-            holders::expect(session, thread, seq);
-        }
-        let refused = self.refused.get(usize::from(failed.device.0));
-        let me = thread.id().0;
-        if failed.level != Level::TENSOR
-            && let Some(refused) = refused
-        {
-            refused.bytes.store(failed.bytes, Ordering::Relaxed);
-            refused.thread.store(me, Ordering::Relaxed);
-        }
+        let has_observer = failed.level == Level::TENSOR && holders::expect(session, thread, seq);
         if !session.postmortem || is_pytorchs_to_tell(&failed) {
             return;
         }
-        let refused = match (failed.level, refused) {
-            (Level::TENSOR, Some(refused)) => {
-                let is_mine = refused.thread.swap(0, Ordering::Relaxed) == me;
-                is_mine.then(|| refused.bytes.load(Ordering::Relaxed))
-            }
-            _ => Some(failed.bytes),
-        };
         // A refusal counts as a recorded allocation once its call has returned.
         let told = thread.told.take();
         let now = thread.allocated.get();
@@ -164,7 +164,8 @@ impl Failures for Reports {
             thread.told.set(Some(now));
         }
         let number = self.count();
-        let Some(running) = self.running.get(number as usize - 1) else {
+        let place = number as usize - 1;
+        let Some(waiting) = self.waiting.get(place) else {
             if number as usize == TOLD + 1 {
                 message::line(
                     "out of memory again: this failure and later ones are in the capture, and not printed here",
@@ -173,19 +174,32 @@ impl Failures for Reports {
             return;
         };
         let recorded = Recorded {
+            thread: thread.id(),
             failed,
             seq,
             stacks,
-            refused,
             free: crate::driver::free_bytes()
                 .filter(|_| crate::driver::current_device() == failed.device),
         };
-        if let Ok(started) = thread::start(c"gpumem-oom", move || say(session, &recorded)) {
-            running.get_or_init(|| started).join_within(PATIENCE);
+        match has_observer {
+            true => waiting.store(Box::into_raw(Box::new(recorded)), Ordering::Release),
+            false => self.start(session, (place, recorded), None, PATIENCE),
         }
     }
 
-    fn finish(&self) {
+    fn observed(&self, session: &'static Session, thread: &Thread, holders: Option<String>) {
+        let found = (0..TOLD).find_map(|place| Some((place, self.waiting(place, Some(thread))?)));
+        if let Some(recorded) = found {
+            self.start(session, recorded, holders, UNLOCKED);
+        }
+    }
+
+    fn finish(&self, session: &'static Session) {
+        for place in 0..TOLD {
+            if let Some(recorded) = self.waiting(place, None) {
+                self.start(session, (place, recorded), None, Duration::ZERO);
+            }
+        }
         for started in self.running.iter().filter_map(OnceLock::get) {
             started.join_within(AT_THE_END);
         }
@@ -193,15 +207,16 @@ impl Failures for Reports {
 }
 
 /// Creates the post-mortem, prints it and stores it in the capture.
-fn say(session: &'static Session, recorded: &Recorded) {
+fn say(session: &'static Session, recorded: &Recorded, holders: Option<&str>) {
     let figures = Figures::of(session, recorded);
-    let cause = cause::judge(&figures);
     let path = session.storage.path(session.writer);
-    let names = path.and_then(|path| {
+    let (names, verdict) = path.map_or((None, None), |path| {
         session.writer.await_written(FOR_NAMES);
-        lines::read(path, figures.stacks(recorded))
+        let names = lines::read(path, figures.stacks(recorded));
+        (names, verdict::read(path, recorded, figures.lines_of()))
     });
-    let text = text::render(session, recorded, &figures, &cause, names.as_ref());
+    let read = (names.as_ref(), verdict.as_ref(), holders);
+    let text = text::render(session, recorded, &figures, read);
     message::line(text.trim_end());
     let key = format!("{}{}", ProcessKey::POSTMORTEM, recorded.seq.0);
     let parts = [key.as_bytes(), text.as_bytes()];

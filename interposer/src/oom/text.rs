@@ -7,10 +7,10 @@ use std::path::Path;
 use gpumem_capture::{EventFlags, Level, StackId};
 use gpumem_replay::units::{bytes, count, percent};
 
-use super::cause::Cause;
 use super::figures::{Figures, Held};
 use super::lines::Lines;
 use super::recorded::Recorded;
+use super::verdict::Verdict;
 use crate::driver;
 use crate::facts;
 use crate::hook;
@@ -29,8 +29,7 @@ pub(super) fn render(
     session: &'static Session,
     recorded: &Recorded,
     figures: &Figures,
-    cause: &Cause,
-    lines: Option<&Lines>,
+    (lines, verdict, holders): (Option<&Lines>, Option<&Verdict>, Option<&str>),
 ) -> String {
     let mut out = String::new();
     let device = recorded.failed.device;
@@ -73,7 +72,20 @@ pub(super) fn render(
     if let Some(whose) = whose {
         let _ = writeln!(out, "  by       {}", cut(&whose));
     }
-    let _ = writeln!(out, "  cause    {}", cause_text(figures, cause));
+    if let Some(verdict) = verdict {
+        let _ = writeln!(out, "  cause    {}", verdict.what);
+        if let Some(advice) = &verdict.advice {
+            let _ = writeln!(out, "  to try   {advice}");
+        }
+    }
+    let _ = match figures.level {
+        Level::HOST => writeln!(
+            out,
+            "  pinned   {} by this process",
+            bytes(figures.pinned.bytes)
+        ),
+        _ => writeln!(out, "  card     {}", card_text(figures)),
+    };
     if let Some(limit) = &figures.limit {
         let _ = writeln!(
             out,
@@ -82,8 +94,9 @@ pub(super) fn render(
             bytes(limit.total)
         );
     }
+    out.push_str(holders.unwrap_or_default());
     out.push_str(&who_holds(figures, lines));
-    out.push_str(&given_back(figures, cause));
+    out.push_str(&given_back(figures));
     let path = session.writer.path().unwrap_or(Path::new("report.bin"));
     let here = std::env::current_dir().ok();
     let shown = here
@@ -128,58 +141,6 @@ fn card_text(figures: &Figures) -> String {
         let _ = write!(text, ", {} free", bytes(free));
     }
     text
-}
-
-fn cause_text(figures: &Figures, cause: &Cause) -> String {
-    let card = card_text(figures);
-    match cause {
-        Cause::CardFull => match &figures.limit {
-            Some(limit) if figures.level == Level::PHYSICAL => format!(
-                "the limit of {} has no room for a context: {card}",
-                limit.name
-            ),
-            Some(limit) => format!("the limit of {} is reached: {card}", limit.name),
-            None => format!("the card is full: {card}"),
-        },
-        Cause::Others => format!(
-            "other processes: {card}. Without them, the request would fit. nvidia-smi lists them"
-        ),
-        Cause::Fragmentation { free } => {
-            let pieces = match figures.pieces {
-                Some(pieces) => format!(
-                    " in {} blocks of {} segments, the largest {}",
-                    count(pieces.count),
-                    count(pieces.segments),
-                    bytes(pieces.largest)
-                ),
-                None => String::new(),
-            };
-            let on_card = free.saturating_sub(figures.cached());
-            format!(
-                "fragmentation: {} is free, but not as one block: {} in the framework's cache{pieces}, {} on the card",
-                bytes(*free),
-                bytes(figures.cached()),
-                bytes(on_card)
-            )
-        }
-        Cause::NearlyFull { free } => format!(
-            "the card is nearly full: {card}. {} of tensors live; {} is free in the framework's cache and on the card, but fragmented",
-            bytes(figures.tensors.bytes),
-            bytes(*free)
-        ),
-        Cause::OwnLimit => format!(
-            "the framework's memory limit (torch.cuda.set_per_process_memory_fraction): the driver received no request; {card}"
-        ),
-        Cause::NotMemory { free } => format!(
-            "the card is not full: {} is free, but the driver refused the request. The cause can be address space (ulimit -v), handles, or a limit of the driver",
-            bytes(*free)
-        ),
-        Cause::Host => format!(
-            "the system refused more pinned memory: {} is pinned by this process (ulimit -l, or the host is full)",
-            bytes(figures.pinned.bytes)
-        ),
-        Cause::Unknown => "not known: neither NVML nor the driver reports the card's memory".into(),
-    }
 }
 
 /// A line of a table: bytes, share of the whole, blocks, and owner.
@@ -291,14 +252,8 @@ fn who_holds(figures: &Figures, lines: Option<&Lines>) -> String {
 }
 
 /// Suggestions to avoid the failure.
-fn given_back(figures: &Figures, cause: &Cause) -> String {
+fn given_back(figures: &Figures) -> String {
     let mut ways = Vec::new();
-    if let Cause::Fragmentation { .. } = cause {
-        ways.push(
-            "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which may let free blocks merge (gpumem whatif shows whether it does); allocate fewer different sizes"
-                .to_owned(),
-        );
-    }
     let pools = figures.pools.saturating_sub(figures.pools_used);
     if pools != 0 {
         ways.push(format!(
@@ -314,7 +269,7 @@ fn given_back(figures: &Figures, cause: &Cause) -> String {
     }
     let mut out = String::new();
     for way in ways {
-        let _ = writeln!(out, "  to try: {way}");
+        let _ = writeln!(out, "  to try   {way}");
     }
     out
 }

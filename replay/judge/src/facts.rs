@@ -33,6 +33,8 @@ pub struct Request {
     pub has_no_size: bool,
     /// Whether it was for a cuBLAS workspace.
     pub is_workspace: bool,
+    /// Whether a module's forward made it.
+    pub in_forward: bool,
     /// Whether a backward made it.
     pub in_backward: bool,
     /// The largest block that the same stack got before; `None` if it got none.
@@ -193,7 +195,7 @@ impl Facts {
             _ => PlacementId::DEFAULT,
         };
         Self {
-            request: request(replay, follow),
+            request: request(replay, follow, &path),
             card: Card {
                 total: total(replay, follow).0,
                 is_limit: total(replay, follow).1,

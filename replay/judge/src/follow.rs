@@ -3,7 +3,7 @@
 use gpumem_capture::{
     Definition, DeviceOrdinal, Event, EventKind, Level, Phase, PlacementId, Record, Seq, StackId,
 };
-use gpumem_replay::{Block, Effect, KeyId, OutOfMemory, Reading, Replay};
+use gpumem_replay::{Block, Effect, KeyId, OutOfMemory, Reading, Replay, SpanContext};
 
 use crate::cache::{Cache, Placement, Placements};
 use crate::facts::Facts;
@@ -73,6 +73,8 @@ impl After {
 /// Follows a capture to judge one of its failures.
 pub struct Follow {
     pub(crate) failure: OutOfMemory,
+    /// Whether that is all of it.
+    is_known: bool,
     /// The level whose lines count.
     pub(crate) level: Level,
     pub(crate) keys: Vec<History>,
@@ -86,10 +88,26 @@ pub struct Follow {
 }
 
 impl Follow {
+    /// Follows up to the failure that will have this number, of which no more than this is known.
+    pub fn at(seq: Seq, event: Event, level: Level) -> Self {
+        let failure = OutOfMemory {
+            seq,
+            event,
+            span_context: SpanContext::default(),
+            refusals: 0,
+            is_told: false,
+        };
+        Self {
+            is_known: false,
+            ..Self::new(failure, level)
+        }
+    }
+
     /// Follows up to `failure`, from the capture's first record on. `level` is the level whose lines count.
     pub fn new(failure: OutOfMemory, level: Level) -> Self {
         Self {
             failure,
+            is_known: true,
             level,
             keys: Vec::new(),
             rounds: Rounds::default(),
@@ -201,6 +219,10 @@ impl Follow {
             return;
         }
         if seq == self.failure.seq {
+            let all = replay.failures.all();
+            if let Some((_, failure)) = all.iter().find(|(_, of)| of.seq == seq && !self.is_known) {
+                self.failure = *failure;
+            }
             self.facts = Some(Facts::now(replay, self));
             return;
         }

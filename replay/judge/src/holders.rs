@@ -61,6 +61,8 @@ pub struct Holder {
     pub text: String,
     /// Where that is: `local of main (train.py:31)`.
     pub place: String,
+    /// Whether that is in the program's own code, not in an installed package.
+    pub is_own: bool,
     /// Bytes of the blocks.
     pub bytes: u64,
     /// Number of the blocks.
@@ -103,11 +105,12 @@ impl Holders {
                     read.micros = micros.parse().unwrap_or(0);
                     read.live = live.parse().unwrap_or(0);
                 }
-                ("holder", [kind, bytes, blocks, frees]) => {
+                ("holder", [kind, whose, bytes, blocks, frees]) => {
                     read.all.extend(last.take());
                     let kind = HolderKind::ALL.into_iter().find(|of| of.name() == *kind);
                     last = kind.map(|kind| Holder {
                         kind,
+                        is_own: *whose == "own",
                         text: String::new(),
                         place: String::new(),
                         bytes: bytes.parse().unwrap_or(0),
@@ -181,7 +184,19 @@ impl Holders {
 impl Holder {
     /// The object that has the blocks: `metric.preds` for `metric.preds[0…213]`.
     pub fn name(&self) -> &str {
-        match self.text.strip_suffix(']').and_then(|text| text.rfind('[')) {
+        let is_range = |(start, _): &(usize, &str)| {
+            let rest = self.text.get(*start..).unwrap_or_default();
+            let end = rest.find(']').unwrap_or(0);
+            rest.get(..end).is_some_and(|index| index.contains('…'))
+        };
+        // The outermost container that has several of them, or the innermost one.
+        let range = self
+            .text
+            .match_indices('[')
+            .find(is_range)
+            .map(|(at, _)| at);
+        let last = || self.text.strip_suffix(']').and_then(|text| text.rfind('['));
+        match range.or_else(last) {
             Some(end) if end > 0 => self.text.get(..end).unwrap_or(&self.text),
             _ => &self.text,
         }
@@ -189,7 +204,15 @@ impl Holder {
 
     /// Whether it is a container that has several of the blocks.
     pub fn is_container(&self) -> bool {
-        self.blocks > 1 && self.text.ends_with(']')
+        self.blocks > 1 && self.text.contains('[')
+    }
+
+    /// Whether it is a variable of a forward that runs.
+    pub fn is_in_forward(&self) -> bool {
+        let function = self.place.rsplit("local of ").next().unwrap_or_default();
+        let function = function.rsplit(" calls of ").next().unwrap_or_default();
+        let name = function.split(' ').next().unwrap_or_default();
+        self.place.starts_with("local of ") && name.rsplit('.').next() == Some("forward")
     }
 }
 
@@ -198,8 +221,8 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "walk whole 1200 10 20 4096\n\
-        holder object 3000 3 3000\ntext m.preds[0…2]\nplace local of main (t.py:3)\n\
-        holder graph 1000 1 -\ntext loss\nplace global of __main__\n\
+        holder object own 3000 3 3000\ntext m.preds[0…2]\nplace local of main (t.py:3)\n\
+        holder graph other 1000 1 -\ntext loss\nplace global of __main__\n\
         block 1000 0\nblock 2000 0\nblock 3000 0\nblock 4000 1\nblock zz 1\nunknown line\n";
 
     #[test]

@@ -40,7 +40,7 @@ pub(super) fn total(replay: &Replay, follow: &Follow) -> (Option<u64>, bool) {
     }
 }
 
-pub(super) fn request(replay: &Replay, follow: &Follow) -> Request {
+pub(super) fn request(replay: &Replay, follow: &Follow, path: &Path) -> Request {
     let failure = &follow.failure;
     let event = &failure.event;
     let stacks = failure.span_context.stacks;
@@ -58,6 +58,7 @@ pub(super) fn request(replay: &Replay, follow: &Follow) -> Request {
         was_refused: failure.was_refused(),
         has_no_size: event.level == Level::PHYSICAL && event.bytes == 0,
         is_workspace: event.flags.contains(EventFlags::WORKSPACE),
+        in_forward: path.in_forward(),
         in_backward: replay.names.backwards.contains_key(&stacks.py)
             || stacks.purpose.phase() == ThreadPhase::Backward,
         largest_before: histories.iter().map(|of| of.largest).max(),

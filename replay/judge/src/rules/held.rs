@@ -55,6 +55,7 @@ pub(super) fn of_rounds(facts: &Facts, kept: &Kept, verdict: Verdict) -> Verdict
         (HolderKind::Object, Kind::KeptGraphs | Kind::NoBackward | Kind::Waiting) => {
             Kind::KeptTensors
         }
+        (HolderKind::Graph, _) if !holder.is_own || holder.is_in_forward() => Kind::Activations,
         (HolderKind::Traceback | HolderKind::Cycle | HolderKind::Native, kind) => {
             return Verdict { kind, ..verdict };
         }
@@ -68,13 +69,19 @@ pub(super) fn of_rounds(facts: &Facts, kept: &Kept, verdict: Verdict) -> Verdict
     }
 }
 
-/// One object keeps a large part: a list, a dictionary, graphs that hang on several tensors. Parameters and the state of
-/// an optimizer are not such objects.
+/// One object keeps a large part: a list, a dictionary, or while a forward runs the graph of one that has ended. Parameters
+/// and the state of an optimizer are not such objects.
 pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
     let holders = facts.holders.as_ref()?;
     let counts = |holder: &Holder| {
-        let is_kind = matches!(holder.kind, HolderKind::Object | HolderKind::Graph);
-        is_kind && holder.is_container() && !holder.text.contains(".state[")
+        let of_ended_forward =
+            || facts.request.in_forward && !facts.request.in_backward && !holder.is_in_forward();
+        let is_kind = match holder.kind {
+            HolderKind::Object => holder.is_container() && !holder.text.contains(".state["),
+            HolderKind::Graph => of_ended_forward(),
+            _ => false,
+        };
+        is_kind && holder.is_own
     };
     let all = holders.all.iter().enumerate();
     let (at, holder) = all
@@ -89,12 +96,15 @@ pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
 
 /// Activations, if the walk shows on which tensor their graph hangs.
 pub(super) fn activations(facts: &Facts, verdict: Verdict) -> Verdict {
+    let all = facts.holders.iter().flat_map(|holders| &holders.all);
+    let all: Vec<&Holder> = all.collect();
+    let is_own = |at: usize| all.get(at).is_some_and(|holder| holder.is_own);
     let graph = facts
         .holders
         .as_ref()
         .and_then(|holders| holders.of_kind(HolderKind::Graph));
     match graph {
-        Some((figure, at)) if figure.bytes >= verdict.bytes / 2 => Verdict {
+        Some((figure, at)) if figure.bytes >= verdict.bytes / 2 && is_own(at) => Verdict {
             certainty: Certainty::Proven,
             holder: Some(at),
             ..verdict

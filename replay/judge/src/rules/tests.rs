@@ -22,6 +22,7 @@ fn facts() -> Facts {
             was_refused: true,
             has_no_size: false,
             is_workspace: false,
+            in_forward: false,
             in_backward: false,
             largest_before: None,
             allocations_before: 0,

@@ -26,7 +26,8 @@ impl Text<'_> {
             ),
             Kind::EarlierModels => {
                 format!(
-                    "models of {of} are still live: {sum} of parameters and their state, {from}"
+                    "models of {of} are still live: {sum} of parameters and their state, {from}{}",
+                    self.kept_by()
                 )
             }
             Kind::PreviousRound => {
