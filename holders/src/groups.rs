@@ -78,7 +78,7 @@ const CHECKED: usize = 6;
 const BLOCKS: usize = 256;
 
 /// The text and the place of values of functions that run and are not the program's.
-const RUNNING: (&str, &str) = ("values of running calls", "installed packages");
+const RUNNING: (&str, &str) = ("running calls", "of installed packages");
 
 /// A group while it is collected.
 struct Group {
@@ -295,6 +295,7 @@ fn collect(paths: &Paths<'_>, blocks: &mut BTreeMap<u64, Block>) -> Vec<Group> {
         let is_module = |part: &Part| matches!(part, Part::Name(name) if is_of_module(name));
         let parts = match path.parts.iter().position(is_module) {
             Some(end) if *kind != Kind::Object => path.parts.get(..end).unwrap_or(&[]),
+            None if *kind == Kind::Traceback => up_to_variable(&path.parts),
             _ => &path.parts,
         };
         let mut numbers = Vec::new();
@@ -329,6 +330,12 @@ fn collect(paths: &Paths<'_>, blocks: &mut BTreeMap<u64, Block>) -> Vec<Group> {
         group.bytes = group.bytes.saturating_add(block.bytes);
     }
     groups.into_values().collect()
+}
+
+/// The parts up to the variable of a frame: what it refers to is not named.
+fn up_to_variable(parts: &[Part]) -> &[Part] {
+    let last = parts.iter().rposition(|part| matches!(part, Part::Arrow(_)));
+    last.and_then(|last| parts.get(..=last)).unwrap_or(parts)
 }
 
 /// The text with its numbers.

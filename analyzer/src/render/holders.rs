@@ -52,6 +52,7 @@ pub fn holders_text(holders: Option<&Holders>, terminal: Terminal) -> String {
 
 fn text(holder: &Holder) -> String {
     match holder.kind {
+        "object" if !holder.own => format!("values of {}", holder.text),
         "graph" => format!("graph of {}", holder.text),
         "parameters" => format!("{}: parameters, buffers", holder.text),
         "gradients" => format!("{}: gradients", holder.text),

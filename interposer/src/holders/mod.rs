@@ -16,7 +16,7 @@ mod tensors;
 mod text;
 
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use gpumem_capture::{DefKind, DeviceOrdinal, ProcessKey, Seq};
@@ -30,13 +30,17 @@ use crate::{account, process};
 
 /// The maximum time of a walk.
 const TIME: Duration = Duration::from_secs(1);
-/// The maximum number of failures with a walk.
-const WALKS: u32 = 3;
+/// The maximum number of failures with a walk, and the time after which there are no more of them. The newest failure is
+/// the one that ends a program.
+const WALKS: u32 = 64;
+const ALL: Duration = Duration::from_secs(5);
 
 /// The state of a session's walks.
 pub(crate) struct Walks {
     is_attached: AtomicBool,
     count: AtomicU32,
+    /// Microseconds of all.
+    micros: AtomicU64,
 }
 
 impl Walks {
@@ -45,6 +49,7 @@ impl Walks {
         Self {
             is_attached: AtomicBool::new(false),
             count: AtomicU32::new(0),
+            micros: AtomicU64::new(0),
         }
     }
 }
@@ -93,10 +98,13 @@ extern "C-unwind" fn observed(_: *const c_void, device: &i64, _: &u64, _: &u64, 
 /// Records the holders, and returns the lines about them.
 fn walk(session: &'static Session, seq: u64, device: DeviceOrdinal) -> Option<String> {
     let walks = session.walks.as_ref()?;
-    if walks.count.fetch_add(1, Ordering::Relaxed) >= WALKS {
+    let spent = Duration::from_micros(walks.micros.load(Ordering::Relaxed));
+    if walks.count.fetch_add(1, Ordering::Relaxed) >= WALKS || spent >= ALL {
         return None;
     }
     let (holders, live) = find(session, device)?;
+    let micros = u64::try_from(holders.time.as_micros()).unwrap_or(u64::MAX);
+    walks.micros.fetch_add(micros, Ordering::Relaxed);
     let key = format!("{}{seq}", ProcessKey::HOLDERS);
     let value = text::recorded(&holders, live);
     let parts = [key.as_bytes(), value.as_bytes()];

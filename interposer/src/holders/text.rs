@@ -52,6 +52,8 @@ fn label(holder: &Holder) -> String {
         kind, text, place, ..
     } = holder;
     match kind {
+        Kind::Object if !holder.is_own => format!("values of {text} {place}"),
+        Kind::Graph if !holder.is_own => format!("graph of {text} {place}"),
         Kind::Parameters => format!("{text}: parameters and buffers, {place}"),
         Kind::Gradients => format!("{text}: gradients, {place}"),
         Kind::Graph => format!("graph of {text}, {place}"),

@@ -11,6 +11,8 @@ pub struct Holder {
     /// frame that a `traceback` keeps; `native` code, or a value that a running call works with; a reference `cycle`.
     #[schemars(extend("enum" = holder_kinds()))]
     pub kind: &'static str,
+    /// Whether it is in the program's own code. Otherwise it is in that of an installed package.
+    pub own: bool,
     /// How Python code would refer to it: `metric.preds[0…213]`.
     pub text: String,
     /// Where that is: `local of main (train.py:31)`, `global of __main__`.
@@ -40,6 +42,7 @@ impl Holders {
     pub(super) fn of(holders: &gpumem_judge::Holders) -> Self {
         let row = |of: &gpumem_judge::Holder| Holder {
             kind: of.kind.name(),
+            own: of.is_own,
             text: of.text.clone(),
             place: of.place.clone(),
             bytes: of.bytes,
