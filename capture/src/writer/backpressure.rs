@@ -169,9 +169,9 @@ impl Backpressure {
         self.work.load(Ordering::Acquire)
     }
 
-    /// Sleeps until there is work after `mark`, or for a limited time; returns the time slept.
-    pub(super) fn sleep(&self, mark: u32) -> Duration {
-        wait::sleep(&self.work, mark, DRAIN_SLEEP)
+    /// Sleeps until there is work after `mark`, or for a limited time.
+    pub(super) fn sleep(&self, mark: u32) {
+        wait::sleep(&self.work, mark, DRAIN_SLEEP);
     }
 }
 

@@ -67,7 +67,8 @@ impl Writer {
     }
 
     /// The drain alone. [`Writer::run_store`] must run in another thread, except for a capture that holds its ring.
-    /// Pass a sink only for a bounded capture. `tick` is called each time that the drain wakes, at least every 50 ms.
+    /// Pass a sink only for a bounded capture. `tick` is called each time that the drain wakes, and for
+    /// each page.
     pub fn run_drain(
         &self,
         mut sink: Option<&mut dyn StateSink>,
@@ -94,7 +95,15 @@ impl Writer {
         let most = bounded.map_or(page::SLOTS, |bounded| bounded.page_slots());
         let worth_a_page = WORTH_A_PAGE.min(self.ring.capacity() / 4).min(most);
         let mut last = Instant::now();
+        let mut turn = last;
         while self.owner.is_this_process() {
+            // Also while there is always a page to move: a drain that hardly gets a processor never sleeps.
+            tick();
+            state.write.passed(turn.elapsed());
+            turn = Instant::now();
+            if state.write.is_stuck(self.stored.write_in_progress()) {
+                tell(Trouble::Stuck);
+            }
             // The mark is taken before looking, so no wake-up between the two is missed.
             let mark = self.backpressure.work_mark();
             let phase = self.phase();
@@ -132,15 +141,11 @@ impl Writer {
                     }
                 }
             }
-            tick();
             self.back_ahead();
             self.look(state);
             if stopping {
                 // The earlier counters may only now be of known records: publish those of this position.
                 self.look(state);
-            }
-            if state.write.is_stuck(self.stored.write_in_progress()) {
-                tell(Trouble::Stuck);
             }
             if self.ended() == Some(Ended::MemoryGone) {
                 self.flushed.store(u32::MAX, Ordering::Release);
@@ -160,7 +165,7 @@ impl Writer {
                     Phase::Stop | Phase::Close => return,
                 }
             }
-            state.write.slept += self.backpressure.sleep(mark);
+            self.backpressure.sleep(mark);
         }
     }
 

@@ -8,6 +8,8 @@ use crate::page;
 
 /// A write that has not returned for this time is stuck.
 const STUCK: Duration = Duration::from_secs(1);
+/// The most of a turn that counts: somewhat more than the drain sleeps.
+const TURN: Duration = Duration::from_millis(60);
 /// The state that the drain keeps from page to page.
 #[derive(Default)]
 pub(super) struct State {
@@ -31,16 +33,21 @@ pub(super) struct State {
     pub(super) write: Write,
 }
 
-/// The write to the file that was in progress at the last check. Its duration is the time that the drain has slept
-/// since, because a clock can be set forward meanwhile.
+/// The write to the file that was in progress at the last check. Its duration is the sum of the drain's turns since, each
+/// cut to [`TURN`], because the process can be stopped meanwhile, or the clock of its machine move.
 #[derive(Default)]
 pub(super) struct Write {
     pub(super) number: Option<u64>,
-    pub(super) slept: Duration,
+    lasted: Duration,
     pub(super) is_told: bool,
 }
 
 impl Write {
+    /// A turn of the drain has passed.
+    pub(super) fn passed(&mut self, turn: Duration) {
+        self.lasted += turn.min(TURN);
+    }
+
     /// Whether the write in progress has now lasted for [`STUCK`]: true once for each.
     pub(super) fn is_stuck(&mut self, in_progress: Option<u64>) -> bool {
         if in_progress.is_none() || in_progress != self.number {
@@ -49,7 +56,7 @@ impl Write {
                 ..Self::default()
             };
         }
-        let is_stuck = self.slept >= STUCK;
+        let is_stuck = self.lasted >= STUCK;
         is_stuck && !std::mem::replace(&mut self.is_told, is_stuck)
     }
 }

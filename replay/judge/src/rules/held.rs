@@ -46,6 +46,7 @@ pub(super) fn of_rounds(facts: &Facts, kept: &Kept, verdict: Verdict) -> Verdict
         return verdict;
     };
     let kind = match (holder.kind, verdict.kind) {
+        (HolderKind::Graph, _) if !holder.is_own || holder.is_in_forward() => Kind::Activations,
         (HolderKind::Graph, Kind::KeptTensors | Kind::PreviousRound) => {
             match kept.with_backward * 2 > kept.of {
                 true => Kind::KeptGraphs,
@@ -55,7 +56,6 @@ pub(super) fn of_rounds(facts: &Facts, kept: &Kept, verdict: Verdict) -> Verdict
         (HolderKind::Object, Kind::KeptGraphs | Kind::NoBackward | Kind::Waiting) => {
             Kind::KeptTensors
         }
-        (HolderKind::Graph, _) if !holder.is_own || holder.is_in_forward() => Kind::Activations,
         (HolderKind::Traceback | HolderKind::Cycle | HolderKind::Native, kind) => {
             return Verdict { kind, ..verdict };
         }
@@ -64,7 +64,7 @@ pub(super) fn of_rounds(facts: &Facts, kept: &Kept, verdict: Verdict) -> Verdict
     Verdict {
         kind,
         certainty: Certainty::Proven,
-        holder: Some(at),
+        holder: holder.is_own.then_some(at),
         ..verdict
     }
 }
