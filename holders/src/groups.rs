@@ -9,7 +9,7 @@ use crate::heap::{Cut, Heap, Id};
 use crate::path::{MARK, Part, Path, Paths, is_of_module, text};
 use crate::python::{Locked, Object, base, full_name, kind};
 use crate::roots::{Roots, What};
-use crate::search::{LetGo, Search};
+use crate::search::{LetGo, Search, rank};
 use crate::{Holders, Limits, Memory, Tensors};
 
 /// What kind of object keeps blocks.
@@ -167,10 +167,13 @@ pub(crate) fn group(
             offer(block, search, path, |_| Kind::Gradients);
         }
     }
-    // The program's own variables are named, and of those the one whose graph contains others.
+    // What keeps its graph for longest is named: what a container or an attribute has, before variables, which soon have
+    // another value; and of these the tensor whose graph contains others.
     graphs.sort_by_key(|(graph, path)| {
-        let order = path.as_ref().map_or(usize::MAX, |path| order(search, path));
-        (order, core::cmp::Reverse(graph.order))
+        let root = path.as_ref().and_then(|path| search.roots.get(path.root));
+        let rank = root.map_or(usize::MAX, |root| rank(root, found.1.frames.len()));
+        let is_variable = path.as_ref().is_none_or(|path| path.objects.len() == 1);
+        (rank, is_variable, core::cmp::Reverse(graph.order))
     });
     for (graph, path) in graphs {
         for memory in tensors.saved(graph) {
@@ -334,7 +337,9 @@ fn collect(paths: &Paths<'_>, blocks: &mut BTreeMap<u64, Block>) -> Vec<Group> {
 
 /// The parts up to the variable of a frame: what it refers to is not named.
 fn up_to_variable(parts: &[Part]) -> &[Part] {
-    let last = parts.iter().rposition(|part| matches!(part, Part::Arrow(_)));
+    let last = parts
+        .iter()
+        .rposition(|part| matches!(part, Part::Arrow(_)));
     last.and_then(|last| parts.get(..=last)).unwrap_or(parts)
 }
 

@@ -41,7 +41,7 @@ pub(crate) struct Search {
 const LATE: usize = usize::MAX / 2;
 
 /// The rank of a root; the first one is searched first.
-fn rank(root: &Root, frames: usize) -> usize {
+pub(crate) fn rank(root: &Root, frames: usize) -> usize {
     match (&root.what, root.is_own) {
         (What::Module(name), true) if name == "__main__" => 0,
         (What::Module(_), true) => 1,
