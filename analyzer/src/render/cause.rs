@@ -67,6 +67,21 @@ pub fn cause_text(cause: &Cause, terminal: Terminal) -> String {
     out
 }
 
+/// The beginning of the cause in one line: the last line of a report, which is what a terminal shows of a long one.
+pub(super) fn last_line(cause: &Cause, terminal: Terminal) -> String {
+    let text = cause.statement();
+    let room = COLUMNS - LABEL;
+    let line = match text.chars().count() > room {
+        true => {
+            let cut: String = text.chars().take(room - 1).collect();
+            let end = cut.rfind(' ').unwrap_or(cut.len());
+            format!("{}…", cut.get(..end).unwrap_or(&cut))
+        }
+        false => text,
+    };
+    statement("OUT OF MEMORY", Style::Bad, &line, terminal)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
