@@ -49,7 +49,7 @@ fn verdict(kind: Kind, certainty: Certainty, bytes: u64) -> Verdict {
         certainty,
         bytes,
         blocks: 0,
-        holder: None,
+        holders: Vec::new(),
         line: None,
         of_loop: None,
     }

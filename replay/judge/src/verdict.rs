@@ -172,8 +172,8 @@ pub struct Verdict {
     pub bytes: u64,
     /// The blocks that it is about; 0 if it is not about blocks.
     pub blocks: u64,
-    /// Who keeps the memory that it is about: the index in [`crate::Holders::all`].
-    pub holder: Option<usize>,
+    /// Who keeps the memory that it is about: indices in [`crate::Holders::all`], the one that keeps most first.
+    pub holders: Vec<usize>,
     /// The line that it is about.
     pub line: Option<Owner>,
     /// The index of the loop in [`crate::Facts::kept`], for memory of earlier rounds.

@@ -31,18 +31,18 @@ pub(super) fn leftover(facts: &Facts) -> Option<Verdict> {
 fn proven(kind: Kind, figure: Figure, holder: usize) -> Verdict {
     Verdict {
         blocks: figure.blocks,
-        holder: Some(holder),
+        holders: vec![holder],
         ..verdict(kind, Certainty::Proven, figure.bytes)
     }
 }
 
 /// What earlier rounds hold, if the walk shows who keeps it.
 pub(super) fn of_rounds(facts: &Facts, kept: &Kept, verdict: Verdict) -> Verdict {
-    let found = facts.holders.as_ref().and_then(|holders| {
-        let at = holders.of(&kept.blocks)?;
-        Some((at, holders.all.get(at)?))
-    });
-    let Some((at, holder)) = found else {
+    let Some(all) = &facts.holders else {
+        return verdict;
+    };
+    let holders = all.of(&kept.blocks);
+    let Some(holder) = holders.first().and_then(|at| all.all.get(*at)) else {
         return verdict;
     };
     let kind = match (holder.kind, verdict.kind) {
@@ -64,7 +64,7 @@ pub(super) fn of_rounds(facts: &Facts, kept: &Kept, verdict: Verdict) -> Verdict
     Verdict {
         kind,
         certainty: Certainty::Proven,
-        holder: holder.is_own.then_some(at),
+        holders: if holder.is_own { holders } else { Vec::new() },
         ..verdict
     }
 }
@@ -106,7 +106,7 @@ pub(super) fn activations(facts: &Facts, verdict: Verdict) -> Verdict {
     match graph {
         Some((figure, at)) if figure.bytes >= verdict.bytes / 2 && is_own(at) => Verdict {
             certainty: Certainty::Proven,
-            holder: Some(at),
+            holders: vec![at],
             ..verdict
         },
         _ => verdict,

@@ -265,7 +265,8 @@ fn with(all: Vec<Holder>, kept: Vec<Kept>) -> Facts {
 
 fn judged(of: &Facts) -> (Kind, Certainty, Option<usize>) {
     let verdict = judge(of);
-    (verdict.kind, verdict.certainty, verdict.holder)
+    let holder = verdict.holders.first().copied();
+    (verdict.kind, verdict.certainty, holder)
 }
 
 const MAIN: &str = "local of main (train.py:3)";

@@ -7,9 +7,16 @@ use crate::holders::{Holder, HolderKind};
 use crate::verdict::Kind;
 
 impl Text<'_> {
+    /// The one that keeps most.
     pub(super) fn holder(&self) -> Option<&Holder> {
-        let at = self.verdict.holder?;
-        self.facts.holders.as_ref()?.all.get(at)
+        self.holders().next()
+    }
+
+    fn holders(&self) -> impl Iterator<Item = &Holder> {
+        let all = self.facts.holders.iter().flat_map(|holders| &holders.all);
+        let all: Vec<&Holder> = all.collect();
+        let of = self.verdict.holders.iter();
+        of.filter_map(move |at| all.get(*at).copied())
     }
 
     /// `metric.preds[0…213], local of main (train.py:31)`
@@ -25,9 +32,10 @@ impl Text<'_> {
 
     /// What the walk shows besides the rest of a sentence.
     pub(super) fn kept_by(&self) -> String {
-        match self.holder() {
-            Some(holder) => format!("; kept by {}", self.named(holder)),
-            None => String::new(),
+        let names: Vec<String> = self.holders().map(|holder| self.named(holder)).collect();
+        match names.is_empty() {
+            true => String::new(),
+            false => format!("; kept by {}", names.join(", and by ")),
         }
     }
 
