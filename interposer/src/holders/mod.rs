@@ -1,26 +1,31 @@
-//! Who keeps the largest blocks when PyTorch's allocator fails: names of Python objects, printed and recorded.
+//! Who keeps the largest blocks: names of Python objects. When PyTorch's allocator fails they are printed and recorded; the
+//! program can ask for them at any time.
 //!
 //! PyTorch lets observers of its allocator take the interpreter's lock: it calls them from the failing thread, after it has
 //! released its lock of the device and before it raises. An observer is attached at the first failure, from within the
-//! report that precedes the observers' calls, so a program that never fails has none.
+//! report that precedes the observers' calls, so a program that never fails has none. A thread that calls
+//! `gpumem_holders` says by it that it may take the lock.
 //!
 //! | part | purpose |
 //! |---|---|
 //! | [`graph`] | reads what the nodes of a graph keep |
 //! | [`tensors`] | reads PyTorch's tensors: storage, gradient, whether a graph hangs on it |
 //! | [`text`] | the lines on stderr, and those in the capture |
+//! | [`walks`] | how many searches a session has made |
 //! | `gpumem_holders` | the walk |
 
 mod graph;
 mod tensors;
 mod text;
+pub(crate) mod walks;
 
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::Ordering;
 use std::time::Duration;
 
 use gpumem_capture::{DefKind, DeviceOrdinal, ProcessKey, Seq};
 use gpumem_holders::{Holders, Limits};
+use gpumem_python_frames::{Finding, finding};
 use gpumem_torch_abi::Function;
 
 use crate::allocator::found;
@@ -32,22 +37,6 @@ use crate::{account, message, process};
 const TIME: Duration = Duration::from_secs(1);
 /// The maximum number of failures with a walk.
 const WALKS: u32 = 3;
-
-/// The state of a session's walks.
-pub(crate) struct Walks {
-    is_attached: AtomicBool,
-    count: AtomicU32,
-}
-
-impl Walks {
-    /// No walk so far.
-    pub(crate) const fn new() -> Self {
-        Self {
-            is_attached: AtomicBool::new(false),
-            count: AtomicU32::new(0),
-        }
-    }
-}
 
 /// A failure is being reported by PyTorch's allocator, which calls its observers next.
 pub(crate) fn expect(session: &Session, thread: &Thread, seq: Seq) {
@@ -121,4 +110,24 @@ fn find(session: &'static Session, device: DeviceOrdinal) -> Option<(Holders, u6
     let mut tensors = tensors::Reader::new(session, device);
     let holders = gpumem_holders::walk(&mut tensors, &Limits::new(TIME))?;
     Some((holders, live))
+}
+
+/// Why no list of holders can be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The thread must not take the interpreter's lock.
+    Lock,
+    /// There is no interpreter, or one that cannot be read.
+    Interpreter,
+}
+
+/// Who keeps the blocks of a device now, in the form of the capture's key. Takes the interpreter's lock, unless the thread
+/// has it.
+pub(crate) fn current(session: &'static Session, device: DeviceOrdinal) -> Result<String, Refusal> {
+    if !matches!(finding(), Some(Finding::Readable(_))) {
+        return Err(Refusal::Interpreter);
+    }
+    let walk = || thread::guarded_with_room(|_| find(session, device)).flatten();
+    let (holders, live) = walk().ok_or(Refusal::Lock)?;
+    Ok(text::recorded(&holders, live))
 }
