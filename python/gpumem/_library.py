@@ -11,7 +11,7 @@ from typing import NamedTuple, Optional
 TENSOR, DRIVER, HOST, PHYSICAL = LEVELS = (0, 1, 2, 3)
 
 # The first API versions with these functions.
-_SCOPES, _MODULES, _COORDS = 4, 6, 7
+_SCOPES, _MODULES, _COORDS, _HOLDERS = 4, 6, 7, 8
 
 
 class CountersRow(ctypes.Structure):
@@ -59,6 +59,9 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
         library.gpumem_module_roots.restype = library.gpumem_module_count.restype = ctypes.c_size_t
     if library.gpumem_api_version() >= _COORDS:
         library.gpumem_coords.argtypes = [ctypes.c_char_p]
+    if library.gpumem_api_version() >= _HOLDERS:
+        library.gpumem_holders.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t]
+        library.gpumem_holders.restype = ctypes.c_ssize_t
     return library
 
 
@@ -138,6 +141,21 @@ def coords(text: str) -> Optional[bool]:
         return False
     answer = _library.gpumem_coords(_text(text))
     return None if answer == 2 else answer == 0
+
+
+def holders(device: int) -> "str | int":
+    """The Python objects that keep the largest blocks of a device, as the text that capture/SPEC.md describes. A number
+    if there is none, and why: 0 (nothing is recorded) or negative, as in gpumem.h. The search keeps the GIL, for at most
+    a second."""
+    if not hasattr(_library, "gpumem_holders"):
+        return 0
+    size = 1 << 16
+    while True:
+        buffer = ctypes.create_string_buffer(size)
+        answer = int(_library.gpumem_holders(device, buffer, size))
+        if answer < size:
+            return buffer.value.decode("utf-8", "replace") if answer > 0 else answer
+        size = answer + 1
 
 
 def name_module(address: int, name: str) -> bool:
