@@ -55,7 +55,8 @@ def answers(python_env, build_c, tmp_path_factory):
     """What tests/workloads/holders_now.py printed."""
     library = build_c("holders_now.c", "-shared", "-fPIC", "-ldl", "-lpthread")
     command = [python_env("torch215"), "-Wignore", harness.WORKLOADS / "holders_now.py", library]
-    done = harness.simulate(command, devices=2, preload=True, env=QUIET, cwd=tmp_path_factory.mktemp("holders"))
+    env = {**QUIET, "GPUMEM_HOLDERS": "off"}  # at failures only
+    done = harness.simulate(command, devices=2, preload=True, env=env, cwd=tmp_path_factory.mktemp("holders"))
     assert done.stderr == ""
     return json.loads(done.stdout)
 
@@ -114,6 +115,38 @@ def test_the_c_api(answers, build_c, simulate):
     assert answers["foreign"] == -2
     done = simulate([build_c("holders_now.c", "-ldl", "-lpthread")], preload=True, env=QUIET)
     assert done.stdout == "0 -1 -1\n-3 -1\n"
+
+
+IN_SUBINTERPRETER = """\
+import ctypes, gpumem
+cuda = ctypes.CDLL('libcuda.so.1')
+context, pointer = ctypes.c_void_p(), ctypes.c_uint64()
+assert cuda.cuInit(0) == cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == cuda.cuCtxSetCurrent(context) == 0
+assert cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(4096)) == 0
+print(gpumem.holders(), flush=True)
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+other = interpreters.create()
+interpreters.run_string(other, '''
+import gpumem
+try: print(gpumem.holders(), flush=True)
+except RuntimeError as error: print(error, flush=True)
+''')
+interpreters.destroy(other)
+"""
+EMPTY = "tensors on GPU 0: 0 B"
+REFUSED = "gpumem.holders() cannot search for objects here: this is a subinterpreter"
+
+
+@pytest.mark.parametrize("version, answer", [("py311", EMPTY), ("py313", REFUSED), ("py314", REFUSED)])
+def test_a_subinterpreter(version, answer, python_env, simulate):
+    """With one lock for all, the search is that of the main interpreter, and waits for no lock that the thread has. With a
+    lock for each there is no search: other threads change the main interpreter's frames meanwhile."""
+    done = simulate([python_env(version), "-c", IN_SUBINTERPRETER], preload=True, env=QUIET)
+    first, second = done.stdout.splitlines()
+    assert first == EMPTY and second.startswith(answer)
 
 
 def test_a_table_is_at_most_79_columns_wide():

@@ -14,7 +14,8 @@ _NEEDS = (
 )
 _REFUSALS = {
     0: _NEEDS,
-    -2: "gpumem.holders() cannot search for objects here: the interpreter is ending, or little of this thread's stack is left",
+    -2: "gpumem.holders() cannot search for objects here: this is a subinterpreter, the interpreter is ending, or less than "
+    "256 KiB of this thread's stack is left",
     -3: "gpumem.holders() cannot read this Python: see docs/python-stacks.md for the supported ones",
 }
 _CUTS = {

@@ -1,7 +1,7 @@
 """libgpumem.so in this process, through its C API (gpumem.h) and ctypes.
 
 The library exists if it was preloaded. Without it every function here returns the result for a process that is not
-recorded. The calls keep the GIL: they take a microsecond, and releasing the GIL could cost a thread switch."""
+recorded. The calls that take a microsecond keep the GIL: releasing it could cost a thread switch."""
 
 import ctypes
 import os
@@ -11,7 +11,7 @@ from typing import NamedTuple, Optional
 TENSOR, DRIVER, HOST, PHYSICAL = LEVELS = (0, 1, 2, 3)
 
 # The first API versions with these functions.
-_SCOPES, _MODULES, _COORDS, _HOLDERS = 4, 6, 7, 8
+_SCOPES, _MODULES, _COORDS = 4, 6, 7
 
 
 class CountersRow(ctypes.Structure):
@@ -59,9 +59,6 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
         library.gpumem_module_roots.restype = library.gpumem_module_count.restype = ctypes.c_size_t
     if library.gpumem_api_version() >= _COORDS:
         library.gpumem_coords.argtypes = [ctypes.c_char_p]
-    if library.gpumem_api_version() >= _HOLDERS:
-        library.gpumem_holders.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t]
-        library.gpumem_holders.restype = ctypes.c_ssize_t
     return library
 
 
@@ -145,14 +142,17 @@ def coords(text: str) -> Optional[bool]:
 
 def holders(device: int) -> "str | int":
     """The Python objects that keep the largest blocks of a device, as the text that capture/SPEC.md describes. A number
-    if there is none, and why: 0 (nothing is recorded) or negative, as in gpumem.h. The search keeps the GIL, for at most
-    a second."""
+    if there is none, and why: 0 (nothing is recorded) or negative, as in gpumem.h."""
     if not hasattr(_library, "gpumem_holders"):
         return 0
+    # Without the GIL, which the search takes: before Python 3.12 a subinterpreter's thread would wait for itself.
+    search = ctypes.CDLL(None).gpumem_holders
+    search.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t]
+    search.restype = ctypes.c_ssize_t
     size = 1 << 16
     while True:
         buffer = ctypes.create_string_buffer(size)
-        answer = int(_library.gpumem_holders(device, buffer, size))
+        answer = int(search(device, buffer, size))
         if answer < size:
             return buffer.value.decode("utf-8", "replace") if answer > 0 else answer
         size = answer + 1

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use gpumem_capture::{DefKind, DeviceOrdinal, ProcessKey, Seq};
 use gpumem_holders::{Holders, Limits};
-use gpumem_python_frames::{Finding, finding};
+use gpumem_python_frames::{Finding, finding, symbol};
 use gpumem_torch_abi::Function;
 
 use crate::allocator::found;
@@ -127,7 +127,29 @@ pub(crate) fn current(session: &'static Session, device: DeviceOrdinal) -> Resul
     if !matches!(finding(), Some(Finding::Readable(_))) {
         return Err(Refusal::Interpreter);
     }
-    let walk = || thread::guarded_with_room(|_| find(session, device)).flatten();
-    let (holders, live) = walk().ok_or(Refusal::Lock)?;
+    let walk = |_: &Thread| is_in_main_interpreter().then(|| find(session, device));
+    let walked = thread::guarded_with_room(walk).flatten().flatten();
+    let (holders, live) = walked.ok_or(Refusal::Lock)?;
     Ok(text::recorded(&holders, live))
+}
+
+/// Whether the thread runs the main interpreter, as far as Python knows it. A subinterpreter can have a lock of its own,
+/// under which the frames of the others change.
+fn is_in_main_interpreter() -> bool {
+    type Get = unsafe extern "C" fn() -> usize;
+    type Of = unsafe extern "C" fn(usize) -> usize;
+    // CPython 3.8 does not have the second one, and its interpreters have one lock.
+    let (Some(state), Some(of), Some(main)) = (
+        symbol(c"PyGILState_GetThisThreadState"),
+        symbol(c"PyThreadState_GetInterpreter"),
+        symbol(c"PyInterpreterState_Main"),
+    ) else {
+        return true;
+    };
+    // SAFETY: the functions have these types in every version, and need no lock: the state is the thread's own.
+    unsafe {
+        let state = core::mem::transmute::<usize, Get>(state)();
+        let main = core::mem::transmute::<usize, Get>(main)();
+        state != 0 && core::mem::transmute::<usize, Of>(of)(state) == main
+    }
 }
