@@ -1,6 +1,6 @@
 """gpumem.holders() and gpumem_holders: who keeps the tensors, asked at any moment of a program with PyTorch.
 
-What breaks these tests: a search that lists the frames of its own call, a lock that is taken twice or by a thread that
+What breaks these tests: a search that lists the frames of the call itself, a lock that is taken twice or by a thread that
 may not, a collector that stays off, a holder whose bytes deleting it does not free, a text that a short buffer ends."""
 
 import json
@@ -150,7 +150,7 @@ def test_a_subinterpreter(version, answer, python_env, simulate):
 
 
 def test_a_table_is_at_most_79_columns_wide():
-    """Long names are wrapped; a search that was not completed says so."""
+    """Long names are wrapped; a line marks a search that was not completed."""
     sys.path.insert(0, QUIET["PYTHONPATH"])
     from gpumem import _holders
 
@@ -171,3 +171,12 @@ tensors on GPU 1: 4.00 GiB
 1.00 MiB   <1 %                 1 more holder
 The search was not completed: it ran out of time"""
     assert max(map(len, str(found).splitlines())) <= 79
+
+
+def test_the_page_shows_what_is_printed(forks, tmp_path):
+    """The program of docs/holders.md prints the table below it."""
+    page = (harness.ROOT / "docs" / "holders.md").read_text()
+    program, table = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", page, re.S).groups()
+    (tmp_path / "evaluate.py").write_text(program)
+    done = forks("torch215").run(["evaluate.py"], env=QUIET, cwd=tmp_path)
+    assert done.stdout == table

@@ -111,7 +111,7 @@ size_t gpumem_tell_tensors(const uint64_t *addresses, size_t count, int role);
 /* Finds the Python objects that keep the largest blocks of tensors on a device, in at most a second, and writes them as
  * text with a NUL, as far as it fits: the lines of the key "holders." in capture/SPEC.md. The thread takes the
  * interpreter's lock, unless it has it, so do not call this while another thread waits for yours under that lock. Each call
- * searches anew: 64 KiB are enough for most texts. Returns the length of the whole text without the NUL. 0: nothing is
+ * searches again: 64 KiB are enough for most texts. Returns the length of the whole text without the NUL. 0: nothing is
  * recorded in this process. -1: the device is invalid. -2: the thread must not take the lock: Python does not know it, it
  * runs a subinterpreter (before Python 3.12, call this without the lock there), the interpreter is ending or has no module
  * gc yet, or less than 256 KiB of the thread's stack is left. -3: there is no interpreter, or it is one that cannot be

@@ -322,7 +322,7 @@ pub unsafe extern "C" fn gpumem_tell_tensors(
 
 /// Finds the Python objects that keep the largest blocks of tensors on `device`, in at most a second, and copies them as
 /// text, with a NUL, into `buffer` of `size` bytes as far as it fits: the lines of `holders.` in capture/SPEC.md. Each call
-/// searches anew. Returns the length of the whole text in bytes, 0 if nothing is recorded in this process, -1 if there is
+/// searches again. Returns the length of the whole text in bytes, 0 if nothing is recorded in this process, -1 if there is
 /// no such device, -2 if this thread must not take the interpreter's lock (which it may have), -3 without an interpreter
 /// that can be read.
 ///

@@ -131,7 +131,7 @@ pub(crate) struct Session {
     pub(crate) quiet: bool,
     /// Whether failed allocations are reported at once.
     pub(crate) postmortem: bool,
-    /// The searches for holders at failures; None: there are none.
+    /// The searches for holders at failures, unless they are off.
     pub(crate) walks: Option<Walks>,
     pub(crate) known_devices: Known,
     /// The program's names for its ranges, scopes and marks.

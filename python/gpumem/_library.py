@@ -142,7 +142,7 @@ def coords(text: str) -> Optional[bool]:
 
 def holders(device: int) -> "str | int":
     """The Python objects that keep the largest blocks of a device, as the text that capture/SPEC.md describes. A number
-    if there is none, and why: 0 (nothing is recorded) or negative, as in gpumem.h."""
+    if there was no search: 0 (nothing is recorded) or negative, as in gpumem.h."""
     if not hasattr(_library, "gpumem_holders"):
         return 0
     # Without the GIL, which the search takes: before Python 3.12 a subinterpreter's thread would wait for itself.

@@ -1,5 +1,5 @@
 //! Who keeps the largest blocks: names of Python objects. When PyTorch's allocator fails they are printed and recorded; the
-//! program can ask for them at any time.
+//! program can request them at any time.
 //!
 //! PyTorch lets observers of its allocator take the interpreter's lock: it calls them from the failing thread, after it has
 //! released its lock of the device and before it raises. An observer is attached at the first failure, from within the
@@ -133,7 +133,7 @@ pub(crate) fn current(session: &'static Session, device: DeviceOrdinal) -> Resul
     Ok(text::recorded(&holders, live))
 }
 
-/// Whether the thread runs the main interpreter, as far as Python knows it. A subinterpreter can have a lock of its own,
+/// Whether the thread runs the main interpreter, as far as Python knows it. A subinterpreter can have a separate lock,
 /// under which the frames of the others change.
 fn is_in_main_interpreter() -> bool {
     type Get = unsafe extern "C" fn() -> usize;
