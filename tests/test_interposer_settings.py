@@ -110,14 +110,16 @@ def test_stderr_that_became_something_else(build_c, simulate, tmp_path):
 
 def test_the_c_api_from_python(python_env, simulate, tmp_path):
     script = (
-        "import ctypes\n"
+        "import ctypes, gc\n"
         "lib = ctypes.CDLL(None)\n"
-        "assert lib.gpumem_api_version() == 7\n"
+        "assert lib.gpumem_api_version() == 8\n"
         "assert lib.gpumem_recording() == 0\n"
         "out = (ctypes.c_uint64 * 4)()\n"
         "assert lib.gpumem_counters(0, 1, out) == 1\n"
         "assert lib.gpumem_counters(0, 9, out) == 2\n"
         "assert lib.gpumem_counters(0, 1, None) == 2\n"
+        "lib.gpumem_holders.restype = ctypes.c_ssize_t\n"
+        "assert (lib.gpumem_holders(0, None, 0), lib.gpumem_holders(-1, None, 0)) == (0, -1)\n"
         "text = ctypes.create_string_buffer(lib.gpumem_help_env(None, 0) + 1)\n"
         "lib.gpumem_help_env(text, len(text))\n"
         "assert b'GPUMEM_OUTPUT' in text.value and len(text.value) == len(text) - 1\n"
@@ -133,6 +135,9 @@ def test_the_c_api_from_python(python_env, simulate, tmp_path):
         "assert lib.gpumem_recording() == 1\n"
         "assert lib.gpumem_counters(0, 1, out) == 0\n"
         "assert list(out) == [12345, 12345, 1, 0]\n"
+        "text = ctypes.create_string_buffer(1 << 16)\n"
+        "assert lib.gpumem_holders(0, text, ctypes.c_size_t(len(text))) == len(text.value)\n"
+        "assert text.value.startswith(b'walk whole ') and text.value.endswith(b' 0\\n'), 'no tensors'\n"
     )
     done = simulate([python_env("py312"), "-c", script], preload=True, env=QUIET)
     assert (done.stdout, done.stderr) == ("", "")

@@ -120,6 +120,24 @@ def test_a_cell_is_run_as_ever(run_cells):
     assert nothing == "no memory\ngpumem: the cell used no GPU memory\n"
 
 
+def test_who_keeps_the_memory(run_cells):
+    """`gpumem.holders()` as a cell's value is a table: of the notebook's names, of cells' values, and of the error that was
+    shown last, but not of the call's own frames."""
+    done = run_cells(
+        "import gpumem\nkept = [make(3), make(5)]\nmake(2)\n",
+        "def fails(): local = make(4); raise ValueError\nfails()\n",
+        "gpumem.holders()\n",
+    )
+    *_, table = texts(done)
+    out, head, _, kept, *others = table.strip().splitlines()
+    assert (out, head) == ("Out[4]: ", "tensors on GPU 0: 14.0 MiB"), table
+    assert kept.split() == "8.00 MiB 57 % 2 8.00 MiB kept[0…1], global of __main__".split(), table
+    named = " ".join(" ".join(others).split())
+    # `_` and `Out[2]` both keep the value of a cell.
+    assert "4.00 MiB 29 % 1 0 B " in named and " fails (" in named and "2.00 MiB 14 % 1 0 B _, global of __main__" in named, table
+    assert "gpumem" not in table and "native" not in table, table
+
+
 @pytest.mark.parametrize("recorded", (True, False))
 def test_an_error_is_shown_once(recorded, run_cells):
     """Whatever its kind; and an error that the program has caught hides no later one."""

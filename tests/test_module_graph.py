@@ -23,7 +23,7 @@ FLOORS = [
     {"open", "exit"},
     {"nearly_full", "oom", "sampler", "scopes"},
     {
-        "allocator", "backward", "call", "call_timer", "contexts", "coords", "definitions", "evidence", "facts", "launcher", "names", "options", "output", "record", "session",
+        "allocator", "backward", "call", "call_timer", "contexts", "coords", "definitions", "evidence", "facts", "holders", "launcher", "names", "options", "output", "record", "session",
         "sideband", "stack", "stacks", "storage", "tensors", "tracked", "workspace",
     },
     {"card", "driver", "limit"},

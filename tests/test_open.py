@@ -293,11 +293,12 @@ def test_types(python_env, tmp_path):
         "reveal_type(capture.lines(by='module'))\n"
         "reveal_type(capture.lines(by='category')[0].category)\n"
         "reveal_type(capture.summary().device(0).tensor.peak_bytes)\n"
+        "reveal_type(gpumem.holders(top=3, device='cuda:1')[0].frees)\n"
         "capture.lines(by='colour')\n"
     )
     python = python_env("frames")
     package = harness.ROOT / "python" / "gpumem"
-    modules = [package / f"_{name}.py" for name in ("analysis", "capture", "events", "results")]
+    modules = [package / f"_{name}.py" for name in ("analysis", "capture", "events", "holders", "results")]
     environment = {"MYPYPATH": str(harness.ROOT / "python"), "MYPY_CACHE_DIR": str(tmp_path / "cache")}
     options = ["--strict", "--follow-imports=silent", "--python-version", "3.10"]
     harness.run([python, "-m", "mypy", *options, *modules], env=environment, cwd=tmp_path)

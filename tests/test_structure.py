@@ -45,7 +45,7 @@ def dependencies(package):
 
 
 TOP_LEVEL_FOLDERS = {
-    ".cargo", ".ci", ".config", ".github", "analyzer", "capture", "cuda-abi", "dataset", "docs", "fuzz", "interposer", "packaging", "python", "python-frames",
+    ".cargo", ".ci", ".config", ".github", "analyzer", "capture", "cuda-abi", "dataset", "docs", "fuzz", "holders", "interposer", "packaging", "python", "python-frames",
     "replay", "scripts", "simulator", "stacks", "sys", "tests", "torch-abi", "tracker", "unwind", "web", "whatif",
 }
 TOP_LEVEL_FILES = {

@@ -377,13 +377,18 @@ fn frees(
     let reached = search.without(heap, let_go, group.root, limits)?;
     let mut freed = 0u64;
     for block in group.blocks.iter().filter_map(|block| blocks.get(block)) {
-        let is_gone = block.tensors.iter().all(|(number, memory)| {
-            let is_reached = reached.get(*number as usize).copied().unwrap_or(true);
-            !is_reached && memory.references == 1 && memory.sharers as usize == block.tensors.len()
-        });
-        if is_gone && !block.tensors.is_empty() {
-            freed = freed.saturating_add(block.bytes);
+        let is_reached = |number: &Id| reached.get(*number as usize).copied().unwrap_or(true);
+        if block.tensors.is_empty() || block.tensors.iter().any(|(number, _)| is_reached(number)) {
+            continue;
         }
+        // What else refers to it is not known: C++ code, or an object for its storage.
+        let is_shared = |memory: &Memory| {
+            memory.references != 1 || memory.sharers as usize != block.tensors.len()
+        };
+        if block.tensors.iter().any(|(_, memory)| is_shared(memory)) {
+            return None;
+        }
+        freed = freed.saturating_add(block.bytes);
     }
     Some(freed)
 }

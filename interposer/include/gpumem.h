@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-#define GPUMEM_API_VERSION 7 /* 2: GPUMEM_PHYSICAL; 3: gpumem_step; 4: scopes, marks, gpumem_limit; 5: gpumem_read_card; 6: gpumem_name_module and its fellows; 7: gpumem_coords */
+#define GPUMEM_API_VERSION 8 /* 2: GPUMEM_PHYSICAL; 3: gpumem_step; 4: scopes, marks, gpumem_limit; 5: gpumem_read_card; 6: gpumem_name_module and its fellows; 7: gpumem_coords; 8: gpumem_holders */
 
 enum gpumem_level {
     GPUMEM_TENSOR = 0, /* inside a framework's pool */
@@ -107,6 +107,16 @@ size_t gpumem_module_count(void);
  * gradients, 3 for state of optimizers, 4 for buffers. Returns how many were new. The Python package `gpumem` calls
  * this. */
 size_t gpumem_tell_tensors(const uint64_t *addresses, size_t count, int role);
+
+/* Finds the Python objects that keep the largest blocks of tensors on a device, in at most a second, and writes them as
+ * text with a NUL, as far as it fits: the lines of the key "holders." in capture/SPEC.md. The thread takes the
+ * interpreter's lock, unless it has it, so do not call this while another thread waits for yours under that lock. Each call
+ * searches again: 64 KiB are enough for most texts. Returns the length of the whole text without the NUL. 0: nothing is
+ * recorded in this process. -1: the device is invalid. -2: the thread must not take the lock: Python does not know it, it
+ * runs a subinterpreter (before Python 3.12, call this without the lock there), the interpreter is ending or has no module
+ * gc yet, or less than 256 KiB of the thread's stack is left. -3: there is no interpreter, or it is one that cannot be
+ * read. */
+ptrdiff_t gpumem_holders(int device, char *buffer, size_t size);
 
 /* Path of this process's capture; returns its length without the NUL, 0 if nothing is recorded. */
 size_t gpumem_report_path(char *buffer, size_t size);

@@ -5,11 +5,12 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use gpumem_capture::{Coordinates, DeviceOrdinal, Level, Role};
 
 use crate::backward::phases;
-use crate::{card, coords, limit, options, process, scopes, session, tensors, thread};
+use crate::holders::Refusal;
+use crate::{card, coords, holders, limit, options, process, scopes, session, tensors, thread};
 pub use scopes::GpumemScopeFigures;
 
 /// Version of the C API: raised by one with each change that a caller can notice.
-const API_VERSION: c_int = 7;
+const API_VERSION: c_int = 8;
 
 /// Counters of one device and level, in bytes and calls.
 #[repr(C)]
@@ -317,6 +318,30 @@ pub unsafe extern "C" fn gpumem_tell_tensors(
     let addresses = unsafe { core::slice::from_raw_parts(addresses, count) };
     let told = thread::in_hook(|thread| tensors::roles::tell(session, thread, addresses, role));
     told.unwrap_or_default()
+}
+
+/// Finds the Python objects that keep the largest blocks of tensors on `device`, in at most a second, and copies them as
+/// text, with a NUL, into `buffer` of `size` bytes as far as it fits: the lines of `holders.` in capture/SPEC.md. Each call
+/// searches again. Returns the length of the whole text in bytes, 0 if nothing is recorded in this process, -1 if there is
+/// no such device, -2 if this thread must not take the interpreter's lock (which it may have), -3 without an interpreter
+/// that can be read.
+///
+/// # Safety
+/// `buffer` is null or valid for writing `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpumem_holders(device: c_int, buffer: *mut c_char, size: usize) -> isize {
+    let Ok(device) = u8::try_from(device) else {
+        return -1;
+    };
+    let Some(session) = session::session() else {
+        return 0;
+    };
+    match holders::current(session, DeviceOrdinal(device)) {
+        // SAFETY: the caller's promise.
+        Ok(text) => unsafe { copy_text(text.as_bytes(), buffer, size) }.cast_signed(),
+        Err(Refusal::Lock) => -2,
+        Err(Refusal::Interpreter) => -3,
+    }
 }
 
 /// Copies the path of this process's capture, with a NUL, into `buffer` of `size` bytes as far as it

@@ -6,7 +6,8 @@
 //! # Design constraints
 //! - Every call goes to the real function once, with the caller's own arguments, and the caller gets that
 //!   function's own result, whether or not recording succeeds.
-//! - The GIL is never taken, no lock is held across a driver call, nothing is shut down.
+//! - The GIL is taken in two places, by a thread that may: where PyTorch lets its observers of failures take it, and in
+//!   `gpumem_holders`. No lock is held across a driver call, nothing is shut down.
 //! - Nothing happens (no file, no thread, no output) in a process that allocates no CUDA memory.
 //!
 //! # Not suitable for
@@ -63,10 +64,10 @@ mod workspace;
 
 pub use capi::{
     GpumemCounters, GpumemScopeFigures, gpumem_api_version, gpumem_coords, gpumem_counters,
-    gpumem_help_env, gpumem_limit, gpumem_mark, gpumem_module_count, gpumem_module_roots,
-    gpumem_name_module, gpumem_read_card, gpumem_recording, gpumem_report_path, gpumem_scope_begin,
-    gpumem_scope_end, gpumem_scope_forget, gpumem_scope_read, gpumem_scope_reset, gpumem_step,
-    gpumem_tell_tensors,
+    gpumem_help_env, gpumem_holders, gpumem_limit, gpumem_mark, gpumem_module_count,
+    gpumem_module_roots, gpumem_name_module, gpumem_read_card, gpumem_recording,
+    gpumem_report_path, gpumem_scope_begin, gpumem_scope_end, gpumem_scope_forget,
+    gpumem_scope_read, gpumem_scope_reset, gpumem_step, gpumem_tell_tensors,
 };
 pub use fault::exports::{
     __sigaction, __sysv_signal, bsd_signal, sigaction, sigignore, siginterrupt, signal, sigset,

@@ -16,7 +16,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use crate::account::Once;
-use crate::holders::Walks;
+use crate::holders::walks::Walks;
 use crate::nearly_full::NearlyFull;
 use crate::oom::Reports;
 use crate::options::{self, Options};

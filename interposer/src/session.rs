@@ -15,7 +15,7 @@ use crate::backward::nodes::Nodes;
 use crate::backward::steps::Steps;
 use crate::driver::{self, DeviceFacts};
 use crate::failed::Failed;
-use crate::holders::Walks;
+use crate::holders::walks::Walks;
 use crate::names::Names;
 use crate::process::PROCESS;
 use crate::storage::Storage;
@@ -134,7 +134,7 @@ pub(crate) struct Session {
     pub(crate) quiet: bool,
     /// Whether failed allocations are reported at once.
     pub(crate) postmortem: bool,
-    /// The searches for holders; None: there are none.
+    /// The searches for holders at failures, unless they are off.
     pub(crate) walks: Option<Walks>,
     pub(crate) known_devices: Known,
     /// The program's names for its ranges, scopes and marks.

@@ -13,8 +13,8 @@
 
 The figures are exact. Reading them needs no synchronization and changes no figure. They come from the library in this
 process, if it was preloaded:
-`LD_PRELOAD=target/release/libgpumem.so python train.py`. Without the library, all functions still work:
-`api_version()` is None, counters are zero, and scopes have samples of PyTorch's counters."""
+`LD_PRELOAD=target/release/libgpumem.so python train.py`. Without the library, all functions except `holders` still
+work: `api_version()` is None, counters are zero, and scopes have samples of PyTorch's counters."""
 
 from ._analysis import Unreadable
 from ._capture import Capture, open
@@ -23,6 +23,7 @@ from ._coords import watch as _watch_meshes
 from ._counters import Counters, DeviceCounters, counters
 from ._events import Events, PartialCapture
 from ._framework_moments import step
+from ._holders import Holder, Holders, holders
 from ._library import api_version, mark, read_card, recording, report_path
 from ._limit import limit
 from ._live import LiveLine, Snapshot, snapshot
@@ -40,6 +41,8 @@ __all__ = [
     "DeviceSummary",
     "Events",
     "Figures",
+    "Holder",
+    "Holders",
     "LevelFigures",
     "LineRow",
     "LiveLine",
@@ -53,6 +56,7 @@ __all__ = [
     "api_version",
     "coords",
     "counters",
+    "holders",
     "limit",
     "mark",
     "open",

@@ -1,7 +1,7 @@
 """libgpumem.so in this process, through its C API (gpumem.h) and ctypes.
 
 The library exists if it was preloaded. Without it every function here returns the result for a process that is not
-recorded. The calls keep the GIL: they take a microsecond, and releasing the GIL could cost a thread switch."""
+recorded. The calls that take a microsecond keep the GIL: releasing it could cost a thread switch."""
 
 import ctypes
 import os
@@ -138,6 +138,24 @@ def coords(text: str) -> Optional[bool]:
         return False
     answer = _library.gpumem_coords(_text(text))
     return None if answer == 2 else answer == 0
+
+
+def holders(device: int) -> "str | int":
+    """The Python objects that keep the largest blocks of a device, as the text that capture/SPEC.md describes. A number
+    if there was no search: 0 (nothing is recorded) or negative, as in gpumem.h."""
+    if not hasattr(_library, "gpumem_holders"):
+        return 0
+    # Without the GIL, which the search takes: before Python 3.12 a subinterpreter's thread would wait for itself.
+    search = ctypes.CDLL(None).gpumem_holders
+    search.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t]
+    search.restype = ctypes.c_ssize_t
+    size = 1 << 16
+    while True:
+        buffer = ctypes.create_string_buffer(size)
+        answer = int(search(device, buffer, size))
+        if answer < size:
+            return buffer.value.decode("utf-8", "replace") if answer > 0 else answer
+        size = answer + 1
 
 
 def name_module(address: int, name: str) -> bool:

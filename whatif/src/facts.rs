@@ -111,6 +111,8 @@ impl Facts {
             }
             // The number and durations of the allocator's calls to CUDA are unknown.
             _ if is_of_cuda(key) => None,
+            // The blocks have other addresses.
+            _ if key.starts_with(ProcessKey::HOLDERS) => None,
             _ => match key.strip_prefix(ProcessKey::POSTMORTEM) {
                 Some(seq) => {
                     let key = format!("{}{}", ProcessKey::POSTMORTEM, numbers.failure(seq)?);

@@ -4,7 +4,7 @@ pub(crate) use super::layout::{DATA_PATHS, DataPath};
 pub(crate) use super::memory::{field, word};
 pub(crate) use super::node::is_of_class;
 
-/// The offset of the gradient in an `AutogradMeta`; None if none is there. The pointer to the graph follows it.
+/// The offset of the gradient in an `AutogradMeta`; None if it is not there. The pointer to the graph follows it.
 pub(crate) fn gradient_at(autograd: usize) -> Option<usize> {
     // A vtable, a string, the gradient. The newer form of strings begins with the address of its characters, which are
     // inside the string if it is short. Parameters have no names here. The older form is one word.

@@ -12,7 +12,6 @@ use std::collections::{HashMap, HashSet};
 use gpumem_holders::Memory;
 use gpumem_sys::c_library;
 
-use super::tensors::Reader;
 use crate::session::Session;
 
 /// The maximum number of nodes of a walk, and the bytes of a node's own fields that are read.
@@ -91,11 +90,12 @@ pub(super) fn order(session: &Session, node: usize) -> Option<u64> {
     word(node + Layout::of(session).sequence + 8).map(|order| order as u64)
 }
 
-/// The blocks that the nodes of a graph keep which were not visited before.
+/// The blocks that the nodes of a graph keep which were not visited before. `read` reads the memory of a tensor at an address
+/// where something else may be.
 pub(super) fn saved(
     session: &Session,
     graphs: &mut Graphs,
-    reader: &mut Reader<'_>,
+    read: &dyn Fn(usize) -> Option<Memory>,
     node: usize,
 ) -> Vec<Memory> {
     let layout = Layout::of(session);
@@ -123,7 +123,7 @@ pub(super) fn saved(
             rest.extend(nodes.filter_map(|edge| word_at(edge, 0)));
         }
         let own = node.get(layout.fields..).unwrap_or_default();
-        tensors(own, reader, graphs, &mut found);
+        tensors(own, read, graphs, &mut found);
         for at in (0..own.len()).step_by(8) {
             let bounds = [0, 8, 16].map(|word| word_at(own, at + word).unwrap_or(0));
             if let [from, to, end] = bounds
@@ -132,7 +132,7 @@ pub(super) fn saved(
                 && is_object(from, end)
                 && let Some(list) = list(from, to)
             {
-                tensors(&list, reader, graphs, &mut found);
+                tensors(&list, read, graphs, &mut found);
             }
         }
     }
@@ -164,12 +164,17 @@ fn list(from: usize, to: usize) -> Option<Vec<u8>> {
 }
 
 /// Adds the memory of the tensors to which words point.
-fn tensors(bytes: &[u8], reader: &mut Reader<'_>, graphs: &mut Graphs, found: &mut Vec<Memory>) {
+fn tensors(
+    bytes: &[u8],
+    read: &dyn Fn(usize) -> Option<Memory>,
+    graphs: &mut Graphs,
+    found: &mut Vec<Memory>,
+) {
     for at in (0..bytes.len()).step_by(8) {
         let tensor = word_at(bytes, at).filter(|address| is_plausible(*address));
         let known = tensor.and_then(|tensor| {
             let known = graphs.known.entry(tensor);
-            *known.or_insert_with(|| reader.saved(tensor))
+            *known.or_insert_with(|| read(tensor))
         });
         found.extend(known);
     }

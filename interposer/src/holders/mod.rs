@@ -1,26 +1,31 @@
-//! Who keeps the largest blocks when PyTorch's allocator fails: names of Python objects, printed and recorded.
+//! Who keeps the largest blocks: names of Python objects. When PyTorch's allocator fails they are printed and recorded; the
+//! program can request them at any time.
 //!
 //! PyTorch lets observers of its allocator take the interpreter's lock: it calls them from the failing thread, after it has
 //! released its lock of the device and before it raises. An observer is attached at the first failure, from within the
-//! report that precedes the observers' calls, so a program that never fails has none.
+//! report that precedes the observers' calls, so a program that never fails has none. A thread that calls
+//! `gpumem_holders` says by it that it may take the lock.
 //!
 //! | part | purpose |
 //! |---|---|
 //! | [`graph`] | reads what the nodes of a graph keep |
 //! | [`tensors`] | reads PyTorch's tensors: storage, gradient, whether a graph hangs on it |
 //! | [`text`] | the lines on stderr, and those in the capture |
+//! | [`walks`] | how many searches a session has made |
 //! | `gpumem_holders` | the walk |
 
 mod graph;
 mod tensors;
 mod text;
+pub(crate) mod walks;
 
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 use std::time::Duration;
 
 use gpumem_capture::{DefKind, DeviceOrdinal, ProcessKey, Seq};
 use gpumem_holders::{Holders, Limits};
+use gpumem_python_frames::{Finding, finding, symbol};
 use gpumem_torch_abi::Function;
 
 use crate::allocator::found;
@@ -34,25 +39,6 @@ const TIME: Duration = Duration::from_secs(1);
 /// the one that ends a program.
 const WALKS: u32 = 64;
 const ALL: Duration = Duration::from_secs(5);
-
-/// The state of a session's walks.
-pub(crate) struct Walks {
-    is_attached: AtomicBool,
-    count: AtomicU32,
-    /// Microseconds of all.
-    micros: AtomicU64,
-}
-
-impl Walks {
-    /// No walk so far.
-    pub(crate) const fn new() -> Self {
-        Self {
-            is_attached: AtomicBool::new(false),
-            count: AtomicU32::new(0),
-            micros: AtomicU64::new(0),
-        }
-    }
-}
 
 /// A failure is being reported by PyTorch's allocator, which calls its observers next. Returns whether ours is one.
 pub(crate) fn expect(session: &Session, thread: &Thread, seq: Seq) -> bool {
@@ -134,4 +120,46 @@ fn find(session: &'static Session, device: DeviceOrdinal) -> Option<(Holders, u6
     let mut tensors = tensors::Reader::new(session, device);
     let holders = gpumem_holders::walk(&mut tensors, &Limits::new(TIME))?;
     Some((holders, live))
+}
+
+/// Why no list of holders can be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The thread must not take the interpreter's lock.
+    Lock,
+    /// There is no interpreter, or one that cannot be read.
+    Interpreter,
+}
+
+/// Who keeps the blocks of a device now, in the form of the capture's key. Takes the interpreter's lock, unless the thread
+/// has it.
+pub(crate) fn current(session: &'static Session, device: DeviceOrdinal) -> Result<String, Refusal> {
+    if !matches!(finding(), Some(Finding::Readable(_))) {
+        return Err(Refusal::Interpreter);
+    }
+    let walk = |_: &Thread| is_in_main_interpreter().then(|| find(session, device));
+    let walked = thread::guarded_with_room(walk).flatten().flatten();
+    let (holders, live) = walked.ok_or(Refusal::Lock)?;
+    Ok(text::recorded(&holders, live))
+}
+
+/// Whether the thread runs the main interpreter, as far as Python knows it. A subinterpreter can have a separate lock,
+/// under which the frames of the others change.
+fn is_in_main_interpreter() -> bool {
+    type Get = unsafe extern "C" fn() -> usize;
+    type Of = unsafe extern "C" fn(usize) -> usize;
+    // CPython 3.8 does not have the second one, and its interpreters have one lock.
+    let (Some(state), Some(of), Some(main)) = (
+        symbol(c"PyGILState_GetThisThreadState"),
+        symbol(c"PyThreadState_GetInterpreter"),
+        symbol(c"PyInterpreterState_Main"),
+    ) else {
+        return true;
+    };
+    // SAFETY: the functions have these types in every version, and need no lock: the state is the thread's own.
+    unsafe {
+        let state = core::mem::transmute::<usize, Get>(state)();
+        let main = core::mem::transmute::<usize, Get>(main)();
+        state != 0 && core::mem::transmute::<usize, Of>(of)(state) == main
+    }
 }

@@ -96,7 +96,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The memory of a tensor at an address where something else may be.
-    pub(super) fn saved(&mut self, tensor: usize) -> Option<Memory> {
+    fn at(&self, tensor: usize) -> Option<Memory> {
         let (_, class) = self.tensor?;
         if graph::word(tensor)? != class {
             return None;
@@ -171,7 +171,8 @@ impl Tensors for Reader<'_> {
 
     fn saved(&mut self, graph: Graph) -> Vec<Memory> {
         let mut graphs = core::mem::take(&mut self.graphs);
-        let saved = graph::saved(self.session, &mut graphs, self, graph.node);
+        let read = |tensor| self.at(tensor);
+        let saved = graph::saved(self.session, &mut graphs, &read, graph.node);
         self.graphs = graphs;
         saved
     }

@@ -73,7 +73,7 @@ pub(super) fn recorded(holders: &Holders, live: u64) -> String {
     let mut out = String::new();
     let (us, objects) = (holders.time.as_micros(), holders.objects);
     let references = holders.references;
-    let _ = writeln!(out, "walk {cut} {us} {objects} {references} {live}");
+    let _ = writeln!(out, "walk {cut} {us} {objects} {references} {live} {}", holders.bytes);
     let mut named = |head: String, text: &str, place: &str| {
         let _ = write!(out, "{head}\ntext {text}\nplace {place}\n");
     };

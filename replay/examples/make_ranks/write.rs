@@ -128,9 +128,12 @@ impl Rank<'_> {
                     let of = value.parse().map_err(|_| "trained_until is no number")?;
                     *value = self.number(of).to_string();
                 }
-                if let Some(of) = key.strip_prefix(ProcessKey::POSTMORTEM) {
-                    let of = of.parse().map_err(|_| "postmortem of no number")?;
-                    *key = format!("{}{}", ProcessKey::POSTMORTEM, self.number(of));
+                for prefix in [ProcessKey::POSTMORTEM, ProcessKey::HOLDERS] {
+                    if let Some(of) = key.strip_prefix(prefix) {
+                        let of = of.parse().map_err(|_| "a failure of no number")?;
+                        *key = format!("{prefix}{}", self.number(of));
+                        break;
+                    }
                 }
                 for plant in &self.plants {
                     if let Plant::Fact { key: of, value: is } = plant

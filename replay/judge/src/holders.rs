@@ -101,7 +101,7 @@ impl Holders {
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
             let fields: Vec<&str> = rest.split(' ').collect();
             match (word, &fields[..]) {
-                ("walk", [cut, micros, _, _, live]) => {
+                ("walk", [cut, micros, _, _, live, _]) => {
                     read.cut = Some((*cut).to_owned()).filter(|cut| cut != "whole");
                     read.micros = micros.parse().unwrap_or(0);
                     read.live = live.parse().unwrap_or(0);
@@ -230,7 +230,7 @@ impl Holder {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "walk whole 1200 10 20 4096\n\
+    const TEXT: &str = "walk whole 1200 10 20 4096 4000\n\
         holder object own 3000 3 3000\ntext m.preds[0…2]\nplace local of main (t.py:3)\n\
         holder graph other 1000 1 -\ntext loss\nplace global of __main__\n\
         block 1000 0\nblock 2000 0\nblock 3000 0\nblock 4000 1\nblock zz 1\nunknown line\n";
