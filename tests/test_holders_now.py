@@ -154,7 +154,7 @@ def test_a_table_is_at_most_79_columns_wide():
     sys.path.insert(0, QUIET["PYTHONPATH"])
     from gpumem import _holders
 
-    text = "walk time 1000000 5 6 4294967296\n"
+    text = "walk time 1000000 5 6 4294967296 4294967296\n"
     for number in range(3):
         name = f"trainer.callbacks[{number}].outputs['validation'][…].logits → closure of make_hook → features[0…213]"
         text += f"holder object own {(3 - number) << 20} 12345 -\ntext {name}\nplace local of Trainer.fit (trainer.py:1234)\n"

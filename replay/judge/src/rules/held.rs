@@ -47,12 +47,10 @@ pub(super) fn of_rounds(facts: &Facts, kept: &Kept, verdict: Verdict) -> Verdict
     };
     let kind = match (holder.kind, verdict.kind) {
         (HolderKind::Graph, _) if !holder.is_own || holder.is_in_forward() => Kind::Activations,
-        (HolderKind::Graph, Kind::KeptTensors | Kind::PreviousRound) => {
-            match kept.with_backward * 2 > kept.of {
-                true => Kind::KeptGraphs,
-                false => Kind::NoBackward,
-            }
-        }
+        (HolderKind::Graph, Kind::KeptTensors) => match kept.with_backward * 2 > kept.of {
+            true => Kind::KeptGraphs,
+            false => Kind::NoBackward,
+        },
         (HolderKind::Object, Kind::KeptGraphs | Kind::NoBackward | Kind::Waiting) => {
             Kind::KeptTensors
         }

@@ -76,6 +76,10 @@ impl Text<'_> {
             Kind::EarlierModels => {
                 "drop the earlier model and its optimizer before the next one is made, or keep it on the host".into()
             }
+            Kind::PreviousRound if self.holder().is_some() => {
+                let name = self.holder().map_or("it", |holder| holder.name());
+                format!("end a round with del {name}; a tensor with a graph keeps all that its forward made")
+            }
             Kind::PreviousRound => format!(
                 "end a round with del of the names that hold it ({line}); a tensor with a graph keeps all that its forward made"
             ),

@@ -21,21 +21,24 @@ impl Text<'_> {
 
     /// `metric.preds[0…213], local of main (train.py:31)`
     fn named(&self, holder: &Holder) -> String {
-        let Holder { text, place, .. } = holder;
-        match holder.kind {
-            HolderKind::Graph => format!("the graph of {text}, {place}"),
-            HolderKind::Parameters => format!("{text}, {place}: its parameters and buffers"),
-            HolderKind::Gradients => format!("{text}, {place}: gradients"),
-            _ => format!("{text}, {place}"),
-        }
+        format!("{}, {}", name(holder), holder.place)
     }
 
     /// What the walk shows besides the rest of a sentence.
     pub(super) fn kept_by(&self) -> String {
-        let names: Vec<String> = self.holders().map(|holder| self.named(holder)).collect();
-        match names.is_empty() {
-            true => String::new(),
-            false => format!("; kept by {}", names.join(", and by ")),
+        let holders: Vec<&Holder> = self.holders().collect();
+        let place = holders.first().map(|holder| &holder.place);
+        let is_one_place = holders.iter().all(|holder| Some(&holder.place) == place);
+        match (&holders[..], place) {
+            ([], _) | (_, None) => String::new(),
+            (holders, Some(place)) if is_one_place => {
+                let names: Vec<String> = holders.iter().map(|holder| name(holder)).collect();
+                format!("; kept by {}, {place}", names.join(" and "))
+            }
+            (holders, _) => {
+                let names: Vec<String> = holders.iter().map(|of| self.named(of)).collect();
+                format!("; kept by {}", names.join("; and by "))
+            }
         }
     }
 
@@ -81,5 +84,15 @@ impl Text<'_> {
                 _ => format!("keep fewer tensors in {name}, or keep them on the host with .cpu()"),
             },
         })
+    }
+}
+
+fn name(holder: &Holder) -> String {
+    let text = &holder.text;
+    match holder.kind {
+        HolderKind::Graph => format!("the graph of {text}"),
+        HolderKind::Parameters => format!("the parameters and buffers of {text}"),
+        HolderKind::Gradients => format!("the gradients of {text}"),
+        _ => text.clone(),
     }
 }
