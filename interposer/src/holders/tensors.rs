@@ -70,29 +70,29 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// The memory of a tensor.
+    /// The memory of a tensor that a Python object keeps.
     fn of(&mut self, tensor: usize) -> Option<Memory> {
-        let path = match self.path {
-            Some(path) => path,
-            None => {
-                let known = |path: &&DataPath| self.block(tensor, path).is_some();
-                *self.path.insert(*DATA_PATHS.iter().find(known)?)
-            }
+        let Some([storage, data]) = self.path else {
+            let known = |[storage, data]: &&DataPath| {
+                let address = word(tensor + storage).and_then(|storage| word(storage + data));
+                address.is_some_and(|address| self.session.tensors.at(address as u64).is_some())
+            };
+            self.path = Some(*DATA_PATHS.iter().find(known)?);
+            return self.of(tensor);
         };
-        self.block(tensor, &path)
-    }
-
-    fn block(&self, tensor: usize, path: &DataPath) -> Option<Memory> {
-        let [storage, data] = *path;
-        let storage = word(tensor + storage)?;
-        let address = word(storage + data)? as u64;
-        let block = self.session.tensors.at(address)?;
-        (block.device == self.device).then_some(Memory {
-            block: address,
-            bytes: block.bytes,
-            references: count(tensor)?,
-            sharers: count(storage)?,
-        })
+        // SAFETY: a tensor of the known class has a storage, or null; both live as long as the Python object, and their
+        // counts stand behind their vtables.
+        unsafe {
+            let storage = field(tensor, storage)?;
+            let address = field(storage, data)? as u64;
+            let block = self.session.tensors.at(address)?;
+            (block.device == self.device).then_some(Memory {
+                block: address,
+                bytes: block.bytes,
+                references: field(tensor, 8)? as u32,
+                sharers: field(storage, 8)? as u32,
+            })
+        }
     }
 
     /// The memory of a tensor at an address where something else may be.
@@ -118,7 +118,8 @@ impl<'a> Reader<'a> {
         let [storage, _] = self.path?;
         // SAFETY: a tensor has the pointer behind that to its storage.
         let autograd = unsafe { field(tensor, storage + 8) }?;
-        let class = word(autograd)?;
+        // SAFETY: an object with virtual functions, which the tensor owns.
+        let class = unsafe { field(autograd, 0) }?;
         if let Some((_, gradient)) = self.autograd.iter().find(|(known, _)| *known == class) {
             return Some((autograd, *gradient));
         }
@@ -135,11 +136,6 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The number of strong references to an object that counts them.
-fn count(object: usize) -> Option<u32> {
-    Some(word(object + 8)? as u32)
-}
-
 impl Tensors for Reader<'_> {
     fn is_tensor(&self, class: &str) -> bool {
         // `_TensorBase` until 2.0.
@@ -154,17 +150,16 @@ impl Tensors for Reader<'_> {
     fn gradient(&mut self, object: usize) -> Option<Memory> {
         let tensor = self.tensor(object)?;
         let (autograd, gradient) = self.autograd(tensor)?;
-        let gradient = word(autograd + gradient)?;
-        let is_tensor = self
-            .tensor
-            .is_some_and(|(_, class)| word(gradient) == Some(class));
-        is_tensor.then(|| self.of(gradient)).flatten()
+        // SAFETY: the offset of a pointer in an object of a known class. What it points to may be replaced by a thread that
+        // runs a backward.
+        self.at(unsafe { field(autograd, gradient) }?)
     }
 
     fn graph(&mut self, object: usize) -> Option<Graph> {
         let tensor = self.tensor(object)?;
         let (autograd, gradient) = self.autograd(tensor)?;
-        let node = word(autograd + gradient + 8).filter(|node| *node != 0)?;
+        // SAFETY: as above; the graph hangs on the tensor.
+        let node = unsafe { field(autograd, gradient + 8) }.filter(|node| *node != 0)?;
         let order = graph::order(self.session, node)?;
         Some(Graph { node, order })
     }

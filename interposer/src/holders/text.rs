@@ -11,6 +11,9 @@ const LINES: usize = 8;
 /// The lines on stderr. `live`: the live bytes of the device's tensors.
 pub(super) fn shown(holders: &Holders, live: u64) -> String {
     let mut out = String::new();
+    if holders.holders.is_empty() && holders.cut.is_none() {
+        return out;
+    }
     let title = "live tensors, by holder";
     let _ = writeln!(out, "  {:>10}  share  {:>9}  {title}", "bytes", "blocks");
     let mut row = |held: u64, blocks: String, text: &str| {
@@ -73,7 +76,11 @@ pub(super) fn recorded(holders: &Holders, live: u64) -> String {
     let mut out = String::new();
     let (us, objects) = (holders.time.as_micros(), holders.objects);
     let references = holders.references;
-    let _ = writeln!(out, "walk {cut} {us} {objects} {references} {live} {}", holders.bytes);
+    let _ = writeln!(
+        out,
+        "walk {cut} {us} {objects} {references} {live} {}",
+        holders.bytes
+    );
     let mut named = |head: String, text: &str, place: &str| {
         let _ = write!(out, "{head}\ntext {text}\nplace {place}\n");
     };

@@ -165,7 +165,9 @@ fn strongest(facts: &Facts) -> Option<usize> {
     // A backward that runs uses the graph of these rounds.
     let is_in_use =
         |kept: &Kept| facts.request.in_backward && kept.with_backward == 0 && !kept.of_models;
-    let large = |kept: &Kept| !kept.is_reset && !is_in_use(kept) && is_cause(kept);
+    let large = |kept: &Kept| {
+        !kept.is_reset && !is_in_use(kept) && is_cause(kept) && !held::is_being_built(facts, kept)
+    };
     let grows = |kept: &Kept| kept.is_growth || kept.of_models;
     let is_growth = facts.kept.iter().any(|kept| large(kept) && grows(kept));
     let counts = |kept: &Kept| large(kept) && grows(kept) == is_growth;

@@ -74,12 +74,15 @@ pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
     let counts = |holder: &Holder| {
         let of_ended_forward =
             || facts.request.in_forward && !facts.request.in_backward && !holder.is_in_forward();
-        let is_kind = match holder.kind {
-            HolderKind::Object => holder.is_container() && !holder.text.contains(".state["),
-            HolderKind::Graph => of_ended_forward(),
+        match holder.kind {
+            HolderKind::Object => {
+                holder.is_own && holder.is_container() && !holder.text.contains(".state[")
+            }
+            // A list that a running call builds.
+            HolderKind::Native => holder.is_container(),
+            HolderKind::Graph => holder.is_own && of_ended_forward(),
             _ => false,
-        };
-        is_kind && holder.is_own
+        }
     };
     let all = holders.all.iter().enumerate();
     let (at, holder) = all
@@ -109,4 +112,13 @@ pub(super) fn activations(facts: &Facts, verdict: Verdict) -> Verdict {
         },
         _ => verdict,
     }
+}
+
+/// Whether what earlier rounds hold is in a list that a running call builds: then these are no rounds.
+pub(super) fn is_being_built(facts: &Facts, kept: &Kept) -> bool {
+    let first = facts.holders.as_ref().and_then(|holders| {
+        let at = *holders.of(&kept.blocks).first()?;
+        holders.all.get(at)
+    });
+    first.is_some_and(|holder| holder.kind == HolderKind::Native && holder.is_container())
 }

@@ -338,6 +338,18 @@ fn what_only_an_exception_or_a_cycle_keeps_comes_before_rounds() {
 }
 
 #[test]
+fn a_list_that_a_running_call_builds_has_no_rounds() {
+    let list = holder(
+        HolderKind::Native,
+        "list[0…6]",
+        "native code or a running call",
+        8 * GIB,
+    );
+    let of = with(vec![list], vec![kept(8 * GIB)]);
+    assert_eq!(judged(&of), (Kind::Held, Certainty::Proven, Some(0)));
+}
+
+#[test]
 fn an_object_without_rounds_is_named_if_it_keeps_much() {
     let mut of = with(
         vec![holder(HolderKind::Object, "buf[0…2]", MAIN, 7 * GIB)],

@@ -57,13 +57,22 @@ impl Text<'_> {
                 "objects that only refer to each other keep {sum} until the garbage collector runs: mostly {}",
                 holder.text
             ),
+            _ if holder.kind == HolderKind::Native => {
+                format!(
+                    "a {} that a running call builds keeps {sum}",
+                    of_class(holder)
+                )
+            }
             _ => format!("{} keeps {sum}", self.named(holder)),
         }
     }
 
     pub(super) fn advice_of_held(&self) -> Option<String> {
         let holder = self.holder()?;
-        let name = holder.name();
+        let name = match holder.kind {
+            HolderKind::Native => "it",
+            _ => holder.name(),
+        };
         Some(match self.verdict.kind {
             Kind::Exception if holder.place.starts_with("exception") => {
                 "leave the except block before you try again: the exception is dropped at its end".into()
@@ -95,4 +104,11 @@ fn name(holder: &Holder) -> String {
         HolderKind::Gradients => format!("the gradients of {text}"),
         _ => text.clone(),
     }
+}
+
+/// The class of an object without a name: `list` of `list[0…6]`.
+fn of_class(holder: &Holder) -> &str {
+    let end = holder.text.find(|c: char| !c.is_alphanumeric() && c != '_');
+    end.and_then(|end| holder.text.get(..end))
+        .unwrap_or("container")
 }
