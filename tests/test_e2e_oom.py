@@ -15,19 +15,20 @@ MIB = 1 << 20
 MEMORY = "1536MiB"
 COST = 512 * MIB  # of a context
 SCRIPT = harness.WORKLOADS / "out_of_memory.py"
-# Ways to run out of memory: what others use of the card, the cause in the post-mortem, and the request in it.
+# Ways to run out of memory: what others use of the card; the cause, the card and the request in the post-mortem.
 WAYS = {
-    "full": (0, "the card is full: 1.18 GiB of 1.50 GiB in use, 1.18 GiB by this process, 324 MiB free",
-             "600 MiB (629,145,600 bytes)"),
-    "others": (1000, "other processes: 1.48 GiB of 1.50 GiB in use, 512 MiB by this process, 1000 MiB by "
-               "others, 24.0 MiB free. Without them, the request would fit", "100 MiB (104,857,600 bytes)"),
-    "fragmentation": (0, "fragmentation: 592 MiB is free, but not as one block: 528 MiB in the framework's "
-                      "cache in 48 blocks of 48 segments, the largest 11.0 MiB, 64.0 MiB on the card",
+    "full": (0, "activations[0…39], local of full (out_of_memory.py:{blocks(1, 600)}) keeps 400 MiB",
+             "1.18 GiB of 1.50 GiB in use, 1.18 GiB by this process, 324 MiB free", "600 MiB (629,145,600 bytes)"),
+    "others": (1000, "the request had no room: other processes hold 1000 MiB of 1.50 GiB on this GPU, this process 512 MiB",
+               "1.48 GiB of 1.50 GiB in use, 512 MiB by this process, 1000 MiB by others, 24.0 MiB free",
+               "100 MiB (104,857,600 bytes)"),
+    "fragmentation": (0, "fragmentation: 528 MiB is free in PyTorch's cache in 48 blocks, the largest 11.0 MiB, and 64.0 MiB "
+                      "on the card", "1.44 GiB of 1.50 GiB in use, 1.44 GiB by this process, 64.0 MiB free",
                       "200 MiB (209,715,200 bytes)"),
-    "own_limit": (0, "the framework's memory limit (torch.cuda.set_per_process_memory_fraction)",
-                  "50.0 MiB (52,428,800 bytes)"),
+    "own_limit": (0, "the framework's own memory limit: 674 MiB is free on the card",
+                  "862 MiB of 1.50 GiB in use, 862 MiB by this process, 674 MiB free", "50.0 MiB (52,428,800 bytes)"),
     "not_memory": (0, "the card is not full: 1.00 GiB is free, but the driver refused the request",
-                   "300 MiB (314,572,800 bytes)"),
+                   "512 MiB of 1.50 GiB in use, 512 MiB by this process, 1.00 GiB free", "300 MiB (314,572,800 bytes)"),
 }
 
 
@@ -97,13 +98,19 @@ def fails(simulate, tmp_path):
     return run
 
 
+def number_of(text):
+    return next(n for n, line in enumerate(SCRIPT.read_text().splitlines(), 1) if text in line)
+
+
 @pytest.mark.parametrize("how", WAYS)
 def test_the_cause_the_line_and_the_holders_are_told_at_once(runs_out, how):
     [lines] = told(runs_out(how).done.stderr)
-    _, cause, asked = WAYS[how]
+    _, cause, card, asked = WAYS[how]
+    cause = re.sub(r"\{(.*?)\}", lambda part: str(number_of(part[1])), cause)
     assert f" {asked} requested through PyTorch's cache" in lines[0]
     assert re.fullmatch(rf"  by       \S*{SCRIPT.name}:\d+  blocks", lines[1])
     assert lines[2].startswith(f"  cause    {cause}")
+    assert lines[3].startswith("  to try   ") and lines[4] == f"  card     {card}"
     assert "gpumem-analyze oom report.bin" in lines[-1]
     assert len(lines) <= 40
 
@@ -118,10 +125,12 @@ def test_pytorchs_own_message_is_the_same(runs_out):
 def test_who_holds_the_memory_is_told_to_the_byte(runs_out, analyze_json):
     ran = runs_out("full")
     [lines] = told(ran.done.stderr)
-    rows = [line.split() for line in lines[3:-1] if "share" not in line]
-    assert [row[:5] for row in rows] == [["700", "MiB", "58", "%", "43"], ["512", "MiB", "42", "%", "CUDA"]]
-    line = next(n for n, text in enumerate(SCRIPT.read_text().splitlines(), 1) if "return [torch.empty(" in text)
-    assert rows[0][5].endswith(f"{SCRIPT.name}:{line}") and rows[0][6] == "blocks"
+    rows = [line.split() for line in lines[5:-1] if "share" not in line]
+    assert [row[:6] for row in rows] == [
+        ["400", "MiB", "57", "%", "40", "activations[0…39],"], ["300", "MiB", "43", "%", "3", "weights[0…2],"],
+        ["700", "MiB", "58", "%", "43", rows[2][5]], ["512", "MiB", "42", "%", "CUDA", "contexts"],
+    ]  # fmt: skip
+    assert rows[2][5].endswith(f"{SCRIPT.name}:{number_of('return [torch.empty(')}") and rows[2][6] == "blocks"
     report = analyze_json("oom", ran.report)
     tensors = sum(row["bytes"] for row in report["tensor"])
     assert tensors == (3 * 100 + 40 * 10) * MIB
@@ -187,7 +196,7 @@ def test_a_program_that_lives_on_failures_is_not_drowned(fails, analyze_json):
     for lines in told(done.stderr):
         assert lines[0].endswith("1.00 TiB (1,099,511,627,776 bytes) requested through cuMemAlloc_v2")
         assert lines[1] == "  by       <string>:9  <module>"
-        assert lines[2].startswith("  cause    the card is full")
+        assert lines[2].startswith("  cause    the request alone is larger than the card: 1.00 TiB of ")
         assert any(re.fullmatch(r" +100 MiB +\d+ % +1  <string>:7  <module>", line) for line in lines)
     report = analyze_json("oom", ran.report)
     assert (report["count"], report["answered"], report["number"]) == (7, 0, 7)

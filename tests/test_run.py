@@ -224,7 +224,8 @@ def test_a_limit_that_leaves_no_room_for_a_context(gpumem, tmp_path):
     said = [line for line in done.stderr.splitlines() if "a context, which takes 512 MiB" in line]
     assert "(536,870,912 bytes), requested through cuDevicePrimaryCtxRetain" in said[0], done.stderr
     assert f"OUT OF MEMORY a context, which takes 512 MiB, requested at {LAUNCHED}:" in " ".join(done.stderr.split()), done.stderr
-    assert "the limit of GPUMEM_LIMIT=300MiB has no room for a context: 0 B of 300 MiB in use" in done.stderr
+    assert "cause    the request alone is larger than the limit (GPUMEM_LIMIT): 512 MiB of 300 MiB" in done.stderr
+    assert "card     0 B of 300 MiB in use" in done.stderr
     failures = harness.analyze_json("oom", tmp_path / "report.bin")["failures"]
     assert {failure["requested_bytes"] for failure in failures} == {512 << 20} and failures[0]["by_limit"]
     # With enough room no such message is printed, and the context that was created for the measurement is destroyed.

@@ -68,7 +68,7 @@ pub fn cause_text(cause: &Cause, terminal: Terminal) -> String {
 }
 
 /// The beginning of the cause in one line: the last line of a report, which is what a terminal shows of a long one.
-pub(super) fn last_line(cause: &Cause, terminal: Terminal) -> String {
+pub fn last_line(cause: &Cause, terminal: Terminal) -> String {
     let text = cause.statement();
     let room = COLUMNS - LABEL;
     let line = match text.chars().count() > room {

@@ -36,7 +36,7 @@ pub use crate::source::Source;
 pub use crate::units::{bar, bytes, count, duration, mebibytes, percent, signed, time};
 pub use annotated::annotated_text;
 pub use categories::categories_table;
-pub use cause::cause_text;
+pub use cause::{cause_text, last_line};
 pub use changes::{change_text, changes_table};
 pub use ci::{ci_answer, ci_comment, trend_svg};
 pub use diff::{diff_text, pools_text};

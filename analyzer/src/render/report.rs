@@ -3,7 +3,7 @@
 
 use gpumem_capture::{EventFlags, Level, ProcessKey};
 
-use super::cause::{cause_text, last_line, statement};
+use super::cause::{cause_text, statement};
 use super::{
     Source, Style, Terminal, account_lines, bytes, caveats, changes_table, hints_text, ledger_text,
     lines_table, moment, signed, what_ran,
@@ -96,10 +96,6 @@ pub fn report_text(
         let devices = ledgers.len() > 1;
         let told = hints_text(&hints, devices, &replay.names, &mut source, terminal);
         out.push_str(&told);
-    }
-    if let Some(cause) = cause.filter(|cause| !cause.survived) {
-        out.push('\n');
-        out.push_str(&last_line(cause, terminal));
     }
     out
 }

@@ -3,7 +3,9 @@
 
 use std::path::Path;
 
-use gpumem_analyzer::render::{FlameLook, ReportChanges, Source, flamegraph, report_text};
+use gpumem_analyzer::render::{
+    FlameLook, ReportChanges, Source, flamegraph, last_line, report_text,
+};
 use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::views::{
     Asked, ByStack, Changes, Folded, Folding, Greatest, HintWatch, Hints, Report, Select, at,
@@ -111,6 +113,9 @@ pub fn run(
                 ));
             }
         }
+    }
+    if let Some(cause) = cause.filter(|cause| !cause.survived) {
+        output.text(&format!("\n{}", last_line(&cause, output.terminal)))?;
     }
     Ok(Exit::of(&session))
 }

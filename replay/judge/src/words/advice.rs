@@ -68,7 +68,7 @@ impl Text<'_> {
             }
             Kind::NoBackward if self.holder().is_some_and(|holder| holder.is_container()) => {
                 let name = self.holder().map_or("it", |holder| holder.name());
-                format!("if nothing trains through what {name} keeps, store .detach() there; else call backward() in each round, or let a graph span fewer rounds")
+                format!("evaluating: use torch.no_grad(), or store .detach() in {name}; training: call backward() in each round, or let a graph span fewer rounds")
             }
             Kind::NoBackward => {
                 "evaluating: use torch.no_grad(), or keep .detach() of the results; training: call backward() in each round, or let a graph span fewer rounds".into()
