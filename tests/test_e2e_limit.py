@@ -174,7 +174,7 @@ print(total.value)
 def test_the_capture_and_the_post_mortem_say_that_it_was_the_limit(simulate, python_env, analyze, analyze_json, tmp_path):
     command = [python_env("torch215"), "-c", FILL]
     done = simulate(command, preload=True, env={"GPUMEM_LIMIT": "2GiB"}, cwd=tmp_path)
-    assert "card     2.00 GiB of 2.00 GiB in use, " in done.stderr
+    assert re.search(r"^  card     [\d.]+ GiB of 2\.00 GiB in use, ", done.stderr, re.M)
     assert "limit    GPUMEM_LIMIT=2GiB: the card itself has 16.0 GiB" in done.stderr
     report = tmp_path / "report.bin"
     failures = analyze_json("oom", report)["failures"]

@@ -1,4 +1,4 @@
-//! The lines on stderr: at most forty.
+//! The lines on stderr: at most fifty.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
