@@ -30,7 +30,7 @@ unsafe extern "C" {
     static _r_debug: Debug;
 }
 
-/// Whether the process's heap is the C library's: nothing else provides `malloc`.
+/// Whether the process's heap is the C library's: it is the only one that provides `malloc`.
 #[cold]
 pub fn has_heap() -> bool {
     find(c"malloc") == libc::malloc as *const () as usize

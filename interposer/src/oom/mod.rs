@@ -109,7 +109,7 @@ impl Reports {
             return None;
         }
         let taken = waiting.swap(core::ptr::null_mut(), Ordering::AcqRel);
-        // SAFETY: as above, and nothing else has it now.
+        // SAFETY: as above, and it was taken out.
         (!taken.is_null()).then(|| *unsafe { Box::from_raw(taken) })
     }
 

@@ -11,7 +11,7 @@ use crate::verdict::{Certainty, Kind, Verdict};
 /// The least percentage of live bytes that one object keeps, to be a cause without rounds.
 const MUCH: u64 = 40;
 
-/// Memory that nothing but an exception or a reference cycle keeps.
+/// Memory that only an exception or a reference cycle keeps.
 pub(super) fn leftover(facts: &Facts) -> Option<Verdict> {
     let holders = facts.holders.as_ref()?;
     let kinds = [

@@ -24,7 +24,7 @@ impl Text<'_> {
         format!("{}, {}", name(holder), holder.place)
     }
 
-    /// What the walk shows besides the rest of a sentence.
+    /// Who keeps it, at the end of a sentence.
     pub(super) fn kept_by(&self) -> String {
         let holders: Vec<&Holder> = self.holders().collect();
         let place = holders.first().map(|holder| &holder.place);
