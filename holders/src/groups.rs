@@ -2,72 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use gpumem_python_frames::Runtime;
 use rustc_hash::FxHashMap;
 
-use crate::heap::{Cut, Heap, Id};
-use crate::path::{MARK, Part, Path, Paths, is_of_module, text};
-use crate::python::{Locked, Object, base, full_name, kind};
-use crate::roots::{Roots, What};
-use crate::search::{LetGo, Search};
-use crate::{Holders, Limits, Memory, Tensors};
-
-/// What kind of object keeps blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// An object with a name.
-    Object,
-    /// The parameters and buffers of a module.
-    Parameters,
-    /// The gradients of tensors, or of a module's parameters.
-    Gradients,
-    /// A graph for a backward that hangs on a tensor with a name.
-    Graph,
-    /// A frame that has ended, which an exception keeps.
-    Traceback,
-    /// Native code, or what a running call works with.
-    Native,
-    /// A cycle that nothing refers to: a collection frees it.
-    Cycle,
-}
-
-impl Kind {
-    /// All kinds, by their word in a capture.
-    pub const WORDS: [(Self, &'static str); 7] = [
-        (Self::Object, "object"),
-        (Self::Parameters, "parameters"),
-        (Self::Gradients, "gradients"),
-        (Self::Graph, "graph"),
-        (Self::Traceback, "traceback"),
-        (Self::Native, "native"),
-        (Self::Cycle, "cycle"),
-    ];
-
-    /// Its word in a capture.
-    pub fn word(self) -> &'static str {
-        let mut all = Self::WORDS.iter();
-        all.find(|(kind, _)| *kind == self)
-            .map_or("", |(_, word)| word)
-    }
-}
-
-/// Who keeps blocks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
-    /// Its kind.
-    pub kind: Kind,
-    /// As Python would write it: `metric.preds[0…213]`.
-    pub text: String,
-    /// Where that is: `local of main (train.py:31)`, `global of __main__`.
-    pub place: String,
-    /// The bytes of the blocks.
-    pub bytes: u64,
-    /// The number of blocks.
-    pub blocks: u64,
-    /// The bytes that become free if the container is emptied, or the one reference is deleted; None if that is not
-    /// known.
-    pub frees: Option<u64>,
-}
+use crate::freed::{Kept, LetGo};
+use crate::heap::Id;
+use crate::limits::{Cut, Limits};
+use crate::object::{Object, bases, full_name, kind};
+use crate::path::{Path, Paths};
+use crate::result::{Holder, Holders, Kind};
+use crate::roots::What;
+use crate::search::Search;
+use crate::tensors::{Memory, Tensors};
+use crate::text::{Part, is_of_module, text, with_numbers};
 
 /// The maximum number of holders, and of those whose `frees` is determined.
 const HOLDERS: usize = 24;
@@ -98,18 +44,17 @@ struct Block {
 
 /// Groups the blocks of all tensors.
 pub(crate) fn group(
-    locked: &Locked,
-    runtime: &Runtime,
-    found: (&Heap, &Roots, &Search),
+    mut paths: Paths<'_>,
+    kept: &Kept<'_>,
+    search: &Search,
     tensors: &mut dyn Tensors,
     limits: &Limits,
 ) -> Holders {
-    let (heap, _, search) = found;
+    let heap = kept.heap;
     let mut result = Holders::default();
-    let mut paths = Paths::new(locked, runtime, found);
     let mut blocks: BTreeMap<u64, Block> = BTreeMap::new();
     let mut graphs = Vec::new();
-    let all = of_tensors(locked, heap, tensors);
+    let all = of_tensors(kept, tensors);
     let mut gradients = Vec::new();
     for (count, number) in all.into_iter().enumerate() {
         if count % 256 == 0 && limits.is_over() {
@@ -165,14 +110,18 @@ pub(crate) fn group(
     let mut groups = collect(&mut blocks);
     groups.sort_by(|one, other| (other.bytes, &one.text).cmp(&(one.bytes, &other.text)));
     result.bytes = groups.iter().map(|group| group.bytes).sum();
+    if search.is_cut {
+        result.cut = Some(Cut::Time);
+    }
+    result.cut = heap.cut.or(result.cut);
     for (at, group) in groups.iter().take(HOLDERS).enumerate() {
-        let frees = match at < CHECKED && result.cut.is_none() && !search.is_cut {
-            true => frees(group, found, &blocks, limits),
+        let frees = match at < CHECKED && result.cut.is_none() {
+            true => frees(group, kept, &blocks, limits),
             false => None,
         };
         result.holders.push(Holder {
             kind: group.kind,
-            text: shown(group),
+            text: with_numbers(&group.text, &group.numbers),
             place: paths.place(group.root),
             bytes: group.bytes,
             blocks: group.blocks.len() as u64,
@@ -186,31 +135,20 @@ pub(crate) fn group(
         .blocks
         .sort_by_key(|(block, _)| (core::cmp::Reverse(bytes(*block)), *block));
     result.blocks.truncate(BLOCKS);
-    if search.is_cut {
-        result.cut = Some(Cut::Time);
-    }
     result
 }
 
 /// The objects that are tensors.
-fn of_tensors(locked: &Locked, heap: &Heap, tensors: &dyn Tensors) -> Vec<Id> {
+fn of_tensors(kept: &Kept<'_>, tensors: &dyn Tensors) -> Vec<Id> {
     let mut known: FxHashMap<Object, bool> = FxHashMap::default();
     let mut is_tensor = |class: Object| {
-        *known.entry(class).or_insert_with(|| {
-            let mut class = class;
-            while class != 0 && class != locked.python.PyBaseObject_Type {
-                if tensors.is_tensor(&full_name(class)) {
-                    return true;
-                }
-                class = base(class);
-            }
-            false
-        })
+        let of = |class| tensors.is_tensor(&full_name(class));
+        *known.entry(class).or_insert_with(|| bases(class).any(of))
     };
-    let objects = heap.objects.iter().enumerate();
+    let objects = (0..).zip(&kept.heap.objects);
     objects
         .filter(|(_, object)| is_tensor(kind(**object)))
-        .map(|(number, _)| number as Id)
+        .map(|(number, _)| number)
         .collect()
 }
 
@@ -301,25 +239,10 @@ fn collect(blocks: &mut BTreeMap<u64, Block>) -> Vec<Group> {
     groups.into_values().collect()
 }
 
-/// The text with its numbers.
-fn shown(group: &Group) -> String {
-    let mut numbers = group.numbers.iter();
-    let mut text = String::new();
-    for c in group.text.chars() {
-        match (c == MARK).then(|| numbers.next()).flatten() {
-            Some((least, most)) if least == most => text += &least.to_string(),
-            Some((least, most)) => text += &format!("{least}…{most}"),
-            None if c == MARK => text.push('…'),
-            None => text.push(c),
-        }
-    }
-    text
-}
-
 /// See [`Holder::frees`].
 fn frees(
     group: &Group,
-    (heap, _, search): (&Heap, &Roots, &Search),
+    kept: &Kept<'_>,
     blocks: &BTreeMap<u64, Block>,
     limits: &Limits,
 ) -> Option<u64> {
@@ -332,12 +255,12 @@ fn frees(
         ([.., from, to], 1) => LetGo::Reference(*from, *to),
         ([.., container], _) => LetGo::Object(*container),
     };
-    let reached = search.without(heap, let_go, group.root, limits)?;
+    let stays = kept.without(let_go, group.root, limits)?;
     let mut freed = 0u64;
     for block in group.blocks.iter().filter_map(|block| blocks.get(block)) {
         let is_gone = block.tensors.iter().all(|(number, memory)| {
-            let is_reached = reached.get(*number as usize).copied().unwrap_or(true);
-            !is_reached && memory.references == 1 && memory.sharers as usize == block.tensors.len()
+            let stays = stays.get(*number as usize).copied().unwrap_or(true);
+            !stays && memory.references == 1 && memory.sharers as usize == block.tensors.len()
         });
         if is_gone && !block.tensors.is_empty() {
             freed = freed.saturating_add(block.bytes);
