@@ -2,74 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpumem_python_frames::Runtime;
 use rustc_hash::FxHashMap;
 
-use crate::heap::{Cut, Heap, Id};
-use crate::path::{MARK, Part, Path, Paths, is_of_module, text};
-use crate::python::{Locked, Object, base, full_name, kind};
-use crate::roots::{Roots, What};
-use crate::search::{LetGo, Search, rank};
-use crate::{Holders, Limits, Memory, Tensors};
-
-/// What kind of object keeps blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// An object with a name.
-    Object,
-    /// The parameters and buffers of a module.
-    Parameters,
-    /// The gradients of tensors, or of a module's parameters.
-    Gradients,
-    /// A graph for a backward that hangs on a tensor with a name.
-    Graph,
-    /// A frame that has ended, which an exception keeps.
-    Traceback,
-    /// Native code, or what a running call works with.
-    Native,
-    /// A cycle that nothing refers to: a collection frees it.
-    Cycle,
-}
-
-impl Kind {
-    /// All kinds, by their word in a capture.
-    pub const WORDS: [(Self, &'static str); 7] = [
-        (Self::Object, "object"),
-        (Self::Parameters, "parameters"),
-        (Self::Gradients, "gradients"),
-        (Self::Graph, "graph"),
-        (Self::Traceback, "traceback"),
-        (Self::Native, "native"),
-        (Self::Cycle, "cycle"),
-    ];
-
-    /// Its word in a capture.
-    pub fn word(self) -> &'static str {
-        let mut all = Self::WORDS.iter();
-        all.find(|(kind, _)| *kind == self)
-            .map_or("", |(_, word)| word)
-    }
-}
-
-/// Who keeps blocks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
-    /// Its kind.
-    pub kind: Kind,
-    /// As Python would write it: `metric.preds[0…213]`.
-    pub text: String,
-    /// Where that is: `local of main (train.py:31)`, `global of __main__`.
-    pub place: String,
-    /// Whether that is in the program's own code, not in an installed package.
-    pub is_own: bool,
-    /// The bytes of the blocks.
-    pub bytes: u64,
-    /// The number of blocks.
-    pub blocks: u64,
-    /// The bytes that become free if the container is emptied, or the one reference is deleted; None if that is not
-    /// known.
-    pub frees: Option<u64>,
-}
+use crate::freed::{Kept, LetGo};
+use crate::heap::Id;
+use crate::limits::{Cut, Limits};
+use crate::object::{Object, bases, full_name, kind};
+use crate::path::{Path, Paths};
+use crate::result::{Holder, Holders, Kind};
+use crate::roots::What;
+use crate::search::{Search, rank};
+use crate::tensors::{Memory, Tensors};
+use crate::text::{Part, is_of_module, text, with_numbers};
 
 /// The maximum number of holders, and of those whose `frees` is determined.
 const HOLDERS: usize = 24;
@@ -117,18 +61,17 @@ struct Block {
 
 /// Groups the blocks of all tensors.
 pub(crate) fn group(
-    locked: &Locked,
-    runtime: &Runtime,
-    found: (&Heap, &Roots, &Search),
+    mut paths: Paths<'_>,
+    kept: &Kept<'_>,
+    search: &Search,
     tensors: &mut dyn Tensors,
     limits: &Limits,
 ) -> Holders {
-    let (heap, _, search) = found;
+    let heap = kept.heap;
     let mut result = Holders::default();
-    let mut paths = Paths::new(locked, runtime, found);
     let mut blocks: BTreeMap<u64, Block> = BTreeMap::new();
     let mut graphs = Vec::new();
-    let all = of_tensors(locked, heap, tensors);
+    let all = of_tensors(kept, tensors);
     let mut gradients = Vec::new();
     for (count, number) in all.into_iter().enumerate() {
         if count % 256 == 0 && limits.is_over() {
@@ -171,7 +114,7 @@ pub(crate) fn group(
     // another value; and of these the tensor whose graph contains others.
     graphs.sort_by_key(|(graph, path)| {
         let root = path.as_ref().and_then(|path| search.roots.get(path.root));
-        let rank = root.map_or(usize::MAX, |root| rank(root, found.1.frames.len()));
+        let rank = root.map_or(usize::MAX, |root| rank(root, kept.frames.all.len()));
         let is_variable = path.as_ref().is_none_or(|path| path.objects.len() == 1);
         (rank, is_variable, core::cmp::Reverse(graph.order))
     });
@@ -189,17 +132,21 @@ pub(crate) fn group(
             }
         }
     }
-    let mut groups = collect(&paths, &mut blocks);
+    let mut groups = collect(&mut paths, search, &mut blocks);
     groups.sort_by(|one, other| (other.bytes, &one.text).cmp(&(one.bytes, &other.text)));
     result.bytes = groups.iter().map(|group| group.bytes).sum();
+    if search.is_cut {
+        result.cut = Some(Cut::Time);
+    }
+    result.cut = heap.cut.or(result.cut);
     for (at, group) in groups.iter().take(HOLDERS).enumerate() {
-        let frees = match at < CHECKED && result.cut.is_none() && !search.is_cut {
-            true => frees(group, found, &blocks, limits),
+        let frees = match at < CHECKED && result.cut.is_none() {
+            true => frees(group, kept, &blocks, limits),
             false => None,
         };
         result.holders.push(Holder {
             kind: group.kind,
-            text: shown(group),
+            text: with_numbers(&group.text, &group.numbers),
             place: group.place(),
             is_own: group.is_own,
             bytes: group.bytes,
@@ -214,31 +161,20 @@ pub(crate) fn group(
         .blocks
         .sort_by_key(|(block, _)| (core::cmp::Reverse(bytes(*block)), *block));
     result.blocks.truncate(BLOCKS);
-    if search.is_cut {
-        result.cut = Some(Cut::Time);
-    }
     result
 }
 
 /// The objects that are tensors.
-fn of_tensors(locked: &Locked, heap: &Heap, tensors: &dyn Tensors) -> Vec<Id> {
+fn of_tensors(kept: &Kept<'_>, tensors: &dyn Tensors) -> Vec<Id> {
     let mut known: FxHashMap<Object, bool> = FxHashMap::default();
     let mut is_tensor = |class: Object| {
-        *known.entry(class).or_insert_with(|| {
-            let mut class = class;
-            while class != 0 && class != locked.python.PyBaseObject_Type {
-                if tensors.is_tensor(&full_name(class)) {
-                    return true;
-                }
-                class = base(class);
-            }
-            false
-        })
+        let of = |class| tensors.is_tensor(&full_name(class));
+        *known.entry(class).or_insert_with(|| bases(class).any(of))
     };
-    let objects = heap.objects.iter().enumerate();
+    let objects = (0..).zip(&kept.heap.objects);
     objects
         .filter(|(_, object)| is_tensor(kind(**object)))
-        .map(|(number, _)| number as Id)
+        .map(|(number, _)| number)
         .collect()
 }
 
@@ -288,7 +224,12 @@ fn kind_of(search: &Search, path: &Path) -> Kind {
     }
 }
 
-fn collect(paths: &Paths<'_>, blocks: &mut BTreeMap<u64, Block>) -> Vec<Group> {
+fn collect(
+    paths: &mut Paths<'_>,
+    search: &Search,
+    blocks: &mut BTreeMap<u64, Block>,
+) -> Vec<Group> {
+    let mut places: FxHashMap<usize, String> = FxHashMap::default();
     let mut groups: BTreeMap<(Kind, String, String), Group> = BTreeMap::new();
     for (address, block) in blocks {
         let Some((_, kind, path)) = &block.best else {
@@ -302,12 +243,16 @@ fn collect(paths: &Paths<'_>, blocks: &mut BTreeMap<u64, Block>) -> Vec<Group> {
             _ => &path.parts,
         };
         let mut numbers = Vec::new();
-        let root = paths.search.roots.get(path.root);
+        let root = search.roots.get(path.root);
         let is_own = root.is_some_and(|root| root.is_own);
         let (text, place) = match root.map(|root| &root.what) {
             // What the functions of packages that run call their values says nothing.
             Some(What::Local(..)) if !is_own => (String::from(RUNNING.0), String::from(RUNNING.1)),
-            _ => (text(parts, &mut numbers), paths.place(path.root)),
+            _ => {
+                let place = places.entry(path.root);
+                let place = place.or_insert_with(|| paths.place(path.root)).clone();
+                (text(parts, &mut numbers), place)
+            }
         };
         let key = (*kind, place.clone(), text.clone());
         let group = groups.entry(key).or_insert_with(|| Group {
@@ -337,31 +282,14 @@ fn collect(paths: &Paths<'_>, blocks: &mut BTreeMap<u64, Block>) -> Vec<Group> {
 
 /// The parts up to the variable of a frame: what it refers to is not named.
 fn up_to_variable(parts: &[Part]) -> &[Part] {
-    let last = parts
-        .iter()
-        .rposition(|part| matches!(part, Part::Arrow(_)));
+    let last = parts.iter().rposition(|part| matches!(part, Part::Arrow(_)));
     last.and_then(|last| parts.get(..=last)).unwrap_or(parts)
-}
-
-/// The text with its numbers.
-fn shown(group: &Group) -> String {
-    let mut numbers = group.numbers.iter();
-    let mut text = String::new();
-    for c in group.text.chars() {
-        match (c == MARK).then(|| numbers.next()).flatten() {
-            Some((least, most)) if least == most => text += &least.to_string(),
-            Some((least, most)) => text += &format!("{least}…{most}"),
-            None if c == MARK => text.push('…'),
-            None => text.push(c),
-        }
-    }
-    text
 }
 
 /// See [`Holder::frees`].
 fn frees(
     group: &Group,
-    (heap, _, search): (&Heap, &Roots, &Search),
+    kept: &Kept<'_>,
     blocks: &BTreeMap<u64, Block>,
     limits: &Limits,
 ) -> Option<u64> {
@@ -374,11 +302,11 @@ fn frees(
         ([.., from, to], 1) => LetGo::Reference(*from, *to),
         ([.., container], _) => LetGo::Object(*container),
     };
-    let reached = search.without(heap, let_go, group.root, limits)?;
+    let stays = kept.without(let_go, group.root, limits)?;
     let mut freed = 0u64;
     for block in group.blocks.iter().filter_map(|block| blocks.get(block)) {
-        let is_reached = |number: &Id| reached.get(*number as usize).copied().unwrap_or(true);
-        if block.tensors.is_empty() || block.tensors.iter().any(|(number, _)| is_reached(number)) {
+        let stays = |number: &Id| stays.get(*number as usize).copied().unwrap_or(true);
+        if block.tensors.is_empty() || block.tensors.iter().any(|(number, _)| stays(number)) {
             continue;
         }
         // What else refers to it is not known: C++ code, or an object for its storage.

@@ -2,8 +2,12 @@
 
 use core::ffi::{c_int, c_void};
 
-use crate::Limits;
-use crate::python::{Locked, Object, traverse};
+use rustc_hash::FxHashSet;
+
+use crate::collector;
+use crate::limits::{Cut, Limits};
+use crate::object::{Object, traverse};
+use crate::python::Locked;
 
 /// The number of an object.
 pub(crate) type Id = u32;
@@ -16,19 +20,8 @@ pub(crate) struct Heap {
     /// The references of an object: those from its number's entry up to the next entry.
     starts: Vec<u32>,
     edges: Vec<Id>,
-    /// Which bound ended the collecting, if one did.
+    /// Which bound ended the reading, if one did.
     pub(crate) cut: Option<Cut>,
-}
-
-/// A bound that a walk reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
-    /// The time.
-    Time,
-    /// The number of objects or references.
-    Size,
-    /// No memory was left.
-    Memory,
 }
 
 const FREE: Id = Id::MAX;
@@ -36,80 +29,91 @@ const FREE: Id = Id::MAX;
 /// Collects the references of one object.
 struct Collector<'a> {
     heap: &'a mut Heap,
-    most: usize,
+    limits: &'a Limits,
+    /// The number of references that were passed, those to other objects included.
+    count: u64,
 }
 
 impl Heap {
-    /// Lists the collector's objects and their references. None without the list.
-    pub(crate) fn read(locked: &Locked, limits: &Limits) -> Option<Self> {
-        let list = locked.call(c"get_objects");
-        if list == 0 {
-            return None;
-        }
-        let heap = Self::of(locked, list, limits);
-        locked.release(list);
-        Some(heap)
-    }
-
-    fn of(locked: &Locked, list: Object, limits: &Limits) -> Self {
-        let python = &locked.python;
-        // SAFETY: a list that only we have.
-        let length = unsafe { (python.PyList_Size)(list) };
-        let length = usize::try_from(length).unwrap_or(0);
-        let count = length.min(limits.objects);
+    /// Reads the collector's objects and their references, without those of `running`: objects with frames that run,
+    /// whose variables are roots. None if the objects cannot be listed.
+    pub(crate) fn read(
+        locked: &Locked<'_>,
+        running: &FxHashSet<Object>,
+        limits: &Limits,
+    ) -> Option<Self> {
         let mut heap = Self {
             objects: Vec::new(),
             table: Vec::new(),
             starts: Vec::new(),
             edges: Vec::new(),
-            cut: (count < length).then_some(Cut::Size),
+            cut: None,
         };
-        let places = (count * 2).next_power_of_two().max(16);
-        let has_room = heap.objects.try_reserve_exact(count).is_ok()
-            && heap.table.try_reserve_exact(places).is_ok()
-            && heap.starts.try_reserve_exact(count + 1).is_ok();
-        if !has_room {
-            heap.cut = Some(Cut::Memory);
-            return heap;
-        }
-        heap.table.resize(places, FREE);
-        for at in 0..count {
-            // SAFETY: an entry of the list.
-            let object = unsafe { (python.PyList_GetItem)(list, at as isize) };
-            heap.insert(object);
-        }
-        heap.collect(limits);
-        heap
-    }
-
-    fn insert(&mut self, object: Object) {
-        let mask = self.table.len() - 1;
-        let mut place = hash(object) & mask;
-        while let Some(number) = self.table.get(place)
-            && *number != FREE
-        {
-            place = (place + 1) & mask;
-        }
-        if let Some(number) = self.table.get_mut(place) {
-            *number = self.objects.len() as Id;
-            self.objects.push(object);
-        }
-    }
-
-    fn collect(&mut self, limits: &Limits) {
-        for number in 0..self.objects.len() {
-            self.starts.push(self.edges.len() as u32);
-            if number % 1024 == 0 && limits.is_over() {
-                self.cut = Some(Cut::Time);
-            }
-            let Some(&object) = self.objects.get(number) else {
-                break;
+        let is_listed = collector::objects(locked, |object| {
+            let count = heap.objects.len();
+            heap.cut = match () {
+                _ if count >= limits.objects => Some(Cut::Size),
+                _ if count == heap.objects.capacity()
+                    && heap.objects.try_reserve(count.max(1 << 16)).is_err() =>
+                {
+                    Some(Cut::Memory)
+                }
+                _ => None,
             };
-            if self.cut.is_none_or(|cut| cut == Cut::Size)
+            if heap.cut.is_none() {
+                heap.objects.push(object);
+            }
+            heap.cut.is_none()
+        });
+        if !is_listed {
+            return None;
+        }
+        if heap.index().is_none() {
+            heap.cut = Some(Cut::Memory);
+            heap.objects.clear();
+        }
+        heap.collect(running, limits);
+        Some(heap)
+    }
+
+    /// Fills the table. None without memory.
+    fn index(&mut self) -> Option<()> {
+        let count = self.objects.len();
+        let places = (count * 2).next_power_of_two().max(16);
+        self.table.try_reserve_exact(places).ok()?;
+        self.starts.try_reserve_exact(count + 1).ok()?;
+        self.table.resize(places, FREE);
+        let mask = places - 1;
+        for (number, object) in self.objects.iter().enumerate() {
+            let mut place = hash(*object) & mask;
+            while self.table.get(place).is_some_and(|used| *used != FREE) {
+                place = (place + 1) & mask;
+            }
+            if let Some(free) = self.table.get_mut(place) {
+                *free = number as Id;
+            }
+        }
+        Some(())
+    }
+
+    fn collect(&mut self, running: &FxHashSet<Object>, limits: &Limits) {
+        let mut collector = Collector {
+            heap: self,
+            limits,
+            count: 0,
+        };
+        for number in 0..collector.heap.objects.len() {
+            let heap = &mut *collector.heap;
+            heap.starts.push(heap.edges.len() as u32);
+            if number % 1024 == 0 && limits.is_over() {
+                heap.cut = Some(Cut::Time);
+            }
+            let object = heap.object(number as Id);
+            let may = heap.cut.is_none_or(|cut| cut == Cut::Size);
+            if may
+                && !running.contains(&object)
                 && let Some(traverse) = traverse(object)
             {
-                let most = limits.references;
-                let mut collector = Collector { heap: self, most };
                 // SAFETY: a live object of a class with this function, which calls `collected` for each reference, with
                 // the lock held, as the collector does.
                 unsafe { traverse(object, collected, (&raw mut collector).cast()) };
@@ -145,29 +149,42 @@ impl Heap {
             .unwrap_or(&[])
     }
 
-    /// The number of references between objects.
-    pub(crate) fn edges(&self) -> usize {
-        self.edges.len()
+    /// All references between objects: to which object each is.
+    pub(crate) fn edges(&self) -> &[Id] {
+        &self.edges
     }
 }
 
 /// `visitproc`: adds a reference.
 unsafe extern "C" fn collected(object: Object, collector: *mut c_void) -> c_int {
     // SAFETY: the address of the collector of the call of `traverse`.
-    let Collector { heap, most } = unsafe { &mut *collector.cast::<Collector<'_>>() };
+    let Collector {
+        heap,
+        limits,
+        count,
+    } = unsafe { &mut *collector.cast::<Collector<'_>>() };
+    *count += 1;
+    if count.is_multiple_of(1 << 18) && limits.is_over() {
+        heap.cut = Some(Cut::Time);
+        return 1;
+    }
     let Some(number) = heap.number(object) else {
         return 0;
     };
-    if heap.edges.len() >= *most {
-        heap.cut = Some(Cut::Size);
-        return 0;
-    }
-    if heap.edges.len() == heap.edges.capacity() && heap.edges.try_reserve(1 << 16).is_err() {
-        heap.cut = Some(Cut::Memory);
-        return 0;
-    }
-    heap.edges.push(number);
-    0
+    let count = heap.edges.len();
+    heap.cut = match () {
+        _ if count >= limits.references => Some(Cut::Size),
+        _ if count == heap.edges.capacity()
+            && heap.edges.try_reserve(count.max(1 << 18)).is_err() =>
+        {
+            Some(Cut::Memory)
+        }
+        _ => {
+            heap.edges.push(number);
+            return 0;
+        }
+    };
+    1
 }
 
 fn hash(object: Object) -> usize {

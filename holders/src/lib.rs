@@ -7,119 +7,57 @@
 //!
 //! | part | what it does |
 //! |---|---|
-//! | `python` | takes the interpreter's lock, with the collector off; reads objects without running code of the program |
-//! | `heap` | lists the collector's objects and their references |
-//! | `roots` | lists what keeps objects alive by itself |
-//! | `search` | finds the shortest path from a root to each object, and what stays if one object lets go |
-//! | `path` | writes a path as Python would |
+//! | `python` | takes the interpreter's lock; functions of the interpreter |
+//! | `object`, `inline` | read objects and classes from memory |
+//! | `collector`, `heap` | list the collector's objects and their references |
+//! | `frames`, `roots` | list what keeps objects alive by itself |
+//! | `outside` | counts references to objects from where the collector sees none |
+//! | `search` | finds the shortest path from a root to each object |
+//! | `path`, `contents`, `text` | write a path as Python would |
 //! | `groups` | puts like paths together |
+//! | `freed` | finds what stays if one object lets go |
 //!
 //! # Design constraints
 //! - Only where the calling thread may take the interpreter's lock. The lock is never taken while the interpreter ends,
-//!   or by a thread that Python does not know.
-//! - No code of the program runs: no property, no `__getattr__`, no finalizer, no collection.
+//!   by a thread that Python does not know, or for another interpreter than the main one.
+//! - No code of the program runs: no property, no `__getattr__`, no finalizer, no collection, no hook for audits. No
+//!   object is created that the collector knows.
 //! - Nothing panics. The time, the number of objects and the memory are bounded ([`Limits`]), and a walk that was cut
 //!   says so ([`Holders::cut`]).
 //! - Which objects are tensors, and where their memory is, is the caller's knowledge ([`Tensors`]).
 
+mod collector;
+mod contents;
+mod frames;
+mod freed;
 mod groups;
 mod heap;
+mod inline;
+mod limits;
+mod names;
+mod object;
+mod outside;
 mod path;
 mod python;
+mod result;
 mod roots;
 mod search;
+mod tensors;
+mod text;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use gpumem_python_frames::{Finding, Runtime, finding};
+use gpumem_python_frames::{Finding, finding};
 
-pub use crate::groups::{Holder, Kind};
-pub use crate::heap::Cut;
+pub use crate::limits::{Cut, Limits};
+pub use crate::result::{Holder, Holders, Kind};
+pub use crate::tensors::{Graph, Memory, Tensors};
+
+use crate::frames::{Codes, Frames};
 use crate::heap::Heap;
+use crate::outside::Outside;
 use crate::python::Locked;
-
-/// What a walk may use.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// When it ends.
-    until: Instant,
-    /// The maximum number of objects.
-    pub objects: usize,
-    /// The maximum number of references.
-    pub references: usize,
-}
-
-impl Limits {
-    /// This time from now on, and at most about 150 MB.
-    pub fn new(time: Duration) -> Self {
-        let now = Instant::now();
-        Self {
-            until: now.checked_add(time).unwrap_or(now),
-            objects: 4 << 20,
-            references: 16 << 20,
-        }
-    }
-
-    fn is_over(&self) -> bool {
-        Instant::now() >= self.until
-    }
-}
-
-/// A tensor's memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
-    /// The block's address.
-    pub block: u64,
-    /// The block's bytes.
-    pub bytes: u64,
-    /// The number of references to the tensor, that of the Python object included.
-    pub references: u32,
-    /// The number of tensors that share the storage.
-    pub sharers: u32,
-}
-
-/// A graph that a backward would run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Graph {
-    /// Its first node.
-    pub node: usize,
-    /// How far that is from the graph's leaves: a graph that contains another one has the larger number.
-    pub order: u64,
-}
-
-/// What is known of tensors.
-pub trait Tensors {
-    /// Whether objects of the class with this name, and of classes that derive from it, are tensors. Classes that C code
-    /// defines have their module in the name.
-    fn is_tensor(&self, class: &str) -> bool;
-    /// The memory of a tensor that is the Python object at this address; None if it is not on the device.
-    fn memory(&mut self, object: usize) -> Option<Memory>;
-    /// The memory of its gradient.
-    fn gradient(&mut self, object: usize) -> Option<Memory>;
-    /// The graph that hangs on it.
-    fn graph(&mut self, object: usize) -> Option<Graph>;
-    /// The memory that a graph keeps for its backward, without that of nodes that belong to graphs given before.
-    fn saved(&mut self, graph: Graph) -> Vec<Memory>;
-}
-
-/// The result of a walk.
-#[derive(Clone, Debug, Default)]
-pub struct Holders {
-    /// The holders, those with the most bytes first.
-    pub holders: Vec<Holder>,
-    /// The bytes of all blocks that have a holder, also one that is not in `holders`.
-    pub bytes: u64,
-    /// By block: the number of its holder in `holders`.
-    pub blocks: Vec<(u64, u32)>,
-    /// The collector's objects, and the references among them.
-    pub objects: usize,
-    /// See `objects`.
-    pub references: usize,
-    /// How long it took.
-    pub time: Duration,
-    /// Which bound ended it too early.
-    pub cut: Option<Cut>,
-}
+use crate::search::Search;
 
 /// Finds who keeps the tensors of a device. None if the calling thread must not take the interpreter's lock, or the
 /// interpreter is one that cannot be read.
@@ -131,24 +69,30 @@ pub fn walk(tensors: &mut dyn Tensors, limits: &Limits) -> Option<Holders> {
     if runtime.is_finalizing() {
         return None;
     }
-    let locked = Locked::take()?;
-    let mut holders = with_lock(&locked, runtime, tensors, limits)?;
+    let locked = Locked::take(runtime)?;
+    let mut holders = with_lock(&locked, tensors, limits)?;
     holders.time = began.elapsed();
     Some(holders)
 }
 
-fn with_lock(
-    locked: &Locked,
-    runtime: &Runtime,
-    tensors: &mut dyn Tensors,
-    limits: &Limits,
-) -> Option<Holders> {
-    let heap = Heap::read(locked, limits)?;
-    let roots = roots::find(locked, runtime, &heap);
-    let search = search::Search::run(locked, &heap, &roots, limits);
-    let mut holders = groups::group(locked, runtime, (&heap, &roots, &search), tensors, limits);
+fn with_lock(locked: &Locked<'_>, tensors: &mut dyn Tensors, limits: &Limits) -> Option<Holders> {
+    let frames = Frames::list(locked, limits);
+    let mut codes = Codes::default();
+    let heap = Heap::read(locked, &frames.objects(), limits)?;
+    let roots = roots::find(locked, &heap, &frames, &mut codes);
+    let outside = Outside::count(locked, &heap, &roots, &frames, &mut codes);
+    let given = roots.len();
+    let search = Search::run(locked, &heap, roots, (frames.all.len(), &outside), limits);
+    let kept = freed::Kept {
+        locked,
+        heap: &heap,
+        frames: &frames,
+        outside: &outside,
+        roots: search.roots.get(..given).unwrap_or_default(),
+    };
+    let paths = path::Paths::new(locked, &heap, &search, (&frames, codes));
+    let mut holders = groups::group(paths, &kept, &search, tensors, limits);
     holders.objects = heap.objects.len();
-    holders.references = heap.edges();
-    holders.cut = heap.cut.or(holders.cut);
+    holders.references = heap.edges().len();
     Some(holders)
 }

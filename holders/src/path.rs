@@ -1,92 +1,90 @@
-//! A path from a root to an object, as Python would write it.
+//! The path from a root to an object.
 
-use gpumem_python_frames::Runtime;
-use rustc_hash::FxHashMap;
-
+use crate::contents::Contents;
+use crate::frames::{Codes, Frames};
 use crate::heap::{Heap, Id};
-use crate::python::{Class, Locked, Object, class_name, is_a, kind};
-use crate::roots::{self, Roots, What};
+use crate::object::{Class, Object, bases, class_name, is_a, is_attributes_of, kind};
+use crate::python::Locked;
+use crate::roots::What;
 use crate::search::{From, Search};
-
-/// A part of a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// `.name`
-    Name(String),
-    /// `['name']`
-    Key(String),
-    /// `[3]`
-    Index(i64),
-    /// An element without a number.
-    Element,
-    /// ` → text`
-    Arrow(String),
-    /// Not worth a word.
-    Silent,
-}
+use crate::text::Part;
 
 /// A path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Path {
     /// The number of its root.
     pub(crate) root: usize,
-    /// From the root to the object: `objects[n]` is reached by `parts[n]`.
+    /// From the root to the object; the first one and the last ones of a long path.
     pub(crate) objects: Vec<Id>,
     pub(crate) parts: Vec<Part>,
 }
 
-/// The longest path.
+/// The longest path; of a longer one the first object and the last ones are told.
 const LONGEST: usize = 64;
-/// The maximum number of entries of a dictionary whose keys are printed.
-const FEW: isize = 16;
+const LAST: usize = 4;
 
 /// Writes paths.
 pub(crate) struct Paths<'a> {
-    pub(crate) locked: &'a Locked,
-    pub(crate) runtime: &'a Runtime,
-    pub(crate) heap: &'a Heap,
-    pub(crate) roots: &'a Roots,
-    pub(crate) search: &'a Search,
-    /// What the objects in a container are called.
-    contents: FxHashMap<Object, FxHashMap<Object, Part>>,
+    locked: &'a Locked<'a>,
+    heap: &'a Heap,
+    frames: &'a Frames,
+    search: &'a Search,
+    codes: Codes,
+    contents: Contents<'a>,
 }
 
 impl<'a> Paths<'a> {
     pub(crate) fn new(
-        locked: &'a Locked,
-        runtime: &'a Runtime,
-        (heap, roots, search): (&'a Heap, &'a Roots, &'a Search),
+        locked: &'a Locked<'a>,
+        heap: &'a Heap,
+        search: &'a Search,
+        (frames, codes): (&'a Frames, Codes),
     ) -> Self {
         Self {
             locked,
-            runtime,
             heap,
-            roots,
+            frames,
             search,
-            contents: FxHashMap::default(),
+            codes,
+            contents: Contents::new(locked, heap),
         }
     }
 
-    /// The path to an object; None if it was not reached, or is too deep.
+    /// The path to an object; None if it was not reached.
     pub(crate) fn path(&mut self, object: Id) -> Option<Path> {
+        let (root, beginning) = self.search.beginning(object)?;
         let mut objects = vec![object];
-        let root = loop {
-            match self.search.from(*objects.last()?) {
-                From::Nowhere => return None,
-                From::Root(root) => break root,
-                From::Object(from) if objects.len() < LONGEST => objects.push(from),
-                From::Object(_) => return None,
+        let mut is_whole = true;
+        while let From::Object(from) = self.search.from(*objects.last()?) {
+            if objects.len() == LONGEST {
+                is_whole = false;
+                break;
             }
-        };
+            objects.push(from);
+        }
         objects.reverse();
-        let mut parts = vec![self.first(root, *objects.first()?)];
-        for at in 1..objects.len() {
+        let mut parts = vec![self.first(root, *beginning.first()?)];
+        let mut begin = 1;
+        if !is_whole {
+            begin = objects.len() - LAST;
+            if let [namespace, name] = *beginning {
+                let [namespace, name] = [namespace, name].map(|id| self.heap.object(id));
+                parts.push(self.of_namespace(namespace, name));
+            }
+            parts.push(Part::Gap);
+        }
+        for at in begin..objects.len() {
             let address = |at: usize| objects.get(at).map_or(0, |id| self.heap.object(*id));
             let (parent, child) = (address(at - 1), address(at));
             let above = at.checked_sub(2).map_or(0, address);
-            let is_namespace = at == 1 && self.is_namespace(root);
-            let part = self.part(above, parent, child, is_namespace);
+            let part = match at {
+                1 if self.is_namespace(root) => self.of_namespace(parent, child),
+                _ => self.part(above, parent, child),
+            };
             parts.push(part);
+        }
+        if !is_whole {
+            objects.splice(..begin, beginning);
         }
         Some(Path {
             root,
@@ -100,10 +98,24 @@ impl<'a> Paths<'a> {
         root.is_some_and(|root| matches!(root.what, What::Module(_)))
     }
 
+    /// A namespace is a module's dictionary, or an object that is used as a module.
+    fn of_namespace(&mut self, namespace: Object, child: Object) -> Part {
+        if !is_a(kind(namespace), Class::Dict) {
+            return self.part(0, namespace, child);
+        }
+        let part = self.contents.in_dict(namespace, true, child);
+        part.unwrap_or(Part::Element)
+    }
+
     /// What stands first.
-    fn first(&self, root: usize, object: Id) -> Part {
+    fn first(&mut self, root: usize, object: Id) -> Part {
         match self.search.roots.get(root).map(|root| &root.what) {
-            Some(What::Local(_, name)) => Part::Name(name.clone()),
+            Some(What::Local(frame, variable)) => {
+                let frame = self.frames.all.get(*frame);
+                let code = frame.map(|frame| self.codes.get(self.locked, frame.locals.code));
+                let name = code.and_then(|code| code.variables.get(*variable));
+                Part::Name(name.cloned().unwrap_or_default())
+            }
             Some(What::Module(_)) | None => Part::Silent,
             Some(What::Handled | What::Native | What::Cycle) => {
                 Part::Name(class_name(kind(self.heap.object(object))))
@@ -111,12 +123,13 @@ impl<'a> Paths<'a> {
         }
     }
 
-    /// Where the root is: `a local of main (train.py:31)`.
-    pub(crate) fn place(&self, root: usize) -> String {
+    /// Where the root is: `local of main (train.py:31)`.
+    pub(crate) fn place(&mut self, root: usize) -> String {
         match self.search.roots.get(root).map(|root| &root.what) {
             Some(What::Local(frame, _)) => {
-                let frame = self.roots.frames.get(*frame);
-                format!("local of {}", frame.map_or("a frame", String::as_str))
+                let frame = self.frames.all.get(*frame);
+                let place = frame.map(|frame| self.codes.place(self.locked, &frame.locals));
+                format!("local of {}", place.unwrap_or_default())
             }
             Some(What::Module(name)) => format!("global of {name}"),
             Some(What::Handled) => String::from("exception that is being handled"),
@@ -127,317 +140,172 @@ impl<'a> Paths<'a> {
     }
 
     /// How `parent`, to which `above` refers, refers to `child`.
-    fn part(&mut self, above: Object, parent: Object, child: Object, is_namespace: bool) -> Part {
+    fn part(&mut self, above: Object, parent: Object, child: Object) -> Part {
         let python = &self.locked.python;
         let class = kind(parent);
-        if class == python.PyFunction_Type {
-            return self.of_function(parent, child);
-        }
-        if class == python.PyCell_Type || class == python.PyTraceBack_Type {
-            return Part::Silent;
-        }
-        if class == python.PyMethod_Type {
-            return Part::Arrow(String::from("bound method"));
-        }
-        if class == python.PyFrame_Type {
-            return self.of_frame(parent, child);
-        }
-        let generators = [
-            (python.PyGen_Type, c"gi_frame", "generator"),
-            (python.PyCoro_Type, c"cr_frame", "coroutine"),
-            (python.PyAsyncGen_Type, c"ag_frame", "generator"),
-        ];
-        for (of, attribute, word) in generators {
-            if class == of {
-                let Some(frame) = self.locked.attribute(parent, attribute) else {
-                    return Part::Arrow(String::from(word));
-                };
-                let part = match kind(frame) == python.PyFrame_Type {
-                    true => self.of_frame(frame, child),
-                    false => Part::Silent,
-                };
-                self.locked.release(frame);
-                return match part {
-                    Part::Arrow(text) => Part::Arrow(format!("{word} {text}")),
-                    _ => Part::Arrow(String::from(word)),
+        match class {
+            _ if class == python.PyFunction_Type => return self.of_function(parent, child),
+            _ if class == python.PyCell_Type || class == python.PyTraceBack_Type => {
+                return Part::Silent;
+            }
+            _ if class == python.PyFrame_Type => {
+                // SAFETY: a live frame object, with the lock.
+                let locals = unsafe { self.locked.runtime.locals_of(parent) };
+                return match (self.variable(locals, child), self.generator(above)) {
+                    (None, _) => Part::Silent,
+                    (Some(variable), None) => Part::Arrow(variable),
+                    (Some(variable), Some(word)) => Part::Arrow(format!("{word} {variable}")),
                 };
             }
+            _ => {}
         }
-        // SAFETY: a live function, with the lock; borrowed.
-        let is_closure = kind(above) == python.PyFunction_Type
-            && unsafe { (python.PyFunction_GetClosure)(above) } == parent;
-        let known = self.contents.entry(parent).or_insert_with(|| {
-            if is_a(class, Class::Dict) {
-                // What a function, a list and the like have is a plain dictionary; that of other objects has their
-                // attributes.
-                let has_attributes = is_namespace || above != 0 && !is_container(above);
-                entries(self.locked, parent, has_attributes)
-            } else if is_a(class, Class::List) || is_a(class, Class::Tuple) {
-                let names = match is_closure {
-                    true => free_names(self.locked, above),
-                    false => Vec::new(),
-                };
-                elements(self.locked, parent, &names)
-            } else {
-                attributes(self.locked, parent)
-            }
-        });
-        if let Some(part) = known.get(&child) {
-            return part.clone();
+        if let Some(word) = self.generator(parent) {
+            // SAFETY: a live object of one of these classes, with the lock.
+            let locals = unsafe { self.locked.runtime.locals_of_generator(parent) };
+            return match self.variable(locals, child) {
+                Some(variable) => Part::Arrow(format!("{word} {variable}")),
+                // Up to 3.10 it refers to its frame, which names it.
+                None if kind(child) == python.PyFrame_Type => Part::Silent,
+                None => Part::Arrow(String::from(word)),
+            };
         }
-        if is_a(class, Class::Dict) || is_a(class, Class::Set) {
-            return Part::Element;
-        }
-        if is_a(kind(child), Class::Dict) && !is_container(parent) {
+        if is_attributes_of(child, parent) {
             return Part::Silent;
         }
-        if let Some(name) = self.locked.slot_name(parent, child) {
-            return Part::Name(name);
-        }
-        let name = class_name(class);
+        self.in_container(above, parent, child)
+            .or_else(|| self.contents.attribute(parent, child))
+            .unwrap_or_else(|| self.of_other(parent, child))
+    }
+
+    /// The word for a generator.
+    fn generator(&self, object: Object) -> Option<&'static str> {
+        let python = &self.locked.python;
+        let class = kind(object);
         match () {
-            _ if name == "deque" => Part::Element,
-            _ if is_a(class, Class::Exception) && kind(child) == python.PyTraceBack_Type => {
-                Part::Arrow(String::from("traceback"))
-            }
-            _ if is_a(class, Class::Exception) && is_a(kind(child), Class::Exception) => {
-                Part::Arrow(class_name(kind(child)))
-            }
-            _ if is_a(class, Class::Type) => Part::Silent,
-            _ => Part::Arrow(name),
+            _ if class == python.PyGen_Type => Some("generator"),
+            _ if class == python.PyCoro_Type => Some("coroutine"),
+            _ if class == python.PyAsyncGen_Type => Some("asynchronous generator"),
+            _ => None,
         }
     }
 
+    fn in_container(&mut self, above: Object, parent: Object, child: Object) -> Option<Part> {
+        let class = kind(parent);
+        if is_a(class, Class::List) || is_a(class, Class::Tuple) {
+            match kind(above) == self.locked.python.PyFunction_Type {
+                true => self.of_functions_tuple(above, parent, child),
+                false => self.contents.in_list(parent, child),
+            }
+        } else if is_a(class, Class::Dict) {
+            let has_attributes = is_attributes_of(parent, above);
+            self.contents.in_dict(parent, has_attributes, child)
+        } else {
+            None
+        }
+    }
+
+    /// How an object of another class refers to `child`.
+    fn of_other(&self, parent: Object, child: Object) -> Part {
+        let python = &self.locked.python;
+        let class = kind(parent);
+        let of = kind(child);
+        let is_set = |class| class == python.PySet_Type || class == python.PyFrozenSet_Type;
+        let name = class_name(class);
+        Part::Arrow(match name.as_str() {
+            _ if is_a(class, Class::Dict) || bases(class).any(is_set) => return Part::Element,
+            "deque" | "_lru_cache_wrapper" if !is_a(of, Class::Dict) => return Part::Element,
+            "_lru_list_elem" => return Part::Silent,
+            "builtin_function_or_method" => return Part::Name(String::from("__self__")),
+            _ if is_a(class, Class::Type) || is_a(of, Class::Dict) => return Part::Silent,
+            _ if is_a(class, Class::Exception) => match () {
+                _ if of == python.PyTraceBack_Type => String::from("traceback"),
+                _ if is_a(of, Class::Exception) => class_name(of),
+                _ => return Part::Name(String::from("args")),
+            },
+            _ => name,
+        })
+    }
+
     fn of_function(&self, function: Object, child: Object) -> Part {
-        let name = self.function_name(function);
+        let python = &self.locked.python;
+        if is_attributes_of(child, function) {
+            return Part::Silent;
+        }
+        let name = self.locked.function_name(function);
         // SAFETY: a live function, with the lock; borrowed.
-        let closure = unsafe { (self.locked.python.PyFunction_GetClosure)(function) };
+        let [closure, defaults, keywords] = unsafe {
+            [
+                (python.PyFunction_GetClosure)(function),
+                (python.PyFunction_GetDefaults)(function),
+                (python.PyFunction_GetKwDefaults)(function),
+            ]
+        };
         Part::Arrow(match child {
             _ if child == closure => format!("closure of {name}"),
-            _ if is_a(kind(child), Class::Tuple) => format!("default arguments of {name}"),
+            _ if child == defaults || child == keywords => format!("default arguments of {name}"),
             _ => format!("function {name}"),
         })
     }
 
-    fn function_name(&self, function: Object) -> String {
-        let name = self.locked.attribute(function, c"__qualname__");
-        let text = name.and_then(|name| {
-            let text = self.locked.text(name);
-            self.locked.release(name);
-            text
-        });
-        text.unwrap_or_default().replace("<locals>.", "")
+    /// What `child` is called in the closure of a function, or among the defaults of its arguments.
+    fn of_functions_tuple(
+        &mut self,
+        function: Object,
+        tuple: Object,
+        child: Object,
+    ) -> Option<Part> {
+        let python = &self.locked.python;
+        let Some(Part::Index(place)) = self.contents.in_list(tuple, child) else {
+            return None;
+        };
+        let place = usize::try_from(place).ok()?;
+        // SAFETY: a live function and its code, with the lock; borrowed.
+        let (code, length, is_closure) = unsafe {
+            (
+                (python.PyFunction_GetCode)(function),
+                (python.PyTuple_Size)(tuple) as usize,
+                (python.PyFunction_GetClosure)(function) == tuple,
+            )
+        };
+        let names = self.codes.get(self.locked, code);
+        let at = match is_closure {
+            // The last variables are those of closures.
+            true => names.variables.len() + place,
+            // The last arguments have defaults.
+            false => names.arguments + place,
+        };
+        let name = at.checked_sub(length);
+        Some(match name.and_then(|at| names.variables.get(at)) {
+            Some(name) => Part::Arrow(name.clone()),
+            None => Part::Index(place as i64),
+        })
     }
 
-    fn of_frame(&self, frame: Object, child: Object) -> Part {
-        // SAFETY: a live frame object, with the lock.
-        let Some(locals) = (unsafe { self.runtime.locals_of(frame) }) else {
-            return Part::Silent;
-        };
+    /// A frame and its variable that refers to `child`: `main (train.py:31) out`; the frame alone if none does.
+    fn variable(
+        &mut self,
+        locals: Option<gpumem_python_frames::Locals>,
+        child: Object,
+    ) -> Option<String> {
+        let locals = locals?;
         if kind(child) == self.locked.python.PyFrame_Type {
-            return Part::Silent;
+            return None;
         }
-        let names = roots::variables(self.locked, self.runtime, locals.code);
         // The frames of packages between a call of the program and the failure are not named.
-        if !roots::is_of_program(self.locked, &locals) {
-            return Part::Silent;
+        if !self.codes.get(self.locked, locals.code).is_own {
+            return None;
         }
-        let text = roots::frame_text(self.locked, &locals);
-        for (at, name) in names.into_iter().enumerate() {
-            // SAFETY: as above; the frame has these variables.
-            if unsafe { locals.get(at) } == Some(child) {
-                return Part::Arrow(format!("{text} {name}"));
-            }
-        }
-        Part::Arrow(text)
-    }
-}
-
-/// Whether an object contains others, rather than having them as attributes.
-fn is_container(object: Object) -> bool {
-    let class = kind(object);
-    let containers = [Class::Dict, Class::List, Class::Tuple, Class::Set];
-    containers.into_iter().any(|of| is_a(class, of))
-}
-
-/// What a dictionary contains.
-fn entries(locked: &Locked, dict: Object, has_attributes: bool) -> FxHashMap<Object, Part> {
-    let mut parts = FxHashMap::default();
-    // SAFETY: a live dictionary, with the lock.
-    let few = unsafe { (locked.python.PyDict_Size)(dict) } <= FEW;
-    locked.entries(dict, |key, value| {
-        let class = kind(key);
-        let part = if class == locked.python.PyUnicode_Type {
-            match locked.text(key) {
-                Some(name) if has_attributes => Part::Name(name),
-                Some(name) if few => Part::Key(name),
-                _ => Part::Element,
-            }
-        } else if class == locked.python.PyLong_Type {
-            // SAFETY: an integer, with the lock; larger ones set an exception.
-            let number = unsafe {
-                let number = (locked.python.PyLong_AsLongLong)(key);
-                (locked.python.PyErr_Clear)();
-                number
-            };
-            Part::Index(number)
-        } else {
-            Part::Element
+        let place = self.codes.place(self.locked, &locals);
+        let variables = &self.codes.get(self.locked, locals.code).variables;
+        let refers = |at: &usize| {
+            // SAFETY: the frame is live, with the lock, and has these variables.
+            let value = unsafe { locals.get(*at) };
+            value.is_some_and(|value| value.object == child)
         };
-        parts.entry(value).or_insert(part);
-        true
-    });
-    parts
-}
-
-/// What a list or a tuple contains; `names` are the names of the first elements.
-fn elements(locked: &Locked, list: Object, names: &[String]) -> FxHashMap<Object, Part> {
-    let python = &locked.python;
-    let (size, get) = match is_a(kind(list), Class::List) {
-        true => (python.PyList_Size, python.PyList_GetItem),
-        false => (python.PyTuple_Size, python.PyTuple_GetItem),
-    };
-    let mut parts = FxHashMap::default();
-    // SAFETY: a live list or tuple, with the lock.
-    let length = unsafe { size(list) };
-    for at in 0..length {
-        // SAFETY: as above; borrowed.
-        let object = unsafe { get(list, at) };
-        let name = names.get(at as usize);
-        let part = name.map_or(Part::Index(at as i64), |name| Part::Arrow(name.clone()));
-        parts.entry(object).or_insert(part);
-    }
-    parts
-}
-
-/// The attributes that an object has without a dictionary.
-fn attributes(locked: &Locked, object: Object) -> FxHashMap<Object, Part> {
-    match locked.attributes(object) {
-        Some(dict) => {
-            let parts = entries(locked, dict, true);
-            locked.release(dict);
-            parts
-        }
-        None => FxHashMap::default(),
-    }
-}
-
-/// The names of what a function's closure has.
-fn free_names(locked: &Locked, function: Object) -> Vec<String> {
-    // SAFETY: a live function, with the lock; borrowed.
-    let code = unsafe { (locked.python.PyFunction_GetCode)(function) };
-    let Some(tuple) = locked.attribute(code, c"co_freevars") else {
-        return Vec::new();
-    };
-    // SAFETY: a tuple of strings.
-    let length = unsafe { (locked.python.PyTuple_Size)(tuple) };
-    let names = (0..length)
-        // SAFETY: as above; borrowed.
-        .map(|at| unsafe { (locked.python.PyTuple_GetItem)(tuple, at) })
-        .map(|name| locked.text(name).unwrap_or_default())
-        .collect();
-    locked.release(tuple);
-    names
-}
-
-/// The text of parts; an index is a mark, its number goes to `numbers`.
-pub(crate) fn text(parts: &[Part], numbers: &mut Vec<i64>) -> String {
-    let mut text = String::new();
-    for part in shortened(parts) {
-        match part {
-            Part::Name(name) if text.is_empty() => text += &name,
-            Part::Name(name) => text += &format!(".{name}"),
-            Part::Key(name) => text += &format!("['{name}']"),
-            Part::Index(number) => {
-                text.push('[');
-                text.push(MARK);
-                text.push(']');
-                numbers.push(number);
-            }
-            Part::Element => text += "[…]",
-            Part::Arrow(words) if text.is_empty() => text += &words,
-            Part::Arrow(words) => text += &format!(" → {words}"),
-            Part::Silent => continue,
-        }
-    }
-    text.chars().take(LONGEST_TEXT).collect()
-}
-
-/// The longest text, in characters.
-const LONGEST_TEXT: usize = 240;
-/// Stands for a number in a text.
-pub(crate) const MARK: char = '\u{1}';
-
-/// PyTorch's modules keep theirs in dictionaries: `._modules['0']._parameters['weight']` is `[0].weight`.
-fn shortened(parts: &[Part]) -> Vec<Part> {
-    let mut shown = Vec::with_capacity(parts.len());
-    let mut parts = parts.iter().peekable();
-    while let Some(part) = parts.next() {
-        match (part, parts.peek()) {
-            (Part::Name(name), Some(Part::Key(_) | Part::Element)) if is_of_module(name) => {
-                match parts.next() {
-                    Some(Part::Key(key)) => shown.push(match key.parse() {
-                        Ok(number) => Part::Index(number),
-                        Err(_) => Part::Name(key.clone()),
-                    }),
-                    _ => shown.push(Part::Element),
-                }
-            }
-            _ => shown.push(part.clone()),
-        }
-    }
-    shown
-}
-
-/// Whether an attribute is one of those in which PyTorch's modules keep what they have.
-pub(crate) fn is_of_module(name: &str) -> bool {
-    matches!(name, "_modules" | "_parameters" | "_buffers")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn shown(parts: &[Part]) -> (String, Vec<i64>) {
-        let mut numbers = Vec::new();
-        let text = text(parts, &mut numbers);
-        (text, numbers)
-    }
-
-    #[test]
-    fn a_path_reads_as_python() {
-        let name = |text: &str| Part::Name(text.to_owned());
-        let key = |text: &str| Part::Key(text.to_owned());
-        let arrow = |text: &str| Part::Arrow(text.to_owned());
-        for (parts, text, numbers) in [
-            (
-                vec![name("metric"), Part::Silent, name("preds"), Part::Index(7)],
-                "metric.preds[\u{1}]",
-                vec![7],
-            ),
-            (
-                vec![
-                    name("model"),
-                    name("_modules"),
-                    key("0"),
-                    name("_parameters"),
-                    key("weight"),
-                ],
-                "model[\u{1}].weight",
-                vec![0],
-            ),
-            (
-                vec![name("e"), arrow("traceback"), arrow("step (x.py:3) out")],
-                "e → traceback → step (x.py:3) out",
-                vec![],
-            ),
-            (
-                vec![Part::Silent, name("cache"), key("a"), Part::Element],
-                "cache['a'][…]",
-                vec![],
-            ),
-        ] {
-            assert_eq!(shown(&parts), (text.to_owned(), numbers));
-        }
+        let name = (0..variables.len()).find(refers);
+        Some(match name.and_then(|at| variables.get(at)) {
+            Some(name) => format!("{place} {name}"),
+            None => place,
+        })
     }
 }

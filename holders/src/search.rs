@@ -8,10 +8,12 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 
-use crate::Limits;
 use crate::heap::{Heap, Id};
-use crate::python::{Locked, Object, base, class_name, kind, references};
-use crate::roots::{Root, Roots, What};
+use crate::limits::Limits;
+use crate::object::{Object, bases, class_name, kind};
+use crate::outside::Outside;
+use crate::python::Locked;
+use crate::roots::{Root, What};
 
 /// How an object was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +33,8 @@ const ROOT: u32 = 1 << 31;
 /// The paths.
 pub(crate) struct Search {
     from: Vec<u32>,
+    /// Where the path of each object begins: below a namespace, or at another root's object.
+    begins: Vec<u32>,
     /// All roots: those given, then objects that no root reaches.
     pub(crate) roots: Vec<Root>,
     /// Whether time ran out.
@@ -56,14 +60,22 @@ pub(crate) fn rank(root: &Root, frames: usize) -> usize {
 
 impl Search {
     /// Searches from all roots.
-    pub(crate) fn run(locked: &Locked, heap: &Heap, roots: &Roots, limits: &Limits) -> Self {
+    pub(crate) fn run(
+        locked: &Locked<'_>,
+        heap: &Heap,
+        roots: Vec<Root>,
+        (frames, outside): (usize, &Outside),
+        limits: &Limits,
+    ) -> Self {
+        let count = heap.objects.len();
         let mut search = Self {
-            from: vec![NOWHERE; heap.objects.len()],
-            roots: roots.all.clone(),
+            from: vec![NOWHERE; count],
+            begins: vec![NOWHERE; count],
+            roots,
             is_cut: false,
         };
-        search.start_at_given(locked, heap, roots.frames.len(), limits);
-        search.start_at_the_rest(heap, limits);
+        search.start_at_given(locked, heap, frames, limits);
+        search.start_at_the_rest(heap, outside, limits);
         search
     }
 
@@ -76,18 +88,47 @@ impl Search {
         }
     }
 
+    /// The objects with which the path to an object begins: that of the root, and the one below it, if that is a
+    /// namespace. None if the object was not reached.
+    pub(crate) fn beginning(&self, object: Id) -> Option<(usize, Vec<Id>)> {
+        let first = self.begins.get(object as usize).copied();
+        let first = first.filter(|first| *first != NOWHERE)?;
+        match self.from(first) {
+            From::Root(root) => Some((root, vec![first])),
+            From::Object(namespace) => match self.from(namespace) {
+                From::Root(root) => Some((root, vec![namespace, first])),
+                _ => None,
+            },
+            From::Nowhere => None,
+        }
+    }
+
     /// Notes how an object was reached; false if it had been reached before.
     fn reach(&mut self, object: Id, from: u32) -> bool {
-        match self.from.get_mut(object as usize) {
-            Some(place) if *place == NOWHERE => {
-                *place = from;
+        let begins = match from < ROOT && !self.is_namespace(from) {
+            true => self.begins.get(from as usize).copied().unwrap_or(NOWHERE),
+            false => object,
+        };
+        let at = object as usize;
+        match self.from.get_mut(at).zip(self.begins.get_mut(at)) {
+            Some((place, first)) if *place == NOWHERE => {
+                (*place, *first) = (from, begins);
                 true
             }
             _ => false,
         }
     }
 
-    fn start_at_given(&mut self, locked: &Locked, heap: &Heap, frames: usize, limits: &Limits) {
+    /// Whether an object is the namespace of a module.
+    fn is_namespace(&self, object: Id) -> bool {
+        let From::Root(root) = self.from(object) else {
+            return false;
+        };
+        let root = self.roots.get(root);
+        root.is_some_and(|root| matches!(root.what, What::Module(_)))
+    }
+
+    fn start_at_given(&mut self, locked: &Locked<'_>, heap: &Heap, frames: usize, limits: &Limits) {
         let mut order: Vec<_> = (self.roots.iter().enumerate())
             .map(|(number, root)| (rank(root, frames), number, root.object))
             .collect();
@@ -156,134 +197,51 @@ impl Search {
         }
     }
 
-    /// What no root reaches: objects with more references than other objects have to them are kept by native code, or
-    /// by what a running frame works with; the others by a cycle.
-    fn start_at_the_rest(&mut self, heap: &Heap, limits: &Limits) {
-        if self.is_cut {
-            return;
-        }
-        let rest: Vec<Id> = (0..heap.objects.len() as Id)
-            .filter(|&object| self.from(object) == From::Nowhere)
-            .collect();
-        let mut counts: FxHashMap<Id, usize> = rest.iter().map(|object| (*object, 0)).collect();
-        for object in &rest {
-            for other in heap.references(*object) {
-                if let Some(count) = counts.get_mut(other) {
-                    *count += 1;
-                }
-            }
-        }
+    /// What no root reaches: objects with references from outside are kept by native code, or by what a running frame
+    /// works with; the others by a cycle.
+    fn start_at_the_rest(&mut self, heap: &Heap, outside: &Outside, limits: &Limits) {
         let mut queue = VecDeque::new();
-        for (what, is_native) in [(What::Native, true), (What::Cycle, false)] {
-            for object in &rest {
-                let within = counts.get(object).copied().unwrap_or(0);
-                if is_native && references(heap.object(*object)) <= within {
-                    continue;
-                }
-                let number = self.roots.len() as u32;
-                if self.reach(*object, ROOT + number) {
-                    self.roots.push(Root {
-                        object: *object,
-                        what: what.clone(),
-                        is_own: false,
-                    });
-                    queue.push_back(*object);
-                }
-                if !is_native {
-                    self.follow(heap, &mut queue, limits, |_| true);
-                }
+        for (object, _) in &outside.objects {
+            self.start(*object, What::Native, &mut queue);
+        }
+        self.follow(heap, &mut queue, limits, |_| true);
+        for object in 0..heap.objects.len() as Id {
+            if self.is_cut {
+                return;
             }
-            self.follow(heap, &mut queue, limits, |_| true);
+            if self.from(object) == From::Nowhere {
+                self.start(object, What::Cycle, &mut queue);
+                self.follow(heap, &mut queue, limits, |_| true);
+            }
         }
     }
 
-    /// The objects that roots reach once something lets go of what it refers to, and the calls of the frame of `root`, if
-    /// it is a local variable, have returned. None if time runs out.
-    pub(crate) fn without(
-        &self,
-        heap: &Heap,
-        let_go: LetGo,
-        root: usize,
-        limits: &Limits,
-    ) -> Option<Vec<bool>> {
-        let frame = |root: &Root| match root.what {
-            What::Local(frame, _) => Some(frame),
-            _ => None,
-        };
-        let of = self.roots.get(root).and_then(frame);
-        let has_returned = |root: &Root| of.zip(frame(root)).is_some_and(|(of, it)| it < of);
-        let mut reached = vec![false; heap.objects.len()];
-        let mut queue = VecDeque::new();
-        for (number, root) in self.roots.iter().enumerate() {
-            if let_go != LetGo::Root(number)
-                && !has_returned(root)
-                && let Some(is_reached) = reached.get_mut(root.object as usize)
-                && !core::mem::replace(is_reached, true)
-            {
-                queue.push_back(root.object);
-            }
+    /// Makes an object that was not reached a root.
+    fn start(&mut self, object: Id, what: What, queue: &mut VecDeque<Id>) {
+        if self.reach(object, ROOT + self.roots.len() as u32) {
+            self.roots.push(Root {
+                object,
+                what,
+                is_own: false,
+            });
+            queue.push_back(object);
         }
-        let mut count = 0u32;
-        while let Some(object) = queue.pop_front() {
-            count += 1;
-            if count.is_multiple_of(4096) && limits.is_over() {
-                return None;
-            }
-            if let_go == LetGo::Object(object) {
-                continue;
-            }
-            for &other in heap.references(object) {
-                if let_go != LetGo::Reference(object, other)
-                    && let Some(is_reached) = reached.get_mut(other as usize)
-                    && !core::mem::replace(is_reached, true)
-                {
-                    queue.push_back(other);
-                }
-            }
-        }
-        Some(reached)
     }
-}
-
-/// What lets go of what it refers to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LetGo {
-    /// A root.
-    Root(usize),
-    /// One object, of all.
-    Object(Id),
-    /// One object, of one other.
-    Reference(Id, Id),
 }
 
 /// Which classes are followed late.
-struct Kinds<'a> {
-    locked: &'a Locked,
-    known: FxHashMap<Object, bool>,
-}
+struct Kinds(FxHashMap<Object, bool>);
 
-impl<'a> Kinds<'a> {
-    fn new(locked: &'a Locked) -> Self {
+impl Kinds {
+    fn new(locked: &Locked<'_>) -> Self {
         let python = &locked.python;
         let late = [python.PyTraceBack_Type, python.PyFrame_Type];
-        Self {
-            locked,
-            known: late.into_iter().map(|class| (class, true)).collect(),
-        }
+        Self(late.into_iter().map(|class| (class, true)).collect())
     }
 
     fn is_late(&mut self, object: Object) -> bool {
         let class = kind(object);
-        let object = self.locked.python.PyBaseObject_Type;
-        *self.known.entry(class).or_insert_with(|| {
-            let mut class = class;
-            while class != 0 && class != object {
-                if class_name(class) == "Optimizer" {
-                    return true;
-                }
-                class = base(class);
-            }
-            false
-        })
+        let is_late = |class| bases(class).any(|class| class_name(class) == "Optimizer");
+        *self.0.entry(class).or_insert_with(|| is_late(class))
     }
 }

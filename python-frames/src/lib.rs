@@ -32,7 +32,8 @@
 //!   hash otherwise: for programs that see the same stacks again and again.
 //! - [`Runtime::note_module_call`]: after it, frames that call a `torch.nn.Module` include the module, which then also
 //!   distinguishes stacks.
-//! - [`Runtime::frames_of`] and [`Runtime::locals_of`]: the variables of frames, for code that holds the GIL.
+//! - [`Runtime::frames_of`], [`Runtime::locals_of`], [`Runtime::locals_of_generator`], [`Runtime::names_of`],
+//!   [`Runtime::handled_by`]: the variables of frames, for code that holds the GIL.
 //! - [`hash`]: the hashes that identify stacks and code objects.
 //!
 //! # Design constraints
@@ -74,7 +75,7 @@ pub use frame::{Frame, ModuleObject, Position};
 pub use hash::StackHash;
 pub use last_stack::{Lookup, StackMemo};
 pub use library::symbol;
-pub use locals::Locals;
+pub use locals::{Locals, Names, Value};
 pub use runtime::Runtime;
 pub use version::Version;
 pub use walk::Walked;

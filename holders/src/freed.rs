@@ -1,0 +1,90 @@
+//! What becomes free if one object lets go of what it refers to.
+
+use std::collections::VecDeque;
+
+use crate::frames::Frames;
+use crate::heap::{Heap, Id};
+use crate::limits::Limits;
+use crate::outside::Outside;
+use crate::python::Locked;
+use crate::roots::{Root, What};
+
+/// What lets go of what it refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LetGo {
+    /// A root.
+    Root(usize),
+    /// One object, of all.
+    Object(Id),
+    /// One object, of one other: one of its references to it.
+    Reference(Id, Id),
+}
+
+/// What keeps objects.
+pub(crate) struct Kept<'a> {
+    pub(crate) locked: &'a Locked<'a>,
+    pub(crate) heap: &'a Heap,
+    pub(crate) frames: &'a Frames,
+    pub(crate) outside: &'a Outside,
+    /// The roots, without those objects that are roots because nothing refers to them.
+    pub(crate) roots: &'a [Root],
+}
+
+impl Kept<'_> {
+    /// Which objects stay once `let_go` has let go, and the calls for which the frame of `root` waits have returned, if
+    /// `root` is a local variable. None if time runs out.
+    pub(crate) fn without(&self, let_go: LetGo, root: usize, limits: &Limits) -> Option<Vec<bool>> {
+        let frame = |root: &Root| match root.what {
+            What::Local(frame, _) => Some(frame),
+            _ => None,
+        };
+        let of = self.roots.get(root).and_then(frame);
+        let has_returned = |root: &Root| {
+            let pair = frame(root).zip(of);
+            pair.is_some_and(|(newer, of)| self.frames.has_returned(newer, of))
+        };
+        let mut stays = vec![false; self.heap.objects.len()];
+        let mut queue = VecDeque::new();
+        let mut reach = |object: Id, queue: &mut VecDeque<Id>| {
+            if let Some(stays) = stays.get_mut(object as usize)
+                && !core::mem::replace(stays, true)
+            {
+                queue.push_back(object);
+            }
+        };
+        for (number, root) in self.roots.iter().enumerate() {
+            if let_go != LetGo::Root(number) && !has_returned(root) {
+                reach(root.object, &mut queue);
+            }
+        }
+        let Self {
+            locked,
+            heap,
+            frames,
+            outside,
+            ..
+        } = self;
+        for object in outside.remaining(locked, heap, frames, of) {
+            reach(object, &mut queue);
+        }
+        let mut count = 0u32;
+        while let Some(object) = queue.pop_front() {
+            count += 1;
+            if count.is_multiple_of(4096) && limits.is_over() {
+                return None;
+            }
+            if let_go == LetGo::Object(object) {
+                continue;
+            }
+            let mut is_first = true;
+            for &other in heap.references(object) {
+                if let_go == LetGo::Reference(object, other) && is_first {
+                    is_first = false;
+                    continue;
+                }
+                reach(other, &mut queue);
+            }
+        }
+        Some(stays)
+    }
+}

@@ -1,0 +1,83 @@
+//! What a walk finds.
+
+use std::time::Duration;
+
+use crate::limits::Cut;
+
+/// What kind of object keeps blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// An object with a name.
+    Object,
+    /// The parameters and buffers of a module.
+    Parameters,
+    /// The gradients of tensors, or of a module's parameters.
+    Gradients,
+    /// A graph for a backward that hangs on a tensor with a name.
+    Graph,
+    /// A frame that has ended, which an exception keeps.
+    Traceback,
+    /// Native code, or what a running call works with.
+    Native,
+    /// A cycle that nothing refers to: a collection frees it.
+    Cycle,
+}
+
+impl Kind {
+    /// All kinds, by their word in a capture.
+    pub const WORDS: [(Self, &'static str); 7] = [
+        (Self::Object, "object"),
+        (Self::Parameters, "parameters"),
+        (Self::Gradients, "gradients"),
+        (Self::Graph, "graph"),
+        (Self::Traceback, "traceback"),
+        (Self::Native, "native"),
+        (Self::Cycle, "cycle"),
+    ];
+
+    /// Its word in a capture.
+    pub fn word(self) -> &'static str {
+        let mut all = Self::WORDS.iter();
+        all.find(|(kind, _)| *kind == self)
+            .map_or("", |(_, word)| word)
+    }
+}
+
+/// Who keeps blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its kind.
+    pub kind: Kind,
+    /// As Python would write it: `metric.preds[0…213]`.
+    pub text: String,
+    /// Where that is: `local of main (train.py:31)`, `global of __main__`.
+    pub place: String,
+    /// Whether that is in the program's own code, not in an installed package.
+    pub is_own: bool,
+    /// The bytes of the blocks.
+    pub bytes: u64,
+    /// The number of blocks.
+    pub blocks: u64,
+    /// The bytes that become free if the container is emptied, or the one reference is deleted; None if that is not
+    /// known.
+    pub frees: Option<u64>,
+}
+
+/// The result of a walk.
+#[derive(Clone, Debug, Default)]
+pub struct Holders {
+    /// The holders, those with the most bytes first.
+    pub holders: Vec<Holder>,
+    /// The bytes of all blocks that have a holder, also one that is not in `holders`.
+    pub bytes: u64,
+    /// By block: the number of its holder in `holders`.
+    pub blocks: Vec<(u64, u32)>,
+    /// The collector's objects, and the references among them.
+    pub objects: usize,
+    /// See `objects`.
+    pub references: usize,
+    /// How long it took.
+    pub time: Duration,
+    /// Which bound ended it too early.
+    pub cut: Option<Cut>,
+}

@@ -1,0 +1,38 @@
+//! What the caller knows of tensors.
+
+/// A tensor's memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// The block's address.
+    pub block: u64,
+    /// The block's bytes.
+    pub bytes: u64,
+    /// The number of references to the tensor, that of the Python object included.
+    pub references: u32,
+    /// The number of tensors that share the storage.
+    pub sharers: u32,
+}
+
+/// A graph that a backward would run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Graph {
+    /// Its first node.
+    pub node: usize,
+    /// How far that is from the graph's leaves: a graph that contains another one has the larger number.
+    pub order: u64,
+}
+
+/// What is known of tensors.
+pub trait Tensors {
+    /// Whether objects of the class with this name, and of classes that derive from it, are tensors. Classes that C code
+    /// defines have their module in the name.
+    fn is_tensor(&self, class: &str) -> bool;
+    /// The memory of a tensor that is the Python object at this address; None if it is not on the device.
+    fn memory(&mut self, object: usize) -> Option<Memory>;
+    /// The memory of its gradient.
+    fn gradient(&mut self, object: usize) -> Option<Memory>;
+    /// The graph that hangs on it.
+    fn graph(&mut self, object: usize) -> Option<Graph>;
+    /// The memory that a graph keeps for its backward, without that of nodes that belong to graphs given before.
+    fn saved(&mut self, graph: Graph) -> Vec<Memory>;
+}
