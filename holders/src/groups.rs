@@ -1,63 +1,26 @@
 //! Puts like paths together: `history[0…213]` is one holder.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
+use crate::collect::{Best, Block, Group, How, collect};
 use crate::freed::{Kept, LetGo};
 use crate::heap::Id;
 use crate::limits::{Cut, Limits};
 use crate::object::{Object, bases, full_name, kind};
-use crate::path::{Path, Paths};
+use crate::path::Paths;
 use crate::result::{Holder, Holders, Kind};
-use crate::roots::What;
-use crate::search::{Search, rank};
+use crate::roots::{Root, What};
+use crate::search::{From, Search, rank};
 use crate::tensors::{Memory, Tensors};
-use crate::text::{Part, is_of_module, text, with_numbers};
+use crate::text::with_numbers;
 
 /// The maximum number of holders, and of those whose `frees` is determined.
 const HOLDERS: usize = 24;
 const CHECKED: usize = 6;
 /// The maximum number of blocks whose holder is listed.
 const BLOCKS: usize = 256;
-
-/// The text and the place of values of functions that run and are not the program's.
-const RUNNING: (&str, &str) = ("running calls", "of installed packages");
-
-/// A group while it is collected.
-struct Group {
-    kind: Kind,
-    /// The first of the roots.
-    root: usize,
-    roots: BTreeSet<usize>,
-    place: String,
-    is_own: bool,
-    text: String,
-    numbers: Vec<(i64, i64)>,
-    /// The beginning that all paths have in common.
-    common: Vec<Id>,
-    blocks: Vec<u64>,
-    bytes: u64,
-}
-
-impl Group {
-    /// Where it is: of a function that calls itself, how many calls.
-    fn place(&self) -> String {
-        match (self.place.strip_prefix("local of "), self.roots.len()) {
-            (Some(frame), calls) if calls > 1 => format!("local of {calls} calls of {frame}"),
-            _ => self.place.clone(),
-        }
-    }
-}
-
-/// A block and the tensors that have it.
-#[derive(Default)]
-struct Block {
-    bytes: u64,
-    tensors: Vec<(Id, Memory)>,
-    /// The best path so far, and whose it is: order, kind, parts.
-    best: Option<(usize, Kind, Path)>,
-}
 
 /// Groups the blocks of all tensors.
 pub(crate) fn group(
@@ -85,50 +48,41 @@ pub(crate) fn group(
         if memory.is_none() && gradient.is_none() && graph.is_none() {
             continue;
         }
-        let path = paths.path(number);
         if let Some(graph) = graph {
-            graphs.push((graph, path.clone()));
+            graphs.push((graph, number));
         }
         if let Some(gradient) = gradient {
-            gradients.push((gradient, path.clone()));
+            gradients.push((gradient, number));
         }
         if let Some(memory) = memory {
             let block = blocks.entry(memory.block).or_default();
             block.bytes = memory.bytes;
             block.tensors.push((number, memory));
-            offer(block, search, path, |path| kind_of(search, path));
+            offer(block, search, number, How::Own);
         }
     }
-    for (memory, path) in gradients {
+    for (memory, tensor) in gradients {
         let block = blocks.entry(memory.block).or_default();
         if block.best.is_none() {
             block.bytes = memory.bytes;
-            let path = path.map(|mut path| {
-                path.parts.push(Part::Name(String::from("grad")));
-                path
-            });
-            offer(block, search, path, |_| Kind::Gradients);
+            offer(block, search, tensor, How::Gradient);
         }
     }
     // What keeps its graph for longest is named: what a container or an attribute has, before variables, which soon have
     // another value; and of these the tensor whose graph contains others.
-    graphs.sort_by_key(|(graph, path)| {
-        let root = path.as_ref().and_then(|path| search.roots.get(path.root));
+    graphs.sort_by_key(|(graph, tensor)| {
+        let root = search.beginning(*tensor).map(|(root, _)| root);
+        let root = root.and_then(|root| search.roots.get(root));
         let rank = root.map_or(usize::MAX, |root| rank(root, kept.frames.all.len()));
-        let is_variable = path.as_ref().is_none_or(|path| path.objects.len() == 1);
+        let is_variable = !matches!(search.from(*tensor), From::Object(_));
         (rank, is_variable, core::cmp::Reverse(graph.order))
     });
-    for (graph, path) in graphs {
+    for (graph, tensor) in graphs {
         for memory in tensors.saved(graph) {
             let block = blocks.entry(memory.block).or_default();
             if block.best.is_none() {
                 block.bytes = memory.bytes;
-                offer(block, search, path.clone(), |path| {
-                    match kind_of(search, path) {
-                        Kind::Traceback => Kind::Traceback,
-                        _ => Kind::Graph,
-                    }
-                });
+                offer(block, search, tensor, How::Graph);
             }
         }
     }
@@ -179,24 +133,40 @@ fn of_tensors(kept: &Kept<'_>, tensors: &dyn Tensors) -> Vec<Id> {
 }
 
 /// Keeps the better path.
-fn offer(block: &mut Block, search: &Search, path: Option<Path>, kind: impl Fn(&Path) -> Kind) {
-    let Some(path) = path else { return };
+fn offer(block: &mut Block, search: &Search, tensor: Id, how: How) {
+    let Some((root, _)) = search.beginning(tensor) else {
+        return;
+    };
+    let root = search.roots.get(root);
     // A tensor that only C++ code refers to has no holder in Python.
-    let root = search.roots.get(path.root).map(|root| &root.what);
-    if path.objects.len() == 1 && root == Some(&What::Native) {
+    let is_native = root.is_some_and(|root| root.what == What::Native);
+    if is_native && !matches!(search.from(tensor), From::Object(_)) {
         return;
     }
-    let kind = kind(&path);
-    let order = order(search, &path) + path.objects.len();
-    if block.best.as_ref().is_none_or(|(best, ..)| order < *best) {
-        block.best = Some((order, kind, path));
+    let order = order(root) + depth(search, tensor);
+    if block.best.is_none_or(|best| order < best.order) {
+        block.best = Some(Best { order, how, tensor });
     }
 }
 
+/// The number of objects from the root on, at most [`FAR`].
+fn depth(search: &Search, tensor: Id) -> usize {
+    let mut at = tensor;
+    let mut depth = 1;
+    while let From::Object(from) = search.from(at)
+        && depth < FAR
+    {
+        (at, depth) = (from, depth + 1);
+    }
+    depth
+}
+
+/// More than the depth that counts.
+const FAR: usize = 1000;
+
 /// Which root of a block's tensors is named: that of the program first.
-fn order(search: &Search, path: &Path) -> usize {
-    const FAR: usize = 1000;
-    match search.roots.get(path.root) {
+fn order(root: Option<&Root>) -> usize {
+    match root {
         Some(root) if root.is_own => 0,
         Some(root) => match root.what {
             What::Local(..) | What::Module(_) => FAR,
@@ -206,84 +176,6 @@ fn order(search: &Search, path: &Path) -> usize {
         },
         None => 5 * FAR,
     }
-}
-
-fn kind_of(search: &Search, path: &Path) -> Kind {
-    let has = |wanted: &str| {
-        let mut parts = path.parts.iter();
-        parts.any(|part| matches!(part, Part::Name(name) if name == wanted))
-    };
-    let is_kept = |part: &Part| matches!(part, Part::Arrow(text) if text == "traceback");
-    match search.roots.get(path.root).map(|root| &root.what) {
-        Some(What::Native) => Kind::Native,
-        Some(What::Cycle) => Kind::Cycle,
-        Some(What::Handled) => Kind::Traceback,
-        _ if path.parts.iter().any(is_kept) => Kind::Traceback,
-        _ if has("_parameters") || has("_buffers") => Kind::Parameters,
-        _ => Kind::Object,
-    }
-}
-
-fn collect(
-    paths: &mut Paths<'_>,
-    search: &Search,
-    blocks: &mut BTreeMap<u64, Block>,
-) -> Vec<Group> {
-    let mut places: FxHashMap<usize, String> = FxHashMap::default();
-    let mut groups: BTreeMap<(Kind, String, String), Group> = BTreeMap::new();
-    for (address, block) in blocks {
-        let Some((_, kind, path)) = &block.best else {
-            continue;
-        };
-        // A module is one holder.
-        let is_module = |part: &Part| matches!(part, Part::Name(name) if is_of_module(name));
-        let parts = match path.parts.iter().position(is_module) {
-            Some(end) if *kind != Kind::Object => path.parts.get(..end).unwrap_or(&[]),
-            None if *kind == Kind::Traceback => up_to_variable(&path.parts),
-            _ => &path.parts,
-        };
-        let mut numbers = Vec::new();
-        let root = search.roots.get(path.root);
-        let is_own = root.is_some_and(|root| root.is_own);
-        let (text, place) = match root.map(|root| &root.what) {
-            // What the functions of packages that run call their values says nothing.
-            Some(What::Local(..)) if !is_own => (String::from(RUNNING.0), String::from(RUNNING.1)),
-            _ => {
-                let place = places.entry(path.root);
-                let place = place.or_insert_with(|| paths.place(path.root)).clone();
-                (text(parts, &mut numbers), place)
-            }
-        };
-        let key = (*kind, place.clone(), text.clone());
-        let group = groups.entry(key).or_insert_with(|| Group {
-            kind: *kind,
-            root: path.root,
-            roots: BTreeSet::new(),
-            place,
-            is_own,
-            text,
-            numbers: numbers.iter().map(|number| (*number, *number)).collect(),
-            common: path.objects.clone(),
-            blocks: Vec::new(),
-            bytes: 0,
-        });
-        group.roots.insert(path.root);
-        for ((least, most), number) in group.numbers.iter_mut().zip(numbers) {
-            (*least, *most) = ((*least).min(number), (*most).max(number));
-        }
-        let same = group.common.iter().zip(&path.objects);
-        let same = same.take_while(|(one, other)| one == other).count();
-        group.common.truncate(same);
-        group.blocks.push(*address);
-        group.bytes = group.bytes.saturating_add(block.bytes);
-    }
-    groups.into_values().collect()
-}
-
-/// The parts up to the variable of a frame: what it refers to is not named.
-fn up_to_variable(parts: &[Part]) -> &[Part] {
-    let last = parts.iter().rposition(|part| matches!(part, Part::Arrow(_)));
-    last.and_then(|last| parts.get(..=last)).unwrap_or(parts)
 }
 
 /// See [`Holder::frees`].

@@ -14,7 +14,7 @@
 //! | `outside` | counts references to objects from where the collector sees none |
 //! | `search` | finds the shortest path from a root to each object |
 //! | `path`, `contents`, `text` | write a path as Python would |
-//! | `groups` | puts like paths together |
+//! | `collect`, `groups` | put like paths together |
 //! | `freed` | finds what stays if one object lets go |
 //!
 //! # Design constraints
@@ -26,6 +26,7 @@
 //!   says so ([`Holders::cut`]).
 //! - Which objects are tensors, and where their memory is, is the caller's knowledge ([`Tensors`]).
 
+mod collect;
 mod collector;
 mod contents;
 mod frames;

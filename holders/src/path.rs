@@ -93,6 +93,12 @@ impl<'a> Paths<'a> {
         })
     }
 
+    /// What an element of a list is called in it; None for another container.
+    pub(crate) fn element(&mut self, list: Id, element: Id) -> Option<Part> {
+        let (list, element) = (self.heap.object(list), self.heap.object(element));
+        is_a(kind(list), Class::List).then(|| self.contents.in_list(list, element))?
+    }
+
     fn is_namespace(&self, root: usize) -> bool {
         let root = self.search.roots.get(root);
         root.is_some_and(|root| matches!(root.what, What::Module(_)))

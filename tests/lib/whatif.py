@@ -53,9 +53,6 @@ class Programs:
     def __init__(self, python, recorded, parts=None, late=None):
         env = harness.clean_environment()
         env.update(GPUMEM_SIM_CARD="", GPUMEM_QUIET="1", GPUMEM_POSTMORTEM="off", TORCH_CPP_LOG_LEVEL="ERROR")
-        # A reading at a time of its choosing may fall between a call and its event: then its part beyond the pool is that of
-        # neither. NVML is still read at a context's begin and at the end.
-        env.update(GPUMEM_SAMPLE_MS="0")
         preloaded = [*([harness.LIBRARY] if recorded else []), *([late] if late else [])]
         with_parts(env, parts or {}, ":".join(map(str, preloaded)))
         script = harness.WORKLOADS / "whatif" / "programs.py"
