@@ -166,13 +166,23 @@ pub extern "C" fn find_holders_walks_in_own_thread() -> c_int {
     std::thread::spawn(walk_nothing).join().unwrap_or(-1)
 }
 
+static WAITS: AtomicBool = AtomicBool::new(false);
 static GO: AtomicBool = AtomicBool::new(false);
 static WALKED: AtomicI32 = AtomicI32::new(-1);
 
-/// Lets [`find_holders_walks_after`] go on.
+static WALKS: AtomicBool = AtomicBool::new(false);
+
+/// Lets [`find_holders_walks_after`] go on, if one waits, and returns when it has begun to walk.
 #[unsafe(no_mangle)]
 pub extern "C" fn find_holders_go() {
-    GO.store(true, Ordering::Release);
+    if WAITS.load(Ordering::Acquire) {
+        GO.store(true, Ordering::Release);
+        while !WALKS.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        // It looks for functions before it takes the lock.
+        (0..20_000).for_each(|_| std::thread::yield_now());
+    }
 }
 
 /// Waits for [`find_holders_go`], or with 1 for the interpreter's end, and walks.
@@ -182,6 +192,7 @@ pub extern "C-unwind" fn find_holders_walks_after(end: c_int) -> c_int {
         Some(Finding::Readable(runtime)) => runtime.is_finalizing(),
         _ => true,
     };
+    WAITS.store(end == 0, Ordering::Release);
     while !if end == 1 {
         ends()
     } else {
@@ -189,9 +200,16 @@ pub extern "C-unwind" fn find_holders_walks_after(end: c_int) -> c_int {
     } {
         std::thread::yield_now();
     }
+    WALKS.store(true, Ordering::Release);
     let walked = walk_nothing();
     WALKED.store(walked, Ordering::Release);
     walked
+}
+
+/// Whether [`find_holders_walks_after`] waits.
+#[unsafe(no_mangle)]
+pub extern "C" fn find_holders_waits() -> c_int {
+    c_int::from(WAITS.load(Ordering::Acquire))
 }
 
 /// Waits for the result of [`find_holders_walks_after`] and prints it; then the result of a walk of this thread.

@@ -1,0 +1,318 @@
+"""Variables of frames that run, and the values with which they work."""
+
+import os
+import sys
+import threading
+
+from planted import PYTHON, Thing, case, line_of, tensor
+
+FILE = os.path.basename(__file__)
+
+holder = other = None
+
+
+@case
+def frames_of_other_threads(check):
+    def work(argument):
+        in_thread = [tensor(2)]
+        begun.set()
+        end.wait()
+        del in_thread
+
+    begun, end = threading.Event(), threading.Event()
+    thread = threading.Thread(target=work, args=(tensor(),))
+    thread.start()
+    begun.wait()
+    check.find()
+    name = "frames_of_other_threads.work" if PYTHON >= (3, 11) else "work"
+    place = "local of %s (%s:%d)" % (name, FILE, line_of(frames_of_other_threads, "end.wait()"))
+    check.kept("in_thread[0]", place, size=2)
+    assert any(found.bytes == 1 for found in check.found.holders)
+    end.set()
+    thread.join()
+    del thread
+    check.freed(3)
+
+
+@case
+def calls_of_other_threads_have_not_returned(check):
+    """A variable of one thread is not freed because the calls of another one return."""
+    global holder
+
+    def work(shared):
+        begun.set()
+        end.wait()
+        del shared
+
+    begun, end = threading.Event(), threading.Event()
+    shared = tensor()
+    thread = threading.Thread(target=work, args=(shared,))
+    thread.start()
+    begun.wait()
+
+    def inner():
+        check.find()
+
+    inner()
+    [found] = check.found.holders
+    assert (found.text, found.frees) == ("shared", 0), found
+    end.set()
+    thread.join()
+    del thread
+    del shared
+    check.freed(1)
+
+
+class Stop(Exception):
+    pass
+
+
+@case
+def variables(check):
+    x = tensor()
+    check.find()
+    check.kept("x", "local of variables")
+    del x
+    check.freed(1)
+
+
+@case
+def variables_of_callers(check):
+    """Once the calls have returned, which refer to it too."""
+
+    def inner(argument, *more, **named):
+        copied = [argument, more, named]
+        check.find()
+        copied.append(1)
+        raise Stop
+
+    x = tensor()
+    try:
+        inner(x, x, name=x)
+    except Stop:
+        pass
+    check.kept("x", "local of variables_of_callers")
+    del x
+    check.freed(1)
+
+
+@case
+def values_with_which_a_caller_works(check):
+    """The argument is on the caller's stack until the call returns."""
+
+    def inner(*_):
+        check.find()
+        raise Stop
+
+    x = tensor()
+    try:
+        print([x, inner(x, Thing(attr=x))])
+    except Stop:
+        pass
+    check.kept("x", "local of values_with_which_a_caller_works")
+    del x
+    check.freed(1)
+
+
+@case
+def what_a_loop_goes_over(check):
+    """The loop goes on when the call has failed, and refers to its generator."""
+
+    def values(inside):
+        yield 1
+        yield inside
+
+    def inner():
+        check.find()
+        raise Stop
+
+    x = values(tensor())
+    for _ in x:
+        try:
+            inner()
+        except Stop:
+            line = line_of(what_a_loop_goes_over, "yield 1")
+            name = "what_a_loop_goes_over.values" if PYTHON >= (3, 11) else "values"
+            check.kept("x → generator %s (%s:%d) inside" % (name, FILE, line))
+            holder = x
+            del x, holder
+            check.freed(0)
+            break
+    check.freed(1)
+
+
+@case
+def a_variable_that_a_loop_goes_over(check):
+    def values():
+        yield from ()
+
+    def inner():
+        check.find()
+        raise Stop
+
+    class Own:
+        """Its own iterator."""
+
+        def __init__(self, value):
+            self.value = value
+
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            return 1
+
+    x = Own(tensor())
+    for _ in x:
+        try:
+            inner()
+        except Stop:
+            check.kept("x.value")
+            x.value = None
+            check.freed(1)
+            break
+
+
+@case
+def temporary_arguments(check):
+    """Only a running call refers to it."""
+
+    def inner(argument):
+        check.find()
+        [found] = check.found.holders
+        assert found.text == "argument" and found.place.startswith("local of "), found
+        del argument
+        check.freed(check.found.holders[0].frees)
+
+    inner(tensor())
+    check.freed(1)
+
+
+@case
+def arguments_in_cells(check):
+    """An argument that a closure uses."""
+
+    def outer(argument, plain, last):
+        other = plain
+
+        def inner():
+            return argument, last
+
+        check.find()
+        place = "local of %s (%s:" % ("arguments_in_cells.outer" if PYTHON >= (3, 11) else "outer", FILE)
+        for text, size in (("argument", 1), ("last", 4)):
+            found = check.holder(text)
+            assert found.place.startswith(place), found
+        # The older name of two: they are equal.
+        found = [found for found in check.found.holders if found.bytes == 2]
+        assert [found.text in ("plain", "other") for found in found] == [True], found
+        del inner
+
+    outer(tensor(), tensor(2), tensor(4))
+    check.freed(7)
+
+
+@case
+def free_variables_of_running_frames(check):
+    def outer():
+        x, y = tensor(), tensor(2)
+
+        def inner():
+            z = tensor(4)
+            check.find()
+            return x, y, z
+
+        return inner
+
+    outer()()
+    check.find_texts = {found.text: found.bytes for found in check.found.holders}
+    assert check.find_texts == {"x": 1, "y": 2, "z": 4}, check.found.holders
+    check.freed(7)
+
+
+@case
+def comprehensions(check):
+    """What they have made so far, and their variables."""
+
+    def step(item):
+        if item == 3:
+            check.find()
+        return tensor()
+
+    made = [step(item) for item in range(5)]
+    [found] = check.found.holders
+    assert found[:4] == ("native", 3, 3, -1), found
+    assert (found.text, found.place) == ("list[0…2]", "native code or a running call")
+    del made
+    check.freed(5)
+
+
+@case
+def variables_of_comprehensions(check):
+    def step(item):
+        check.find()
+        check.holder("item")
+
+    def values():
+        yield tensor()
+
+    def plain(values):
+        return [step(item) for item in values]
+
+    def with_closure(values):
+        return [(lambda: item)() and step(item) for item in values]
+
+    for run in (plain, with_closure):
+        run(values())
+        [found] = check.found.holders
+        assert found.bytes == 1 and found.place.startswith("local of "), found
+        check.freed(1)
+
+
+@case
+def class_bodies(check):
+    class Body:
+        value = tensor()
+        check.find()
+
+    [found] = check.found.holders
+    assert found.text in ("dict['value']", "value"), found
+    del Body
+    check.freed(1)
+
+
+@case
+def executed_code(check):
+    namespace = {"check": check, "tensor": tensor}
+    exec("def run():\n    check.find()\nvalue = tensor()\nrun()\n", namespace)
+    check.kept("namespace['value']", "local of executed_code")
+    namespace.clear()
+    check.freed(1)
+
+
+@case
+def a_deep_recursion(check):
+    """5,000 frames: the oldest one's variable is a root like any other."""
+
+    def deep(depth):
+        if depth:
+            return deep(depth - 1)
+        innermost = tensor(2)
+        check.find()
+        return innermost is None
+
+    oldest = tensor()
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(20000)
+    threading.stack_size(512 << 20)
+    thread = threading.Thread(target=deep, args=(5000,))
+    thread.start()
+    thread.join()
+    threading.stack_size(0)
+    sys.setrecursionlimit(limit)
+    del thread
+    check.kept("oldest", "local of a_deep_recursion")
+    name = "a_deep_recursion.deep" if PYTHON >= (3, 11) else "deep"
+    check.kept("innermost", "local of %s" % name, size=2)
+    del oldest
+    check.freed(3)
