@@ -173,7 +173,7 @@ fn order(search: &Search, path: &Path) -> usize {
     match search.roots.get(path.root) {
         Some(root) if root.is_own => 0,
         Some(root) => match root.what {
-            What::Local(..) | What::Module(_) => FAR,
+            What::Local(..) | What::Body(_) | What::Module(_) => FAR,
             What::Handled => 2 * FAR,
             What::Native => 3 * FAR,
             What::Cycle => 4 * FAR,
