@@ -7,7 +7,7 @@ use crate::heap::{Heap, Id};
 use crate::limits::Limits;
 use crate::outside::Outside;
 use crate::python::Locked;
-use crate::roots::{Root, What};
+use crate::roots::Root;
 
 /// What lets go of what it refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,13 +34,9 @@ impl Kept<'_> {
     /// Which objects stay once `let_go` has let go, and the calls for which the frame of `root` waits have returned, if
     /// `root` is a local variable. None if time runs out.
     pub(crate) fn without(&self, let_go: LetGo, root: usize, limits: &Limits) -> Option<Vec<bool>> {
-        let frame = |root: &Root| match root.what {
-            What::Local(frame, _) => Some(frame),
-            _ => None,
-        };
-        let of = self.roots.get(root).and_then(frame);
+        let of = self.roots.get(root).and_then(|root| root.what.frame());
         let has_returned = |root: &Root| {
-            let pair = frame(root).zip(of);
+            let pair = root.what.frame().zip(of);
             pair.is_some_and(|(newer, of)| self.frames.has_returned(newer, of))
         };
         let mut stays = vec![false; self.heap.objects.len()];

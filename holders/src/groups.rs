@@ -169,7 +169,7 @@ fn order(root: Option<&Root>) -> usize {
     match root {
         Some(root) if root.is_own => 0,
         Some(root) => match root.what {
-            What::Local(..) | What::Module(_) => FAR,
+            What::Local(..) | What::Body(_) | What::Module(_) => FAR,
             What::Handled => 2 * FAR,
             What::Native => 3 * FAR,
             What::Cycle => 4 * FAR,

@@ -101,7 +101,7 @@ impl<'a> Paths<'a> {
 
     fn is_namespace(&self, root: usize) -> bool {
         let root = self.search.roots.get(root);
-        root.is_some_and(|root| matches!(root.what, What::Module(_)))
+        root.is_some_and(|root| root.what.is_namespace())
     }
 
     /// A namespace is a module's dictionary, or an object that is used as a module.
@@ -122,7 +122,7 @@ impl<'a> Paths<'a> {
                 let name = code.and_then(|code| code.variables.get(*variable));
                 Part::Name(name.cloned().unwrap_or_default())
             }
-            Some(What::Module(_)) | None => Part::Silent,
+            Some(What::Module(_) | What::Body(_)) | None => Part::Silent,
             Some(What::Handled | What::Native | What::Cycle) => {
                 Part::Name(class_name(kind(self.heap.object(object))))
             }
@@ -132,7 +132,7 @@ impl<'a> Paths<'a> {
     /// Where the root is: `local of main (train.py:31)`.
     pub(crate) fn place(&mut self, root: usize) -> String {
         match self.search.roots.get(root).map(|root| &root.what) {
-            Some(What::Local(frame, _)) => {
+            Some(What::Local(frame, _) | What::Body(frame)) => {
                 let frame = self.frames.all.get(*frame);
                 let place = frame.map(|frame| self.codes.place(self.locked, &frame.locals));
                 format!("local of {}", place.unwrap_or_default())

@@ -222,12 +222,22 @@ impl<'a> Locked<'a> {
 
     /// Whether a namespace is that of a module whose file is the program's.
     pub(crate) fn is_own_namespace(&self, namespace: Object) -> bool {
+        let file = self.path(self.entry(namespace, c"__file__"));
+        file.is_some_and(|file| is_program(&file))
+    }
+
+    /// The name of the module of a namespace.
+    pub(crate) fn module_name(&self, namespace: Object) -> Option<String> {
+        self.text(self.entry(namespace, c"__name__"))
+    }
+
+    /// A borrowed object in a namespace; 0 if there is none.
+    fn entry(&self, namespace: Object, name: &CStr) -> Object {
         if kind(namespace) != self.python.PyDict_Type {
-            return false;
+            return 0;
         }
-        // SAFETY: a dictionary, with the lock; the result is borrowed.
-        let file = unsafe { (self.python.PyDict_GetItemString)(namespace, c"__file__".as_ptr()) };
-        self.path(file).is_some_and(|file| is_program(&file))
+        // SAFETY: a dictionary, with the lock.
+        unsafe { (self.python.PyDict_GetItemString)(namespace, name.as_ptr()) }
     }
 
     /// The number of an integer object; None if it is too large.

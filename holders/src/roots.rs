@@ -1,6 +1,8 @@
 //! What keeps objects alive by itself: variables of frames that run, namespaces of modules, exceptions that are being
 //! handled.
 
+use rustc_hash::FxHashSet;
+
 use crate::frames::{Codes, Frames};
 use crate::heap::{Heap, Id};
 use crate::object::{bases, kind};
@@ -20,6 +22,8 @@ pub(crate) struct Root {
 pub(crate) enum What {
     /// A variable of a frame that runs: the frame's number, and the variable's.
     Local(usize, usize),
+    /// The namespace of a frame that runs: the frame's number.
+    Body(usize),
     /// The namespace of a module.
     Module(String),
     /// An exception that is being handled.
@@ -30,6 +34,21 @@ pub(crate) enum What {
     Cycle,
 }
 
+impl What {
+    /// The number of the frame that has the root.
+    pub(crate) fn frame(&self) -> Option<usize> {
+        match self {
+            Self::Local(frame, _) | Self::Body(frame) => Some(*frame),
+            _ => None,
+        }
+    }
+
+    /// Whether its object has names.
+    pub(crate) fn is_namespace(&self) -> bool {
+        matches!(self, Self::Module(_) | Self::Body(_))
+    }
+}
+
 /// Finds the roots.
 pub(crate) fn find(
     locked: &Locked<'_>,
@@ -38,6 +57,8 @@ pub(crate) fn find(
     codes: &mut Codes,
 ) -> Vec<Root> {
     let mut roots = Vec::new();
+    modules(locked, heap, &mut roots);
+    let mut modules: FxHashSet<Id> = roots.iter().map(|root| root.object).collect();
     for (number, frame) in frames.all.iter().enumerate() {
         let code = codes.get(locked, frame.locals.code);
         for variable in 0..code.variables.len() {
@@ -50,6 +71,24 @@ pub(crate) fn find(
                     is_own: code.is_own,
                 });
             }
+        }
+        let [global, own] = frame.locals.namespaces;
+        // That of a module that is no longer listed.
+        let unlisted = heap
+            .number(global)
+            .filter(|object| modules.insert(*object));
+        let unlisted = unlisted.and_then(|object| {
+            let name = locked.module_name(global)?;
+            Some((object, What::Module(name)))
+        });
+        let own = heap.number(own).filter(|_| own != global);
+        let own = own.map(|object| (object, What::Body(number)));
+        for (object, what) in own.into_iter().chain(unlisted) {
+            roots.push(Root {
+                object,
+                what,
+                is_own: code.is_own,
+            });
         }
     }
     for state in &frames.threads {
@@ -66,7 +105,6 @@ pub(crate) fn find(
             });
         }
     }
-    modules(locked, heap, &mut roots);
     roots
 }
 

@@ -50,9 +50,9 @@ pub(crate) fn rank(root: &Root, frames: usize) -> usize {
         (What::Module(name), true) if name == "__main__" => 0,
         (What::Module(_), true) => 1,
         // The oldest frame, which keeps its variables for longest, comes first.
-        (What::Local(frame, _), true) => 2 + frames.saturating_sub(*frame),
+        (What::Local(frame, _) | What::Body(frame), true) => 2 + frames.saturating_sub(*frame),
         (What::Handled, _) => LATE,
-        (What::Local(..), false) => LATE + 1,
+        (What::Local(..) | What::Body(_), false) => LATE + 1,
         (What::Module(_), false) => LATE + 2,
         (What::Native | What::Cycle, _) => LATE + 3,
     }
@@ -125,7 +125,7 @@ impl Search {
             return false;
         };
         let root = self.roots.get(root);
-        root.is_some_and(|root| matches!(root.what, What::Module(_)))
+        root.is_some_and(|root| root.what.is_namespace())
     }
 
     fn start_at_given(&mut self, locked: &Locked<'_>, heap: &Heap, frames: usize, limits: &Limits) {
@@ -135,7 +135,10 @@ impl Search {
         order.sort_unstable();
         // A namespace is never reached through a function of its module.
         for (_, number, object) in &order {
-            if matches!(self.roots.get(*number), Some(root) if matches!(root.what, What::Module(_)))
+            if self
+                .roots
+                .get(*number)
+                .is_some_and(|root| root.what.is_namespace())
             {
                 self.reach(*object, ROOT + *number as u32);
             }

@@ -16,6 +16,9 @@ pub struct Locals {
     pub offset: i32,
     /// Address of the object that has the frame: the frame object to 3.10; from 3.11 on the generator, or 0.
     pub object: usize,
+    /// Addresses of the global namespace, and of the one of variables without a place, which the bodies of classes and
+    /// modules have; 0: none.
+    pub namespaces: [usize; 2],
     /// Address of the first variable: arguments and other locals, then cells, then what closures refer to, then what the
     /// evaluation works with.
     first: usize,
@@ -74,6 +77,8 @@ struct Offsets {
     /// There: the exception, and the pointer to the next one.
     exception: usize,
     next: usize,
+    /// In a frame: the global namespace, and that of the frame.
+    namespaces: [usize; 2],
     /// The pointer to the frame in a generator up to 3.10, the frame itself since, and whether it has ended.
     generator: usize,
     has_ended: Option<usize>,
@@ -87,6 +92,7 @@ const TO_310: Offsets = Offsets {
     handled: 144,
     exception: 8,
     next: 24,
+    namespaces: [48, 56],
     generator: 16,
     has_ended: None,
 };
@@ -98,6 +104,7 @@ const PY_311: Offsets = Offsets {
     handled: 120,
     exception: 0,
     next: 8,
+    namespaces: [8, 24],
     generator: 80,
     has_ended: Some(75),
 };
@@ -105,6 +112,7 @@ const PY_312: Offsets = Offsets {
     arguments: 52,
     evaluation: 64,
     handled: 104,
+    namespaces: [24, 40],
     generator: 72,
     has_ended: Some(67),
     ..PY_311
@@ -257,6 +265,7 @@ impl Runtime {
                     Some(_) if seen.owner == GENERATOR_OWNER => frame - of.generator,
                     Some(_) => 0,
                 },
+                namespaces: of.namespaces.map(|at| load(frame, at)),
                 first: frame + at.first_local,
             })
         }
@@ -279,6 +288,7 @@ mod tests {
             code: 0,
             offset: 0,
             object: 0,
+            namespaces: [0; 2],
             first: values.as_ptr() as usize,
         };
         // SAFETY: the frame has these variables.

@@ -1,4 +1,4 @@
-"""What a walk must not change: `walks.py LIBRARY MODE` with the library of holders/examples/find_holders.rs."""
+"""What a walk must not change, and its cost: `walks.py LIBRARY MODE` with the library of holders/examples/find_holders.rs."""
 
 import atexit
 import ctypes
@@ -196,7 +196,7 @@ def bounds():
 
 def cost():
     """The processor's time of a walk, of a collection of the same heap, and the numbers of what was walked."""
-    heap = large_heap(250000)
+    heap = large_heap(int(*sys.argv[3:] or [250000]))
     heap.append([tensor() for _ in range(10000)])
     probe = Probe(LIBRARY, ctypes.PyDLL)
     gc.disable()
@@ -211,7 +211,7 @@ def cost():
         measured.append(min(times))
     found = probe.result(result)
     assert found.cut == "whole" and found.holders[0].blocks == 10000, found.holders
-    print("collection", measured[0], "walk", measured[1], "objects", found.objects, "references", found.references)
+    print("elapsed", found.us / 1e6, "collection", measured[0], "walk", measured[1], "objects", found.objects, "references", found.references)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,251 @@
+"""Plants holders of tensors, fails for want of memory, and prints what is freed when each holder lets go:
+`holders_torch.py MODE`. A line `freed BYTES TEXT` for each, in the words that a walk is to find."""
+
+import collections
+import functools
+import gc
+import os
+import sys
+import threading
+
+import torch
+
+MIB = 1 << 20
+
+
+def tensor(mib, more=0):
+    return torch.zeros(mib * MIB + more, dtype=torch.uint8, device="cuda")
+
+
+def floats(mib):
+    return torch.zeros(mib * MIB // 4, device="cuda")
+
+
+def fail():
+    """Asks for more than the card has."""
+    torch.empty(1 << 40, dtype=torch.uint8, device="cuda")
+
+
+def failing(*_):
+    try:
+        fail()
+    except torch.OutOfMemoryError:
+        pass
+
+
+def leave():
+    """Ends the process. PyTorch's threads of backward may end it with SIGABRT when the interpreter ends, with the
+    recorder and without."""
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def freed(text, let_go):
+    before = torch.cuda.memory_allocated()
+    let_go()
+    gc.collect()
+    print("freed", before - torch.cuda.memory_allocated(), text, flush=True)
+
+
+class Thing:
+    pass
+
+
+class Slots:
+    __slots__ = ("slot",)
+
+
+def containers():
+    global history, settings, window, names, numbered, pair
+    # The allocator rounds sizes up to 512 bytes.
+    history = [tensor(3, 1000) for _ in range(40)]
+    settings = Thing()
+    settings.nested = Thing()
+    settings.nested.table = tensor(50)
+    window = collections.deque([tensor(20), tensor(20)])
+    names = {"first": tensor(30)}
+    numbered = {7: [tensor(25)]}
+    pair = (1, (2, tensor(24)))
+    failing()
+    freed("history[0…39]", history.clear)
+    freed("settings.nested.table", lambda: delattr(settings.nested, "table"))
+    freed("window[…]", window.clear)
+    freed("names['first']", names.clear)
+    freed("numbered[7][0]", numbered.clear)
+    freed("pair[1][1]", lambda: globals().pop("pair"))
+
+
+def functions():
+    global kept, hook, lookup, running, slots
+    kept = None
+
+    def broken():
+        large = tensor(60)
+        raise ValueError(large.shape)
+
+    try:
+        broken()
+    except ValueError as error:
+        kept = error
+
+    def make():
+        captured = tensor(50)
+        return lambda: captured
+
+    hook = make()
+
+    @functools.lru_cache(None)
+    def lookup(key):
+        return tensor(40)
+
+    lookup("a")
+
+    def produce():
+        inside = tensor(30)
+        yield 1
+        print(inside)
+
+    running = produce()
+    next(running)
+    slots = Slots()
+    slots.slot = tensor(20)
+    Thing.shared = tensor(10)
+    failing()
+    line = broken.__code__.co_firstlineno
+    name = "functions.broken" if sys.version_info >= (3, 11) else "broken"
+    freed("kept → traceback → %s (holders_torch.py:%d) large" % (name, line + 2), lambda: globals().pop("kept"))
+    freed("hook → closure of functions.make.<lambda> → captured", lambda: globals().pop("hook"))
+    freed("lookup['a']", lookup.cache_clear)
+    line, name = produce.__code__.co_firstlineno, "functions.produce" if sys.version_info >= (3, 11) else "produce"
+    freed("running → generator %s (holders_torch.py:%d) inside" % (name, line + 2), running.close)
+    freed("slots.slot", lambda: delattr(slots, "slot"))
+    freed("Thing.shared", lambda: delattr(Thing, "shared"))
+
+
+def variables():
+    """Of a caller, once its calls have returned, which have the same tensors and others."""
+    own, items, view = tensor(50), [tensor(40) for _ in range(2)], tensor(30)
+    parts = [view[: 10 * MIB]]
+    storage = tensor(20)
+    shared = storage.untyped_storage()
+
+    def call(argument, *more):
+        local = tensor(10)
+        copied = [argument, more, local, items]
+        fail()
+        return copied
+
+    try:
+        call(own, own)
+    except torch.OutOfMemoryError:
+        pass
+    before = torch.cuda.memory_allocated()
+
+    def step(name):
+        nonlocal before
+        gc.collect()
+        now = torch.cuda.memory_allocated()
+        print("freed", before - now, name, flush=True)
+        before = now
+
+    del own
+    step("own")
+    items.clear()
+    step("items[0…1]")
+    # A part of it is elsewhere.
+    del view
+    step("view")
+    # Its memory is an object of its own.
+    del storage
+    step("storage")
+    del parts, shared
+
+
+def graphs():
+    """What autograd keeps too is not freed."""
+    global saved, outputs, model
+    weight = floats(4).requires_grad_()
+    saved = (floats(4) * weight).exp()
+    outputs = [saved.sum()]
+    model = torch.nn.Linear(1024, 2048, device="cuda")
+    model(torch.zeros(8, 1024, device="cuda")).sum().backward()
+    failing()
+    freed("saved", lambda: globals().pop("saved"))
+
+
+def in_backward():
+    class Large(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, value):
+            ctx.kept = [tensor(40)]
+            return value.clone()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            inside = tensor(50)
+            fail()
+            return inside
+
+    outer = tensor(30)
+    value = floats(1).requires_grad_()
+    result = Large.apply(value).sum()
+    try:
+        result.backward()
+    except torch.OutOfMemoryError:
+        print("raised in backward", flush=True)
+    del outer
+    leave()
+
+
+def in_backward_without_code():
+    """No Python code runs in the thread of backward that fails."""
+    outer = [tensor(30), tensor(30)]
+    # What was expanded takes no memory, but the gradient of a part of it does.
+    value = torch.zeros(1, device="cuda", requires_grad=True)
+    try:
+        value.expand(1 << 38)[:1].sum().backward()
+    except torch.OutOfMemoryError:
+        print("raised in backward", flush=True)
+    del outer
+    leave()
+
+
+def in_thread():
+    """The main thread has come to its end, and waits for this one."""
+    global history
+    history = [tensor(30) for _ in range(3)]
+
+    def work():
+        own = tensor(20)
+        threading.main_thread().join()
+        failing()
+        del own
+        print("thread ends", flush=True)
+
+    threading.Thread(target=work).start()
+
+
+def in_child():
+    """A child of a process that has failed, and one of a process that has not used the card."""
+    global history
+    first = os.fork()
+    if first == 0:
+        history = [tensor(30)]
+        failing()
+        leave()
+    os.waitpid(first, 0)
+    history = [tensor(40)]
+    failing()
+    second = os.fork()
+    if second == 0:
+        try:
+            failing()
+        except RuntimeError as error:
+            print("child:", str(error).splitlines()[0], flush=True)
+        leave()
+    os.waitpid(second, 0)
+    failing()
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()
