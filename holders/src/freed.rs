@@ -1,4 +1,4 @@
-//! What becomes free if one object lets go of what it refers to.
+//! What becomes free if one object releases what it refers to.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use crate::outside::Outside;
 use crate::python::Locked;
 use crate::roots::Root;
 
-/// What lets go of what it refers to.
+/// What releases what it refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LetGo {
     /// A root.
@@ -31,7 +31,7 @@ pub(crate) struct Kept<'a> {
 }
 
 impl Kept<'_> {
-    /// Which objects stay once `let_go` has let go, and the calls for which the frame of `root` waits have returned, if
+    /// Which objects stay once `let_go` has released them, and the calls for which the frame of `root` waits have returned, if
     /// `root` is a local variable. None if time runs out.
     pub(crate) fn without(&self, let_go: LetGo, root: usize, limits: &Limits) -> Option<Vec<bool>> {
         let of = self.roots.get(root).and_then(|root| root.what.frame());

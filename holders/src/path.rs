@@ -19,7 +19,7 @@ pub(crate) struct Path {
     pub(crate) parts: Vec<Part>,
 }
 
-/// The longest path; of a longer one the first object and the last ones are told.
+/// The longest path; of a longer one the first object and the last ones are shown.
 const LONGEST: usize = 64;
 const LAST: usize = 4;
 
@@ -287,7 +287,7 @@ impl<'a> Paths<'a> {
         })
     }
 
-    /// A frame and its variable that refers to `child`: `main (train.py:31) out`; the frame alone if none does.
+    /// A frame and its variable that refers to `child`: `main (train.py:31) out`; the frame alone without such a variable.
     fn variable(
         &mut self,
         locals: Option<gpumem_python_frames::Locals>,

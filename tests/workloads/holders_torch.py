@@ -1,4 +1,4 @@
-"""Plants holders of tensors, fails for want of memory, and prints what is freed when each holder lets go:
+"""Plants holders of tensors, fails because memory is missing, and prints what is freed without each holder:
 `holders_torch.py MODE`. A line `freed BYTES TEXT` for each, in the words that a walk is to find."""
 
 import collections
@@ -22,7 +22,7 @@ def floats(mib):
 
 
 def fail():
-    """Asks for more than the card has."""
+    """Requests more than the card has."""
     torch.empty(1 << 40, dtype=torch.uint8, device="cuda")
 
 
@@ -155,7 +155,7 @@ def variables():
     # A part of it is elsewhere.
     del view
     step("view")
-    # Its memory is an object of its own.
+    # Its memory is a separate object.
     del storage
     step("storage")
     del parts, shared

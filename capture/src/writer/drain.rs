@@ -97,8 +97,7 @@ impl Writer {
         let mut last = Instant::now();
         let mut turn = last;
         while self.owner.is_this_process() {
-            // Also while there is always a page to move: a drain that hardly gets a processor never sleeps.
-            tick();
+            // Also while there is always a page to move: a drain that rarely gets a processor never sleeps.
             state.write.passed(turn.elapsed());
             turn = Instant::now();
             if state.write.is_stuck(self.stored.write_in_progress()) {
@@ -125,6 +124,7 @@ impl Writer {
                     Ok(moved) => {
                         self.note_success(state);
                         if moved {
+                            tick();
                             continue;
                         }
                     }
@@ -141,6 +141,7 @@ impl Writer {
                     }
                 }
             }
+            tick();
             self.back_ahead();
             self.look(state);
             if stopping {

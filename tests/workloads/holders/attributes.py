@@ -95,7 +95,7 @@ def views(check):
 
 
 class Hostile:
-    """Nothing of it may run."""
+    """None of its code may run."""
 
     ran = []
     attr = None
