@@ -40,14 +40,16 @@ def calls_of_other_threads_have_not_returned(check):
     """A variable of one thread is not freed because the calls of another one return."""
     global holder
 
-    def work(shared):
+    def work():
+        shared = box.pop()
         begun.set()
         end.wait()
         del shared
 
     begun, end = threading.Event(), threading.Event()
     shared = tensor()
-    thread = threading.Thread(target=work, args=(shared,))
+    box = [shared]
+    thread = threading.Thread(target=work)
     thread.start()
     begun.wait()
 
@@ -143,13 +145,8 @@ def what_a_loop_goes_over(check):
 
 
 @case
-def a_variable_that_a_loop_goes_over(check):
-    def values():
-        yield from ()
-
-    def inner():
-        check.find()
-        raise Stop
+def what_only_a_loop_has(check):
+    """Its iterator refers to the element too, and stays when the call has failed."""
 
     class Own:
         """Its own iterator."""
@@ -163,15 +160,38 @@ def a_variable_that_a_loop_goes_over(check):
         def __next__(self):
             return 1
 
-    x = Own(tensor())
-    for _ in x:
+    def inner():
+        check.find()
+        raise Stop
+
+    items = [tensor()]
+    for _ in Own(items[0]):
         try:
             inner()
         except Stop:
-            check.kept("x.value")
-            x.value = None
-            check.freed(1)
+            check.kept("items[0]", "local of what_only_a_loop_has", frees=0)
+            items.clear()
+            check.freed(0)
             break
+    check.freed(1)
+
+
+@case
+def variables_of_generators_that_run(check):
+    """A variable refers to the generator, which has the frame."""
+
+    def run():
+        inside = tensor()
+        check.find()
+        del inside
+        yield 1
+
+    running = run()
+    next(running)
+    name = "variables_of_generators_that_run.run" if PYTHON >= (3, 11) else "run"
+    check.kept("inside", "local of " + name)
+    check.freed(1)
+    running.close()
 
 
 @case
