@@ -27,7 +27,7 @@ def walks(library, python_env):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_planted_holders_are_found_and_free_what_is_said(version, python_env, library):
-    """The text, the place, and what really goes when the holder lets go."""
+    """The text, the place, and what really goes with the holder."""
     done = harness.run([python_env(version), FOLDER / "run.py", library])
     word, count, _, failed = done.stdout.splitlines()[-1].split()
     assert (word, failed) == ("checked", "0") and int(count) >= 70, harness.described(done)
@@ -61,14 +61,14 @@ def test_a_thread_that_waits_while_the_interpreter_ends(version, walks):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_other_interpreters_are_not_walked(version, walks):
-    """Nor is the lock waited for that the thread has as another interpreter's. A thread that runs code of another one,
-    and has let go of the lock, walks the main one up to 3.11."""
-    with_lock, without, in_thread, let_go, word = walks(version, "interpreters")
-    assert (with_lock, in_thread, let_go, word) == ("0", "0", "0", "interpreters") and without in "01"
+    """Nor is the lock waited for that the thread has as another interpreter's. Up to 3.11 a thread that runs code of
+    another one, and has released the lock, walks the main one."""
+    with_lock, without, in_thread, released, word = walks(version, "interpreters")
+    assert (with_lock, in_thread, released, word) == ("0", "0", "0", "interpreters") and without in "01"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_walk_that_reaches_a_bound_says_so(version, walks):
+def test_a_walk_that_reaches_a_bound_is_marked(version, walks):
     assert walks(version, "bounds") == ["bounds"]
 
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use crate::freed::{Kept, LetGo};
+use crate::freed::{Kept, Releases};
 use crate::heap::Id;
 use crate::limits::{Cut, Limits};
 use crate::object::{Object, bases, full_name, kind};
@@ -212,7 +212,7 @@ fn collect(blocks: &mut BTreeMap<u64, Block>) -> Vec<Group> {
         };
         let mut numbers = Vec::new();
         let text = text(parts, &mut numbers);
-        // Objects that native code has are not told apart.
+        // Objects that native code has are not distinguished.
         let root = match kind {
             Kind::Native | Kind::Cycle => usize::MAX,
             _ => path.root,
@@ -249,13 +249,13 @@ fn frees(
     if !matches!(group.kind, Kind::Object | Kind::Traceback) {
         return None;
     }
-    let let_go = match (&group.common[..], group.blocks.len()) {
+    let releases = match (&group.common[..], group.blocks.len()) {
         ([], _) => return None,
-        ([_], 1) => LetGo::Root(group.root),
-        ([.., from, to], 1) => LetGo::Reference(*from, *to),
-        ([.., container], _) => LetGo::Object(*container),
+        ([_], 1) => Releases::Root(group.root),
+        ([.., from, to], 1) => Releases::Reference(*from, *to),
+        ([.., container], _) => Releases::Object(*container),
     };
-    let stays = kept.without(let_go, group.root, limits)?;
+    let stays = kept.without(releases, group.root, limits)?;
     let mut freed = 0u64;
     for block in group.blocks.iter().filter_map(|block| blocks.get(block)) {
         let is_gone = block.tensors.iter().all(|(number, memory)| {

@@ -56,7 +56,7 @@ unsafe fn values(object: Object, minor: u32) -> Option<usize> {
     unsafe {
         match minor {
             11 => Some(word(object - 32, 0)).filter(|values| *values != 0),
-            // One less than their address, which tells them from a dictionary.
+            // One less than their address, unlike that of a dictionary.
             12 => Some(word(object - 24, 0))
                 .filter(|values| values & 1 == 1)
                 .map(|values| values + 1),

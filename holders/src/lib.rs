@@ -15,15 +15,15 @@
 //! | `search` | finds the shortest path from a root to each object |
 //! | `path`, `contents`, `text` | write a path as Python would |
 //! | `groups` | puts like paths together |
-//! | `freed` | finds what stays if one object lets go |
+//! | `freed` | finds what stays if one object releases what it has |
 //!
 //! # Design constraints
 //! - Only where the calling thread may take the interpreter's lock. The lock is never taken while the interpreter ends,
 //!   by a thread that Python does not know, or for another interpreter than the main one.
 //! - No code of the program runs: no property, no `__getattr__`, no finalizer, no collection, no hook for audits. No
 //!   object is created that the collector knows.
-//! - Nothing panics. The time, the number of objects and the memory are bounded ([`Limits`]), and a walk that was cut
-//!   says so ([`Holders::cut`]).
+//! - Nothing panics. The time, the number of objects and the memory are bounded ([`Limits`]), and [`Holders::cut`] is the one that
+//!   ended a walk.
 //! - Which objects are tensors, and where their memory is, is the caller's knowledge ([`Tensors`]).
 
 mod collector;

@@ -111,7 +111,7 @@ pub(crate) fn is_a(class: Object, of: Class) -> bool {
     class != 0 && flags(class) & 1 << of as u32 != 0
 }
 
-/// Whether an object has its attributes in a dictionary of its own, outside of itself or not yet made.
+/// Whether an object has a separate dictionary for its attributes, or none yet.
 pub(crate) fn has_managed_attributes(object: Object) -> bool {
     flags(kind(object)) & type_object::MANAGED_DICT != 0
 }
@@ -169,7 +169,7 @@ pub(crate) fn slot_name(object: Object, value: Object) -> Option<String> {
     None
 }
 
-/// The name of a class, as it stands in the class: with its module for classes that C code defines.
+/// The name of a class, as the class has it: with its module for classes that C code defines.
 pub(crate) fn full_name(class: Object) -> String {
     // SAFETY: a live class has a name that ends with a zero.
     let name = unsafe {

@@ -19,7 +19,7 @@ pub(crate) struct Path {
     pub(crate) parts: Vec<Part>,
 }
 
-/// The longest path; of a longer one the first object and the last ones are told.
+/// The longest path; a longer one is written with its first object and its last ones.
 const LONGEST: usize = 64;
 const LAST: usize = 4;
 
@@ -281,7 +281,7 @@ impl<'a> Paths<'a> {
         })
     }
 
-    /// A frame and its variable that refers to `child`: `main (train.py:31) out`; the frame alone if none does.
+    /// A frame and its variable that refers to `child`: `main (train.py:31) out`; the frame alone if there is no such variable.
     fn variable(
         &mut self,
         locals: Option<gpumem_python_frames::Locals>,

@@ -231,7 +231,7 @@ impl<'a> Locked<'a> {
         self.text(self.entry(namespace, c"__name__"))
     }
 
-    /// A borrowed object in a namespace; 0 if there is none.
+    /// A borrowed object in a namespace; 0 if the namespace has no such name.
     fn entry(&self, namespace: Object, name: &CStr) -> Object {
         if kind(namespace) != self.python.PyDict_Type {
             return 0;

@@ -13,7 +13,7 @@ use crate::python::Locked;
 pub(crate) struct Root {
     pub(crate) object: Id,
     pub(crate) what: What,
-    /// Whether it is of the program's own code: such roots come first.
+    /// Whether it belongs to the program's own code: such roots come first.
     pub(crate) is_own: bool,
 }
 
@@ -74,9 +74,7 @@ pub(crate) fn find(
         }
         let [global, own] = frame.locals.namespaces;
         // That of a module that is no longer listed.
-        let unlisted = heap
-            .number(global)
-            .filter(|object| modules.insert(*object));
+        let unlisted = heap.number(global).filter(|object| modules.insert(*object));
         let unlisted = unlisted.and_then(|object| {
             let name = locked.module_name(global)?;
             Some((object, What::Module(name)))

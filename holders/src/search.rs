@@ -1,4 +1,4 @@
-//! The path from a root to each object, and what stays alive if one object lets go.
+//! The path from a root to each object.
 //!
 //! Roots have a rank, and all that one rank reaches is searched before the next: a tensor that a list of the program and
 //! a local variable of a library's function both have belongs to the list. Within a rank the shortest path counts.

@@ -97,7 +97,7 @@ pub(crate) fn is_of_module(name: &str) -> bool {
     matches!(name, "_modules" | "_parameters" | "_buffers")
 }
 
-/// A text with its numbers: the least and the largest in the place of each mark.
+/// A text with its numbers: the least and the largest instead of each mark.
 pub(crate) fn with_numbers(text: &str, numbers: &[(i64, i64)]) -> String {
     let mut numbers = numbers.iter();
     let mut out = String::new();

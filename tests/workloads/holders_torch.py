@@ -1,5 +1,5 @@
-"""Plants holders of tensors, fails for want of memory, and prints what is freed when each holder lets go:
-`holders_torch.py MODE`. A line `freed BYTES TEXT` for each, in the words that a walk is to find."""
+"""Plants holders of tensors, runs out of memory, and releases each holder: `holders_torch.py MODE`. Prints a line
+`freed BYTES TEXT` for each, in the words that a walk is to find."""
 
 import collections
 import functools
@@ -22,7 +22,7 @@ def floats(mib):
 
 
 def fail():
-    """Asks for more than the card has."""
+    """Requests more than the card has."""
     torch.empty(1 << 40, dtype=torch.uint8, device="cuda")
 
 
@@ -40,9 +40,9 @@ def leave():
     os._exit(0)
 
 
-def freed(text, let_go):
+def freed(text, release):
     before = torch.cuda.memory_allocated()
-    let_go()
+    release()
     gc.collect()
     print("freed", before - torch.cuda.memory_allocated(), text, flush=True)
 
@@ -155,7 +155,7 @@ def variables():
     # A part of it is elsewhere.
     del view
     step("view")
-    # Its memory is an object of its own.
+    # An object of Python has its memory too.
     del storage
     step("storage")
     del parts, shared

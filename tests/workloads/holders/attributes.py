@@ -95,7 +95,7 @@ def views(check):
 
 
 class Hostile:
-    """Nothing of it may run."""
+    """No part of it may run."""
 
     ran = []
     attr = None

@@ -63,7 +63,7 @@ def native_references(check):
 
 @case
 def native_references_alone(check):
-    """Nothing else refers to it."""
+    """There is no other reference."""
     holder = [tensor(), Thing()]
     address = id(holder)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(holder))

@@ -1,4 +1,4 @@
-"""Plants holders, and compares what a walk finds with what is planted and with what is freed when a holder lets go."""
+"""Plants holders, and compares what a walk finds with what is planted and with what each holder frees."""
 
 import collections
 import ctypes
@@ -118,7 +118,7 @@ class Check:
 
     def kept(self, text, place=None, size=1, blocks=1, frees=None, kind="object"):
         """The holder with this text is found. `place`: "global" of the case's module, or "local of" a function of it.
-        `frees`: all, unless it says otherwise."""
+        `frees`: all, unless another number is given."""
         frame = sys._getframe(1)
         while frame.f_code.co_filename == __file__:
             frame = frame.f_back
@@ -135,7 +135,7 @@ class Check:
         return holder
 
     def freed(self, size):
-        """After the holder has let go."""
+        """After the holder was released."""
         gc.collect()
         assert Memory.freed - self.before == size, (size, Memory.freed - self.before, self.found.holders)
 

@@ -166,7 +166,7 @@ def interpreters():
         "import threading\ndef work():\n  for line in %r.splitlines(): pass\n  exec(%r)\n"
         "thread = threading.Thread(target=work)\nthread.start()\nthread.join()\n" % (program, program)
     )
-    # Of an interpreter with a lock of its own, where there are such; ctypes is not for those in 3.12.
+    # An interpreter that shares the lock: ctypes needs that in 3.12.
     options = {"isolated": False} if PYTHON > (3, 8) else {}
     own = _interpreters.create("legacy") if PYTHON >= (3, 13) else _interpreters.create(**options)
     run = getattr(_interpreters, "run_string")
@@ -182,7 +182,7 @@ def interpreters():
 
 
 def bounds():
-    """A walk that reaches a bound says so, and does not say what would be freed."""
+    """A walk that reaches a bound is marked, and has no bytes that would be freed."""
     heap = large_heap(100000)
     heap.append([tensor() for _ in range(10)])
     probe = Probe(LIBRARY)
