@@ -11,7 +11,7 @@ SCRIPT = harness.WORKLOADS / "holders_torch.py"
 MIB = 1 << 20
 
 
-def told(stderr):
+def printed(stderr):
     """The holders of each failure on stderr: their label, and the number of blocks."""
     found, inside = [], False
     for line in stderr.splitlines():
@@ -55,13 +55,13 @@ def run(forks, tmp_path):
 
 
 @pytest.mark.parametrize("mode, count", [("containers", 6), ("functions", 6), ("variables", 4), ("graphs", 1)])
-def test_letting_go_of_a_holder_frees_what_is_recorded(run, recorded, tmp_path, mode, count):
+def test_a_holder_that_is_released_frees_what_is_recorded(run, recorded, tmp_path, mode, count):
     """To the byte, by PyTorch's own count."""
     done = run(mode)
     freed = [line.split(" ", 2)[1:] for line in done.stdout.splitlines() if line.startswith("freed ")]
     assert len(freed) == count, harness.described(done)
     [failure] = recorded(tmp_path / "report.bin")
-    [lines] = told(done.stderr)
+    [lines] = printed(done.stderr)
     for size, text in freed:
         kind, _, _, _, frees = failure[text]
         assert kind == ("traceback" if "→ traceback →" in text else "object"), (text, failure)
@@ -71,7 +71,7 @@ def test_letting_go_of_a_holder_frees_what_is_recorded(run, recorded, tmp_path, 
 
 
 def test_modules_gradients_and_graphs_are_holders_of_their_own(run, recorded, tmp_path):
-    [lines] = told(run("graphs").stderr)
+    [lines] = printed(run("graphs").stderr)
     assert {"model: parameters and buffers, global of __main__", "model: gradients, global of __main__"} <= set(lines)
     [failure] = recorded(tmp_path / "report.bin")
     kinds = {(text, kind) for text, (kind, *_) in failure.items()}
@@ -83,7 +83,7 @@ def test_a_failure_in_the_backward_of_a_function(run):
     """In the thread of PyTorch's backward, which runs the function's code; the variables of both threads are named."""
     done = run("in_backward")
     assert done.stdout == "raised in backward\n", harness.described(done)
-    [lines] = told(done.stderr)
+    [lines] = printed(done.stderr)
     places = {re.sub(r" \(.*", "", label) for label in lines}
     where = "in_backward.Large.backward"
     assert {f"inside, local of {where}", f"ctx.kept[0], local of {where}", "outer, local of in_backward"} <= places, lines
@@ -92,7 +92,7 @@ def test_a_failure_in_the_backward_of_a_function(run):
 def test_a_failure_in_a_backward_without_python(run):
     done = run("in_backward_without_code")
     assert done.stdout == "raised in backward\n", harness.described(done)
-    [lines] = told(done.stderr)
+    [lines] = printed(done.stderr)
     [outer] = [label for label in lines if label.startswith("outer[0…1], local of in_backward_without_code (")]
     assert lines[outer] == 2
 
@@ -100,7 +100,7 @@ def test_a_failure_in_a_backward_without_python(run):
 def test_a_failure_in_a_thread_that_outlives_the_main_one(simulate, python_env):
     done = simulate([python_env("torch215"), SCRIPT, "in_thread"], memory="8GiB", preload=True)
     assert done.stdout == "thread ends\n", harness.described(done)
-    [lines] = told(done.stderr)
+    [lines] = printed(done.stderr)
     assert lines["history[0…2], global of __main__"] == 3
     assert any(label.startswith("own, local of in_thread.work (") for label in lines), lines
 
@@ -110,14 +110,14 @@ def test_children(run):
     no report, and its parent goes on."""
     done = run("in_child")
     assert done.stdout.startswith("child: Cannot re-initialize CUDA"), harness.described(done)
-    child, *parent = told(done.stderr)
+    child, *parent = printed(done.stderr)
     assert child == {"history[0], global of __main__": 1}
     assert parent == [{"history[0], global of __main__": 1}] * 2
 
 
 @pytest.mark.parametrize("env", [{"GPUMEM_HOLDERS": "off"}, {"GPUMEM_POSTMORTEM": "off"}])
-def test_they_are_told_or_not_as_the_options_say(run, recorded, tmp_path, env):
+def test_they_are_printed_or_not_as_the_options_require(run, recorded, tmp_path, env):
     """Without the report they are recorded nevertheless."""
     done = run("containers", **env)
-    assert told(done.stderr) == []
+    assert printed(done.stderr) == []
     assert len(recorded(tmp_path / "report.bin")) == (0 if "GPUMEM_HOLDERS" in env else 1)

@@ -68,7 +68,7 @@ def test_other_interpreters_are_not_walked(version, walks):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_walk_that_reaches_a_bound_says_so(version, walks):
+def test_a_walk_that_reaches_a_bound_is_marked(version, walks):
     assert walks(version, "bounds") == ["bounds"]
 
 

@@ -11,7 +11,7 @@ use crate::roots::Root;
 
 /// What releases what it refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LetGo {
+pub(crate) enum Releases {
     /// A root.
     Root(usize),
     /// One object, of all.
@@ -33,7 +33,12 @@ pub(crate) struct Kept<'a> {
 impl Kept<'_> {
     /// Which objects stay once `let_go` has released them, and the calls for which the frame of `root` waits have returned, if
     /// `root` is a local variable. None if time runs out.
-    pub(crate) fn without(&self, let_go: LetGo, root: usize, limits: &Limits) -> Option<Vec<bool>> {
+    pub(crate) fn without(
+        &self,
+        releases: Releases,
+        root: usize,
+        limits: &Limits,
+    ) -> Option<Vec<bool>> {
         let of = self.roots.get(root).and_then(|root| root.what.frame());
         let has_returned = |root: &Root| {
             let pair = root.what.frame().zip(of);
@@ -49,7 +54,7 @@ impl Kept<'_> {
             }
         };
         for (number, root) in self.roots.iter().enumerate() {
-            if let_go != LetGo::Root(number) && !has_returned(root) {
+            if releases != Releases::Root(number) && !has_returned(root) {
                 reach(root.object, &mut queue);
             }
         }
@@ -69,12 +74,12 @@ impl Kept<'_> {
             if count.is_multiple_of(4096) && limits.is_over() {
                 return None;
             }
-            if let_go == LetGo::Object(object) {
+            if releases == Releases::Object(object) {
                 continue;
             }
             let mut is_first = true;
             for &other in heap.references(object) {
-                if let_go == LetGo::Reference(object, other) && is_first {
+                if releases == Releases::Reference(object, other) && is_first {
                     is_first = false;
                     continue;
                 }

@@ -188,13 +188,13 @@ fn frees(
     if !matches!(group.kind, Kind::Object | Kind::Traceback) {
         return None;
     }
-    let let_go = match (&group.common[..], group.blocks.len()) {
+    let releases = match (&group.common[..], group.blocks.len()) {
         ([], _) => return None,
-        ([_], 1) => LetGo::Root(group.root),
-        ([.., from, to], 1) => LetGo::Reference(*from, *to),
-        ([.., container], _) => LetGo::Object(*container),
+        ([_], 1) => Releases::Root(group.root),
+        ([.., from, to], 1) => Releases::Reference(*from, *to),
+        ([.., container], _) => Releases::Object(*container),
     };
-    let stays = kept.without(let_go, group.root, limits)?;
+    let stays = kept.without(releases, group.root, limits)?;
     let mut freed = 0u64;
     for block in group.blocks.iter().filter_map(|block| blocks.get(block)) {
         let stays = |number: &Id| stays.get(*number as usize).copied().unwrap_or(true);

@@ -58,8 +58,11 @@ pub struct Holder {
     pub bytes: u64,
     /// The number of blocks.
     pub blocks: u64,
-    /// The bytes that become free if the container is emptied, or the one reference is deleted; None if that is not
-    /// known.
+    /// The bytes that become free if the container is emptied, or the one reference is deleted: by the frame that has
+    /// the variable, once the calls that it waits for have returned; where that is no variable of a frame, at once. What
+    /// also has references from native code does not become free; what only a reference cycle keeps does, when it is
+    /// collected. None if it is not known: of other kinds than objects and tracebacks, of holders after the first ones,
+    /// and after a walk that was cut.
     pub frees: Option<u64>,
 }
 

@@ -40,9 +40,9 @@ def leave():
     os._exit(0)
 
 
-def freed(text, let_go):
+def freed(text, release):
     before = torch.cuda.memory_allocated()
-    let_go()
+    release()
     gc.collect()
     print("freed", before - torch.cuda.memory_allocated(), text, flush=True)
 
