@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use gpumem_holders::{Cut, Graph, Holders, Limits, Memory, Tensors, walk};
+use gpumem_holders::{Cut, Graph, Holders, Limits, Memory, Tensors, lock, walk};
 use gpumem_python_frames::{Finding, finding};
 
 /// An object and its memory.
@@ -48,7 +48,7 @@ impl Tensors for Class<'_> {
         None
     }
 
-    fn saved(&mut self, _: Graph) -> Vec<Memory> {
+    fn saved(&mut self, _: &[Graph]) -> Vec<Vec<Memory>> {
         Vec::new()
     }
 }
@@ -95,7 +95,7 @@ pub unsafe extern "C-unwind" fn find_holders(
     if references != 0 {
         limits.references = references as usize;
     }
-    let Some(holders) = walk(&mut class, &limits) else {
+    let Some(holders) = lock().and_then(|lock| walk(&lock, &mut class, &limits)) else {
         return -1;
     };
     let mut kept = TEXT.lock().unwrap();
@@ -151,7 +151,11 @@ fn walk_nothing() -> c_int {
         planted: HashMap::new(),
     };
     let limits = Limits::new(Duration::from_secs(600));
-    c_int::from(walk(&mut class, &limits).is_some())
+    c_int::from(
+        lock()
+            .and_then(|lock| walk(&lock, &mut class, &limits))
+            .is_some(),
+    )
 }
 
 /// Whether a walk has a result.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use crate::collect::{Best, Block, Group, How, collect};
-use crate::freed::{Kept, LetGo};
+use crate::freed::{Kept, Releases};
 use crate::heap::Id;
 use crate::limits::{Cut, Limits};
 use crate::object::{Object, bases, full_name, kind};
@@ -77,8 +77,9 @@ pub(crate) fn group(
         let is_variable = !matches!(search.from(*tensor), From::Object(_));
         (rank, is_variable, core::cmp::Reverse(graph.order))
     });
-    for (graph, tensor) in graphs {
-        for memory in tensors.saved(graph) {
+    let (graphs, heads): (Vec<_>, Vec<_>) = graphs.into_iter().unzip();
+    for (tensor, saved) in heads.into_iter().zip(tensors.saved(&graphs)) {
+        for memory in saved {
             let block = blocks.entry(memory.block).or_default();
             if block.best.is_none() {
                 block.bytes = memory.bytes;

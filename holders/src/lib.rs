@@ -51,6 +51,7 @@ use std::time::Instant;
 use gpumem_python_frames::{Finding, finding};
 
 pub use crate::limits::{Cut, Limits};
+pub use crate::python::Lock;
 pub use crate::result::{Holder, Holders, Kind};
 pub use crate::tensors::{Graph, Memory, Tensors};
 
@@ -60,17 +61,21 @@ use crate::outside::Outside;
 use crate::python::Locked;
 use crate::search::Search;
 
-/// Finds who keeps the tensors of a device. None if the calling thread must not take the interpreter's lock, or the
-/// interpreter is one that cannot be read.
-pub fn walk(tensors: &mut dyn Tensors, limits: &Limits) -> Option<Holders> {
-    let began = Instant::now();
-    let Some(Finding::Readable(runtime)) = finding() else {
-        return None;
-    };
-    if runtime.is_finalizing() {
-        return None;
+/// Takes the interpreter's lock. None if the calling thread must not take it, or the interpreter is one that cannot be read.
+///
+/// If the interpreter begins to end meanwhile, CPython may end the thread here, which unwinds the callers: they must not
+/// catch panics, have values that must be dropped, or be `extern "C"`.
+pub fn lock() -> Option<Lock> {
+    match finding() {
+        Some(Finding::Readable(runtime)) if !runtime.is_finalizing() => Lock::take(runtime),
+        _ => None,
     }
-    let locked = Locked::take(runtime)?;
+}
+
+/// Finds who keeps the tensors of a device. None if there is no memory for it.
+pub fn walk(lock: &Lock, tensors: &mut dyn Tensors, limits: &Limits) -> Option<Holders> {
+    let began = Instant::now();
+    let locked = Locked::of(lock);
     let mut holders = with_lock(&locked, tensors, limits)?;
     holders.time = began.elapsed();
     Some(holders)

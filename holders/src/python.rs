@@ -1,6 +1,7 @@
 //! The functions and types of CPython's C API that a walk uses, and the lock under which it uses them.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
+use core::marker::PhantomData;
 use core::mem::transmute;
 
 use gpumem_python_frames::{Runtime, symbol};
@@ -108,7 +109,7 @@ const INTERPRETER: usize = 16;
 /// The longest path of a file, in characters.
 const LONGEST_PATH: isize = 4096;
 
-/// The interpreter's lock, with no exception set. Everything is as before once it is dropped.
+/// With the interpreter's lock, and no exception set. The exception is as before once it is dropped.
 ///
 /// What is done under it creates no object of the collector, which therefore does not run, raises no audit event and
 /// calls no code of the program.
@@ -116,16 +117,34 @@ const LONGEST_PATH: isize = 4096;
 pub(crate) struct Locked<'a> {
     pub(crate) python: Python,
     pub(crate) runtime: &'a Runtime,
-    lock: c_int,
     errors: [Object; 3],
+    _lock: PhantomData<&'a Lock>,
 }
 
-impl<'a> Locked<'a> {
+/// The interpreter's lock. Released when dropped.
+#[derive(Debug)]
+pub struct Lock {
+    python: Python,
+    runtime: &'static Runtime,
+    lock: c_int,
+    /// It belongs to its thread.
+    _thread: PhantomData<*const ()>,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // SAFETY: the lock that was taken, on the same thread: the type is not sent to others.
+        unsafe { (self.python.PyGILState_Release)(self.lock) };
+    }
+}
+
+impl Lock {
     /// Takes the lock. None if the thread has no state in the main interpreter, or runs code of another one.
     ///
     /// If the interpreter begins to end while this waits for the lock, this does not return: the interpreter ends the
-    /// thread, or stops it for good.
-    pub(crate) fn take(runtime: &'a Runtime) -> Option<Self> {
+    /// thread, which unwinds the callers, or stops it for good. So it must not be called within a function that catches
+    /// panics, or with values that must be dropped.
+    pub(crate) fn take(runtime: &'static Runtime) -> Option<Self> {
         let python = Python::look_up()?;
         // SAFETY: these need no lock. The thread's own state lives.
         unsafe {
@@ -143,18 +162,29 @@ impl<'a> Locked<'a> {
                 return None;
             }
         }
-        // SAFETY: the thread has a state; the rest runs with the lock.
-        unsafe {
-            let mut locked = Self {
-                python,
-                runtime,
-                lock: (python.PyGILState_Ensure)(),
-                errors: [0; 3],
-            };
-            let [kind, value, traceback] = &mut locked.errors;
-            (python.PyErr_Fetch)(kind, value, traceback);
-            Some(locked)
-        }
+        Some(Self {
+            python,
+            runtime,
+            // SAFETY: the thread has a state.
+            lock: unsafe { (python.PyGILState_Ensure)() },
+            _thread: PhantomData,
+        })
+    }
+}
+
+impl<'a> Locked<'a> {
+    /// Sets the current exception aside, until this is dropped.
+    pub(crate) fn of(lock: &'a Lock) -> Self {
+        let mut locked = Self {
+            python: lock.python,
+            runtime: lock.runtime,
+            errors: [0; 3],
+            _lock: PhantomData,
+        };
+        let [kind, value, traceback] = &mut locked.errors;
+        // SAFETY: with the lock.
+        unsafe { (locked.python.PyErr_Fetch)(kind, value, traceback) };
+        locked
     }
 
     /// A new reference to the qualified name of a function, as text.
@@ -256,7 +286,6 @@ impl Drop for Locked<'_> {
         unsafe {
             let [kind, value, traceback] = self.errors;
             (self.python.PyErr_Restore)(kind, value, traceback);
-            (self.python.PyGILState_Release)(self.lock);
         }
     }
 }

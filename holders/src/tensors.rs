@@ -33,6 +33,6 @@ pub trait Tensors {
     fn gradient(&mut self, object: usize) -> Option<Memory>;
     /// The graph that hangs on it.
     fn graph(&mut self, object: usize) -> Option<Graph>;
-    /// The memory that a graph keeps for its backward, without that of nodes that belong to graphs given before.
-    fn saved(&mut self, graph: Graph) -> Vec<Memory>;
+    /// The memory that each graph keeps for its backward, without that of nodes that belong to graphs before it.
+    fn saved(&mut self, graphs: &[Graph]) -> Vec<Vec<Memory>>;
 }

@@ -329,7 +329,11 @@ pub unsafe extern "C" fn gpumem_tell_tensors(
 /// # Safety
 /// `buffer` is null or valid for writing `size` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gpumem_holders(device: c_int, buffer: *mut c_char, size: usize) -> isize {
+pub unsafe extern "C-unwind" fn gpumem_holders(
+    device: c_int,
+    buffer: *mut c_char,
+    size: usize,
+) -> isize {
     let Ok(device) = u8::try_from(device) else {
         return -1;
     };

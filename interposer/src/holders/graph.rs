@@ -4,7 +4,8 @@
 //! Node ─┬─ next_edges ─► nodes that run after it
 //!       └─ fields of its class ─► SavedVariable ─► TensorImpl ─► … ─► a block
 //! ```
-//! Where a class has its saved tensors is not known, so every word of a node's own fields that points to a tensor counts.
+//! Where a class has its saved tensors is not known, so every word of a node's own fields that points to a tensor counts,
+//! unless the tensor counts fewer references than words of that place point to it.
 //! Another thread may run or free a graph meanwhile: everything is read by the kernel, which reports what is not there.
 
 use std::collections::{HashMap, HashSet};
@@ -17,16 +18,10 @@ use crate::session::Session;
 /// The maximum number of nodes of a walk, and the bytes of a node's own fields that are read.
 const NODES: usize = 1 << 17;
 const FIELDS: usize = 768;
+/// The bytes by which the heap may make an object larger; the last fields of a node, which have no tensor, are longer.
+const BEHIND: usize = 24;
 /// The maximum bytes of a list of saved tensors.
 const LIST: usize = 64 << 10;
-
-/// Nodes that were visited.
-#[derive(Default)]
-pub(super) struct Graphs {
-    visited: HashSet<usize>,
-    /// What words point to: the memory of a tensor, or something else.
-    known: HashMap<usize, Option<Memory>>,
-}
 
 /// Where a node has what.
 #[derive(Clone, Copy)]
@@ -90,53 +85,130 @@ pub(super) fn order(session: &Session, node: usize) -> Option<u64> {
     word(node + Layout::of(session).sequence + 8).map(|order| order as u64)
 }
 
-/// The blocks that the nodes of a graph keep which were not visited before. `read` reads the memory of a tensor at an address
-/// where something else may be.
+/// A word of a node that points to a tensor.
+struct Found {
+    /// The number of the graph.
+    graph: usize,
+    /// The vtable of the node, and where the word is in it.
+    class: usize,
+    place: usize,
+    tensor: usize,
+    memory: Memory,
+}
+
+/// Added to the place of a list in a node, for what the list has.
+const IN_LIST: usize = 1 << 16;
+
+/// The blocks that each of these graphs keeps, without what nodes of graphs before it keep. `read` reads the memory of a
+/// tensor at an address where something else may be.
 pub(super) fn saved(
     session: &Session,
-    graphs: &mut Graphs,
     read: &dyn Fn(usize) -> Option<Memory>,
-    node: usize,
-) -> Vec<Memory> {
-    let layout = Layout::of(session);
-    let mut found = Vec::new();
-    if session.nodes.is_refuted() || !c_library::has_heap() {
-        return found;
+    graphs: &[usize],
+) -> Vec<Vec<Memory>> {
+    let mut walk = Walk {
+        layout: Layout::of(session),
+        read,
+        visited: HashSet::new(),
+        known: HashMap::new(),
+        found: Vec::new(),
+    };
+    if !session.nodes.is_refuted() && c_library::has_heap() {
+        for (graph, node) in graphs.iter().enumerate() {
+            walk.follow(graph, *node);
+        }
     }
-    let mut rest = vec![node];
-    let mut bytes = vec![0; layout.fields + FIELDS];
-    while let Some(node) = rest.pop() {
-        if !is_plausible(node) || graphs.visited.len() >= NODES || !graphs.visited.insert(node) {
-            continue;
+    // A saved tensor counts a reference. A place that has more than its tensor counts, or one that is gone, has no tensors:
+    // it is not always written.
+    let mut counts: HashMap<(usize, usize, usize), u32> = HashMap::new();
+    let mut wrong = HashSet::new();
+    for found in &walk.found {
+        let count = counts.entry((found.class, found.place, found.tensor));
+        let count = count.and_modify(|count| *count += 1).or_insert(1);
+        if *count > found.memory.references {
+            wrong.insert((found.class, found.place));
         }
-        let length = size(node).unwrap_or(0).min(bytes.len());
-        let Some(contents) = bytes.get_mut(..length) else {
-            continue;
-        };
-        if length < layout.fields || !copy(node, contents) {
-            continue;
+    }
+    let mut saved = vec![Vec::new(); graphs.len()];
+    for found in walk.found {
+        if !wrong.contains(&(found.class, found.place))
+            && let Some(of) = saved.get_mut(found.graph)
+        {
+            of.push(found.memory);
         }
-        let node = &*contents;
-        let edges = word_at(node, layout.edges).zip(word_at(node, layout.edges + 8));
-        for edge in edges.and_then(|(from, to)| list(from, to)).iter() {
-            let nodes = edge.chunks_exact(layout.edge);
-            rest.extend(nodes.filter_map(|edge| word_at(edge, 0)));
-        }
-        let own = node.get(layout.fields..).unwrap_or_default();
-        tensors(own, read, graphs, &mut found);
-        for at in (0..own.len()).step_by(8) {
-            let bounds = [0, 8, 16].map(|word| word_at(own, at + word).unwrap_or(0));
-            if let [from, to, end] = bounds
-                && from < to
-                && to <= end
-                && is_object(from, end)
-                && let Some(list) = list(from, to)
-            {
-                tensors(&list, read, graphs, &mut found);
+    }
+    saved
+}
+
+/// A walk through graphs.
+struct Walk<'a> {
+    layout: Layout,
+    read: &'a dyn Fn(usize) -> Option<Memory>,
+    visited: HashSet<usize>,
+    /// What words point to: the memory of a tensor, or something else.
+    known: HashMap<usize, Option<Memory>>,
+    found: Vec<Found>,
+}
+
+impl Walk<'_> {
+    fn follow(&mut self, graph: usize, node: usize) {
+        let layout = self.layout;
+        let mut rest = vec![node];
+        let mut bytes = vec![0; layout.fields + FIELDS];
+        while let Some(node) = rest.pop() {
+            if !is_plausible(node) || self.visited.len() >= NODES || !self.visited.insert(node) {
+                continue;
+            }
+            let length = size(node).unwrap_or(0).min(bytes.len());
+            let Some(contents) = bytes.get_mut(..length) else {
+                continue;
+            };
+            if length < layout.fields || !copy(node, contents) {
+                continue;
+            }
+            let node = &*contents;
+            let edges = word_at(node, layout.edges).zip(word_at(node, layout.edges + 8));
+            for edge in edges.and_then(|(from, to)| list(from, to)).iter() {
+                let nodes = edge.chunks_exact(layout.edge);
+                rest.extend(nodes.filter_map(|edge| word_at(edge, 0)));
+            }
+            let class = word_at(node, 0).unwrap_or(0);
+            // What lies behind the last field, up to the next object, is what was there before.
+            let end = node.len().saturating_sub(BEHIND).max(layout.fields + 8);
+            let own = node.get(layout.fields..end).unwrap_or_default();
+            for at in (0..own.len()).step_by(8) {
+                self.tensor((graph, class, at), word_at(own, at));
+                let bounds = [0, 8, 16].map(|word| word_at(own, at + word).unwrap_or(0));
+                if let [from, to, end] = bounds
+                    && from < to
+                    && to <= end
+                    && is_object(from, end)
+                    && let Some(list) = list(from, to)
+                {
+                    for word in list.chunks_exact(8) {
+                        self.tensor((graph, class, at + IN_LIST), word_at(word, 0));
+                    }
+                }
             }
         }
     }
-    found
+
+    /// Adds the memory of a tensor, if a word points to one.
+    fn tensor(&mut self, (graph, class, place): (usize, usize, usize), word: Option<usize>) {
+        let Some(tensor) = word.filter(|address| is_plausible(*address)) else {
+            return;
+        };
+        let known = self.known.entry(tensor);
+        if let Some(memory) = *known.or_insert_with(|| (self.read)(tensor)) {
+            self.found.push(Found {
+                graph,
+                class,
+                place,
+                tensor,
+                memory,
+            });
+        }
+    }
 }
 
 /// The bytes of an object on glibc's heap, which stores the size before it; None for another heap.
@@ -161,21 +233,4 @@ fn list(from: usize, to: usize) -> Option<Vec<u8>> {
     }
     let mut contents = vec![0; bytes];
     copy(from, &mut contents).then_some(contents)
-}
-
-/// Adds the memory of the tensors to which words point.
-fn tensors(
-    bytes: &[u8],
-    read: &dyn Fn(usize) -> Option<Memory>,
-    graphs: &mut Graphs,
-    found: &mut Vec<Memory>,
-) {
-    for at in (0..bytes.len()).step_by(8) {
-        let tensor = word_at(bytes, at).filter(|address| is_plausible(*address));
-        let known = tensor.and_then(|tensor| {
-            let known = graphs.known.entry(tensor);
-            *known.or_insert_with(|| read(tensor))
-        });
-        found.extend(known);
-    }
 }

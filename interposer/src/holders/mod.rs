@@ -24,8 +24,8 @@ use core::sync::atomic::Ordering;
 use std::time::Duration;
 
 use gpumem_capture::{DefKind, DeviceOrdinal, ProcessKey, Seq};
-use gpumem_holders::{Holders, Limits};
-use gpumem_python_frames::{Finding, finding, symbol};
+use gpumem_holders::{Holders, Limits, Lock};
+use gpumem_python_frames::{Finding, finding};
 use gpumem_torch_abi::Function;
 
 use crate::allocator::found;
@@ -33,11 +33,11 @@ use crate::session::{self, Session};
 use crate::thread::{self, Thread};
 use crate::{account, process};
 
-/// The maximum time of a walk.
+/// The maximum processor time of a walk.
 const TIME: Duration = Duration::from_secs(1);
 /// The maximum number of failures with a walk, and the time after which there are no more of them. The newest failure is
 /// the one that ends a program.
-const WALKS: u32 = 64;
+const WALKS: u32 = 1000;
 const ALL: Duration = Duration::from_secs(5);
 
 /// A failure is being reported by PyTorch's allocator, which calls its observers next. Returns whether ours is one.
@@ -73,24 +73,30 @@ extern "C-unwind" fn observed(_: *const c_void, device: &i64, _: &u64, _: &u64, 
     if seq == 0 {
         return;
     }
-    let holders = thread::guarded_with_room(|_| walk(session, seq, DeviceOrdinal(device)));
-    thread::in_hook(|thread| {
-        session
-            .failures
-            .observed(session, thread, holders.flatten())
+    // Outside of what catches panics: see `lock`.
+    let lock = may_walk(session).then(gpumem_holders::lock).flatten();
+    let holders = lock.as_ref().and_then(|lock| {
+        thread::guarded_with_room(|_| walk(session, lock, seq, DeviceOrdinal(device))).flatten()
     });
+    drop(lock);
+    thread::in_hook(|thread| session.failures.observed(session, thread, holders));
+}
+
+/// Whether another failure has a walk.
+fn may_walk(session: &Session) -> bool {
+    session.walks.as_ref().is_some_and(|walks| {
+        let spent = Duration::from_micros(walks.micros.load(Ordering::Relaxed));
+        walks.count.fetch_add(1, Ordering::Relaxed) < WALKS && spent < ALL
+    })
 }
 
 /// Records the holders, and returns the lines about them.
-fn walk(session: &'static Session, seq: u64, device: DeviceOrdinal) -> Option<String> {
-    let walks = session.walks.as_ref()?;
-    let spent = Duration::from_micros(walks.micros.load(Ordering::Relaxed));
-    if walks.count.fetch_add(1, Ordering::Relaxed) >= WALKS || spent >= ALL {
-        return None;
-    }
-    let (holders, live) = find(session, device)?;
+fn walk(session: &'static Session, lock: &Lock, seq: u64, device: DeviceOrdinal) -> Option<String> {
+    let (holders, live) = find(session, lock, device)?;
     let micros = u64::try_from(holders.time.as_micros()).unwrap_or(u64::MAX);
-    walks.micros.fetch_add(micros, Ordering::Relaxed);
+    if let Some(walks) = &session.walks {
+        walks.micros.fetch_add(micros, Ordering::Relaxed);
+    }
     let key = format!("{}{seq}", ProcessKey::HOLDERS);
     let value = text::recorded(&holders, live);
     let parts = [key.as_bytes(), value.as_bytes()];
@@ -108,9 +114,8 @@ fn walk(session: &'static Session, seq: u64, device: DeviceOrdinal) -> Option<St
     Some(text::shown(&holders, live))
 }
 
-/// Who keeps the blocks of a device, and the live bytes of its tensors. None where the interpreter's lock must not be
-/// taken.
-fn find(session: &'static Session, device: DeviceOrdinal) -> Option<(Holders, u64)> {
+/// Who keeps the blocks of a device, and the live bytes of its tensors.
+fn find(session: &'static Session, lock: &Lock, device: DeviceOrdinal) -> Option<(Holders, u64)> {
     let mut live = 0u64;
     session.tensors.each(|_, block| {
         if block.device == device {
@@ -118,7 +123,7 @@ fn find(session: &'static Session, device: DeviceOrdinal) -> Option<(Holders, u6
         }
     });
     let mut tensors = tensors::Reader::new(session, device);
-    let holders = gpumem_holders::walk(&mut tensors, &Limits::new(TIME))?;
+    let holders = gpumem_holders::walk(lock, &mut tensors, &Limits::new(TIME))?;
     Some((holders, live))
 }
 
@@ -137,29 +142,8 @@ pub(crate) fn current(session: &'static Session, device: DeviceOrdinal) -> Resul
     if !matches!(finding(), Some(Finding::Readable(_))) {
         return Err(Refusal::Interpreter);
     }
-    let walk = |_: &Thread| is_in_main_interpreter().then(|| find(session, device));
-    let walked = thread::guarded_with_room(walk).flatten().flatten();
+    let lock = gpumem_holders::lock().ok_or(Refusal::Lock)?;
+    let walked = thread::guarded_with_room(|_| find(session, &lock, device)).flatten();
     let (holders, live) = walked.ok_or(Refusal::Lock)?;
     Ok(text::recorded(&holders, live))
-}
-
-/// Whether the thread runs the main interpreter, as far as Python knows it. A subinterpreter can have a separate lock,
-/// under which the frames of the others change.
-fn is_in_main_interpreter() -> bool {
-    type Get = unsafe extern "C" fn() -> usize;
-    type Of = unsafe extern "C" fn(usize) -> usize;
-    // CPython 3.8 does not have the second one, and its interpreters have one lock.
-    let (Some(state), Some(of), Some(main)) = (
-        symbol(c"PyGILState_GetThisThreadState"),
-        symbol(c"PyThreadState_GetInterpreter"),
-        symbol(c"PyInterpreterState_Main"),
-    ) else {
-        return true;
-    };
-    // SAFETY: the functions have these types in every version, and need no lock: the state is the thread's own.
-    unsafe {
-        let state = core::mem::transmute::<usize, Get>(state)();
-        let main = core::mem::transmute::<usize, Get>(main)();
-        state != 0 && core::mem::transmute::<usize, Of>(of)(state) == main
-    }
 }

@@ -10,7 +10,7 @@
 use gpumem_capture::DeviceOrdinal;
 use gpumem_holders::{Graph, Memory, Tensors};
 
-use super::graph::{self, Graphs};
+use super::graph;
 use crate::backward::objects::{DATA_PATHS, DataPath, field, gradient_at, is_of_class, word};
 use crate::session::Session;
 
@@ -34,7 +34,6 @@ pub(super) struct Reader<'a> {
     autograd: Vec<(usize, usize)>,
     /// Vtables of other classes.
     others: Vec<usize>,
-    graphs: Graphs,
 }
 
 impl<'a> Reader<'a> {
@@ -46,7 +45,6 @@ impl<'a> Reader<'a> {
             path: None,
             autograd: Vec::new(),
             others: Vec::new(),
-            graphs: Graphs::default(),
         }
     }
 
@@ -108,7 +106,7 @@ impl<'a> Reader<'a> {
         (known.device == self.device).then_some(Memory {
             block,
             bytes: known.bytes,
-            references: 0,
+            references: graph::word(tensor + 8)? as u32,
             sharers: 0,
         })
     }
@@ -164,11 +162,8 @@ impl Tensors for Reader<'_> {
         Some(Graph { node, order })
     }
 
-    fn saved(&mut self, graph: Graph) -> Vec<Memory> {
-        let mut graphs = core::mem::take(&mut self.graphs);
-        let read = |tensor| self.at(tensor);
-        let saved = graph::saved(self.session, &mut graphs, &read, graph.node);
-        self.graphs = graphs;
-        saved
+    fn saved(&mut self, graphs: &[Graph]) -> Vec<Vec<Memory>> {
+        let nodes: Vec<usize> = graphs.iter().map(|graph| graph.node).collect();
+        graph::saved(self.session, &|tensor| self.at(tensor), &nodes)
     }
 }

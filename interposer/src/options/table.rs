@@ -130,7 +130,7 @@ pub(super) static TABLE: &[Row] = &[
             values: "on, off",
             default: "on",
             meaning: "when PyTorch's allocator fails, find the Python objects that keep the largest blocks, in the \
-                      failing thread and for at most a second: printed with the cause, and recorded",
+                      failing thread and for at most a second of processor time: printed with the cause, and recorded",
         },
         |options, value| {
             options.holders = value == "on";

@@ -253,10 +253,14 @@ impl Follow {
         })
     }
 
-    /// Whether a function is the program's or a library's, not PyTorch's.
+    /// Whether a function is the program's or a library's, not PyTorch's or Python's.
     pub(crate) fn is_the_programs(&self, replay: &Replay, code: CodeId) -> bool {
         let code = replay.names.codes.get(&code);
-        !code.is_some_and(|code| code.file.contains("/site-packages/torch/"))
+        !code.is_some_and(|code| {
+            let is_standard =
+                code.file.contains("/lib/python3.") && !code.file.contains("-packages/");
+            is_standard || code.file.contains("/site-packages/torch/")
+        })
     }
 
     /// The line at an offset of a function.

@@ -19,9 +19,27 @@ impl Text<'_> {
         of.filter_map(move |at| all.get(*at).copied())
     }
 
+    /// How the text names a holder. Of a container with blocks in several ways, such as by key, only the container.
+    fn name(&self, holder: &Holder) -> String {
+        let all = self.facts.holders.iter().flat_map(|holders| &holders.all);
+        let mut others = all.filter(|other| other.text != holder.text && other.kind == holder.kind);
+        let is_part =
+            others.any(|other| (other.name(), &other.place) == (holder.name(), &holder.place));
+        let text = match is_part && holder.is_container() {
+            true => format!("{}[…]", holder.name()),
+            false => holder.text.clone(),
+        };
+        match holder.kind {
+            HolderKind::Graph => format!("the graph of {text}"),
+            HolderKind::Parameters => format!("the parameters and buffers of {text}"),
+            HolderKind::Gradients => format!("the gradients of {text}"),
+            _ => text,
+        }
+    }
+
     /// `metric.preds[0…213], local of main (train.py:31)`
     fn named(&self, holder: &Holder) -> String {
-        format!("{}, {}", name(holder), holder.place)
+        format!("{}, {}", self.name(holder), holder.place)
     }
 
     /// Who keeps it, at the end of a sentence.
@@ -32,7 +50,7 @@ impl Text<'_> {
         match (&holders[..], place) {
             ([], _) | (_, None) => String::new(),
             (holders, Some(place)) if is_one_place => {
-                let names: Vec<String> = holders.iter().map(|holder| name(holder)).collect();
+                let names: Vec<String> = holders.iter().map(|holder| self.name(holder)).collect();
                 format!("; kept by {}, {place}", names.join(" and "))
             }
             (holders, _) => {
@@ -93,16 +111,6 @@ impl Text<'_> {
                 _ => format!("keep fewer tensors in {name}, or keep them on the host with .cpu()"),
             },
         })
-    }
-}
-
-fn name(holder: &Holder) -> String {
-    let text = &holder.text;
-    match holder.kind {
-        HolderKind::Graph => format!("the graph of {text}"),
-        HolderKind::Parameters => format!("the parameters and buffers of {text}"),
-        HolderKind::Gradients => format!("the gradients of {text}"),
-        _ => text.clone(),
     }
 }
 
