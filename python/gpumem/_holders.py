@@ -76,7 +76,7 @@ class Holders(List[Holder]):
 def holders(top: int = 10, device: Optional[DeviceLike] = None) -> Holders:
     """The Python objects that keep the most memory of tensors now, at most `top` (and at most 24): lists, attributes,
     variables of frames, exceptions, graphs. `device` is as in `counters`; the default is the current device. The search runs
-    with the GIL and ends after at most a second. It runs no code of the program, and no garbage collection. Raises
+    with the GIL and ends after a second of processor time. It runs no code of the program, and no garbage collection. Raises
     RuntimeError without the recorder, before anything is recorded, and in a Python that the recorder cannot read."""
     top = operator.index(top)
     if top < 1:
