@@ -27,6 +27,7 @@ mod ring_image;
 
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 pub use error::{OpenError, ReadError};
 pub use follow::Follow;
@@ -43,6 +44,9 @@ pub(crate) use input::Input;
 use progress::How;
 pub(crate) use queue::Queue;
 use records::read_all;
+
+/// How often the copies of a header are read, a millisecond apart, if they differ.
+const LOOKS_AT_COPIES: u32 = 20;
 
 /// A capture opened for reading.
 #[derive(Debug)]
@@ -72,13 +76,20 @@ impl Reader {
             });
         }
         let mut found = [Err(Unreadable::Foreign); 2];
-        for (found, offset) in found.iter_mut().zip(layout::STATIC_COPIES) {
-            let mut bytes = [0; STATIC_BYTES];
-            let have = input.fill(offset, &mut bytes).map_err(io_error)?;
-            *found = StaticHeader::decode(&bytes);
-            if (1..MAGIC.len()).contains(&have) && MAGIC.starts_with(&bytes[..have]) {
-                *found = Err(Unreadable::Damaged("it is cut off"));
+        for _ in 0..LOOKS_AT_COPIES {
+            for (found, offset) in found.iter_mut().zip(layout::STATIC_COPIES) {
+                let mut bytes = [0; STATIC_BYTES];
+                let have = input.fill(offset, &mut bytes).map_err(io_error)?;
+                *found = StaticHeader::decode(&bytes);
+                if (1..MAGIC.len()).contains(&have) && MAGIC.starts_with(&bytes[..have]) {
+                    *found = Err(Unreadable::Damaged("it is cut off"));
+                }
             }
+            // A capture that is being created has the first copy before the second one.
+            if found[0].is_err() || found[0] == found[1] {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
         let (header, second_copy) = match found {
             [Ok(first), second] => (first, (second != Ok(first)).then_some(false)),
