@@ -5,6 +5,7 @@ import hashlib
 import os
 import re
 import shutil
+import threading
 from pathlib import Path
 from typing import Iterator, Optional
 
@@ -124,7 +125,7 @@ def preloadable(path: Path) -> str:
     try:
         link.parent.mkdir(parents=True, exist_ok=True)
         if not link.is_symlink() or os.readlink(link) != str(path):
-            fresh = link.with_name(f"{path.name}.{os.getpid()}")
+            fresh = link.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
             os.symlink(path, fresh)
             os.replace(fresh, link)
     except OSError as error:
