@@ -87,13 +87,12 @@ pub(crate) fn note_missing(writer: &'static Writer) {
 
 /// Writes which part of the behaviour of PyTorch's allocator is recorded.
 pub(crate) fn write_seen(writer: &Writer, words: &str) {
-    write_fact(writer, ProcessKey::ALLOCATOR_SEES.as_bytes(), words);
+    let _ = writer.fact(ProcessKey::ALLOCATOR_SEES, words);
 }
 
 /// Writes the position of the rank in the job's parallelism.
 pub(crate) fn write_coordinates(writer: &Writer, coordinates: &Coordinates) {
-    let key = ProcessKey::COORDINATES.as_bytes();
-    write_fact(writer, key, &coordinates.to_string());
+    let _ = writer.fact(ProcessKey::COORDINATES, coordinates.to_string());
 }
 
 /// Writes each hook's calls as a fact about the process: `calls.cuMemAlloc_v2` = `17`. Done at exit.
@@ -102,7 +101,7 @@ pub(crate) fn write_calls(writer: &'static Writer) {
         let calls = call_counts::calls(hook.id());
         if calls != 0 {
             let key = [ProcessKey::CALLS.as_bytes(), hook.name.to_bytes()].concat();
-            write_fact(writer, &key, &calls.to_string());
+            let _ = writer.fact(key, calls.to_string());
         }
     }
 }
@@ -118,8 +117,7 @@ pub(crate) fn write_call_times(writer: &'static Writer) {
                 Outcome::SetUp => ProcessKey::SET_UP_CALL_TIMES,
             };
             if times.calls() != 0 {
-                let key = format!("{key}{name}");
-                write_fact(writer, key.as_bytes(), &times.to_string());
+                let _ = writer.fact(format!("{key}{name}"), times.to_string());
             }
         }
     }
@@ -128,22 +126,8 @@ pub(crate) fn write_call_times(writer: &'static Writer) {
 /// Writes the last event of the training. Done at exit.
 pub(crate) fn write_trained(writer: &Writer, last: u64) {
     if last != 0 {
-        write_fact(
-            writer,
-            ProcessKey::TRAINED_UNTIL.as_bytes(),
-            &last.to_string(),
-        );
+        let _ = writer.fact(ProcessKey::TRAINED_UNTIL, last.to_string());
     }
-}
-
-fn write_fact(writer: &Writer, key: &[u8], value: &str) {
-    let fields = [
-        &length(key)[..],
-        key,
-        &length(value.as_bytes()),
-        value.as_bytes(),
-    ];
-    let _ = writer.definition(DefKind::PROCESS, &fields);
 }
 
 /// The length of a `str` field of a definition.

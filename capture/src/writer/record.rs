@@ -146,6 +146,17 @@ impl Writer {
         self.definition_if_full(kind, parts, IfFull::Wait)
     }
 
+    /// Records a fact of the process: see [`crate::ProcessKey`].
+    ///
+    /// # Errors
+    /// Those of [`Writer::definition`].
+    pub fn fact(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Seq, Lost> {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        let lengths = [key.len(), value.len()].map(|length| (length as u32).to_le_bytes());
+        let parts = [&lengths[0][..], key, &lengths[1], value];
+        self.definition(DefKind::PROCESS, &parts)
+    }
+
     pub(super) fn definition_if_full(
         &self,
         kind: DefKind,

@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use gpumem_capture::{DefKind, ProcessKey, Writer};
+use gpumem_capture::{ProcessKey, Writer};
 use gpumem_stacks::Stacks;
 use gpumem_sys::loaded;
 
@@ -52,16 +52,9 @@ fn version_in(text: &str) -> Option<&str> {
 /// Writes the facts of this process.
 pub(crate) fn write(writer: &'static Writer, options: &Options, identity: &Identity) {
     let tell = |key: &str, value: &[u8]| {
-        let length = |bytes: &[u8]| (bytes.len() as u32).to_le_bytes();
         // Long command lines are truncated, not dropped.
         let value = value.get(..8192).unwrap_or(value);
-        let parts = [
-            &length(key.as_bytes())[..],
-            key.as_bytes(),
-            &length(value),
-            value,
-        ];
-        let _ = writer.definition(DefKind::PROCESS, &parts);
+        let _ = writer.fact(key, value);
     };
     let path = |path: std::io::Result<std::path::PathBuf>| {
         path.map(|p| p.into_os_string().as_bytes().to_vec())

@@ -23,7 +23,7 @@ use core::ffi::c_void;
 use core::sync::atomic::Ordering;
 use std::time::Duration;
 
-use gpumem_capture::{DefKind, DeviceOrdinal, ProcessKey, Seq};
+use gpumem_capture::{DeviceOrdinal, ProcessKey, Seq};
 use gpumem_holders::{Holders, Limits, Lock};
 use gpumem_python_frames::{Finding, finding};
 use gpumem_torch_abi::Function;
@@ -99,13 +99,7 @@ fn walk(session: &'static Session, lock: &Lock, seq: u64, device: DeviceOrdinal)
     }
     let key = format!("{}{seq}", ProcessKey::HOLDERS);
     let value = text::recorded(&holders, live);
-    let parts = [key.as_bytes(), value.as_bytes()];
-    let lengths = parts.map(|part| (part.len() as u32).to_le_bytes());
-    let kept = session.writer.definition(
-        DefKind::PROCESS,
-        &[&lengths[0], parts[0], &lengths[1], parts[1]],
-    );
-    if kept.is_err() {
+    if session.writer.fact(key, value).is_err() {
         account::note(
             session.writer,
             "the holders of blocks did not fit into the capture",

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::sync::Once;
 
 use gpumem_capture::writer::lock::Lock;
-use gpumem_capture::{DefKind, DeviceOrdinal, Level, ProcessKey, Writer};
+use gpumem_capture::{DeviceOrdinal, Level, ProcessKey, Writer};
 use gpumem_cuda_abi::CuDevice;
 
 use self::ballast::{Ballast, Held};
@@ -233,12 +233,7 @@ pub(crate) fn tell(writer: &'static Writer) {
             .collect::<Vec<_>>()
             .join(","),
     };
-    let parts = [ProcessKey::LIMIT.as_bytes(), value.as_bytes()];
-    let lengths = parts.map(|part| (part.len() as u32).to_le_bytes());
-    let _ = writer.definition(
-        DefKind::PROCESS,
-        &[&lengths[0], parts[0], &lengths[1], parts[1]],
-    );
+    let _ = writer.fact(ProcessKey::LIMIT, value);
 }
 
 /// Whether a context on a device is a primary one that was reset. Passed in, because the modules that track contexts

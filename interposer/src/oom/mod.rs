@@ -23,7 +23,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use gpumem_capture::{ApiId, DefKind, Level, ProcessKey, Seq, StackId};
+use gpumem_capture::{ApiId, Level, ProcessKey, Seq, StackId};
 
 use crate::session::{Failures, Session};
 use crate::thread::{self, Started, Thread};
@@ -219,13 +219,7 @@ fn say(session: &'static Session, recorded: &Recorded, holders: Option<&str>) {
     let text = text::render(session, recorded, &figures, read);
     message::line(text.trim_end());
     let key = format!("{}{}", ProcessKey::POSTMORTEM, recorded.seq.0);
-    let parts = [key.as_bytes(), text.as_bytes()];
-    let lengths = parts.map(|part| (part.len() as u32).to_le_bytes());
-    let kept = session.writer.definition(
-        DefKind::PROCESS,
-        &[&lengths[0], parts[0], &lengths[1], parts[1]],
-    );
-    if kept.is_err() {
+    if session.writer.fact(key, text).is_err() {
         account::note(
             session.writer,
             "a printed post-mortem did not fit into the capture",
