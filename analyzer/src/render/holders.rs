@@ -36,7 +36,7 @@ pub fn holders_text(holders: Option<&Holders>, terminal: Terminal) -> String {
     let shown = shown.fold(0_u64, |sum, of| sum.saturating_add(of.bytes));
     let rest = holders.live_bytes.saturating_sub(shown);
     if rest > 0 {
-        row(rest, "", "all others, and what no Python object keeps", "");
+        row(rest, "", "others, or no Python object", "");
     }
     out.push_str(&table.render(terminal, 2));
     if let Some(cut) = &holders.cut {
