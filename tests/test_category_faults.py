@@ -26,7 +26,7 @@ FAULTS = {
     "all of an optimizer's is temporary": ("category.rs", "Self::Optimizer => Category::OptimizerState,", "Self::Optimizer => Category::Temporary,"),
     "what backward gives back is temporary": ("category.rs", "if by_backward => Category::Activation,", "if by_backward => Category::Temporary,"),
     "backward's end is not seen": ("categorize.rs", "ThreadPhase::Backward => true,", "ThreadPhase::Backward => false,"),
-    "any thread may work for backward": ("categorize.rs", "ThreadPhase::Beside => !self.categories.is_the_programs(event.thread),", "ThreadPhase::Beside => true,"),
+    "any thread may work for backward": ("categorize.rs", "ThreadPhase::Beside => !self.categories.is_the_programs(thread),", "ThreadPhase::Beside => true,"),
     "what backward keeps is temporary": ("category.rs", "Self::Backward if age.turns > BATCH => Category::Other,", ""),
     "what a forward makes for itself is a batch": ("category.rs", "if by_backward && age.has_modules && age.is_early =>", "if by_backward && age.has_modules =>"),
     "a batch needs no modules": ("category.rs", "match self.has_modules && self.turns <= BATCH {", "match self.turns <= BATCH {"),

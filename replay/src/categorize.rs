@@ -74,11 +74,7 @@ impl Replay {
         }
         let facts = self.facts(block.key);
         let (origin, base, purpose) = (facts.origin, facts.base, facts.purpose);
-        let by_backward = match self.spans.phase(event.thread, false) {
-            ThreadPhase::Backward => true,
-            ThreadPhase::Beside => !self.categories.is_the_programs(event.thread),
-            _ => false,
-        };
+        let by_backward = self.is_in_backward(event.thread);
         let age = self.categories.age(block, purpose.is_no_grad());
         let was = origin.given_back(by_backward, age);
         // The key's facts may not be set yet.
@@ -92,11 +88,9 @@ impl Replay {
 
     /// Whether a block that this thread frees now is freed by a backward.
     pub fn is_in_backward(&self, thread: ThreadId) -> bool {
-        match self.spans.marked(thread) {
+        match self.spans.without_python(thread) {
             ThreadPhase::Backward => true,
-            ThreadPhase::Outside => {
-                self.spans.is_in_backward() && !self.categories.is_the_programs(thread)
-            }
+            ThreadPhase::Beside => !self.categories.is_the_programs(thread),
             _ => false,
         }
     }

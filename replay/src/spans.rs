@@ -127,29 +127,31 @@ impl Spans {
 
     /// The phase of a thread; `python`: whether it runs any.
     pub(crate) fn phase(&mut self, thread: ThreadId, python: bool) -> ThreadPhase {
-        let phase = match self.last {
-            Some((last, phase)) if last == thread => phase,
-            _ => {
-                let phase = self.threads.get(&thread).map(Thread::phase);
-                self.last = Some((thread, phase.unwrap_or_default()));
-                phase.unwrap_or_default()
-            }
-        };
-        if phase == ThreadPhase::Outside && !python && !self.in_backward.is_empty() {
-            return ThreadPhase::Beside;
+        self.last = Some((thread, self.marked(thread)));
+        if python {
+            return self.marked(thread);
         }
-        phase
+        self.without_python(thread)
     }
 
-    /// Whether any thread is in backward.
-    pub(crate) fn is_in_backward(&self) -> bool {
-        !self.in_backward.is_empty()
+    /// The phase of a thread that runs no Python.
+    pub(crate) fn without_python(&self, thread: ThreadId) -> ThreadPhase {
+        match self.marked(thread) {
+            ThreadPhase::Outside if !self.in_backward.is_empty() => ThreadPhase::Beside,
+            phase => phase,
+        }
     }
 
     /// The phase of a thread according to its own marks.
     pub fn marked(&self, thread: ThreadId) -> ThreadPhase {
-        let thread = self.threads.get(&thread);
-        thread.map(Thread::phase).unwrap_or_default()
+        match self.last {
+            Some((last, phase)) if last == thread => phase,
+            _ => self
+                .threads
+                .get(&thread)
+                .map(Thread::phase)
+                .unwrap_or_default(),
+        }
     }
 
     /// The innermost range of a thread: one that it began itself. For `backward`, the work of an autograd node, it is

@@ -10,6 +10,14 @@ import harness
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "main")
 
 
+def planted(name, text, changes):
+    """The text of the file of this name with its parts replaced, each of which stands there once."""
+    for old, new in zip(changes[::2], changes[1::2], strict=True):
+        assert text.count(old) == 1, f"{name} has this {text.count(old)} times: {old}"
+        text = text.replace(old, new)
+    return text
+
+
 class Copy:
     """A copy of a crate, outside of the workspace: one for all faults, of which cargo builds what has changed."""
 
@@ -47,10 +55,8 @@ class Copy:
     def finds(self, name, *changes):
         """With these parts of a file, each of which stands there once, replaced by what follows it they do not."""
         source = self.folder / "src" / name
-        text = changed = source.read_text()
-        for old, new in zip(changes[::2], changes[1::2], strict=True):
-            assert changed.count(old) == 1, f"{name} has this {changed.count(old)} times: {old}"
-            changed = changed.replace(old, new)
+        text = source.read_text()
+        changed = planted(name, text, changes)
         source.write_text(changed)
         try:
             done = self._properties()
