@@ -280,9 +280,15 @@ def without(view, also=()):
 @pytest.mark.parametrize("settings", SETTINGS[:3])
 def test_it_ends_with_the_failure(program, settings, bench, tmp_path, analyze, analyze_json):
     path, real = bench.runs[program, ""]
-    card = whatif.cards(real)[-1]
     to = tmp_path / "replay.bin"
-    replay, saved = save(bench, path, settings, card, to)
+    # When the code of kernels is measured depends on the machine. Where it is what a card has no room for, PyTorch's own
+    # request is on a smaller one.
+    small = whatif.cards(real)[-1]
+    for card in range(small, small // 2, -8 * whatif.PAGE):
+        to.unlink(missing_ok=True)
+        replay, saved = save(bench, path, settings, card, to)
+        if not replay.outcome["failed_foreign"]:
+            break
     assert replay.outcome["failed_seq"] and not replay.outcome["failed_foreign"]
     summary = agree(replay, saved, to, analyze, analyze_json)
     assert len(saved.failures) == 1 and saved.total == card == summary["replayed"]["card_bytes"]
